@@ -1,0 +1,49 @@
+"""Plain values that every layer speaks of. They cross processes (driver to executor), so they are frozen and pickle small."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TopicPartition:
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A broker as Metadata describes it. Identity is `node_id`: two nodes may share an address behind a proxy."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port} (node {self.node_id})"
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetRange:
+    """What one task reads of one topic-partition. Its size bounds the rows: compaction and markers leave holes."""
+
+    topic_partition: TopicPartition
+    start_offset: int  # inclusive
+    end_offset: int  # exclusive; high watermark, or last stable offset when read_committed
+    leader_epoch: int | None = None  # when planned; tells a truncated log from a slow replica (KIP-320)
+
+    @property
+    def size(self) -> int:
+        return self.end_offset - self.start_offset
+
+    def split(self, pieces: int) -> list[OffsetRange]:
+        """Cut into at most `pieces` non-empty neighbours that cover this range exactly."""
+        cuts = [self.start_offset + self.size * i // pieces for i in range(pieces + 1)]
+        return [replace(self, start_offset=a, end_offset=b) for a, b in zip(cuts, cuts[1:], strict=False) if a < b]
+
+    def __str__(self) -> str:
+        return f"{self.topic_partition} [{self.start_offset}, {self.end_offset})"

@@ -1,0 +1,40 @@
+"""Builds the one compiled file. `KAFKASOURCE_KERNEL`: `auto` (default: compile where possible), `require` (fail if not), `skip`.
+
+The extension is optional: without a C compiler the same file runs interpreted. Note that cythonize() drops `optional`
+from the Extension it is given, so it is set on what cythonize() returns.
+"""
+
+import os
+import sys
+
+from setuptools import setup
+
+KERNEL = "kafkasource/records/kernel.py"
+MODE = os.environ.get("KAFKASOURCE_KERNEL", "auto")
+
+
+def kernel_extensions():
+    if MODE == "skip":
+        return []
+    try:
+        from Cython.Build import cythonize
+        from setuptools import Extension
+
+        flags = [] if sys.platform == "win32" else ["-O3", "-g0"]
+        extensions = cythonize(
+            [Extension("kafkasource.records.kernel", [KERNEL], extra_compile_args=flags)],
+            build_dir="build",
+            compiler_directives={"language_level": "3"},
+        )
+    except Exception:
+        if MODE == "require":
+            raise
+        return []
+    for extension in extensions:
+        extension.optional = MODE != "require"
+    return extensions
+
+
+if MODE not in ("auto", "require", "skip"):
+    sys.exit(f"KAFKASOURCE_KERNEL={MODE}: expected auto, require or skip")
+setup(ext_modules=kernel_extensions())
