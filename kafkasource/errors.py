@@ -1,0 +1,498 @@
+"""Every error the package raises, and THE table of Kafka's error codes.
+
+The root is `KafkaSourceError`. What a broker answers is a `BrokerError`, whose row in the table tells whether trying
+again can help and whether the metadata must be refreshed first; the sets are those of Kafka's own `Errors` enum (a test
+compares them with the jar). What happens on the way to the broker is a `TransportError`; bytes that make no sense are a
+`ProtocolError`.
+
+Invariant: every error pickles with its message and attributes, because Spark sends them between processes:
+`type(e)(*e.args)` rebuilds it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+class KafkaSourceError(Exception):
+    """Root of everything this package raises on purpose; anything else that escapes is a bug."""
+
+    retriable: bool = False  # may the same request succeed later?
+    refresh_metadata: bool = False  # is it pointless to retry before the leaders were asked for again?
+
+
+class OptionError(KafkaSourceError, ValueError):
+    """An option is unknown, malformed, out of bounds or contradicts another; the text says what to use instead."""
+
+
+class ProtocolError(KafkaSourceError):
+    """The bytes are not what Kafka's protocol says. The connection they came from is not usable any more."""
+
+
+class CorruptRecordBatch(ProtocolError):
+    """A record batch fails its CRC or contradicts itself. A second fetch on a new connection may bring it whole."""
+
+
+class UnsupportedRecordFormat(ProtocolError):
+    """Records in a format that this version does not read (message sets v0 and v1, an unknown codec)."""
+
+
+class UnsupportedApiVersion(KafkaSourceError):
+    """Broker and client share no version of an API, or the broker does not serve it; the text gives both ranges."""
+
+
+class TransportError(KafkaSourceError):
+    """The conversation with a broker failed below the protocol. Trying again, perhaps elsewhere, can help."""
+
+    retriable = True
+    refresh_metadata = True  # a broker that went away took its leaderships with it
+
+
+class ConnectFailed(TransportError):
+    """No connection: refused, unreachable, unresolvable or too slow. Nothing was sent, so nothing happened."""
+
+
+class ConnectionLost(TransportError):
+    """The connection ended with requests in flight. Their outcome is unknown: the broker may have acted on them."""
+
+
+class RequestTimeout(TransportError):
+    """No complete response before the request's deadline; the connection is closed. The outcome is unknown."""
+
+
+class ClientClosed(KafkaSourceError):
+    """The client was closed, before or while the request waited."""
+
+
+class DeadlineExceeded(KafkaSourceError):
+    """Retries did not succeed in time. `__cause__`, where it survives, is the last error; its text is in ours."""
+
+
+class BootstrapFailed(KafkaSourceError):
+    """None of the bootstrap servers could be used before the deadline.
+
+    `attempts` is what was tried: ("host:port", "reason") pairs, the last reason of each address.
+    """
+
+    def __init__(self, attempts: tuple[tuple[str, str], ...], waited_ms: int) -> None:
+        super().__init__(attempts, waited_ms)
+        self.attempts = attempts
+        self.waited_ms = waited_ms
+
+    def __str__(self) -> str:
+        tried = "; ".join(f"{address}: {reason}" for address, reason in self.attempts) or "nothing was tried"
+        return (
+            f"no bootstrap server answered within {self.waited_ms} ms ({tried}). Check kafka.bootstrap.servers, and that"
+            " the brokers run and accept connections from this machine"
+        )
+
+
+class ClusterMismatch(KafkaSourceError):
+    """A broker belongs to another cluster than the one seen first. Offsets of two clusters must never be mixed."""
+
+
+class DataLoss(KafkaSourceError):
+    """Records that were to be read are gone; raised where `failOnDataLoss` is true. The text gives the exact range."""
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorCode:
+    """One row of Kafka's error table."""
+
+    code: int
+    name: str  # Kafka's name, as its logs and tools print it
+    retriable: bool  # Java: RetriableException
+    refresh_metadata: bool  # Java: InvalidMetadataException
+    doc: str  # what it means and, where the reader can do something, what
+
+
+class BrokerError(KafkaSourceError):
+    """A broker answered with an error code. `context` says which request, topic, partition or group it was about.
+
+    `error_for` picks the subclass, for those codes that callers tell apart; catch by class or compare `code`.
+    """
+
+    CODE: ClassVar[int | None] = None  # of the subclasses
+
+    def __init__(self, code: int, context: str = "") -> None:
+        super().__init__(code, context)
+        self.code = code
+        self.context = context
+        row = TABLE.get(code) or ErrorCode(code, f"ERROR_{code}", False, False, "A code newer than this client knows.")
+        self.name = row.name
+        self.doc = row.doc
+        self.retriable = row.retriable
+        self.refresh_metadata = row.refresh_metadata
+
+    @property
+    def refresh_coordinator(self) -> bool:
+        """Must the group's or transaction's coordinator be looked up again before the retry?"""
+        return self.code in (14, 15, 16)
+
+    def __str__(self) -> str:
+        where = f"{self.context}: " if self.context else ""
+        return f"{where}{self.name} ({self.code}): {self.doc}"
+
+
+class AuthorizationFailed(BrokerError):
+    """An ACL is missing. Retrying cannot help; once the ACL is granted, a restart can."""
+
+
+class OffsetOutOfRange(BrokerError):
+    CODE = 1
+
+
+class CorruptMessage(BrokerError):
+    CODE = 2
+
+
+class UnknownTopicOrPartition(BrokerError):
+    CODE = 3
+
+
+class LeaderNotAvailable(BrokerError):
+    CODE = 5
+
+
+class NotLeaderOrFollower(BrokerError):
+    CODE = 6
+
+
+class MessageTooLarge(BrokerError):
+    CODE = 10
+
+
+class CoordinatorLoadInProgress(BrokerError):
+    CODE = 14
+
+
+class CoordinatorNotAvailable(BrokerError):
+    CODE = 15
+
+
+class NotCoordinator(BrokerError):
+    CODE = 16
+
+
+class RecordListTooLarge(BrokerError):
+    CODE = 18
+
+
+class IllegalGeneration(BrokerError):
+    CODE = 22
+
+
+class UnknownMemberId(BrokerError):
+    CODE = 25
+
+
+class RebalanceInProgress(BrokerError):
+    CODE = 27
+
+
+class TopicAuthorizationFailed(AuthorizationFailed):
+    CODE = 29
+
+
+class GroupAuthorizationFailed(AuthorizationFailed):
+    CODE = 30
+
+
+class ClusterAuthorizationFailed(AuthorizationFailed):
+    CODE = 31
+
+
+class UnsupportedVersion(BrokerError):
+    CODE = 35
+
+
+class TopicAlreadyExists(BrokerError):
+    CODE = 36
+
+
+class OutOfOrderSequenceNumber(BrokerError):
+    CODE = 45
+
+
+class DuplicateSequenceNumber(BrokerError):
+    CODE = 46
+
+
+class InvalidProducerEpoch(BrokerError):
+    CODE = 47
+
+
+class InvalidTxnState(BrokerError):
+    CODE = 48
+
+
+class ConcurrentTransactions(BrokerError):
+    CODE = 51
+
+
+class TransactionalIdAuthorizationFailed(AuthorizationFailed):
+    CODE = 53
+
+
+class UnknownProducerId(BrokerError):
+    CODE = 59
+
+
+class FencedLeaderEpoch(BrokerError):
+    CODE = 74
+
+
+class UnknownLeaderEpoch(BrokerError):
+    CODE = 75
+
+
+class OffsetNotAvailable(BrokerError):
+    CODE = 78
+
+
+class FencedInstanceId(BrokerError):
+    CODE = 82
+
+
+class InvalidRecord(BrokerError):
+    CODE = 87
+
+
+class UnstableOffsetCommit(BrokerError):
+    CODE = 88
+
+
+class ProducerFenced(BrokerError):
+    CODE = 90
+
+
+class UnknownTopicId(BrokerError):
+    CODE = 100
+
+
+class InconsistentTopicId(BrokerError):
+    CODE = 103
+
+
+FATAL, RETRY, REFRESH = (False, False), (True, False), (True, True)  # refresh metadata, then retry
+
+# fmt: off
+TABLE: dict[int, ErrorCode] = {
+    code: ErrorCode(code, name, *kind, doc)
+    for code, name, kind, doc in (
+        (-1, "UNKNOWN_SERVER_ERROR", FATAL,
+         "The broker failed in a way it has no code for; its log (server.log) says why."),
+        (0, "NONE", FATAL, "No error."),
+        (1, "OFFSET_OUT_OF_RANGE", FATAL,
+         "The offset is outside what the log still holds (below the log start, or above the log end)."),
+        (2, "CORRUPT_MESSAGE", RETRY, "The records fail their CRC, exceed a size, or lack a key in a compacted topic."),
+        (3, "UNKNOWN_TOPIC_OR_PARTITION", REFRESH,
+         "The topic or partition does not exist on this broker: misspelt, deleted, or created a moment ago; "
+         "check subscribe / topic."),
+        (4, "INVALID_FETCH_SIZE", FATAL, "The requested fetch size is invalid."),
+        (5, "LEADER_NOT_AVAILABLE", REFRESH,
+         "The partition has no leader at the moment; an election is under way or its replicas are down."),
+        (6, "NOT_LEADER_OR_FOLLOWER", REFRESH,
+         "The asked broker no longer serves the partition: refresh metadata, then ask the new leader."),
+        (7, "REQUEST_TIMED_OUT", RETRY,
+         "The broker gave up waiting (often for replicas); the request may still have taken effect."),
+        (8, "BROKER_NOT_AVAILABLE", FATAL, "The broker is not available."),
+        (9, "REPLICA_NOT_AVAILABLE", REFRESH, "The replica is not available on this broker."),
+        (10, "MESSAGE_TOO_LARGE", FATAL,
+         "A record batch is larger than the topic takes: raise the topic's max.message.bytes, or send smaller "
+         "records."),
+        (11, "STALE_CONTROLLER_EPOCH", FATAL, "The controller moved to another broker."),
+        (12, "OFFSET_METADATA_TOO_LARGE", FATAL,
+         "The metadata string of an offset commit is larger than offset.metadata.max.bytes (4096) of the "
+         "broker."),
+        (13, "NETWORK_EXCEPTION", REFRESH, "The broker lost a connection of its own while it worked on the request."),
+        (14, "COORDINATOR_LOAD_IN_PROGRESS", RETRY, "The coordinator is still loading its state."),
+        (15, "COORDINATOR_NOT_AVAILABLE", RETRY,
+         "There is no coordinator yet, for instance while the offsets or transaction topic is being created."),
+        (16, "NOT_COORDINATOR", RETRY, "The asked broker is not the coordinator any more: find it again."),
+        (17, "INVALID_TOPIC_EXCEPTION", FATAL,
+         "The topic's name is not legal (1 to 249 of a-z A-Z 0-9 . _ -), or the topic is internal."),
+        (18, "RECORD_LIST_TOO_LARGE", FATAL,
+         "The record batch is larger than the broker's segment size: lower kafka.batch.size."),
+        (19, "NOT_ENOUGH_REPLICAS", RETRY,
+         "Fewer in-sync replicas than the topic's min.insync.replicas: nothing was written; a broker may be "
+         "down."),
+        (20, "NOT_ENOUGH_REPLICAS_AFTER_APPEND", RETRY,
+         "Written, but by then fewer replicas were in sync than min.insync.replicas asks."),
+        (21, "INVALID_REQUIRED_ACKS", FATAL, "acks must be -1 (all), 0 or 1."),
+        (22, "ILLEGAL_GENERATION", FATAL, "The group moved on to another generation."),
+        (23, "INCONSISTENT_GROUP_PROTOCOL", FATAL, "The group's members speak other protocols."),
+        (24, "INVALID_GROUP_ID", FATAL, "The group id is empty or not legal: check kafka.group.id."),
+        (25, "UNKNOWN_MEMBER_ID", FATAL,
+         "The group has live members and this is none of them: another consumer uses the same kafka.group.id."),
+        (26, "INVALID_SESSION_TIMEOUT", FATAL,
+         "The session timeout is outside group.min.session.timeout.ms to group.max.session.timeout.ms of the "
+         "broker."),
+        (27, "REBALANCE_IN_PROGRESS", FATAL,
+         "The group is rebalancing: another consumer uses the same kafka.group.id."),
+        (28, "INVALID_COMMIT_OFFSET_SIZE", FATAL, "The offset commit is too large."),
+        (29, "TOPIC_AUTHORIZATION_FAILED", FATAL,
+         "No permission for the topic: grant Describe plus Read (to read) or Write (to write)."),
+        (30, "GROUP_AUTHORIZATION_FAILED", FATAL,
+         "No permission for the consumer group: grant Read on kafka.group.id."),
+        (31, "CLUSTER_AUTHORIZATION_FAILED", FATAL,
+         "No permission on the cluster: grant IdempotentWrite, or what the request needs."),
+        (32, "INVALID_TIMESTAMP", FATAL,
+         "The record's timestamp is further from the broker's clock than the topic allows."),
+        (33, "UNSUPPORTED_SASL_MECHANISM", FATAL,
+         "The broker has not enabled this SASL mechanism: check kafka.sasl.mechanism."),
+        (34, "ILLEGAL_SASL_STATE", FATAL, "The request is not legal at this point of the SASL exchange."),
+        (35, "UNSUPPORTED_VERSION", FATAL, "The broker does not serve this version of the API."),
+        (36, "TOPIC_ALREADY_EXISTS", FATAL, "A topic of this name exists already."),
+        (37, "INVALID_PARTITIONS", FATAL,
+         "The number of partitions must be at least 1, and larger than now when partitions are added."),
+        (38, "INVALID_REPLICATION_FACTOR", FATAL,
+         "The replication factor is below 1 or larger than the number of brokers."),
+        (39, "INVALID_REPLICA_ASSIGNMENT", FATAL, "The replica assignment is invalid."),
+        (40, "INVALID_CONFIG", FATAL, "A topic or broker setting in the request is invalid."),
+        (41, "NOT_CONTROLLER", RETRY, "The asked broker is not the controller."),
+        (42, "INVALID_REQUEST", FATAL, "The broker finds the request malformed; its log says why."),
+        (43, "UNSUPPORTED_FOR_MESSAGE_FORMAT", FATAL,
+         "The topic's message format on this broker cannot serve the request."),
+        (44, "POLICY_VIOLATION", FATAL, "The cluster's policy refuses the request."),
+        (45, "OUT_OF_ORDER_SEQUENCE_NUMBER", FATAL,
+         "The batch's sequence does not follow the last one: a batch before it is missing, or this is an old "
+         "duplicate."),
+        (46, "DUPLICATE_SEQUENCE_NUMBER", FATAL, "The broker has these records already."),
+        (47, "INVALID_PRODUCER_EPOCH", FATAL, "A newer producer epoch exists: this producer is fenced."),
+        (48, "INVALID_TXN_STATE", FATAL, "The transaction is not in a state that allows this."),
+        (49, "INVALID_PRODUCER_ID_MAPPING", FATAL, "The producer id is not the one assigned to this transactional id."),
+        (50, "INVALID_TRANSACTION_TIMEOUT", FATAL,
+         "The transaction timeout is larger than the broker's transaction.max.timeout.ms: lower "
+         "kafka.transaction.timeout.ms."),
+        (51, "CONCURRENT_TRANSACTIONS", RETRY, "Another operation on the same transaction is still going on."),
+        (52, "TRANSACTION_COORDINATOR_FENCED", FATAL, "Another broker is the transaction coordinator now."),
+        (53, "TRANSACTIONAL_ID_AUTHORIZATION_FAILED", FATAL,
+         "No permission for the transactional id: grant Write and Describe on it."),
+        (54, "SECURITY_DISABLED", FATAL, "The cluster runs without an authorizer."),
+        (55, "OPERATION_NOT_ATTEMPTED", FATAL,
+         "The broker did not try this part, because another part of the request failed."),
+        (56, "KAFKA_STORAGE_ERROR", REFRESH, "The disk of the leader failed; another replica will take over."),
+        (57, "LOG_DIR_NOT_FOUND", FATAL, "The named log directory is not configured on the broker."),
+        (58, "SASL_AUTHENTICATION_FAILED", FATAL, "The credentials are wrong: check kafka.sasl.*."),
+        (59, "UNKNOWN_PRODUCER_ID", FATAL,
+         "The broker no longer remembers this producer id (its records were deleted, or it was idle too long)."),
+        (60, "REASSIGNMENT_IN_PROGRESS", FATAL, "A partition reassignment is in progress."),
+        (61, "DELEGATION_TOKEN_AUTH_DISABLED", FATAL, "Delegation tokens are not enabled."),
+        (62, "DELEGATION_TOKEN_NOT_FOUND", FATAL, "The broker does not know this delegation token."),
+        (63, "DELEGATION_TOKEN_OWNER_MISMATCH", FATAL, "The delegation token belongs to somebody else."),
+        (64, "DELEGATION_TOKEN_REQUEST_NOT_ALLOWED", FATAL,
+         "Delegation tokens cannot be requested on this kind of connection."),
+        (65, "DELEGATION_TOKEN_AUTHORIZATION_FAILED", FATAL, "No permission for the delegation token."),
+        (66, "DELEGATION_TOKEN_EXPIRED", FATAL, "The delegation token has expired: get a new one."),
+        (67, "INVALID_PRINCIPAL_TYPE", FATAL, "The type of principal is not supported."),
+        (68, "NON_EMPTY_GROUP", FATAL, "The group still has members or offsets."),
+        (69, "GROUP_ID_NOT_FOUND", FATAL, "The group does not exist."),
+        (70, "FETCH_SESSION_ID_NOT_FOUND", RETRY, "The broker dropped the fetch session: start a new one."),
+        (71, "INVALID_FETCH_SESSION_EPOCH", RETRY,
+         "The fetch session's epoch is not the expected one: start a new one."),
+        (72, "LISTENER_NOT_FOUND", REFRESH,
+         "The leader has no listener of the name this connection uses: check its advertised.listeners."),
+        (73, "TOPIC_DELETION_DISABLED", FATAL,
+         "The cluster does not allow topics to be deleted (delete.topic.enable)."),
+        (74, "FENCED_LEADER_EPOCH", REFRESH, "The client's leader epoch is older than the broker's: refresh metadata."),
+        (75, "UNKNOWN_LEADER_EPOCH", RETRY, "The client's leader epoch is newer than the broker's, which lags behind."),
+        (76, "UNSUPPORTED_COMPRESSION_TYPE", FATAL,
+         "The topic's compression (zstd) cannot be served to this version of the API."),
+        (77, "STALE_BROKER_EPOCH", FATAL, "The broker's epoch changed."),
+        (78, "OFFSET_NOT_AVAILABLE", RETRY, "The new leader does not know yet how far the log is committed."),
+        (79, "MEMBER_ID_REQUIRED", FATAL,
+         "The group wants a member id first: join again with the one in the response."),
+        (80, "PREFERRED_LEADER_NOT_AVAILABLE", REFRESH, "The preferred leader is not available."),
+        (81, "GROUP_MAX_SIZE_REACHED", FATAL, "The group is full (group.max.size)."),
+        (82, "FENCED_INSTANCE_ID", FATAL, "Another consumer registered with the same group.instance.id."),
+        (83, "ELIGIBLE_LEADERS_NOT_AVAILABLE", REFRESH, "No replica is eligible to be the leader."),
+        (84, "ELECTION_NOT_NEEDED", REFRESH, "No leader election is needed."),
+        (85, "NO_REASSIGNMENT_IN_PROGRESS", FATAL, "No partition reassignment is in progress."),
+        (86, "GROUP_SUBSCRIBED_TO_TOPIC", FATAL,
+         "The group reads the topic at the moment, so its offsets cannot be deleted."),
+        (87, "INVALID_RECORD", FATAL,
+         "The broker refuses the record: its fields contradict each other, or the topic's rules."),
+        (88, "UNSTABLE_OFFSET_COMMIT", RETRY, "A transaction that writes this group's offsets is still open."),
+        (89, "THROTTLING_QUOTA_EXCEEDED", RETRY, "The client exceeded its quota and must wait."),
+        (90, "PRODUCER_FENCED", FATAL,
+         "A newer producer with the same transactional id took over; this one must stop."),
+        (91, "RESOURCE_NOT_FOUND", FATAL, "The request refers to something that does not exist."),
+        (92, "DUPLICATE_RESOURCE", FATAL, "The request refers to the same thing twice."),
+        (93, "UNACCEPTABLE_CREDENTIAL", FATAL, "The credential does not meet the rules (SCRAM iterations, length)."),
+        (94, "INCONSISTENT_VOTER_SET", FATAL, "The voter sets differ."),
+        (95, "INVALID_UPDATE_VERSION", FATAL, "The feature's version is invalid."),
+        (96, "FEATURE_UPDATE_FAILED", FATAL, "The features could not be updated."),
+        (97, "PRINCIPAL_DESERIALIZATION_FAILURE", FATAL,
+         "The brokers cannot forward the request: their security setup is wrong."),
+        (98, "SNAPSHOT_NOT_FOUND", FATAL, "The snapshot does not exist."),
+        (99, "POSITION_OUT_OF_RANGE", FATAL, "The position is outside the snapshot."),
+        (100, "UNKNOWN_TOPIC_ID", REFRESH,
+         "No topic has this id here: it was deleted (perhaps recreated under its name), or created a moment "
+         "ago."),
+        (101, "DUPLICATE_BROKER_REGISTRATION", FATAL, "The broker id is taken."),
+        (102, "BROKER_ID_NOT_REGISTERED", FATAL, "The broker id is not registered."),
+        (103, "INCONSISTENT_TOPIC_ID", REFRESH,
+         "The topic id is not the one of the log: the topic was recreated, or the broker lags behind."),
+        (104, "INCONSISTENT_CLUSTER_ID", FATAL, "The cluster id differs from the broker's."),
+        (105, "TRANSACTIONAL_ID_NOT_FOUND", FATAL, "The transactional id is not known."),
+        (106, "FETCH_SESSION_TOPIC_ID_ERROR", RETRY,
+         "The fetch session mixed topics with and without ids: start a new one."),
+        (107, "INELIGIBLE_REPLICA", FATAL, "A replica may not join the in-sync set."),
+        (108, "NEW_LEADER_ELECTED", FATAL, "Another leader was elected."),
+        (109, "OFFSET_MOVED_TO_TIERED_STORAGE", FATAL,
+         "The offset was moved to tiered storage; only brokers fetch it there."),
+        (110, "FENCED_MEMBER_EPOCH", FATAL, "The member was fenced by the group coordinator."),
+        (111, "UNRELEASED_INSTANCE_ID", FATAL, "Another member still uses the instance id."),
+        (112, "UNSUPPORTED_ASSIGNOR", FATAL, "The group does not support the assignor."),
+        (113, "STALE_MEMBER_EPOCH", FATAL, "The member's epoch is stale."),
+        (114, "MISMATCHED_ENDPOINT_TYPE", FATAL,
+         "The request went to the wrong kind of endpoint (controller instead of broker, or the reverse)."),
+        (115, "UNSUPPORTED_ENDPOINT_TYPE", FATAL, "This kind of endpoint is not supported."),
+        (116, "UNKNOWN_CONTROLLER_ID", FATAL, "The controller id is not known."),
+        (117, "UNKNOWN_SUBSCRIPTION_ID", FATAL, "The telemetry subscription is outdated."),
+        (118, "TELEMETRY_TOO_LARGE", FATAL, "The telemetry is larger than the broker takes."),
+        (119, "INVALID_REGISTRATION", FATAL, "The controller refuses the broker's registration."),
+        (120, "TRANSACTION_ABORTABLE", FATAL, "The transaction must be aborted; the transactional id can be used on."),
+        (121, "INVALID_RECORD_STATE", FATAL, "The record is not in a state that can be acknowledged."),
+        (122, "SHARE_SESSION_NOT_FOUND", RETRY, "The broker dropped the share session."),
+        (123, "INVALID_SHARE_SESSION_EPOCH", RETRY, "The share session's epoch is not the expected one."),
+        (124, "FENCED_STATE_EPOCH", FATAL, "The share group's epoch does not match."),
+        (125, "INVALID_VOTER_KEY", FATAL, "The voter's key does not match."),
+        (126, "DUPLICATE_VOTER", FATAL, "The voter is in the set already."),
+        (127, "VOTER_NOT_FOUND", FATAL, "The voter is not in the set."),
+        (128, "INVALID_REGULAR_EXPRESSION", FATAL, "The regular expression is not valid."),
+        (129, "REBOOTSTRAP_REQUIRED", FATAL,
+         "The client's metadata is too old: start again from the bootstrap servers."),
+        (130, "STREAMS_INVALID_TOPOLOGY", FATAL, "The streams topology is invalid."),
+        (131, "STREAMS_INVALID_TOPOLOGY_EPOCH", FATAL, "The streams topology's epoch is invalid."),
+        (132, "STREAMS_TOPOLOGY_FENCED", FATAL, "The streams topology is outdated."),
+        (133, "SHARE_SESSION_LIMIT_REACHED", RETRY, "The broker has no room for another share session."),
+    )
+}
+# fmt: on
+"""Kafka's error codes, as of 4.3.1."""
+
+
+def _subclasses(of: type[BrokerError]) -> dict[int, type[BrokerError]]:
+    found: dict[int, type[BrokerError]] = {}
+    for cls in of.__subclasses__():
+        if cls.CODE is not None:
+            found[cls.CODE] = cls
+        found.update(_subclasses(cls))
+    return found
+
+
+_CLASSES = _subclasses(BrokerError)
+
+
+def error_for(code: int, context: str = "") -> BrokerError:
+    """The error of a code: an instance of its own class where there is one, else of `BrokerError`. Not raised."""
+    return _CLASSES.get(code, BrokerError)(code, context)
+
+
+def check(code: int, context: str = "") -> None:
+    """Raise the error of `code`, unless it is 0."""
+    if code:
+        raise error_for(code, context)
