@@ -83,7 +83,7 @@ class BootstrapFailed(KafkaSourceError):
     def __str__(self) -> str:
         tried = "; ".join(f"{address}: {reason}" for address, reason in self.attempts) or "nothing was tried"
         return (
-            f"no bootstrap server answered within {self.waited_ms} ms ({tried}). Check kafka.bootstrap.servers, and that"
+            f"no bootstrap server answered within {self.waited_ms} ms ({tried}). Check kafka.bootstrap.servers and that"
             " the brokers run and accept connections from this machine"
         )
 
