@@ -1,0 +1,93 @@
+"""THE table of the APIs we speak. Which version is used is negotiated per connection, from ApiVersions (KIP-35)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kafkasource.protocol.messages import (
+    api_versions,
+    create_partitions,
+    create_topics,
+    delete_records,
+    delete_topics,
+    fetch,
+    find_coordinator,
+    init_producer_id,
+    list_offsets,
+    metadata,
+    offset_commit,
+    offset_fetch,
+    produce,
+)
+from kafkasource.protocol.schema import Message
+
+
+@dataclass(frozen=True, eq=False)
+class Api:
+    """A request and its response. `versions` is inclusive; `stable_versions` leaves out what brokers hide by default."""
+
+    key: int
+    name: str
+    request: Message
+    response: Message
+    last_stable_version: int | None = None
+
+    @property
+    def versions(self) -> tuple[int, int]:
+        return self.request.versions
+
+    @property
+    def stable_versions(self) -> tuple[int, int]:
+        """What may be negotiated: a broker tells of unstable versions only with `unstable.api.versions.enable`."""
+        first, last = self.request.versions
+        return first, last if self.last_stable_version is None else self.last_stable_version
+
+    def __repr__(self) -> str:
+        return f"<Api {self.name}>"
+
+    def __reduce__(self) -> tuple[object, tuple[int]]:
+        return _api_of, (self.key,)  # codecs are closures; the other process has its own
+
+
+# fmt: off
+PRODUCE = Api(0, "Produce", produce.PRODUCE_REQUEST, produce.PRODUCE_RESPONSE)
+FETCH = Api(1, "Fetch", fetch.FETCH_REQUEST, fetch.FETCH_RESPONSE)
+LIST_OFFSETS = Api(2, "ListOffsets", list_offsets.LIST_OFFSETS_REQUEST, list_offsets.LIST_OFFSETS_RESPONSE)
+METADATA = Api(3, "Metadata", metadata.METADATA_REQUEST, metadata.METADATA_RESPONSE)
+OFFSET_COMMIT = Api(8, "OffsetCommit", offset_commit.OFFSET_COMMIT_REQUEST, offset_commit.OFFSET_COMMIT_RESPONSE)
+OFFSET_FETCH = Api(9, "OffsetFetch", offset_fetch.OFFSET_FETCH_REQUEST, offset_fetch.OFFSET_FETCH_RESPONSE)
+FIND_COORDINATOR = Api(
+    10, "FindCoordinator", find_coordinator.FIND_COORDINATOR_REQUEST, find_coordinator.FIND_COORDINATOR_RESPONSE)
+API_VERSIONS = Api(18, "ApiVersions", api_versions.API_VERSIONS_REQUEST, api_versions.API_VERSIONS_RESPONSE)
+CREATE_TOPICS = Api(19, "CreateTopics", create_topics.CREATE_TOPICS_REQUEST, create_topics.CREATE_TOPICS_RESPONSE)
+DELETE_TOPICS = Api(20, "DeleteTopics", delete_topics.DELETE_TOPICS_REQUEST, delete_topics.DELETE_TOPICS_RESPONSE)
+DELETE_RECORDS = Api(21, "DeleteRecords", delete_records.DELETE_RECORDS_REQUEST, delete_records.DELETE_RECORDS_RESPONSE)
+INIT_PRODUCER_ID = Api(
+    22, "InitProducerId", init_producer_id.INIT_PRODUCER_ID_REQUEST, init_producer_id.INIT_PRODUCER_ID_RESPONSE,
+    last_stable_version=5)  # 6 is for KIP-939, unfinished in 4.3
+CREATE_PARTITIONS = Api(
+    37, "CreatePartitions", create_partitions.CREATE_PARTITIONS_REQUEST, create_partitions.CREATE_PARTITIONS_RESPONSE)
+# fmt: on
+
+APIS: dict[int, Api] = {
+    api.key: api
+    for api in (
+        PRODUCE,
+        FETCH,
+        LIST_OFFSETS,
+        METADATA,
+        OFFSET_COMMIT,
+        OFFSET_FETCH,
+        FIND_COORDINATOR,
+        API_VERSIONS,
+        CREATE_TOPICS,
+        DELETE_TOPICS,
+        DELETE_RECORDS,
+        INIT_PRODUCER_ID,
+        CREATE_PARTITIONS,
+    )
+}
+
+
+def _api_of(key: int) -> Api:
+    return APIS[key]

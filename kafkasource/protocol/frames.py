@@ -1,0 +1,166 @@
+"""Frames: requests to bytes, bytes to frames, frames to responses. No socket here; the client layer owns it.
+
+    request    int32 length | header: api_key int16, api_version int16, correlation_id int32, client_id NULLABLE_STRING,
+                              tagged fields where the request is flexible | body
+    response   int32 length | header: correlation_id int32, tagged fields where the response is flexible | body
+
+The length counts what follows it. ApiVersions answers with the header without tags in every version, since whoever asks
+does not yet know what the broker speaks (KIP-511). A broker answers the requests of a connection in order.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from typing import Any
+
+from kafkasource.errors import ProtocolError
+from kafkasource.protocol.apis import API_VERSIONS, Api
+from kafkasource.protocol.primitives import Buffer, Reader, Writer
+from kafkasource.protocol.schema import Body
+
+READ_AHEAD_BYTES = 64 * 1024
+"""What `FrameReader` reads at once between large frames, and the first allocation for one of those."""
+
+GROWTH = 4
+"""A large frame's memory grows to at most this many times what has arrived of it."""
+
+_UNSUPPORTED_VERSION = 35
+
+_LENGTH = struct.Struct(">i")
+_REQUEST_HEADER = struct.Struct(">hhi")
+
+
+def encode_request(
+    api: Api, version: int, correlation_id: int, client_id: str | None, body: Mapping[str, Any]
+) -> bytes:
+    """One request with its length, ready for the socket. Copies records; `encode_request_parts` does not."""
+    return b"".join(encode_request_parts(api, version, correlation_id, client_id, body))
+
+
+def encode_request_parts(
+    api: Api, version: int, correlation_id: int, client_id: str | None, body: Mapping[str, Any]
+) -> list[bytearray | memoryview]:
+    """One request as pieces to send in this order; large records are views of the caller's own memory."""
+    writer = Writer()
+    writer.int32(0)
+    writer.pack(_REQUEST_HEADER, api.key, version, correlation_id)
+    writer.nullable_string(client_id)  # never compact: an old broker must be able to read the header (KIP-482)
+    if api.request.is_flexible(version):
+        writer.unsigned_varint(0)  # no tagged fields
+    api.request.write(version, body, writer)
+    parts = writer.parts()
+    length = sum(len(part) for part in parts) - _LENGTH.size
+    _LENGTH.pack_into(parts[0], 0, length)
+    return parts
+
+
+def peek_correlation_id(frame: Buffer) -> int:
+    return Reader(frame).int32()
+
+
+def decode_response(api: Api, version: int, frame: Buffer) -> Body:
+    """The body of a response, whose frame is given without its length.
+
+    A broker that does not speak the asked version of ApiVersions answers with error UNSUPPORTED_VERSION in version 0,
+    its own range of versions within (KIP-511): such a body is decoded as version 0.
+    """
+    reader = Reader(frame)
+    reader.int32()
+    if api is API_VERSIONS:
+        pos = reader.pos
+        if version > 0 and reader.int16() == _UNSUPPORTED_VERSION:
+            version = 0
+        reader.pos = pos
+    elif api.response.is_flexible(version):
+        reader.skip_tagged_fields()
+    return api.response.read(version, reader)
+
+
+class FrameReader:
+    """Cuts what a broker sends into frames, with memory that follows what arrived and not what a length claims.
+
+    Receive into `writable()`, then tell `advance()` how much came; or give bytes to `feed()`. Each frame owns its memory:
+    views of it (records) stay valid for as long as they are kept. After a `ProtocolError` the stream has lost its place;
+    close the connection. Not for use by two threads.
+    """
+
+    def __init__(self, max_frame_bytes: int) -> None:
+        self._max_frame_bytes = max_frame_bytes
+        self._ahead = memoryview(bytearray(READ_AHEAD_BYTES))
+        self._ahead_bytes = 0  # of which in use: the start of a frame, shorter than its length field
+        self._frame: memoryview | None = None  # the frame under way
+        self._frame_bytes = 0  # its claim
+        self._received = 0  # how much of it came
+        self._first = True
+
+    @property
+    def pending_bytes(self) -> int:
+        """Received bytes of a frame not yet complete."""
+        return self._received if self._frame is not None else self._ahead_bytes
+
+    def writable(self) -> memoryview:
+        """Where the next bytes go, never empty. Valid until the next call of any method."""
+        if self._frame is None:
+            return self._ahead[self._ahead_bytes :]
+        if self._received == len(self._frame):
+            # A fresh block instead of a grown one: its pages are touched only when bytes arrive.
+            larger = memoryview(bytearray(min(self._frame_bytes, GROWTH * len(self._frame))))
+            larger[: self._received] = self._frame
+            self._frame = larger
+        return self._frame[self._received :]
+
+    def advance(self, size: int) -> list[memoryview]:
+        """Take `size` bytes now in `writable()`; return the frames that they complete, without their lengths."""
+        if self._frame is None:
+            return self._cut(self._ahead_bytes + size)
+        self._received += size
+        if self._received < self._frame_bytes:
+            return []
+        frame, self._frame = self._frame, None
+        return [frame]
+
+    def feed(self, data: Buffer) -> list[memoryview]:
+        """The same for bytes that are already there, which are copied."""
+        view = memoryview(data).cast("B")
+        frames: list[memoryview] = []
+        while len(view):
+            target = self.writable()
+            size = min(len(target), len(view))
+            target[:size] = view[:size]
+            frames += self.advance(size)
+            view = view[size:]
+        return frames
+
+    def _cut(self, end: int) -> list[memoryview]:
+        frames: list[memoryview] = []
+        pos = 0
+        while end - pos >= _LENGTH.size:
+            length = self._checked_length(pos)
+            pos += _LENGTH.size
+            have = min(length, end - pos)
+            frame = memoryview(bytearray(length if have == length else min(length, READ_AHEAD_BYTES)))
+            frame[:have] = self._ahead[pos : pos + have]
+            pos += have
+            if have < length:
+                self._frame, self._frame_bytes, self._received = frame, length, have
+                break
+            frames.append(frame)
+        self._ahead_bytes = end - pos
+        self._ahead[: self._ahead_bytes] = bytes(self._ahead[pos:end])
+        return frames
+
+    def _checked_length(self, pos: int) -> int:
+        raw = bytes(self._ahead[pos : pos + _LENGTH.size])
+        length = int(_LENGTH.unpack(raw)[0])
+        if self._first or length > self._max_frame_bytes:
+            if raw == b"HTTP":
+                raise ProtocolError("the other side speaks HTTP, not Kafka: is the port a web server's?")
+            if raw[:2] in (b"\x15\x03", b"\x16\x03"):
+                raise ProtocolError("the other side speaks TLS: set kafka.security.protocol to SSL or SASL_SSL")
+        if length < _LENGTH.size or length > self._max_frame_bytes:
+            raise ProtocolError(
+                f"frame of {length} bytes (0x{raw.hex()}), at most {self._max_frame_bytes} expected: not Kafka's answer"
+            )
+        self._first = False
+        return length

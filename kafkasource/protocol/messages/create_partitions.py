@@ -1,0 +1,22 @@
+"""."""
+
+from __future__ import annotations
+
+from kafkasource.protocol.schema import BOOL, INT16, INT32, STRING, Array, Field, Message
+
+# fmt: off
+CREATE_PARTITIONS_REQUEST = Message("CreatePartitionsRequest", api_key=37, versions=(0, 3), flexible_since=2, fields=[
+    Field("topics", Array([
+        Field("name", STRING),
+        Field("count", INT32),
+        Field("assignments", Array([
+            Field("broker_ids", Array(INT32))]), nullable_since=0)])),
+    Field("timeout_ms", INT32),
+    Field("validate_only", BOOL)])
+
+CREATE_PARTITIONS_RESPONSE = Message("CreatePartitionsResponse", api_key=37, versions=(0, 3), flexible_since=2, fields=[
+    Field("throttle_time_ms", INT32),
+    Field("results", Array([
+        Field("name", STRING),
+        Field("error_code", INT16),
+        Field("error_message", STRING, nullable_since=0, default=None)]))])

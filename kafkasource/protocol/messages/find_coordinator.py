@@ -1,0 +1,26 @@
+"""."""
+
+from __future__ import annotations
+
+from kafkasource.protocol.schema import INT8, INT16, INT32, STRING, Array, Field, Message
+
+# fmt: off
+FIND_COORDINATOR_REQUEST = Message("FindCoordinatorRequest", api_key=10, versions=(0, 6), flexible_since=3, fields=[
+    Field("key", STRING, until=3),
+    Field("key_type", INT8, since=1),
+    Field("coordinator_keys", Array(STRING), since=4)])
+
+FIND_COORDINATOR_RESPONSE = Message("FindCoordinatorResponse", api_key=10, versions=(0, 6), flexible_since=3, fields=[
+    Field("throttle_time_ms", INT32, since=1, ignorable=True),
+    Field("error_code", INT16, until=3),
+    Field("error_message", STRING, since=1, until=3, nullable_since=1, ignorable=True),
+    Field("node_id", INT32, until=3),
+    Field("host", STRING, until=3),
+    Field("port", INT32, until=3),
+    Field("coordinators", Array([
+        Field("key", STRING),
+        Field("node_id", INT32),
+        Field("host", STRING),
+        Field("port", INT32),
+        Field("error_code", INT16),
+        Field("error_message", STRING, nullable_since=4, ignorable=True)]), since=4)])

@@ -1,0 +1,415 @@
+"""Messages as data: a table of fields, each with the versions that carry it, compiled into a codec per version.
+
+A body is a dict by field name, a struct in it a dict, an array a list. Names are those of Kafka's own specs
+(`common/message/*.json` in kafka-clients) in snake case; so are types, versions, tags and defaults (a test compares).
+
+- Decoding gives every field of the message: one that the version does not carry, or a tag left out, has its default.
+- Encoding takes the default for what the body leaves out. A value other than the default for a field that the version
+  does not carry is an error, unless the field is `ignorable`: better no request than one that means something else.
+- Records come out as `memoryview` of the bytes that came in, and go out uncopied.
+
+Version ranges are inclusive at both ends, as everywhere in Kafka. A message is flexible (KIP-482) from a version on:
+compact lengths, and tagged fields at the end of each struct.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from kafkasource.errors import ProtocolError
+from kafkasource.protocol.primitives import ZERO_UUID, Buffer, Reader, Writer
+
+Body: TypeAlias = dict[str, Any]
+Read: TypeAlias = Callable[[Reader], Any]
+Write: TypeAlias = Callable[[Writer, Any], None]
+ReadInto: TypeAlias = Callable[[Reader, Body], None]
+WriteFrom: TypeAlias = Callable[[Writer, Mapping[str, Any]], None]
+
+
+@dataclass(frozen=True)
+class Primitive:
+    """A type without parts. `read` and `write` take (nullable, flexible) and give what does it."""
+
+    name: str
+    default: Any
+    read: Callable[[bool, bool], Read]
+    write: Callable[[bool, bool], Write]
+    width: Callable[[bool], int]  # least bytes on the wire, by flexible
+    layout: str = ""  # of a fixed-width number, in struct's letters: such neighbours are read at once
+
+    def __repr__(self) -> str:
+        return self.name.upper()
+
+
+def _fixed(name: str, default: Any, width: int, layout: str, read: Read, write: Write) -> Primitive:
+    return Primitive(name, default, lambda n, f: read, lambda n, f: write, lambda f: width, layout)
+
+
+def _sized(name: str, default: Any, prefix: int, reads: Sequence[Read], writes: Sequence[Write]) -> Primitive:
+    """`reads` and `writes`: plain, nullable, compact, compact nullable."""
+    return Primitive(
+        name,
+        default,
+        lambda nullable, flexible: reads[nullable + 2 * flexible],
+        lambda nullable, flexible: writes[nullable + 2 * flexible],
+        lambda flexible: 1 if flexible else prefix,
+    )
+
+
+BOOL = _fixed("bool", False, 1, "?", Reader.boolean, Writer.boolean)
+INT8 = _fixed("int8", 0, 1, "b", Reader.int8, Writer.int8)
+INT16 = _fixed("int16", 0, 2, "h", Reader.int16, Writer.int16)
+INT32 = _fixed("int32", 0, 4, "i", Reader.int32, Writer.int32)
+INT64 = _fixed("int64", 0, 8, "q", Reader.int64, Writer.int64)
+UINT16 = _fixed("uint16", 0, 2, "H", Reader.uint16, Writer.uint16)
+UINT32 = _fixed("uint32", 0, 4, "I", Reader.uint32, Writer.uint32)
+FLOAT64 = _fixed("float64", 0.0, 8, "d", Reader.float64, Writer.float64)
+UUID = _fixed("uuid", ZERO_UUID, 16, "", Reader.uuid, Writer.uuid)
+STRING = _sized(
+    "string",
+    "",
+    2,
+    [Reader.string, Reader.nullable_string, Reader.compact_string, Reader.compact_nullable_string],
+    [Writer.string, Writer.nullable_string, Writer.compact_string, Writer.compact_nullable_string],
+)
+_BYTES = (
+    [Reader.bytes_, Reader.nullable_bytes, Reader.compact_bytes, Reader.compact_nullable_bytes],
+    [Writer.bytes_, Writer.nullable_bytes, Writer.compact_bytes, Writer.compact_nullable_bytes],
+)
+BYTES = _sized("bytes", b"", 4, *_BYTES)
+RECORDS = _sized("records", None, 4, *_BYTES)  # null by default even where null may not be written, as in Java
+
+
+@dataclass(frozen=True)
+class Struct:
+    """A struct within a struct, without a length of its own."""
+
+    fields: Sequence[Field]
+
+
+@dataclass(frozen=True)
+class Array:
+    """A counted run of one type; `Array([Field(...), ...])` is an array of structs."""
+
+    of: Primitive | Struct | Sequence[Field]
+
+    @property
+    def element(self) -> Primitive | Struct:
+        return self.of if isinstance(self.of, Primitive | Struct) else Struct(self.of)
+
+
+Type: TypeAlias = Primitive | Array | Struct
+
+_OF_TYPE: Any = object()
+
+
+@dataclass(frozen=True)
+class Field:
+    """One field; its versions are those from `since` to `until`, both inclusive, None: to the last."""
+
+    name: str
+    type: Type
+    since: int = 0
+    until: int | None = None
+    nullable_since: int | None = None
+    default: Any = _OF_TYPE  # 0, False, "", an empty array or all fields' defaults, unless told
+    tag: int | None = None  # a tagged field (KIP-482): left out when it has its default, in any version
+    ignorable: bool = False  # dropped without a word in versions that do not carry it
+
+    def carried_by(self, version: int) -> bool:
+        return self.since <= version and (self.until is None or version <= self.until)
+
+    def nullable_in(self, version: int) -> bool:
+        return self.nullable_since is not None and version >= self.nullable_since
+
+    def default_value(self) -> Any:
+        """A new one each time where it could be changed."""
+        if self.default is not _OF_TYPE:
+            return self.default
+        if isinstance(self.type, Primitive):
+            return self.type.default
+        return [] if isinstance(self.type, Array) else {f.name: f.default_value() for f in self.type.fields}
+
+    def is_default(self, value: Any) -> bool:
+        if isinstance(self.type, Struct) and isinstance(value, Mapping):
+            return all(f.name not in value or f.is_default(value[f.name]) for f in self.type.fields)
+        return bool(value == self.default_value())
+
+
+@dataclass(frozen=True)
+class _Codec:
+    read: Read
+    write: Write
+
+
+@dataclass(frozen=True, eq=False)
+class Message:
+    """A request or a response of one API in all the versions we speak."""
+
+    name: str
+    api_key: int
+    versions: tuple[int, int]  # inclusive
+    flexible_since: int
+    fields: Sequence[Field]
+    _codecs: dict[int, _Codec] = field(default_factory=dict, init=False, repr=False)
+
+    def is_flexible(self, version: int) -> bool:
+        return version >= self.flexible_since
+
+    def encode(self, version: int, body: Mapping[str, Any]) -> bytes:
+        writer = Writer()
+        self.write(version, body, writer)
+        return writer.getvalue()
+
+    def decode(self, version: int, data: Buffer) -> Body:
+        """The body that is all of `data`: bytes left over are a `ProtocolError` like bytes missing."""
+        reader = Reader(data)
+        return self.read(version, reader)
+
+    def write(self, version: int, body: Mapping[str, Any], writer: Writer) -> None:
+        try:
+            self._codec(version).write(writer, body)
+        except ProtocolError as error:
+            raise ProtocolError(f"{self.name} v{version}: {error}") from None
+
+    def read(self, version: int, reader: Reader) -> Body:
+        """The body that is all the reader has left."""
+        try:
+            body: Body = self._codec(version).read(reader)
+            reader.finish()
+        except ProtocolError as error:
+            raise ProtocolError(f"{self.name} v{version}: {error}") from None
+        return body
+
+    def _codec(self, version: int) -> _Codec:
+        codec = self._codecs.get(version)
+        if codec is None:
+            if not self.versions[0] <= version <= self.versions[1]:
+                raise ProtocolError(f"we speak versions {self.versions[0]} to {self.versions[1]}")
+            # Two threads may both get here; they make the same codec.
+            flexible = self.is_flexible(version)
+            codec = _Codec(
+                _struct_reader(self.fields, version, flexible), _struct_writer(self.fields, version, flexible)
+            )
+            self._codecs[version] = codec
+        return codec
+
+
+# --- compiling: what a version is made of is decided here, once, so that the closures only move values ---
+
+
+def _runs(fields: Sequence[Field], version: int) -> list[list[Field]]:
+    """The untagged fields in order; neighbours that are numbers of fixed width share a run."""
+    runs: list[list[Field]] = []
+    previous_fixed = False
+    for f in fields:
+        if f.carried_by(version) and f.tag is None:
+            fixed = isinstance(f.type, Primitive) and f.type.layout != ""
+            if fixed and previous_fixed:
+                runs[-1].append(f)
+            else:
+                runs.append([f])
+            previous_fixed = fixed
+    return runs
+
+
+def _layout(run: Sequence[Field]) -> struct.Struct | None:
+    letters = [f.type.layout for f in run if isinstance(f.type, Primitive)]
+    return struct.Struct(">" + "".join(letters)) if all(letters) and letters else None
+
+
+def _width(kind: Type, version: int, flexible: bool) -> int:
+    """The least bytes that a value takes: what a count is checked against."""
+    if isinstance(kind, Primitive):
+        return kind.width(flexible)
+    if isinstance(kind, Array):
+        return 1 if flexible else 4
+    fields = (f for f in kind.fields if f.carried_by(version) and f.tag is None)
+    return max(1, sum(_width(f.type, version, flexible) for f in fields) + flexible)
+
+
+def _reader(kind: Type, version: int, flexible: bool, nullable: bool) -> Read:
+    if isinstance(kind, Primitive):
+        return kind.read(nullable, flexible)
+    if isinstance(kind, Struct):
+        return _struct_reader(kind.fields, version, flexible)
+    return _array_reader(kind, version, flexible, nullable)
+
+
+def _writer(kind: Type, version: int, flexible: bool, nullable: bool) -> Write:
+    if isinstance(kind, Primitive):
+        return kind.write(nullable, flexible)
+    if isinstance(kind, Struct):
+        return _struct_writer(kind.fields, version, flexible)
+    return _array_writer(kind, version, flexible, nullable)
+
+
+def _array_reader(array: Array, version: int, flexible: bool, nullable: bool) -> Read:
+    element = array.element
+    width = _width(element, version, flexible)
+    letter = element.layout if isinstance(element, Primitive) else ""
+    read = _reader(element, version, flexible, nullable=False)
+
+    def read_array(reader: Reader) -> list[Any] | None:
+        count = reader.array_length(compact=flexible, element_bytes=width)
+        if count is None:
+            if nullable:
+                return None
+            raise ProtocolError(f"null at byte {reader.pos} where an array must be")
+        if letter:
+            return list(reader.unpack(struct.Struct(f">{count}{letter}")))
+        return [read(reader) for _ in range(count)]
+
+    return read_array
+
+
+def _array_writer(array: Array, version: int, flexible: bool, nullable: bool) -> Write:
+    element = array.element
+    letter = element.layout if isinstance(element, Primitive) else ""
+    write = _writer(element, version, flexible, nullable=False)
+
+    def write_array(writer: Writer, values: Sequence[Any] | None) -> None:
+        if values is None:
+            if not nullable:
+                raise ProtocolError("null where an array must be")
+            writer.array_length(None, compact=flexible)
+            return
+        writer.array_length(len(values), compact=flexible)
+        if letter:
+            writer.pack(struct.Struct(f">{len(values)}{letter}"), *values)
+            return
+        for value in values:
+            write(writer, value)
+
+    return write_array
+
+
+def _struct_reader(fields: Sequence[Field], version: int, flexible: bool) -> Read:
+    steps: list[ReadInto] = []
+    for run in _runs(fields, version):
+        layout = _layout(run)
+        if layout is not None:
+            steps.append(_run_reader(layout, tuple(f.name for f in run)))
+        else:
+            (f,) = run
+            steps.append(_field_reader(f.name, _reader(f.type, version, flexible, f.nullable_in(version))))
+    if flexible:
+        steps.append(_tags_reader(fields, version))
+    template = {f.name: f.default_value() for f in fields}
+    unread = [f for f in fields if f.tag is not None or not f.carried_by(version)]
+    fresh = [(f.name, f.default_value) for f in unread if isinstance(template[f.name], list | dict)]
+
+    def read_struct(reader: Reader) -> Body:
+        body = template.copy()
+        for name, default in fresh:
+            body[name] = default()
+        for step in steps:
+            step(reader, body)
+        return body
+
+    return read_struct
+
+
+def _run_reader(layout: struct.Struct, names: tuple[str, ...]) -> ReadInto:
+    def read_run(reader: Reader, body: Body) -> None:
+        body.update(zip(names, reader.unpack(layout), strict=True))
+
+    return read_run
+
+
+def _field_reader(name: str, read: Read) -> ReadInto:
+    def read_field(reader: Reader, body: Body) -> None:
+        body[name] = read(reader)
+
+    return read_field
+
+
+def _tags_reader(fields: Sequence[Field], version: int) -> ReadInto:
+    reads = {
+        f.tag: (f.name, _reader(f.type, version, True, f.nullable_in(version)))
+        for f in fields
+        if f.tag is not None and f.carried_by(version)
+    }
+
+    def read_tags(reader: Reader, body: Body) -> None:
+        def known(tag: int) -> bool:
+            if tag not in reads:
+                return False
+            name, read = reads[tag]
+            body[name] = read(reader)
+            return True
+
+        reader.tagged_fields(known)
+
+    return read_tags
+
+
+def _struct_writer(fields: Sequence[Field], version: int, flexible: bool) -> Write:
+    steps: list[WriteFrom] = []
+    for run in _runs(fields, version):
+        layout = _layout(run)
+        if layout is not None:
+            steps.append(_run_writer(layout, [(f.name, f.default_value()) for f in run]))
+        else:
+            (f,) = run
+            steps.append(_field_writer(f, _writer(f.type, version, flexible, f.nullable_in(version))))
+    if flexible:
+        steps.append(_tags_writer(fields, version))
+    names = {f.name for f in fields}
+    dropped = [f for f in fields if not f.carried_by(version) and not f.ignorable]
+
+    def write_struct(writer: Writer, body: Mapping[str, Any]) -> None:
+        if not isinstance(body, Mapping):
+            raise ProtocolError(f"cannot write {body!r}: not a struct")
+        if not body.keys() <= names:
+            raise ProtocolError(f"no such field: {', '.join(sorted(body.keys() - names))}")
+        for f in dropped:
+            if f.name in body and not f.is_default(body[f.name]):
+                raise ProtocolError(f"{f.name} = {body[f.name]!r} cannot be said in this version")
+        for step in steps:
+            step(writer, body)
+
+    return write_struct
+
+
+def _run_writer(layout: struct.Struct, names: Sequence[tuple[str, Any]]) -> WriteFrom:
+    def write_run(writer: Writer, body: Mapping[str, Any]) -> None:
+        writer.pack(layout, *[body.get(name, default) for name, default in names])
+
+    return write_run
+
+
+def _field_writer(f: Field, write: Write) -> WriteFrom:
+    name, default = f.name, f.default_value()
+
+    def write_field(writer: Writer, body: Mapping[str, Any]) -> None:
+        try:
+            write(writer, body.get(name, default))
+        except ProtocolError as error:
+            raise ProtocolError(f"{name}: {error}") from None
+
+    return write_field
+
+
+def _tags_writer(fields: Sequence[Field], version: int) -> WriteFrom:
+    tagged = sorted(
+        ((f.tag, f, _writer(f.type, version, True, f.nullable_in(version)))
+         for f in fields if f.tag is not None and f.carried_by(version)),
+        key=lambda entry: entry[0],
+    )  # fmt: skip
+
+    def write_tags(writer: Writer, body: Mapping[str, Any]) -> None:
+        present = [(tag, f, write) for tag, f, write in tagged if f.name in body and not f.is_default(body[f.name])]
+        writer.unsigned_varint(len(present))
+        for tag, f, write in present:
+            value = Writer()
+            write(value, body[f.name])
+            raw = value.getvalue()
+            writer.unsigned_varint(tag)
+            writer.unsigned_varint(len(raw))
+            writer.raw(raw)
+
+    return write_tags
