@@ -1,8 +1,9 @@
-"""Plain values that every layer speaks of. They cross processes (driver to executor), so they are frozen and pickle small."""
+"""Plain values that every layer speaks of. They cross processes (driver to executor): frozen, and small when pickled."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -43,7 +44,7 @@ class OffsetRange:
     def split(self, pieces: int) -> list[OffsetRange]:
         """Cut into at most `pieces` non-empty neighbours that cover this range exactly."""
         cuts = [self.start_offset + self.size * i // pieces for i in range(pieces + 1)]
-        return [replace(self, start_offset=a, end_offset=b) for a, b in zip(cuts, cuts[1:], strict=False) if a < b]
+        return [replace(self, start_offset=a, end_offset=b) for a, b in pairwise(cuts) if a < b]
 
     def __str__(self) -> str:
         return f"{self.topic_partition} [{self.start_offset}, {self.end_offset})"

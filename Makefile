@@ -1,0 +1,59 @@
+# make demo: the main job on a real Kafka.  make test: everything that CI runs.  See CONTRIBUTING.md for the rest.
+SHELL := /bin/sh
+PYSPARK ?= 4.2.0
+PYSPARK_NEWEST ?= 4.3.0
+PY := .venv/bin/python
+# Read by pip's build of the kernel. Tests want it compiled; a user without a compiler still gets a running demo.
+SOURCES := pyproject.toml setup.py scripts/prepare.sh $(wildcard kafkasource/records/kernel.*)
+PYTEST := $(PY) -m pytest -q
+
+.PHONY: demo test lint unit interpreted broker spark spark-newest bench bench-quick clean
+
+demo: .venv/.ready
+	@.venv/bin/pykafka demo
+
+test: lint unit interpreted broker spark spark-newest
+
+.venv/.ready: $(SOURCES)
+	@echo "installing into .venv (pyspark $(PYSPARK))"
+	@scripts/prepare.sh .venv $(PYSPARK) spark,cli
+
+.venv/.dev: $(SOURCES)
+	@echo "installing into .venv with what the tests need (pyspark $(PYSPARK))"
+	@KAFKASOURCE_KERNEL=require scripts/prepare.sh .venv $(PYSPARK) spark,cli,dev
+	@touch $@
+
+.venv-newest/.ready: $(SOURCES) .venv/.dev
+	@echo "installing into .venv-newest (pyspark $(PYSPARK_NEWEST))"
+	@KAFKASOURCE_KERNEL=require scripts/prepare.sh .venv-newest $(PYSPARK_NEWEST) spark,dev
+
+lint: .venv/.dev
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy
+	.venv/bin/lint-imports
+
+unit: .venv/.dev
+	KAFKASOURCE_KERNEL=require $(PYTEST) -m "not broker and not spark"
+
+interpreted: .venv/.dev
+	KAFKASOURCE_KERNEL_INTERPRETED=1 $(PYTEST) -m "not broker and not spark" tests/records
+
+broker: .venv/.dev
+	$(PYTEST) -m "broker and not spark"
+
+spark: .venv/.dev
+	$(PYTEST) -m spark
+
+# The newest pyspark; the JVM connector has no release for it, so the peers stay with the one above.
+spark-newest: .venv-newest/.ready
+	.venv-newest/bin/python -m pytest -q -m "spark and not peers"
+
+bench: .venv/.dev
+	$(PY) -m benchmarks
+
+bench-quick: .venv/.dev
+	$(PY) -m benchmarks --quick
+
+clean:
+	rm -rf .venv .venv-newest build *.egg-info kafkasource/records/*.so kafkasource/records/*.c

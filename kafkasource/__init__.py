@@ -1,0 +1,25 @@
+"""Kafka for PySpark without jars: `spark.readStream.format("pykafka")`, `df.writeStream.format("pykafka")`.
+
+Imports nothing heavy: Spark imports this in every Python worker.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__version__ = "0.1.0"
+__all__ = ["__version__", "register"]
+
+
+def register(spark: SparkSession) -> None:
+    """Make the format `pykafka` known to one Spark session.
+
+    Needed where the package is not installed in the Python that Spark starts by itself: with `--py-files`, on Spark
+    Connect, in a virtual environment that is not active. Elsewhere it does no harm. Runs on the driver.
+    """
+    from kafkasource.datasource import KafkaDataSource
+
+    spark.dataSource.register(KafkaDataSource)

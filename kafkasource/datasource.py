@@ -1,0 +1,69 @@
+"""What Spark sees: one class that hands out the four roles. Thin and picklable, no Kafka logic, nothing heavy imported.
+
+Spark makes an instance in a Python process of its own for every planning step; the options it carries are checked each
+time, on the driver, before any broker is contacted.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource
+
+from kafkasource import options
+from kafkasource.errors import OptionError
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+    from kafkasource.sink.writer import BatchWriter, StreamWriter
+    from kafkasource.source.batch import BatchReader
+    from kafkasource.source.stream import StreamReader
+
+
+class KafkaDataSource(DataSource):
+    """`format("pykafka")`."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "pykafka"
+
+    def schema(self) -> StructType:
+        from kafkasource.source.schema import spark_schema
+
+        return spark_schema(bool(options.parse(self.options, "source")["includeHeaders"]))
+
+    # Spark calls these four with keywords: the parameter names are part of the interface.
+
+    def reader(self, schema: StructType) -> BatchReader:
+        from kafkasource.source.batch import BatchReader
+
+        return BatchReader(self._source_options(schema))
+
+    def streamReader(self, schema: StructType) -> StreamReader:
+        from kafkasource.source.stream import StreamReader
+
+        return StreamReader(self._source_options(schema))
+
+    def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
+        from kafkasource.sink.writer import BatchWriter
+
+        if overwrite:
+            raise OptionError('Save mode Overwrite not allowed for Kafka. Allowed save mode is append: mode("append")')
+        return BatchWriter(options.parse(self.options, "sink"), schema)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:
+        # overwrite is Spark's word for output mode complete: each result is appended whole, as the JVM connector does.
+        from kafkasource.sink.writer import StreamWriter
+
+        return StreamWriter(options.parse(self.options, "sink"), schema)
+
+    def _source_options(self, schema: StructType) -> options.Options:
+        parsed = options.parse(self.options, "source")
+        from kafkasource.source.schema import spark_schema
+
+        if [f.name for f in schema.fields] != [f.name for f in spark_schema(bool(parsed["includeHeaders"])).fields]:
+            raise OptionError(
+                "Kafka source has a fixed schema and cannot be set with a custom one; leave .schema() out"
+            )
+        return parsed

@@ -1,0 +1,640 @@
+"""THE table of options: what a user may write after `.option(`, with type, default, bounds and who uses it.
+
+Names are those of Spark's JVM connector; `kafka.*` are those of Kafka's Java clients, with librdkafka's as aliases.
+Keys are case-insensitive, as Spark's are. Validation (here), the README table (`markdown_table`) and the tests all read
+`OPTIONS`. Everything here happens on the driver, before a broker is contacted. No option is accepted and then ignored:
+what we cannot honour is an error that says what to use instead (`REFUSED`, `NOT_YET`), what nobody knows is a warning
+with the nearest name.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from kafkasource.errors import OptionError
+
+KIB, MIB = 1024, 1024 * 1024
+MAX_INT32, MAX_INT64 = 2**31 - 1, 2**63 - 1
+
+Role = Literal["source", "sink"]
+SOURCE: tuple[Role, ...] = ("source",)
+SINK: tuple[Role, ...] = ("sink",)
+BOTH: tuple[Role, ...] = ("source", "sink")
+Parser = Callable[[str], Any]
+
+
+@dataclass(frozen=True)
+class Type:
+    """How the text of an option becomes a value. `parse` raises ValueError; `expected` completes "expected ..."."""
+
+    name: str
+    expected: str
+    parse: Parser
+
+
+def _boolean(text: str) -> bool:
+    return {"true": True, "false": False}[text.strip().lower()]
+
+
+def _bootstrap_servers(text: str) -> tuple[tuple[str, int], ...]:
+    """`host:port,[v6]:port` to pairs; the port is required, as Kafka requires it."""
+    servers = []
+    for item in filter(None, (part.strip() for part in text.split(","))):
+        match = re.fullmatch(r"(?:\w+://)?(?:\[([0-9A-Fa-f:.%\w]+)\]|([^\[\]:/\s]+)):(\d{1,5})", item)
+        if match is None or not 1 <= int(match[3]) <= 65535:
+            raise ValueError(item)
+        servers.append((match[1] or match[2], int(match[3])))
+    if not servers:
+        raise ValueError(text)
+    return tuple(servers)
+
+
+STRING = Type("string", "a text that is not empty", lambda text: text.strip() or _refuse(text))
+JSON = Type("json", "JSON", lambda text: text.strip() or _refuse(text))
+BOOLEAN = Type("boolean", "true or false", _boolean)
+INTEGER = Type("integer", "a whole number", lambda text: int(text.strip()))
+MILLISECONDS = Type("ms", "a whole number of milliseconds", lambda text: int(text.strip()))
+BYTES = Type("bytes", "a whole number of bytes", lambda text: int(text.strip()))
+SERVERS = Type("servers", "host:port[,host:port...] with IPv6 addresses in brackets", _bootstrap_servers)
+
+
+def _refuse(text: str) -> Any:
+    raise ValueError(text)
+
+
+def choice(*allowed: str) -> Type:
+    """One of a few words, in any case; the value is the word as it stands here."""
+    words = {word.lower(): word for word in allowed}
+    return Type(" \\| ".join(allowed), "one of " + ", ".join(allowed), lambda text: words[text.strip().lower()])
+
+
+@dataclass(frozen=True)
+class Option:
+    """One row of the table. `default` is already typed; None means "not set". Bounds are inclusive."""
+
+    name: str
+    type: Type
+    default: Any
+    used_by: tuple[Role, ...]
+    doc: str
+    at_least: int | None = None
+    at_most: int | None = None
+    aliases: tuple[str, ...] = ()
+    differs: str = ""  # why our default is not Java's or the JVM connector's
+
+    def parse(self, text: str) -> Any:
+        try:
+            value = self.type.parse(text)
+        except (ValueError, KeyError):
+            raise self.error(text) from None
+        if isinstance(value, int) and not isinstance(value, bool):
+            low, high = self.at_least, self.at_most
+            if (low is not None and value < low) or (high is not None and value > high):
+                raise self.error(text)
+        return value
+
+    @property
+    def allowed(self) -> str:
+        low, high = self.at_least, self.at_most
+        bounds = ""
+        if low is not None and high is not None:
+            bounds = f" from {low} to {high}"
+        elif low is not None:
+            bounds = f" of at least {low}"
+        return self.type.expected + bounds
+
+    def error(self, text: str) -> OptionError:
+        return OptionError(f"option {self.name!r}: expected {self.allowed}, got {text!r}")
+
+
+OPTIONS: tuple[Option, ...] = (
+    # What to read.
+    Option("subscribe", STRING, None, SOURCE, "Topics to read, separated by commas."),
+    Option("subscribePattern", STRING, None, SOURCE, "Topics to read: a regular expression searched in their names."),
+    Option("assign", JSON, None, SOURCE, 'Partitions to read: `{"topic":[0,1]}`.'),
+    Option(
+        "startingOffsets",
+        JSON,
+        None,
+        SOURCE,
+        "Where a new query starts: `earliest`, `latest`, or "
+        '`{"topic":{"0":23,"1":-2}}` (-2 earliest, -1 latest). Batch: earliest; stream: latest. '
+        "A restart goes on from its checkpoint.",
+    ),
+    Option(
+        "endingOffsets",
+        JSON,
+        None,
+        SOURCE,
+        "Where a batch read ends, exclusive: `latest` (default) or JSON as above. Batch only.",
+    ),
+    Option("includeHeaders", BOOLEAN, False, SOURCE, "Add the column `headers`."),
+    Option(
+        "failOnDataLoss",
+        BOOLEAN,
+        True,
+        SOURCE,
+        "Stop when records that were to be read are gone (aged out, topic deleted); false: warn and go on.",
+    ),
+    Option(
+        "maxOffsetsPerTrigger",
+        INTEGER,
+        None,
+        SOURCE,
+        "At most about this many offsets per micro-batch, shared out by how much each partition holds. Stream only.",
+        at_least=1,
+        at_most=MAX_INT64,
+    ),
+    Option(
+        "kafkaConsumer.pollTimeoutMs",
+        MILLISECONDS,
+        120_000,
+        SOURCE,
+        "A task fails when a partition has given nothing for this long though records are due.",
+        at_least=1,
+        at_most=MAX_INT32,
+    ),
+    # Where to write.
+    Option("topic", STRING, None, SINK, "Topic for all rows; without it each row names its own in the column `topic`."),
+    # Both: how to reach the cluster.
+    Option(
+        "kafka.bootstrap.servers",
+        SERVERS,
+        None,
+        BOTH,
+        "Brokers to ask first: `host:port,host:port`. Required.",
+        aliases=("kafka.metadata.broker.list",),
+    ),
+    Option("kafka.client.id", STRING, "kafkasource", BOTH, "Name in the broker's logs, metrics and quotas."),
+    Option(
+        "kafka.security.protocol",
+        choice("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
+        "PLAINTEXT",
+        BOTH,
+        "Only PLAINTEXT today; the others are refused until TLS and SASL are built.",
+    ),
+    Option(
+        "kafka.request.timeout.ms",
+        MILLISECONDS,
+        30_000,
+        BOTH,
+        "One request, from first byte sent to last byte received.",
+        at_least=1,
+        at_most=MAX_INT32,
+    ),
+    Option(
+        "kafka.default.api.timeout.ms",
+        MILLISECONDS,
+        60_000,
+        BOTH,
+        "One operation with all its retries; also how long the bootstrap servers are tried.",
+        at_least=1,
+        at_most=MAX_INT32,
+    ),
+    Option(
+        "kafka.socket.connection.setup.timeout.ms",
+        MILLISECONDS,
+        10_000,
+        BOTH,
+        "Connecting to one address; doubles with each failure.",
+        at_least=1,
+        at_most=MAX_INT32,
+    ),
+    Option(
+        "kafka.socket.connection.setup.timeout.max.ms",
+        MILLISECONDS,
+        30_000,
+        BOTH,
+        "Where that doubling stops.",
+        at_least=1,
+        at_most=MAX_INT32,
+    ),
+    Option(
+        "kafka.reconnect.backoff.ms",
+        MILLISECONDS,
+        50,
+        BOTH,
+        "Wait before connecting again to a broker that failed; doubles, with jitter.",
+        at_least=0,
+        at_most=MAX_INT32,
+    ),
+    Option(
+        "kafka.reconnect.backoff.max.ms",
+        MILLISECONDS,
+        1_000,
+        BOTH,
+        "Where that doubling stops.",
+        at_least=0,
+        at_most=MAX_INT32,
+    ),
+    Option(
+        "kafka.retry.backoff.ms",
+        MILLISECONDS,
+        100,
+        BOTH,
+        "Wait before a failed request is sent again; doubles, with jitter.",
+        at_least=0,
+        at_most=MAX_INT32,
+    ),
+    Option(
+        "kafka.retry.backoff.max.ms",
+        MILLISECONDS,
+        1_000,
+        BOTH,
+        "Where that doubling stops.",
+        at_least=0,
+        at_most=MAX_INT32,
+    ),
+    Option(
+        "kafka.metadata.max.age.ms",
+        MILLISECONDS,
+        300_000,
+        BOTH,
+        "Ask for leaders and partitions again after this time, even when nothing failed.",
+        at_least=0,
+        at_most=MAX_INT32,
+        aliases=("kafka.topic.metadata.refresh.interval.ms",),
+    ),
+    Option(
+        "kafka.connections.max.idle.ms",
+        MILLISECONDS,
+        540_000,
+        BOTH,
+        "Close a connection unused for this long; -1: never.",
+        at_least=-1,
+        at_most=MAX_INT32,
+    ),
+    Option(
+        "kafka.receive.buffer.bytes",
+        BYTES,
+        -1,
+        BOTH,
+        "The socket's receive buffer; -1: the system's.",
+        at_least=-1,
+        at_most=MAX_INT32,
+        differs="65536 there; the system's own sizing is faster and right on long lines",
+        aliases=("kafka.socket.receive.buffer.bytes",),
+    ),
+    Option(
+        "kafka.send.buffer.bytes",
+        BYTES,
+        -1,
+        BOTH,
+        "The socket's send buffer; -1: the system's.",
+        at_least=-1,
+        at_most=MAX_INT32,
+        differs="131072 there",
+        aliases=("kafka.socket.send.buffer.bytes",),
+    ),
+    Option(
+        "kafka.receive.message.max.bytes",
+        BYTES,
+        100 * MIB,
+        BOTH,
+        "A longer answer from a broker is refused, not allocated. librdkafka's name; Java has no bound.",
+        at_least=1000,
+        at_most=MAX_INT32,
+    ),
+    # Reading.
+    Option(
+        "kafka.isolation.level",
+        choice("read_uncommitted", "read_committed"),
+        "read_uncommitted",
+        SOURCE,
+        "read_committed: skip records of aborted transactions, stop before open ones.",
+    ),
+    Option(
+        "kafka.max.partition.fetch.bytes",
+        BYTES,
+        1 * MIB,
+        SOURCE,
+        "Most bytes a fetch takes from one partition; a larger first batch still comes whole (KIP-74).",
+        at_least=1,
+        at_most=MAX_INT32,
+        aliases=("kafka.fetch.message.max.bytes",),
+    ),
+    Option(
+        "kafka.fetch.max.bytes",
+        BYTES,
+        50 * MIB,
+        SOURCE,
+        "Most bytes of one fetch over all its partitions.",
+        at_least=1,
+        at_most=MAX_INT32,
+    ),
+    Option(
+        "kafka.fetch.min.bytes",
+        BYTES,
+        1,
+        SOURCE,
+        "The broker waits until it has this many bytes, or fetch.max.wait.ms.",
+        at_least=0,
+        at_most=MAX_INT32,
+    ),
+    Option(
+        "kafka.fetch.max.wait.ms",
+        MILLISECONDS,
+        500,
+        SOURCE,
+        "How long it waits for them.",
+        at_least=0,
+        at_most=MAX_INT32,
+        aliases=("kafka.fetch.wait.max.ms",),
+    ),
+    Option("kafka.check.crcs", BOOLEAN, True, SOURCE, "Check the CRC32C of every record batch."),
+    Option(
+        "kafka.max.decompressed.batch.bytes",
+        BYTES,
+        64 * MIB,
+        SOURCE,
+        "A record batch that inflates to more is refused (a few kB can inflate to gigabytes). Ours.",
+        at_least=1024,
+        at_most=MAX_INT32,
+    ),
+    # Writing.
+    Option(
+        "kafka.acks",
+        choice("all", "-1", "1", "0"),
+        "all",
+        SINK,
+        "Who must have a batch before it counts as written: all in-sync replicas, the leader, or nobody.",
+        aliases=("kafka.request.required.acks",),
+    ),
+    Option(
+        "kafka.enable.idempotence",
+        BOOLEAN,
+        None,
+        SINK,
+        "A batch sent twice is stored once. Default: true with acks=all.",
+    ),
+    Option(
+        "kafka.compression.type",
+        choice("none", "gzip", "snappy", "lz4", "zstd"),
+        "none",
+        SINK,
+        "How record batches are compressed.",
+        aliases=("kafka.compression.codec",),
+    ),
+    Option("kafka.compression.gzip.level", INTEGER, -1, SINK, "-1: the codec's own.", at_least=-1, at_most=9),
+    Option("kafka.compression.lz4.level", INTEGER, 9, SINK, "As in Java; 1 is fastest.", at_least=1, at_most=17),
+    Option("kafka.compression.zstd.level", INTEGER, 3, SINK, "As in Java.", at_least=-131072, at_most=22),
+    Option(
+        "kafka.batch.size",
+        BYTES,
+        256 * KIB,
+        SINK,
+        "Size of a record batch before compression, and the unit of the buffer pool.",
+        at_least=1 * KIB,
+        at_most=MAX_INT32,
+        aliases=("kafka.batch.num.bytes",),
+        differs="16384 there; Spark hands over whole columns, larger batches cost less each",
+    ),
+    Option(
+        "kafka.linger.ms",
+        MILLISECONDS,
+        5,
+        SINK,
+        "A batch that is not full waits this long for more; the end of a task flushes.",
+        at_least=0,
+        at_most=MAX_INT32,
+        aliases=("kafka.queue.buffering.max.ms",),
+    ),
+    Option(
+        "kafka.buffer.memory",
+        BYTES,
+        32 * MIB,
+        SINK,
+        "All unsent batches of one executor worker.",
+        at_least=1 * KIB,
+        at_most=MAX_INT64,
+    ),
+    Option(
+        "kafka.max.block.ms",
+        MILLISECONDS,
+        60_000,
+        SINK,
+        "How long a task waits for room in that memory, and for metadata of a topic.",
+        at_least=0,
+        at_most=MAX_INT32,
+    ),
+    Option(
+        "kafka.max.request.size",
+        BYTES,
+        1 * MIB,
+        SINK,
+        "Most bytes of one produce request, so of one record too.",
+        at_least=1 * KIB,
+        at_most=MAX_INT32,
+        aliases=("kafka.message.max.bytes",),
+    ),
+    Option(
+        "kafka.delivery.timeout.ms",
+        MILLISECONDS,
+        120_000,
+        SINK,
+        "A batch not acknowledged within this time, retries included, fails the task.",
+        at_least=1,
+        at_most=MAX_INT32,
+        aliases=("kafka.message.timeout.ms",),
+    ),
+    Option(
+        "kafka.retries",
+        INTEGER,
+        MAX_INT32,
+        SINK,
+        "Times a batch is sent again; delivery.timeout.ms ends it first.",
+        at_least=0,
+        at_most=MAX_INT32,
+        aliases=("kafka.message.send.max.retries",),
+    ),
+    Option(
+        "kafka.max.in.flight.requests.per.connection",
+        INTEGER,
+        5,
+        SINK,
+        "Produce requests unanswered at a time on a connection; a partition has at most one of them.",
+        at_least=1,
+        at_most=MAX_INT32,
+        aliases=("kafka.max.in.flight",),
+    ),
+)
+
+_DESERIALIZER = "keys and values are always binary; use cast('string'), from_json, from_avro on the columns"
+_SERIALIZER = "write columns of string or binary; use to_json, to_avro or cast before the sink"
+
+# Known options that this connector will never take, with what to use instead; the JVM connector refuses them too.
+REFUSED: dict[str, str] = {
+    "kafka.auto.offset.reset": "use startingOffsets",
+    "kafka.key.deserializer": _DESERIALIZER,
+    "kafka.value.deserializer": _DESERIALIZER,
+    "kafka.key.serializer": _SERIALIZER,
+    "kafka.value.serializer": _SERIALIZER,
+    "kafka.enable.auto.commit": "Spark's checkpoint keeps the offsets",
+    "kafka.interceptor.classes": "it names a Java class; transform the DataFrame instead",
+    "kafka.partitioner.class": "it names a Java class; set the column `partition` instead",
+    "kafka.metric.reporters": "it names a Java class",
+}
+
+# Options of the JVM connector or of Kafka that a later release honours. Refused until then rather than ignored.
+NOT_YET: dict[str, str] = {
+    **dict.fromkeys(
+        (
+            "startingTimestamp",
+            "startingOffsetsByTimestamp",
+            "startingOffsetsByTimestampStrategy",
+            "endingTimestamp",
+            "endingOffsetsByTimestamp",
+        ),
+        "use startingOffsets and endingOffsets",
+    ),
+    **dict.fromkeys(("minOffsetsPerTrigger", "maxTriggerDelay"), "use a trigger interval"),
+    **dict.fromkeys(("minPartitions", "maxRecordsPerPartition"), "one task reads one topic-partition"),
+    **dict.fromkeys(("groupIdPrefix", "kafka.group.id"), "no consumer group is used; leave it out"),
+    **dict.fromkeys(
+        ("fetchOffset.numRetries", "fetchOffset.retryIntervalMs"),
+        "use kafka.default.api.timeout.ms and kafka.retry.backoff.ms",
+    ),
+    "kafka.client.rack": "records are fetched from leaders",
+    "kafka.transactional.id": "the sink writes at least once",
+    "kafka.transaction.timeout.ms": "the sink writes at least once",
+    "deliveryGuarantee": "the sink writes at least once",
+    "path": "load() and save() take no path; use the option subscribe to read, topic to write",
+}
+_NOT_YET_PREFIXES = {
+    "kafka.ssl.": "TLS is not built yet",
+    "kafka.sasl.": "SASL is not built yet",
+}
+# What Spark itself puts among a source's or sink's options.
+SPARKS_OWN = frozenset({"checkpointlocation", "queryname"})
+
+_BY_KEY = {key.lower(): option for option in OPTIONS for key in (option.name, *option.aliases)}
+BY_NAME = {option.name: option for option in OPTIONS}
+
+
+@dataclass(frozen=True)
+class Options(Mapping[str, Any]):
+    """Parsed options by canonical name, defaults filled in. Plain values: pickled into every task."""
+
+    values_by_name: Mapping[str, Any]
+    given: frozenset[str]  # canonical names that the user wrote
+
+    def __getitem__(self, name: str) -> Any:
+        return self.values_by_name[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.values_by_name)
+
+    def __len__(self) -> int:
+        return len(self.values_by_name)
+
+    def __repr__(self) -> str:
+        return f"Options({', '.join(f'{name}={self[name]!r}' for name in sorted(self.given))})"
+
+
+def parse(written: Mapping[str, str], role: Role) -> Options:
+    """Check what the user wrote for one role (a read or a write) and fill in defaults.
+
+    Runs on the driver, contacts nobody. Raises OptionError; warns of unknown names.
+    """
+    values = {option.name: option.default for option in OPTIONS if role in option.used_by}
+    given: dict[str, str] = {}
+    for key, text in written.items():
+        option = _known(key, role)
+        if option is None:
+            continue
+        if option.name in given:
+            raise OptionError(f"options {given[option.name]!r} and {key!r} are the same option; give one of them")
+        given[option.name] = key
+        values[option.name] = option.parse(str(text))
+    options = Options(values, frozenset(given))
+    _check_together(options, role)
+    return options
+
+
+def _known(key: str, role: Role) -> Option | None:
+    """The row for a key as written; None when it is Spark's own or unknown (then warned of)."""
+    lower = key.lower()
+    option = _BY_KEY.get(lower)
+    if option is not None and role in option.used_by:
+        return option
+    for name, instead in REFUSED.items():
+        if name.lower() == lower:
+            raise OptionError(f"Kafka option {name.removeprefix('kafka.')!r} is not supported: {instead}")
+    for name, instead in NOT_YET.items():
+        if name.lower() == lower:
+            raise OptionError(f"option {name!r} is not supported yet: {instead}")
+    for prefix, why in _NOT_YET_PREFIXES.items():
+        if lower.startswith(prefix):
+            raise OptionError(f"option {key!r} is not supported yet: {why}")
+    if lower not in SPARKS_OWN:
+        _warn_unknown(key, option, role)
+    return None
+
+
+def _warn_unknown(key: str, elsewhere: Option | None, role: Role) -> None:
+    if elsewhere is not None:
+        other = "writing" if role == "source" else "reading"
+        hint = f"it is an option for {other}"
+    else:
+        names = {name.lower(): o.name for name, o in _BY_KEY.items() if role in o.used_by}
+        near = difflib.get_close_matches(key.lower(), names, n=1)
+        hint = f"did you mean {names[near[0]]!r}?" if near else "it has no effect"
+    warnings.warn(f"unknown option {key!r} for a pykafka {role}: {hint}", stacklevel=3)
+
+
+def _check_together(options: Options, role: Role) -> None:
+    """Rules that name more than one option."""
+    if options["kafka.bootstrap.servers"] is None:
+        client = "consumer" if role == "source" else "producer"
+        raise OptionError(f"Option 'kafka.bootstrap.servers' must be specified for configuring Kafka {client}")
+    if options["kafka.security.protocol"] != "PLAINTEXT":
+        raise OptionError(
+            f"option 'kafka.security.protocol': {options['kafka.security.protocol']} is not supported yet "
+            "(TLS and SASL come in a later release); only PLAINTEXT listeners can be used"
+        )
+    if role == "sink":
+        _check_sink(options)
+
+
+def _check_sink(options: Options) -> None:
+    acks_all = options["kafka.acks"] in ("all", "-1")
+    if options["kafka.enable.idempotence"] and not acks_all:
+        raise OptionError(f"option 'kafka.enable.idempotence' needs 'kafka.acks'=all, got {options['kafka.acks']!r}")
+    if options["kafka.enable.idempotence"] and options["kafka.max.in.flight.requests.per.connection"] > 5:
+        raise OptionError(
+            "option 'kafka.enable.idempotence' needs 'kafka.max.in.flight.requests.per.connection' of at most 5, "
+            f"got {options['kafka.max.in.flight.requests.per.connection']}"
+        )
+    shortest = options["kafka.linger.ms"] + options["kafka.request.timeout.ms"]
+    if options["kafka.delivery.timeout.ms"] < shortest:
+        raise OptionError(
+            f"option 'kafka.delivery.timeout.ms' ({options['kafka.delivery.timeout.ms']}) must be at least "
+            f"'kafka.linger.ms' + 'kafka.request.timeout.ms' ({shortest})"
+        )
+    if options["kafka.batch.size"] > options["kafka.buffer.memory"]:
+        raise OptionError(
+            f"option 'kafka.batch.size' ({options['kafka.batch.size']}) is larger than "
+            f"'kafka.buffer.memory' ({options['kafka.buffer.memory']})"
+        )
+
+
+def markdown_table(role: Role) -> str:
+    """The README's table of options for one role. A test compares the README with this."""
+    lines = ["| option | type | default | meaning |", "|---|---|---|---|"]
+    for option in OPTIONS:
+        if role not in option.used_by:
+            continue
+        default = (
+            ""
+            if option.default is None
+            else f"`{str(option.default).lower() if isinstance(option.default, bool) else option.default}`"
+        )
+        names = f"`{option.name}`" + "".join(f" (alias `{alias}`)" for alias in option.aliases)
+        doc = option.doc + (f" Java or the JVM connector: {option.differs}." if option.differs else "")
+        lines.append(f"| {names} | {option.type.name} | {default} | {doc} |")
+    return "\n".join(lines)

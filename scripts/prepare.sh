@@ -1,0 +1,34 @@
+#!/bin/sh
+# Makes a virtual environment with this package in it: prepare.sh FOLDER PYSPARK_VERSION EXTRAS.
+# What the machine lacks gives one line with the remedy. Java is installed where that works without asking.
+set -eu
+venv=$1 pyspark=$2 extras=$3
+say() { echo "$*" >&2; exit 1; }
+
+java_version() { # major version of the Java that Spark will use, 0 when there is none
+    java=${JAVA_HOME:+$JAVA_HOME/bin/}java
+    "$java" -version 2>&1 | sed -n 's/.* version "\(1\.\)\{0,1\}\([0-9]*\).*/\2/p' | head -n 1 | grep . || echo 0
+}
+if [ "$(java_version)" -lt 17 ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+    echo "Java 17 is missing: installing it with apt-get" >&2
+    { apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -qy openjdk-17-jre-headless; } >&2 || true
+fi
+[ "$(java_version)" -ge 17 ] ||
+    say "Java 17 or newer is missing (Spark needs it): install it (apt-get install openjdk-17-jre-headless, brew install openjdk@17) or set JAVA_HOME"
+
+python=""
+for candidate in ${PYTHON:-python3 python3.13 python3.12 python3.11 python3.10}; do
+    if "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; then python=$candidate; break; fi
+done
+[ -n "$python" ] || say "Python 3.10 or newer is missing: install it, or name one with make PYTHON=/path/to/python3"
+"$python" -c 'import ensurepip' 2>/dev/null || say "$python has no venv: install it (apt-get install python3-venv)"
+if [ "${KAFKASOURCE_KERNEL:-auto}" = require ] && ! command -v "${CC:-cc}" >/dev/null 2>&1; then
+    say "a C compiler is missing (the kernel is built and tested): install one (apt-get install gcc, xcode-select --install)"
+fi
+
+[ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
+pip="$venv/bin/python -m pip --disable-pip-version-check"
+# Stop at the first failure, and show pip's own words then.
+log=$(mktemp); trap 'rm -f "$log"' EXIT
+$pip install -e ".[$extras]" "pyspark[sql]==$pyspark" >"$log" 2>&1 || { cat "$log" >&2; say "pip could not install the package (its words are above)"; }
+touch "$venv/.ready"
