@@ -1,4 +1,4 @@
-"""Plain values that every layer speaks of. They cross processes (driver to executor): frozen, and small when pickled."""
+"""Plain values that every layer speaks of. They cross processes: frozen, and small when pickled."""
 
 from __future__ import annotations
 

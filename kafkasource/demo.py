@@ -1,0 +1,245 @@
+"""`pykafka demo`: the main job on a real Kafka, from nothing to a checked result, every step with its time.
+
+JSON events are written to one topic in batch, a streaming query reads them, aggregates and writes the running totals to
+a second topic; at the end the totals are read back and compared with what was written. Exit code 0 only when they agree.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from kafkasource.broker import Broker
+from kafkasource.client.cluster import Cluster
+from kafkasource.client.config import ClientConfig
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+EVENTS = 400_000
+EVENTS_PER_BATCH = 80_000
+PARTITIONS = 4
+KINDS = ("view", "cart", "order", "pay", "return")
+EVENT_SCHEMA = "id BIGINT, kind STRING, amount BIGINT"
+TOTAL_SCHEMA = "kind STRING, events BIGINT, amount BIGINT"
+_RULE = "─" * 72
+
+
+def main() -> int:
+    """Run it all; the exit code."""
+    started = time.monotonic()
+    with contextlib.ExitStack() as resources:
+        folder = tempfile.mkdtemp(prefix="kafkasource-demo-")
+        resources.callback(shutil.rmtree, folder, ignore_errors=True)
+        with _step("start Apache Kafka"):
+            broker = resources.enter_context(Broker())
+        print(f"    {broker.bootstrap_servers}")
+        with _step("start Spark"):
+            spark = _spark(folder)
+            resources.callback(spark.stop)
+        agreed = _main_job(spark, broker.bootstrap_servers, folder)
+        print(_RULE)
+        print(f"{'OK' if agreed else 'FAILED'} in {time.monotonic() - started:.1f} s")
+    return 0 if agreed else 1
+
+
+def _main_job(spark: SparkSession, bootstrap_servers: str, folder: str) -> bool:
+    # Names of their own, so that a second run on the same cluster counts only its own events.
+    run = f"{os.getpid()}-{int(time.time())}"
+    events_topic, totals_topic = f"demo-events-{run}", f"demo-totals-{run}"
+    cluster = Cluster(ClientConfig(bootstrap_servers=_pairs(bootstrap_servers), client_id="kafkasource-demo"))
+    try:
+        with _step(f"create the topics {events_topic} and {totals_topic}"):
+            cluster.create_topics([events_topic, totals_topic], partitions=PARTITIONS, replication_factor=1)
+        with _step(f"df.write.format('pykafka'): {EVENTS:,} JSON events"):
+            _write_events(spark, bootstrap_servers, events_topic)
+        print("readStream → groupBy → writeStream, both format('pykafka'):")
+        with _step("the streaming query"):
+            query = _start_query(spark, bootstrap_servers, events_topic, totals_topic, folder)
+            _live_table(query)
+        with _step("read back and compare"):
+            written = _totals_of_events(spark)
+            read = _totals_of_topic(spark, bootstrap_servers, totals_topic)
+            kept = _read(spark, bootstrap_servers, events_topic).count()
+        return _report(written, read, kept)
+    finally:
+        with contextlib.suppress(Exception):  # the cluster may be gone; what failed before matters more
+            cluster.delete_topics([events_topic, totals_topic])
+        cluster.close()
+
+
+@contextlib.contextmanager
+def _step(what: str) -> Iterator[None]:
+    print(f"{what} ...", flush=True)
+    started = time.monotonic()
+    yield
+    print(f"    done in {time.monotonic() - started:.1f} s", flush=True)
+
+
+def _spark(folder: str) -> SparkSession:
+    # Workers must be this interpreter: a virtual environment need not be active (Spark would take python3 from PATH).
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    from pyspark.sql import SparkSession
+
+    builder: Any = SparkSession.builder
+    with warnings.catch_warnings(), _quiet_start():
+        warnings.simplefilter("ignore")
+        spark: SparkSession = (
+            builder.master("local[2]")
+            .appName("kafkasource demo")
+            .config("spark.ui.enabled", "false")
+            .config("spark.sql.shuffle.partitions", "2")
+            .config("spark.python.unix.domain.socket.enabled", "true")
+            .config("spark.sql.warehouse.dir", f"{folder}/warehouse")
+            .config("spark.local.dir", f"{folder}/spark")
+            .config("spark.log.level", "ERROR")
+            .getOrCreate()
+        )
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+@contextlib.contextmanager
+def _quiet_start() -> Iterator[None]:
+    """Spark's launcher writes half a screen to stderr before any log level holds; show it only when it fails."""
+    with tempfile.TemporaryFile() as kept:
+        saved = os.dup(2)
+        os.dup2(kept.fileno(), 2)
+        try:
+            yield
+        except BaseException:
+            kept.seek(0)
+            os.write(saved, kept.read())
+            raise
+        finally:
+            os.dup2(saved, 2)
+            os.close(saved)
+
+
+def _events(spark: SparkSession) -> DataFrame:
+    """The same events each time: every figure below can be derived from the id alone."""
+    kinds = ", ".join(f"'{kind}'" for kind in KINDS)
+    return spark.range(EVENTS).selectExpr(
+        "id", f"element_at(array({kinds}), CAST(id % {len(KINDS)} AS INT) + 1) AS kind", "id * 7 % 1000 AS amount"
+    )
+
+
+def _write_events(spark: SparkSession, bootstrap_servers: str, topic: str) -> None:
+    (
+        _events(spark)
+        .selectExpr("CAST(id AS STRING) AS key", "to_json(struct(id, kind, amount)) AS value")
+        .write.format("pykafka")
+        .option("kafka.bootstrap.servers", bootstrap_servers)
+        .option("topic", topic)
+        .mode("append")
+        .save()
+    )
+
+
+def _start_query(spark: SparkSession, bootstrap_servers: str, source: str, target: str, folder: str) -> StreamingQuery:
+    from pyspark.sql.functions import col, count, from_json
+    from pyspark.sql.functions import sum as total
+
+    events = (
+        spark.readStream.format("pykafka")
+        .option("kafka.bootstrap.servers", bootstrap_servers)
+        .option("subscribe", source)
+        .option("startingOffsets", "earliest")
+        .option("maxOffsetsPerTrigger", EVENTS_PER_BATCH)
+        .load()
+        .select(from_json(col("value").cast("string"), EVENT_SCHEMA).alias("event"))
+        .select("event.*")
+    )
+    totals = events.groupBy("kind").agg(count("*").alias("events"), total("amount").alias("amount"))
+    return (
+        totals.selectExpr("kind AS key", "to_json(struct(kind, events, amount)) AS value")
+        .writeStream.format("pykafka")
+        .option("kafka.bootstrap.servers", bootstrap_servers)
+        .option("topic", target)
+        .option("checkpointLocation", f"{folder}/checkpoint")
+        .outputMode("update")
+        .trigger(availableNow=True)
+        .start()
+    )
+
+
+def _live_table(query: StreamingQuery) -> None:
+    """A line per micro-batch as it ends. Lag: offsets in the topic that the query has not read yet."""
+    print(f"    {'batch':>5} {'rows':>10} {'rows/s':>10} {'lag':>10} {'ms':>7}")
+    shown = -1
+    running = True
+    while running:
+        running = not query.awaitTermination(1)
+        for progress in query.recentProgress:
+            if progress["batchId"] > shown and progress["numInputRows"]:
+                shown = progress["batchId"]
+                print(_table_row(progress), flush=True)
+
+
+def _table_row(progress: Any) -> str:
+    source = progress["sources"][0]
+    elapsed_ms = progress["durationMs"]["triggerExecution"]
+    rows = progress["numInputRows"]
+    lag = _sum_of(source["latestOffset"]) - _sum_of(source["endOffset"])
+    return (
+        f"    {progress['batchId']:>5} {rows:>10,} {rows * 1000 // max(elapsed_ms, 1):>10,} {lag:>10,} {elapsed_ms:>7,}"
+    )
+
+
+def _sum_of(offset: Any) -> int:
+    """All offsets of an offset JSON `{"topic":{"0":23}}` added up."""
+    parsed = json.loads(offset) if isinstance(offset, str) else offset
+    return sum(value for topic in (parsed or {}).values() for value in topic.values())
+
+
+def _read(spark: SparkSession, bootstrap_servers: str, topic: str) -> DataFrame:
+    return (
+        spark.read.format("pykafka")
+        .option("kafka.bootstrap.servers", bootstrap_servers)
+        .option("subscribe", topic)
+        .load()
+    )
+
+
+Totals = dict[str, tuple[int, int]]  # kind → (events, amount)
+
+
+def _totals_of_events(spark: SparkSession) -> Totals:
+    rows = _events(spark).groupBy("kind").agg({"id": "count", "amount": "sum"}).collect()
+    return {row["kind"]: (row["count(id)"], row["sum(amount)"]) for row in rows}
+
+
+def _totals_of_topic(spark: SparkSession, bootstrap_servers: str, topic: str) -> Totals:
+    """The last total of each kind: update mode writes a kind again in each batch that changed it."""
+    from pyspark.sql.functions import col, from_json, max_by
+
+    last = _read(spark, bootstrap_servers, topic).groupBy("key").agg(max_by("value", "offset").alias("value"))
+    rows = last.select(from_json(col("value").cast("string"), TOTAL_SCHEMA).alias("total")).select("total.*").collect()
+    return {row["kind"]: (row["events"], row["amount"]) for row in rows}
+
+
+def _report(written: Totals, read: Totals, kept: int) -> bool:
+    print(_RULE)
+    print(f"{'kind':<10} {'written':>12} {'came out':>12} {'amount written':>16} {'amount out':>16}")
+    for kind in KINDS:
+        (events, amount), (events_out, amount_out) = written[kind], read.get(kind, (0, 0))
+        print(f"{kind:<10} {events:>12,} {events_out:>12,} {amount:>16,} {amount_out:>16,}")
+    print(f"{'all':<10} {EVENTS:>12,} {sum(n for n, _ in read.values()):>12,}    (in the first topic: {kept:,})")
+    return written == read and kept == EVENTS
+
+
+def _pairs(bootstrap_servers: str) -> tuple[tuple[str, int], ...]:
+    from kafkasource.options import BY_NAME
+
+    pairs: tuple[tuple[str, int], ...] = BY_NAME["kafka.bootstrap.servers"].parse(bootstrap_servers)
+    return pairs
