@@ -1,0 +1,90 @@
+"""One broker process: started under its supervisor, killed, and what it printed. No cluster logic."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from kafkasource.broker import supervisor
+
+TERMINATE_TIMEOUT_S = supervisor.GRACE_S + 10
+
+
+class NodeProcess:
+    """A running JVM and its supervisor, which share a process group that the supervisor leads.
+
+    Owned by the process that made it: a forked child sees the object but must not end what its parent runs.
+    """
+
+    def __init__(self, command: Sequence[str], log: Path, remove_after_crash: Path | None) -> None:
+        """`remove_after_crash` is deleted by the supervisor when this process ends without stopping the node."""
+        reading, self._pipe = os.pipe()  # the writing end is close-on-exec: no other child keeps it open
+        # -I -S: no environment, no site-packages; the supervisor must start wherever Python does.
+        script = [sys.executable, "-I", "-S", supervisor.__file__, str(os.getpid()), str(remove_after_crash or "")]
+        try:
+            with log.open("ab") as output:
+                self._process = subprocess.Popen(
+                    [*script, *command],
+                    stdin=reading,
+                    stdout=output,
+                    stderr=output,
+                    cwd=log.parent,
+                    start_new_session=True,  # Ctrl-C reaches us and not Kafka: we stop it in order
+                )
+        except BaseException:
+            os.close(self._pipe)
+            raise
+        finally:
+            os.close(reading)
+
+    @property
+    def pid(self) -> int:
+        """Of the supervisor: SIGTERM to it stops the broker in order, its process group is both."""
+        return self._process.pid
+
+    @property
+    def exit_code(self) -> int | None:
+        return self._process.poll()
+
+    def kill(self) -> None:
+        """As `kill -9` and a machine's power cut go: at once, nothing flushed, nothing said to the other nodes."""
+        if self._process.poll() is None:  # not reaped yet, so the pid (and the group's id) is still ours
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        self._close_pipe()
+
+    def terminate(self) -> None:
+        """In order: leaderships handed over, logs flushed. Killed when that takes longer than 20 s."""
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+            try:
+                self._process.wait(TERMINATE_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                self.kill()
+        self._close_pipe()
+
+    def let_go(self) -> None:
+        """From now on the node outlives this process; only `pid` leads back to it."""
+        os.write(self._pipe, b"d")
+        self._close_pipe()
+        self._process.returncode = 0  # Popen would warn that it was left running, which is what was asked for
+
+    def _close_pipe(self) -> None:
+        if self._pipe >= 0:
+            os.close(self._pipe)
+            self._pipe = -1
+
+
+def tail(log: Path, lines: int = 30) -> str:
+    """The last lines of a log, without what SLF4J says on every start."""
+    try:
+        text = log.read_text(errors="replace")
+    except FileNotFoundError:
+        return ""
+    return "\n".join([line for line in text.splitlines() if not line.startswith("SLF4J:")][-lines:])

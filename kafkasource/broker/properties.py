@@ -1,0 +1,83 @@
+"""What a node is told: server.properties as a pure function of the cluster's shape, and the ports it is made with."""
+
+from __future__ import annotations
+
+import random
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+HOST = "127.0.0.1"
+
+# Below the ports that Linux (32768-60999) and macOS (49152-65535) hand to outgoing connections: a client's connection
+# cannot take a port while its broker is being restarted.
+PORTS = range(20000, 32000)
+
+
+@dataclass(frozen=True)
+class NodePorts:
+    client: int  # where clients connect: the PLAINTEXT listener
+    controller: int  # where the nodes agree with each other (KRaft)
+    advertised: int  # what Metadata says: `client`, or a proxy's port in front of it
+
+
+def server_properties(
+    node_id: int, ports: Sequence[NodePorts], data: Path, extra: Mapping[str, object]
+) -> dict[str, str]:
+    """A node (numbered from 1) of a cluster where each is broker and controller; `extra` has the last word."""
+    own, replicas = ports[node_id - 1], min(len(ports), 3)
+    in_sync = max(1, replicas - 1)
+    properties: dict[str, object] = {
+        "process.roles": "broker,controller",
+        "node.id": node_id,
+        "controller.quorum.voters": ",".join(f"{n}@{HOST}:{each.controller}" for n, each in enumerate(ports, start=1)),
+        "listeners": f"PLAINTEXT://{HOST}:{own.client},CONTROLLER://{HOST}:{own.controller}",
+        "advertised.listeners": f"PLAINTEXT://{HOST}:{own.advertised}",
+        "controller.listener.names": "CONTROLLER",
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+        "log.dirs": data,
+        # Kafka's default of 3 would keep the coordinators from ever coming up on a single node.
+        "offsets.topic.replication.factor": replicas,
+        "transaction.state.log.replication.factor": replicas,
+        "transaction.state.log.min.isr": in_sync,
+        "share.coordinator.state.topic.replication.factor": replicas,
+        "share.coordinator.state.topic.min.isr": in_sync,
+        "default.replication.factor": replicas,
+        "min.insync.replicas": in_sync,
+        "offsets.topic.num.partitions": 4,  # of 50: creating them is most of the first commit's time
+        "transaction.state.log.num.partitions": 4,
+        "group.initial.rebalance.delay.ms": 0,  # groups in milliseconds instead of 3 s
+        "num.partitions": 4,
+        "message.max.bytes": 10 * 1024 * 1024,
+    }
+    return {name: str(value) for name, value in (properties | dict(extra)).items()}
+
+
+def render(properties: Mapping[str, str]) -> str:
+    """As a Java properties file reads it; a line end or backslash in a value stays inside the value."""
+    return "".join(f"{name}={_escape(value)}\n" for name, value in properties.items())
+
+
+def _escape(value: str) -> str:
+    return value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of HOST that nobody listens on. Another process may take one before the broker does: then try again."""
+    ports: set[int] = set()
+    while len(ports) < count:
+        if is_free(port := random.choice(PORTS)):
+            ports.add(port)
+    return list(ports)
+
+
+def is_free(port: int) -> bool:
+    """Whether a broker could listen there: one in TIME_WAIT after the last run is free, one with a listener is not."""
+    with socket.socket() as candidate:
+        candidate.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            candidate.bind((HOST, port))
+        except OSError:
+            return False
+        return True
