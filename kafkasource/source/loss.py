@@ -1,0 +1,58 @@
+"""The one place that obeys `failOnDataLoss`.
+
+Whoever finds that records which were to be read are gone describes it as a `Loss` and hands it to `report`, on the
+driver while planning and in the tasks while fetching. Nothing else in the source decides whether a gap is an error.
+Holes that compaction, transaction markers or aborted transactions leave are not losses: those offsets never were
+records to read.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from kafkasource.errors import DataLoss
+from kafkasource.types import TopicPartition
+
+log = logging.getLogger("kafkasource.source")
+
+# The names are those of the JVM connector's error conditions (KAFKA_DATA_LOSS.<name>), so that they can be searched
+# for.
+ADDED_PARTITION_DOES_NOT_START_FROM_OFFSET_ZERO = "ADDED_PARTITION_DOES_NOT_START_FROM_OFFSET_ZERO"
+INITIAL_OFFSET_NOT_FOUND_FOR_PARTITIONS = "INITIAL_OFFSET_NOT_FOUND_FOR_PARTITIONS"
+PARTITIONS_DELETED = "PARTITIONS_DELETED"
+PARTITION_OFFSET_CHANGED = "PARTITION_OFFSET_CHANGED"
+COULD_NOT_READ_OFFSET_RANGE = "COULD_NOT_READ_OFFSET_RANGE"
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Records that were to be read and cannot be. `action` says how the query goes on when it may
+    (`failOnDataLoss=false`).
+    """
+
+    condition: str
+    text: str
+    action: str
+
+
+def report(losses: Iterable[Loss], *, fail_on_data_loss: bool) -> None:
+    """Raise `DataLoss` for all of them at once, or warn of each and return, as `failOnDataLoss` says."""
+    found = list(losses)
+    if not found:
+        return
+    if fail_on_data_loss:
+        texts = " ".join(f"[KAFKA_DATA_LOSS.{loss.condition}] {loss.text}" for loss in found)
+        raise DataLoss(
+            f"Some data may have been lost: it aged out, or a topic was deleted, before it was read. {texts}"
+            " To warn and go on instead, set the option failOnDataLoss to false."
+        )
+    for loss in found:
+        log.warning("Some data may have been lost. [KAFKA_DATA_LOSS.%s] %s %s", loss.condition, loss.text, loss.action)
+
+
+def describe(partitions: Iterable[TopicPartition]) -> str:
+    """`t-0, t-1`, sorted; a long list is cut and counted."""
+    names = [str(tp) for tp in sorted(partitions)]
+    return ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
