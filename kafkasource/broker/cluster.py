@@ -25,7 +25,7 @@ from kafkasource.broker.jars import kafka_jars
 from kafkasource.broker.node import NodeProcess, tail
 from kafkasource.broker.probe import probe
 from kafkasource.broker.properties import HOST, NodePorts, free_ports, is_free, render, server_properties
-from kafkasource.errors import KafkaSourceError
+from kafkasource.errors import KafkaSourceError, OptionError
 from kafkasource.java import find_java
 
 DEFAULT_VERSION = "4.3.1"
@@ -72,10 +72,10 @@ class Broker:
         start_timeout_s: float = START_TIMEOUT_S,
     ) -> None:
         if nodes not in (1, 3):
-            raise ValueError(f"nodes={nodes}: one or three (KRaft needs an odd number to have a majority)")
+            raise OptionError(f"nodes={nodes}: one or three (KRaft needs an odd number to have a majority)")
         for name, given in (("ports", ports), ("advertised_ports", advertised_ports)):
             if given is not None and (len(given) != nodes or len(set(given)) != nodes):
-                raise ValueError(f"{name}={list(given)}: a different port for each of the {nodes} nodes")
+                raise OptionError(f"{name}={list(given)}: a different port for each of the {nodes} nodes")
         _check_version(version)
         self.version, self.nodes, self.heap_mb = version, nodes, heap_mb
         self.properties = dict(properties or {})
@@ -285,7 +285,7 @@ class Broker:
 
     def _check_node(self, node: int) -> int:
         if not 1 <= node <= self.nodes:
-            raise ValueError(f"no node {node}: this broker has the nodes 1 to {self.nodes}")
+            raise OptionError(f"no node {node}: this broker has the nodes 1 to {self.nodes}")
         if self._folder is None:
             raise BrokerStartFailed("the broker is not started: use `with Broker() as broker`, or start()")
         return node
@@ -301,8 +301,8 @@ class Broker:
 def _check_version(version: str) -> None:
     match = re.fullmatch(r"(\d+)\.(\d+)\.\d+(?:\.\d+)?", version)
     if not match:
-        raise ValueError(f"version={version!r}: a Kafka release such as {DEFAULT_VERSION}")
+        raise OptionError(f"version={version!r}: a Kafka release such as {DEFAULT_VERSION}")
     if (int(match.group(1)), int(match.group(2))) < (3, 9):
-        raise ValueError(
+        raise OptionError(
             f"version={version!r}: brokers older than 3.9 (ZooKeeper) are not supported yet; use 3.9.2 or 4.3.1"
         )

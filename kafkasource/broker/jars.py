@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from kafkasource.errors import KafkaSourceError
+from kafkasource.errors import KafkaSourceError, OptionError
 from kafkasource.java import find_java
 
 DOWNLOAD_TIMEOUT_S = 900
@@ -46,7 +46,7 @@ class Coordinate:
         """From `group:artifact:version`; a trailing `!` leaves out what its POM asks for."""
         parts = text.removesuffix("!").split(":")
         if len(parts) != 3 or not all(re.fullmatch(r"[\w.+-]+", part) for part in parts):
-            raise ValueError(f"not a Maven coordinate group:artifact:version: {text!r}")
+            raise OptionError(f"not a Maven coordinate group:artifact:version: {text!r}")
         return cls(parts[0], parts[1], parts[2], transitive=not text.endswith("!"))
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -13,17 +14,21 @@ from pathlib import Path
 from kafkasource.broker import supervisor
 
 TERMINATE_TIMEOUT_S = supervisor.GRACE_S + 10
+KILL_TIMEOUT_S = 30.0  # the kernel frees half a gigabyte first, on a laden machine
 
 
 class NodeProcess:
     """A running JVM and its supervisor, which share a process group that the supervisor leads.
 
+    Both hold the writing end of a pipe whose end of file tells us that neither is left: with only the supervisor's exit
+    to go by, a killed JVM could still hold its port and the lock on its data when we start the next one.
     Owned by the process that made it: a forked child sees the object but must not end what its parent runs.
     """
 
     def __init__(self, command: Sequence[str], log: Path, remove_after_crash: Path | None) -> None:
         """`remove_after_crash` is deleted by the supervisor when this process ends without stopping the node."""
         reading, self._pipe = os.pipe()  # the writing end is close-on-exec: no other child keeps it open
+        self._life, living = os.pipe()
         # -I -S: no environment, no site-packages; the supervisor must start wherever Python does.
         script = [sys.executable, "-I", "-S", supervisor.__file__, str(os.getpid()), str(remove_after_crash or "")]
         try:
@@ -34,13 +39,15 @@ class NodeProcess:
                     stdout=output,
                     stderr=output,
                     cwd=log.parent,
+                    pass_fds=[living],
                     start_new_session=True,  # Ctrl-C reaches us and not Kafka: we stop it in order
                 )
         except BaseException:
-            os.close(self._pipe)
+            self._close_pipes()
             raise
         finally:
             os.close(reading)
+            os.close(living)
 
     @property
     def pid(self) -> int:
@@ -52,33 +59,38 @@ class NodeProcess:
         return self._process.poll()
 
     def kill(self) -> None:
-        """As `kill -9` and a machine's power cut go: at once, nothing flushed, nothing said to the other nodes."""
-        if self._process.poll() is None:  # not reaped yet, so the pid (and the group's id) is still ours
+        """As `kill -9` and a power cut go: nothing flushed, nothing said to the other nodes. Waits until it is gone."""
+        if not self._gone(0):  # a member is left, so the group's id cannot belong to anybody else by now
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
-        self._close_pipe()
+        self._gone(KILL_TIMEOUT_S)
+        self._close_pipes()
 
     def terminate(self) -> None:
         """In order: leaderships handed over, logs flushed. Killed when that takes longer than 20 s."""
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
-            try:
-                self._process.wait(TERMINATE_TIMEOUT_S)
-            except subprocess.TimeoutExpired:
-                self.kill()
-        self._close_pipe()
+            self._gone(TERMINATE_TIMEOUT_S)
+        self.kill()
 
     def let_go(self) -> None:
         """From now on the node outlives this process; only `pid` leads back to it."""
         os.write(self._pipe, b"d")
-        self._close_pipe()
+        self._close_pipes()
         self._process.returncode = 0  # Popen would warn that it was left running, which is what was asked for
 
-    def _close_pipe(self) -> None:
-        if self._pipe >= 0:
-            os.close(self._pipe)
-            self._pipe = -1
+    def _gone(self, timeout_s: float) -> bool:
+        """Whether both processes have ended, within this time. Nothing is ever written, so readable is end of file."""
+        if self._life < 0:
+            return True
+        return bool(select.select([self._life], [], [], timeout_s)[0])
+
+    def _close_pipes(self) -> None:
+        for each in (self._pipe, self._life):
+            if each >= 0:
+                os.close(each)
+        self._pipe = self._life = -1
 
 
 def tail(log: Path, lines: int = 30) -> str:

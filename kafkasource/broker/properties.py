@@ -48,6 +48,10 @@ def server_properties(
         "offsets.topic.num.partitions": 4,  # of 50: creating them is most of the first commit's time
         "transaction.state.log.num.partitions": 4,
         "group.initial.rebalance.delay.ms": 0,  # groups in milliseconds instead of 3 s
+        # A killed broker counts as alive for this long (default 9 s): nobody takes over its partitions, and it cannot
+        # register again. Shorter would fence brokers on a machine that stalls.
+        "broker.session.timeout.ms": 3000,
+        "broker.heartbeat.interval.ms": 500,
         "num.partitions": 4,
         "message.max.bytes": 10 * 1024 * 1024,
     }

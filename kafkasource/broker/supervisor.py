@@ -34,7 +34,8 @@ def main(argv: list[str]) -> int:
         asked_to_stop = True
 
     signal.signal(signal.SIGTERM, on_sigterm)
-    child = subprocess.Popen(command, stdin=subprocess.DEVNULL)
+    # close_fds: the JVM inherits the pipe by which the starter sees that we both are gone.
+    child = subprocess.Popen(command, stdin=subprocess.DEVNULL, close_fds=False)
     watching = True
     while (code := child.poll()) is None and not asked_to_stop:
         if not watching:
