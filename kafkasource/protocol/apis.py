@@ -24,7 +24,7 @@ from kafkasource.protocol.schema import Message
 
 @dataclass(frozen=True, eq=False)
 class Api:
-    """A request and its response. `versions` is inclusive; `stable_versions` leaves out what brokers hide by default."""
+    """A request and its response. Version ranges are inclusive."""
 
     key: int
     name: str
@@ -38,7 +38,7 @@ class Api:
 
     @property
     def stable_versions(self) -> tuple[int, int]:
-        """What may be negotiated: a broker tells of unstable versions only with `unstable.api.versions.enable`."""
+        """What may be negotiated: brokers offer an unstable version only with `unstable.api.versions.enable`."""
         first, last = self.request.versions
         return first, last if self.last_stable_version is None else self.last_stable_version
 

@@ -80,9 +80,9 @@ def decode_response(api: Api, version: int, frame: Buffer) -> Body:
 class FrameReader:
     """Cuts what a broker sends into frames, with memory that follows what arrived and not what a length claims.
 
-    Receive into `writable()`, then tell `advance()` how much came; or give bytes to `feed()`. Each frame owns its memory:
-    views of it (records) stay valid for as long as they are kept. After a `ProtocolError` the stream has lost its place;
-    close the connection. Not for use by two threads.
+    Receive into `writable()`, then tell `advance()` how much came; or give bytes to `feed()`. Each frame owns its
+    memory: views of it (records) stay valid for as long as they are kept. After a `ProtocolError` the stream has lost
+    its place: close the connection. For one thread at a time.
     """
 
     def __init__(self, max_frame_bytes: int) -> None:

@@ -1,4 +1,4 @@
-"""Kafka's primitive types, read from and written to bytes (https://kafka.apache.org/protocol: "Protocol Primitive Types").
+"""Kafka's primitive types, from and to bytes (https://kafka.apache.org/protocol, "Protocol Primitive Types").
 
 Everything is big-endian. A length or count from the wire is checked against the bytes that are left before anything is
 allocated for it. Bytes that are not Kafka's raise `ProtocolError`, and so do values that do not fit their type.
@@ -47,7 +47,7 @@ _FLOAT64 = struct.Struct(">d")
 
 
 class Reader:
-    """Takes values off the front of a buffer. What it returns as `memoryview` shares, and so keeps alive, that buffer."""
+    """Takes values off the front of a buffer. A `memoryview` that it returns shares that buffer, keeps it alive."""
 
     __slots__ = ("_elements", "_view", "end", "pos")
 
@@ -167,7 +167,7 @@ class Reader:
         return None if length == -1 else self.take(length)
 
     def array_length(self, *, compact: bool, element_bytes: int) -> int | None:
-        """The count before an array, None for null; `element_bytes` is the least that one element takes (at least 1)."""
+        """The count before an array, None for null; `element_bytes`: the least that one element takes, 1 or more."""
         pos = self.pos
         count = self.unsigned_varint() - 1 if compact else self.int32()
         if count == -1:
@@ -176,9 +176,8 @@ class Reader:
             raise ProtocolError(f"array of {count} elements at byte {pos}, {self.remaining} bytes left")
         self._elements += count
         if count > MAX_ARRAY_LENGTH or self._elements > MAX_ELEMENTS:
-            raise ProtocolError(
-                f"array of {count} elements at byte {pos}: above {MAX_ARRAY_LENGTH:,} in an array, {MAX_ELEMENTS:,} in all"
-            )
+            limits = f"{MAX_ARRAY_LENGTH} in one, {MAX_ELEMENTS} in all"
+            raise ProtocolError(f"array of {count} elements at byte {pos}, above our limits: {limits}")
         return count
 
     def tagged_fields(self, known: Callable[[int], bool]) -> None:

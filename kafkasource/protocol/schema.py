@@ -191,10 +191,9 @@ class Message:
                 raise ProtocolError(f"we speak versions {self.versions[0]} to {self.versions[1]}")
             # Two threads may both get here; they make the same codec.
             flexible = self.is_flexible(version)
-            codec = _Codec(
-                _struct_reader(self.fields, version, flexible), _struct_writer(self.fields, version, flexible)
-            )
-            self._codecs[version] = codec
+            read = _struct_reader(self.fields, version, flexible)
+            write = _struct_writer(self.fields, version, flexible)
+            codec = self._codecs[version] = _Codec(read, write)
         return codec
 
 

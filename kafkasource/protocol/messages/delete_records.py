@@ -1,4 +1,4 @@
-"""."""
+"""DeleteRecords (key 21): move the log start offset of partitions forward; each leader answers (KIP-107)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ DELETE_RECORDS_REQUEST = Message("DeleteRecordsRequest", api_key=21, versions=(0
         Field("name", STRING),
         Field("partitions", Array([
             Field("partition_index", INT32),
-            Field("offset", INT64)]))])),
+            Field("offset", INT64)]))])),  # exclusive: what is below goes; -1: all up to the high watermark
     Field("timeout_ms", INT32)])
 
 DELETE_RECORDS_RESPONSE = Message("DeleteRecordsResponse", api_key=21, versions=(0, 2), flexible_since=2, fields=[
@@ -19,5 +19,5 @@ DELETE_RECORDS_RESPONSE = Message("DeleteRecordsResponse", api_key=21, versions=
         Field("name", STRING),
         Field("partitions", Array([
             Field("partition_index", INT32),
-            Field("low_watermark", INT64),
+            Field("low_watermark", INT64),  # the log start offset now; -1 with an error
             Field("error_code", INT16)]))]))])
