@@ -4,13 +4,21 @@ The extension is optional: without a C compiler the same file runs interpreted. 
 from the Extension it is given, so it is set on what cythonize() returns.
 """
 
+import hashlib
 import os
 import sys
+from pathlib import Path
 
 from setuptools import setup
 
 KERNEL = "kafkasource/records/kernel.py"
 MODE = os.environ.get("KAFKASOURCE_KERNEL", "auto")
+
+
+def fingerprint():
+    """What the library was built from; kafkasource.records computes the same of the sources beside it."""
+    source = b"".join(Path(KERNEL).with_suffix(suffix).read_bytes() for suffix in (".py", ".pxd"))
+    return int.from_bytes(hashlib.sha256(source).digest()[:7], "big")
 
 
 def kernel_extensions():
@@ -22,7 +30,15 @@ def kernel_extensions():
 
         flags = [] if sys.platform == "win32" else ["-O3", "-g0"]
         extensions = cythonize(
-            [Extension("kafkasource.records.kernel", [KERNEL], extra_compile_args=flags)],
+            [
+                Extension(
+                    "kafkasource.records.kernel",
+                    [KERNEL],
+                    depends=["kafkasource/records/kernel.pxd"],
+                    define_macros=[("KAFKASOURCE_KERNEL_FINGERPRINT", f"{fingerprint()}LL")],
+                    extra_compile_args=flags,
+                )
+            ],
             build_dir="build",
             compiler_directives={"language_level": "3"},
         )

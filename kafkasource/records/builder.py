@@ -1,0 +1,190 @@
+"""Rows of Arrow columns to record batches v2 (KIP-98), encoded by the kernel straight into a given buffer.
+
+A `BatchBuilder` is one open batch of one partition: `append` rows until it is full, then `close`. Its buffer belongs to
+the caller (the accumulator's pool) and limits the batch *before* compression. Offsets start at 0 and the leader epoch
+is -1, as a producer sends them.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from kafkasource.records import header as h
+from kafkasource.records import kernel
+from kafkasource.records.checksum import crc32c
+from kafkasource.records.compression import CODECS, compress
+from kafkasource.records.partitions import group_rows, partition_by_key
+from kafkasource.records.views import EMPTY, NO_INTS, NO_LONGS, binary_views, int32_view, validity, view_of
+
+__all__ = ["BatchBuilder", "RecordColumns", "group_rows", "partition_by_key", "stamp"]
+
+_PRODUCER = struct.Struct(">qhi")
+
+
+@dataclass(frozen=True, eq=False)
+class RecordColumns:
+    """Columns of equal length to encode rows from; slices are welcome. None: all keys or values null, no headers.
+
+    A null timestamp becomes `default_timestamp_ms`; a null list of headers, like an empty one, is no header. A header's
+    key must not be null. Strings may stand where binary does (Arrow holds them alike).
+    """
+
+    keys: pa.BinaryArray | None
+    values: pa.BinaryArray | None
+    timestamps_ms: pa.Int64Array | None = None
+    headers: pa.ListArray | None = None  # list<struct<key: string, value: binary>>
+    default_timestamp_ms: int = -1
+    num_rows: int = -1  # needed only where all columns are None
+
+    @cached_property
+    def count(self) -> int:
+        columns = [c for c in (self.keys, self.values, self.timestamps_ms, self.headers) if c is not None]
+        counts = {len(column) for column in columns}
+        if self.num_rows >= 0:
+            counts.add(self.num_rows)
+        if len(counts) != 1:
+            raise ValueError(f"columns of different lengths: {sorted(counts)}")
+        return counts.pop()
+
+    @cached_property
+    def source(self) -> Any:
+        """The kernel's views of these columns, made once. They keep Arrow's buffers alive."""
+        timestamps: tuple[Any, Any, int] = (EMPTY, NO_LONGS, 0)
+        if self.timestamps_ms is not None:
+            if self.timestamps_ms.type != pa.int64():
+                raise TypeError(f"timestamps_ms must be int64, not {self.timestamps_ms.type}")
+            valid, items = self.timestamps_ms.buffers()
+            timestamps = (validity(valid, self.timestamps_ms), view_of(items, "q"), self.timestamps_ms.offset)
+        lists: tuple[Any, Any, int] = (EMPTY, NO_INTS, 0)
+        header_keys = header_values = binary_views(None)
+        if self.headers is not None:
+            if not pa.types.is_list(self.headers.type) or not pa.types.is_struct(self.headers.type.value_type):
+                raise TypeError(f"headers must be list<struct<key, value>>, not {self.headers.type}")
+            valid, items = self.headers.buffers()[:2]
+            lists = (validity(valid, self.headers), view_of(items, "i"), self.headers.offset)
+            # .values is the whole child, of which the list offsets speak; .field() of a struct drops its offset
+            structs = self.headers.values
+            if structs.null_count:
+                raise ValueError("a header is null")
+            keys, values = (structs.field(i).slice(structs.offset, len(structs)) for i in range(2))
+            header_keys, header_values = binary_views(keys), binary_views(values)
+        return kernel.Source(
+            self.count,
+            binary_views(self.keys),
+            binary_views(self.values),
+            timestamps,
+            self.default_timestamp_ms,
+            lists,
+            header_keys,
+            header_values,
+        )
+
+    def max_record_bytes(self, row: int) -> int:
+        """Most bytes that a batch of this row alone takes, header included, before compression.
+
+        Raises ValueError for a row that cannot be encoded.
+        """
+        size: int = self.source.record_size(row)
+        if size < 0:
+            raise ValueError(f"row {row} cannot be encoded: index, header key or timestamp out of bounds")
+        return h.HEADER_BYTES + size
+
+
+class BatchBuilder:
+    """One open batch. `buffer` (writable; its length is the limit) is the builder's until the bytes are sent."""
+
+    def __init__(self, buffer: bytearray | memoryview, *, codec: str = "none", level: int | None = None) -> None:
+        if codec not in CODECS:
+            raise ValueError(f"codec {codec!r} is none of {', '.join(CODECS)}")
+        self._buffer = memoryview(buffer).cast("B")
+        if len(self._buffer) < h.HEADER_BYTES:
+            raise ValueError(f"a buffer of {len(self._buffer)} bytes holds no batch")
+        self._codec = CODECS[codec]
+        self._level = level
+        self._writer = kernel.RecordWriter(self._buffer, h.HEADER_BYTES, len(self._buffer))
+
+    @property
+    def record_count(self) -> int:
+        return int(self._writer.count)
+
+    @property
+    def estimated_size(self) -> int:
+        """Bytes of the batch so far, header included, before compression: exact for codec `none`."""
+        return int(self._writer.pos)
+
+    def append(self, columns: RecordColumns, rows: Any = None, first: int = 0, last: int | None = None) -> int:
+        """Append rows until the buffer is full; return the position of the first one that was not written.
+
+        `rows` is a buffer of int32 row numbers, such as `group_rows` gives, and [first, last) are positions in it; None
+        means the columns' own rows. `first` comes back where not even one fitted. Raises ValueError for a row that
+        cannot be encoded; rows before it are in.
+        """
+        if rows is not None:
+            rows = int32_view(rows)
+        if last is None:
+            last = columns.count if rows is None else len(rows)
+        return int(self._writer.write(columns.source, rows, first, last))
+
+    def close(
+        self,
+        producer_id: int = -1,
+        producer_epoch: int = -1,
+        base_sequence: int = -1,
+        transactional: bool = False,
+    ) -> memoryview:
+        """The complete batch with its CRC: a view of the buffer for codec `none`, else new memory, writable by `stamp`.
+
+        Raises ValueError where no record was appended. Nothing may be appended afterwards.
+        """
+        writer = self._writer
+        if not writer.count:
+            raise ValueError("a batch of no records cannot be sent")
+        if self._codec:
+            records = compress(self._codec, self._buffer[h.HEADER_BYTES : writer.pos], self._level)
+            batch = memoryview(bytearray(h.HEADER_BYTES + len(records)))
+            batch[h.HEADER_BYTES :] = records
+        else:
+            batch = self._buffer[: writer.pos]
+        h.HEADER.pack_into(
+            batch,
+            0,
+            0,  # base offset: the broker's to assign
+            len(batch) - h.PREFIX_BYTES,
+            -1,  # partition leader epoch, likewise
+            2,
+            0,
+            self._codec,
+            writer.count - 1,
+            writer.base_timestamp,
+            writer.max_timestamp,
+            -1,
+            -1,
+            -1,
+            writer.count,
+        )
+        stamp(batch, producer_id, producer_epoch, base_sequence, transactional)
+        return batch
+
+
+def stamp(
+    batch: memoryview | bytearray,
+    producer_id: int,
+    producer_epoch: int,
+    base_sequence: int,
+    transactional: bool = False,
+) -> None:
+    """Write who sends a closed batch into its header, in place, and renew the CRC (KIP-98). No recompression.
+
+    Only for a batch that was never sent, or after its producer id was given up: a retry must send the same bytes.
+    """
+    _PRODUCER.pack_into(batch, h.PRODUCER_POS, producer_id, producer_epoch, base_sequence)
+    (attributes,) = struct.unpack_from(">h", batch, h.ATTRIBUTES_POS)
+    attributes = attributes | h.TRANSACTIONAL if transactional else attributes & ~h.TRANSACTIONAL
+    struct.pack_into(">h", batch, h.ATTRIBUTES_POS, attributes)
+    crc = crc32c(pa.py_buffer(batch).slice(h.ATTRIBUTES_POS))
+    struct.pack_into(">I", batch, h.CRC_POS, crc)

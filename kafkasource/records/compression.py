@@ -1,0 +1,179 @@
+"""Kafka's five codecs over whole sections of records. What comes out is bounded before it is allocated.
+
+Written as Kafka's Java classes write: gzip with its header, snappy in xerial's framing, lz4 as frames of independent
+64 KiB blocks (Kafka's reader refuses linked blocks, which is what a plain LZ4 frame encoder writes for more than one
+block), zstd frames. Read: those, and snappy without framing as librdkafka's oldest and Go clients write.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+import cramjam
+import pyarrow as pa
+
+from kafkasource.errors import CorruptRecordBatch, ProtocolError, UnsupportedRecordFormat
+
+NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
+CODECS = {"none": NONE, "gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
+# None where the codec has no levels; else inclusive. Bounds of KIP-390.
+LEVELS: dict[int, tuple[int, int] | None] = {NONE: None, GZIP: (1, 9), SNAPPY: None, LZ4: (1, 17), ZSTD: (-131072, 22)}
+_DEFAULT_LEVEL = {GZIP: 6, ZSTD: 3}
+
+_STREAMED = {GZIP: "gzip", LZ4: "lz4", ZSTD: "zstd"}
+_XERIAL_MAGIC = b"\x82SNAPPY\x00"
+_XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
+_XERIAL_BLOCK_BYTES = 32 << 10
+# Magic; version 01 and independent blocks; blocks of at most 64 KiB; the second byte of xxh32 of these two.
+_LZ4_HEADER = b"\x04\x22\x4d\x18\x60\x40\x82"
+_LZ4_BLOCK_BYTES = 64 << 10
+_LZ4_UNCOMPRESSED = 0x80000000
+_STEP_BYTES = 64 << 10
+
+
+class RecordBatchTooLarge(ProtocolError):
+    """A record batch is larger than allowed once decompressed."""
+
+
+def compress(codec: int, data: memoryview, level: int | None = None) -> bytes:
+    """`data` in the codec's form for a record batch v2. `level` is the codec's own; None: its default."""
+    if codec == NONE:
+        return bytes(data)
+    if codec == SNAPPY:
+        return b"".join(_xerial_blocks(data))
+    if codec == LZ4:
+        return b"".join(_lz4_blocks(data, level))
+    if codec in (GZIP, ZSTD):
+        name = _STREAMED[codec]
+        encoder = pa.Codec(name, compression_level=_DEFAULT_LEVEL[codec] if level is None else level)
+        return bytes(encoder.compress(pa.py_buffer(data), asbytes=True))
+    raise ValueError(f"codec {codec} is unknown")
+
+
+def _xerial_blocks(data: memoryview) -> Iterator[bytes]:
+    yield _XERIAL_HEADER
+    for pos in range(0, len(data), _XERIAL_BLOCK_BYTES):
+        block = bytes(cramjam.snappy.compress_raw(data[pos : pos + _XERIAL_BLOCK_BYTES]))
+        yield struct.pack(">i", len(block))
+        yield block
+
+
+def _lz4_blocks(data: memoryview, level: int | None) -> Iterator[bytes]:
+    encoder = pa.Codec("lz4_raw", compression_level=level)
+    yield _LZ4_HEADER
+    for pos in range(0, len(data), _LZ4_BLOCK_BYTES):
+        plain = data[pos : pos + _LZ4_BLOCK_BYTES]
+        block = encoder.compress(pa.py_buffer(plain), asbytes=True)
+        if len(block) < len(plain):
+            yield struct.pack("<I", len(block))
+            yield block
+        else:
+            yield struct.pack("<I", len(plain) | _LZ4_UNCOMPRESSED)
+            yield bytes(plain)
+    yield bytes(4)
+
+
+class Arena:
+    """Scratch memory that sections are decompressed into, one after the other; grows by doubling up to a limit.
+
+    Positions stay valid when it grows, views do not: take `view()` when all sections are in.
+    """
+
+    def __init__(self) -> None:
+        self._memory = bytearray(_STEP_BYTES)
+        self.used = 0
+
+    @property
+    def capacity(self) -> int:
+        return len(self._memory)
+
+    def view(self) -> memoryview:
+        return memoryview(self._memory)
+
+    def decompress(self, codec: int, data: pa.Buffer, limit: int) -> tuple[int, int]:
+        """Append what `data` holds, at most `limit` bytes; return its [start, end) here.
+
+        Raises RecordBatchTooLarge beyond `limit`, having held no more than `limit` and a step of 64 KiB; and
+        CorruptRecordBatch for bytes that are not the codec's.
+        """
+        start = self.used
+        try:
+            if codec == SNAPPY:
+                self._decompress_snappy(memoryview(data).cast("B"), start + limit)
+            elif codec in _STREAMED:
+                self._decompress_stream(_STREAMED[codec], data, start + limit)
+            else:
+                raise UnsupportedRecordFormat(f"compression codec {codec} is unknown")
+        except BaseException:
+            self.used = start
+            raise
+        return start, self.used
+
+    def _room(self, end: int) -> None:
+        if end > len(self._memory):
+            self._memory.extend(bytes(max(end, 2 * len(self._memory)) - len(self._memory)))
+
+    def _decompress_stream(self, name: str, data: pa.Buffer, end: int) -> None:
+        try:
+            with pa.CompressedInputStream(pa.BufferReader(data), name) as stream:
+                # One byte beyond the limit is asked for: that it comes is the proof of a batch too large.
+                step = max(_STEP_BYTES, min(4 * data.size, 4 << 20))
+                while True:
+                    until = min(self.used + step, end + 1)
+                    self._room(until)
+                    with memoryview(self._memory) as memory, memory[self.used : until] as room:
+                        count = stream.readinto(room)
+                    self.used += count
+                    if self.used > end:
+                        raise RecordBatchTooLarge("")
+                    if count == 0:
+                        return
+        except (OSError, pa.ArrowException) as e:
+            raise CorruptRecordBatch(f"{name} data is corrupt: {e}") from e
+
+    def _decompress_snappy(self, data: memoryview, end: int) -> None:
+        if bytes(data[:8]) != _XERIAL_MAGIC:
+            self._decompress_snappy_block(data, end)
+            return
+        pos = len(_XERIAL_HEADER)
+        if len(data) < pos:
+            raise CorruptRecordBatch("snappy data is corrupt: xerial header cut short")
+        while pos < len(data):
+            if len(data) - pos < 4:
+                raise CorruptRecordBatch("snappy data is corrupt: block length cut short")
+            (size,) = struct.unpack_from(">i", data, pos)
+            pos += 4
+            # At least a byte, so that the number of blocks is bounded by the bytes.
+            if not 1 <= size <= len(data) - pos:
+                raise CorruptRecordBatch(f"snappy data is corrupt: block of {size} bytes, {len(data) - pos} are left")
+            self._decompress_snappy_block(data[pos : pos + size], end)
+            pos += size
+
+    def _decompress_snappy_block(self, block: memoryview, end: int) -> None:
+        size = _snappy_size(block)
+        # A copy of 64 bytes takes 3: a block never grows more than 21.4 times, so a larger claim is a lie.
+        if size > 22 * len(block) + 64:
+            raise CorruptRecordBatch(f"snappy data is corrupt: {len(block)} bytes claim to hold {size}")
+        if size > end - self.used:
+            raise RecordBatchTooLarge("")
+        self._room(self.used + size)
+        with memoryview(self._memory) as memory, memory[self.used : self.used + size] as room:
+            try:
+                count: Any = cramjam.snappy.decompress_raw_into(block, room) if size else 0
+            except cramjam.DecompressionError as e:
+                raise CorruptRecordBatch(f"snappy data is corrupt: {e}") from e
+        if count != size:
+            raise CorruptRecordBatch(f"snappy data is corrupt: {count} bytes where {size} were claimed")
+        self.used += size
+
+
+def _snappy_size(block: memoryview) -> int:
+    """The decompressed size that a raw snappy block starts with: an unsigned varint of 32 bits."""
+    size = 0
+    for i in range(min(5, len(block))):
+        size |= (block[i] & 0x7F) << (7 * i)
+        if block[i] < 0x80:
+            return size
+    raise CorruptRecordBatch("snappy data is corrupt: size cut short")

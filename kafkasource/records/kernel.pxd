@@ -1,0 +1,122 @@
+# C types of kernel.py. A name typed here is C in the compiled kernel and an ordinary Python object in the interpreted one.
+# Functions in `noexcept nogil` report errors by return value; every check of a length is written in kernel.py itself.
+cimport cython
+from libc.string cimport memcpy
+
+cdef extern from *:
+    """
+    #ifndef KAFKASOURCE_KERNEL_FINGERPRINT
+    #define KAFKASOURCE_KERNEL_FINGERPRINT 0
+    #endif
+    """
+    const long long KAFKASOURCE_KERNEL_FINGERPRINT
+
+cdef int TRUNCATED, BAD_LENGTH, BAD_OFFSET, BAD_TIMESTAMP, BAD_KEY, BAD_VALUE, BAD_HEADERS, TRAILING, OVERFLOW
+
+@cython.locals(raw=cython.ulonglong, half=cython.longlong, sign=cython.longlong, byte=cython.uchar, shift=cython.int)
+cdef (long long, Py_ssize_t) read_varint(const unsigned char[::1] data, Py_ssize_t pos, Py_ssize_t end) noexcept nogil
+
+@cython.locals(raw=cython.ulonglong, bits=cython.ulonglong, half=cython.longlong, sign=cython.longlong, byte=cython.uchar, shift=cython.int)
+cdef (long long, Py_ssize_t) read_varlong(const unsigned char[::1] data, Py_ssize_t pos, Py_ssize_t end) noexcept nogil
+
+@cython.locals(raw=cython.ulonglong, size=cython.int)
+cdef int varlong_size(long long value) noexcept nogil
+
+@cython.locals(raw=cython.ulonglong)
+cdef Py_ssize_t write_varlong(unsigned char[::1] out, Py_ssize_t pos, long long value) noexcept nogil
+
+cdef void copy(unsigned char[::1] out, Py_ssize_t out_pos, const unsigned char[::1] data, Py_ssize_t pos, Py_ssize_t size) noexcept nogil
+
+cdef int is_valid(const unsigned char[::1] bitmap, Py_ssize_t index) noexcept nogil
+
+
+cdef class RowColumns:
+    cdef int[::1] _key_offsets, _value_offsets
+    cdef unsigned char[::1] _keys, _values, _key_valid, _value_valid
+    cdef long long[::1] _offsets, _timestamps
+    cdef readonly Py_ssize_t rows, key_bytes, value_bytes, key_nulls, value_nulls
+    cdef readonly Py_ssize_t headers, header_key_bytes, header_value_bytes
+
+    @cython.locals(code=cython.int)
+    cpdef int fill(self, const unsigned char[::1] data, Py_ssize_t pos, Py_ssize_t end, long long count,
+                   long long base_offset, long long last_offset_delta, long long base_timestamp, long long max_timestamp,
+                   bint log_append, long long start_offset, long long end_offset, bint with_headers) except? -99
+
+    @cython.locals(i=cython.longlong, row=Py_ssize_t, key_pos=Py_ssize_t, value_pos=Py_ssize_t, record_end=Py_ssize_t,
+                   length=cython.longlong, timestamp=cython.longlong, delta=cython.longlong, previous=cython.longlong,
+                   offset=cython.longlong, kept=cython.bint, headers=cython.longlong, j=cython.longlong,
+                   limit=cython.longlong)
+    cdef int _fill(self, const unsigned char[::1] data, Py_ssize_t pos, Py_ssize_t end, long long count,
+                   long long base_offset, long long last_offset_delta, long long base_timestamp, long long max_timestamp,
+                   bint log_append, long long start_offset, long long end_offset, bint with_headers) noexcept nogil
+
+
+cdef class HeaderColumns:
+    cdef int[::1] _list_offsets, _key_offsets, _value_offsets
+    cdef unsigned char[::1] _list_valid, _keys, _values, _value_valid
+    cdef readonly Py_ssize_t rows, headers, key_bytes, value_bytes, list_nulls, value_nulls
+
+    @cython.locals(code=cython.int)
+    cpdef int fill(self, const unsigned char[::1] data, Py_ssize_t pos, Py_ssize_t end, long long count,
+                   long long base_offset, long long start_offset, long long end_offset) except? -99
+
+    @cython.locals(i=cython.longlong, row=Py_ssize_t, header=Py_ssize_t, record_end=Py_ssize_t, offset=cython.longlong,
+                   length=cython.longlong, delta=cython.longlong, headers=cython.longlong, j=cython.longlong)
+    cdef int _fill(self, const unsigned char[::1] data, Py_ssize_t pos, Py_ssize_t end, long long count,
+                   long long base_offset, long long start_offset, long long end_offset) noexcept nogil
+
+
+cdef class Source:
+    cdef readonly Py_ssize_t count
+    cdef bint _has_keys, _has_values, _has_timestamps, _has_headers
+    cdef const unsigned char[::1] _key_valid, _keys, _value_valid, _values, _timestamp_valid
+    cdef const unsigned char[::1] _list_valid, _header_key_valid, _header_keys, _header_value_valid, _header_values
+    cdef const int[::1] _key_offsets, _value_offsets, _list_offsets, _header_key_offsets, _header_value_offsets
+    cdef const long long[::1] _timestamps
+    cdef Py_ssize_t _key_shift, _value_shift, _timestamp_shift, _list_shift, _header_key_shift, _header_value_shift
+    cdef long long _default_timestamp
+
+    @cython.locals(index=Py_ssize_t)
+    cdef inline long long timestamp(self, Py_ssize_t row) noexcept nogil
+
+    @cython.locals(index=Py_ssize_t, start=cython.longlong, size=cython.longlong)
+    cdef inline long long key_size(self, Py_ssize_t row) noexcept nogil
+
+    @cython.locals(index=Py_ssize_t, start=cython.longlong, size=cython.longlong)
+    cdef inline long long value_size(self, Py_ssize_t row) noexcept nogil
+
+    @cython.locals(index=Py_ssize_t, first=cython.longlong, last=cython.longlong, i=Py_ssize_t, total=cython.longlong,
+                   start=cython.longlong, size=cython.longlong)
+    cdef long long headers_size(self, Py_ssize_t row) noexcept nogil
+
+    @cython.locals(key=cython.longlong, value=cython.longlong, headers=cython.longlong, total=cython.longlong)
+    cpdef long long record_size(self, Py_ssize_t row) except? -2
+
+
+cdef class RecordWriter:
+    cdef unsigned char[::1] _out
+    cdef readonly Py_ssize_t pos, count, end
+    cdef readonly long long base_timestamp, max_timestamp
+    cdef readonly Py_ssize_t bad_row
+
+    @cython.locals(next=Py_ssize_t, all_rows=cython.bint, index="const int[::1]")
+    cpdef Py_ssize_t write(self, Source source, rows, Py_ssize_t first, Py_ssize_t last) except? -2
+
+    @cython.locals(i=Py_ssize_t, row=Py_ssize_t, timestamp=cython.longlong, delta=cython.longlong, key=cython.longlong,
+                   value=cython.longlong, headers=cython.longlong, body=cython.longlong, pos=Py_ssize_t,
+                   limit=cython.longlong)
+    cdef Py_ssize_t _write(self, Source source, const int[::1] index, bint all_rows, Py_ssize_t first, Py_ssize_t last) noexcept nogil
+
+    @cython.locals(item=Py_ssize_t, first=cython.longlong, last=cython.longlong, i=Py_ssize_t, start=cython.longlong, size=cython.longlong)
+    cdef Py_ssize_t _write_headers(self, Source source, Py_ssize_t row, Py_ssize_t pos) noexcept nogil
+
+
+@cython.locals(h=cython.uint, k=cython.uint, m=cython.uint, pos=Py_ssize_t, left=Py_ssize_t)
+cdef unsigned int murmur2(const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t size) noexcept nogil
+
+@cython.locals(row=Py_ssize_t, index=Py_ssize_t, start=cython.longlong, size=cython.longlong)
+cpdef Py_ssize_t partition_keys(const int[::1] offsets, const unsigned char[::1] data, const unsigned char[::1] valid,
+                                Py_ssize_t shift, Py_ssize_t count, int partitions, int[::1] out) except? -2
+
+@cython.locals(row=Py_ssize_t, partition=cython.int, total=Py_ssize_t, size=Py_ssize_t, p=Py_ssize_t)
+cpdef Py_ssize_t group(const int[::1] partitions, int[::1] starts, int[::1] rows) except? -2

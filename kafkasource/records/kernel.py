@@ -1,0 +1,778 @@
+# cython: language_level=3, annotation_typing=False, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""The one compiled file: records of a record batch v2 to Arrow buffers and back, and Java's murmur2.
+
+It owns no memory: callers hand in views of Arrow buffers and it fills them, the GIL released. The same file runs
+interpreted (C types are in kernel.pxd), a hundred times slower. A record (KIP-98), all integers zigzag varints:
+
+    length | attributes int8 | timestampDelta | offsetDelta | keyLength key | valueLength value | count headers
+    a header: keyLength key | valueLength value;   a length of -1 is null, which a header's key cannot be
+
+Invariants: no length is used before it was compared with the bytes left in *its record*; no byte is written before the
+room left in the output was checked. So wrong bytes yield an error code and nothing else, whatever the caller
+allocated. Integer literals above 2^31 are bound to typed names, or the compiled code would make them objects.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+try:
+    import cython
+except ImportError:
+    from . import _nocython as cython
+
+# Error codes of `fill`; 0 is success.
+TRUNCATED = 1
+BAD_LENGTH = 2
+BAD_OFFSET = 3
+BAD_TIMESTAMP = 4
+BAD_KEY = 5
+BAD_VALUE = 6
+BAD_HEADERS = 7
+TRAILING = 8
+OVERFLOW = 9
+ERRORS = {
+    TRUNCATED: "a record or one of its numbers is cut short",
+    BAD_LENGTH: "a record's length is not within its batch",
+    BAD_OFFSET: "a record's offset delta does not ascend within the batch",
+    BAD_TIMESTAMP: "a timestamp is beyond what microseconds can hold",
+    BAD_KEY: "a key's length is not within its record",
+    BAD_VALUE: "a value's length is not within its record",
+    BAD_HEADERS: "a header's length or the headers' count is not within its record",
+    TRAILING: "bytes are left over after a record or after the batch's record count",
+    OVERFLOW: "more rows or bytes than the batches announced",
+}
+
+COMPILED = bool(cython.compiled)
+# setup.py hashes kernel.py and kernel.pxd into the build, so that a library older than its source is noticed.
+FINGERPRINT = KAFKASOURCE_KERNEL_FINGERPRINT if cython.compiled else 0  # type: ignore[name-defined]  # noqa: F821
+
+
+def read_varint(data: Any, pos: int, end: int) -> tuple[int, int]:
+    """(value, next pos) of a 32-bit zigzag varint; next pos is -1 where it does not end before `end` or in 5 bytes."""
+    raw = 0
+    shift = 0
+    while pos < end:
+        byte = data[pos]
+        pos += 1
+        if byte < 0x80:
+            if shift == 28 and byte > 0x0F:
+                return 0, -1
+            raw |= byte << shift
+            half = raw >> 1
+            sign = raw & 1
+            return half ^ -sign, pos
+        if shift == 28:
+            return 0, -1
+        raw |= (byte & 0x7F) << shift
+        shift += 7
+    return 0, -1
+
+
+def read_varlong(data: Any, pos: int, end: int) -> tuple[int, int]:
+    """(value, next pos) of a 64-bit zigzag varint; next pos is -1 where it does not end before `end` or in 10 bytes."""
+    raw = 0
+    shift = 0
+    while pos < end:
+        byte = data[pos]
+        pos += 1
+        bits = byte & 0x7F
+        if shift == 63 and byte > 1:
+            return 0, -1
+        raw |= bits << shift
+        if byte < 0x80:
+            half = raw >> 1
+            sign = raw & 1
+            return half ^ -sign, pos
+        shift += 7
+    return 0, -1
+
+
+def varlong_size(value: int) -> int:
+    """Bytes of `value` as a zigzag varint, 1 to 10."""
+    raw = value
+    raw = (raw << 1) ^ (value >> 63)
+    size = 1
+    while raw >= 0x80:
+        raw >>= 7
+        size += 1
+    return size
+
+
+def write_varlong(out: Any, pos: int, value: int) -> int:
+    """Write a zigzag varint and return the pos after it. The caller has checked the room."""
+    raw = value
+    raw = (raw << 1) ^ (value >> 63)
+    while raw >= 0x80:
+        out[pos] = (raw & 0x7F) | 0x80
+        raw >>= 7
+        pos += 1
+    out[pos] = raw
+    return pos + 1
+
+
+def copy(out: Any, out_pos: int, data: Any, pos: int, size: int) -> None:
+    if size > 0:
+        if cython.compiled:
+            memcpy(cython.address(out[out_pos]), cython.address(data[pos]), size)  # type: ignore[name-defined]  # noqa: F821
+        else:
+            out[out_pos : out_pos + size] = data[pos : pos + size]
+
+
+def is_valid(bitmap: Any, index: int) -> int:
+    """Arrow's validity bit; an empty bitmap means that nothing is null."""
+    return 1 if bitmap.shape[0] == 0 else (bitmap[index >> 3] >> (index & 7)) & 1
+
+
+class RowColumns:
+    """Fills key, value, offset and timestamp of the rows of many record batches, one section of records at a time.
+
+    Views: offsets int32 with one entry more than rows, offset and timestamp int64, data and validity bytes. Validity
+    starts as all ones; a null clears its bit. After an error the object is spent.
+    """
+
+    def __init__(
+        self,
+        key_offsets: Any,
+        keys: Any,
+        key_valid: Any,
+        value_offsets: Any,
+        values: Any,
+        value_valid: Any,
+        offsets: Any,
+        timestamps: Any,
+    ) -> None:
+        self._key_offsets = key_offsets
+        self._keys = keys
+        self._key_valid = key_valid
+        self._value_offsets = value_offsets
+        self._values = values
+        self._value_valid = value_valid
+        self._offsets = offsets
+        self._timestamps = timestamps
+        self.rows = 0
+        self.key_bytes = 0
+        self.value_bytes = 0
+        self.key_nulls = 0
+        self.value_nulls = 0
+        self.headers = 0
+        self.header_key_bytes = 0
+        self.header_value_bytes = 0
+        rows = len(offsets)
+        if (
+            len(timestamps) != rows
+            or len(key_offsets) != rows + 1
+            or len(value_offsets) != rows + 1
+            or len(key_valid) * 8 < rows
+            or len(value_valid) * 8 < rows
+        ):
+            raise ValueError("views of different row counts")
+        key_offsets[0] = 0
+        value_offsets[0] = 0
+
+    def fill(
+        self,
+        data: Any,
+        pos: int,
+        end: int,
+        count: int,
+        base_offset: int,
+        last_offset_delta: int,
+        base_timestamp: int,
+        max_timestamp: int,
+        log_append: bool,
+        start_offset: int,
+        end_offset: int,
+        with_headers: bool,
+    ) -> int:
+        """Append the rows of `data[pos:end)`, exactly `count` records, whose offset is in [start_offset, end_offset).
+
+        Timestamps (ms) become us; log append time gives each record `max_timestamp`. `with_headers` checks and
+        counts headers for HeaderColumns; without it their bytes are passed over. Returns 0 or an error code.
+        """
+        if pos < 0 or end > data.shape[0]:
+            return TRUNCATED
+        with cython.nogil:
+            code = self._fill(
+                data,
+                pos,
+                end,
+                count,
+                base_offset,
+                last_offset_delta,
+                base_timestamp,
+                max_timestamp,
+                log_append,
+                start_offset,
+                end_offset,
+                with_headers,
+            )
+        return code
+
+    def _fill(
+        self,
+        data: Any,
+        pos: int,
+        end: int,
+        count: int,
+        base_offset: int,
+        last_offset_delta: int,
+        base_timestamp: int,
+        max_timestamp: int,
+        log_append: bool,
+        start_offset: int,
+        end_offset: int,
+        with_headers: bool,
+    ) -> int:
+        limit = 9223372036854775  # ms that still fit int64 as us
+        row = self.rows
+        key_pos = self.key_bytes
+        value_pos = self.value_bytes
+        previous = -1
+        if base_timestamp > limit or base_timestamp < -limit or max_timestamp > limit or max_timestamp < -limit:
+            return BAD_TIMESTAMP
+        for i in range(count):
+            length, pos = read_varint(data, pos, end)
+            if pos < 0:
+                return TRUNCATED
+            if length < 6 or length > end - pos:
+                return BAD_LENGTH
+            record_end = pos + length
+            delta, pos = read_varlong(data, pos + 1, record_end)
+            if pos < 0:
+                return TRUNCATED
+            if delta > 2 * limit or delta < -2 * limit:
+                return BAD_TIMESTAMP
+            timestamp = base_timestamp + delta
+            if log_append:
+                timestamp = max_timestamp
+            elif timestamp > limit or timestamp < -limit:
+                return BAD_TIMESTAMP
+            delta, pos = read_varint(data, pos, record_end)
+            if pos < 0:
+                return TRUNCATED
+            if delta <= previous or delta > last_offset_delta:
+                return BAD_OFFSET
+            previous = delta
+            offset = base_offset + delta
+            kept = offset >= start_offset and offset < end_offset
+            if kept and row >= self._offsets.shape[0]:
+                return OVERFLOW
+
+            length, pos = read_varint(data, pos, record_end)
+            if pos < 0:
+                return TRUNCATED
+            if length < -1 or length > record_end - pos:
+                return BAD_KEY
+            if kept:
+                if length < 0:
+                    self._key_valid[row >> 3] &= ~(1 << (row & 7)) & 0xFF
+                    self.key_nulls += 1
+                else:
+                    if length > self._keys.shape[0] - key_pos:
+                        return OVERFLOW
+                    copy(self._keys, key_pos, data, pos, length)
+                    key_pos += length
+                self._key_offsets[row + 1] = key_pos
+            if length > 0:
+                pos += length
+
+            length, pos = read_varint(data, pos, record_end)
+            if pos < 0:
+                return TRUNCATED
+            if length < -1 or length > record_end - pos:
+                return BAD_VALUE
+            if kept:
+                if length < 0:
+                    self._value_valid[row >> 3] &= ~(1 << (row & 7)) & 0xFF
+                    self.value_nulls += 1
+                else:
+                    if length > self._values.shape[0] - value_pos:
+                        return OVERFLOW
+                    copy(self._values, value_pos, data, pos, length)
+                    value_pos += length
+                self._value_offsets[row + 1] = value_pos
+            if length > 0:
+                pos += length
+
+            headers, pos = read_varint(data, pos, record_end)
+            if pos < 0:
+                return TRUNCATED
+            if headers < 0 or headers > (record_end - pos) // 2:
+                return BAD_HEADERS
+            if headers > 0 and with_headers:
+                for _j in range(headers):
+                    length, pos = read_varint(data, pos, record_end)
+                    if pos < 0 or length < 0 or length > record_end - pos:
+                        return BAD_HEADERS
+                    pos += length
+                    if kept:
+                        self.header_key_bytes += length
+                    length, pos = read_varint(data, pos, record_end)
+                    if pos < 0 or length < -1 or length > record_end - pos:
+                        return BAD_HEADERS
+                    if length > 0:
+                        pos += length
+                        if kept:
+                            self.header_value_bytes += length
+                if kept:
+                    self.headers += headers
+            elif headers > 0:
+                pos = record_end
+            if pos != record_end:
+                return TRAILING
+
+            if kept:
+                self._offsets[row] = offset
+                self._timestamps[row] = timestamp * 1000
+                row += 1
+        if pos != end:
+            return TRAILING
+        self.rows = row
+        self.key_bytes = key_pos
+        self.value_bytes = value_pos
+        return 0
+
+
+class HeaderColumns:
+    """Fills list<struct<key, value>> from the sections that RowColumns has checked, in the same order.
+
+    A record without headers is a null list, as the JVM connector has it. Sizes come from RowColumns and are exact.
+    """
+
+    def __init__(
+        self,
+        list_offsets: Any,
+        list_valid: Any,
+        key_offsets: Any,
+        keys: Any,
+        value_offsets: Any,
+        values: Any,
+        value_valid: Any,
+    ) -> None:
+        self._list_offsets = list_offsets
+        self._list_valid = list_valid
+        self._key_offsets = key_offsets
+        self._keys = keys
+        self._value_offsets = value_offsets
+        self._values = values
+        self._value_valid = value_valid
+        self.rows = 0
+        self.headers = 0
+        self.key_bytes = 0
+        self.value_bytes = 0
+        self.list_nulls = 0
+        self.value_nulls = 0
+        if (
+            len(list_valid) * 8 < len(list_offsets) - 1
+            or len(value_offsets) != len(key_offsets)
+            or len(value_valid) * 8 < len(key_offsets) - 1
+        ):
+            raise ValueError("views of different header counts")
+        list_offsets[0] = 0
+        key_offsets[0] = 0
+        value_offsets[0] = 0
+
+    def fill(
+        self, data: Any, pos: int, end: int, count: int, base_offset: int, start_offset: int, end_offset: int
+    ) -> int:
+        """Append the headers of the records that RowColumns.fill kept of the same section. Returns 0 or an error code."""
+        if pos < 0 or end > data.shape[0]:
+            return TRUNCATED
+        with cython.nogil:
+            code = self._fill(data, pos, end, count, base_offset, start_offset, end_offset)
+        return code
+
+    def _fill(
+        self, data: Any, pos: int, end: int, count: int, base_offset: int, start_offset: int, end_offset: int
+    ) -> int:
+        row = self.rows
+        header = self.headers
+        for i in range(count):
+            length, pos = read_varint(data, pos, end)
+            if pos < 0 or length < 6 or length > end - pos:
+                return BAD_LENGTH
+            record_end = pos + length
+            delta, pos = read_varlong(data, pos + 1, record_end)
+            if pos < 0:
+                return TRUNCATED
+            delta, pos = read_varint(data, pos, record_end)
+            if pos < 0:
+                return TRUNCATED
+            offset = base_offset + delta
+            if offset < start_offset or offset >= end_offset:
+                pos = record_end
+                continue
+            for j in range(2):
+                length, pos = read_varint(data, pos, record_end)
+                if pos < 0 or length > record_end - pos:
+                    return BAD_KEY
+                if length > 0:
+                    pos += length
+            headers, pos = read_varint(data, pos, record_end)
+            if pos < 0 or headers < 0:
+                return BAD_HEADERS
+            if row >= self._list_offsets.shape[0] - 1 or headers > self._key_offsets.shape[0] - 1 - header:
+                return OVERFLOW
+            if headers == 0:
+                self._list_valid[row >> 3] &= ~(1 << (row & 7)) & 0xFF
+                self.list_nulls += 1
+            for j in range(headers):
+                length, pos = read_varint(data, pos, record_end)
+                if pos < 0 or length < 0 or length > record_end - pos:
+                    return BAD_HEADERS
+                if length > self._keys.shape[0] - self.key_bytes:
+                    return OVERFLOW
+                copy(self._keys, self.key_bytes, data, pos, length)
+                self.key_bytes += length
+                pos += length
+                length, pos = read_varint(data, pos, record_end)
+                if pos < 0 or length < -1 or length > record_end - pos:
+                    return BAD_HEADERS
+                if length < 0:
+                    self._value_valid[header >> 3] &= ~(1 << (header & 7)) & 0xFF
+                    self.value_nulls += 1
+                else:
+                    if length > self._values.shape[0] - self.value_bytes:
+                        return OVERFLOW
+                    copy(self._values, self.value_bytes, data, pos, length)
+                    self.value_bytes += length
+                    pos += length
+                header += 1
+                self._key_offsets[header] = self.key_bytes
+                self._value_offsets[header] = self.value_bytes
+            row += 1
+            self._list_offsets[row] = header
+        self.rows = row
+        self.headers = header
+        return 0
+
+
+class Source:
+    """Arrow columns to encode from, as views. `*_shift` is the array's offset; an empty validity view means no nulls.
+
+    A column that is absent has empty offsets: its keys or values are all null, its timestamps all the default.
+    """
+
+    def __init__(
+        self,
+        count: int,
+        keys: tuple[Any, Any, Any, int],
+        values: tuple[Any, Any, Any, int],
+        timestamps: tuple[Any, Any, int],
+        default_timestamp: int,
+        header_lists: tuple[Any, Any, int],
+        header_keys: tuple[Any, Any, Any, int],
+        header_values: tuple[Any, Any, Any, int],
+    ) -> None:
+        self.count = count
+        self._key_valid, self._key_offsets, self._keys, self._key_shift = keys
+        self._value_valid, self._value_offsets, self._values, self._value_shift = values
+        self._timestamp_valid, self._timestamps, self._timestamp_shift = timestamps
+        self._default_timestamp = default_timestamp
+        self._list_valid, self._list_offsets, self._list_shift = header_lists
+        self._header_key_valid, self._header_key_offsets, self._header_keys, self._header_key_shift = header_keys
+        self._header_value_valid, self._header_value_offsets, self._header_values, self._header_value_shift = (
+            header_values
+        )
+        self._has_keys = len(keys[1]) > 0
+        self._has_values = len(values[1]) > 0
+        self._has_timestamps = len(timestamps[1]) > 0
+        self._has_headers = len(header_lists[1]) > 0
+        for views in (keys, values):
+            _check_column(count, views[0], views[1], views[3], 1)
+        _check_column(count, timestamps[0], timestamps[1], timestamps[2], 0)
+        _check_column(count, header_lists[0], header_lists[1], header_lists[2], 1)
+
+    def timestamp(self, row: int) -> int:
+        if not self._has_timestamps:
+            return self._default_timestamp
+        index = row + self._timestamp_shift
+        return self._timestamps[index] if is_valid(self._timestamp_valid, index) else self._default_timestamp  # type: ignore[no-any-return]
+
+    def key_size(self, row: int) -> int:
+        """Bytes of the key, -1 for null, -2 where Arrow's offsets are not those of its data."""
+        if not self._has_keys:
+            return -1
+        index = row + self._key_shift
+        if not is_valid(self._key_valid, index):
+            return -1
+        start = self._key_offsets[index]
+        size = self._key_offsets[index + 1] - start
+        if start < 0 or size < 0 or start + size > self._keys.shape[0]:
+            return -2
+        return size  # type: ignore[no-any-return]
+
+    def value_size(self, row: int) -> int:
+        """Bytes of the value, -1 for null, -2 where Arrow's offsets are not those of its data."""
+        if not self._has_values:
+            return -1
+        index = row + self._value_shift
+        if not is_valid(self._value_valid, index):
+            return -1
+        start = self._value_offsets[index]
+        size = self._value_offsets[index + 1] - start
+        if start < 0 or size < 0 or start + size > self._values.shape[0]:
+            return -2
+        return size  # type: ignore[no-any-return]
+
+    def headers_size(self, row: int) -> int:
+        """Bytes of the headers with their count; -2 for a null key or offsets that are not those of the data."""
+        if not self._has_headers:
+            return 1
+        index = row + self._list_shift
+        if not is_valid(self._list_valid, index):
+            return 1
+        first = self._list_offsets[index]
+        last = self._list_offsets[index + 1]
+        if (
+            first < 0
+            or last < first
+            or last + self._header_key_shift > self._header_key_offsets.shape[0] - 1
+            or last + self._header_value_shift > self._header_value_offsets.shape[0] - 1
+        ):
+            return -2
+        total = varlong_size(last - first)
+        for i in range(first + self._header_key_shift, last + self._header_key_shift):
+            start = self._header_key_offsets[i]
+            size = self._header_key_offsets[i + 1] - start
+            if start < 0 or size < 0 or start + size > self._header_keys.shape[0]:
+                return -2
+            if not is_valid(self._header_key_valid, i):
+                return -2
+            total += varlong_size(size) + size
+        for i in range(first + self._header_value_shift, last + self._header_value_shift):
+            if is_valid(self._header_value_valid, i):
+                start = self._header_value_offsets[i]
+                size = self._header_value_offsets[i + 1] - start
+                if start < 0 or size < 0 or start + size > self._header_values.shape[0]:
+                    return -2
+                total += varlong_size(size) + size
+            else:
+                total += 1
+        return total
+
+    def record_size(self, row: int) -> int:
+        """Most bytes that the record of `row` takes in any batch (its deltas are not known here); -1 for a bad row."""
+        if row < 0 or row >= self.count:
+            return -1
+        key = self.key_size(row)
+        value = self.value_size(row)
+        headers = self.headers_size(row)
+        if key < -1 or value < -1 or headers < 0:
+            return -1
+        # length 5, attributes 1, timestamp delta 10, offset delta 5, two lengths 5 each
+        total = 31 + headers
+        if key > 0:
+            total += key
+        if value > 0:
+            total += value
+        return total
+
+
+def _check_column(count: int, valid: Any, items: Any, shift: int, extra: int) -> None:
+    if shift < 0 or (len(items) > 0 and len(items) < count + shift + extra):
+        raise ValueError("a column is shorter than the rows")
+    if len(items) > 0 and len(valid) > 0 and len(valid) * 8 < count + shift:
+        raise ValueError("a validity bitmap is shorter than the rows")
+
+
+class RecordWriter:
+    """Writes records into `out[pos:end)`: what a producer's open batch holds after its 61 bytes of header."""
+
+    def __init__(self, out: Any, pos: int, end: int) -> None:
+        if pos < 0 or end > len(out):
+            raise ValueError("the range is outside the buffer")
+        self._out = out
+        self.pos = pos
+        self.end = end
+        self.count = 0
+        self.base_timestamp = 0
+        self.max_timestamp = 0
+        self.bad_row = -1
+
+    def write(self, source: Any, rows: Any, first: int, last: int) -> int:
+        """Write rows `first` up to `last` of `rows` (int32 indexes; None: the rows themselves) while they fit.
+
+        Returns the position of the first one not written. Raises ValueError for a row that cannot be encoded: an index
+        outside the columns, a null header key, a timestamp beyond +-9.2e15 ms.
+        """
+        all_rows = rows is None
+        if first < 0 or last < first:
+            raise ValueError("not a range of rows")
+        if all_rows:
+            index = _NO_ROWS
+            if last > source.count:
+                raise ValueError("more rows than the columns have")
+        else:
+            index = rows
+            if last > index.shape[0]:
+                raise ValueError("more rows than the index has")
+        with cython.nogil:
+            next = self._write(source, index, all_rows, first, last)
+        if next < 0:
+            raise ValueError(f"row {self.bad_row} cannot be encoded: index, header key or timestamp out of bounds")
+        return next
+
+    def _write(self, source: Any, index: Any, all_rows: bool, first: int, last: int) -> int:
+        limit = 9223372036854775
+        for i in range(first, last):
+            row = i if all_rows else index[i]
+            self.bad_row = row
+            if row < 0 or row >= source.count:
+                return -1
+            timestamp = source.timestamp(row)
+            key = source.key_size(row)
+            value = source.value_size(row)
+            headers = source.headers_size(row)
+            if timestamp > limit or timestamp < -limit or key < -1 or value < -1 or headers < 0:
+                return -1
+            delta = 0 if self.count == 0 else timestamp - self.base_timestamp
+            body = (
+                1 + varlong_size(delta) + varlong_size(self.count) + varlong_size(key) + varlong_size(value) + headers
+            )
+            if key > 0:
+                body += key
+            if value > 0:
+                body += value
+            pos = self.pos
+            if varlong_size(body) + body > self.end - pos:
+                return i
+            pos = write_varlong(self._out, pos, body)
+            self._out[pos] = 0
+            pos = write_varlong(self._out, pos + 1, delta)
+            pos = write_varlong(self._out, pos, self.count)
+            pos = write_varlong(self._out, pos, key)
+            if key > 0:
+                copy(self._out, pos, source._keys, source._key_offsets[row + source._key_shift], key)
+                pos += key
+            pos = write_varlong(self._out, pos, value)
+            if value > 0:
+                copy(self._out, pos, source._values, source._value_offsets[row + source._value_shift], value)
+                pos += value
+            if headers == 1:
+                self._out[pos] = 0
+                pos += 1
+            else:
+                pos = self._write_headers(source, row, pos)
+            if self.count == 0:
+                self.base_timestamp = timestamp
+                self.max_timestamp = timestamp
+            elif timestamp > self.max_timestamp:
+                self.max_timestamp = timestamp
+            self.pos = pos
+            self.count += 1
+        return last
+
+    def _write_headers(self, source: Any, row: int, pos: int) -> int:
+        first = source._list_offsets[row + source._list_shift]
+        last = source._list_offsets[row + source._list_shift + 1]
+        pos = write_varlong(self._out, pos, last - first)
+        for i in range(first, last):
+            item = i + source._header_key_shift
+            start = source._header_key_offsets[item]
+            size = source._header_key_offsets[item + 1] - start
+            pos = write_varlong(self._out, pos, size)
+            copy(self._out, pos, source._header_keys, start, size)
+            pos += size
+            item = i + source._header_value_shift
+            if is_valid(source._header_value_valid, item):
+                start = source._header_value_offsets[item]
+                size = source._header_value_offsets[item + 1] - start
+                pos = write_varlong(self._out, pos, size)
+                copy(self._out, pos, source._header_values, start, size)
+                pos += size
+            else:
+                pos = write_varlong(self._out, pos, -1)
+        return pos
+
+
+_NO_ROWS = memoryview(bytes(4)).cast("i")
+
+
+def murmur2(data: Any, start: int, size: int) -> int:
+    """Java's `Utils.murmur2` of `data[start:start+size)`, unsigned."""
+    m = 0x5BD1E995
+    h = 0x9747B28C
+    h ^= size
+    pos = start
+    left = size
+    while left >= 4:
+        k = data[pos + 3]
+        k = (k << 8) | data[pos + 2]
+        k = (k << 8) | data[pos + 1]
+        k = (k << 8) | data[pos]
+        k *= m
+        if not cython.compiled:
+            k &= 0xFFFFFFFF
+        k ^= k >> 24
+        k *= m
+        h *= m
+        h ^= k
+        if not cython.compiled:
+            h &= 0xFFFFFFFF
+        pos += 4
+        left -= 4
+    if left > 0:
+        k = data[pos]
+        if left > 1:
+            k |= data[pos + 1] << 8
+        if left > 2:
+            k |= data[pos + 2] << 16
+        h ^= k
+        h *= m
+    if not cython.compiled:
+        h &= 0xFFFFFFFF
+    h ^= h >> 13
+    h *= m
+    if not cython.compiled:
+        h &= 0xFFFFFFFF
+    h ^= h >> 15
+    return h
+
+
+def partition_keys(offsets: Any, data: Any, valid: Any, shift: int, count: int, partitions: int, out: Any) -> int:
+    """Java's default partition of each key, -1 for null. Returns `count`, or the negative of 3 + a row with bad offsets."""
+    if shift < 0 or count < 0 or partitions < 1 or offsets.shape[0] < count + shift + 1 or out.shape[0] < count:
+        raise ValueError("views of different row counts")
+    if valid.shape[0] > 0 and valid.shape[0] * 8 < count + shift:
+        raise ValueError("a validity bitmap is shorter than the rows")
+    for row in range(count):
+        index = row + shift
+        if not is_valid(valid, index):
+            out[row] = -1
+            continue
+        start = offsets[index]
+        size = offsets[index + 1] - start
+        if start < 0 or size < 0 or start + size > data.shape[0]:
+            return -3 - row
+        out[row] = (murmur2(data, start, size) & 0x7FFFFFFF) % partitions
+    return count
+
+
+def group(partitions: Any, starts: Any, rows: Any) -> int:
+    """Stable counting sort: `rows` gets the row numbers by partition, those of p at [starts[p], starts[p+1]).
+
+    Returns the row count, or the negative of 3 + the first row whose partition is not in [0, len(starts) - 1).
+    """
+    size = starts.shape[0] - 1
+    total = partitions.shape[0]
+    if size < 1 or rows.shape[0] < total:
+        raise ValueError("views of different row counts")
+    for p in range(size + 1):
+        starts[p] = 0
+    for row in range(total):
+        partition = partitions[row]
+        if partition < 0 or partition >= size:
+            return -3 - row
+        starts[partition + 1] += 1
+    for p in range(size):
+        starts[p + 1] += starts[p]
+    for row in range(total):
+        partition = partitions[row]
+        rows[starts[partition]] = row
+        starts[partition] += 1
+    for p in range(size, 0, -1):
+        starts[p] = starts[p - 1]
+    starts[0] = 0
+    return total

@@ -1,0 +1,44 @@
+"""Arrow arrays as the views that the kernel takes. A view keeps its Arrow buffer alive."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import pyarrow as pa
+
+EMPTY = memoryview(b"")
+NO_INTS = memoryview(b"").cast("i")
+NO_LONGS = memoryview(b"").cast("q")
+
+
+def view_of(buffer: pa.Buffer | None, item: str) -> memoryview:
+    if buffer is None:
+        return memoryview(b"").cast(item)
+    view = memoryview(buffer).cast("B")
+    # Arrow pads; a length that is no multiple of the item would not cast
+    return view[: len(view) // struct.calcsize(item) * struct.calcsize(item)].cast(item)
+
+
+def validity(buffer: pa.Buffer | None, array: pa.Array) -> memoryview:
+    """A validity bitmap, empty where nothing is null."""
+    return EMPTY if buffer is None or array.null_count == 0 else memoryview(buffer).cast("B")
+
+
+def binary_views(array: pa.Array | None) -> tuple[Any, Any, Any, int]:
+    """(validity, offsets, data, the array's offset) of a binary or string array; offsets are empty for none."""
+    if array is None:
+        return EMPTY, NO_INTS, EMPTY, 0
+    if array.type not in (pa.binary(), pa.string()):
+        raise TypeError(f"expected binary or string, not {array.type}")
+    valid, offsets, data = array.buffers()
+    views = view_of(offsets, "i")
+    if not len(views):  # an array of no rows may lack its offsets
+        return EMPTY, memoryview(bytes(4 * (array.offset + 1))).cast("i"), EMPTY, array.offset
+    return validity(valid, array), views, EMPTY if data is None else memoryview(data).cast("B"), array.offset
+
+
+def int32_view(rows: Any) -> memoryview:
+    """Any contiguous buffer, as int32."""
+    view = memoryview(rows)
+    return view if view.format == "i" else view.cast("B").cast("i")
