@@ -1,8 +1,8 @@
 """Record batches v2 (KIP-98) to Arrow: the `records` field of a Fetch response becomes rows of the source's schema.
 
-Three steps: `_Walk` reads headers, checks CRCs, drops control batches and aborted transactions and decompresses, so that
-sizes are known; output buffers of the largest possible size are allocated (pages never touched cost nothing); the kernel
-fills them. Memory of a call: the decompressed bytes, which `max_decompressed_bytes` bounds, twice.
+Three steps: `_Walk` reads headers, checks CRCs, drops control batches and aborted transactions and decompresses, so
+that sizes are known; output buffers of the largest possible size are allocated (pages never touched cost nothing); the
+kernel fills them. Memory of a call: the decompressed bytes, which `max_decompressed_bytes` bounds, twice.
 
 Any bytes give rows, or an error of this family: CorruptRecordBatch (fetching again can help), UnsupportedRecordFormat,
 RecordBatchTooLarge. Its text names topic, partition and the offset of the batch.
@@ -90,9 +90,9 @@ def decode(
 ) -> Decoded:
     """Rows of [start_offset, end_offset) in `data`, any contiguous buffer of whole batches and perhaps a cut last one.
 
-    `aborted_transactions` is (producer id, first offset) as Fetch returns them under read_committed; None or empty drops
-    control batches only. Where the batches together exceed `max_decompressed_bytes`, the call ends before the one that
-    does and `limited` is set (`decode_all` goes on by itself); one batch beyond it raises RecordBatchTooLarge.
+    `aborted_transactions` is (producer id, first offset) as Fetch returns them under read_committed; None or empty
+    drops control batches only. Where batches exceed `max_decompressed_bytes` together, the call ends before the one
+    that does and `limited` is set (`decode_all` goes on by itself); one batch beyond it raises RecordBatchTooLarge.
     Holds no reference to `data` afterwards. Any thread; the GIL is released while records are parsed.
     """
     arena = _arenas.pop() if _arenas else Arena()
@@ -453,7 +453,7 @@ def _to_arrow(
         yield pa.RecordBatch.from_arrays(piece, schema=ROW_SCHEMA_WITH_HEADERS if include_headers else ROW_SCHEMA)
 
 
-def _binary(rows: int, nulls: int, valid: pa.Buffer, offsets: pa.Buffer, data: pa.Buffer) -> pa.Array:
+def _binary(rows: int, nulls: int, valid: pa.Buffer, offsets: pa.Buffer, data: pa.Buffer) -> pa.Array[Any]:
     return pa.Array.from_buffers(pa.binary(), rows, [valid if nulls else None, offsets, data], nulls)
 
 
@@ -466,7 +466,7 @@ def _headers_to_arrow(
     partition: int,
     start_offset: int,
     end_offset: int,
-) -> pa.Array:
+) -> pa.Array[Any]:
     """The headers column of the rows that `columns` holds: a second pass, now that the exact sizes are known."""
     rows, count = columns.rows, columns.headers
     list_offsets, list_offsets_view = _ints(rows + 1)
@@ -496,7 +496,7 @@ def _headers_to_arrow(
         key_column.validate(full=True)
     except pa.ArrowInvalid:
         # Java's client decodes header keys so: every malformed byte becomes U+FFFD.
-        raw = pa.Array.from_buffers(pa.binary(), count, [None, key_offsets, keys], 0)
+        raw: Any = pa.Array.from_buffers(pa.binary(), count, [None, key_offsets, keys], 0)
         key_column = pa.array([key.decode("utf-8", "replace") for key in raw.to_pylist()], pa.string())
     items = pa.StructArray.from_arrays(
         [key_column, _binary(count, headers.value_nulls, value_valid, value_offsets, values)],

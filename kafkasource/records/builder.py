@@ -37,7 +37,7 @@ class RecordColumns:
     keys: pa.BinaryArray | None
     values: pa.BinaryArray | None
     timestamps_ms: pa.Int64Array | None = None
-    headers: pa.ListArray | None = None  # list<struct<key: string, value: binary>>
+    headers: pa.ListArray[Any] | None = None  # list<struct<key: string, value: binary>>
     default_timestamp_ms: int = -1
     num_rows: int = -1  # needed only where all columns are None
 
@@ -68,7 +68,7 @@ class RecordColumns:
             valid, items = self.headers.buffers()[:2]
             lists = (validity(valid, self.headers), view_of(items, "i"), self.headers.offset)
             # .values is the whole child, of which the list offsets speak; .field() of a struct drops its offset
-            structs = self.headers.values
+            structs: Any = self.headers.values
             if structs.null_count:
                 raise ValueError("a header is null")
             keys, values = (structs.field(i).slice(structs.offset, len(structs)) for i in range(2))

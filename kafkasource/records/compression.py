@@ -22,7 +22,7 @@ CODECS = {"none": NONE, "gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD
 LEVELS: dict[int, tuple[int, int] | None] = {NONE: None, GZIP: (1, 9), SNAPPY: None, LZ4: (1, 17), ZSTD: (-131072, 22)}
 _DEFAULT_LEVEL = {GZIP: 6, ZSTD: 3}
 
-_STREAMED = {GZIP: "gzip", LZ4: "lz4", ZSTD: "zstd"}
+_STREAMED: dict[int, Any] = {GZIP: "gzip", LZ4: "lz4", ZSTD: "zstd"}
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK_BYTES = 32 << 10
@@ -115,7 +115,7 @@ class Arena:
         if end > len(self._memory):
             self._memory.extend(bytes(max(end, 2 * len(self._memory)) - len(self._memory)))
 
-    def _decompress_stream(self, name: str, data: pa.Buffer, end: int) -> None:
+    def _decompress_stream(self, name: Any, data: pa.Buffer, end: int) -> None:
         try:
             with pa.CompressedInputStream(pa.BufferReader(data), name) as stream:
                 # One byte beyond the limit is asked for: that it comes is the proof of a batch too large.

@@ -1,8 +1,8 @@
 """The 61 bytes before the records of a record batch v2 (KIP-98), big-endian:
 
-    baseOffset int64 | batchLength int32, counted from here on | partitionLeaderEpoch int32 | magic int8 = 2 | crc uint32
-    | attributes int16 | lastOffsetDelta int32 | baseTimestamp int64 | maxTimestamp int64 | producerId int64
-    | producerEpoch int16 | baseSequence int32 | records int32
+    baseOffset int64 | batchLength int32, counted from here on | partitionLeaderEpoch int32 | magic int8 = 2
+    | crc uint32 | attributes int16 | lastOffsetDelta int32 | baseTimestamp int64 | maxTimestamp int64
+    | producerId int64 | producerEpoch int16 | baseSequence int32 | records int32
 
 The CRC32C covers the batch from `attributes` on, so a broker can set base offset and leader epoch without a new one.
 """

@@ -37,14 +37,13 @@ cdef class RowColumns:
     cdef readonly Py_ssize_t rows, key_bytes, value_bytes, key_nulls, value_nulls
     cdef readonly Py_ssize_t headers, header_key_bytes, header_value_bytes
 
-    @cython.locals(code=cython.int)
     cpdef int fill(self, const unsigned char[::1] data, Py_ssize_t pos, Py_ssize_t end, long long count,
                    long long base_offset, long long last_offset_delta, long long base_timestamp, long long max_timestamp,
                    bint log_append, long long start_offset, long long end_offset, bint with_headers) except? -99
 
-    @cython.locals(i=cython.longlong, row=Py_ssize_t, key_pos=Py_ssize_t, value_pos=Py_ssize_t, record_end=Py_ssize_t,
+    @cython.locals(_i=cython.longlong, row=Py_ssize_t, key_pos=Py_ssize_t, value_pos=Py_ssize_t, record_end=Py_ssize_t,
                    length=cython.longlong, timestamp=cython.longlong, delta=cython.longlong, previous=cython.longlong,
-                   offset=cython.longlong, kept=cython.bint, headers=cython.longlong, j=cython.longlong,
+                   offset=cython.longlong, kept=cython.bint, headers=cython.longlong, _j=cython.longlong,
                    limit=cython.longlong)
     cdef int _fill(self, const unsigned char[::1] data, Py_ssize_t pos, Py_ssize_t end, long long count,
                    long long base_offset, long long last_offset_delta, long long base_timestamp, long long max_timestamp,
@@ -56,12 +55,11 @@ cdef class HeaderColumns:
     cdef unsigned char[::1] _list_valid, _keys, _values, _value_valid
     cdef readonly Py_ssize_t rows, headers, key_bytes, value_bytes, list_nulls, value_nulls
 
-    @cython.locals(code=cython.int)
     cpdef int fill(self, const unsigned char[::1] data, Py_ssize_t pos, Py_ssize_t end, long long count,
                    long long base_offset, long long start_offset, long long end_offset) except? -99
 
-    @cython.locals(i=cython.longlong, row=Py_ssize_t, header=Py_ssize_t, record_end=Py_ssize_t, offset=cython.longlong,
-                   length=cython.longlong, delta=cython.longlong, headers=cython.longlong, j=cython.longlong)
+    @cython.locals(_i=cython.longlong, row=Py_ssize_t, header=Py_ssize_t, record_end=Py_ssize_t, offset=cython.longlong,
+                   length=cython.longlong, delta=cython.longlong, headers=cython.longlong, _j=cython.longlong)
     cdef int _fill(self, const unsigned char[::1] data, Py_ssize_t pos, Py_ssize_t end, long long count,
                    long long base_offset, long long start_offset, long long end_offset) noexcept nogil
 

@@ -1,4 +1,5 @@
-# cython: language_level=3, annotation_typing=False, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+# cython: language_level=3, annotation_typing=False
+# cython: boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 """The one compiled file: records of a record batch v2 to Arrow buffers and back, and Java's murmur2.
 
 It owns no memory: callers hand in views of Arrow buffers and it fills them, the GIL released. The same file runs
@@ -193,7 +194,7 @@ class RowColumns:
         if pos < 0 or end > data.shape[0]:
             return TRUNCATED
         with cython.nogil:
-            code = self._fill(
+            return self._fill(
                 data,
                 pos,
                 end,
@@ -207,7 +208,6 @@ class RowColumns:
                 end_offset,
                 with_headers,
             )
-        return code
 
     def _fill(
         self,
@@ -231,7 +231,7 @@ class RowColumns:
         previous = -1
         if base_timestamp > limit or base_timestamp < -limit or max_timestamp > limit or max_timestamp < -limit:
             return BAD_TIMESTAMP
-        for i in range(count):
+        for _i in range(count):
             length, pos = read_varint(data, pos, end)
             if pos < 0:
                 return TRUNCATED
@@ -376,19 +376,18 @@ class HeaderColumns:
     def fill(
         self, data: Any, pos: int, end: int, count: int, base_offset: int, start_offset: int, end_offset: int
     ) -> int:
-        """Append the headers of the records that RowColumns.fill kept of the same section. Returns 0 or an error code."""
+        """Append the headers of the records that RowColumns.fill kept of that section. Returns 0 or an error code."""
         if pos < 0 or end > data.shape[0]:
             return TRUNCATED
         with cython.nogil:
-            code = self._fill(data, pos, end, count, base_offset, start_offset, end_offset)
-        return code
+            return self._fill(data, pos, end, count, base_offset, start_offset, end_offset)
 
     def _fill(
         self, data: Any, pos: int, end: int, count: int, base_offset: int, start_offset: int, end_offset: int
     ) -> int:
         row = self.rows
         header = self.headers
-        for i in range(count):
+        for _i in range(count):
             length, pos = read_varint(data, pos, end)
             if pos < 0 or length < 6 or length > end - pos:
                 return BAD_LENGTH
@@ -403,7 +402,7 @@ class HeaderColumns:
             if offset < start_offset or offset >= end_offset:
                 pos = record_end
                 continue
-            for j in range(2):
+            for _j in range(2):
                 length, pos = read_varint(data, pos, record_end)
                 if pos < 0 or length > record_end - pos:
                     return BAD_KEY
@@ -417,7 +416,7 @@ class HeaderColumns:
             if headers == 0:
                 self._list_valid[row >> 3] &= ~(1 << (row & 7)) & 0xFF
                 self.list_nulls += 1
-            for j in range(headers):
+            for _j in range(headers):
                 length, pos = read_varint(data, pos, record_end)
                 if pos < 0 or length < 0 or length > record_end - pos:
                     return BAD_HEADERS
@@ -488,7 +487,9 @@ class Source:
         if not self._has_timestamps:
             return self._default_timestamp
         index = row + self._timestamp_shift
-        return self._timestamps[index] if is_valid(self._timestamp_valid, index) else self._default_timestamp  # type: ignore[no-any-return]
+        if not is_valid(self._timestamp_valid, index):
+            return self._default_timestamp
+        return self._timestamps[index]  # type: ignore[no-any-return]
 
     def key_size(self, row: int) -> int:
         """Bytes of the key, -1 for null, -2 where Arrow's offsets are not those of its data."""
@@ -732,7 +733,7 @@ def murmur2(data: Any, start: int, size: int) -> int:
 
 
 def partition_keys(offsets: Any, data: Any, valid: Any, shift: int, count: int, partitions: int, out: Any) -> int:
-    """Java's default partition of each key, -1 for null. Returns `count`, or the negative of 3 + a row with bad offsets."""
+    """Java's default partition of each key, -1 for null. Returns `count`, or -3 - a row whose offsets are bad."""
     if shift < 0 or count < 0 or partitions < 1 or offsets.shape[0] < count + shift + 1 or out.shape[0] < count:
         raise ValueError("views of different row counts")
     if valid.shape[0] > 0 and valid.shape[0] * 8 < count + shift:
@@ -753,10 +754,10 @@ def partition_keys(offsets: Any, data: Any, valid: Any, shift: int, count: int, 
 def group(partitions: Any, starts: Any, rows: Any) -> int:
     """Stable counting sort: `rows` gets the row numbers by partition, those of p at [starts[p], starts[p+1]).
 
-    Returns the row count, or the negative of 3 + the first row whose partition is not in [0, len(starts) - 1).
+    Returns the row count, or -3 - the first row whose partition is not in [0, len(starts) - 1).
     """
     size = starts.shape[0] - 1
-    total = partitions.shape[0]
+    total: int = partitions.shape[0]
     if size < 1 or rows.shape[0] < total:
         raise ValueError("views of different row counts")
     for p in range(size + 1):

@@ -15,7 +15,7 @@ def _int32s(count: int) -> memoryview:
 
 
 def partition_by_key(keys: pa.BinaryArray, partitions: int) -> memoryview:
-    """For each key `toPositive(murmur2(key)) % partitions` (KIP-480 left that alone), -1 for null; int32, one per row."""
+    """For each key `toPositive(murmur2(key)) % partitions` as int32, -1 for null; KIP-480 left that alone."""
     if partitions < 1:
         raise ValueError(f"{partitions} partitions")
     out = _int32s(len(keys))

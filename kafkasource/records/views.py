@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 
@@ -12,7 +12,8 @@ NO_INTS = memoryview(b"").cast("i")
 NO_LONGS = memoryview(b"").cast("q")
 
 
-def view_of(buffer: pa.Buffer | None, item: str) -> memoryview:
+def view_of(buffer: pa.Buffer | None, item: Literal["i", "q"]) -> memoryview:
+    """A buffer as int32 or int64; empty for none."""
     if buffer is None:
         return memoryview(b"").cast(item)
     view = memoryview(buffer).cast("B")
@@ -20,12 +21,12 @@ def view_of(buffer: pa.Buffer | None, item: str) -> memoryview:
     return view[: len(view) // struct.calcsize(item) * struct.calcsize(item)].cast(item)
 
 
-def validity(buffer: pa.Buffer | None, array: pa.Array) -> memoryview:
+def validity(buffer: pa.Buffer | None, array: pa.Array[Any]) -> memoryview:
     """A validity bitmap, empty where nothing is null."""
     return EMPTY if buffer is None or array.null_count == 0 else memoryview(buffer).cast("B")
 
 
-def binary_views(array: pa.Array | None) -> tuple[Any, Any, Any, int]:
+def binary_views(array: pa.Array[Any] | None) -> tuple[Any, Any, Any, int]:
     """(validity, offsets, data, the array's offset) of a binary or string array; offsets are empty for none."""
     if array is None:
         return EMPTY, NO_INTS, EMPTY, 0
