@@ -7,7 +7,7 @@ PY := .venv/bin/python
 SOURCES := pyproject.toml setup.py scripts/prepare.sh $(wildcard kafkasource/records/kernel.*)
 PYTEST := $(PY) -m pytest -q
 
-.PHONY: demo test lint unit interpreted broker spark spark-newest bench bench-quick clean
+.PHONY: demo test lint unit interpreted broker spark spark-newest bench bench-quick readme kernel clean
 
 demo: .venv/.ready
 	@.venv/bin/pykafka demo
@@ -54,6 +54,14 @@ bench: .venv/.dev
 
 bench-quick: .venv/.dev
 	$(PY) -m benchmarks --quick
+
+# The README's tables of options, from the table itself.
+readme: .venv/.dev
+	$(PY) scripts/readme.py
+
+# The kernel again, after an edit of kafkasource/records/kernel.py.
+kernel: .venv/.dev
+	KAFKASOURCE_KERNEL=require $(PY) setup.py -q build_ext --inplace --force
 
 clean:
 	rm -rf .venv .venv-newest build *.egg-info kafkasource/records/*.so kafkasource/records/*.c

@@ -1,7 +1,7 @@
 """`pykafka demo`: the main job on a real Kafka, from nothing to a checked result, every step with its time.
 
 JSON events are written to one topic in batch, a streaming query reads them, aggregates and writes the running totals to
-a second topic; at the end the totals are read back and compared with what was written. Exit code 0 only when they agree.
+a second topic; at the end the totals are read back and compared with what was written. Exit code 0 only if they agree.
 """
 
 from __future__ import annotations

@@ -1,0 +1,48 @@
+"""What several suites need. `kafka_broker` and `kafka_topic` come from `kafkasource.testing`, as they do for users."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+# Spark starts its workers with the Python named here, else with whatever python3 the PATH has.
+os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+
+
+def spark_session(folder: Path, jars: list[Path] | None = None):
+    """A local session of two cores that keeps all its files in `folder`."""
+    from pyspark.sql import SparkSession
+
+    builder = (
+        SparkSession.builder.master("local[2]")
+        .appName("kafkasource tests")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.python.unix.domain.socket.enabled", "true")
+        .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
+        .config("spark.local.dir", str(folder / "local"))
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.log.level", "ERROR")
+    )
+    if jars:
+        builder = builder.config("spark.jars", ",".join(map(str, jars)))
+    return builder.getOrCreate()
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory):
+    """One Spark for the whole run. The JVM connector is on its class path where it can be had: the peers need it."""
+    jars = None
+    if not os.environ.get("KAFKASOURCE_WITHOUT_JVM_CONNECTOR"):
+        from kafkasource.broker import jvm_connector_jars
+
+        jars = jvm_connector_jars()
+    session = spark_session(tmp_path_factory.mktemp("spark"), jars)
+    yield session
+    session.stop()

@@ -1,0 +1,147 @@
+"""Batch reads and writes through Spark, on a real Kafka."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from pyspark.errors import PySparkException
+
+pytestmark = [pytest.mark.broker, pytest.mark.spark]
+
+# The schema that Spark's guide gives for its JVM connector.
+JVM_SCHEMA = [
+    ("key", "binary"),
+    ("value", "binary"),
+    ("topic", "string"),
+    ("partition", "int"),
+    ("offset", "bigint"),
+    ("timestamp", "timestamp"),
+    ("timestampType", "int"),
+]
+JVM_HEADERS = ("headers", "array<struct<key:string,value:binary>>")
+
+
+def test_the_schema_is_the_jvm_connectors(pykafka, kafka_topic):
+    topic = kafka_topic(partitions=1)
+    assert pykafka.read(topic).dtypes == JVM_SCHEMA
+    assert pykafka.read(topic, includeHeaders="true").dtypes == [*JVM_SCHEMA, JVM_HEADERS]
+
+
+def test_what_is_written_is_read_back(pykafka, kafka_topic):
+    topic = kafka_topic(partitions=3)
+    frame = pykafka.spark.range(1000).selectExpr("CAST(id AS STRING) AS key", "CONCAT('v', id) AS value")
+    pykafka.write(frame, topic)
+    rows = pykafka.read(topic).collect()
+    assert sorted((bytes(r.key).decode(), bytes(r.value).decode()) for r in rows) == sorted(
+        (str(i), f"v{i}") for i in range(1000)
+    )
+    assert {r.partition for r in rows} == {0, 1, 2}
+    for partition in range(3):
+        offsets = sorted(r.offset for r in rows if r.partition == partition)
+        assert offsets == list(range(len(offsets)))
+
+
+def test_null_is_not_empty_and_headers_keep_order_duplicates_and_nulls(pykafka, kafka_topic):
+    topic = kafka_topic(partitions=1)
+    schema = "key binary, value binary, headers array<struct<key:string,value:binary>>"
+    headers = [("h", b"1"), ("a", None), ("h", b"")]
+    frame = pykafka.spark.createDataFrame(
+        [(None, b"no key", None), (b"", b"empty key", headers), (b"k", None, []), (b"k", b"", None)], schema
+    ).coalesce(1)
+    pykafka.write(frame, topic)
+    rows = pykafka.read(topic, includeHeaders="true").orderBy("offset").collect()
+    assert [(r.key, r.value) for r in rows] == [(None, b"no key"), (b"", b"empty key"), (b"k", None), (b"k", b"")]
+    assert [tuple(h) for h in rows[1].headers] == headers
+    # The JVM connector gives null, not an empty list, for a record without headers.
+    assert [rows[0].headers, rows[2].headers, rows[3].headers] == [None, None, None]
+
+
+def test_topic_partition_and_timestamp_columns_are_obeyed(pykafka, kafka_topic):
+    first, second = kafka_topic(partitions=3), kafka_topic(partitions=3)
+    frame = pykafka.spark.createDataFrame(
+        [(first, 2, "a"), (second, 0, "b")], "topic string, partition int, value string"
+    )
+    pykafka.write(frame.selectExpr("*", "TIMESTAMP'2020-02-02 02:02:02.123' AS timestamp"))
+    rows = pykafka.reading(None, subscribe=f"{first},{second}").load()
+    got = {
+        (r.topic, r.partition, bytes(r.value), r.millis)
+        for r in rows.selectExpr("*", "unix_millis(timestamp) AS millis").collect()
+    }
+    assert got == {(first, 2, b"a", 1580608922123), (second, 0, b"b", 1580608922123)}
+
+
+def test_offsets_bound_a_batch_start_inclusive_end_exclusive(pykafka, kafka_topic):
+    topic = kafka_topic(partitions=1)
+    pykafka.write(pykafka.spark.range(10).coalesce(1).selectExpr("CAST(id AS STRING) AS value"), topic)
+    some = {"startingOffsets": json.dumps({topic: {"0": 3}}), "endingOffsets": json.dumps({topic: {"0": 7}})}
+    assert pykafka.values(topic, **some) == ["3", "4", "5", "6"]
+    symbolic = {"startingOffsets": json.dumps({topic: {"0": -2}}), "endingOffsets": json.dumps({topic: {"0": -1}})}
+    assert len(pykafka.values(topic, **symbolic)) == 10
+
+
+def test_assign_and_pattern_choose_partitions_and_topics(pykafka, kafka_topic):
+    topic = kafka_topic(partitions=2)
+    pykafka.write(pykafka.spark.createDataFrame([(0, "p0"), (1, "p1")], "partition int, value string"), topic)
+    assigned = pykafka.reading(None, assign=json.dumps({topic: [1]})).load().collect()
+    assert [bytes(r.value) for r in assigned] == [b"p1"]
+    by_pattern = pykafka.reading(None, subscribePattern=f"^{topic[:-1]}.$").load().collect()
+    assert sorted(bytes(r.value) for r in by_pattern) == [b"p0", b"p1"]
+
+
+def test_one_input_partition_per_topic_partition(pykafka, kafka_topic):
+    topic = kafka_topic(partitions=4)
+    pykafka.write(pykafka.spark.range(100).selectExpr("CAST(id AS STRING) AS key", "'v' AS value"), topic)
+    assert pykafka.read(topic).rdd.getNumPartitions() == 4
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"startingOffsets": "latest"}, "starting offset can't be latest for batch queries on Kafka"),
+        ({"endingOffsets": "earliest"}, "ending offset can't be earliest for batch queries on Kafka"),
+        ({"startingOffsets": "{"}, "startingOffsets"),
+        ({"assign": '{"t":[0]}'}, "Only one of the following options can be specified"),
+        ({"failOnDataLoss": "maybe"}, "'failOnDataLoss': expected true or false"),
+    ],
+)
+def test_a_wrong_option_fails_on_the_driver_before_any_broker_is_asked(pykafka, options, says):
+    reader = pykafka.spark.read.format("pykafka").option("kafka.bootstrap.servers", "127.0.0.1:1")
+    with pytest.raises(PySparkException, match=says):
+        reader.option("subscribe", "t").options(**options).load().collect()
+
+
+def test_a_topic_that_does_not_exist_is_an_error_that_names_subscribe(pykafka):
+    with pytest.raises(PySparkException, match="subscribe"):
+        pykafka.read("there-is-no-such-topic", **{"kafka.default.api.timeout.ms": "3000"}).collect()
+
+
+def test_an_unreachable_broker_is_named_with_its_reason(spark, pykafka):
+    reader = spark.read.format("pykafka").option("kafka.bootstrap.servers", "127.0.0.1:1")
+    with pytest.raises(PySparkException, match=r"127\.0\.0\.1:1: .*refused"):
+        reader.option("subscribe", "t").option("kafka.default.api.timeout.ms", "1000").load().collect()
+
+
+@pytest.mark.parametrize(
+    ("columns", "says"),
+    [
+        (["'x' AS key"], "Required attribute 'value' not found"),
+        (["1 AS value"], "value must be a"),
+        (["'v' AS value", "1.5 AS key"], "key must be a"),
+        (["'v' AS value", "'0' AS partition"], "partition must be a"),
+    ],
+)
+def test_wrong_columns_are_refused_before_anything_is_written(pykafka, kafka_topic, columns, says):
+    topic = kafka_topic(partitions=1)
+    with pytest.raises(PySparkException, match=says):
+        pykafka.write(pykafka.spark.range(1).selectExpr(*columns), topic)
+    assert pykafka.values(topic) == []
+
+
+def test_a_write_without_topic_or_with_overwrite_is_refused(pykafka):
+    frame = pykafka.spark.range(1).selectExpr("'v' AS value")
+    with pytest.raises(PySparkException, match="topic option required when no 'topic' attribute is present"):
+        pykafka.write(frame)
+    writer = frame.write.format("pykafka").option("kafka.bootstrap.servers", pykafka.bootstrap_servers)
+    with pytest.raises(PySparkException, match="Save mode Overwrite not allowed for Kafka"):
+        writer.option("topic", "t").mode("overwrite").save()

@@ -1,0 +1,125 @@
+"""Streaming reads and writes through Spark, on a real Kafka."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+pytestmark = [pytest.mark.broker, pytest.mark.spark]
+
+
+def numbers(pykafka, first, end):
+    return pykafka.spark.range(first, end).coalesce(1).selectExpr("CAST(id AS STRING) AS value")
+
+
+def run_to_end(query):
+    """Wait for an AvailableNow query, and give its micro-batches that had rows."""
+    query.awaitTermination()
+    return [progress for progress in query.recentProgress if progress["numInputRows"]]
+
+
+def to_parquet(frame, folder):
+    """An AvailableNow run that appends to files, with its checkpoint beside them."""
+    return (
+        frame.writeStream.format("parquet")
+        .option("path", str(folder / "data"))
+        .option("checkpointLocation", str(folder / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+
+
+def values_in(pykafka, folder):
+    return sorted(int(bytes(row.value)) for row in pykafka.spark.read.parquet(str(folder / "data")).collect())
+
+
+def test_a_restart_goes_on_from_its_checkpoint(pykafka, kafka_topic, tmp_path):
+    topic = kafka_topic(partitions=2)
+    stream = pykafka.reading(topic, stream=True, startingOffsets="earliest").load()
+    pykafka.write(numbers(pykafka, 0, 50), topic)
+    run_to_end(to_parquet(stream, tmp_path))
+    pykafka.write(numbers(pykafka, 50, 120), topic)
+    run_to_end(to_parquet(stream, tmp_path))
+    run_to_end(to_parquet(stream, tmp_path))  # nothing new
+    assert values_in(pykafka, tmp_path) == list(range(120))
+
+
+def test_the_offset_in_the_checkpoint_is_the_jvm_connectors_json(pykafka, kafka_topic, tmp_path):
+    topic = kafka_topic(partitions=1)
+    pykafka.write(numbers(pykafka, 0, 7), topic)
+    run_to_end(to_parquet(pykafka.reading(topic, stream=True, startingOffsets="earliest").load(), tmp_path))
+    logged = (tmp_path / "checkpoint" / "offsets" / "0").read_text().splitlines()[-1]
+    assert json.loads(logged)[topic] == {"0": 7}
+
+
+def test_max_offsets_per_trigger_bounds_each_micro_batch(pykafka, kafka_topic, tmp_path):
+    topic = kafka_topic(partitions=1)
+    pykafka.write(numbers(pykafka, 0, 25), topic)
+    stream = pykafka.reading(topic, stream=True, startingOffsets="earliest", maxOffsetsPerTrigger="10").load()
+    batches = run_to_end(to_parquet(stream, tmp_path))
+    assert [progress["numInputRows"] for progress in batches] == [10, 10, 5]
+    assert values_in(pykafka, tmp_path) == list(range(25))
+
+
+def test_available_now_leaves_what_came_later_to_the_next_run(pykafka, kafka_topic, tmp_path):
+    topic = kafka_topic(partitions=1)
+    pykafka.write(numbers(pykafka, 0, 10), topic)
+    seen = []
+
+    def write_more(frame, batch_id):
+        seen.append(frame.count())
+        if batch_id == 0:
+            pykafka.write(numbers(pykafka, 10, 20), topic)
+
+    stream = pykafka.reading(topic, stream=True, startingOffsets="earliest", maxOffsetsPerTrigger="5").load()
+    run_to_end(
+        stream.writeStream.foreachBatch(write_more)
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    assert seen == [5, 5]
+
+
+@pytest.mark.parametrize("mode", ["append", "update", "complete"])
+def test_every_output_mode_writes(pykafka, kafka_topic, tmp_path, mode):
+    source, target = kafka_topic(partitions=2), kafka_topic(partitions=2)
+    pykafka.write(
+        pykafka.spark.range(30).selectExpr("CAST(id AS STRING) AS key", "CAST(id % 3 AS STRING) AS value"), source
+    )
+    stream = pykafka.reading(source, stream=True, startingOffsets="earliest").load()
+    result = stream.select("value") if mode == "append" else stream.groupBy("value").count()
+    if mode != "append":
+        result = result.selectExpr("concat(CAST(value AS STRING), ':', count) AS value")
+    query = (
+        result.writeStream.format("pykafka")
+        .option("kafka.bootstrap.servers", pykafka.bootstrap_servers)
+        .option("topic", target)
+        .option("checkpointLocation", str(tmp_path))
+        .outputMode(mode)
+        .trigger(availableNow=True)
+        .start()
+    )
+    run_to_end(query)
+    expected = sorted(str(i % 3) for i in range(30)) if mode == "append" else ["0:10", "1:10", "2:10"]
+    assert pykafka.values(target) == expected
+
+
+def test_a_new_partition_is_read_from_its_start(pykafka, kafka_broker, kafka_topic, tmp_path):
+    from kafkasource.client.cluster import Cluster
+
+    from kafkasource.client.config import ClientConfig
+    from kafkasource.options import BY_NAME
+
+    topic = kafka_topic(partitions=1)
+    stream = pykafka.reading(topic, stream=True, startingOffsets="earliest").load()
+    pykafka.write(numbers(pykafka, 0, 5), topic)
+    run_to_end(to_parquet(stream, tmp_path))
+    servers = BY_NAME["kafka.bootstrap.servers"].parse(kafka_broker.bootstrap_servers)
+    cluster = Cluster(ClientConfig(bootstrap_servers=servers))
+    cluster.create_partitions({topic: 2})
+    cluster.close()
+    pykafka.write(numbers(pykafka, 5, 9).selectExpr("value", "1 AS partition"), topic)
+    run_to_end(to_parquet(stream, tmp_path))
+    assert values_in(pykafka, tmp_path) == list(range(9))

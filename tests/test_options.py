@@ -1,0 +1,142 @@
+"""options.py: what the table promises, and that the README says the same."""
+
+from __future__ import annotations
+
+import pickle
+import re
+import warnings
+from pathlib import Path
+
+import pytest
+
+from kafkasource import options
+from kafkasource.errors import OptionError
+
+README = (Path(__file__).parent.parent / "README.md").read_text()
+SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}
+
+# Java's own defaults (configuration reference of Kafka 4.3), where we give no reason to differ.
+JAVA_DEFAULTS = {
+    "kafka.request.timeout.ms": 30_000,
+    "kafka.default.api.timeout.ms": 60_000,
+    "kafka.socket.connection.setup.timeout.ms": 10_000,
+    "kafka.socket.connection.setup.timeout.max.ms": 30_000,
+    "kafka.reconnect.backoff.ms": 50,
+    "kafka.reconnect.backoff.max.ms": 1_000,
+    "kafka.retry.backoff.ms": 100,
+    "kafka.retry.backoff.max.ms": 1_000,
+    "kafka.metadata.max.age.ms": 300_000,
+    "kafka.connections.max.idle.ms": 540_000,
+    "kafka.isolation.level": "read_uncommitted",
+    "kafka.max.partition.fetch.bytes": 1_048_576,
+    "kafka.fetch.max.bytes": 52_428_800,
+    "kafka.fetch.min.bytes": 1,
+    "kafka.fetch.max.wait.ms": 500,
+    "kafka.check.crcs": True,
+    "kafka.acks": "all",
+    "kafka.compression.type": "none",
+    "kafka.linger.ms": 5,
+    "kafka.buffer.memory": 33_554_432,
+    "kafka.max.block.ms": 60_000,
+    "kafka.max.request.size": 1_048_576,
+    "kafka.delivery.timeout.ms": 120_000,
+    "kafka.max.in.flight.requests.per.connection": 5,
+}
+
+
+@pytest.mark.parametrize("role", ["source", "sink"])
+def test_the_readme_table_is_the_table_of_options(role):
+    shown = re.search(rf"<!-- options:{role} -->\n(.*?)\n<!-- end -->", README, re.DOTALL)
+    assert shown, f"README.md has no block <!-- options:{role} -->"
+    assert shown[1] == options.markdown_table(role)
+
+
+@pytest.mark.parametrize("name", JAVA_DEFAULTS)
+def test_defaults_are_javas_unless_the_table_says_why(name):
+    assert options.BY_NAME[name].default == JAVA_DEFAULTS[name]
+    assert not options.BY_NAME[name].differs
+
+
+def test_every_default_that_differs_from_java_gives_its_reason():
+    assert options.BY_NAME["kafka.batch.size"].default != 16_384
+    assert "16384" in options.BY_NAME["kafka.batch.size"].differs
+
+
+def test_keys_are_case_insensitive_and_come_out_by_their_canonical_name():
+    parsed = options.parse({"KAFKA.Bootstrap.Servers": "b:1", "MAXOFFSETSPERTRIGGER": "7"}, "source")
+    assert parsed["kafka.bootstrap.servers"] == (("b", 1),)
+    assert parsed["maxOffsetsPerTrigger"] == 7
+    assert parsed.given == {"kafka.bootstrap.servers", "maxOffsetsPerTrigger"}
+
+
+def test_options_survive_the_way_to_a_task():
+    parsed = options.parse({**SERVERS, "topic": "t"}, "sink")
+    assert dict(pickle.loads(pickle.dumps(parsed))) == dict(parsed)
+
+
+def test_librdkafka_names_are_aliases():
+    assert options.parse({**SERVERS, "kafka.compression.codec": "lz4"}, "sink")["kafka.compression.type"] == "lz4"
+
+
+def test_an_option_given_under_two_names_is_refused():
+    both = {**SERVERS, "kafka.compression.codec": "lz4", "kafka.compression.type": "zstd"}
+    with pytest.raises(OptionError, match="are the same option"):
+        options.parse(both, "sink")
+
+
+@pytest.mark.parametrize(
+    ("role", "written", "says"),
+    [
+        ("source", {}, "Option 'kafka.bootstrap.servers' must be specified for configuring Kafka consumer"),
+        ("sink", {}, "'kafka.bootstrap.servers' must be specified"),
+        ("source", {"kafka.bootstrap.servers": "localhost"}, "host:port.*got 'localhost'"),
+        ("source", {"kafka.bootstrap.servers": "::1:9092"}, "IPv6 addresses in brackets"),
+        ("source", {"kafka.bootstrap.servers": "h:99999"}, "got 'h:99999'"),
+        ("source", {**SERVERS, "failOnDataLoss": "maybe"}, "'failOnDataLoss': expected true or false, got 'maybe'"),
+        ("source", {**SERVERS, "maxOffsetsPerTrigger": "0"}, "'maxOffsetsPerTrigger'.*at least|from 1 to"),
+        ("source", {**SERVERS, "kafka.isolation.level": "x"}, "one of read_uncommitted, read_committed, got 'x'"),
+        (
+            "source",
+            {**SERVERS, "kafka.auto.offset.reset": "latest"},
+            "auto.offset.reset' is not supported: use startingOffsets",
+        ),
+        ("source", {**SERVERS, "kafka.key.deserializer": "x"}, "is not supported"),
+        ("sink", {**SERVERS, "kafka.value.serializer": "x"}, "is not supported"),
+        ("source", {**SERVERS, "minPartitions": "3"}, "'minPartitions' is not supported yet"),
+        ("source", {**SERVERS, "path": "t"}, "use the option subscribe"),
+        ("source", {**SERVERS, "kafka.security.protocol": "SASL_SSL"}, "only PLAINTEXT"),
+        ("sink", {**SERVERS, "kafka.enable.idempotence": "true", "kafka.acks": "1"}, "needs 'kafka.acks'=all"),
+        ("sink", {**SERVERS, "kafka.delivery.timeout.ms": "100"}, "'kafka.linger.ms' \\+ 'kafka.request.timeout.ms'"),
+        ("sink", {**SERVERS, "kafka.buffer.memory": "2048"}, "'kafka.batch.size'.*larger than.*'kafka.buffer.memory'"),
+    ],
+)
+def test_a_wrong_option_is_an_error_that_names_it_and_what_is_allowed(role, written, says):
+    with pytest.raises(OptionError, match=says):
+        options.parse(written, role)
+
+
+def test_the_value_of_a_secret_is_not_in_the_error_that_refuses_it():
+    with pytest.raises(OptionError) as refused:
+        options.parse({**SERVERS, "kafka.sasl.jaas.config": "password=hunter2"}, "source")
+    assert "hunter2" not in str(refused.value)
+    assert "kafka.sasl.jaas.config" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("role", "key", "hint"),
+    [
+        ("source", "kafka.fetch.max.byte", "did you mean 'kafka.fetch.max.bytes'"),
+        ("source", "startingOffset", "did you mean 'startingOffsets'"),
+        ("sink", "startingOffsets", "it is an option for reading"),
+        ("source", "somethingElseEntirely", "it has no effect"),
+    ],
+)
+def test_an_unknown_option_warns_with_the_nearest_name(role, key, hint):
+    with pytest.warns(UserWarning, match=hint):
+        options.parse({**SERVERS, key: "1"}, role)
+
+
+def test_what_spark_adds_itself_does_not_warn():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        options.parse({**SERVERS, "checkpointLocation": "/c", "queryName": "q"}, "sink")
