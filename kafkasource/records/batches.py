@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import pyarrow as pa
 
@@ -38,6 +38,7 @@ MAX_DECOMPRESSED_BYTES = 64 << 20
 _MAX_SECTIONS_BYTES = (1 << 31) - 1  # Arrow's binary columns have int32 offsets
 _MIN_RECORD_BYTES = 7
 _KEPT_ARENA_BYTES = 8 << 20
+_SPECIAL = h.TRANSACTIONAL | h.CONTROL
 _MAX_OFFSET = (1 << 63) - 1
 _ABORT_MARKER = b"\x00\x00\x00\x00"  # control record's key: version int16, type int16 (0 abort, 1 commit)
 
@@ -61,14 +62,13 @@ class Decoded:
         return sum(batch.num_rows for batch in self.batches)
 
 
-@dataclass(frozen=True, slots=True)
-class _Section:
-    """The records of one batch, in the input or in the arena."""
+class _Section(NamedTuple):
+    """The records of one batch, in the input or in the arena. (A tuple: made per batch, it must cost little.)"""
 
     in_arena: bool
     start: int
     end: int
-    count: int
+    records: int
     base_offset: int
     last_offset_delta: int
     base_timestamp: int
@@ -185,16 +185,18 @@ class _Walk:
             if rest < h.PREFIX_BYTES:
                 self._cut(h.HEADER_BYTES)
                 return
-            base_offset, length = h.PREFIX.unpack_from(data, pos)
+            if rest < h.HEADER_BYTES:
+                base_offset, length = h.PREFIX.unpack_from(data, pos)
+            else:
+                (base_offset, length, _, _, crc, attributes, last_delta, base_ts, max_ts, producer_id, _, _, count) = (
+                    h.HEADER.unpack_from(data, pos)
+                )
             if length < h.MIN_BATCH_LENGTH:
                 self._corrupt(base_offset, f"a batch length of {length} bytes")
             if length > rest - h.PREFIX_BYTES:
                 self._cut(h.PREFIX_BYTES + length)
                 return
             end = pos + h.PREFIX_BYTES + length
-            (_, _, _, _, crc, attributes, last_delta, base_ts, max_ts, producer_id, _, _, count) = h.HEADER.unpack_from(
-                data, pos
-            )
             if self.check_crc:
                 actual = crc32c(buffer.slice(pos + h.ATTRIBUTES_POS, end - pos - h.ATTRIBUTES_POS))
                 if actual != crc:
@@ -211,9 +213,9 @@ class _Walk:
             if count < 0 or count > last_delta + 1 or (count == 0) != (section_bytes == 0):
                 self._corrupt(base_offset, f"{count} records in {section_bytes} bytes, last offset delta {last_delta}")
             expected = base_offset + last_delta + 1
-            skipped = self._is_skipped(
-                attributes, producer_id, base_offset, expected, buffer, pos + h.HEADER_BYTES, end
-            )
+            skipped = False
+            if attributes & _SPECIAL or self._queue:
+                skipped = self._is_skipped(attributes, producer_id, base_offset, expected, pos + h.HEADER_BYTES, end)
             if not skipped and count and expected > self.start_offset:
                 start, stop = pos + h.HEADER_BYTES, end
                 if codec:
@@ -261,38 +263,28 @@ class _Walk:
             self.required_bytes = required_bytes
 
     def _is_skipped(
-        self,
-        attributes: int,
-        producer_id: int,
-        base_offset: int,
-        next_offset: int,
-        buffer: pa.Buffer,
-        start: int,
-        end: int,
+        self, attributes: int, producer_id: int, base_offset: int, next_offset: int, start: int, end: int
     ) -> bool:
         """Is this a control batch, or of an aborted transaction? As Java's CompletedFetch keeps track of them."""
         while self._queue and self._queue[-1][1] < next_offset:
             aborted_id, first_offset = self._queue.pop()
             self._open[aborted_id] = first_offset
         if attributes & h.CONTROL:
-            if producer_id in self._open and self._ends_aborted(
-                attributes, base_offset, buffer.slice(start, end - start)
-            ):
+            if producer_id in self._open and self._ends_aborted(attributes, base_offset, start, end):
                 del self._open[producer_id]
             return True
         return bool(attributes & h.TRANSACTIONAL) and producer_id in self._open
 
-    def _ends_aborted(self, attributes: int, base_offset: int, section: pa.Buffer) -> bool:
+    def _ends_aborted(self, attributes: int, base_offset: int, start: int, end: int) -> bool:
         """Is the first record of a control batch an abort marker? An empty one (compacted away) ends nothing."""
-        if section.size == 0:
+        if start == end:
             return False
+        view = self.data[start:end]
         codec = attributes & h.CODEC_MASK
         if codec:
-            start, stop = self._decompress(codec, section, base_offset, 0)
+            start, end = self._decompress(codec, pa.py_buffer(view), base_offset, 0)
             self.arena.used = start
-            view = self.arena.view()[start:stop]
-        else:
-            view = memoryview(section).cast("B")
+            view = self.arena.view()[start:end]
         key = _control_key(view)
         if key is None:
             self._corrupt(base_offset, "a control record without its key")
@@ -386,7 +378,7 @@ def _to_arrow(
     include_headers: bool,
 ) -> Iterator[pa.RecordBatch]:
     """Fill columns from sections of one timestampType; yield them in pieces of at most MAX_ROWS."""
-    capacity = sum(section.count for section in sections)
+    capacity = sum(section.records for section in sections)
     size = sum(section.end - section.start for section in sections)
     key_offsets, key_offsets_view = _ints(capacity + 1)
     keys, keys_view = _bytes(size)
@@ -411,7 +403,7 @@ def _to_arrow(
             scratch if s.in_arena else data,
             s.start,
             s.end,
-            s.count,
+            s.records,
             s.base_offset,
             s.last_offset_delta,
             s.base_timestamp,
@@ -487,7 +479,7 @@ def _headers_to_arrow(
     )
     for s in sections:
         code = headers.fill(
-            scratch if s.in_arena else data, s.start, s.end, s.count, s.base_offset, start_offset, end_offset
+            scratch if s.in_arena else data, s.start, s.end, s.records, s.base_offset, start_offset, end_offset
         )
         if code:
             raise CorruptRecordBatch(f"{_where(topic, partition, s.base_offset)}: {kernel.ERRORS[code]}")
