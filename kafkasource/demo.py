@@ -56,7 +56,7 @@ def _main_job(spark: SparkSession, bootstrap_servers: str, folder: str) -> bool:
     # Names of their own, so that a second run on the same cluster counts only its own events.
     run = f"{os.getpid()}-{int(time.time())}"
     events_topic, totals_topic = f"demo-events-{run}", f"demo-totals-{run}"
-    cluster = Cluster(ClientConfig(bootstrap_servers=_pairs(bootstrap_servers), client_id="kafkasource-demo"))
+    cluster = Cluster(ClientConfig.of(bootstrap_servers, client_id="kafkasource-demo"))
     try:
         with _step(f"create the topics {events_topic} and {totals_topic}"):
             cluster.create_topics([events_topic, totals_topic], partitions=PARTITIONS, replication_factor=1)
@@ -236,10 +236,3 @@ def _report(written: Totals, read: Totals, kept: int) -> bool:
         print(f"{kind:<10} {events:>12,} {events_out:>12,} {amount:>16,} {amount_out:>16,}")
     print(f"{'all':<10} {EVENTS:>12,} {sum(n for n, _ in read.values()):>12,}    (in the first topic: {kept:,})")
     return written == read and kept == EVENTS
-
-
-def _pairs(bootstrap_servers: str) -> tuple[tuple[str, int], ...]:
-    from kafkasource.options import BY_NAME
-
-    pairs: tuple[tuple[str, int], ...] = BY_NAME["kafka.bootstrap.servers"].parse(bootstrap_servers)
-    return pairs

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import uuid
+
 import pytest
 from chispa import assert_df_equality
+from kafkasource.client.cluster import Cluster
+
+from kafkasource.client.config import ClientConfig
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.peers]
 
@@ -11,10 +16,9 @@ pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.peers]
 @pytest.fixture(scope="module")
 def written_by_both(pykafka, kafka_broker):
     """A topic with rows from both sinks: keys and values null, empty and not; headers; three partitions."""
-    from kafkasource.testing import create_topic
-
-    topic = "rows-of-both-connectors"
-    create_topic(kafka_broker.bootstrap_servers, topic, partitions=3)
+    cluster = Cluster(ClientConfig.of(kafka_broker.bootstrap_servers))
+    topic = f"rows-of-both-connectors-{uuid.uuid4().hex[:8]}"
+    cluster.create_topics([topic], partitions=3, replication_factor=1)
     schema = "key binary, value binary, headers array<struct<key:string,value:binary>>"
     rows = [
         (None, b"no key", None),
@@ -27,7 +31,9 @@ def written_by_both(pykafka, kafka_broker):
         frame.write.format(name).option("kafka.bootstrap.servers", pykafka.bootstrap_servers).option(
             "topic", topic
         ).mode("append").save()
-    return topic
+    yield topic
+    cluster.delete_topics([topic])
+    cluster.close()
 
 
 @pytest.mark.parametrize("headers", ["false", "true"])

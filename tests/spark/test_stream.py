@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
+from kafkasource.client.cluster import Cluster
+
+from kafkasource.client.config import ClientConfig
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
@@ -107,17 +110,11 @@ def test_every_output_mode_writes(pykafka, kafka_topic, tmp_path, mode):
 
 
 def test_a_new_partition_is_read_from_its_start(pykafka, kafka_broker, kafka_topic, tmp_path):
-    from kafkasource.client.cluster import Cluster
-
-    from kafkasource.client.config import ClientConfig
-    from kafkasource.options import BY_NAME
-
     topic = kafka_topic(partitions=1)
     stream = pykafka.reading(topic, stream=True, startingOffsets="earliest").load()
     pykafka.write(numbers(pykafka, 0, 5), topic)
     run_to_end(to_parquet(stream, tmp_path))
-    servers = BY_NAME["kafka.bootstrap.servers"].parse(kafka_broker.bootstrap_servers)
-    cluster = Cluster(ClientConfig(bootstrap_servers=servers))
+    cluster = Cluster(ClientConfig.of(kafka_broker.bootstrap_servers))
     cluster.create_partitions({topic: 2})
     cluster.close()
     pykafka.write(numbers(pykafka, 5, 9).selectExpr("value", "1 AS partition"), topic)
