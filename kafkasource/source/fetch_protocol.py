@@ -1,0 +1,126 @@
+"""One partition's Fetch, as request body and as what its response says: values in, values out, nothing sent here."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kafkasource.errors import ProtocolError, error_for
+from kafkasource.types import TopicPartition
+
+READ_UNCOMMITTED, READ_COMMITTED = 0, 1
+_NO_ID = uuid.UUID(int=0)
+
+
+@dataclass(frozen=True, slots=True)
+class FetchSettings:
+    """What a task needs to know to fetch and decode; from the query's options."""
+
+    include_headers: bool = False
+    fail_on_data_loss: bool = True
+    poll_timeout_ms: int = (
+        120_000  # a partition that gives nothing for this long, though records are due, fails the task
+    )
+    max_partition_bytes: int = 1 << 20  # of one fetch; a first batch that is larger comes whole (KIP-74)
+    max_wait_ms: int = 500  # of the broker, for min_bytes
+    min_bytes: int = 1
+    isolation_level: int = READ_UNCOMMITTED
+    check_crcs: bool = True
+    max_decompressed_bytes: int = 64 << 20
+    max_message_bytes: int = 100 << 20  # the largest response that the client takes
+    retry_backoff_ms: int = 100
+    retry_backoff_max_ms: int = 1_000
+
+    @classmethod
+    def from_options(cls, options: Mapping[str, Any]) -> FetchSettings:
+        return cls(
+            include_headers=options["includeHeaders"],
+            fail_on_data_loss=options["failOnDataLoss"],
+            poll_timeout_ms=options["kafkaConsumer.pollTimeoutMs"],
+            max_partition_bytes=min(options["kafka.max.partition.fetch.bytes"], options["kafka.fetch.max.bytes"]),
+            max_wait_ms=options["kafka.fetch.max.wait.ms"],
+            min_bytes=options["kafka.fetch.min.bytes"],
+            isolation_level=int(options["kafka.isolation.level"] == "read_committed"),
+            check_crcs=options["kafka.check.crcs"],
+            max_decompressed_bytes=options["kafka.max.decompressed.batch.bytes"],
+            max_message_bytes=options["kafka.receive.message.max.bytes"],
+            retry_backoff_ms=options["kafka.retry.backoff.ms"],
+            retry_backoff_max_ms=options["kafka.retry.backoff.max.ms"],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class FetchedPartition:
+    """What a broker answered about one partition. `records` views the response: whole batches, the last may be cut."""
+
+    records: memoryview | bytes
+    high_watermark: int
+    last_stable_offset: int | None = None
+    log_start_offset: int | None = None
+    aborted_transactions: tuple[tuple[int, int], ...] = ()  # (producer id, first offset), of these records
+    throttle_time_ms: int = 0  # the broker held the answer back or left it empty: over quota (KIP-13)
+
+
+def request_body(
+    tp: TopicPartition,
+    fetch_offset: int,
+    settings: FetchSettings,
+    *,
+    topic_id: uuid.UUID | None,
+    leader_epoch: int | None,
+    max_bytes: int,
+) -> dict[str, Any]:
+    """A Fetch of one partition without a session (KIP-227: epoch -1). Versions take the topic's name or its id, as
+    they need.
+    """
+    partition = {
+        "partition": tp.partition,
+        "current_leader_epoch": -1 if leader_epoch is None else leader_epoch,
+        "fetch_offset": fetch_offset,
+        "partition_max_bytes": max_bytes,
+    }
+    return {
+        "max_wait_ms": settings.max_wait_ms,
+        "min_bytes": settings.min_bytes,
+        "max_bytes": max_bytes,
+        "isolation_level": settings.isolation_level,
+        "topics": [{"topic": tp.topic, "topic_id": topic_id or _NO_ID, "partitions": [partition]}],
+    }
+
+
+def read_response(
+    body: Mapping[str, Any], tp: TopicPartition, fetch_offset: int, topic_id: uuid.UUID | None
+) -> FetchedPartition:
+    """The one partition that was asked for.
+
+    Raises the broker's error, and ProtocolError when the response speaks of anything else: missing is not empty.
+    """
+    context = f"Fetch of {tp} at offset {fetch_offset}"
+    if body.get("error_code"):
+        raise error_for(body["error_code"], context)
+    topics = body["responses"]
+    if len(topics) != 1 or len(topics[0]["partitions"]) != 1:
+        raise ProtocolError(f"{context}: the response does not hold exactly the partition that was asked for")
+    topic, partition = topics[0], topics[0]["partitions"][0]
+    by_name = topic.get("topic") or tp.topic
+    by_id = topic.get("topic_id") or _NO_ID
+    if by_name != tp.topic or by_id not in (_NO_ID, topic_id) or partition["partition_index"] != tp.partition:
+        raise ProtocolError(f"{context}: the response is about {by_name}-{partition['partition_index']}")
+    if partition["error_code"]:
+        raise error_for(partition["error_code"], context)
+    aborted = partition.get("aborted_transactions") or ()
+    records = partition["records"]
+    return FetchedPartition(
+        records=b"" if records is None else records,
+        high_watermark=partition["high_watermark"],
+        last_stable_offset=_known(partition.get("last_stable_offset")),
+        log_start_offset=_known(partition.get("log_start_offset")),
+        aborted_transactions=tuple((one["producer_id"], one["first_offset"]) for one in aborted),
+        throttle_time_ms=max(body.get("throttle_time_ms", 0), 0),
+    )
+
+
+def _known(offset: int | None) -> int | None:
+    return None if offset is None or offset < 0 else offset
