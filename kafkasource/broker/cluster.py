@@ -22,7 +22,7 @@ from pathlib import Path
 from types import TracebackType
 
 from kafkasource.broker.jars import kafka_jars
-from kafkasource.broker.node import NodeProcess, tail
+from kafkasource.broker.node import NodeProcess, tail, telling
 from kafkasource.broker.probe import probe
 from kafkasource.broker.properties import HOST, NodePorts, free_ports, is_free, render, server_properties
 from kafkasource.errors import KafkaSourceError, OptionError
@@ -32,6 +32,7 @@ DEFAULT_VERSION = "4.3.1"
 START_ATTEMPTS = 3  # a port chosen as free can be taken before the broker has it
 START_TIMEOUT_S = 120.0  # up in ~4 s on an idle machine; a laden CI machine takes far longer
 POLL_S = 0.05
+LOGGING = ("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Dorg.slf4j.simpleLogger.showDateTime=true")
 _PORT_TAKEN = re.compile(r"Address already in use|Failed to bind|BindException|Socket server failed to bind")
 
 
@@ -134,7 +135,14 @@ class Broker:
         if self.existing or self._running:
             return
         java, jars = find_java(), kafka_jars(self.version)
-        self._command = [str(java), f"-Xms{min(256, self.heap_mb)}m", f"-Xmx{self.heap_mb}m", "-cp", f"{jars}/*"]
+        self._command = [
+            str(java),
+            f"-Xms{min(256, self.heap_mb)}m",
+            f"-Xmx{self.heap_mb}m",
+            *LOGGING,
+            "-cp",
+            f"{jars}/*",
+        ]
         self._owner_pid = os.getpid()
         for attempt in range(1, START_ATTEMPTS + 1):
             self._make_folder()
@@ -196,7 +204,7 @@ class Broker:
         self._running, self._owner_pid = {}, None
 
     def log(self, node: int = 1, lines: int = 30) -> str:
-        """The last lines a node printed. Kafka's own logging is off, so that is what failed, or nothing."""
+        """The last lines of what a node logged: warnings and errors."""
         return tail(self.folder / f"node-{self._check_node(node)}.log", lines)
 
     def _make_folder(self) -> None:
@@ -233,7 +241,7 @@ class Broker:
             )
             if done.returncode != 0:
                 raise BrokerStartFailed(
-                    f"Kafka {self.version} refuses its properties:\n{(done.stdout + done.stderr).strip()}"
+                    f"Kafka {self.version} refuses its properties: {telling(done.stdout + done.stderr)}"
                 )
         # The other nodes differ in two lines of one file: copying spares a JVM for each.
         for node in range(2, self.nodes + 1):
@@ -281,7 +289,7 @@ class Broker:
 
     def _said(self, node: int) -> str:
         said = self.log(node)
-        return f"it printed\n{said}" if said else "it printed nothing"
+        return f"it logged\n{said}" if said else "it printed nothing"
 
     def _check_node(self, node: int) -> int:
         if not 1 <= node <= self.nodes:

@@ -57,6 +57,9 @@ class Coordinate:
         return f"{self.group}:{self.artifact}:{self.version}"
 
 
+# Kafka logs to SLF4J, whose 1.7 API comes with it but no binding: without one it fails to start and says nothing.
+LOGGING = Coordinate.parse("org.slf4j:slf4j-simple:1.7.36!")
+
 # The JVM connector as a peer in tests and benchmarks. Its POM wants a token provider of its own version, which cannot
 # be resolved; 4.0.0 works with it. lz4, snappy and zstd are left out because pyspark has them.
 JVM_CONNECTOR = tuple(
@@ -93,9 +96,8 @@ def locked(path: Path) -> Iterator[None]:
 
 def kafka_jars(version: str) -> Path:
     """The folder with the jars of a Kafka broker of this version, downloaded when not there (45 MB, some 35 s)."""
-    scala = "2.13"
     folder = cache_dir() / f"kafka-{version}"
-    resolve_jars(f"org.apache.kafka:kafka_{scala}:{version}", dest=folder)
+    resolve_jars(f"org.apache.kafka:kafka_2.13:{version}", LOGGING, dest=folder)
     return folder
 
 
@@ -145,24 +147,28 @@ def _complete(folder: Path, wanted: Sequence[Coordinate]) -> list[Path]:
 def _retrieve(wanted: Sequence[Coordinate], dest: Path) -> None:
     """Fill `dest` at once or not at all; the caller holds the lock."""
     java, ivy = find_java(), find_ivy()
+    dest.parent.mkdir(parents=True, exist_ok=True)
     for leftover in dest.parent.glob(f"{dest.name}.*"):  # of a process that died; we hold the lock
         shutil.rmtree(leftover, ignore_errors=True)
     print(f"kafkasource: downloading {', '.join(map(str, wanted))} to {dest} ...", file=sys.stderr, flush=True)
     ivy_home, said = cache_dir() / "ivy", ""
-    for fresh in (False, True):
-        if fresh:  # an earlier attempt may have left half a file that Ivy believes: begin with nothing
-            shutil.rmtree(ivy_home, ignore_errors=True)
-        dest.parent.mkdir(parents=True, exist_ok=True)
-        partial = Path(tempfile.mkdtemp(prefix=f"{dest.name}.", dir=dest.parent))
-        try:
-            said = "".join(_run_ivy(java, ivy, ivy_home, each, partial) for each in wanted)
-            if _complete(partial, wanted):
+    partial = Path(tempfile.mkdtemp(prefix=f"{dest.name}.", dir=dest.parent))
+    try:
+        # An earlier attempt may have left half a file that Ivy believes: the second begins with nothing. The old Ivy
+        # cache goes only when that helped, for most often the version is wrong or the network is down.
+        for home in (ivy_home, partial / "ivy"):
+            jars = partial / f"from-{home.parent.name}"
+            jars.mkdir()
+            said = "".join(_run_ivy(java, ivy, home, each, jars) for each in wanted)
+            if _complete(jars, wanted):
+                if home != ivy_home:
+                    shutil.rmtree(ivy_home, ignore_errors=True)
+                    home.rename(ivy_home)
                 shutil.rmtree(dest, ignore_errors=True)
-                partial.chmod(0o755)
-                partial.rename(dest)
+                jars.rename(dest)
                 return
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
     raise JarsNotResolved(
         f"cannot download {', '.join(map(str, wanted))} from Maven Central "
         f"(check the network and the version; KAFKASOURCE_IVY_SETTINGS names an Ivy settings file for a mirror): "

@@ -94,9 +94,15 @@ class NodeProcess:
 
 
 def tail(log: Path, lines: int = 30) -> str:
-    """The last lines of a log, without what SLF4J says on every start."""
+    """The last lines of a log that tell something."""
     try:
         text = log.read_text(errors="replace")
     except FileNotFoundError:
         return ""
-    return "\n".join([line for line in text.splitlines() if not line.startswith("SLF4J:")][-lines:])
+    return telling(text, lines)
+
+
+def telling(text: str, lines: int = 30) -> str:
+    """The last lines of what a JVM printed, without what SLF4J says on every start and where in Java it happened."""
+    noise = ("SLF4J:", "\tat ", "\t... ")
+    return "\n".join([line for line in text.splitlines() if not line.startswith(noise)][-lines:])

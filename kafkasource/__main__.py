@@ -1,0 +1,8 @@
+"""`python -m kafkasource` is `pykafka`."""
+
+import sys
+
+from kafkasource.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

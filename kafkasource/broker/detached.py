@@ -1,0 +1,143 @@
+"""The one broker that `pykafka broker start` leaves running: found again through a state file in the cache folder.
+
+    <cache>/broker.lock    held while the broker is started or stopped: of two starts, the second finds a broker
+    <cache>/broker.json    the state below; written when the broker is ready, renamed into place
+
+A pid in the file may belong to somebody else by now (after a reboot). It is ours only when its command line names the
+broker's folder, and nothing else is ever signalled.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from kafkasource.broker.cluster import DEFAULT_VERSION, Broker
+from kafkasource.broker.jars import cache_dir, locked
+from kafkasource.broker.node import TERMINATE_TIMEOUT_S
+from kafkasource.errors import KafkaSourceError
+
+
+@dataclass(frozen=True)
+class Detached:
+    """What it takes to find the broker, tell others of it, and end it."""
+
+    bootstrap_servers: str
+    version: str
+    pids: tuple[int, ...]  # of the nodes' supervisors
+    folder: str
+    keeps_data: bool  # --data: the folder stays when the broker is stopped
+
+    @property
+    def running(self) -> bool:
+        """Whether every node runs."""
+        return all(_is_ours(pid, self.folder) for pid in self.pids)
+
+
+def start(
+    version: str = DEFAULT_VERSION,
+    nodes: int = 1,
+    ports: Sequence[int] | None = None,
+    properties: Mapping[str, object] | None = None,
+    data: str | None = None,
+) -> tuple[Detached, bool]:
+    """The running broker, and whether it ran already (then what was asked for is not looked at). Waits until ready."""
+    broker = Broker(version, nodes, ports, properties, data)
+    if broker.existing:
+        raise KafkaSourceError(
+            f"KAFKA_BOOTSTRAP_SERVERS={broker.bootstrap_servers} says to use that cluster: "
+            "unset it to start a broker here"
+        )
+    with locked(cache_dir() / "broker.lock"):
+        before = status()
+        if before is not None and before.running:
+            return before, True
+        if before is not None:
+            _end(before)  # some of its nodes may be left
+        with broker:
+            state = Detached(
+                bootstrap_servers=broker.bootstrap_servers,
+                version=version,
+                pids=tuple(broker.pids),
+                folder=str(broker.folder),
+                keeps_data=data is not None,
+            )
+            _write(state)
+            broker.let_go()
+        return state, False
+
+
+def stop() -> Detached | None:
+    """End the broker (in order when its data is kept, else at once); None when there was none."""
+    with locked(cache_dir() / "broker.lock"):
+        state = status()
+        if state is not None:
+            _end(state)
+        return state
+
+
+def status() -> Detached | None:
+    """What was started and not stopped; `running` tells whether it still runs. None also for a file we cannot read."""
+    try:
+        fields = json.loads(_state_file().read_text())
+        return Detached(**{**fields, "pids": tuple(map(int, fields["pids"]))})
+    except (FileNotFoundError, ValueError, TypeError, KeyError):
+        return None
+
+
+def _end(state: Detached) -> None:
+    ours = [pid for pid in state.pids if _is_ours(pid, state.folder)]
+    if state.keeps_data:
+        for pid in ours:
+            _signal(os.kill, pid, signal.SIGTERM)
+        _await_end(ours, state.folder, TERMINATE_TIMEOUT_S)
+    for pid in ours:
+        if _is_ours(pid, state.folder):
+            _signal(os.killpg, pid, signal.SIGKILL)  # the supervisor leads the group of its JVM
+    _await_end(ours, state.folder, TERMINATE_TIMEOUT_S)
+    if not state.keeps_data:
+        shutil.rmtree(state.folder, ignore_errors=True)
+    _state_file().unlink(missing_ok=True)
+
+
+def _await_end(pids: Sequence[int], folder: str, timeout_s: float) -> None:
+    deadline = time.monotonic() + timeout_s
+    while any(_is_ours(pid, folder) for pid in pids) and time.monotonic() < deadline:
+        time.sleep(0.05)  # they are no children of ours to wait for
+
+
+def _signal(send: Callable[[int, int], None], pid: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        send(pid, number)
+
+
+def _is_ours(pid: int, folder: str) -> bool:
+    """Whether a process runs under this pid that was started for this folder; a zombie has no command line any more."""
+    proc = Path("/proc", str(pid), "cmdline")
+    if Path("/proc/self").exists():
+        try:
+            command = proc.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            return False
+    else:  # macOS
+        asked = ["ps", "-o", "command=", "-p", str(pid)]
+        command = subprocess.run(asked, capture_output=True, text=True, stdin=subprocess.DEVNULL).stdout
+    return f"{folder}/node-" in command
+
+
+def _state_file() -> Path:
+    return cache_dir() / "broker.json"
+
+
+def _write(state: Detached) -> None:
+    partial = _state_file().with_suffix(".json.new")
+    partial.write_text(json.dumps(asdict(state), indent=1) + "\n")
+    partial.replace(_state_file())

@@ -1,0 +1,62 @@
+"""pytest fixtures for tests that need a real Kafka, ours and users'. A pytest plugin once installed: no import is needed.
+
+    def test_my_job(spark, kafka_broker, kafka_topic):
+        topic = kafka_topic(partitions=3)
+        df.write.format("pykafka").option("kafka.bootstrap.servers", kafka_broker.bootstrap_servers) \\
+            .option("topic", topic).mode("append").save()
+
+The broker is started when the first test asks for it and serves the whole session (with pytest-xdist: one per worker);
+KAFKA_BOOTSTRAP_SERVERS in the environment uses an existing cluster instead.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+
+import pytest
+
+from kafkasource.broker import Broker
+
+KafkaTopic = Callable[..., str]
+
+
+@pytest.fixture(scope="session")  # type: ignore[untyped-decorator]
+def kafka_broker() -> Iterator[Broker]:
+    """A Kafka of one node: `.bootstrap_servers`. Shared, so a test that kills nodes makes a Broker of its own."""
+    with Broker() as broker:
+        yield broker
+
+
+@pytest.fixture  # type: ignore[untyped-decorator]
+def kafka_topic(kafka_broker: Broker, request: pytest.FixtureRequest) -> Iterator[KafkaTopic]:
+    """Makes topics that no other test has, deleted after it: `kafka_topic(partitions=3, config={...}) -> name`."""
+    from kafkasource.client.cluster import Cluster
+    from kafkasource.client.config import ClientConfig
+
+    cluster = Cluster(ClientConfig.of(kafka_broker.bootstrap_servers, client_id="kafkasource-testing"))
+    created: list[str] = []
+
+    def create(
+        partitions: int = 1,
+        config: Mapping[str, str] | None = None,
+        replication_factor: int = 1,
+        prefix: str | None = None,
+    ) -> str:
+        stem = re.sub(r"[^a-zA-Z0-9._-]+", "-", prefix or request.node.name)[:100]
+        name = f"{stem}-{uuid.uuid4().hex[:10]}"
+        cluster.create_topics(
+            [name], partitions=partitions, replication_factor=replication_factor, configs=dict(config or {})
+        )
+        created.append(name)
+        return name
+
+    try:
+        yield create
+    finally:
+        with contextlib.suppress(Exception):  # the test may have deleted them, or ended the broker
+            if created:
+                cluster.delete_topics(created)
+        cluster.close()
