@@ -1,0 +1,158 @@
+"""The memory of unsent record batches: one bound per executor worker process (`kafka.buffer.memory`).
+
+Kafka's BufferPool. One size, the poolable one (`kafka.batch.size`), is kept on a free list and used again; any other
+size is taken from the non-pooled part and left to the garbage collector afterwards. When there is no room, callers
+wait in the order they came, so that a large request cannot starve behind small ones: memory given back goes to the
+oldest waiter, which may collect its bytes in several steps.
+
+Invariant, under the lock: non_pooled + len(free) * poolable + allocated + gathered by waiters == total.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+
+from kafkasource.errors import ClientClosed, DeadlineExceeded, KafkaSourceError
+
+
+class AllocationTooLarge(KafkaSourceError):
+    """More bytes were asked for than the whole pool has: waiting can never help."""
+
+
+class BufferPool:
+    """At most `total_bytes` in the hands of callers at any time. Every method may be called from any thread."""
+
+    def __init__(self, total_bytes: int, poolable_bytes: int, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self.total_bytes = total_bytes
+        self.poolable_bytes = poolable_bytes
+        self._clock = clock  # seconds
+        self._lock = threading.Lock()
+        self._free: deque[bytearray] = deque()
+        self._non_pooled_bytes = total_bytes
+        self._waiters: deque[threading.Condition] = deque()
+        self._closed = False
+
+    @property
+    def available_bytes(self) -> int:
+        """What could be handed out now; bytes that a waiter has gathered already are not counted."""
+        with self._lock:
+            return self._available()
+
+    @property
+    def queued(self) -> int:
+        """Callers waiting for memory. While there are any, batches are sent without lingering."""
+        with self._lock:
+            return len(self._waiters)
+
+    def allocate(self, size: int, max_block_ms: int, on_wait: Callable[[], None] | None = None) -> bytearray:
+        """A buffer of exactly `size` bytes, not zeroed when it was used before.
+
+        Waits up to `max_block_ms` for room, behind those who came earlier; `on_wait` is called once before waiting (it
+        wakes the sender, whose replies free memory). Raises AllocationTooLarge at once, DeadlineExceeded after waiting
+        in vain (whatever was gathered goes back), ClientClosed when the pool is closed meanwhile.
+        """
+        if size > self.total_bytes:
+            raise AllocationTooLarge(
+                f"{size} bytes asked for, but 'kafka.buffer.memory' is {self.total_bytes}: raise it, or make the "
+                "records smaller"
+            )
+        with self._lock:
+            self._check_open()
+            if not self._waiters and self._available() >= size:
+                pooled = self._take(size)
+            else:
+                pooled = self._wait_for(size, max_block_ms, on_wait)
+        if pooled is not None:
+            return pooled
+        try:
+            return bytearray(size)
+        except MemoryError:
+            with self._lock:
+                self._non_pooled_bytes += size
+                self._wake_first()
+            raise
+
+    def deallocate(self, buffer: bytearray) -> None:
+        """Give back a buffer of `allocate`. The caller keeps no view of it: its bytes will be overwritten."""
+        with self._lock:
+            if len(buffer) == self.poolable_bytes and not self._closed:
+                self._free.append(buffer)
+            else:
+                self._non_pooled_bytes += len(buffer)
+            self._wake_first()
+
+    def close(self) -> None:
+        """Refuse from now on, and let every waiter fail. Buffers in use may still be given back."""
+        with self._lock:
+            self._closed = True
+            for waiter in self._waiters:
+                waiter.notify()
+
+    # Under the lock from here on.
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ClientClosed("the producer's buffer pool is closed")
+
+    def _available(self) -> int:
+        return self._non_pooled_bytes + len(self._free) * self.poolable_bytes
+
+    def _take(self, size: int) -> bytearray | None:
+        """Account for `size` available bytes; a free buffer where one fits, None where a new one must be made."""
+        if size == self.poolable_bytes and self._free:
+            return self._free.popleft()
+        self._free_up(size)
+        self._non_pooled_bytes -= size
+        return None
+
+    def _free_up(self, size: int) -> None:
+        """Drop free buffers until the non-pooled part has `size` bytes, or there are none left to drop."""
+        while self._free and self._non_pooled_bytes < size:
+            self._free.pop()
+            self._non_pooled_bytes += self.poolable_bytes
+
+    def _wait_for(self, size: int, max_block_ms: int, on_wait: Callable[[], None] | None) -> bytearray | None:
+        """Stand in line until `size` bytes are gathered; as `_take`."""
+        more_memory = threading.Condition(self._lock)
+        deadline = self._clock() + max_block_ms / 1000
+        gathered = 0
+        buffer: bytearray | None = None
+        self._waiters.append(more_memory)
+        try:
+            if on_wait is not None:
+                on_wait()  # only now: whoever it wakes must find this caller in line
+            while buffer is None and gathered < size:
+                if self._waiters[0] is more_memory:
+                    if gathered == 0 and size == self.poolable_bytes and self._free:
+                        buffer = self._free.popleft()
+                        continue
+                    self._free_up(size - gathered)
+                    got = min(size - gathered, self._non_pooled_bytes)
+                    self._non_pooled_bytes -= got
+                    gathered += got
+                    if gathered == size:
+                        continue
+                remaining = deadline - self._clock()
+                if remaining <= 0:
+                    raise DeadlineExceeded(
+                        f"no room for {size} bytes in 'kafka.buffer.memory' ({self.total_bytes}) within "
+                        f"'kafka.max.block.ms' ({max_block_ms}): the brokers take the records "
+                        "more slowly than Spark gives them"
+                    )
+                more_memory.wait(remaining)
+                self._check_open()
+        except BaseException:
+            self._non_pooled_bytes += gathered
+            raise
+        finally:
+            self._waiters.remove(more_memory)
+            self._wake_first()
+        return buffer
+
+    def _wake_first(self) -> None:
+        """Let the oldest waiter look again: there may be room for it, left over by the one before."""
+        if self._waiters and (self._free or self._non_pooled_bytes or self._closed):
+            self._waiters[0].notify()

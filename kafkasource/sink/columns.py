@@ -1,0 +1,188 @@
+"""What a DataFrame must look like to be written, and its rows as Arrow columns ready for the encoder.
+
+Two moments: the schema is checked on the driver before a task starts (`SinkSchema.check`, texts as the JVM
+connector's), the rows are checked batch by batch in the executor's Python worker (`SinkSchema.rows`). Columns are
+found by exact name: topic, key, value, headers, partition, timestamp; others are ignored. No row becomes a Python
+object on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafkasource.errors import KafkaSourceError
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+Column = Any  # a pyarrow array: its type hints differ between the versions we run with
+HEADERS_TYPE = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
+
+_STRING_OR_BINARY = ("string", "binary")
+_ACCEPTED: dict[str, tuple[str, ...]] = {  # Spark's catalog strings by column, in the order they are checked
+    "topic": ("string",),
+    "key": _STRING_OR_BINARY,
+    "value": _STRING_OR_BINARY,
+    "headers": ("array<struct<key:string,value:binary>>",),
+    "partition": ("int",),
+    "timestamp": ("timestamp",),  # not in the JVM connector (SPARK-50160): the record's create time
+}
+
+
+class InvalidSchema(KafkaSourceError, ValueError):
+    """The DataFrame cannot be written: a column is missing or of the wrong type. Raised on the driver."""
+
+
+class InvalidRow(KafkaSourceError, ValueError):
+    """A row cannot become a Kafka record. The text names column and rule, never the row's content."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of one topic, checked. Columns have equal length; keys, values and headers keep their nulls."""
+
+    topic: str
+    count: int
+    keys: Column | None  # binary; None: all null
+    values: Column  # binary
+    headers: Column | None  # HEADERS_TYPE
+    partitions: Column | None  # int32: the user's choice; null: the partitioner's
+    timestamps_ms: Column | None  # int64; null: now
+
+    def take(self, indices: Column) -> Rows:
+        """The rows at `indices`, copied."""
+
+        def pick(column: Column | None) -> Column | None:
+            return None if column is None else column.take(indices)
+
+        return replace(
+            self,
+            count=len(indices),
+            keys=pick(self.keys),
+            values=pick(self.values),
+            headers=pick(self.headers),
+            partitions=pick(self.partitions),
+            timestamps_ms=pick(self.timestamps_ms),
+        )
+
+
+@dataclass(frozen=True)
+class SinkSchema:
+    """Where each column of the Arrow batches stands; None where there is none. Pickled into every task."""
+
+    topic: str | None  # the option, which wins over the column
+    positions: dict[str, int]
+
+    @classmethod
+    def check(cls, schema: StructType, topic: str | None) -> SinkSchema:
+        """Find the columns of a Spark schema. Driver side; raises InvalidSchema in the JVM connector's words."""
+        positions: dict[str, int] = {}
+        for position, field in enumerate(schema.fields):
+            if field.name in _ACCEPTED and field.name not in positions:
+                positions[field.name] = position
+        if topic is None and "topic" not in positions:
+            raise InvalidSchema(
+                "topic option required when no 'topic' attribute is present. Use the topic option for setting a topic."
+            )
+        if "value" not in positions:
+            raise InvalidSchema("Required attribute 'value' not found")
+        for name, accepted in _ACCEPTED.items():
+            if name in positions:
+                found = _catalog_string(schema.fields[positions[name]].dataType)
+                if found not in accepted:
+                    raise InvalidSchema(
+                        f"{name} attribute unsupported type {found}. {name} must be a(n) {' or '.join(accepted)}"
+                    )
+        return cls(topic, positions)
+
+    def rows(self, batch: pa.RecordBatch) -> Iterator[Rows]:
+        """Check the rows of one Arrow batch; one `Rows` per topic in it, each in the batch's order.
+
+        Executor side. Raises InvalidRow.
+        """
+        if batch.num_rows == 0:
+            return
+        partitions = self._column(batch, "partition", pa.int32())
+        if partitions is not None and partitions.null_count == len(partitions):
+            partitions = None
+        all_rows = Rows(
+            topic=self.topic or "",
+            count=batch.num_rows,
+            keys=_all_null_as_none(self._column(batch, "key", pa.binary())),
+            values=self._column(batch, "value", pa.binary()),
+            headers=_headers(self._column(batch, "headers", HEADERS_TYPE)),
+            partitions=partitions,
+            timestamps_ms=_milliseconds(self._column(batch, "timestamp", None)),
+        )
+        if self.topic is not None:
+            yield all_rows
+            return
+        topics: Column = self._column(batch, "topic", pa.string())
+        if topics.null_count:
+            raise InvalidRow(
+                "KAFKA_NULL_TOPIC_IN_DATA: null topic present in the data. Use the `topic` option for setting a topic."
+            )
+        encoded = topics.dictionary_encode()
+        names = encoded.dictionary.to_pylist()
+        for number, name in enumerate(names):
+            if len(names) == 1:
+                yield replace(all_rows, topic=name)
+            else:
+                yield replace(
+                    all_rows.take(pc.indices_nonzero(pc.equal(encoded.indices, pa.scalar(number, pa.int32())))),
+                    topic=name,
+                )
+
+    def _column(self, batch: pa.RecordBatch, name: str, wanted: pa.DataType | None) -> Column | None:
+        """A column in the type wanted (None: as it is), None where the DataFrame has none."""
+        position = self.positions.get(name)
+        if position is None:
+            return None
+        column: Column = batch.column(position)
+        if isinstance(column.type, pa.DictionaryType):
+            column = column.dictionary_decode()
+        if wanted is None or column.type == wanted:
+            return column
+        if wanted == pa.binary() and column.type == pa.string():
+            return column.view(wanted)  # the same buffers: a cast would look at every row
+        try:
+            return column.cast(wanted)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise InvalidRow(f"column {name!r} of type {column.type} cannot be written as {wanted}: {error}") from None
+
+
+def _catalog_string(data_type: Any) -> str:
+    """Spark's catalog string; a collation, a char's or varchar's length do not change what is written."""
+    kind = str(data_type.simpleString())
+    return "string" if kind.startswith(("string collate ", "char(", "varchar(")) else kind
+
+
+def _all_null_as_none(column: Column | None) -> Column | None:
+    return None if column is None or column.null_count == len(column) else column
+
+
+def _headers(column: Column | None) -> Column | None:
+    """Headers with no null among their elements or keys: Kafka's format has no place for one."""
+    column = _all_null_as_none(column)
+    if column is None:
+        return None
+    entries = column.flatten()
+    if entries.null_count or entries.field("key").null_count:
+        raise InvalidRow("column 'headers': a header and its key must not be null (its value may be)")
+    return column
+
+
+def _milliseconds(column: Column | None) -> Column | None:
+    """Spark's microseconds as Kafka's milliseconds since the epoch, rounded down."""
+    column = _all_null_as_none(column)
+    if column is None:
+        return None
+    milliseconds = column.cast(pa.timestamp("ms", column.type.tz), safe=False).cast(pa.int64())
+    if pc.min(column.cast(pa.int64())).as_py() < 0:
+        raise InvalidRow("column 'timestamp': a record's timestamp must not be before 1970-01-01 00:00:00 UTC")
+    return milliseconds

@@ -1,0 +1,63 @@
+"""The producer's settings as plain values: the key under which an executor worker keeps its producer between tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kafkasource.client.config import ClientConfig
+
+ACKS = {"all": -1, "-1": -1, "1": 1, "0": 0}
+
+
+@dataclass(frozen=True)
+class ProducerConfig:
+    """Defaults are those of the option table. Hashable and picklable."""
+
+    client: ClientConfig
+    acks: int = -1
+    idempotent: bool = True
+    compression: str = "none"
+    compression_level: int | None = None  # None: the codec's own
+    batch_bytes: int = 256 * 1024
+    linger_ms: int = 5
+    buffer_memory_bytes: int = 32 * 1024 * 1024
+    max_block_ms: int = 60_000
+    max_request_bytes: int = 1024 * 1024
+    request_timeout_ms: int = 30_000
+    delivery_timeout_ms: int = 120_000
+    retries: int = 2**31 - 1
+    retry_backoff_ms: int = 100
+    retry_backoff_max_ms: int = 1_000
+    max_in_flight: int = 5  # produce requests per connection
+
+    @classmethod
+    def from_options(cls, options: Mapping[str, Any]) -> ProducerConfig:
+        """From parsed options of the sink."""
+        acks = ACKS[options["kafka.acks"]]
+        idempotent = options["kafka.enable.idempotence"]
+        compression = options["kafka.compression.type"]
+        level = options.get(f"kafka.compression.{compression}.level")
+        return cls(
+            client=ClientConfig.from_options(options),
+            acks=acks,
+            idempotent=acks == -1 if idempotent is None else idempotent,
+            compression=compression,
+            compression_level=None if level == -1 and compression == "gzip" else level,
+            batch_bytes=options["kafka.batch.size"],
+            linger_ms=options["kafka.linger.ms"],
+            buffer_memory_bytes=options["kafka.buffer.memory"],
+            max_block_ms=options["kafka.max.block.ms"],
+            max_request_bytes=options["kafka.max.request.size"],
+            request_timeout_ms=options["kafka.request.timeout.ms"],
+            delivery_timeout_ms=options["kafka.delivery.timeout.ms"],
+            retries=options["kafka.retries"],
+            retry_backoff_ms=options["kafka.retry.backoff.ms"],
+            retry_backoff_max_ms=options["kafka.retry.backoff.max.ms"],
+            max_in_flight=options["kafka.max.in.flight.requests.per.connection"],
+        )
+
+    def retry_backoff(self, attempts: int) -> int:
+        """Milliseconds to wait after the n-th failed attempt (n from 1): doubling, capped (KIP-580)."""
+        return min(self.retry_backoff_max_ms, self.retry_backoff_ms << min(attempts - 1, 20))

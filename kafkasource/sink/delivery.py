@@ -1,0 +1,73 @@
+"""What one task handed over for writing and what became of it: the ledger that a task waits on before it reports
+success.
+
+Owned by the task's thread, settled by the sender thread. A delivery fails once, with its first error; batches of a
+failed delivery are dropped by the sender and leave no trace in the next one.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from kafkasource.errors import KafkaSourceError
+from kafkasource.types import TopicPartition
+
+
+class Delivery:
+    """Batches opened, acknowledged, failed. Any thread may call any method."""
+
+    def __init__(self) -> None:
+        self._settled = threading.Condition()
+        self._open_batches = 0
+        self._error: BaseException | None = None
+        self.flushing = False  # the task has given its last row: its batches are sent without lingering
+        self.records = 0  # acknowledged
+        self.bytes = 0  # acknowledged, as sent: encoded and compressed
+        self.last_offsets: dict[TopicPartition, int] = {}  # inclusive; absent where the broker did not tell (acks=0)
+
+    @property
+    def failed(self) -> bool:
+        return self._error is not None
+
+    @property
+    def error(self) -> BaseException | None:
+        return self._error
+
+    def opened(self) -> None:
+        """One more batch whose fate is open."""
+        with self._settled:
+            self._open_batches += 1
+
+    def acknowledged(self, tp: TopicPartition, records: int, size: int, last_offset: int | None) -> None:
+        """One batch is stored as `acks` demands; `last_offset` inclusive, None where the broker did not say."""
+        with self._settled:
+            self._open_batches -= 1
+            self.records += records
+            self.bytes += size
+            if last_offset is not None and last_offset > self.last_offsets.get(tp, -1):
+                self.last_offsets[tp] = last_offset
+            self._settled.notify_all()
+
+    def fail(self, error: BaseException) -> None:
+        """Give the delivery up. Only the first error counts: the others follow from it."""
+        with self._settled:
+            if self._error is None:
+                self._error = error
+            self._settled.notify_all()
+
+    def raise_if_failed(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+    def wait(self, sender_is_alive: Callable[[], bool]) -> None:
+        """Return when every batch is acknowledged; raise the delivery's error as soon as there is one.
+
+        Bounded by the sender, which settles every batch within `delivery.timeout.ms`; should its thread have died,
+        nobody would, so that is looked at too.
+        """
+        with self._settled:
+            while self._open_batches and self._error is None:
+                if not self._settled.wait(1.0) and not sender_is_alive():
+                    self._error = KafkaSourceError("the sender thread of this executor worker has ended")
+        self.raise_if_failed()

@@ -1,0 +1,177 @@
+"""The producer of an executor's Python worker: pool, accumulator, and the thread that runs the sender. Kept between
+tasks.
+
+`shared_producer` keeps one per configuration in this process, so that the next task finds its connections open. A
+forked child inherits neither threads nor the right to its parent's sockets: it starts with none.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from kafkasource.client.metadata import TopicMetadata
+from kafkasource.client.network import NetworkClient
+from kafkasource.errors import ClientClosed, KafkaSourceError
+from kafkasource.records.builder import BatchBuilder, RecordColumns
+from kafkasource.records.partitions import group_rows
+from kafkasource.sink.accumulator import RecordAccumulator
+from kafkasource.sink.buffer_pool import BufferPool
+from kafkasource.sink.columns import InvalidRow, Rows
+from kafkasource.sink.config import ProducerConfig
+from kafkasource.sink.delivery import Delivery
+from kafkasource.sink.partitioner import Partitioner
+from kafkasource.sink.sender import Client, Sender
+from kafkasource.types import TopicPartition
+
+_MAX_PRODUCERS = 8  # kept by one process; each may hold buffer.memory and a connection per broker
+
+
+def monotonic_ms() -> float:
+    return time.monotonic() * 1000
+
+
+class Producer:
+    """Writes rows of Arrow columns. Tasks of one process may share it, each with a delivery of its own."""
+
+    def __init__(
+        self,
+        config: ProducerConfig,
+        *,
+        client: Client | None = None,
+        clock_ms: Callable[[], float] = monotonic_ms,
+        wall_clock_ms: Callable[[], float] = lambda: time.time() * 1000,
+    ) -> None:
+        self.config = config
+        self._wall_clock_ms = wall_clock_ms
+
+        def new_builder(buffer: bytearray) -> BatchBuilder:
+            return BatchBuilder(buffer, codec=config.compression, level=config.compression_level)
+
+        self._client: Client = client or NetworkClient(config.client)
+        batch_bytes = min(config.batch_bytes, config.max_request_bytes)
+        self.pool = BufferPool(config.buffer_memory_bytes, batch_bytes)
+        self.accumulator = RecordAccumulator(config, self.pool, clock_ms, new_builder)
+        self.sender = Sender(config, self.accumulator, self._client, clock_ms=clock_ms)
+        self._closing = False
+        self._thread = threading.Thread(target=self._run, name="kafkasource-sender", daemon=True)
+        self._thread.start()
+
+    @contextmanager
+    def delivery(self) -> Iterator[Delivery]:
+        """One task's writes. Leaving it without an error returns only when all is acknowledged; with one gives all up.
+
+        What was given up is dropped by the sender thread; what is on the wire at that moment may still be stored.
+        """
+        delivery = self.sender.begin()
+        try:
+            yield delivery
+            delivery.flushing = True
+            self.sender.wakeup()
+            delivery.wait(self._thread.is_alive)
+        except BaseException as error:
+            delivery.fail(error)
+            self.sender.wakeup()
+            raise
+        finally:
+            self.sender.end(delivery)
+
+    def append(self, rows: Rows, partitioner: Partitioner, delivery: Delivery) -> None:
+        """Hand over rows of one topic. Blocks while the memory is full. Raises what makes the task fail."""
+        topic = self.sender.await_topic(rows.topic)
+        count = max(topic.partitions) + 1
+        partitions = partitioner.partitions(rows, count, _available(topic))
+        columns = RecordColumns(
+            rows.keys, rows.values, rows.timestamps_ms, rows.headers, default_timestamp_ms=int(self._wall_clock_ms())
+        )
+        try:
+            if count == 1:
+                self._append(TopicPartition(rows.topic, 0), columns, None, 0, rows.count, delivery)
+                return
+            numbers, starts = group_rows(_int32_buffer(partitions), count)
+            for partition in range(count):
+                if starts[partition] < starts[partition + 1]:
+                    tp = TopicPartition(rows.topic, partition)
+                    self._append(tp, columns, numbers, starts[partition], starts[partition + 1], delivery)
+        except ValueError as error:
+            if isinstance(error, KafkaSourceError):
+                raise
+            raise InvalidRow(f"a row for topic {rows.topic!r} cannot be written: {error}") from None
+
+    def _append(
+        self, tp: TopicPartition, columns: RecordColumns, numbers: object, first: int, last: int, delivery: Delivery
+    ) -> None:
+        self.accumulator.append(tp, columns, numbers, first, last, delivery, self.sender.wakeup)
+
+    @property
+    def usable(self) -> bool:
+        return self._thread.is_alive() and not self.sender.broken and not self._closing
+
+    def close(self) -> None:
+        """Stop the thread, close the sockets; what was not acknowledged fails its task. Not from the sender thread."""
+        self._closing = True
+        self.pool.close()
+        self.sender.wakeup()
+        self._thread.join()
+
+    def _run(self) -> None:
+        """The sender thread."""
+        try:
+            while not self._closing:
+                self.sender.run_once()
+        except BaseException as error:
+            # Whatever it was, nobody settles deliveries after this: each task must hear of it.
+            self.sender.fail_all(error, for_good=True)
+        else:
+            self.sender.fail_all(ClientClosed("the producer was closed"), for_good=True)
+        finally:
+            self.pool.close()
+            self._client.close()
+
+
+def _available(topic: TopicMetadata) -> list[int]:
+    """Partitions for rows without a key: those with a leader; all, where none has one at the moment."""
+    led = [number for number, partition in topic.partitions.items() if partition.leader_id is not None]
+    return sorted(led or topic.partitions)
+
+
+def _int32_buffer(partitions: object) -> memoryview:
+    """The values of an Arrow int32 array without nulls, as they lie in memory."""
+    _, values = partitions.buffers()  # type: ignore[attr-defined]
+    offset, length = partitions.offset, len(partitions)  # type: ignore[attr-defined, arg-type]
+    return memoryview(values).cast("B")[4 * offset : 4 * (offset + length)].cast("i")
+
+
+_lock = threading.Lock()
+_producers: dict[ProducerConfig, Producer] = {}
+_owner_pid = os.getpid()
+
+
+def shared_producer(config: ProducerConfig) -> Producer:
+    """This process's producer for a configuration, made when there is none (any more)."""
+    global _owner_pid
+    with _lock:
+        if _owner_pid != os.getpid():
+            _producers.clear()  # the parent's: its threads are not here, its sockets must not be touched
+            _owner_pid = os.getpid()
+        producer = _producers.pop(config, None)
+        if producer is not None and not producer.usable:
+            producer.close()
+            producer = None
+        if producer is None:
+            while len(_producers) >= _MAX_PRODUCERS:
+                _producers.pop(next(iter(_producers))).close()  # the one unused for longest
+            producer = Producer(config)
+        _producers[config] = producer
+        return producer
+
+
+def _after_fork_in_child() -> None:
+    global _lock
+    _lock = threading.Lock()  # the parent may have held it at the fork
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -1,0 +1,100 @@
+"""The writers that Spark sees: `write` in the executors' Python workers, the rest on the driver.
+
+At least once: a task reports success when every record is acknowledged, so commit has nothing left to do; a task
+that is run again writes its rows again. Spark pickles a writer to its tasks, so it holds plain values only.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+
+from kafkasource.sink.columns import SinkSchema
+from kafkasource.sink.config import ProducerConfig
+from kafkasource.types import TopicPartition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from kafkasource.options import Options
+
+
+@dataclass(frozen=True)
+class TaskReport(WriterCommitMessage):
+    """What one task wrote, all of it acknowledged. Pickled to the driver."""
+
+    records: int
+    bytes: int  # of record batches as sent, compressed
+    last_offsets: dict[TopicPartition, int] = field(default_factory=dict)  # inclusive; none with acks=0
+    kernel_compiled: bool = True  # in the worker that wrote
+
+
+class _Writer:
+    """What both writers share."""
+
+    def __init__(self, options: Options, schema: StructType) -> None:
+        """Checks the schema; contacts nobody. Runs on the driver, more than once for a micro-batch."""
+        self._schema = SinkSchema.check(schema, options["topic"])
+        self._config = ProducerConfig.from_options(options)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskReport:
+        """Write a task's rows; returns when all are acknowledged. Executor side."""
+        from kafkasource.records import COMPILED
+        from kafkasource.sink.partitioner import Partitioner
+        from kafkasource.sink.producer import shared_producer
+
+        producer = shared_producer(self._config)
+        partitioner = Partitioner(self._config.batch_bytes)
+        with producer.delivery() as delivery:
+            for batch in iterator:
+                for rows in self._schema.rows(batch):
+                    producer.append(rows, partitioner, delivery)
+        return TaskReport(delivery.records, delivery.bytes, delivery.last_offsets, COMPILED)
+
+    @staticmethod
+    def _check(messages: Sequence[TaskReport | None]) -> None:
+        """Driver side, after all tasks succeeded."""
+        if any(message is not None and not message.kernel_compiled for message in messages):
+            _warn_uncompiled()
+
+
+class BatchWriter(_Writer, DataSourceArrowWriter):
+    """`df.write.format("pykafka").mode("append")`."""
+
+    def commit(self, messages: list[TaskReport | None]) -> None:
+        self._check(messages)
+
+    def abort(self, messages: list[TaskReport | None]) -> None:
+        """Nothing can be taken back: what the failed job wrote stays in the topics."""
+
+
+class StreamWriter(_Writer, DataSourceStreamArrowWriter):
+    """`df.writeStream.format("pykafka")`. Output mode complete appends each result whole, as the JVM connector does."""
+
+    def commit(self, messages: list[TaskReport | None], batchId: int) -> None:
+        self._check(messages)
+
+    def abort(self, messages: list[TaskReport | None], batchId: int) -> None:
+        """Nothing can be taken back; the micro-batch is run again and its rows are written again."""
+
+
+_warned = False
+
+
+def _warn_uncompiled() -> None:
+    """Once per driver process: each micro-batch would say it again."""
+    global _warned
+    if not _warned:
+        _warned = True
+        warnings.warn(
+            "executors ran kafkasource's kernel uncompiled: correct, but about a hundred times slower. Install the "
+            "package with a C compiler present on the Python that Spark's workers use (a zip given by --py-files never "
+            "has it).",
+            RuntimeWarning,
+            stacklevel=2,
+        )
