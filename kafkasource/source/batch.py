@@ -45,8 +45,14 @@ class BatchReader(DataSourceReader):
 
     def partitions(self) -> list[Any]:
         """One input partition per topic-partition that holds anything in the asked range."""
-        cluster = shared_cluster(ClientConfig.from_options(self._options))
-        reader = OffsetReader(cluster, self._subscription, self._options["kafka.isolation.level"])
+        options = self._options
+        cluster = shared_cluster(ClientConfig.from_options(options))
+        reader = OffsetReader(
+            cluster,
+            self._subscription,
+            options["kafka.isolation.level"],
+            retry_ms=options["kafka.retry.backoff.max.ms"],
+        )
         assigned = reader.assigned()
         start = self._start.resolve(assigned, reader.list_offsets)
         end = self._end.resolve(assigned, reader.list_offsets)

@@ -26,14 +26,14 @@ _ATTEMPTS = 3  # to see the end of a log at or above a known offset; the JVM con
 
 
 class OffsetReader:
-    """Answers for one subscription. `retry_ms`: the wait before a log that went backwards is asked for its end again."""
+    """Answers for one subscription. `retry_ms`: the wait before a log that went backwards is asked again."""
 
     def __init__(
         self,
         cluster: Cluster,
         subscription: Subscription,
         isolation_level: str,
-        retry_ms: int = 1000,
+        retry_ms: int,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._cluster = cluster

@@ -61,7 +61,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _reader(self) -> OffsetReader:
         if self._cluster is None:
             self._cluster = self._open_cluster(ClientConfig.from_options(self._options))
-        return OffsetReader(self._cluster, self._subscription, self._options["kafka.isolation.level"])
+        options = self._options
+        return OffsetReader(
+            self._cluster,
+            self._subscription,
+            options["kafka.isolation.level"],
+            retry_ms=options["kafka.retry.backoff.max.ms"],
+        )
 
     def initialOffset(self) -> OffsetJson:
         """Where a query without a checkpoint starts: `startingOffsets`, resolved now."""
