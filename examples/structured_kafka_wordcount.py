@@ -2,7 +2,7 @@
 
     spark-submit examples/structured_kafka_wordcount.py <bootstrap-servers> <subscribe-type> <topics> [<checkpoint>]
 
-<subscribe-type> is assign, subscribe or subscribePattern. Runs until stopped; with EXAMPLE_ONCE=1 it reads what is there.
+<subscribe-type> is assign, subscribe or subscribePattern. Runs until stopped; with EXAMPLE_ONCE=1 reads what is there.
 """
 
 import os
