@@ -1,0 +1,188 @@
+"""One broker conversation, without its socket: requests to bytes, bytes to responses, versions negotiated first.
+
+Order of events: `negotiate()` gives the ApiVersions request; once its answer is in (`ready`), `send()` gives the bytes
+of any other request. A broker answers in order, so the oldest request in flight owns the next frame; anything else is a
+`ProtocolError`, after which the connection must be closed (nothing is matched by guess).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import metadata
+from typing import Any, NamedTuple, TypeAlias
+
+from kafkasource.errors import ProtocolError, UnsupportedApiVersion, error_for
+from kafkasource.protocol.apis import API_VERSIONS, Api
+from kafkasource.protocol.frames import FrameReader, decode_response, encode_request_parts, peek_correlation_id
+
+Parts: TypeAlias = list[bytearray | memoryview]
+Body: TypeAlias = Mapping[str, Any] | Callable[[int], Mapping[str, Any]]
+"""What a request says; a function of the negotiated version where versions differ by more than fields left out."""
+
+_UNSUPPORTED_VERSION = 35
+
+
+@cache
+def software_version() -> str:
+    """For the broker's metrics of its clients (KIP-511); it takes letters, digits, dots and dashes only."""
+    try:
+        return metadata.version("kafkasource").replace("+", "-")
+    except metadata.PackageNotFoundError:
+        return "0"
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    token: Any  # what `send` was given
+    body: dict[str, Any]
+
+
+class Received(NamedTuple):
+    """What some bytes from the broker amounted to."""
+
+    responses: list[Response]  # complete now, often none
+    reply: Parts  # to be sent at once; only while negotiating
+    error: ProtocolError | None  # the bytes after those responses make no sense: close the connection
+
+
+@dataclass(frozen=True, slots=True)
+class _InFlight:
+    correlation_id: int
+    api: Api
+    version: int
+    token: Any
+
+
+class Connection:
+    """The state of one conversation; not thread-safe. `peer` names the broker in errors."""
+
+    def __init__(self, peer: str, client_id: str, max_frame_bytes: int) -> None:
+        self._peer = peer
+        self._client_id = client_id
+        self._frames = FrameReader(max_frame_bytes)
+        self._in_flight: deque[_InFlight] = deque()
+        self._next_correlation_id = 0
+        self._versions: dict[int, tuple[int, int]] | None = None
+
+    @property
+    def ready(self) -> bool:
+        """Are the versions negotiated, so that requests may be sent?"""
+        return self._versions is not None
+
+    @property
+    def in_flight(self) -> int:
+        return len(self._in_flight)
+
+    @property
+    def pending_bytes(self) -> int:
+        """Received bytes of a response that is not complete."""
+        return self._frames.pending_bytes
+
+    # Out.
+
+    def negotiate(self, version: int | None = None) -> Parts:
+        """The request to send first: which versions does the broker serve? By default in our newest version."""
+        version = API_VERSIONS.versions[1] if version is None else version
+        body = {"client_software_name": "kafkasource", "client_software_version": software_version()}
+        return self._request(API_VERSIONS, version, body, token=None, expect_response=True)
+
+    def version_of(self, api: Api, max_version: int | None = None) -> int:
+        """The highest version that broker, client and `max_version` allow. Raises UnsupportedApiVersion."""
+        low, high = api.stable_versions
+        if max_version is not None:
+            high = min(high, max_version)
+        served = (self._versions or {}).get(api.key)
+        if served is None:
+            raise UnsupportedApiVersion(f"{self._peer} does not serve {api.name}, which this needs: it is too old")
+        if max(low, served[0]) > min(high, served[1]):
+            raise UnsupportedApiVersion(
+                f"{self._peer} serves {api.name} in versions {served[0]} to {served[1]}, this client speaks {low} to"
+                f" {high}: they have none in common"
+            )
+        return min(high, served[1])
+
+    def send(
+        self, api: Api, body: Body, token: Any, *, max_version: int | None = None, expect_response: bool = True
+    ) -> Parts:
+        """The bytes of a request, to be written in this order and without others between. Only when `ready`.
+
+        Large records in them are views of the caller's memory. Raises UnsupportedApiVersion and ProtocolError (the body
+        does not fit the version); the connection is as before then.
+        """
+        version = self.version_of(api, max_version)
+        return self._request(api, version, body(version) if callable(body) else body, token, expect_response)
+
+    def _request(self, api: Api, version: int, body: Mapping[str, Any], token: Any, expect_response: bool) -> Parts:
+        correlation_id = self._next_correlation_id
+        parts = encode_request_parts(api, version, correlation_id, self._client_id, body)
+        self._next_correlation_id = (correlation_id + 1) & 0x7FFFFFFF
+        if expect_response:
+            self._in_flight.append(_InFlight(correlation_id, api, version, token))
+        return parts
+
+    # In.
+
+    def writable(self) -> memoryview:
+        """Where to receive the next bytes; tell `received` how many came."""
+        return self._frames.writable()
+
+    def received(self, size: int) -> Received:
+        """Take `size` bytes now in `writable()`."""
+        try:
+            return self._take(self._frames.advance(size))
+        except ProtocolError as error:
+            return Received([], [], error)
+
+    def receive(self, data: bytes) -> Received:
+        """The same for bytes at hand, in any pieces."""
+        try:
+            return self._take(self._frames.feed(data))
+        except ProtocolError as error:
+            return Received([], [], error)
+
+    def tokens(self) -> list[Any]:
+        """What `send` was given for the requests in flight, oldest first."""
+        return [sent.token for sent in self._in_flight if sent.token is not None]
+
+    def _take(self, frames: list[memoryview]) -> Received:
+        responses: list[Response] = []
+        reply: Parts = []
+        for frame in frames:
+            try:
+                sent, body = self._complete(frame)
+                if self.ready:
+                    responses.append(Response(sent.token, body))
+                else:
+                    reply += self._negotiated(sent, body)
+            except ProtocolError as error:
+                return Received(responses, [], error)
+        return Received(responses, reply, None)
+
+    def _complete(self, frame: memoryview) -> tuple[_InFlight, dict[str, Any]]:
+        if not self._in_flight:
+            raise ProtocolError(f"{self._peer} sent {len(frame)} bytes that nobody asked for")
+        sent, got = self._in_flight[0], peek_correlation_id(frame)
+        if got != sent.correlation_id:
+            raise ProtocolError(
+                f"{self._peer} answered request {got}; the oldest in flight is {sent.correlation_id} ({sent.api.name})"
+            )
+        try:
+            body = decode_response(sent.api, sent.version, frame)
+        except ProtocolError as error:
+            text = f"{self._peer}, {sent.api.name} response v{sent.version} of {len(frame)} bytes: {error}"
+            raise ProtocolError(text) from error
+        self._in_flight.popleft()  # only now: a request whose answer was garbage is abandoned with the others
+        return sent, body
+
+    def _negotiated(self, sent: _InFlight, body: dict[str, Any]) -> Parts:
+        """Keep the broker's versions; if it does not serve the one asked in, the request to send instead (KIP-511)."""
+        code = body["error_code"]
+        if code == _UNSUPPORTED_VERSION and sent.version > 0:
+            return self.negotiate(0)
+        if code:
+            raise ProtocolError(str(error_for(code, f"{self._peer}, ApiVersions v{sent.version}")))
+        self._versions = {row["api_key"]: (row["min_version"], row["max_version"]) for row in body["api_keys"]}
+        return []

@@ -1,0 +1,213 @@
+"""What is known of the cluster (brokers, topics, leaders), and when to ask again. No I/O: `NetworkClient` asks.
+
+When to ask: at once when somebody called `request_update`, else when the last success is `metadata_max_age_ms` old; but
+never sooner after the last attempt, successful or not, than the retry backoff. What an answer may change: brokers are
+replaced as a whole, topics one by one; an older leader epoch never replaces a newer one, and a topic that fails for the
+moment (no leader yet) keeps what was known of it. Times are milliseconds of the client's clock.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from kafkasource.client.config import ClientConfig, backoff_ms
+from kafkasource.errors import ClusterMismatch, ProtocolError
+from kafkasource.types import Node, TopicPartition
+
+NO_ID = uuid.UUID(int=0)
+_MAX_BROKERS, _MAX_PARTITIONS = 10_000, 1_000_000  # of one answer; nothing real comes near
+_UNKNOWN_TOPIC, _UNKNOWN_TOPIC_ID, _REBOOTSTRAP_REQUIRED = 3, 100, 129
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionMetadata:
+    partition: int
+    leader_id: int | None  # None: no leader at the moment
+    leader_epoch: int | None  # None: the broker is too old to tell
+    replicas: tuple[int, ...] = ()
+    in_sync_replicas: tuple[int, ...] = ()
+    error_code: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TopicMetadata:
+    """One topic. `partitions` holds every partition that exists, by number, with or without a leader."""
+
+    name: str
+    topic_id: uuid.UUID | None  # None: the broker is too old to tell (< 2.8). A recreated topic has another
+    internal: bool
+    partitions: dict[int, PartitionMetadata] = field(default_factory=dict)
+
+    @property
+    def topic_partitions(self) -> list[TopicPartition]:
+        return [TopicPartition(self.name, partition) for partition in sorted(self.partitions)]
+
+
+class Metadata:
+    """The cache. Owned by the thread that polls; others may read `topic`, `partition`, `node` (a dict look-up each)."""
+
+    def __init__(self, config: ClientConfig) -> None:
+        self._expire_ms = config.metadata_max_age_ms
+        self._backoff = (config.retry_backoff_ms, config.retry_backoff_max_ms)
+        self._last_refresh_ms = float("-inf")  # the last attempt's end
+        self._last_success_ms = float("-inf")
+        self._wait_ms = 0.0  # after the last attempt
+        self._failures = 0
+        self._requested = False
+        self._wanted: set[str] = set()
+        self._topics: dict[str, TopicMetadata] = {}
+        self._nodes: dict[int, Node] = {}
+        self.version = 0  # counts successful updates
+        self.cluster_id: str | None = None
+        self.controller_id: int | None = None
+        self.rebootstrap = False  # a broker said that what we know is too old (error 129)
+        self.topic_errors: dict[str, int] = {}  # of the last answer that spoke of the topic; no entry: no error
+
+    # What is known.
+
+    def topic(self, name: str) -> TopicMetadata | None:
+        return self._topics.get(name)
+
+    def topics(self) -> Iterator[TopicMetadata]:
+        return iter(list(self._topics.values()))
+
+    def partition(self, tp: TopicPartition) -> PartitionMetadata | None:
+        topic = self._topics.get(tp.topic)
+        return topic.partitions.get(tp.partition) if topic else None
+
+    def leader_id(self, tp: TopicPartition) -> int | None:
+        """The node to ask about a partition; None: unknown, leaderless, or led by a broker that is not registered."""
+        known = self.partition(tp)
+        return known.leader_id if known and known.leader_id in self._nodes else None
+
+    def node(self, node_id: int) -> Node | None:
+        return self._nodes.get(node_id)
+
+    def nodes(self) -> list[Node]:
+        return list(self._nodes.values())
+
+    # When to ask.
+
+    def want(self, topics: Iterable[str]) -> bool:
+        """Keep these topics up to date from now on. True: some were not wanted before, so an update is requested."""
+        new = set(topics) - self._wanted
+        if new:
+            self.keep(new)
+            self._last_refresh_ms = float("-inf")  # the wait is for repeated questions; this is a new one
+            self.request_update()
+        return bool(new)
+
+    def keep(self, topics: Iterable[str]) -> None:
+        """Let later updates include these topics; for who asks for them himself now."""
+        self._wanted.update(topics)
+
+    def forget(self, topics: Iterable[str]) -> None:
+        for topic in topics:
+            self._wanted.discard(topic)
+            self._topics.pop(topic, None)
+            self.topic_errors.pop(topic, None)
+
+    @property
+    def wanted(self) -> list[str]:
+        return sorted(self._wanted)
+
+    def request_update(self) -> int:
+        """Ask for an update as soon as the backoff allows. Returns the version that is now out of date."""
+        self._requested = True
+        return self.version
+
+    def time_to_next_update(self, now_ms: float) -> float:
+        """Milliseconds until the next request is due; 0: now."""
+        to_expire = 0.0 if self._requested else max(self._last_success_ms + self._expire_ms - now_ms, 0.0)
+        to_allow = self._last_refresh_ms + self._wait_ms - now_ms
+        return max(to_expire, to_allow, 0.0)
+
+    # What an attempt brought.
+
+    def failed(self, now_ms: float, random: float) -> None:
+        """The attempt failed: wait longer before each further one."""
+        self._last_refresh_ms = now_ms
+        self._wait_ms = backoff_ms(self._failures, *self._backoff, random)
+        self._failures += 1
+
+    def update(self, body: dict[str, Any], now_ms: float, random: float = 0.5) -> None:
+        """Take in a Metadata response. Raises ClusterMismatch, ProtocolError (nothing is changed then)."""
+        if body.get("error_code") == _REBOOTSTRAP_REQUIRED:
+            self.rebootstrap = True
+            self.failed(now_ms, random)
+            return
+        nodes = {broker["node_id"]: _node(broker) for broker in body["brokers"][:_MAX_BROKERS]}
+        cluster_id = body.get("cluster_id")
+        if self.cluster_id is not None and cluster_id is not None and cluster_id != self.cluster_id:
+            raise ClusterMismatch(
+                f"cluster {cluster_id} answered where cluster {self.cluster_id} was seen first: all of"
+                " kafka.bootstrap.servers must belong to one cluster, also after a restart or a DNS change"
+            )
+        if not nodes:  # a broker that is still starting: knows nobody, not even itself
+            self.failed(now_ms, random)
+            return
+        for topic in body["topics"]:
+            self._take_topic(topic)
+        self._nodes = nodes
+        self.cluster_id = cluster_id or self.cluster_id
+        controller = body.get("controller_id", -1)
+        self.controller_id = controller if controller in nodes else None
+        self.version += 1
+        self._last_refresh_ms = self._last_success_ms = now_ms
+        self._requested = False
+        # Also after success there is a wait, or a caller with a stale leader would ask in a tight loop; and it grows
+        # while answers leave something open.
+        self._wait_ms = backoff_ms(self._failures, *self._backoff, random)
+        self._failures = self._failures + 1 if self.topic_errors else 0
+
+    def _take_topic(self, topic: dict[str, Any]) -> None:
+        name, code = topic["name"], topic["error_code"]
+        if name is None:
+            return
+        if code:
+            self.topic_errors[name] = code
+            if code in (_UNKNOWN_TOPIC, _UNKNOWN_TOPIC_ID):
+                self._topics.pop(name, None)
+            return
+        self.topic_errors.pop(name, None)
+        if len(topic["partitions"]) > _MAX_PARTITIONS:
+            raise ProtocolError(f"topic {name!r} with {len(topic['partitions'])} partitions")
+        topic_id = topic.get("topic_id")
+        fresh = TopicMetadata(name, None if topic_id == NO_ID else topic_id, bool(topic.get("is_internal")))
+        known = self._topics.get(name)
+        same = known is not None and known.topic_id == fresh.topic_id
+        for raw in topic["partitions"]:
+            partition = _partition(raw)
+            before = known.partitions.get(partition.partition) if known and same else None
+            if before and _older(partition.leader_epoch, before.leader_epoch):
+                partition = before  # the answering broker lags behind
+            elif before and partition.leader_epoch is None and before.leader_epoch is not None:
+                partition = replace(partition, leader_epoch=before.leader_epoch)
+            fresh.partitions[partition.partition] = partition
+        self._topics[name] = fresh
+
+
+def _older(epoch: int | None, than: int | None) -> bool:
+    return epoch is not None and than is not None and epoch < than
+
+
+def _node(broker: dict[str, Any]) -> Node:
+    host, port = broker["host"], broker["port"]
+    if not 0 < len(host) <= 255 or not 0 < port <= 65535:
+        raise ProtocolError(f"a broker advertises the address {host[:255]!r}:{port}: check its advertised.listeners")
+    return Node(broker["node_id"], host, port, broker.get("rack"))
+
+
+def _partition(raw: dict[str, Any]) -> PartitionMetadata:
+    leader, epoch = raw["leader_id"], raw.get("leader_epoch", -1)
+    return PartitionMetadata(
+        raw["partition_index"],
+        leader if leader >= 0 else None,
+        epoch if epoch >= 0 else None,
+        tuple(raw["replica_nodes"]),
+        tuple(raw["isr_nodes"]),
+        raw["error_code"],
+    )
