@@ -156,6 +156,9 @@ class Message:
     fields: Sequence[Field]
     _codecs: dict[int, _Codec] = field(default_factory=dict, init=False, repr=False)
 
+    def __repr__(self) -> str:
+        return f"<Message {self.name}>"
+
     def is_flexible(self, version: int) -> bool:
         return version >= self.flexible_since
 
@@ -276,6 +279,8 @@ def _array_writer(array: Array, version: int, flexible: bool, nullable: bool) ->
                 raise ProtocolError("null where an array must be")
             writer.array_length(None, compact=flexible)
             return
+        if not isinstance(values, list | tuple):
+            raise ProtocolError(f"cannot write {values!r}: not an array")
         writer.array_length(len(values), compact=flexible)
         if letter:
             writer.pack(struct.Struct(f">{len(values)}{letter}"), *values)

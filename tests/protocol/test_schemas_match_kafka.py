@@ -17,7 +17,10 @@ pytestmark = pytest.mark.broker  # for its jars
 MESSAGES = [message for api in APIS.values() for message in (api.request, api.response)]
 
 OUR_DEFAULTS = {
-    ("ListOffsetsRequest", "replica_id"): -1,  # the spec has none, so 0: a client that forgets it would ask as replica 0
+    (
+        "ListOffsetsRequest",
+        "replica_id",
+    ): -1,  # the spec has none, so 0: a client that forgets it would ask as replica 0
 }
 
 a_message = pytest.mark.parametrize("message", MESSAGES, ids=lambda m: m.name)
@@ -65,11 +68,11 @@ def kafkas_fields(message: dict[str, Any], version: int) -> list[tuple[Any, ...]
                 continue
             assert field.get("flexibleVersions") is None, "a field that leaves out the compact form; we cannot say that"
             tagged = flexible and version in versions(field.get("taggedVersions"))
-            found.append((
-                path + snake_case(field["name"]), kafkas_type(field), version in versions(field.get("nullableVersions")),
-                field["tag"] if tagged else None, kafkas_default(field, message),
-            ))  # fmt: skip
-            found += walk(fields_of(field, message) or [], f"{path}{snake_case(field['name'])}.")
+            nullable = version in versions(field.get("nullableVersions"))
+            name = path + snake_case(field["name"])
+            tag = field["tag"] if tagged else None
+            found.append((name, kafkas_type(field), nullable, tag, kafkas_default(field, message)))
+            found += walk(fields_of(field, message) or [], name + ".")
         return found
 
     return walk(message["fields"], "")

@@ -1,0 +1,227 @@
+"""Every message in every version: what we write comes back, and bytes that are not a message are a ProtocolError."""
+
+from __future__ import annotations
+
+import contextlib
+import tracemalloc
+import uuid
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from message_bodies import EVERY_VERSION, bodies, full_body, named, with_defaults
+
+from kafkasource.errors import ProtocolError
+from kafkasource.protocol.apis import API_VERSIONS, APIS, FETCH, FIND_COORDINATOR, LIST_OFFSETS, METADATA, PRODUCE
+from kafkasource.protocol.schema import INT16, INT32, STRING, Array, Field, Message
+
+every_version = pytest.mark.parametrize(("message", "version"), EVERY_VERSION, ids=named)
+a_few = settings(max_examples=5, deadline=None)
+
+# Worked out by hand from the field tables of https://kafka.apache.org/protocol.
+FETCH_V4_RESPONSE = bytes.fromhex(
+    "00000000"  # throttle_time_ms
+    "00000001" "0001" "74"  # responses: one, topic "t"
+    "00000001" "00000002" "0000"  # partitions: one, partition_index 2, error_code 0
+    "000000000000000a" "0000000000000009"  # high_watermark 10, last_stable_offset 9
+    "00000001" "0000000000000005" "0000000000000003"  # aborted_transactions: producer_id 5 from offset 3
+    "00000003" "616263"  # records
+)  # fmt: skip
+FETCH_V16_RESPONSE = bytes.fromhex(
+    "00000000" "0000" "00000000"  # throttle_time_ms, error_code, session_id
+    "02" "00112233445566778899aabbccddeeff"  # responses: one, topic_id
+    "02" "00000002" "0006"  # partitions: one, partition_index 2, error_code NOT_LEADER_OR_FOLLOWER
+    "000000000000000a" "0000000000000009" "0000000000000001"  # high_watermark, last_stable_offset, log_start_offset
+    "00" "ffffffff"  # aborted_transactions null, preferred_read_replica -1
+    "00"  # records null
+    "02" "01" "09" "00000003" "00000007" "00" "63" "02" "abcd"  # tag 1: current_leader 3, epoch 7; unknown tag 99
+    "00"  # no tags of the topic
+    "01" "00" "0d" "02" "00000003" "02" "68" "00002384" "00" "00"  # tag 0: node_endpoints, one: node 3 at h:9092
+)  # fmt: skip
+
+
+def test_a_fetch_response_in_the_old_form_is_read() -> None:
+    (topic,) = FETCH.response.decode(4, FETCH_V4_RESPONSE)["responses"]
+    (partition,) = topic["partitions"]
+    assert (topic["topic"], partition["partition_index"], partition["error_code"]) == ("t", 2, 0)
+    assert (partition["high_watermark"], partition["last_stable_offset"]) == (10, 9)
+    assert partition["aborted_transactions"] == [{"producer_id": 5, "first_offset": 3}]
+    assert partition["records"] == b"abc"
+    assert partition["log_start_offset"] == -1  # not in version 4: its default
+
+
+def test_a_flexible_fetch_response_with_tags_is_read() -> None:
+    body = FETCH.response.decode(16, FETCH_V16_RESPONSE)
+    (topic,) = body["responses"]
+    (partition,) = topic["partitions"]
+    assert topic["topic_id"] == uuid.UUID("00112233-4455-6677-8899-aabbccddeeff")
+    assert partition["error_code"] == 6
+    assert partition["current_leader"] == {"leader_id": 3, "leader_epoch": 7}
+    assert partition["diverging_epoch"] == {"epoch": -1, "end_offset": -1}
+    assert (partition["aborted_transactions"], partition["records"]) == (None, None)
+    assert body["node_endpoints"] == [{"node_id": 3, "host": "h", "port": 9092, "rack": None}]
+
+
+def test_requests_are_the_bytes_of_the_protocol_guide() -> None:
+    all_topics = METADATA.request.encode(1, {"topics": None})
+    assert all_topics.hex() == "ffffffff"
+    latest = {"topics": [{"name": "t", "partitions": [{"partition_index": 2, "timestamp": -1}]}]}
+    assert LIST_OFFSETS.request.encode(1, latest).hex() == (
+        "ffffffff" "00000001" "0001" "74" "00000001" "00000002" "ffffffffffffffff"
+    )  # fmt: skip
+    software = {"client_software_name": "kafkasource", "client_software_version": "0.1"}
+    assert API_VERSIONS.request.encode(3, software) == b"\x0ckafkasource\x040.1\x00"
+
+
+@every_version
+@a_few
+@given(data=st.data())
+def test_a_body_comes_back(message: Message, version: int, data: st.DataObject) -> None:
+    body = data.draw(bodies(message, version))
+    assert message.decode(version, message.encode(version, body)) == with_defaults(message.fields, body)
+
+
+@every_version
+def test_a_body_that_sets_everything_comes_back(message: Message, version: int) -> None:
+    body = full_body(message, version)
+    assert message.decode(version, message.encode(version, body)) == with_defaults(message.fields, body)
+
+
+@every_version
+def test_an_empty_body_is_all_defaults(message: Message, version: int) -> None:
+    body = message.decode(version, message.encode(version, {}))
+    assert body == {f.name: f.default_value() for f in message.fields}
+    assert message.encode(version, body) == message.encode(version, {})
+
+
+@every_version
+def test_cut_short_anywhere_is_refused(message: Message, version: int) -> None:
+    raw = message.encode(version, full_body(message, version))
+    for length in range(len(raw)):
+        with pytest.raises(ProtocolError, match=rf"{message.name} v{version}: "):
+            message.decode(version, raw[:length])
+
+
+@every_version
+def test_bytes_after_it_are_refused(message: Message, version: int) -> None:
+    raw = message.encode(version, full_body(message, version))
+    with pytest.raises(ProtocolError, match="2 bytes too many"):
+        message.decode(version, raw + b"\x00\x00")
+
+
+@every_version
+@a_few
+@given(data=st.data())
+def test_any_other_bytes_are_a_body_or_a_protocol_error(message: Message, version: int, data: st.DataObject) -> None:
+    raw = bytearray(message.encode(version, full_body(message, version)))
+    for _ in range(20):
+        damaged = raw.copy()
+        if raw:
+            for at in data.draw(st.lists(st.integers(0, len(raw) - 1), min_size=1, max_size=3)):
+                damaged[at] = data.draw(st.integers(0, 255))
+        with contextlib.suppress(ProtocolError):
+            message.decode(version, damaged)
+
+
+@pytest.mark.parametrize("message", {m for m, _ in EVERY_VERSION}, ids=named)
+def test_a_version_we_do_not_speak_is_refused(message: Message) -> None:
+    for version in (message.versions[0] - 1, message.versions[1] + 1):
+        with pytest.raises(ProtocolError, match="we speak versions"):
+            message.encode(version, {})
+        with pytest.raises(ProtocolError, match="we speak versions"):
+            message.decode(version, b"")
+
+
+def test_what_a_version_cannot_say_is_an_error() -> None:
+    batched = {"coordinator_keys": ["g"]}
+    assert FIND_COORDINATOR.request.encode(4, batched)
+    with pytest.raises(ProtocolError, match=r"coordinator_keys = .* cannot be said"):
+        FIND_COORDINATOR.request.encode(3, batched)
+    assert FIND_COORDINATOR.request.encode(3, {"key": "g", "coordinator_keys": []})  # the default says nothing
+
+
+def test_what_may_be_ignored_is_dropped_where_it_cannot_be_said() -> None:
+    assert FETCH.request.encode(4, {"rack_id": "r1"}) == FETCH.request.encode(4, {})
+
+
+def test_a_misspelt_field_is_an_error_at_any_depth() -> None:
+    with pytest.raises(ProtocolError, match="no such field: topic"):
+        METADATA.request.encode(4, {"topic": []})
+    with pytest.raises(ProtocolError, match="topics: no such field: nam"):
+        METADATA.request.encode(4, {"topics": [{"nam": "t"}]})
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"topics": {}},
+        {"replica_id": "one"},
+        {"topics": [None]},
+        {"topics": [7]},
+        {"topics": 7},
+        {"topics": None},
+        {"topics": [{"name": 7}]},
+        {"topics": [{"name": "t", "partitions": [{"timestamp": 2**63}]}]},
+    ],
+)
+def test_a_body_of_the_wrong_shape_is_a_protocol_error(body: dict[str, object]) -> None:
+    with pytest.raises(ProtocolError, match="ListOffsetsRequest v5: "):
+        LIST_OFFSETS.request.encode(5, body)
+
+
+def test_default_values_are_not_shared_between_bodies() -> None:
+    first, second = (FETCH.response.decode(16, FETCH_V16_RESPONSE) for _ in range(2))
+    first["responses"][0]["partitions"][0]["diverging_epoch"]["epoch"] = 5
+    first["node_endpoints"].clear()
+    assert second == FETCH.response.decode(16, FETCH_V16_RESPONSE)
+    old = FETCH.response.decode(4, FETCH_V4_RESPONSE)
+    old["node_endpoints"].append("mine")
+    assert FETCH.response.decode(4, FETCH_V4_RESPONSE)["node_endpoints"] == []
+
+
+def test_records_are_views_of_what_came() -> None:
+    raw = bytearray(FETCH_V4_RESPONSE)
+    records = FETCH.response.decode(4, raw)["responses"][0]["partitions"][0]["records"]
+    assert isinstance(records, memoryview)
+    raw[-1] = ord("z")
+    assert records == b"abz"
+
+
+def test_a_value_that_grows_a_tag_past_one_length_byte_comes_back() -> None:
+    endpoints = [{"node_id": n, "host": "h" * 200, "port": 1, "rack": None} for n in range(3)]
+    raw = PRODUCE.response.encode(10, {"node_endpoints": endpoints})
+    assert PRODUCE.response.decode(10, raw)["node_endpoints"] == endpoints
+
+
+def test_numbers_that_do_not_sit_side_by_side_keep_their_places() -> None:
+    message = Message("Mixed", api_key=99, versions=(0, 1), flexible_since=1, fields=[
+        Field("a", INT16), Field("b", INT32, since=1), Field("c", STRING), Field("d", INT16), Field("e", Array(INT16)),
+    ])  # fmt: skip
+    body = {"a": 1, "c": "x", "d": 2, "e": [3, 4]}
+    assert message.encode(0, body).hex() == "000100017800020000000200030004"
+    assert message.encode(1, body | {"b": 5}).hex() == "00010000000502780002030003000400"
+
+
+@pytest.mark.parametrize("message", {m for m, _ in EVERY_VERSION}, ids=named)
+@pytest.mark.parametrize("flexible", [False, True])
+def test_no_count_or_length_allocates_what_it_claims(message: Message, flexible: bool) -> None:
+    """Each place in a message in turn is overwritten with the largest count, in both forms."""
+    version = message.versions[1] if flexible else message.flexible_since - 1
+    raw = message.encode(version, full_body(message, version))
+    message.decode(version, raw)  # compiled before we measure
+    tracemalloc.start()
+    try:
+        for pos in range(0, len(raw), 3):
+            for claim in (b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff\x07"):
+                with contextlib.suppress(ProtocolError):
+                    message.decode(version, raw[:pos] + claim + raw[pos + len(claim) :])
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_apis_are_what_their_messages_say() -> None:
+    for key, api in APIS.items():
+        assert (api.key, api.request.api_key, api.response.api_key) == (key, key, key)
+        assert api.request.versions == api.response.versions
+        assert (api.request.name, api.response.name) == (api.name + "Request", api.name + "Response")
