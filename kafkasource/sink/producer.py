@@ -147,16 +147,11 @@ def _int32_buffer(partitions: object) -> memoryview:
 
 _lock = threading.Lock()
 _producers: dict[ProducerConfig, Producer] = {}
-_owner_pid = os.getpid()
 
 
 def shared_producer(config: ProducerConfig) -> Producer:
     """This process's producer for a configuration, made when there is none (any more)."""
-    global _owner_pid
     with _lock:
-        if _owner_pid != os.getpid():
-            _producers.clear()  # the parent's: its threads are not here, its sockets must not be touched
-            _owner_pid = os.getpid()
         producer = _producers.pop(config, None)
         if producer is not None and not producer.usable:
             producer.close()
@@ -169,9 +164,16 @@ def shared_producer(config: ProducerConfig) -> Producer:
         return producer
 
 
+# The parent's producers in a forked child: its threads are not here, and closing an epoll descriptor that is shared with
+# the parent would take sockets out of it, so they are kept from the garbage collector.
+_abandoned: list[Producer] = []
+
+
 def _after_fork_in_child() -> None:
     global _lock
-    _lock = threading.Lock()  # the parent may have held it at the fork
+    _lock = threading.Lock()  # a thread of the parent may have held it at the fork
+    _abandoned.extend(_producers.values())
+    _producers.clear()
 
 
 os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -1,0 +1,127 @@
+"""What may be written, in the JVM connector's words, and rows as the encoder wants them."""
+
+import datetime
+import pickle
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.types import StructType
+
+from kafkasource.sink.columns import HEADERS_TYPE, InvalidRow, InvalidSchema, SinkSchema
+
+
+def spark_schema(ddl):
+    fields = []
+    for column in ddl.split(";"):
+        name, kind = column.strip().split(" ", 1)
+        fields.append({"name": name, "type": KINDS.get(kind, kind), "nullable": True, "metadata": {}})
+    return StructType.fromJson({"type": "struct", "fields": fields})
+
+
+def header_array(key="string", value="binary"):
+    entries = [{"name": n, "type": t, "nullable": True, "metadata": {}} for n, t in [("key", key), ("value", value)]]
+    return {"type": "array", "containsNull": True, "elementType": {"type": "struct", "fields": entries}}
+
+
+KINDS = {"int": "integer", "bigint": "long", "headers": header_array(), "headers!": header_array(value="string")}
+
+
+def rows_of(columns, ddl, topic="t"):
+    batch = pa.record_batch(columns, names=[column.strip().split(" ")[0] for column in ddl.split(";")])
+    return list(SinkSchema.check(spark_schema(ddl), topic).rows(batch))
+
+
+@pytest.mark.parametrize(
+    ("ddl", "topic", "text"),
+    [
+        ("key string", "t", "Required attribute 'value' not found"),
+        ("Value string", "t", "Required attribute 'value' not found"),  # exact names
+        ("value string", None, "topic option required when no 'topic' attribute is present."),
+        ("value int", "t", "value must be a(n) string or binary"),
+        ("value string; key bigint", "t", "key must be a(n) string or binary"),
+        ("value string; topic binary", None, "topic must be a(n) string"),
+        ("value string; partition bigint", "t", "partition must be a(n) int"),
+        ("value string; headers string", "t", "headers must be a(n) array<struct<key:string,value:binary>>"),
+        ("value string; headers headers!", "t", "headers must be a(n) array<struct<key:string,value:binary>>"),
+        ("value string; timestamp bigint", "t", "timestamp must be a(n) timestamp"),
+    ],
+)
+def test_a_wrong_schema_is_refused_in_the_words_of_the_jvm_connector(ddl, topic, text):
+    with pytest.raises(InvalidSchema) as caught:
+        SinkSchema.check(spark_schema(ddl), topic)
+    assert text in str(caught.value)
+
+
+def test_other_columns_are_ignored_and_the_check_survives_pickling():
+    schema = SinkSchema.check(spark_schema("extra bigint; value binary; offset bigint; topic string"), None)
+    assert pickle.loads(pickle.dumps(schema)) == schema
+    batch = pa.record_batch([pa.array([1]), pa.array([b"v"]), pa.array([7]), pa.array(["t"])], names=list("abcd"))
+    (rows,) = schema.rows(batch)
+    assert (rows.topic, rows.count, rows.values.to_pylist()) == ("t", 1, [b"v"])
+    assert rows.keys is rows.headers is rows.partitions is rows.timestamps_ms is None
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string()), pa.string_view()]
+)
+def test_strings_of_any_arrow_kind_become_their_utf8_bytes(kind):
+    column = pa.array(["skipped", "grün", None, ""]).cast(kind).slice(1)
+    (rows,) = rows_of([column], "value string")
+    assert rows.values.type == pa.binary()
+    assert rows.values.to_pylist() == ["grün".encode(), None, b""]
+
+
+@pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary(), pa.dictionary(pa.int32(), pa.binary())])
+def test_binaries_of_any_arrow_kind_keep_their_bytes(kind):
+    column = pa.array([b"\xff\x00", None, b""]).cast(kind)
+    (rows,) = rows_of([column, column], "value binary; key binary")
+    assert rows.values.to_pylist() == rows.keys.to_pylist() == [b"\xff\x00", None, b""]
+
+
+def test_headers_keep_order_duplicates_null_values_and_rows_without():
+    entries = [[("a", b"1"), ("a", None)], None, []]
+    large = pa.large_list(pa.struct([("key", pa.large_string()), ("value", pa.large_binary())]))
+    for kind in (HEADERS_TYPE, large):
+        (rows,) = rows_of([pa.array(["x", "y", "z"]), pa.array(entries, kind)], "value string; headers headers")
+        assert rows.headers.type == HEADERS_TYPE
+        as_pairs = [h if h is None else [(e["key"], e["value"]) for e in h] for h in rows.headers.to_pylist()]
+        assert as_pairs == entries
+
+
+@pytest.mark.parametrize("bad", [[[None]], [[(None, b"v")]]])
+def test_a_null_header_or_header_key_is_refused(bad):
+    with pytest.raises(InvalidRow, match="headers"):
+        rows_of([pa.array(["x"]), pa.array(bad, HEADERS_TYPE)], "value string; headers headers")
+
+
+def test_timestamps_become_milliseconds_rounded_down():
+    column = pa.array([1_999, None, 0], pa.timestamp("us", "UTC"))
+    (rows,) = rows_of([pa.array(["a", "b", "c"]), column], "value string; timestamp timestamp")
+    assert rows.timestamps_ms.to_pylist() == [1, None, 0]
+
+
+def test_a_timestamp_before_1970_is_refused():
+    column = pa.array([datetime.datetime(1969, 12, 31, 23, 59, 59, 999_999)], pa.timestamp("us", "UTC"))
+    with pytest.raises(InvalidRow, match="timestamp"):
+        rows_of([pa.array(["a"]), column], "value string; timestamp timestamp")
+
+
+def test_rows_go_to_the_topic_they_name_in_their_order():
+    columns = [pa.array(["b", "a", "b"]), pa.array(["1", "2", "3"]), pa.array([None, None, 0], pa.int32())]
+    found = rows_of(columns, "topic string; value string; partition int", topic=None)
+    assert [(r.topic, r.values.to_pylist()) for r in found] == [("b", [b"1", b"3"]), ("a", [b"2"])]
+    assert found[0].partitions.to_pylist() == [None, 0]
+
+
+def test_the_option_wins_over_the_column_even_where_that_is_null():
+    (rows,) = rows_of([pa.array(["b", None]), pa.array(["1", "2"])], "topic string; value string", topic="mine")
+    assert (rows.topic, rows.count) == ("mine", 2)
+
+
+def test_a_null_topic_without_the_option_is_refused():
+    with pytest.raises(InvalidRow, match="KAFKA_NULL_TOPIC_IN_DATA"):
+        rows_of([pa.array(["b", None]), pa.array(["1", "2"])], "topic string; value string", topic=None)
+
+
+def test_a_batch_without_rows_gives_nothing():
+    assert rows_of([pa.array([], pa.string())], "value string") == []
