@@ -259,7 +259,7 @@ class _Walk:
         return (*self._open.items(), *reversed(self._queue))
 
     def _cut(self, required_bytes: int) -> None:
-        if self.pos == 0 and self.next_offset == self.start_offset:
+        if self.pos == 0 and len(self.data) and self.next_offset == self.start_offset:
             self.required_bytes = required_bytes
 
     def _is_skipped(

@@ -1,0 +1,295 @@
+"""What decode makes of batches written by hand."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+
+import pyarrow as pa
+import pytest
+from record_wire import CODECS, LOG_APPEND, batch, record, repaired
+
+from kafkasource.errors import CorruptRecordBatch, ProtocolError, UnsupportedRecordFormat
+from kafkasource.records.batches import (
+    ROW_SCHEMA,
+    ROW_SCHEMA_WITH_HEADERS,
+    decode,
+    decode_all,
+    next_fetch_offset,
+)
+
+EVERYTHING = {"topic": "events", "partition": 3, "start_offset": 0, "end_offset": 1 << 62}
+
+
+def rows(data, **changes):
+    decoded = decode(data, **{**EVERYTHING, **changes})
+    for arrow in decoded.batches:
+        arrow.validate(full=True)
+    return [row for arrow in decoded.batches for row in arrow.to_pylist()]
+
+
+def offsets(data, **changes):
+    return [row["offset"] for row in rows(data, **changes)]
+
+
+def test_a_record_becomes_the_jvm_connectors_row():
+    data = batch([record(key=b"id", value=b"\x00\xff", timestamp_delta=7)], 41, base_timestamp=1_600_000_000_123)
+    assert rows(data) == [
+        {
+            "key": b"id",
+            "value": b"\x00\xff",
+            "topic": "events",
+            "partition": 3,
+            "offset": 41,
+            "timestamp": datetime(2020, 9, 13, 12, 26, 40, 130_000, timezone.utc),
+            "timestampType": 0,
+        }
+    ]
+
+
+def test_the_schema_is_the_same_with_and_without_rows_and_headers():
+    for include, schema in ((False, ROW_SCHEMA), (True, ROW_SCHEMA_WITH_HEADERS)):
+        (arrow,) = decode(batch(), **EVERYTHING, include_headers=include).batches
+        assert arrow.schema == schema
+    assert [(f.name, str(f.type)) for f in ROW_SCHEMA_WITH_HEADERS] == [
+        ("key", "binary"),
+        ("value", "binary"),
+        ("topic", "string"),
+        ("partition", "int32"),
+        ("offset", "int64"),
+        ("timestamp", "timestamp[us, tz=UTC]"),
+        ("timestampType", "int32"),
+        ("headers", "list<element: struct<key: string, value: binary>>"),
+    ]
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_null_and_empty_keys_and_values_stay_apart(codec):
+    pairs = [(None, None), (b"", b""), (b"k", None), (None, b"v"), (b"", None)] * 3
+    data = batch([record(i, k, v) for i, (k, v) in enumerate(pairs)], codec=codec)
+    assert [(row["key"], row["value"]) for row in rows(data)] == pairs
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_headers_keep_order_repeats_nulls_and_emptiness(codec):
+    headers = [
+        [(b"a", b"1"), (b"a", b"2"), (b"", None)],
+        [],
+        [("é".encode(), b"")],
+        [(b"last", b"\xff")],
+    ]
+    data = batch([record(i, headers=h) for i, h in enumerate(headers)], codec=codec)
+    assert [row["headers"] for row in rows(data, include_headers=True)] == [
+        [{"key": "a", "value": b"1"}, {"key": "a", "value": b"2"}, {"key": "", "value": None}],
+        None,
+        [{"key": "é", "value": b""}],
+        [{"key": "last", "value": b"\xff"}],
+    ]
+
+
+def test_headers_belong_to_the_rows_that_the_range_keeps():
+    data = batch([record(i, headers=[(b"n", str(i).encode())] * i) for i in range(6)])
+    kept = rows(data, include_headers=True, start_offset=2, end_offset=5)
+    assert [[h["value"] for h in row["headers"]] for row in kept] == [[b"2"] * 2, [b"3"] * 3, [b"4"] * 4]
+
+
+def test_a_header_key_that_is_not_utf8_reads_as_java_reads_it():
+    data = batch([record(headers=[(b"a\xff", b"1"), (b"ok", b"2")])])
+    assert [h["key"] for h in rows(data, include_headers=True)[0]["headers"]] == ["a�", "ok"]
+
+
+def test_log_append_time_gives_every_record_the_batches_timestamp():
+    append = [record(0, timestamp_delta=-5), record(1, timestamp_delta=9)]
+    data = batch() + batch(append, 1, attributes=LOG_APPEND, max_timestamp=1_000) + batch(base_offset=3)
+    decoded = decode(data, **EVERYTHING)
+    assert [arrow["timestampType"].to_pylist() for arrow in decoded.batches] == [[0], [1, 1], [0]]
+    one = datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(seconds=1)
+    assert decoded.batches[1]["timestamp"].to_pylist() == [one, one]
+
+
+def test_no_timestamp_is_a_millisecond_before_the_epoch_as_in_the_jvm_connector():
+    assert rows(batch(base_timestamp=-1))[0]["timestamp"].microsecond == 999_000
+
+
+def test_offsets_left_by_compaction_are_kept_and_the_next_offset_counts_the_whole_batch():
+    data = batch([record(3), record(8)], 100, last_offset_delta=11)
+    assert offsets(data) == [103, 108]
+    assert decode(data, **EVERYTHING).next_offset == 112
+    assert next_fetch_offset(data) == 112
+
+
+def test_a_batch_that_compaction_emptied_moves_the_next_offset_on():
+    data = batch([], 50, last_offset_delta=9) + batch(base_offset=60)
+    assert offsets(data) == [60]
+    only = decode(batch([], 50, last_offset_delta=9), **{**EVERYTHING, "start_offset": 50})
+    assert (only.batches, only.next_offset) == ([], 60)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize(("start", "end"), [(0, 30), (5, 6), (9, 21), (10, 20), (29, 30), (12, 12)])
+def test_only_rows_of_the_range_come_out(codec, start, end):
+    data = b"".join(batch([record(i) for i in range(10)], base, codec=codec) for base in (0, 10, 20))
+    assert offsets(data, start_offset=start, end_offset=end) == list(range(start, end))
+
+
+def test_batches_behind_the_range_are_not_used_and_the_next_offset_says_that_it_is_done():
+    first, second = batch([record(0), record(1)]), batch(base_offset=7)
+    decoded = decode(first + second, **{**EVERYTHING, "end_offset": 5})
+    assert (decoded.next_offset, decoded.bytes_used) == (5, len(first))
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_cut_last_batch_is_left_for_the_next_fetch_at_every_length(codec):
+    first, second = batch([record(0)], codec=codec), batch([record(0), record(1)], 1, codec=codec)
+    for size in range(len(second)):
+        data = first + second[:size]
+        decoded = decode(data, **EVERYTHING)
+        assert (decoded.next_offset, decoded.bytes_used, decoded.num_rows) == (1, len(first), 1)
+        assert next_fetch_offset(data) == 1
+    assert decode(first + second, **EVERYTHING).next_offset == 3
+
+
+def test_a_first_batch_that_is_cut_tells_how_many_bytes_it_needs():
+    data = batch([record(value=bytes(500))])
+    for size in range(1, len(data)):
+        decoded = decode(data[:size], **{**EVERYTHING, "start_offset": 9})
+        assert (decoded.batches, decoded.next_offset, decoded.bytes_used) == ([], 9, 0)
+        assert decoded.required_bytes == (len(data) if size >= 12 else 61)
+        assert next_fetch_offset(data[:size]) is None
+
+
+def test_no_bytes_are_no_rows():
+    decoded = decode(b"", **EVERYTHING)
+    assert (decoded.batches, decoded.next_offset, decoded.required_bytes) == ([], 0, None)
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview, pa.py_buffer])
+def test_any_buffer_is_read_and_not_kept(kind):
+    source = bytearray(batch([record(value=b"kept")]))
+    decoded = decode(kind(source), **EVERYTHING)
+    source[:] = bytes(len(source))
+    assert decoded.batches[0]["value"].to_pylist() == [b"kept"]
+
+
+def test_rows_outlive_the_scratch_memory_of_later_calls():
+    first = decode(batch([record(value=b"a" * 1000)], codec="lz4"), **EVERYTHING)
+    decode(batch([record(value=b"b" * 1000)], codec="lz4"), **EVERYTHING)
+    assert first.batches[0]["value"].to_pylist() == [b"a" * 1000]
+
+
+def test_a_flipped_bit_anywhere_behind_the_crc_is_noticed():
+    data = batch([record(i, value=b"value %d" % i) for i in range(4)], codec="gzip")
+    for pos in range(17, len(data)):
+        for bit in (0, 7):
+            flipped = bytearray(data)
+            flipped[pos] ^= 1 << bit
+            with pytest.raises(CorruptRecordBatch, match="events-3, record batch at offset 0: CRC32C"):
+                decode(flipped, **EVERYTHING)
+
+
+def test_a_flipped_byte_before_the_crc_never_gives_other_payloads():
+    data = batch([record(value=b"payload")], 5)
+    for pos in range(17):
+        flipped = bytearray(data)
+        flipped[pos] ^= 0xFF
+        try:
+            found = rows(flipped)
+        except ProtocolError:
+            continue
+        assert [row["value"] for row in found] in ([], [b"payload"])
+
+
+def test_without_the_crc_check_the_rest_is_still_checked():
+    data = bytearray(batch([record(value=b"x")]))
+    data[17] ^= 1
+    assert len(rows(data, check_crc=False)) == 1
+    data[61] = 120  # the record's length
+    with pytest.raises(CorruptRecordBatch, match="not within its batch"):
+        rows(data, check_crc=False)
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_message_sets_are_refused_by_name(magic):
+    # Even one too short for a v2 header, and cut.
+    for data in (batch(magic=magic), batch(magic=magic)[:20]):
+        with pytest.raises(UnsupportedRecordFormat, match=f"message set v{magic}"):
+            decode(data, **EVERYTHING)
+
+
+LIES = {
+    "negative length": {"length": -1},
+    "length below the header": {"length": 48},
+    "unknown magic": {"magic": 3},
+    "more records than bytes": {"count": 5_000_000, "last_offset_delta": 5_000_000},
+    "more records than offsets": {"records": [record(0), record(1)], "last_offset_delta": 0},
+    "one record more": {"count": 2, "last_offset_delta": 1, "section": record(value=b"long enough for two records")},
+    "one record fewer": {"records": [record(0), record(1)], "count": 1},
+    "negative count": {"count": -1, "last_offset_delta": 0},
+    "no records but bytes": {"count": 0, "section": b"x"},
+    "records but no bytes": {"count": 1, "section": b""},
+    "negative base offset": {"base_offset": -1},
+    "negative last offset delta": {"last_offset_delta": -1},
+    "offset past int64": {"base_offset": (1 << 63) - 1},
+    "record delta past the last": {"records": [record(1)]},
+    "negative record delta": {"records": [record(-1)]},
+    "record deltas that stand still": {"records": [record(0), record(0)]},
+    "record delta past int32": {"section": b"\x10\x00\x00\xff\xff\xff\xff\x7f\x01\x01"},
+    "timestamp past microseconds": {"base_timestamp": 1 << 62},
+    "timestamp delta past microseconds": {"records": [record(timestamp_delta=1 << 62)]},
+    "timestamp varint without end": {"section": b"\x1c\x00" + b"\xff" * 12 + b"\x00"},
+    "null header key": {"records": [record(headers=[(None, b"")])]},
+    "header count past the record": {"section": b"\x0e\x00\x00\x00\x01\x01\x7f\x00"},
+    "negative header count": {"section": b"\x0c\x00\x00\x00\x01\x01\x01"},
+    "key past the record": {"section": b"\x0e\x00\x00\x00\x64\x01\x00\x00"},
+    "key length -2": {"section": b"\x0e\x00\x00\x00\x03\x01\x00\x00"},
+    "value past the record": {"section": b"\x0e\x00\x00\x00\x01\x64\x00\x00"},
+    "bytes behind the headers": {"section": b"\x0e\x00\x00\x00\x01\x01\x00\x00"},
+    "bytes behind the last record": {"section": record() + b"\x00"},
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_batch_that_contradicts_itself_is_corrupt(lie):
+    # Headers that nobody asked for are passed over unread.
+    for include_headers in (True,) if lie == "null header key" else (True, False):
+        with pytest.raises(CorruptRecordBatch, match="events-3, record batch at offset"):
+            decode(batch(**LIES[lie]), **EVERYTHING, include_headers=include_headers)
+
+
+def test_batches_must_ascend():
+    with pytest.raises(CorruptRecordBatch, match="base offset 0"):
+        decode(batch([record(0), record(1)]) + batch(base_offset=0), **EVERYTHING)
+
+
+def test_an_unknown_codec_is_refused_by_name():
+    data = bytearray(batch())
+    data[22] |= 6
+    with pytest.raises(UnsupportedRecordFormat, match="codec 6"):
+        decode(repaired(data), **EVERYTHING)
+
+
+@pytest.mark.parametrize("codec", [codec for codec in CODECS if codec != "none"])
+def test_garbage_where_compressed_records_should_be_is_corrupt(codec):
+    good = batch([record(i) for i in range(50)], codec=codec)[61:]
+    for section in (b"\x00" * 40, b"\xff" * 40, good[:-5], good[: len(good) // 2], b"\x82SNAPPY\x00" * 2):
+        with pytest.raises(CorruptRecordBatch):
+            decode(batch([record()] * 50, codec=codec, section=section), **EVERYTHING)
+
+
+def test_a_call_in_pieces_gives_the_same_rows_as_one_call():
+    records = [record(i, value=b"v" * 1000) for i in range(10)]
+    data = b"".join(batch(records, base, codec="zstd") for base in range(0, 100, 10)) + batch(base_offset=100)[:69]
+    whole = decode(data, **EVERYTHING)
+    pieces = list(decode_all(data, **EVERYTHING, max_decompressed_bytes=25_000))
+    assert len(pieces) == 5
+    assert [row for p in pieces for arrow in p.batches for row in arrow.to_pylist()] == rows(data)
+    assert (pieces[-1].next_offset, whole.next_offset) == (100, 100)
+    assert sum(piece.bytes_used for piece in pieces) == whole.bytes_used
+
+
+def test_many_rows_come_in_several_arrow_batches():
+    count = (1 << 17) + 5
+    records = b"".join(record(i, b"", None) for i in range(count))
+    decoded = decode(batch([], count=count, section=records), **EVERYTHING)
+    assert [arrow.num_rows for arrow in decoded.batches] == [1 << 17, 5]
+    assert decoded.batches[1]["offset"].to_pylist() == list(range(1 << 17, count))
+    assert set(decoded.batches[1]["topic"].to_pylist()) == {"events"}
