@@ -164,8 +164,8 @@ def shared_producer(config: ProducerConfig) -> Producer:
         return producer
 
 
-# The parent's producers in a forked child: its threads are not here, and closing an epoll descriptor that is shared with
-# the parent would take sockets out of it, so they are kept from the garbage collector.
+# The parent's producers in a forked child: its threads are not here, and closing an epoll descriptor that is shared
+# with the parent would take sockets out of it, so they are kept from the garbage collector.
 _abandoned: list[Producer] = []
 
 

@@ -2,6 +2,7 @@
 
 import random
 from collections import Counter
+from itertools import pairwise
 
 import pyarrow as pa
 import pytest
@@ -67,7 +68,7 @@ def test_every_row_gets_a_partition_that_exists(keys, count, given_partition):
 def test_rows_without_a_key_fill_one_batch_before_they_move_on():
     found = partitioner(batch_bytes=1000).partitions(rows(100), 4, range(4)).to_pylist()
     changes = [i for i in range(1, 100) if found[i] != found[i - 1]]
-    assert all(b - a >= 9 for a, b in zip(changes, changes[1:], strict=False))
+    assert all(b - a >= 9 for a, b in pairwise(changes))
     assert set(found) == {0, 1, 2, 3}
 
 

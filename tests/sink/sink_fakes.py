@@ -1,0 +1,176 @@
+"""A client without a network, told what each request gets, and a clock that is moved by hand."""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from kafkasource.client.config import ClientConfig
+from kafkasource.client.metadata import PartitionMetadata, TopicMetadata
+from kafkasource.protocol.apis import INIT_PRODUCER_ID, PRODUCE
+from kafkasource.records.builder import BatchBuilder, RecordColumns
+from kafkasource.sink.accumulator import RecordAccumulator
+from kafkasource.sink.buffer_pool import BufferPool
+from kafkasource.sink.config import ProducerConfig
+from kafkasource.sink.sender import Sender
+from kafkasource.types import Node, TopicPartition
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+class FakeClock:
+    """Milliseconds, moved by hand."""
+
+    def __init__(self):
+        self.now_ms = 1_000_000.0
+
+    def __call__(self):
+        return self.now_ms
+
+
+class FakeMetadata:
+    def __init__(self, leaders):
+        self.leaders = dict(leaders)  # TopicPartition -> node id or None
+        self.topic_errors = {}
+        self.version = 1
+        self.updates_requested = 0
+        self.wanted = set()
+
+    def leader_id(self, tp):
+        return self.leaders.get(tp)
+
+    def topic(self, name):
+        found = {
+            tp.partition: PartitionMetadata(tp.partition, n, 0) for tp, n in self.leaders.items() if tp.topic == name
+        }
+        return TopicMetadata(name, None, False, found) if found else None
+
+    def nodes(self):
+        return [Node(n, "localhost", 9092) for n in {n for n in self.leaders.values() if n is not None}]
+
+    def want(self, topics):
+        self.wanted |= set(topics)
+
+    def request_update(self):
+        self.updates_requested += 1
+        return self.version
+
+
+class FakePending:
+    def __init__(self):
+        self.done, self.error, self.body = False, None, None
+
+    def result(self):
+        return self.body
+
+
+@dataclass
+class Sent:
+    """One produce request as the broker would see it."""
+
+    node_id: int
+    body: dict
+    pending: FakePending
+    expect_response: bool
+    batches: dict = field(default_factory=dict)  # TopicPartition -> bytes as they were when sent
+
+    def answer(self, offsets=None, codes=None, **extra):
+        """Acknowledge every partition, but those in `codes` with their error."""
+        by_topic = {}
+        for tp in self.batches:
+            code = (codes or {}).get(tp, 0)
+            offset = -1 if code else (offsets or {}).get(tp, 0)
+            row = {"index": tp.partition, "error_code": code, "base_offset": offset, **extra}
+            by_topic.setdefault(tp.topic, []).append(row)
+        rows = [{"name": name, "partition_responses": parts} for name, parts in by_topic.items()]
+        self.pending.body = {"responses": rows, "throttle_time_ms": 0}
+        self.pending.done = True
+
+    def fail(self, error):
+        self.pending.error = error
+        self.pending.done = True
+
+
+class FakeClient:
+    """Keeps what is sent until the test answers it. InitProducerId is answered at once with ids 1000, 1001, ..."""
+
+    def __init__(self, leaders):
+        self.metadata = FakeMetadata(leaders)
+        self.fatal = None
+        self.bootstrap_errors = {}
+        self.sent: list[Sent] = []
+        self.polls: list[float] = []
+        self.init_codes: list[int] = []  # errors to give first
+        self.inits = 0
+        self.wakeups = 0
+        self.closed = False
+
+    def send(self, node_id, api, body, *, timeout_ms=None, expect_response=True, max_version=None):
+        pending = FakePending()
+        if api is INIT_PRODUCER_ID:
+            code = self.init_codes.pop(0) if self.init_codes else 0
+            if not code:
+                self.inits += 1
+            pending.body = {"error_code": code, "producer_id": 999 + self.inits, "producer_epoch": 0}
+            pending.done = True
+        else:
+            assert api is PRODUCE
+            batches = {
+                TopicPartition(topic["name"], part["index"]): bytes(part["records"])
+                for topic in body["topic_data"]
+                for part in topic["partition_data"]
+            }
+            self.sent.append(Sent(node_id, body, pending, expect_response, batches))
+        return pending
+
+    def poll(self, timeout_ms):
+        self.polls.append(timeout_ms)
+
+    def wakeup(self):
+        self.wakeups += 1
+
+    def close(self):
+        self.closed = True
+
+
+def producer_of(batch):
+    """(producer id, epoch, base sequence, record count) in the header of a record batch v2."""
+    producer_id, epoch, sequence, count = struct.unpack_from(">qhii", batch, 43)
+    return producer_id, epoch, sequence, count
+
+
+def columns(count, value=b"v" * 100):
+    return RecordColumns(None, pa.array([value] * count, pa.binary()), default_timestamp_ms=1)
+
+
+class Rig:
+    """Accumulator and sender on a fake client: the test is the sender thread."""
+
+    def __init__(self, leaders=None, **settings):
+        settings = {"linger_ms": 0, "batch_bytes": 4096, "buffer_memory_bytes": 16 * 4096, "max_block_ms": 0} | settings
+        self.config = ProducerConfig(ClientConfig((("localhost", 9092),)), **settings)
+        self.clock = FakeClock()
+        self.client = FakeClient({T0: 1, T1: 1} if leaders is None else leaders)
+        self.pool = BufferPool(self.config.buffer_memory_bytes, self.config.batch_bytes)
+        self.accumulator = RecordAccumulator(self.config, self.pool, self.clock, BatchBuilder)
+        self.sender = Sender(self.config, self.accumulator, self.client, clock_ms=self.clock)
+
+    def append(self, delivery, tp=T0, count=1, value=b"v" * 100):
+        self.accumulator.append(tp, columns(count, value), None, 0, count, delivery, self.client.wakeup)
+
+    def turn(self, times=3):
+        """Turns of the sender's loop; the first may be spent on the producer id."""
+        before = len(self.client.sent)
+        for _ in range(times):
+            self.sender.run_once()
+        return self.client.sent[before:]
+
+    @property
+    def leaked_bytes(self):
+        return self.pool.total_bytes - self.pool.available_bytes
+
+    def sent_partitions(self):
+        return Counter(tp for sent in self.client.sent for tp in sent.batches)
