@@ -14,7 +14,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from kafkasource.client.config import ClientConfig, backoff_ms
@@ -26,10 +26,12 @@ from kafkasource.errors import (
     BootstrapFailed,
     BrokerError,
     ConnectFailed,
+    ConnectionLost,
     DeadlineExceeded,
     KafkaSourceError,
     LeaderNotAvailable,
     ProtocolError,
+    RequestTimeout,
     UnknownTopicOrPartition,
     error_for,
 )
@@ -52,7 +54,8 @@ PROPAGATION_MS = 5_000  # for so long may a broker not know of a topic that was 
 
 _ISOLATION_LEVELS: dict[int | str, int] = {"read_uncommitted": 0, "read_committed": 1, 0: 0, 1: 1}
 _GROUP, _TRANSACTION = 0, 1  # kinds of coordinator
-_UNKNOWN_TOPIC, _UNKNOWN_TOPIC_ID = 3, 100
+_UNKNOWN_TOPIC, _UNKNOWN_TOPIC_ID, _TOPIC_ALREADY_EXISTS = 3, 100, 36
+_INVALID_PARTITIONS = 37
 
 T = TypeVar("T")
 
@@ -70,16 +73,6 @@ class ListedOffset:
 class ProducerId:
     producer_id: int
     producer_epoch: int
-
-
-@dataclass(frozen=True, slots=True)
-class NewTopic:
-    """-1: the broker's default (`num.partitions`, `default.replication.factor`)."""
-
-    name: str
-    partitions: int = 1
-    replication_factor: int = -1
-    config: Mapping[str, str] = field(default_factory=dict)
 
 
 class Cluster:
@@ -372,33 +365,47 @@ class Cluster:
 
     # Topics, made and unmade. Nothing of this package does it without being asked.
 
-    def create_topics(self, topics: Iterable[NewTopic]) -> None:
-        """Create, then wait until every partition has a leader. Raises a topic's errors, as TopicAlreadyExists."""
-        wanted = list(topics)
+    def create_topics(
+        self,
+        names: Iterable[str],
+        *,
+        partitions: int = 1,
+        replication_factor: int = -1,
+        configs: Mapping[str, str] | None = None,
+    ) -> None:
+        """Create topics that are alike, then wait until every partition has a leader. -1: the broker's default.
+
+        Raises a topic's errors, as TopicAlreadyExists; those named before it may have been created.
+        """
+        wanted = list(names)
+        settings = [{"name": name, "value": value} for name, value in (configs or {}).items()]
         rows = [
             {
-                "name": topic.name,
-                "num_partitions": topic.partitions,
-                "replication_factor": topic.replication_factor,
+                "name": name,
+                "num_partitions": partitions,
+                "replication_factor": replication_factor,
                 "assignments": [],
-                "configs": [{"name": name, "value": value} for name, value in topic.config.items()],
+                "configs": settings,
             }
-            for topic in wanted
+            for name in wanted
         ]
-        names = [topic.name for topic in wanted]
-        self._ask_controller(CREATE_TOPICS, {"topics": rows}, names)
-        self._retrying(f"leaders of {_few(names)}", lambda left: self._await_leaders(wanted, left))
+        self._ask_controller(CREATE_TOPICS, {"topics": rows}, wanted, "topics", done_already=_TOPIC_ALREADY_EXISTS)
+        self._await_leaders(dict.fromkeys(wanted, partitions))
 
-    def _await_leaders(self, topics: list[NewTopic], left_ms: float) -> None:
-        names = [topic.name for topic in topics]
-        described = self._describe(names, float("inf"), left_ms)
-        for topic in topics:
-            found = described[topic.name]
-            if found is None or len(found.partitions) < topic.partitions:
-                raise UnknownTopicOrPartition(_UNKNOWN_TOPIC, f"topic {topic.name!r}")
-            for partition in found.partitions.values():
-                if partition.leader_id is None:
-                    raise LeaderNotAvailable(5, f"{topic.name}-{partition.partition}")
+    def _await_leaders(self, totals: Mapping[str, int]) -> None:
+        """Wait until topics have so many partitions, and all of them leaders."""
+
+        def attempt(left_ms: float) -> None:
+            described = self._describe(list(totals), float("inf"), left_ms)
+            for name, total in totals.items():
+                topic = described[name]
+                if topic is None or len(topic.partitions) < total:
+                    raise UnknownTopicOrPartition(_UNKNOWN_TOPIC, f"topic {name!r}")
+                for partition in topic.partitions.values():
+                    if partition.leader_id is None:
+                        raise LeaderNotAvailable(5, f"{name}-{partition.partition}")
+
+        self._retrying(f"leaders of {_few(list(totals))}", attempt)
 
     def delete_topics(self, names: Iterable[str]) -> None:
         """Delete. Raises UnknownTopicOrPartition and other errors of a topic."""
@@ -407,42 +414,50 @@ class Cluster:
         def body(version: int) -> dict[str, Any]:
             return {"topics": [{"name": name} for name in wanted]} if version >= 6 else {"topic_names": wanted}
 
-        self._ask_controller(DELETE_TOPICS, body, wanted, "responses")
+        self._ask_controller(DELETE_TOPICS, body, wanted, "responses", done_already=_UNKNOWN_TOPIC)
         with self._lock:
             self.metadata.forget(wanted)
 
     def create_partitions(self, totals: Mapping[str, int]) -> None:
         """Let topics have this many partitions in all, then wait until all have a leader."""
         rows = [{"name": name, "count": count, "assignments": None} for name, count in totals.items()]
-        self._ask_controller(CREATE_PARTITIONS, {"topics": rows}, list(totals), "results")
-        grown = [NewTopic(name, count) for name, count in totals.items()]
-        self._retrying(f"leaders of {_few(list(totals))}", lambda left: self._await_leaders(grown, left))
+        self._ask_controller(
+            CREATE_PARTITIONS, {"topics": rows}, list(totals), "results", done_already=_INVALID_PARTITIONS
+        )
+        self._await_leaders(totals)
 
-    def _ask_controller(self, api: Api, body: Body, names: list[str], rows: str = "topics") -> None:
-        """An admin request for topics; retried whole while a retriable error is all that is wrong."""
+    def _ask_controller(
+        self, api: Api, body: Body, names: list[str], rows: str, *, done_already: int | None = None
+    ) -> None:
+        """An admin request for topics; retried whole while a retriable error is all that is wrong.
+
+        Once an answer was lost, the error `done_already` means that the request took effect.
+        """
+        answer_lost = False
+
+        def timed(version: int, left_ms: float) -> Mapping[str, Any]:
+            # The broker's own wait ends before the request does, so that we hear how it went.
+            wait = int(min(left_ms, self.config.request_timeout_ms) * 0.9)
+            return {**(body(version) if callable(body) else body), "timeout_ms": wait}
 
         def attempt(left_ms: float) -> None:
+            nonlocal answer_lost
             controller = self.metadata.controller_id
             if controller is None:
                 self._ask_metadata([], left_ms)
                 controller = self.metadata.controller_id
-
-            def timed(version: int) -> Mapping[str, Any]:
-                # The broker's own wait ends before the request does, so that we hear how it went.
-                wait = int(min(left_ms, self.config.request_timeout_ms) * 0.9)
-                return {**(body(version) if callable(body) else body), "timeout_ms": wait}
-
+            node_id = self._any_node(left_ms) if controller is None else controller
             timeout = min(left_ms, self.config.request_timeout_ms)
-            if controller is None:
-                pending = self._send_any(api, timed, left_ms)
-            else:
-                pending = self.send(controller, api, timed, timeout_ms=timeout)
-            self.wait(pending)
-            for row in pending.result()[rows]:
-                if row["error_code"]:
-                    message = row.get("error_message") or ""
-                    name = row.get("name")
-                    raise error_for(row["error_code"], f"{api.name} {name!r}" + (f" ({message})" if message else ""))
+            try:
+                answer = self.call(node_id, api, lambda version: timed(version, left_ms), timeout_ms=timeout)
+            except (ConnectionLost, RequestTimeout):
+                answer_lost = True
+                raise
+            for row in answer[rows]:
+                code = row["error_code"]
+                if code and not (answer_lost and code == done_already):
+                    message = row.get("error_message")
+                    raise error_for(code, f"{api.name} {row.get('name')!r}" + (f" ({message})" if message else ""))
 
         self._retrying(f"{api.name} {_few(names)}", attempt)
 
