@@ -60,7 +60,6 @@ class FetchedPartition:
     last_stable_offset: int | None = None
     log_start_offset: int | None = None
     aborted_transactions: tuple[tuple[int, int], ...] = ()  # (producer id, first offset), of these records
-    throttle_time_ms: int = 0  # the broker held the answer back or left it empty: over quota (KIP-13)
 
 
 def request_body(
@@ -118,7 +117,6 @@ def read_response(
         last_stable_offset=_known(partition.get("last_stable_offset")),
         log_start_offset=_known(partition.get("log_start_offset")),
         aborted_transactions=tuple((one["producer_id"], one["first_offset"]) for one in aborted),
-        throttle_time_ms=max(body.get("throttle_time_ms", 0), 0),
     )
 
 

@@ -45,7 +45,7 @@ from kafkasource.types import OffsetRange
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from kafkasource.client.cluster import Cluster
+    from kafkasource.client.config import ClientConfig
 
 __all__ = ["FetchSettings", "PartitionFetcher", "fetch"]
 
@@ -68,6 +68,9 @@ class PartitionClient(Protocol):
 
     def receive(self, sent: Any) -> FetchedPartition:
         """Wait for the answer, within `request.timeout.ms`. Raises what the broker or the connection had to say."""
+
+    def work(self) -> None:
+        """Take from the network what has come, without waiting. Raises nothing that `receive` would not."""
 
     def forget(self, sent: Any) -> None:
         """Nobody will wait for this answer."""
@@ -147,6 +150,7 @@ class PartitionFetcher:
                     self._send_ahead(fetched)
                     for decoded in self._decode(fetched):
                         if self._advance(decoded.next_offset, decoded.required_bytes):
+                            self._client.work()
                             yield from decoded.batches
                             self._restart_patience()  # Spark's time between two batches is not the broker's
                 except KafkaSourceError as error:
@@ -169,8 +173,7 @@ class PartitionFetcher:
             f"the broker has nothing at this offset; its high watermark is {fetched.high_watermark}"
             + ("" if fetched.last_stable_offset is None else f", its last stable offset {fetched.last_stable_offset}")
         )
-        if fetched.throttle_time_ms:
-            self._sleep(min(fetched.throttle_time_ms, self._settings.poll_timeout_ms) / 1000)
+        self._back_off()  # with min_bytes 0 the broker answers at once, again and again
         return None
 
     def _send_ahead(self, fetched: FetchedPartition) -> None:
@@ -303,9 +306,9 @@ class PartitionFetcher:
             self._in_flight = None
 
 
-def fetch(cluster: Cluster, offset_range: OffsetRange, settings: FetchSettings) -> Iterator[pa.RecordBatch]:
+def fetch(config: ClientConfig, offset_range: OffsetRange, settings: FetchSettings) -> Iterator[pa.RecordBatch]:
     """Rows of a range, over the worker's shared connections. A generator; closing it forgets what is in flight."""
     from kafkasource.source.fetch_client import ClusterPartition
 
-    client = ClusterPartition(cluster, offset_range.topic_partition, settings)
+    client = ClusterPartition(config, offset_range.topic_partition, settings)
     yield from PartitionFetcher(offset_range, settings, client).batches()

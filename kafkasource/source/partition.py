@@ -34,11 +34,10 @@ def one_task_each(ranges: list[OffsetRange]) -> list[Any]:
 
 def read(options: Options, partition: KafkaInputPartition) -> Iterator[pa.RecordBatch]:
     """Rows of a partition's ranges. Runs in an executor's Python worker, whose connections outlive the task."""
-    from kafkasource.client.cache import shared_cluster
     from kafkasource.client.config import ClientConfig
     from kafkasource.source.fetcher import FetchSettings, fetch
 
-    cluster = shared_cluster(ClientConfig.from_options(options))
+    config = ClientConfig.from_options(options)
     settings = FetchSettings.from_options(options)
     for offset_range in partition.ranges:
-        yield from fetch(cluster, offset_range, settings)
+        yield from fetch(config, offset_range, settings)
