@@ -8,7 +8,6 @@ from typing import Any
 
 from kafkasource.errors import OptionError
 from kafkasource.options import BY_NAME
-from kafkasource.options import BY_NAME
 
 
 @dataclass(frozen=True)
@@ -46,11 +45,6 @@ class ClientConfig:
         """For code that has no Spark options: `ClientConfig.of("host:port,host:port", client_id="me")`."""
         servers = BY_NAME["kafka.bootstrap.servers"].parse(bootstrap_servers)
         return cls(bootstrap_servers=servers, **settings)
-
-    @classmethod
-    def of(cls, bootstrap_servers: str, **settings: Any) -> ClientConfig:
-        """For scripts and tests: `ClientConfig.of("host:port,host:port", client_id="me")`. Raises OptionError."""
-        return cls(BY_NAME["kafka.bootstrap.servers"].parse(bootstrap_servers), **settings)
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> ClientConfig:
