@@ -67,11 +67,11 @@ class RecordColumns:
                 raise TypeError(f"headers must be list<struct<key, value>>, not {self.headers.type}")
             valid, items = self.headers.buffers()[:2]
             lists = (validity(valid, self.headers), view_of(items, "i"), self.headers.offset)
-            # .values is the whole child, of which the list offsets speak; .field() of a struct drops its offset
+            # .values is the whole child, of which the list offsets speak, and .field heeds the struct's own offset
             structs: Any = self.headers.values
             if structs.null_count:
                 raise ValueError("a header is null")
-            keys, values = (structs.field(i).slice(structs.offset, len(structs)) for i in range(2))
+            keys, values = structs.field(0), structs.field(1)
             header_keys, header_values = binary_views(keys), binary_views(values)
         return kernel.Source(
             self.count,

@@ -116,6 +116,8 @@ class Arena:
             self._memory.extend(bytes(max(end, 2 * len(self._memory)) - len(self._memory)))
 
     def _decompress_stream(self, name: Any, data: pa.Buffer, end: int) -> None:
+        if not data.size:
+            raise CorruptRecordBatch(f"{name} data is corrupt: it is empty")
         try:
             with pa.CompressedInputStream(pa.BufferReader(data), name) as stream:
                 # One byte beyond the limit is asked for: that it comes is the proof of a batch too large.

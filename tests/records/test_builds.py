@@ -1,0 +1,82 @@
+"""The two builds of the kernel: which one runs is known, a stale one is noticed, and both pass the same tests."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import kafkasource.records
+from kafkasource.records import COMPILED
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent.parent
+PACKAGE = Path(kafkasource.records.__file__).parent
+ASK = "import kafkasource.records as r; print(r.COMPILED, r.STALE)"
+
+
+def python(*arguments, interpreted=False, path=None, **environment):
+    env = {**os.environ, "PYTHONPATH": str(path or ROOT), **environment}
+    env.pop("KAFKASOURCE_KERNEL_INTERPRETED", None)
+    if interpreted:
+        env["KAFKASOURCE_KERNEL_INTERPRETED"] = "1"
+    return subprocess.run(
+        [sys.executable, *arguments], env=env, cwd=path or ROOT, capture_output=True, text=True, check=False
+    )
+
+
+def copy_of_the_package(folder, *, compiled):
+    shutil.copytree(
+        PACKAGE.parent,
+        folder / "kafkasource",
+        ignore=shutil.ignore_patterns("__pycache__", *([] if compiled else ["*.so", "*.pyd"])),
+    )
+    return folder
+
+
+def test_the_compiled_kernel_is_of_the_source_beside_it():
+    assert not kafkasource.records.STALE, "run: python setup.py build_ext --inplace"
+
+
+def test_the_interpreted_kernel_runs_where_asked_for_and_warns_with_the_remedy():
+    run = python("-c", ASK, interpreted=True)
+    assert run.stdout.split() == ["False", "False"]
+    assert "RuntimeWarning" in run.stderr
+    assert "--no-binary kafkasource" in run.stderr
+    assert "gcc or clang" in run.stderr
+
+
+def test_a_package_without_its_library_warns_and_works(tmp_path):
+    run = python("-c", ASK, path=copy_of_the_package(tmp_path, compiled=False))
+    assert run.stdout.split() == ["False", "False"]
+    assert "RuntimeWarning" in run.stderr
+
+
+def test_the_interpreted_kernel_needs_no_cython(tmp_path):
+    (tmp_path / "cython.py").write_text("raise ImportError('not installed')\n")
+    code = "import sys; sys.path.insert(0, sys.argv[1]); " + ASK
+    run = python("-c", code, str(tmp_path), interpreted=True)
+    assert run.stdout.split() == ["False", "False"], run.stderr
+
+
+@pytest.mark.skipif(not COMPILED, reason="there is no library that could be stale")
+@pytest.mark.parametrize("edited", ["kernel.py", "kernel.pxd"])
+def test_a_library_older_than_its_source_is_noticed(tmp_path, edited):
+    copy_of_the_package(tmp_path, compiled=True)
+    assert python("-W", "error", "-c", ASK, path=tmp_path).stdout.split() == ["True", "False"]
+    with (tmp_path / "kafkasource" / "records" / edited).open("a") as source:
+        source.write("\n# edited\n")
+    run = python("-c", ASK, path=tmp_path)
+    assert run.stdout.split() == ["True", "True"]
+    assert "build_ext --inplace" in run.stderr
+
+
+@pytest.mark.skipif(not COMPILED, reason="this run is that of the interpreted kernel")
+@pytest.mark.parametrize("suite", sorted(path.name for path in HERE.glob("test_*.py") if path.name != "test_builds.py"))
+def test_the_interpreted_kernel_passes_the_same_tests(suite):
+    run = python("-m", "pytest", "-q", "-x", "-W", "ignore", str(HERE / suite), interpreted=True)
+    assert run.returncode == 0, run.stdout + run.stderr

@@ -1,0 +1,166 @@
+"""Codecs: what other libraries read of ours and we of theirs, and how much memory a bomb gets."""
+
+from __future__ import annotations
+
+import gzip
+import random
+import struct
+import tracemalloc
+import zlib
+
+import cramjam
+import lz4.block
+import lz4.frame
+import pyarrow as pa
+import pytest
+import snappy
+import zstandard
+from record_wire import CODECS, batch, compressed, decompressed, record
+
+from kafkasource.errors import CorruptRecordBatch, ProtocolError
+from kafkasource.records.batches import decode
+from kafkasource.records.compression import Arena, RecordBatchTooLarge, compress
+
+RANGE = {"topic": "t", "partition": 0, "start_offset": 0, "end_offset": 1 << 62}
+MIB = 1 << 20
+PACKED = [codec for codec in CODECS if codec != "none"]
+rng = random.Random(3)
+SAMPLES = {
+    "empty": b"",
+    "byte": b"x",
+    "text": b"a record like the others, " * 9000,
+    "noise": rng.randbytes(200_000),
+    "mixed": b"".join(rng.randbytes(99) + bytes(1000) for _ in range(400)),
+    "a block": rng.randbytes(65536),
+}
+
+
+def unpacked(codec, data, limit=4 * MIB):
+    arena = Arena()
+    start, end = arena.decompress(CODECS[codec], pa.py_buffer(data), limit)
+    return bytes(arena.view()[start:end])
+
+
+@pytest.mark.parametrize("sample", SAMPLES)
+@pytest.mark.parametrize("codec", PACKED)
+def test_other_libraries_read_what_we_compress(codec, sample):
+    assert decompressed(compress(CODECS[codec], memoryview(SAMPLES[sample])), CODECS[codec]) == SAMPLES[sample]
+
+
+@pytest.mark.parametrize("sample", SAMPLES)
+@pytest.mark.parametrize("codec", PACKED)
+def test_we_read_what_other_libraries_compress(codec, sample):
+    assert unpacked(codec, compressed(SAMPLES[sample], codec)) == SAMPLES[sample]
+
+
+def test_snappy_without_framing_is_read():
+    assert unpacked("snappy", snappy.compress(SAMPLES["text"])) == SAMPLES["text"]
+    records = b"".join(record(i) for i in range(9))
+    data = batch([b""] * 9, codec="snappy", section=cramjam.snappy.compress_raw(records))
+    assert decode(data, **RANGE).num_rows == 9
+
+
+def test_lz4_frames_hold_independent_blocks_of_64_kib_as_kafkas_reader_demands():
+    frame = compress(CODECS["lz4"], memoryview(SAMPLES["text"]))
+    info = lz4.frame.get_frame_info(frame)
+    assert (info["block_linked"], info["block_size"], info["content_checksum"]) == (False, 65536, False)
+    (size,) = struct.unpack_from("<I", frame, 7)
+    assert lz4.block.decompress(frame[11 : 11 + size], 65536) == SAMPLES["text"][:65536]
+
+
+def test_lz4_frames_with_linked_blocks_and_checksums_are_read():
+    frame = lz4.frame.compress(SAMPLES["mixed"], block_linked=True, content_checksum=True, block_checksum=True)
+    assert unpacked("lz4", frame) == SAMPLES["mixed"]
+
+
+@pytest.mark.parametrize(("codec", "levels"), [("gzip", (1, 9)), ("lz4", (1, 12)), ("zstd", (-5, 1, 19))])
+def test_levels_are_honoured(codec, levels):
+    sizes = [len(compress(CODECS[codec], memoryview(SAMPLES["mixed"]), level)) for level in levels]
+    assert sizes == sorted(sizes, reverse=True)
+    for level in levels:
+        assert decompressed(compress(CODECS[codec], memoryview(b"abc" * 99), level), CODECS[codec]) == b"abc" * 99
+
+
+@pytest.mark.parametrize("codec", PACKED)
+def test_the_limit_is_exact(codec):
+    data = compressed(bytes(100_000), codec)
+    assert len(unpacked(codec, data, 100_000)) == 100_000
+    with pytest.raises(RecordBatchTooLarge):
+        unpacked(codec, data, 99_999)
+
+
+def bomb(codec, size):
+    if codec == "gzip":
+        packer = zlib.compressobj(9, zlib.DEFLATED, 31)
+        return b"".join(packer.compress(bytes(MIB)) for _ in range(size // MIB)) + packer.flush()
+    if codec == "snappy":
+        return snappy.compress(bytes(size))
+    if codec == "lz4":
+        return lz4.frame.compress(bytes(size), block_linked=False)
+    return zstandard.compress(bytes(size))
+
+
+@pytest.mark.parametrize("codec", PACKED)
+def test_a_bomb_is_refused_within_the_limits_memory(codec):
+    data = batch(codec=codec, section=bomb(codec, 64 * MIB))
+    arrow_before = pa.total_allocated_bytes()
+    tracemalloc.start()
+    try:
+        with pytest.raises(RecordBatchTooLarge, match=f"more than the {MIB} bytes"):
+            decode(data, **RANGE, max_decompressed_bytes=MIB)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    # The scratch memory, of which a growth may hold two; nothing in proportion to the bomb.
+    assert peak < 6 * MIB
+    assert pa.total_allocated_bytes() - arrow_before < MIB
+
+
+def test_a_fetch_full_of_bombs_is_taken_one_call_at_a_time():
+    records = b"".join(record(i, None, bytes(50_000)) for i in range(10))
+    data = b"".join(
+        batch([b""] * 10, base, codec="zstd", section=zstandard.compress(records)) for base in range(0, 500, 10)
+    )
+    decoded = decode(data, **RANGE, max_decompressed_bytes=MIB)
+    assert (decoded.num_rows, decoded.limited, decoded.next_offset) == (20, True, 20)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\x82SNAPPY\x00",
+        b"\x82SNAPPY\x00" + struct.pack(">iii", 1, 1, 0),
+        b"\x82SNAPPY\x00" + struct.pack(">iii", 1, 1, -5),
+        b"\x82SNAPPY\x00" + struct.pack(">iii", 1, 1, 1 << 30),
+        b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1) + b"\x00\x00",
+        b"\xff\xff\xff\xff\x0f" + b"claims 4 GiB",
+        b"\xff\xff\xff\xff\xff\xff",
+        b"\x05\x00",
+    ],
+)
+def test_snappy_lengths_are_checked_before_anything_is_allocated(data):
+    with pytest.raises(CorruptRecordBatch, match="snappy data is corrupt"):
+        unpacked("snappy", data)
+
+
+@pytest.mark.parametrize("codec", PACKED)
+def test_mutated_compressed_data_never_raises_anything_but_our_errors(codec):
+    random_ = random.Random(codec)
+    good = compressed(b"".join(record(i, b"k", random_.randbytes(40)) for i in range(20)), codec)
+    for _ in range(400):
+        data = bytearray(good)
+        for _ in range(random_.randrange(1, 4)):
+            data[random_.randrange(len(data))] = random_.randrange(256)
+        del data[random_.choice([len(data), random_.randrange(len(data))]) :]
+        try:
+            unpacked(codec, bytes(data), MIB)
+        except ProtocolError:
+            continue
+
+
+def test_a_truncated_gzip_member_is_corrupt():
+    data = gzip.compress(b"x" * 1000)
+    for size in range(len(data)):
+        with pytest.raises(CorruptRecordBatch):
+            unpacked("gzip", data[:size])
