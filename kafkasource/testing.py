@@ -1,4 +1,4 @@
-"""pytest fixtures for tests that need a real Kafka, ours and users'. A pytest plugin once installed: no import is needed.
+"""pytest fixtures for tests that need a real Kafka, ours and users'. A pytest plugin once installed: nothing to import.
 
     def test_my_job(spark, kafka_broker, kafka_topic):
         topic = kafka_topic(partitions=3)
@@ -33,7 +33,7 @@ def kafka_broker() -> Iterator[Broker]:
 @pytest.fixture  # type: ignore[untyped-decorator]
 def kafka_topic(kafka_broker: Broker, request: pytest.FixtureRequest) -> Iterator[KafkaTopic]:
     """Makes topics that no other test has, deleted after it: `kafka_topic(partitions=3, config={...}) -> name`."""
-    from kafkasource.client.cluster import Cluster
+    from kafkasource.client.cluster import Cluster, NewTopic
     from kafkasource.client.config import ClientConfig
 
     cluster = Cluster(ClientConfig.of(kafka_broker.bootstrap_servers, client_id="kafkasource-testing"))
@@ -42,14 +42,12 @@ def kafka_topic(kafka_broker: Broker, request: pytest.FixtureRequest) -> Iterato
     def create(
         partitions: int = 1,
         config: Mapping[str, str] | None = None,
-        replication_factor: int = 1,
-        prefix: str | None = None,
+        replication_factor: int = -1,  # the cluster's default
+        prefix: str | None = None,  # of the name; the test's own name when absent
     ) -> str:
         stem = re.sub(r"[^a-zA-Z0-9._-]+", "-", prefix or request.node.name)[:100]
         name = f"{stem}-{uuid.uuid4().hex[:10]}"
-        cluster.create_topics(
-            [name], partitions=partitions, replication_factor=replication_factor, configs=dict(config or {})
-        )
+        cluster.create_topics([NewTopic(name, partitions, replication_factor, config or {})])
         created.append(name)
         return name
 

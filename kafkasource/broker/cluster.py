@@ -15,8 +15,6 @@ import shutil
 import subprocess
 import tempfile
 import time
-import uuid
-from base64 import urlsafe_b64encode
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -24,7 +22,7 @@ from types import TracebackType
 from kafkasource.broker.jars import kafka_jars
 from kafkasource.broker.node import NodeProcess, tail, telling
 from kafkasource.broker.probe import probe
-from kafkasource.broker.properties import HOST, NodePorts, free_ports, is_free, render, server_properties
+from kafkasource.broker.properties import HOST, NodePorts, free_ports, is_free, kafka_uuid, render, server_properties
 from kafkasource.errors import KafkaSourceError, OptionError
 from kafkasource.java import find_java
 
@@ -234,8 +232,7 @@ class Broker:
             (self.folder / f"node-{node}.properties").write_text(render(told))
         first, template = self.folder / "node-1.properties", self.folder / "node-1"
         if not (template / "meta.properties").exists():
-            cluster_id = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-            tool = [*self._command, "kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(first)]
+            tool = [*self._command, "kafka.tools.StorageTool", "format", "-t", kafka_uuid(), "-c", str(first)]
             done = subprocess.run(
                 tool, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=self._start_timeout_s
             )
@@ -248,10 +245,9 @@ class Broker:
             data = self.folder / f"node-{node}"
             if not (data / "meta.properties").exists():
                 shutil.copytree(template, data, dirs_exist_ok=True)
-                directory_id = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
                 meta = (template / "meta.properties").read_text()
                 meta = re.sub(r"(?m)^node\.id=.*$", f"node.id={node}", meta)
-                meta = re.sub(r"(?m)^directory\.id=.*$", f"directory.id={directory_id}", meta)
+                meta = re.sub(r"(?m)^directory\.id=.*$", f"directory.id={kafka_uuid()}", meta)
                 (data / "meta.properties").write_text(meta)
 
     def _start_node(self, node: int) -> None:
@@ -289,7 +285,7 @@ class Broker:
 
     def _said(self, node: int) -> str:
         said = self.log(node)
-        return f"it logged\n{said}" if said else "it printed nothing"
+        return f"it logged\n{said}" if said else "it logged nothing"
 
     def _check_node(self, node: int) -> int:
         if not 1 <= node <= self.nodes:

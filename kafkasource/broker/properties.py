@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 import socket
+import uuid
+from base64 import urlsafe_b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,6 +67,14 @@ def render(properties: Mapping[str, str]) -> str:
 
 def _escape(value: str) -> str:
     return value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
+
+
+def kafka_uuid() -> str:
+    """A new id as Kafka writes them, URL-safe base64 without `=`; never with a leading `-`, which its tools take for an
+    option (Kafka's own `Uuid.randomUuid` draws again too)."""
+    while (text := urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
+        pass
+    return text
 
 
 def free_ports(count: int) -> list[int]:

@@ -1,4 +1,4 @@
-"""The cache of jars: complete or absent, filled once, healed by itself. A fake Ivy writes jars; a marked test asks the real one."""
+"""The cache of jars: complete or absent, filled once, healed by itself. Marked tests ask the real Ivy."""
 
 import os
 import subprocess
@@ -99,7 +99,7 @@ def test_what_a_killed_process_left_is_swept(ivy, cache):
 
 def test_a_failed_download_says_what_ivy_said_and_leaves_nothing(ivy, cache):
     ivy.offline = True
-    with pytest.raises(JarsNotResolved, match="module not found: org.example#kafka;1.0") as caught:
+    with pytest.raises(JarsNotResolved, match=r"module not found: org\.example#kafka;1\.0") as caught:
         resolve_jars(KAFKA, dest=cache / "set")
     assert "check the network" in str(caught.value)
     assert "\n" not in str(caught.value)

@@ -1,0 +1,228 @@
+"""`Broker` and `pykafka broker` against the real thing; confluent-kafka says whether what came up is a Kafka."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from kafkasource.broker import Broker, BrokerNotOurs, BrokerStartFailed, cluster, kafka_jars
+from kafkasource.broker.probe import probe
+from kafkasource.broker.properties import HOST, free_ports
+from kafkasource.cli import main
+from kafkasource.errors import OptionError
+
+PACKAGE_ROOT = str(Path(cluster.__file__).parents[2])
+
+
+@pytest.fixture(autouse=True)
+def no_existing_cluster(monkeypatch):
+    monkeypatch.delenv("KAFKA_BOOTSTRAP_SERVERS", raising=False)
+
+
+def eventually(condition, within_s=60.0):
+    """Wait for another process; only its failure takes as long as the limit."""
+    deadline = time.monotonic() + within_s
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {within_s} s"
+        time.sleep(0.05)
+
+
+def runs(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return not is_zombie(pid)
+
+
+def is_zombie(pid):
+    state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True).stdout
+    return state.startswith("Z")
+
+
+def produce(servers, topic, value):
+    from confluent_kafka import Producer
+
+    failures = []
+    producer = Producer({"bootstrap.servers": servers, "acks": "all", "message.timeout.ms": 60000})
+    producer.produce(topic, value, on_delivery=lambda error, _: failures.append(error))
+    assert producer.flush(60) == 0
+    assert failures == [None]
+
+
+def create_topic(servers, topic, partitions, replicas):
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    admin = AdminClient({"bootstrap.servers": servers})  # kept until the answer: it ends with its last reference
+    admin.create_topics([NewTopic(topic, partitions, replicas)])[topic].result(60)
+
+
+def consume(servers, topic, count):
+    from confluent_kafka import Consumer, TopicPartition
+
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": "g", "enable.auto.commit": False})
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    values = [message.value() for message in consumer.consume(count, timeout=60)]
+    consumer.close()
+    return values
+
+
+# Without a broker
+
+
+def test_wrong_arguments_are_refused_before_anything_starts():
+    with pytest.raises(OptionError, match="one or three"):
+        Broker(nodes=2)
+    with pytest.raises(OptionError, match="ports"):
+        Broker(nodes=3, ports=[9092])
+    with pytest.raises(OptionError, match=r"0\.8\.2\.2.*not supported yet"):
+        Broker("0.8.2.2")
+    with pytest.raises(OptionError, match="a Kafka release"):
+        Broker("latest")
+
+
+def test_an_existing_cluster_is_used_and_left_alone(monkeypatch):
+    monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", "kafka-a:9092,kafka-b:9092")
+    with Broker() as broker:
+        assert broker.bootstrap_servers == "kafka-a:9092,kafka-b:9092"
+        for forbidden in (broker.kill, broker.restart, broker.terminate):
+            with pytest.raises(BrokerNotOurs, match="KAFKA_BOOTSTRAP_SERVERS"):
+                forbidden(1)
+    assert Broker(use_existing=False).existing is False
+
+
+def test_before_the_start_there_is_no_address():
+    with pytest.raises(BrokerStartFailed, match="not started"):
+        _ = Broker().bootstrap_servers
+
+
+# With one
+
+
+@pytest.mark.broker
+def test_a_killed_node_comes_back_with_its_data_and_address():
+    with Broker(properties={"num.partitions": 1}) as broker:
+        servers = broker.bootstrap_servers
+        produce(servers, "t", b"before")
+        broker.kill(1)
+        with pytest.raises(OSError, match="refused"):
+            probe(HOST, broker.ports[0], timeout_s=5)
+        broker.restart(1)
+        assert broker.bootstrap_servers == servers
+        produce(servers, "t", b"after")
+        assert consume(servers, "t", 2) == [b"before", b"after"]
+        folder = broker.folder
+    assert not folder.exists()
+
+
+@pytest.mark.broker
+def test_three_nodes_go_on_without_one_of_them():
+    with Broker(nodes=3) as broker:
+        create_topic(broker.bootstrap_servers, "t", 3, 3)
+        broker.kill(2)
+        produce(broker.bootstrap_servers, "t", b"with two of three")
+        broker.restart(2)
+        for port in broker.ports:
+            assert [node.node_id for node in probe(HOST, port, timeout_s=5)] == [1, 2, 3]
+
+
+@pytest.mark.broker
+def test_metadata_advertises_the_proxys_port_in_3_9():
+    proxy = free_ports(1)
+    with Broker("3.9.2", advertised_ports=proxy) as broker:
+        assert broker.bootstrap_servers == f"{HOST}:{proxy[0]}"
+        assert broker.ports != proxy
+        assert [node.port for node in probe(HOST, broker.ports[0], timeout_s=5)] == proxy
+
+
+@pytest.mark.broker
+def test_a_kept_folder_serves_again(tmp_path):
+    ports = free_ports(1)
+    with Broker(ports=ports, log_dir=tmp_path / "kept", properties={"num.partitions": 1}) as broker:
+        produce(broker.bootstrap_servers, "t", b"kept")
+    with Broker(ports=ports, log_dir=tmp_path / "kept") as broker:
+        assert consume(broker.bootstrap_servers, "t", 1) == [b"kept"]
+
+
+@pytest.mark.broker
+def test_a_kafka_that_fails_to_start_shows_its_log_and_leaves_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(cluster.tempfile, "tempdir", str(tmp_path))
+    with pytest.raises(BrokerStartFailed, match=r"exit code 1(?s:.*)Class no\.such\.Reporter cannot be found"):
+        Broker(properties={"metric.reporters": "no.such.Reporter"}).start()
+    with pytest.raises(BrokerStartFailed, match=r"refuses its properties(?s:.*)Invalid value many"):
+        Broker(properties={"num.partitions": "many"}).start()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.broker
+def test_a_port_lost_between_choice_and_start_is_chosen_again(monkeypatch):
+    with socket.create_server((HOST, 0)) as winner:
+        taken = winner.getsockname()[1]
+        choices = iter([[taken, *free_ports(1)], free_ports(2)])
+        monkeypatch.setattr(cluster, "free_ports", lambda count: next(choices))
+        with Broker() as broker:
+            assert broker.ports != [taken]
+        with pytest.raises(BrokerStartFailed, match=f"port {taken} .* in use: choose another"):
+            Broker(ports=[taken]).start()
+
+
+@pytest.mark.broker
+def test_no_kafka_and_no_data_outlive_a_parent_killed_with_9():
+    code = """
+import os, signal, sys
+from kafkasource.broker import Broker
+broker = Broker()
+broker.start()
+if os.fork() == 0:  # a child that lives on holds the pipe open as well
+    signal.pause()
+print(broker.pids[0], broker.folder, broker.ports[0], flush=True)
+signal.pause()
+"""
+    environment = {**os.environ, "PYTHONPATH": PACKAGE_ROOT}
+    parent = subprocess.Popen(
+        [sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    try:
+        pid, folder, port = parent.stdout.readline().split()
+        assert runs(int(pid))
+        assert Path(folder).is_dir()
+        parent.kill()
+        parent.wait()
+        eventually(lambda: not runs(int(pid)) and not Path(folder).exists())
+        with pytest.raises(OSError, match="refused"):
+            probe(HOST, int(port), timeout_s=5)
+    finally:
+        os.killpg(parent.pid, signal.SIGKILL)  # its forked child
+        parent.stdout.close()
+
+
+@pytest.mark.broker
+def test_the_command_line_starts_one_broker_and_stops_it(tmp_path, monkeypatch, capsys):
+    jars = kafka_jars("4.3.1")
+    monkeypatch.setenv("KAFKASOURCE_CACHE", str(tmp_path))
+    (tmp_path / "kafka-4.3.1").symlink_to(jars)
+    assert main(["broker", "status", "--json"]) == 1
+    assert json.loads(capsys.readouterr().out) == {"running": False}
+    try:
+        assert main(["broker", "start", "--data", str(tmp_path / "data")]) == 0
+        servers = capsys.readouterr().out.strip()
+        host, port = servers.split(":")
+        assert [node.node_id for node in probe(host, int(port), timeout_s=5)] == [1]
+        assert main(["broker", "start"]) == 0
+        again = capsys.readouterr()
+        assert again.out.strip() == servers
+        assert "already running" in again.err
+        assert main(["broker", "status", "--json"]) == 0
+        status = json.loads(capsys.readouterr().out)
+        assert (status["running"], status["bootstrap_servers"]) == (True, servers)
+    finally:
+        assert main(["broker", "stop"]) == 0
+    assert not any(map(runs, status["pids"]))
+    assert (tmp_path / "data" / "node-1" / "meta.properties").exists()
+    assert main(["broker", "status"]) == 1
