@@ -81,25 +81,32 @@ class Reader:
         return layout.unpack_from(self._view, pos)
 
     def int8(self) -> int:
-        return int(self.unpack(_INT8)[0])
+        value: int = self.unpack(_INT8)[0]
+        return value
 
     def int16(self) -> int:
-        return int(self.unpack(_INT16)[0])
+        value: int = self.unpack(_INT16)[0]
+        return value
 
     def int32(self) -> int:
-        return int(self.unpack(_INT32)[0])
+        value: int = self.unpack(_INT32)[0]
+        return value
 
     def int64(self) -> int:
-        return int(self.unpack(_INT64)[0])
+        value: int = self.unpack(_INT64)[0]
+        return value
 
     def uint16(self) -> int:
-        return int(self.unpack(_UINT16)[0])
+        value: int = self.unpack(_UINT16)[0]
+        return value
 
     def uint32(self) -> int:
-        return int(self.unpack(_UINT32)[0])
+        value: int = self.unpack(_UINT32)[0]
+        return value
 
     def float64(self) -> float:
-        return float(self.unpack(_FLOAT64)[0])
+        value: float = self.unpack(_FLOAT64)[0]
+        return value
 
     def boolean(self) -> bool:
         """Any byte but 0 is true, as in Java."""
@@ -125,6 +132,9 @@ class Reader:
 
     def _base128(self, bits: int) -> int:
         view, pos, end = self._view, self.pos, self.end
+        if pos < end and view[pos] < 0x80:  # most are lengths of short strings, or counts of no tags
+            self.pos = pos + 1
+            return view[pos]
         value = shift = 0
         while pos < end and shift < bits:
             byte = view[pos]
@@ -183,6 +193,8 @@ class Reader:
     def tagged_fields(self, known: Callable[[int], bool]) -> None:
         """Call `known(tag)` on each tagged field; it reads the value and returns True, or False to have it skipped."""
         count = self.unsigned_varint()
+        if count == 0:
+            return
         if count > MAX_TAGS:
             raise ProtocolError(f"{count} tagged fields at byte {self.pos}, at most {MAX_TAGS} expected")
         end, previous = self.end, -1

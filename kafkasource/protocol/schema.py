@@ -295,16 +295,16 @@ def _struct_reader(fields: Sequence[Field], version: int, flexible: bool) -> Rea
     steps: list[ReadInto] = []
     for run in _runs(fields, version):
         layout = _layout(run)
-        if layout is not None:
+        if layout is not None and len(run) > 1:
             steps.append(_run_reader(layout, tuple(f.name for f in run)))
         else:
-            (f,) = run
+            f = run[0]
             steps.append(_field_reader(f.name, _reader(f.type, version, flexible, f.nullable_in(version))))
     if flexible:
         steps.append(_tags_reader(fields, version))
     template = {f.name: f.default_value() for f in fields}
     unread = [f for f in fields if f.tag is not None or not f.carried_by(version)]
-    fresh = [(f.name, f.default_value) for f in unread if isinstance(template[f.name], list | dict)]
+    fresh = [(f.name, _maker(f)) for f in unread if isinstance(template[f.name], list | dict)]
 
     def read_struct(reader: Reader) -> Body:
         body = template.copy()
@@ -317,9 +317,17 @@ def _struct_reader(fields: Sequence[Field], version: int, flexible: bool) -> Rea
     return read_struct
 
 
+def _maker(f: Field) -> Callable[[], Any]:
+    """Makes the default of a field that could be changed, anew each time: a Fetch response is full of them."""
+    value = f.default_value()
+    nested = any(isinstance(each, list | dict) for each in (value.values() if isinstance(value, dict) else value))
+    make: Callable[[], Any] = f.default_value if nested else value.copy
+    return make
+
+
 def _run_reader(layout: struct.Struct, names: tuple[str, ...]) -> ReadInto:
     def read_run(reader: Reader, body: Body) -> None:
-        body.update(zip(names, reader.unpack(layout), strict=True))
+        body.update(zip(names, reader.unpack(layout), strict=False))  # as many of one as of the other
 
     return read_run
 
@@ -337,6 +345,9 @@ def _tags_reader(fields: Sequence[Field], version: int) -> ReadInto:
         for f in fields
         if f.tag is not None and f.carried_by(version)
     }
+
+    if not reads:
+        return lambda reader, body: reader.skip_tagged_fields()
 
     def read_tags(reader: Reader, body: Body) -> None:
         def known(tag: int) -> bool:
