@@ -33,7 +33,7 @@ def kafka_broker() -> Iterator[Broker]:
 @pytest.fixture  # type: ignore[untyped-decorator]
 def kafka_topic(kafka_broker: Broker, request: pytest.FixtureRequest) -> Iterator[KafkaTopic]:
     """Makes topics that no other test has, deleted after it: `kafka_topic(partitions=3, config={...}) -> name`."""
-    from kafkasource.client.cluster import Cluster, NewTopic
+    from kafkasource.client.cluster import Cluster
     from kafkasource.client.config import ClientConfig
 
     cluster = Cluster(ClientConfig.of(kafka_broker.bootstrap_servers, client_id="kafkasource-testing"))
@@ -47,7 +47,7 @@ def kafka_topic(kafka_broker: Broker, request: pytest.FixtureRequest) -> Iterato
     ) -> str:
         stem = re.sub(r"[^a-zA-Z0-9._-]+", "-", prefix or request.node.name)[:100]
         name = f"{stem}-{uuid.uuid4().hex[:10]}"
-        cluster.create_topics([NewTopic(name, partitions, replication_factor, config or {})])
+        cluster.create_topics([name], partitions=partitions, replication_factor=replication_factor, configs=config)
         created.append(name)
         return name
 
