@@ -1,0 +1,101 @@
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.HexFormat;
+import java.util.List;
+import java.util.Scanner;
+import org.apache.kafka.clients.producer.internals.BuiltInPartitioner;
+import org.apache.kafka.common.compress.Compression;
+import org.apache.kafka.common.header.Header;
+import org.apache.kafka.common.header.internals.RecordHeader;
+import org.apache.kafka.common.record.TimestampType;
+import org.apache.kafka.common.record.internal.*;
+
+/**
+ * Kafka's own record classes, one command a line of standard input, one line of answer each.
+ *
+ *   write CODEC BASE_OFFSET LOG_APPEND_TIME|-1 RECORD...   the batch in hex
+ *   marker abort|commit OFFSET PRODUCER_ID                 the control batch in hex
+ *   read HEX                                               OFFSET,RECORD ... of all batches, after their CRC was checked
+ *   partition COUNT HEX                                    the partition that the producer sends this key to
+ *
+ * A RECORD is TIMESTAMP,KEY,VALUE,HEADER_KEY:HEADER_VALUE,... in hex, "-" for null.
+ */
+public class KafkaRecords {
+    public static void main(String[] arguments) {
+        Scanner lines = new Scanner(System.in, StandardCharsets.UTF_8);
+        while (lines.hasNextLine()) {
+            String[] words = lines.nextLine().split(" ");
+            System.out.println(switch (words[0]) {
+                case "write" -> write(words);
+                case "marker" -> marker(words);
+                case "read" -> read(words[1]);
+                default -> "" + BuiltInPartitioner.partitionForKey(bytes(words[2]), Integer.parseInt(words[1]));
+            });
+        }
+    }
+
+    static String write(String[] words) {
+        long appendTime = Long.parseLong(words[3]);
+        MemoryRecordsBuilder builder = MemoryRecords.builder(
+            ByteBuffer.allocate(1 << 20), RecordBatch.MAGIC_VALUE_V2, compression(words[1]),
+            appendTime < 0 ? TimestampType.CREATE_TIME : TimestampType.LOG_APPEND_TIME,
+            Long.parseLong(words[2]), appendTime);
+        for (int i = 4; i < words.length; i++) {
+            String[] cells = words[i].split(",", -1);
+            Header[] headers = new Header[cells.length - 3];
+            for (int j = 0; j < headers.length; j++) {
+                String[] pair = cells[j + 3].split(":", -1);
+                headers[j] = new RecordHeader(new String(bytes(pair[0]), StandardCharsets.UTF_8), bytes(pair[1]));
+            }
+            builder.append(new SimpleRecord(Long.parseLong(cells[0]), bytes(cells[1]), bytes(cells[2]), headers));
+        }
+        return hex(builder.build().buffer());
+    }
+
+    static Compression compression(String codec) {
+        return switch (codec) {
+            case "gzip" -> Compression.gzip().build();
+            case "snappy" -> Compression.snappy().build();
+            case "lz4" -> Compression.lz4().build();
+            case "zstd" -> Compression.zstd().build();
+            default -> Compression.NONE;
+        };
+    }
+
+    static String marker(String[] words) {
+        ControlRecordType type = words[1].equals("abort") ? ControlRecordType.ABORT : ControlRecordType.COMMIT;
+        return hex(MemoryRecords.withEndTransactionMarker(
+            Long.parseLong(words[2]), 0L, 0, Long.parseLong(words[3]), (short) 0, new EndTransactionMarker(type, 0)).buffer());
+    }
+
+    static String read(String data) {
+        List<String> rows = new ArrayList<>();
+        for (RecordBatch batch : MemoryRecords.readableRecords(ByteBuffer.wrap(bytes(data))).batches()) {
+            batch.ensureValid();
+            for (org.apache.kafka.common.record.internal.Record record : batch) {
+                StringBuilder row = new StringBuilder();
+                row.append(record.offset()).append(',').append(record.timestamp());
+                row.append(',').append(hex(record.key())).append(',').append(hex(record.value()));
+                for (Header header : record.headers()) {
+                    row.append(',').append(hex(ByteBuffer.wrap(header.key().getBytes(StandardCharsets.UTF_8))));
+                    row.append(':').append(header.value() == null ? "-" : hex(ByteBuffer.wrap(header.value())));
+                }
+                rows.add(row.toString());
+            }
+        }
+        return String.join(" ", rows);
+    }
+
+    static byte[] bytes(String text) {
+        return text.equals("-") ? null : HexFormat.of().parseHex(text);
+    }
+
+    static String hex(ByteBuffer data) {
+        if (data == null)
+            return "-";
+        byte[] copy = new byte[data.remaining()];
+        data.duplicate().get(copy);
+        return HexFormat.of().formatHex(copy);
+    }
+}

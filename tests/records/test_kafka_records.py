@@ -1,0 +1,167 @@
+"""Kafka's own record classes (KafkaRecords.java over the kafka-clients jar) write, we read; we write, they read."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from record_wire import CODECS
+
+from kafkasource.records.batches import decode
+from kafkasource.records.builder import BatchBuilder, RecordColumns, partition_by_key
+
+pytestmark = pytest.mark.peers
+
+RELEASE = "4.3.1"
+PROGRAM = Path(__file__).with_name("KafkaRecords.java")
+HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+TIME = 1_700_000_000_000
+RANGE = {"topic": "t", "partition": 0, "start_offset": 0, "end_offset": 1 << 62, "include_headers": True}
+
+
+def records(seed, count=150):
+    rng = random.Random(seed)
+    return [
+        (
+            TIME + rng.randrange(-(10**9), 10**9),
+            rng.choice([None, b"", b"key %d" % i]),
+            rng.choice([None, b"", rng.randbytes(30) + bytes(rng.randrange(2000))]),
+            rng.choice([[], [("h", b"x" * rng.randrange(200)), ("é", None), ("", b""), ("h", b"2")]]),
+        )
+        for i in range(count)
+    ]
+
+
+def hexed(data):
+    return "-" if data is None else data.hex()
+
+
+def words(rows):
+    return [
+        ",".join([str(t), hexed(k), hexed(v), *(f"{hexed(n.encode())}:{hexed(x)}" for n, x in headers)])
+        for t, k, v, headers in rows
+    ]
+
+
+def rows_of_answer(answer):
+    rows = []
+    for word in answer.split():
+        offset, timestamp, key, value, *headers = word.split(",")
+        pairs = [h.split(":") for h in headers]
+        cells = [None if text == "-" else bytes.fromhex(text) for text in (key, value)]
+        pairs = [(bytes.fromhex(n).decode(), None if x == "-" else bytes.fromhex(x)) for n, x in pairs]
+        rows.append((int(offset), int(timestamp), *cells, pairs))
+    return rows
+
+
+@pytest.fixture(scope="module")
+def kafka():
+    """Asks the Java program a list of commands; each call starts it anew, which takes a second."""
+    from kafkasource.broker import JarsNotResolved, kafka_jars
+    from kafkasource.java import JavaNotFound, find_java
+
+    try:
+        java, folder = find_java(), kafka_jars(RELEASE)
+    except (JavaNotFound, JarsNotResolved) as error:
+        pytest.skip(f"needs Java and the jars of Kafka {RELEASE}: {error}")
+
+    def ask(commands):
+        run = subprocess.run(
+            [java, "-Xmx256m", "-cp", f"{folder}/*", PROGRAM],
+            input="".join(" ".join(map(str, command)) + "\n" for command in commands),
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        if "jdk.compiler" in run.stderr:
+            pytest.skip("needs a JDK: this Java cannot run a source file")
+        assert run.returncode == 0, run.stderr
+        return run.stdout.split("\n")[:-1]
+
+    return ask
+
+
+def rows_of_arrow(decoded):
+    rows = []
+    for arrow in decoded.batches:
+        arrow.validate(full=True)
+        times = [us // 1000 for us in arrow["timestamp"].cast(pa.int64()).to_pylist()]
+        headers = [[(h["key"], h["value"]) for h in hs or []] for hs in arrow["headers"].to_pylist()]
+        rows += zip(
+            arrow["offset"].to_pylist(),
+            times,
+            arrow["key"].to_pylist(),
+            arrow["value"].to_pylist(),
+            headers,
+            strict=True,
+        )
+    return rows
+
+
+def test_we_read_what_kafka_writes(kafka):
+    written = {codec: [records(f"{codec} {i}") for i in range(3)] for codec in CODECS}
+    commands = [
+        ["write", codec, 1000 * i, -1, *words(batch)]
+        for codec, batches in written.items()
+        for i, batch in enumerate(batches)
+    ]
+    commands += [["write", codec, 3000, TIME + 77, *words(records(9, 5))] for codec in CODECS]
+    answers = [bytes.fromhex(line) for line in kafka(commands)]
+    for codec, batches in written.items():
+        data = b"".join(answers[:3])
+        del answers[:3]
+        expected = [(1000 * i + j, *row) for i, batch in enumerate(batches) for j, row in enumerate(batch)]
+        assert rows_of_arrow(decode(data, **RANGE)) == expected, codec
+    for data in answers:
+        decoded = decode(data, **RANGE)
+        assert decoded.batches[0]["timestampType"].to_pylist() == [1] * 5
+        assert rows_of_arrow(decoded) == [(3000 + i, TIME + 77, *row[1:]) for i, row in enumerate(records(9, 5))]
+
+
+def test_kafka_reads_what_we_write(kafka):
+    # 150 records are some 150 kB: more than one block of snappy and lz4.
+    written, commands = [], []
+    for codec in CODECS:
+        for level in {"gzip": (None, 1), "zstd": (None, 1, 12), "lz4": (None, 9)}.get(codec, (None,)):
+            rows = records(f"{codec} {level}")
+            columns = RecordColumns(
+                pa.array([row[1] for row in rows], pa.binary()),
+                pa.array([row[2] for row in rows], pa.binary()),
+                pa.array([row[0] for row in rows], pa.int64()),
+                pa.array([[{"key": k, "value": v} for k, v in row[3]] for row in rows], HEADERS),
+            )
+            builder = BatchBuilder(bytearray(1 << 20), codec=codec, level=level)
+            assert builder.append(columns) == len(rows)
+            written.append([(i, *row) for i, row in enumerate(rows)])
+            commands.append(["read", bytes(builder.close(7, 1, 0, transactional=True)).hex()])
+    for answer, rows, command in zip(kafka(commands), written, commands, strict=True):
+        assert rows_of_answer(answer) == rows, command[1][:130]
+
+
+def test_kafkas_markers_end_the_transactions_they_name(kafka):
+    abort, commit = (bytes.fromhex(x) for x in kafka([["marker", "abort", 1, 5], ["marker", "commit", 1, 5]]))
+
+    def sent(base_offset):
+        builder = BatchBuilder(bytearray(1000))
+        builder.append(RecordColumns(None, pa.array([b"v"]), default_timestamp_ms=TIME))
+        batch = bytes(builder.close(5, 0, 0, transactional=True))
+        return base_offset.to_bytes(8, "big") + batch[8:]
+
+    for end, offsets in ((abort, [2]), (commit, [])):
+        decoded = decode(sent(0) + end + sent(2), **RANGE, aborted_transactions=[(5, 0)])
+        assert [row[0] for row in rows_of_arrow(decoded)] == offsets
+        assert decoded.next_offset == 3
+
+
+def test_keys_go_to_the_partitions_that_kafkas_producer_chooses(kafka):
+    rng = random.Random(8)
+    keys = [rng.randbytes(size) for size in range(1, 60) for _ in range(3)]
+    counts = (1, 12, 333)
+    answers = kafka([["partition", count, key.hex()] for count in counts for key in keys])
+    assert [p for count in counts for p in partition_by_key(pa.array(keys), count).tolist()] == [
+        int(a) for a in answers
+    ]
