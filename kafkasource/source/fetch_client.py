@@ -1,7 +1,8 @@
 """One topic-partition on a real cluster, as the fetcher needs it: sends to the leader over the process's connections.
 
-A name is not an identity: the topic's id is pinned when the first fetch is sent. When the name has another id later,
-the topic was deleted and recreated, and its records are not the ones that were planned.
+A name is not an identity: the id that the first successful fetch was made with is pinned for the range. When the name
+has another id later, the topic was deleted and recreated, and its records are not the ones that were planned. Not
+before that first success: what the process remembers of a topic may be older than the plan.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class ClusterPartition:
         self._config = config
         self._tp = tp
         self._settings = settings
-        self._topic_id: uuid.UUID | None = None  # as first seen
+        self._topic_id: uuid.UUID | None = None  # pinned
         self._isolation_level = settings.isolation_level
 
     @property
@@ -50,7 +51,6 @@ class ClusterPartition:
         topic_id = cluster.topic_id(self._tp.topic)
         if not self._is_same_topic(topic_id):
             raise UnknownTopicId(100, f"Fetch of {self._tp}: the topic was recreated under its name")
-        self._topic_id = self._topic_id or topic_id
         known = cluster.cached_partition(self._tp)
         body = request_body(
             self._tp,
@@ -68,7 +68,9 @@ class ClusterPartition:
 
     def receive(self, sent: _Sent) -> FetchedPartition:
         self._cluster.wait(sent.pending)
-        return read_response(sent.pending.result(), self._tp, sent.fetch_offset, sent.topic_id)
+        fetched = read_response(sent.pending.result(), self._tp, sent.fetch_offset, sent.topic_id)
+        self._topic_id = self._topic_id or sent.topic_id
+        return fetched
 
     def work(self) -> None:
         """Take what has come, without waiting, so that a full socket buffer does not stall the broker."""

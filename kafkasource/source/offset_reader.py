@@ -75,11 +75,19 @@ class OffsetReader:
         return existing
 
     def list_offsets(self, symbols: Mapping[TopicPartition, int]) -> Offsets:
-        """What EARLIEST and LATEST are now. A partition without an answer is missing."""
-        if not symbols:
-            return {}
-        listed = self._cluster.list_offsets(dict(symbols), self._isolation_level)
-        return {tp: found.offset for tp, found in listed.items() if found.offset is not None}
+        """What EARLIEST and LATEST are now. A partition that was deleted meanwhile is missing, not an error."""
+        wanted = dict(symbols)
+        while wanted:
+            try:
+                listed = self._cluster.list_offsets(wanted, self._isolation_level)
+                return {tp: found.offset for tp, found in listed.items() if found.offset is not None}
+            except UnknownTopicOrPartition:
+                topics = self._cluster.partitions_of(sorted({tp.topic for tp in wanted}))
+                left = {tp for topic in topics.values() if topic is not None for tp in topic.topic_partitions}
+                if wanted.keys() <= left:
+                    raise
+                wanted = {tp: symbol for tp, symbol in wanted.items() if tp in left}
+        return {}
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> Offsets:
         return self.list_offsets(dict.fromkeys(partitions, EARLIEST))

@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 
 from kafkasource.client.metadata import PartitionMetadata, TopicMetadata
+from kafkasource.errors import UnknownTopicOrPartition
 from kafkasource.source.offsets import EARLIEST
 
 
@@ -30,6 +31,8 @@ class FakeCluster:
         self.isolation_levels.add(isolation_level)
         found = {}
         for tp, symbol in asked.items():
+            if tp.partition >= len(self.logs.get(tp.topic, ())):
+                raise UnknownTopicOrPartition(3, str(tp))
             start, end = self.logs[tp.topic][tp.partition]
             found[tp] = SimpleNamespace(offset=start if symbol == EARLIEST else end, timestamp=-1, leader_epoch=0)
         return found

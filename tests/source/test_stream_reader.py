@@ -103,6 +103,18 @@ def test_an_unknown_topic_names_the_option():
         reader(FakeCluster(t=[(0, 1)]), subscribe="t,x").initialOffset()
 
 
+@pytest.mark.parametrize("fail", ["true", "false"])
+def test_a_new_partition_deleted_before_it_was_read_is_a_loss_not_a_crash(fail):
+    cluster = FakeCluster(t=[(0, 1)])
+    stream = reader(cluster, failOnDataLoss=fail)
+    start, end = {"t": {"0": 0}}, {"t": {"0": 1}, "gone": {"0": 4}}
+    if fail == "true":
+        with pytest.raises(DataLoss, match=r"INITIAL_OFFSET_NOT_FOUND_FOR_PARTITIONS.*gone-0"):
+            stream.partitions(start, end)
+    else:
+        assert ranges(stream, start, end) == [r("t", 0, 0, 1)]
+
+
 def test_the_isolation_level_rules_where_logs_end():
     cluster = FakeCluster(t=[(0, 1)])
     reader(cluster, **{"kafka.isolation.level": "READ_COMMITTED"}).latestOffset({}, None)
