@@ -1,0 +1,540 @@
+"""Kafka brokers in this process, told which fault comes next, with a network and a clock that need no time.
+
+`FakeKafka` is what the brokers know and how they answer; `FakeNet` carries bytes between them and a client that was
+given its connector, selector and clock; `serve` puts one of them on a real socket instead.
+
+    kafka = FakeKafka(nodes=2, topics={"t": 2})
+    kafka.fault(LIST_OFFSETS, Error(6))          # the next ListOffsets answer has this code in every partition
+    net = FakeNet(kafka)
+    cluster = net.cluster()
+
+Requests and answers go through our own message schemas, which tests/protocol holds against Kafka's classes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import selectors
+import socket
+import threading
+import uuid
+from collections import defaultdict, deque
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from kafkasource.client.cluster import Cluster
+from kafkasource.client.config import ClientConfig
+from kafkasource.client.network import NetworkClient
+from kafkasource.client.transport import Address
+from kafkasource.protocol.apis import API_VERSIONS, APIS, Api
+from kafkasource.protocol.primitives import Reader, Writer
+
+LOG_START, LOG_END = 0, 100
+
+# What a broker can do wrong with the next request of an API.
+
+
+@dataclass(frozen=True)
+class Error:
+    """Answer with this code wherever the answer has one."""
+
+    code: int
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Answer with this body."""
+
+    body: dict
+
+
+@dataclass(frozen=True)
+class Throttle:
+    """Answer as usual, with this throttle_time_ms."""
+
+    ms: int
+
+
+@dataclass(frozen=True)
+class Raw:
+    """Send these bytes instead of an answer."""
+
+    data: bytes
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Send this many bytes of the answer, then close."""
+
+    size: int
+
+
+@dataclass(frozen=True)
+class Flip:
+    """Answer with one bit of this byte of the frame flipped (4: the first byte after the length)."""
+
+    pos: int
+
+
+CLOSE, SILENCE, WRONG_CORRELATION_ID, TWICE = "close", "silence", "wrong correlation id", "twice"
+
+
+class Request(NamedTuple):
+    node_id: int
+    api: Api
+    version: int
+    body: dict
+    client_id: str | None
+
+
+@dataclass
+class FakeTopic:
+    leaders: list[int]
+    topic_id: uuid.UUID = field(default_factory=uuid.uuid4)
+    epochs: dict[int, int] = field(default_factory=lambda: defaultdict(int))
+    internal: bool = False
+
+
+class FakeKafka:
+    """Brokers 1..nodes at broker-1:9092 ...; bootstrap:9092 leads to broker 1."""
+
+    def __init__(self, nodes: int = 1, topics: dict[str, int] | None = None, cluster_id: str = "fake-cluster") -> None:
+        self.cluster_id = cluster_id
+        self.node_ids = list(range(1, nodes + 1))
+        self.addresses = {node: (f"broker-{node}", 9092) for node in self.node_ids}  # as advertised
+        self.topics = {
+            name: FakeTopic([self.node_ids[i % nodes] for i in range(count)]) for name, count in (topics or {}).items()
+        }
+        self.versions = {api.key: api.stable_versions for api in APIS.values()}
+        self.committed: dict[tuple[str, str, int], int] = {}
+        self.coordinator = 1
+        self.requests: list[Request] = []
+        self._faults: dict[int, deque[Any]] = defaultdict(deque)
+        self._producer_ids = 0
+
+    def fault(self, api: Api, *faults: Any) -> None:
+        """The next requests of this API meet these, one each."""
+        self._faults[api.key].extend(faults)
+
+    def asked(self, api: Api) -> list[Request]:
+        return [request for request in self.requests if request.api is api]
+
+    def move_leader(self, topic: str, partition: int, node_id: int) -> None:
+        self.topics[topic].leaders[partition] = node_id
+        self.topics[topic].epochs[partition] += 1
+
+    # One request in, bytes out; None: and then close.
+
+    def handle(self, node_id: int, frame: bytes) -> list[bytes | None]:
+        reader = Reader(frame)
+        key, version, correlation_id = reader.int16(), reader.int16(), reader.int32()
+        client_id = reader.nullable_string()
+        api = APIS.get(key)
+        low, high = self.versions.get(key, (1, 0))
+        if api is None or not low <= version <= high:
+            if api is not API_VERSIONS:
+                return [None]
+            ranges = {"error_code": 35, "api_keys": self._api_keys(lambda key: key == API_VERSIONS.key)}
+            return [self._frame(api, 0, correlation_id, ranges)]
+        if api.request.is_flexible(version):
+            reader.skip_tagged_fields()
+        request = Request(node_id, api, version, api.request.read(version, reader), client_id)
+        self.requests.append(request)
+        faults = self._faults[key]
+        fault = faults.popleft() if faults else None
+        return self._with_fault(request, correlation_id, fault)
+
+    def _with_fault(self, request: Request, correlation_id: int, fault: Any) -> list[bytes | None]:
+        api, version = request.api, request.version
+        if fault == CLOSE:
+            return [None]
+        if fault == SILENCE:
+            return []
+        if isinstance(fault, Raw):
+            return [fault.data]
+        body = fault.body if isinstance(fault, Answer) else self.answer(request)
+        if body is None:
+            return []
+        if isinstance(fault, Error):
+            _set_codes(body, fault.code)
+        if isinstance(fault, Throttle):
+            body["throttle_time_ms"] = fault.ms
+        shift = 1000 if fault == WRONG_CORRELATION_ID else 0
+        frame = self._frame(api, version, correlation_id + shift, body)
+        if isinstance(fault, Cut):
+            return [frame[: fault.size], None]
+        if isinstance(fault, Flip):
+            frame = frame[: fault.pos] + bytes([frame[fault.pos] ^ 1]) + frame[fault.pos + 1 :]
+        return [frame, frame] if fault == TWICE else [frame]
+
+    def _frame(self, api: Api, version: int, correlation_id: int, body: dict) -> bytes:
+        writer = Writer()
+        writer.int32(correlation_id)
+        if api is not API_VERSIONS and api.response.is_flexible(version):
+            writer.unsigned_varint(0)
+        api.response.write(version, body, writer)
+        data = b"".join(writer.parts())
+        return len(data).to_bytes(4, "big") + data
+
+    # What the answers are.
+
+    def answer(self, request: Request) -> dict | None:
+        return getattr(self, "_" + _snake(request.api.name))(request)
+
+    def _api_keys(self, wanted: Any = lambda key: True) -> list[dict]:
+        return [
+            {"api_key": key, "min_version": low, "max_version": high}
+            for key, (low, high) in self.versions.items()
+            if wanted(key)
+        ]
+
+    def _api_versions(self, request: Request) -> dict:
+        return {"error_code": 0, "api_keys": self._api_keys()}
+
+    def _metadata(self, request: Request) -> dict:
+        asked = request.body["topics"]
+        names = list(self.topics) if asked is None else [topic["name"] for topic in asked]
+        return {
+            "brokers": [
+                {"node_id": node, "host": self.addresses[node][0], "port": self.addresses[node][1]}
+                for node in self.node_ids
+            ],
+            "cluster_id": self.cluster_id,
+            "controller_id": self.node_ids[0],
+            "topics": [self._topic_row(name) for name in names],
+        }
+
+    def _topic_row(self, name: str) -> dict:
+        topic = self.topics.get(name)
+        if topic is None:
+            return {"error_code": 3, "name": name, "partitions": []}
+        partitions = [
+            {
+                "error_code": 0 if leader >= 0 else 5,
+                "partition_index": partition,
+                "leader_id": leader,
+                "leader_epoch": topic.epochs[partition],
+                "replica_nodes": self.node_ids,
+                "isr_nodes": self.node_ids,
+            }
+            for partition, leader in enumerate(topic.leaders)
+        ]
+        row = {"error_code": 0, "name": name, "topic_id": topic.topic_id, "is_internal": topic.internal}
+        return {**row, "partitions": partitions}
+
+    def _list_offsets(self, request: Request) -> dict:
+        def row(name: str, asked: dict) -> dict:
+            topic, partition = self.topics.get(name), asked["partition_index"]
+            if topic is None or partition >= len(topic.leaders):
+                code = 3
+            else:
+                code = 0 if topic.leaders[partition] == request.node_id else 6
+            offset = {-1: LOG_END, -2: LOG_START}.get(asked["timestamp"], -1)
+            row = {"partition_index": partition, "error_code": code, "timestamp": -1}
+            return {
+                **row,
+                "offset": offset if code == 0 else -1,
+                "leader_epoch": topic.epochs[partition] if topic else -1,
+            }
+
+        return {"topics": _rows(request.body["topics"], row)}
+
+    def _find_coordinator(self, request: Request) -> dict:
+        host, port = self.addresses[self.coordinator]
+        found = {"error_code": 0, "node_id": self.coordinator, "host": host, "port": port}
+        if request.version >= 4:
+            return {"coordinators": [{"key": key, **found} for key in request.body["coordinator_keys"]]}
+        return found
+
+    def _init_producer_id(self, request: Request) -> dict:
+        self._producer_ids += 1
+        return {"error_code": 0, "producer_id": self._producer_ids, "producer_epoch": 0}
+
+    def _offset_commit(self, request: Request) -> dict:
+        code = 0 if request.node_id == self.coordinator else 16
+
+        def row(name: str, asked: dict) -> dict:
+            if not code:
+                key = (request.body["group_id"], name, asked["partition_index"])
+                self.committed[key] = asked["committed_offset"]
+            return {"partition_index": asked["partition_index"], "error_code": code}
+
+        return {"topics": _rows(request.body["topics"], row)}
+
+    def _offset_fetch(self, request: Request) -> dict:
+        def group_row(group: dict) -> dict:
+            topics = [
+                {
+                    "name": topic["name"],
+                    "partitions": [
+                        {
+                            "partition_index": index,
+                            "committed_offset": self.committed.get((group["group_id"], topic["name"], index), -1),
+                            "metadata": "",
+                            "error_code": 0,
+                        }
+                        for index in topic["partition_indexes"]
+                    ],
+                }
+                for topic in group["topics"]
+            ]
+            return {"group_id": group["group_id"], "topics": topics, "error_code": 0}
+
+        if request.version >= 8:
+            return {"groups": [group_row(group) for group in request.body["groups"]]}
+        row = group_row(request.body)
+        return {"topics": row["topics"], "error_code": 0}
+
+    def _create_topics(self, request: Request) -> dict:
+        rows = []
+        for asked in request.body["topics"]:
+            code = 36 if asked["name"] in self.topics else 0
+            if not code:
+                count = len(self.node_ids)
+                leaders = [self.node_ids[i % count] for i in range(asked["num_partitions"])]
+                self.topics[asked["name"]] = FakeTopic(leaders)
+            rows.append({"name": asked["name"], "error_code": code, "error_message": None})
+        return {"topics": rows}
+
+    def _delete_topics(self, request: Request) -> dict:
+        by_row = [topic["name"] for topic in request.body["topics"]]
+        names = by_row or request.body["topic_names"]
+        return {"responses": [{"name": n, "error_code": 0 if self.topics.pop(n, None) else 3} for n in names]}
+
+    def _produce(self, request: Request) -> dict | None:
+        if request.body["acks"] == 0:
+            return None
+        ids = {topic.topic_id: name for name, topic in self.topics.items()}
+        rows = []
+        for topic in request.body["topic_data"]:
+            name = topic.get("name") or ids.get(topic.get("topic_id"), "")
+            partitions = [
+                {
+                    "index": data["index"],
+                    "error_code": 0 if self.topics[name].leaders[data["index"]] == request.node_id else 6,
+                    "base_offset": LOG_END,
+                }
+                for data in topic["partition_data"]
+            ]
+            rows.append({"name": topic["name"], "topic_id": topic["topic_id"], "partition_responses": partitions})
+        return {"responses": rows}
+
+
+def _rows(topics: list[dict], row: Any) -> list[dict]:
+    return [
+        {"name": topic["name"], "partitions": [row(topic["name"], asked) for asked in topic["partitions"]]}
+        for topic in topics
+    ]
+
+
+def _set_codes(body: Any, code: int) -> None:
+    for item in body if isinstance(body, list) else [body]:
+        if isinstance(item, dict):
+            if "error_code" in item:
+                item["error_code"] = code
+            for value in item.values():
+                if isinstance(value, (list, dict)):
+                    _set_codes(value, code)
+
+
+def _snake(name: str) -> str:
+    return "".join("_" + c.lower() if c.isupper() else c for c in name).lstrip("_")
+
+
+class _Frames:
+    """Cuts requests out of a stream."""
+
+    def __init__(self) -> None:
+        self._data = b""
+
+    def feed(self, data: bytes) -> list[bytes]:
+        self._data += data
+        frames = []
+        while len(self._data) >= 4 and len(self._data) >= 4 + (size := int.from_bytes(self._data[:4], "big")):
+            frames.append(self._data[4 : 4 + size])
+            self._data = self._data[4 + size :]
+        return frames
+
+
+# A network without time.
+
+
+class FakeTransport:
+    def __init__(self, net: FakeNet, address: Address, node_id: int | None, fate: str) -> None:
+        self.net, self.address, self.node_id, self.fate = net, address, node_id, fate
+        self.incoming = bytearray()
+        self.ended = self.closed = self.reset = False
+        self._frames = _Frames()
+
+    def fileno(self) -> int:
+        raise AssertionError("a fake transport has no descriptor")
+
+    def finish_connect(self) -> bool:
+        if self.fate == "refused":
+            raise OSError(errno.ECONNREFUSED, "Connection refused")
+        return True
+
+    def receive_into(self, target: memoryview) -> int | None:
+        if self.reset:
+            raise ConnectionResetError(errno.ECONNRESET, "Connection reset by peer")
+        if not self.incoming:
+            return 0 if self.ended else None
+        size = min(len(target), len(self.incoming), self.net.most_bytes_at_once)
+        target[:size] = self.incoming[:size]
+        del self.incoming[:size]
+        return size
+
+    def send(self, pieces: list[memoryview]) -> int:
+        if self.ended or self.reset:
+            raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+        data = b"".join(pieces)[: self.net.most_bytes_at_once]
+        if self.fate != "blackhole":
+            for frame in self._frames.feed(data):
+                for answer in self.net.kafka_of(self.address).handle(self.node_id, frame):
+                    if answer is None:
+                        self.ended = True
+                    else:
+                        self.incoming += answer
+        return len(data)
+
+    def close(self) -> None:
+        self.closed = True
+
+    def ready(self, events: int) -> int:
+        if self.fate == "unreachable":
+            return 0
+        readable = selectors.EVENT_READ if self.incoming or self.ended or self.reset else 0
+        return events & (readable | selectors.EVENT_WRITE)
+
+
+class FakeNet:
+    """Connector, selector and clock in one. `select` moves the clock when nothing is ready, so no test waits."""
+
+    def __init__(self, kafka: FakeKafka, seed: float = 0.5) -> None:
+        self.kafka = kafka
+        self.now = 1000.0  # seconds
+        self.seed = seed
+        self.hosts: dict[str, list[str]] = {}  # name -> addresses; otherwise the name is its own
+        self.fates: dict[str, str] = {}  # address -> refused | unreachable | blackhole; otherwise it works
+        self.others: dict[str, FakeKafka] = {}  # address -> another cluster that lives there
+        self.most_bytes_at_once = 1 << 30
+        self.opened: list[tuple[float, str]] = []  # when, where to
+        self.transports: list[FakeTransport] = []
+        self.at: list[tuple[float, Any]] = []  # (time, what to do)
+        self._registered: dict[Any, selectors.SelectorKey] = {}
+
+    def client(self, bootstrap: str = "bootstrap:9092", **settings: Any) -> NetworkClient:
+        return NetworkClient(ClientConfig.of(bootstrap, **settings), **self.parts())
+
+    def cluster(self, bootstrap: str = "bootstrap:9092", **settings: Any) -> Cluster:
+        return Cluster(ClientConfig.of(bootstrap, **settings), **self.parts())
+
+    def parts(self) -> dict[str, Any]:
+        return {"clock": lambda: self.now, "connector": self, "selector": self, "random": lambda: self.seed}
+
+    def later(self, seconds: float, action: Any) -> None:
+        self.at.append((self.now + seconds, action))
+
+    def live(self) -> list[FakeTransport]:
+        return [transport for transport in self.transports if not transport.closed]
+
+    def kafka_of(self, address: Address) -> FakeKafka:
+        return self.others.get(address.sockaddr[0], self.kafka)
+
+    # Connector.
+
+    def resolve(self, host: str, port: int) -> list[Address]:
+        found = self.hosts.get(host, [host])
+        if not found:
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        return [Address(socket.AF_INET6 if ":" in ip else socket.AF_INET, (ip, port)) for ip in found]
+
+    def open(self, address: Address) -> FakeTransport:
+        ip, port = address.sockaddr[:2]
+        self.opened.append((self.now, ip))
+        nodes = {name: node for node, name in self.kafka_of(address).addresses.items()}
+        transport = FakeTransport(self, address, nodes.get((ip, port), 1), self.fates.get(ip, "works"))
+        self.transports.append(transport)
+        return transport
+
+    # Selector.
+
+    def register(self, fileobj: Any, events: int, data: Any = None) -> None:
+        assert fileobj not in self._registered
+        self._registered[fileobj] = selectors.SelectorKey(fileobj, -1, events, data)
+
+    def modify(self, fileobj: Any, events: int, data: Any = None) -> None:
+        assert fileobj in self._registered
+        self._registered[fileobj] = selectors.SelectorKey(fileobj, -1, events, data)
+
+    def unregister(self, fileobj: Any) -> None:
+        del self._registered[fileobj]
+
+    def select(self, timeout: float | None = None) -> list[tuple[Any, int]]:
+        ready = self._ready()
+        if not ready:
+            assert timeout is not None
+            until = self.now + timeout
+            due = min((at for at, _ in self.at), default=until + 1)
+            if due <= until:
+                self.now = max(self.now, due)
+                for event in [event for event in self.at if event[0] <= self.now]:
+                    self.at.remove(event)
+                    event[1]()
+                ready = self._ready()
+            else:
+                self.now = until
+        return ready
+
+    def _ready(self) -> list[tuple[Any, int]]:
+        found = []
+        for key in list(self._registered.values()):
+            if isinstance(key.fileobj, FakeTransport):
+                events = key.fileobj.ready(key.events)
+                if events:
+                    found.append((key, events))
+        return found
+
+    def close(self) -> None:
+        self._registered.clear()
+
+
+@contextlib.contextmanager
+def serve(kafka: FakeKafka, node_id: int = 1, advertise: bool = True) -> Any:
+    """The broker on a real socket of this machine; gives (host, port), which it also advertises."""
+    server = socket.create_server(("127.0.0.1", 0))
+    address = server.getsockname()[:2]
+    if advertise:
+        kafka.addresses[node_id] = address
+    conversations: list[socket.socket] = []
+
+    def converse(connection: socket.socket) -> None:
+        frames = _Frames()
+        with connection, contextlib.suppress(OSError):
+            while data := connection.recv(65536):
+                for frame in frames.feed(data):
+                    for answer in kafka.handle(node_id, frame):
+                        if answer is None:
+                            return
+                        connection.sendall(answer)
+
+    def accept() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = server.accept()
+                conversations.append(connection)
+                threading.Thread(target=converse, args=(connection,), daemon=True).start()
+
+    thread = threading.Thread(target=accept, daemon=True)
+    thread.start()
+    try:
+        yield address
+    finally:
+        with contextlib.suppress(OSError):
+            server.shutdown(socket.SHUT_RDWR)
+        server.close()
+        for connection in conversations:
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+        thread.join()
