@@ -23,14 +23,14 @@ from kafkasource.broker import Broker
 KafkaTopic = Callable[..., str]
 
 
-@pytest.fixture(scope="session")  # type: ignore[untyped-decorator]
+@pytest.fixture(scope="session")
 def kafka_broker() -> Iterator[Broker]:
     """A Kafka of one node: `.bootstrap_servers`. Shared, so a test that kills nodes makes a Broker of its own."""
     with Broker() as broker:
         yield broker
 
 
-@pytest.fixture  # type: ignore[untyped-decorator]
+@pytest.fixture
 def kafka_topic(kafka_broker: Broker, request: pytest.FixtureRequest) -> Iterator[KafkaTopic]:
     """Makes topics that no other test has, deleted after it: `kafka_topic(partitions=3, config={...}) -> name`."""
     from kafkasource.client.cluster import Cluster
