@@ -1,0 +1,175 @@
+"""Fetcher, cluster and wire together, against brokers in this process that fail on command. No test waits."""
+
+import uuid
+
+import pyarrow as pa
+import pytest
+from fake_broker import CLOSE, Cut, Error, FakeKafka, FakeNet, Flip
+from kafka.record.memory_records import MemoryRecordsBuilder
+
+from kafkasource.errors import CorruptRecordBatch, DataLoss, DeadlineExceeded
+from kafkasource.protocol.apis import FETCH
+from kafkasource.source import fetch_client
+from kafkasource.source.fetch_client import ClusterPartition
+from kafkasource.source.fetch_protocol import FetchSettings
+from kafkasource.source.fetcher import PartitionFetcher
+from kafkasource.types import OffsetRange, TopicPartition
+
+TP = TopicPartition("t", 0)
+ROWS_PER_BATCH = 10
+
+
+def batch(first, value=b"x" * 50):
+    builder = MemoryRecordsBuilder(magic=2, compression_type=0, batch_size=1 << 20)
+    for _ in range(ROWS_PER_BATCH):
+        builder.append(timestamp=1000, key=None, value=value, headers=[])
+    builder.close()
+    return first.to_bytes(8, "big") + bytes(builder.buffer())[8:]
+
+
+class Kafka(FakeKafka):
+    """One topic, t, whose partitions hold [0, 100) in batches of ten; a fetch takes what fits, one batch at least."""
+
+    def _fetch(self, request):
+        (topic,) = request.body["topics"]
+        (asked,) = topic["partitions"]
+        by_id = {known.topic_id: name for name, known in self.topics.items()}
+        name = topic["topic"] or by_id.get(topic["topic_id"])
+        row = {"partition_index": asked["partition"], "error_code": 0, "high_watermark": 100, "records": b""}
+        if name not in self.topics:
+            row |= {"error_code": 100 if request.version > 12 else 3}
+        elif self.topics[name].leaders[asked["partition"]] != request.node_id:
+            row |= {"error_code": 6}
+        elif not 0 <= asked["fetch_offset"] <= 100:
+            row |= {"error_code": 1}
+        else:
+            first = asked["fetch_offset"] // ROWS_PER_BATCH * ROWS_PER_BATCH
+            data = b"".join(batch(offset) for offset in range(first, 100, ROWS_PER_BATCH))
+            row |= {"records": data[: max(asked["partition_max_bytes"], len(batch(0)))]}
+        return {"error_code": 0, "responses": [{**topic, "partitions": [row]}]}
+
+
+class Rig:
+    def __init__(self, monkeypatch):
+        self.kafka = Kafka(nodes=2, topics={"t": 1})
+        self.net = FakeNet(self.kafka)
+        self.cluster = self.net.cluster()
+        monkeypatch.setattr(fetch_client, "shared_cluster", lambda config: self.cluster)
+        monkeypatch.setattr(fetch_client, "discard_cluster", self._discard)
+
+    def _discard(self, config):
+        self.cluster.close()
+        self.cluster = self.net.cluster()
+
+    def sleep(self, seconds):
+        self.net.now += seconds
+
+    def batches(self, start=0, end=100, **settings):
+        settings = FetchSettings(**{"max_partition_bytes": 2000} | settings)
+        client = ClusterPartition(self.cluster.config, TP, settings)
+        fetcher = PartitionFetcher(OffsetRange(TP, start, end), settings, client, lambda: self.net.now, self.sleep)
+        return fetcher.batches()
+
+    def read(self, start=0, end=100, **settings):
+        return offsets(list(self.batches(start, end, **settings)))
+
+    def fetched_offsets(self):
+        asked = self.kafka.asked(FETCH)
+        return [request.body["topics"][0]["partitions"][0]["fetch_offset"] for request in asked]
+
+
+def offsets(batches):
+    return pa.Table.from_batches(batches).column("offset").to_pylist()
+
+
+@pytest.fixture
+def rig(monkeypatch):
+    return Rig(monkeypatch)
+
+
+def test_a_partition_is_read_whole_in_bounded_fetches(rig):
+    assert rig.read(5, 95) == list(range(5, 95))
+    assert len(rig.fetched_offsets()) > 3
+    assert rig.fetched_offsets() == sorted(set(rig.fetched_offsets()))
+
+
+@pytest.mark.parametrize("version", [4, 9, 12, 13, 18])
+def test_topics_are_named_as_the_fetch_version_wants(rig, version):
+    rig.kafka.versions[FETCH.key] = (4, version)
+    assert rig.read(0, 30) == list(range(30))
+    assert {request.version for request in rig.kafka.asked(FETCH)} == {version}
+
+
+def test_a_cluster_without_topic_ids_is_asked_by_name(rig):
+    rig.kafka.topics["t"].topic_id = uuid.UUID(int=0)
+    assert rig.read(0, 30) == list(range(30))
+    assert {request.version for request in rig.kafka.asked(FETCH)} == {12}
+
+
+def test_a_leader_that_moves_between_two_fetches_is_followed(rig):
+    batches = rig.batches()
+    first = next(batches)
+    rig.kafka.move_leader("t", 0, 2)
+    rest = list(batches)
+    assert offsets([first, *rest]) == list(range(100))
+    assert {request.node_id for request in rig.kafka.asked(FETCH)} == {1, 2}
+
+
+@pytest.mark.parametrize("fault", [CLOSE, Cut(7), Cut(700), Error(6), Error(74), Error(75), Error(78), Error(56)])
+def test_a_passing_fault_repeats_nothing_and_loses_nothing(rig, fault):
+    rig.kafka.fault(FETCH, None, fault, None, fault)
+    assert rig.read() == list(range(100))
+
+
+def test_a_flipped_bit_is_fetched_again_on_a_new_connection(rig):
+    rig.kafka.fault(FETCH, Flip(-20))
+    connections = len(rig.net.opened)
+    assert rig.read(0, 20, max_partition_bytes=1) == list(range(20))
+    assert rig.fetched_offsets()[:3] == [0, 10, 0]  # 10 was sent ahead
+    assert len(rig.net.opened) > connections + 1
+    assert len(rig.net.live()) < len(rig.net.opened)
+
+
+def test_a_bit_flipped_on_disk_is_an_error_with_topic_partition_and_offset(rig):
+    rig.kafka.fault(FETCH, None, *[Flip(-20)] * 10)
+    batches = rig.batches(max_partition_bytes=1)
+    assert offsets([next(batches)]) == list(range(10))
+    with pytest.raises(CorruptRecordBatch, match=r"t-0.*offset 10"):
+        next(batches)
+    assert rig.fetched_offsets() == [0, 10, 20, 10, 20]
+
+
+def test_a_topic_recreated_under_its_name_is_not_read_on(rig):
+    batches = rig.batches()
+    next(batches)
+    rig.kafka.topics["t"].topic_id = uuid.uuid4()
+    with pytest.raises(DataLoss, match=r"\[\d+, 100\) for topic partition t-0.*recreated"):
+        list(batches)
+
+
+def test_what_the_process_remembers_of_an_older_topic_is_no_loss(rig):
+    rig.read(0, 10)
+    rig.kafka.topics["t"].topic_id = uuid.uuid4()
+    assert rig.read() == list(range(100))
+
+
+def test_a_deleted_topic_is_a_loss(rig):
+    batches = rig.batches()
+    next(batches)
+    del rig.kafka.topics["t"]
+    with pytest.raises(DataLoss, match="deleted"):
+        list(batches)
+
+
+def test_a_broker_that_never_answers_is_an_error_with_the_option_to_turn(rig):
+    rig.kafka.fault(FETCH, *["silence"] * 50)
+    with pytest.raises(DeadlineExceeded, match=r"offset 0 of t-0 in 120000 milliseconds .*pollTimeoutMs"):
+        rig.read()
+
+
+def test_a_reader_that_stops_early_leaves_the_connection_usable(rig):
+    batches = rig.batches()
+    next(batches)
+    batches.close()
+    assert rig.read() == list(range(100))
+    assert rig.net.now < 1001
