@@ -10,7 +10,9 @@ interpreted (C types are in kernel.pxd), a hundred times slower. A record (KIP-9
 
 Invariants: no length is used before it was compared with the bytes left in *its record*; no byte is written before the
 room left in the output was checked. So wrong bytes yield an error code and nothing else, whatever the caller
-allocated. Integer literals above 2^31 are bound to typed names, or the compiled code would make them objects.
+allocated. Cython's own bounds checks are off, for they double the time (decode 29 to 51 ns a record of 100 B, encode 20
+to 40): tests/records/test_sanitized.py runs the wrong bytes under AddressSanitizer instead. Integer literals above 2^31
+are bound to typed names, or the compiled code would make them objects.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
 """Mutated batches whose CRC is repaired, so that the lies reach the parser. Seeded: a failure names its case.
+KAFKASOURCE_FUZZ_CASES asks for more of them.
 
 Oracles: for the rows a decoder written from the specification, and kafka-python's; for everything else the types of
 kafkasource.errors.
@@ -6,6 +7,7 @@ kafkasource.errors.
 
 from __future__ import annotations
 
+import os
 import random
 import struct
 
@@ -20,7 +22,7 @@ from kafkasource.records.batches import decode, decode_all, next_fetch_offset
 
 pytestmark = pytest.mark.peers
 
-CASES = 6000 if COMPILED else 1500
+CASES = int(os.environ.get("KAFKASOURCE_FUZZ_CASES", 6000 if COMPILED else 1500))
 LIMIT = 1 << 20
 ARGUMENTS = {
     "topic": "t",

@@ -1,0 +1,85 @@
+"""The compiled kernel under AddressSanitizer and UndefinedBehaviorSanitizer, over the tests of wrong and right bytes.
+
+With every allocation made by malloc (Arrow's and Python's own pools would hide an overrun), a read or write a byte
+outside a buffer ends the run. A kernel with one length check taken out proves that it does.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kafkasource.records import COMPILED
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not COMPILED, reason="needs the compiled kernel"),
+    pytest.mark.skipif(sys.platform != "linux" or shutil.which("gcc") is None, reason="needs gcc on Linux"),
+]
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent.parent
+SUITES = ["test_batch_fuzz.py", "test_decode.py", "test_builder.py", "test_partitions.py"]
+# Shifts and alignment are as Cython's own code has them.
+FLAGS = "-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize=shift,alignment"
+CHECK = "            if length < -1 or length > record_end - pos:\n                return BAD_KEY\n"
+
+
+def library(name):
+    return subprocess.run(
+        ["gcc", f"-print-file-name={name}"], capture_output=True, text=True, check=True
+    ).stdout.strip()
+
+
+def run(folder, *, without=""):
+    shutil.copytree(ROOT / "kafkasource", folder / "kafkasource", ignore=shutil.ignore_patterns("*.so", "__pycache__"))
+    shutil.copy(ROOT / "setup.py", folder)
+    kernel = folder / "kafkasource" / "records" / "kernel.py"
+    source = kernel.read_text()
+    assert without in source
+    kernel.write_text(source.replace(without, ""))
+    build = subprocess.run(
+        [sys.executable, "setup.py", "build_ext", "--inplace"],
+        cwd=folder,
+        env={**os.environ, "CFLAGS": FLAGS, "LDFLAGS": FLAGS, "KAFKASOURCE_KERNEL": "require"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if "cannot find -lasan" in build.stderr or "cannot find -lubsan" in build.stderr:
+        pytest.skip("needs libasan and libubsan")
+    assert build.returncode == 0, build.stdout + build.stderr
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-x", "-s", "-p", "no:kafkasource", "-W", "ignore", f"--rootdir={ROOT}"]
+        + [str(HERE / suite) for suite in SUITES],
+        cwd=folder,
+        env={
+            **os.environ,
+            "PYTHONPATH": str(folder),
+            # libstdc++ too: it must be there when ASan looks for the functions that it replaces.
+            "LD_PRELOAD": f"{library('libasan.so')} {library('libstdc++.so.6')}",
+            "ASAN_OPTIONS": "detect_leaks=0",
+            "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
+            "ARROW_DEFAULT_MEMORY_POOL": "system",
+            "PYTHONMALLOC": "malloc",
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_no_bytes_make_the_kernel_touch_memory_that_is_not_its_own(tmp_path):
+    done = run(tmp_path)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+
+
+def test_the_sanitizers_notice_a_missing_length_check(tmp_path):
+    done = run(tmp_path, without=CHECK)
+    assert done.returncode != 0
+    assert "AddressSanitizer" in done.stderr, done.stdout[-3000:] + done.stderr[-3000:]
