@@ -249,9 +249,10 @@ class Sender:
         if nodes:
             identity = self._identity(nodes, now_ms)
             if identity is None:
-                waits.append(
-                    max(self._init_not_before_ms - now_ms, 1.0) if self._initialising is None else _IDLE_POLL_MS
-                )
+                if self._initialising is None:
+                    waits.append(self._init_not_before_ms - now_ms)
+                elif self._initialising.done:
+                    waits.append(0.0)
             else:
                 drained = self._accumulator.drain(self._client.metadata.leader_id, nodes, now_ms)
                 for node_id, batches in drained.items():

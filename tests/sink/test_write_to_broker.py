@@ -1,0 +1,209 @@
+"""What the sink wrote, read back from a real Kafka by another client (confluent-kafka, on librdkafka)."""
+
+import multiprocessing
+import pickle
+import uuid
+
+import pyarrow as pa
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from pyspark.sql.types import StructType
+
+from kafkasource import options
+from kafkasource.errors import DeadlineExceeded, MessageTooLarge
+from kafkasource.sink.accumulator import RecordTooLarge
+from kafkasource.sink.columns import HEADERS_TYPE
+from kafkasource.sink.producer import shared_producer
+from kafkasource.sink.writer import BatchWriter
+from kafkasource.types import TopicPartition as OurTopicPartition
+
+pytestmark = pytest.mark.broker
+
+SPARK_TYPES = {
+    "topic": "string",
+    "key": "binary",
+    "value": "binary",
+    "partition": "integer",
+    "timestamp": "timestamp",
+    "headers": {
+        "type": "array",
+        "containsNull": True,
+        "elementType": {
+            "type": "struct",
+            "fields": [
+                {"name": "key", "type": "string", "nullable": True, "metadata": {}},
+                {"name": "value", "type": "binary", "nullable": True, "metadata": {}},
+            ],
+        },
+    },
+}
+ARROW_TYPES = {
+    "topic": pa.string(),
+    "key": pa.binary(),
+    "value": pa.binary(),
+    "partition": pa.int32(),
+    "timestamp": pa.timestamp("us", "UTC"),
+    "headers": HEADERS_TYPE,
+}
+
+
+@pytest.fixture
+def write(kafka_broker):
+    """Write columns, as one task would: `write(topic, value=[...], key=[...])` -> the task's report."""
+
+    def write(to, written=(), rows_per_batch=1000, **columns):
+        fields = [{"name": n, "type": SPARK_TYPES[n], "nullable": True, "metadata": {}} for n in columns]
+        settings = {"kafka.bootstrap.servers": kafka_broker.bootstrap_servers} | dict(written)
+        if to is not None:
+            settings["topic"] = to
+        writer = BatchWriter(options.parse(settings, "sink"), StructType.fromJson({"type": "struct", "fields": fields}))
+        table = pa.table({name: pa.array(column, ARROW_TYPES[name]) for name, column in columns.items()})
+        return pickle.loads(pickle.dumps(writer)).write(iter(table.to_batches(rows_per_batch)))
+
+    return write
+
+
+@pytest.fixture
+def read(kafka_broker):
+    """Every message of a topic, partition by partition, by librdkafka with CRCs checked."""
+
+    def read(topic, partitions=1):
+        group = {"group.id": uuid.uuid4().hex, "auto.offset.reset": "earliest", "enable.auto.commit": False}
+        consumer = Consumer({"bootstrap.servers": kafka_broker.bootstrap_servers, "check.crcs": True} | group)
+        ends = [consumer.get_watermark_offsets(TopicPartition(topic, p), timeout=30)[1] for p in range(partitions)]
+        consumer.assign([TopicPartition(topic, p, 0) for p in range(partitions)])
+        found = []
+        while len(found) < sum(ends):
+            messages = consumer.consume(min(10_000, sum(ends) - len(found)), timeout=30)  # waits for as many
+            assert messages, f"only {len(found)} of {sum(ends)} records came"
+            assert [m.error() for m in messages if m.error()] == []
+            found += messages
+        consumer.close()
+        return sorted(found, key=lambda m: (m.partition(), m.offset()))
+
+    return read
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_another_client_reads_what_was_written_with_every_codec(codec, write, read, kafka_topic):
+    topic, count = kafka_topic(partitions=3), 20_000
+    values = [None if i % 7 == 1 else b"" if i % 7 == 2 else b"value %d " % i * (i % 20) for i in range(count)]
+    keys = [None if i % 5 == 1 else b"" if i % 5 == 2 else b"%d" % (i % 50) for i in range(count)]
+    headers = [
+        None if i % 3 else [("n", b"%d" % i), ("n", None), ("ümlaut", b"")] if i % 2 else [] for i in range(count)
+    ]
+    times = [1_700_000_000_000_000 + 1000 * i for i in range(count)]
+    report = write(topic, {"kafka.compression.type": codec}, key=keys, value=values, headers=headers, timestamp=times)
+    found = read(topic, 3)
+    assert report.records == len(found) == count
+    written = [(times[i] // 1000, repr((keys[i], values[i], headers[i] or None))) for i in range(count)]
+    came = [(m.timestamp()[1], repr((m.key(), m.value(), m.headers() or None))) for m in found]
+    assert sorted(came) == sorted(written)
+    for key in {m.key() for m in found} - {None}:
+        of_key = [m for m in found if m.key() == key]
+        assert len({m.partition() for m in of_key}) == 1
+        stamps = [m.timestamp()[1] for m in of_key]
+        assert stamps == sorted(stamps), "the order of a key's records is the order of the rows"
+    ends = {p: max(m.offset() for m in found if m.partition() == p) for p in range(3)}
+    assert report.last_offsets == {OurTopicPartition(topic, p): end for p, end in ends.items()}
+
+
+@pytest.mark.peers
+def test_keys_go_to_the_partitions_that_librdkafkas_murmur2_chooses(kafka_broker, write, read, kafka_topic):
+    keys = [b"key-%d" % i for i in range(500)] + [bytes([i]) for i in range(256)] + [b""]
+    ours, theirs = kafka_topic(partitions=7), kafka_topic(partitions=7)
+    write(ours, key=keys, value=keys)
+    producer = Producer({"bootstrap.servers": kafka_broker.bootstrap_servers, "partitioner": "murmur2"})
+    for key in keys:
+        producer.produce(theirs, key=key, value=key)
+    assert producer.flush(30) == 0
+    assert {m.key(): m.partition() for m in read(ours, 7)} == {m.key(): m.partition() for m in read(theirs, 7)}
+
+
+def test_rows_choose_topic_and_partition(write, read, kafka_topic):
+    first, second = kafka_topic(partitions=2), kafka_topic(partitions=4)
+    report = write(
+        None,
+        topic=[first, second, first, second],
+        value=[b"a", b"b", b"c", b"d"],
+        partition=[1, 3, 1, 0],
+    )
+    assert [(m.partition(), m.value()) for m in read(first, 2)] == [(1, b"a"), (1, b"c")]
+    assert [(m.partition(), m.value()) for m in read(second, 4)] == [(0, b"d"), (3, b"b")]
+    assert report.records == 4
+
+
+def test_rows_of_many_small_batches_keep_their_order_and_share_record_batches(write, read, kafka_topic):
+    topic = kafka_topic()
+    values = [b"%d" % i for i in range(3000)]
+    write(topic, rows_per_batch=10, value=values)
+    assert [m.value() for m in read(topic)] == values
+
+
+def test_batches_larger_than_the_memory_pass_through_it(write, read, kafka_topic):
+    topic = kafka_topic(partitions=4)
+    small = {"kafka.buffer.memory": "65536", "kafka.batch.size": "8192", "kafka.linger.ms": "60000"}
+    write(topic, small, value=[b"%01000d" % i for i in range(2000)])
+    assert len({m.value() for m in read(topic, 4)}) == 2000
+
+
+def test_a_large_record_passes_and_a_larger_one_names_the_option(write, read, kafka_topic):
+    topic = kafka_topic()
+    write(topic, value=[b"x" * 1_000_000])
+    assert len(read(topic)[0].value()) == 1_000_000
+    with pytest.raises(RecordTooLarge, match=r"kafka\.max\.request\.size"):
+        write(topic, value=[b"x" * 1_100_000])
+
+
+def test_the_topics_own_limit_is_told_and_the_next_task_is_none_the_worse(write, read, kafka_topic):
+    topic = kafka_topic(config={"max.message.bytes": "1000"})
+    with pytest.raises(MessageTooLarge, match=r"max\.message\.bytes"):
+        write(topic, value=[b"x" * 5000])
+    assert write(topic, value=[b"ok"] * 3).records == 3
+    assert write(topic, value=[b"ok"] * 3).last_offsets == {OurTopicPartition(topic, 0): 5}
+
+
+def test_a_topic_that_does_not_exist_fails_after_max_block_ms(write):
+    with pytest.raises(DeadlineExceeded, match="Topic no-such-topic not present in metadata after 300 ms"):
+        write("no-such-topic", {"kafka.max.block.ms": "300"}, value=[b"x"])
+
+
+@pytest.mark.parametrize("acks", ["all", "1", "0"])
+def test_every_acks_delivers(acks, write, read, kafka_topic):
+    topic = kafka_topic()
+    assert write(topic, {"kafka.acks": acks}, value=[b"%d" % i for i in range(100)]).records == 100
+    if acks == "0":  # nobody promised that they are there by now; an acknowledged write to the same leader comes after
+        write(topic, value=[b"last"])
+    assert len(read(topic)) == 100 + (acks == "0")
+
+
+def _write_in_child(kafka_settings, topic, queue):
+    schema = StructType().add("value", "binary")
+    writer = BatchWriter(options.parse(kafka_settings | {"topic": topic}, "sink"), schema)
+    rows = pa.record_batch([pa.array([b"child"] * 10)], names=["value"])
+    queue.put(writer.write(iter([rows])).records)
+
+
+def test_a_forked_worker_makes_its_own_producer(kafka_broker, write, read, kafka_topic):
+    topic = kafka_topic()
+    write(topic, value=[b"parent"] * 10)
+    fork = multiprocessing.get_context("fork")
+    queue = fork.Queue()
+    settings = {"kafka.bootstrap.servers": kafka_broker.bootstrap_servers}
+    child = fork.Process(target=_write_in_child, args=(settings, topic, queue))
+    child.start()
+    assert queue.get(timeout=60) == 10
+    child.join(60)
+    write(topic, value=[b"parent"] * 10)
+    assert [m.value() for m in read(topic)] == [b"parent"] * 10 + [b"child"] * 10 + [b"parent"] * 10
+
+
+def test_tasks_of_one_worker_share_a_producer(kafka_broker, write, kafka_topic):
+    topic = kafka_topic()
+    write(topic, value=[b"x"])
+    settings = {"kafka.bootstrap.servers": kafka_broker.bootstrap_servers, "topic": topic}
+    writer = BatchWriter(options.parse(settings, "sink"), StructType().add("value", "binary"))
+    producer = shared_producer(writer._config)
+    write(topic, value=[b"x"])
+    assert shared_producer(writer._config) is producer

@@ -1,0 +1,209 @@
+"""What Spark is given: writers that check early, pickle small and report what was written."""
+
+import pickle
+import threading
+import warnings
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+    WriterCommitMessage,
+)
+from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
+from sink_fakes import FakeClient
+
+from kafkasource import options
+from kafkasource.datasource import KafkaDataSource
+from kafkasource.errors import ClientClosed, OptionError
+from kafkasource.sink import producer as producer_module
+from kafkasource.sink import writer as writer_module
+from kafkasource.sink.columns import InvalidRow, InvalidSchema
+from kafkasource.sink.config import ProducerConfig
+from kafkasource.sink.producer import Producer, shared_producer
+from kafkasource.sink.writer import BatchWriter, StreamWriter, TaskReport
+from kafkasource.types import TopicPartition
+
+SCHEMA = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
+T0 = TopicPartition("t", 0)
+
+
+def sink_options(**written):
+    return options.parse({"kafka.bootstrap.servers": "localhost:1", "topic": "t"} | written, "sink")
+
+
+class AcknowledgingClient(FakeClient):
+    """Answers each produce request within the next poll; fails the first with `code` where one is given."""
+
+    def __init__(self, leaders, code=0):
+        super().__init__(leaders)
+        self.code, self.offsets = code, {}
+        self.inits_seen = 0
+        self.woken = threading.Event()
+
+    def wakeup(self):
+        self.woken.set()
+
+    def poll(self, timeout_ms):
+        if all(sent.pending.done for sent in self.sent) and self.inits == self.inits_seen:
+            self.woken.wait(timeout_ms / 1000)
+            self.woken.clear()
+        self.inits_seen = self.inits
+        for sent in self.sent:
+            if not sent.pending.done:
+                codes, self.code = {tp: self.code for tp in sent.batches if self.code}, 0
+                sent.answer(self.offsets, codes)
+
+
+@pytest.fixture
+def producer_with(monkeypatch):
+    """Makes the process's producer for `sink_options()` one with the given client."""
+    made = []
+
+    def make(client, **written):
+        producer = Producer(ProducerConfig.from_options(sink_options(**written)), client=client)
+        monkeypatch.setattr(producer_module, "_producers", {producer.config: producer})
+        made.append(producer)
+        return producer
+
+    yield make
+    for producer in made:
+        producer.close()
+
+
+def batch(count=3, value=b"v"):
+    return pa.record_batch([pa.array(["k"] * count), pa.array([value] * count, pa.binary())], names=["key", "value"])
+
+
+@pytest.mark.parametrize("kind", [BatchWriter, StreamWriter])
+def test_a_writer_crosses_to_the_tasks_and_its_report_comes_back(kind, producer_with):
+    client = AcknowledgingClient({T0: 1})
+    client.offsets = {T0: 10}
+    producer_with(client)
+    writer = pickle.loads(pickle.dumps(kind(sink_options(), SCHEMA)))
+    report = pickle.loads(pickle.dumps(writer.write(iter([batch()]))))
+    assert isinstance(report, WriterCommitMessage)
+    assert (report.records, report.last_offsets) == (3, {T0: 12})
+    assert report.bytes == sum(len(b) for sent in client.sent for b in sent.batches.values())
+
+
+def test_spark_hands_both_writers_arrow_batches():
+    assert issubclass(BatchWriter, DataSourceArrowWriter)
+    assert issubclass(BatchWriter, DataSourceWriter)
+    assert issubclass(StreamWriter, DataSourceStreamArrowWriter)
+    assert issubclass(StreamWriter, DataSourceStreamWriter)
+
+
+def test_a_wrong_schema_fails_before_any_task():
+    with pytest.raises(InvalidSchema, match="value must be a"):
+        BatchWriter(sink_options(), StructType([StructField("value", LongType())]))
+
+
+def test_overwrite_is_refused_in_the_words_of_the_jvm_connector():
+    source = KafkaDataSource({"kafka.bootstrap.servers": "localhost:1", "topic": "t"})
+    with pytest.raises(OptionError, match=r"Save mode Overwrite not allowed for Kafka\."):
+        source.writer(SCHEMA, overwrite=True)
+    source.streamWriter(SCHEMA, overwrite=True)  # output mode complete
+
+
+def test_a_task_without_rows_succeeds(producer_with):
+    producer_with(AcknowledgingClient({T0: 1}))
+    assert BatchWriter(sink_options(), SCHEMA).write(iter([])).records == 0
+
+
+def test_a_task_that_fails_does_not_poison_the_next(producer_with):
+    client = AcknowledgingClient({T0: 1}, code=87)
+    producer = producer_with(client)
+    writer = BatchWriter(sink_options(), SCHEMA)
+    with pytest.raises(Exception, match="INVALID_RECORD"):
+        writer.write(iter([batch(value=b"bad")]))
+    report = writer.write(iter([batch(value=b"good")]))
+    assert report.records == 3
+    assert all(b"bad" not in b for sent in client.sent[1:] for b in sent.batches.values())
+    assert shared_producer(producer.config) is producer
+
+
+def test_an_error_in_the_rows_upstream_gives_up_what_was_handed_over(producer_with):
+    producer = producer_with(AcknowledgingClient({T0: 1}), **{"kafka.linger.ms": "60000"})
+
+    def rows():
+        yield batch()
+        raise ZeroDivisionError("in the user's code")
+
+    writer = BatchWriter(sink_options(**{"kafka.linger.ms": "60000"}), SCHEMA)
+    with pytest.raises(ZeroDivisionError):
+        writer.write(rows())
+    assert writer.write(iter([batch()])).records == 3
+    assert producer.pool.available_bytes == producer.pool.total_bytes
+
+
+def test_more_rows_than_the_memory_holds_pass_through_it(producer_with):
+    small = {"kafka.buffer.memory": "8192", "kafka.batch.size": "1024", "kafka.linger.ms": "60000"}
+    producer = producer_with(AcknowledgingClient({T0: 1, TopicPartition("t", 1): 1}), **small)
+    report = BatchWriter(sink_options(**small), SCHEMA).write(iter([batch(500, b"x" * 50)] * 4))
+    assert report.records == 2000
+    assert producer.pool.available_bytes == producer.pool.total_bytes
+
+
+def test_a_row_that_cannot_be_written_is_the_users_error(producer_with):
+    producer_with(AcknowledgingClient({T0: 1}))
+    schema = StructType([StructField("value", StringType()), StructField("topic", StringType())])
+    with pytest.raises(InvalidRow, match="KAFKA_NULL_TOPIC_IN_DATA"):
+        BatchWriter(options.parse({"kafka.bootstrap.servers": "localhost:1"}, "sink"), schema).write(
+            iter([pa.record_batch([pa.array(["v"]), pa.array([None], pa.string())], names=["value", "topic"])])
+        )
+
+
+def test_a_closed_producer_is_replaced(producer_with, monkeypatch):
+    first = producer_with(AcknowledgingClient({T0: 1}))
+    made = []
+    monkeypatch.setattr(producer_module, "Producer", lambda config: made.append(config) or first)
+    first.close()
+    shared_producer(first.config)
+    assert made == [first.config]
+    with pytest.raises(ClientClosed):
+        first.sender.begin()
+
+
+def test_a_bug_in_the_sender_thread_reaches_the_task_and_the_producer_is_replaced(producer_with):
+    client = AcknowledgingClient({T0: 1})
+    producer = producer_with(client)
+    client.poll = lambda timeout_ms: 1 / 0
+    producer.sender.wakeup()
+    with pytest.raises(ZeroDivisionError):
+        BatchWriter(sink_options(), SCHEMA).write(iter([batch()] * 1000))
+    producer._thread.join()
+    assert not producer.usable
+
+
+def test_uncompiled_executors_are_told_of_once(monkeypatch):
+    monkeypatch.setattr(writer_module, "_warned", False)
+    slow = TaskReport(1, 1, {}, kernel_compiled=False)
+    writer = StreamWriter(sink_options(), SCHEMA)
+    with pytest.warns(RuntimeWarning, match="uncompiled"):
+        writer.commit([TaskReport(1, 1), slow, None], 0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        writer.commit([slow], 1)
+        writer.commit([TaskReport(1, 1)], 2)
+
+
+def test_abort_has_nothing_to_take_back():
+    BatchWriter(sink_options(), SCHEMA).abort([None])
+    StreamWriter(sink_options(), SCHEMA).abort([None], 1)
+
+
+def test_idempotence_follows_acks_unless_it_is_given():
+    assert ProducerConfig.from_options(sink_options()).idempotent
+    assert not ProducerConfig.from_options(sink_options(**{"kafka.acks": "1"})).idempotent
+    assert not ProducerConfig.from_options(sink_options(**{"kafka.enable.idempotence": "false"})).idempotent
+
+
+def test_a_codecs_level_is_taken_from_its_own_option():
+    zstd = {"kafka.compression.type": "zstd", "kafka.compression.zstd.level": "7", "kafka.compression.lz4.level": "2"}
+    assert ProducerConfig.from_options(sink_options(**zstd)).compression_level == 7
+    assert ProducerConfig.from_options(sink_options(**{"kafka.compression.type": "gzip"})).compression_level is None
+    assert ProducerConfig.from_options(sink_options()).compression_level is None
