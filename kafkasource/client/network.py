@@ -666,8 +666,8 @@ class NetworkClient:
     def least_loaded(self, now: float | None = None) -> tuple[int | None, float]:
         """The node to ask what any node can answer; None: none can be tried for that many milliseconds.
 
-        A ready connection with the fewest requests first, then one being made, then a broker not in backoff. Where no
-        broker that metadata names can be reached, the bootstrap servers are tried again: the cluster may have moved.
+        A ready connection with the fewest requests first, then one being made, then the broker that failed least. Where
+        no broker that metadata names can be reached, the bootstrap servers are tried again: the cluster may have moved.
         """
         now = self.now_ms() if now is None else now
         known = [] if self.metadata.rebootstrap else [node.node_id for node in self.metadata.nodes()]
@@ -679,7 +679,7 @@ class NetworkClient:
             candidates = known + bootstrap
         start = int(self._random() * len(candidates)) % len(candidates)
         order = candidates[start:] + candidates[:start]
-        best: tuple[int, int, int] | None = None
+        best: tuple[int, int, int, int] | None = None
         wait = NEVER
         for place, node_id in enumerate(order):
             link = self._links.get(node_id)
@@ -687,9 +687,9 @@ class NetworkClient:
                 wait = min(wait, link.retry_at_ms - now)
                 continue
             kind = 0 if link and link.ready else 1 if link and link.transport is not None else 2
-            rank = (kind, link.load if link else 0, place)
+            rank = (kind, link.load if link else 0, link.failures if link else 0, place)
             best = min(best, rank) if best else rank
-        return (order[best[2]], 0.0) if best else (None, wait)
+        return (order[best[3]], 0.0) if best else (None, wait)
 
     def _drain_wakeups(self) -> None:
         try:

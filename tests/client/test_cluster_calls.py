@@ -1,0 +1,329 @@
+"""The blocking calls: retries, leaders, coordinators, deadlines, and what a user reads when they fail."""
+
+import os
+import pickle
+
+import pytest
+from fake_broker import CLOSE, SILENCE, WRONG_CORRELATION_ID, Cut, Error, FakeKafka, FakeNet, FakeTopic, Flip, Raw
+
+from kafkasource.client.cache import discard_cluster, shared_cluster
+from kafkasource.client.cluster import EARLIEST, LATEST, ListedOffset, ProducerId
+from kafkasource.client.config import ClientConfig
+from kafkasource.errors import (
+    BootstrapFailed,
+    ClusterMismatch,
+    DeadlineExceeded,
+    OptionError,
+    TopicAlreadyExists,
+    TopicAuthorizationFailed,
+    UnknownMemberId,
+    UnknownTopicOrPartition,
+)
+from kafkasource.options import parse
+from kafkasource.protocol.apis import (
+    API_VERSIONS,
+    CREATE_TOPICS,
+    FIND_COORDINATOR,
+    INIT_PRODUCER_ID,
+    LIST_OFFSETS,
+    METADATA,
+    OFFSET_COMMIT,
+    OFFSET_FETCH,
+)
+from kafkasource.types import TopicPartition
+
+T = [TopicPartition("t", i) for i in range(4)]
+
+
+@pytest.fixture
+def kafka():
+    return FakeKafka(nodes=3, topics={"t": 4, "u": 1})
+
+
+@pytest.fixture
+def net(kafka):
+    return FakeNet(kafka)
+
+
+# Topics.
+
+
+def test_partitions_of_asks_anew_each_time_so_that_added_partitions_show(net, kafka):
+    cluster = net.cluster()
+    assert cluster.partitions_of(["u"])["u"].topic_partitions == [TopicPartition("u", 0)]
+    kafka.topics["u"].leaders.append(2)
+    assert len(cluster.partitions_of(["u"])["u"].partitions) == 2
+
+
+def test_a_missing_topic_is_none_after_the_time_that_news_of_it_may_take(net):
+    cluster = net.cluster()
+    start = net.now
+    found = cluster.partitions_of(["t", "nope"])
+    assert found["nope"] is None
+    assert len(found["t"].partitions) == 4
+    assert 5 <= net.now - start < 7
+
+
+def test_a_topic_created_a_moment_ago_is_waited_for(net, kafka):
+    cluster = net.cluster()
+    net.later(2, lambda: kafka.topics.update(new=FakeTopic([1])))
+    assert cluster.partitions_of(["new"])["new"] is not None
+    assert net.now < 1004
+
+
+def test_a_topic_without_permission_is_an_error_at_once(net, kafka):
+    kafka.fault(METADATA, Error(29))
+    kafka.fault(METADATA, Error(29))
+    start = net.now
+    with pytest.raises(TopicAuthorizationFailed, match="topic 't'"):
+        net.cluster().partitions_of(["t"])
+    assert net.now == start
+
+
+def test_all_topics_come_with_the_internal_ones_flagged(net, kafka):
+    kafka.topics["__consumer_offsets"] = FakeTopic([1], internal=True)
+    found = net.cluster().all_topics()
+    assert {topic.name: topic.internal for topic in found} == {"t": False, "u": False, "__consumer_offsets": True}
+
+
+def test_no_request_ever_lets_a_broker_create_a_topic(net, kafka):
+    cluster = net.cluster()
+    cluster.partitions_of(["nope"], propagation_ms=0)
+    with pytest.raises(UnknownTopicOrPartition):
+        cluster.leader(TopicPartition("nope", 0))
+    assert not any(request.body["allow_auto_topic_creation"] for request in kafka.asked(METADATA))
+
+
+def test_created_topics_have_leaders_when_the_call_returns_and_deleted_ones_are_forgotten(net):
+    cluster = net.cluster()
+    cluster.create_topics(["x", "y"], partitions=3)
+    assert {cluster.leader(TopicPartition("x", i)) for i in range(3)} == {1, 2, 3}
+    cluster.delete_topics(["x"])
+    assert cluster.topic_id("x") is None
+    with pytest.raises(TopicAlreadyExists, match="'y'"):
+        cluster.create_topics(["y"])
+
+
+def test_a_topic_whose_creation_lost_its_answer_counts_as_created(net, kafka):
+    kafka.fault(CREATE_TOPICS, Cut(0))
+    net.cluster().create_topics(["x"])
+    assert len(kafka.asked(CREATE_TOPICS)) == 2
+
+
+# Offsets of logs.
+
+
+def test_offsets_are_listed_with_one_request_per_leader(net, kafka):
+    found = net.cluster().list_offsets({T[0]: EARLIEST, T[1]: LATEST, T[2]: LATEST, T[3]: LATEST}, "read_committed")
+    assert found == {T[0]: ListedOffset(0, None, 0), **{tp: ListedOffset(100, None, 0) for tp in T[1:]}}
+    asked = kafka.asked(LIST_OFFSETS)
+    assert sorted(request.node_id for request in asked) == [1, 2, 3]
+    assert {request.body["isolation_level"] for request in asked} == {1}
+
+
+def test_a_timestamp_after_the_last_record_has_no_offset(net):
+    assert net.cluster().list_offsets({T[0]: 1_700_000_000_000})[T[0]].offset is None
+
+
+def test_a_moved_leader_is_found_and_only_its_partition_asked_again(net, kafka):
+    cluster = net.cluster()
+    cluster.list_offsets(dict.fromkeys(T, LATEST))
+    kafka.requests.clear()
+    kafka.move_leader("t", 1, 3)
+    assert len(cluster.list_offsets(dict.fromkeys(T, LATEST))) == 4
+    again = kafka.asked(LIST_OFFSETS)[-1]
+    assert again.node_id == 3
+    (asked,) = again.body["topics"][0]["partitions"]
+    assert (asked["partition_index"], asked["current_leader_epoch"]) == (1, 1)
+
+
+@pytest.mark.parametrize("code", [5, 6, 7, 9, 13, 56, 74, 75, 78, 100])
+def test_a_retriable_error_is_retried(net, kafka, code):
+    cluster = net.cluster()
+    kafka.fault(LIST_OFFSETS, Error(code))
+    assert cluster.list_offsets({T[0]: LATEST})[T[0]].offset == 100
+
+
+@pytest.mark.parametrize("fault", [CLOSE, WRONG_CORRELATION_ID, Cut(7), Raw(b"\xff" * 8), Flip(0), Flip(7)])
+def test_a_broken_answer_is_retried_on_a_new_connection(net, kafka, fault):
+    cluster = net.cluster()
+    cluster.partitions_of(["t"])
+    kafka.fault(LIST_OFFSETS, fault)
+    assert cluster.list_offsets({T[0]: LATEST})[T[0]].offset == 100
+
+
+def test_a_silent_broker_is_given_up_and_the_question_put_again(net, kafka):
+    cluster = net.cluster(request_timeout_ms=3000)
+    kafka.fault(LIST_OFFSETS, SILENCE)
+    assert cluster.list_offsets({T[0]: LATEST})[T[0]].offset == 100
+    assert 1003 <= net.now < 1005
+
+
+def test_a_fatal_error_is_not_retried(net, kafka):
+    kafka.fault(LIST_OFFSETS, Error(29))
+    with pytest.raises(TopicAuthorizationFailed, match="t-0"):
+        net.cluster().list_offsets({T[0]: LATEST})
+    assert len(kafka.asked(LIST_OFFSETS)) == 1
+
+
+def test_a_partition_that_does_not_exist_is_an_error_after_a_while(net):
+    start = net.now
+    with pytest.raises(UnknownTopicOrPartition, match="u-7"):
+        net.cluster().list_offsets({TopicPartition("u", 7): LATEST})
+    assert net.now - start < 8
+
+
+def test_a_partition_that_stays_without_leader_ends_at_the_deadline_which_says_so(net, kafka):
+    kafka.topics["u"].leaders[0] = -1
+    start = net.now
+    with pytest.raises(DeadlineExceeded, match=r"u-0.*default\.api\.timeout\.ms.*LEADER_NOT_AVAILABLE"):
+        net.cluster(default_api_timeout_ms=20_000).list_offsets({TopicPartition("u", 0): LATEST})
+    assert 18 <= net.now - start <= 20
+
+
+# Groups and producers.
+
+
+def test_the_coordinator_is_found_once_and_again_when_it_moved(net, kafka):
+    cluster = net.cluster()
+    cluster.commit_offsets("g", {T[0]: 5})
+    cluster.commit_offsets("g", {T[0]: 6})
+    assert len(kafka.asked(FIND_COORDINATOR)) == 1
+    kafka.coordinator = 2
+    cluster.commit_offsets("g", {T[0]: 7})
+    assert [request.node_id for request in kafka.asked(OFFSET_COMMIT)] == [1, 1, 1, 2]
+    assert kafka.committed == {("g", "t", 0): 7}
+
+
+@pytest.mark.parametrize("code", [14, 15, 16])
+def test_a_coordinator_that_is_not_ready_is_waited_for(net, kafka, code):
+    kafka.fault(FIND_COORDINATOR, Error(15))
+    kafka.fault(OFFSET_COMMIT, Error(code))
+    net.cluster().commit_offsets("g", {T[0]: 5})
+    assert kafka.committed == {("g", "t", 0): 5}
+
+
+@pytest.mark.parametrize("last_version", [7, 9])
+def test_committed_offsets_are_fetched_and_those_below_zero_are_none(net, kafka, last_version):
+    kafka.versions[OFFSET_FETCH.key] = (1, last_version)
+    kafka.committed.update({("g", "t", 0): 5, ("g", "t", 1): -7})
+    assert net.cluster().fetch_offsets("g", T[:3]) == {T[0]: 5, T[1]: None, T[2]: None}
+
+
+def test_a_group_with_live_members_and_a_negative_offset_are_errors(net, kafka):
+    kafka.fault(OFFSET_COMMIT, Error(25))
+    cluster = net.cluster()
+    with pytest.raises(UnknownMemberId, match=r"kafka\.group\.id"):
+        cluster.commit_offsets("g", {T[0]: 5})
+    with pytest.raises(ValueError, match="negative"):
+        cluster.commit_offsets("g", {T[0]: -5})
+
+
+def test_a_producer_id_is_any_brokers_or_the_coordinators(net, kafka):
+    cluster = net.cluster()
+    assert cluster.init_producer_id() == ProducerId(1, 0)
+    kafka.coordinator = 3
+    kafka.fault(INIT_PRODUCER_ID, Error(51))
+    assert cluster.init_producer_id("tx") == ProducerId(3, 0)  # the second was answered with 51
+    assert kafka.asked(INIT_PRODUCER_ID)[-1].node_id == 3
+
+
+# Bootstrap.
+
+
+def test_when_nobody_can_be_reached_each_server_is_named_with_its_reason(net):
+    net.fates.update({"a": "refused", "b": "unreachable"})
+    net.hosts["c"] = []
+    cluster = net.cluster("a:1,b:2,c:3", default_api_timeout_ms=60_000)
+    start = net.now
+    with pytest.raises(BootstrapFailed) as raised:
+        cluster.partitions_of(["t"])
+    assert 50 <= net.now - start <= 61
+    text = str(raised.value)
+    assert "a:1: Connection refused (errno 111)" in text
+    assert "b:2: no connection in time" in text
+    assert "c:3: cannot resolve the name: Name or service not known" in text
+    assert "kafka.bootstrap.servers" in text
+    assert str(pickle.loads(pickle.dumps(raised.value))) == text
+
+
+def test_one_living_bootstrap_server_is_enough(net):
+    net.fates.update({"a": "refused", "b": "refused"})
+    assert net.cluster("a:1,b:2,bootstrap:9092").partitions_of(["t"])["t"] is not None
+    assert net.now < 1001
+
+
+def test_a_cluster_that_starts_late_is_waited_for(net):
+    net.fates["bootstrap"] = "refused"
+    net.later(30, net.fates.clear)
+    assert net.cluster().partitions_of(["t"])["t"] is not None
+    assert 1030 <= net.now < 1033
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [(b"HTTP/1.1 400 Bad Request\r\n\r\n", "HTTP"), (b"\x15\x03\x03\0\2\2\x50", "kafka.security.protocol")],
+)
+def test_a_server_that_does_not_speak_kafka_fails_at_once(net, kafka, data, text):
+    kafka.fault(API_VERSIONS, Raw(data), Raw(data))
+    start = net.now
+    with pytest.raises(BootstrapFailed, match=text):
+        net.cluster().partitions_of(["t"])
+    assert net.now - start < 1
+
+
+def test_an_advertised_address_that_nobody_can_reach_is_in_the_error(net):
+    net.fates["broker-1"] = "refused"
+    with pytest.raises(DeadlineExceeded, match=r"broker 1 at broker-1:9092.*advertised\.listeners"):
+        net.cluster(default_api_timeout_ms=5000).list_offsets({T[0]: LATEST})
+
+
+def test_brokers_of_two_clusters_are_never_mixed(net, kafka):
+    cluster = net.cluster()
+    cluster.partitions_of(["t"])
+    kafka.cluster_id = "another"
+    with pytest.raises(ClusterMismatch):
+        cluster.partitions_of(["t"])
+    with pytest.raises(ClusterMismatch):
+        cluster.list_offsets({T[0]: LATEST})
+
+
+# What is kept, and what crosses processes.
+
+
+def test_the_config_comes_from_the_options_and_crosses_processes():
+    written = {"kafka.bootstrap.servers": "a:1,[::1]:2", "kafka.request.timeout.ms": "7", "kafka.client.id": "me"}
+    config = ClientConfig.from_options(parse(written, "source"))
+    assert config.bootstrap_servers == (("a", 1), ("::1", 2))
+    assert (config.request_timeout_ms, config.client_id) == (7, "me")
+    assert pickle.loads(pickle.dumps(config)) == config
+    assert hash(pickle.loads(pickle.dumps(config))) == hash(config)
+
+
+def test_tls_and_sasl_are_refused_until_they_are_built():
+    with pytest.raises(OptionError, match="TLS and SASL come in a later release"):
+        ClientConfig.of("a:1", security_protocol="SASL_SSL")
+
+
+def test_a_cluster_is_kept_per_config_and_does_not_pickle():
+    config, other = ClientConfig.of("a:1"), ClientConfig.of("a:2")
+    first = shared_cluster(config)
+    assert shared_cluster(ClientConfig.of("a:1")) is first
+    assert shared_cluster(other) is not first
+    with pytest.raises(TypeError, match="ClientConfig"):
+        pickle.dumps(first)
+    discard_cluster(config)
+    assert shared_cluster(config) is not first
+    discard_cluster(config)
+    discard_cluster(other)
+
+
+def test_a_forked_child_does_not_use_its_parents_cluster():
+    config = ClientConfig.of("a:1")
+    before = shared_cluster(config)
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if shared_cluster(config) is not before else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert shared_cluster(config) is before
+    discard_cluster(config)

@@ -1,0 +1,168 @@
+"""What an answer may change in the cache, and when it is time to ask again."""
+
+import uuid
+
+import pytest
+
+from kafkasource.client.config import ClientConfig, backoff_ms
+from kafkasource.client.metadata import Metadata
+from kafkasource.errors import ClusterMismatch, ProtocolError
+from kafkasource.types import Node, TopicPartition
+
+T0 = TopicPartition("t", 0)
+ID, OTHER_ID = uuid.UUID(int=7), uuid.UUID(int=8)
+
+
+@pytest.fixture
+def metadata():
+    return Metadata(
+        ClientConfig.of("b:1", retry_backoff_ms=100, retry_backoff_max_ms=1000, metadata_max_age_ms=300_000)
+    )
+
+
+def answer(*topics, brokers=(1, 2), cluster_id="c", controller_id=1, error_code=0):
+    nodes = [{"node_id": node, "host": f"h{node}", "port": 9092, "rack": None} for node in brokers]
+    body = {"brokers": nodes, "cluster_id": cluster_id, "controller_id": controller_id, "topics": list(topics)}
+    return {**body, "error_code": error_code}
+
+
+def topic(*leaders, name="t", code=0, epoch=0, topic_id=ID):
+    partitions = [
+        {
+            "error_code": 0,
+            "partition_index": i,
+            "leader_id": leader,
+            "leader_epoch": epoch,
+            "replica_nodes": [1, 2],
+            "isr_nodes": [1],
+        }
+        for i, leader in enumerate(leaders)
+    ]
+    row = {"error_code": code, "name": name, "topic_id": topic_id, "is_internal": False}
+    return {**row, "partitions": partitions}
+
+
+def test_nothing_known_is_asked_for_at_once(metadata):
+    assert metadata.time_to_next_update(0) == 0
+
+
+def test_after_an_answer_the_next_question_is_due_at_max_age(metadata):
+    metadata.update(answer(), 1000)
+    assert metadata.time_to_next_update(1000) == 300_000
+    assert metadata.time_to_next_update(101_000) == 200_000
+    assert metadata.time_to_next_update(999_000) == 0
+
+
+def test_a_requested_update_waits_for_the_backoff_only(metadata):
+    metadata.update(answer(), 1000)
+    assert metadata.request_update() == metadata.version
+    assert metadata.time_to_next_update(1000) == 100
+    assert metadata.time_to_next_update(1100) == 0
+
+
+def test_failures_are_asked_again_later_and_later(metadata):
+    waits = []
+    for now in range(0, 60_000, 10_000):
+        metadata.failed(now, 0.5)
+        waits.append(metadata.time_to_next_update(now))
+    assert waits == [100, 200, 400, 800, 1000, 1000]
+
+
+def test_a_new_topic_does_not_wait_for_the_backoff_of_others(metadata):
+    metadata.update(answer(), 1000)
+    assert metadata.want(["t"])
+    assert metadata.time_to_next_update(1000) == 0
+    metadata.update(answer(topic(1)), 1001)
+    assert not metadata.want(["t"])
+    assert metadata.time_to_next_update(1001) == 300_000
+
+
+def test_an_answer_with_topic_errors_is_not_repeated_in_a_tight_loop(metadata):
+    waits = []
+    for now in (1000, 11_000, 21_000):
+        metadata.update(answer(topic(code=5)), now, 0.5)
+        metadata.request_update()
+        waits.append(metadata.time_to_next_update(now))
+    assert waits == [100, 200, 400]
+
+
+def test_an_older_leader_epoch_does_not_replace_a_newer_one(metadata):
+    metadata.update(answer(topic(1, epoch=5)), 0)
+    metadata.update(answer(topic(2, epoch=4)), 1)
+    assert (metadata.leader_id(T0), metadata.partition(T0).leader_epoch) == (1, 5)
+    metadata.update(answer(topic(2, epoch=6)), 2)
+    assert metadata.leader_id(T0) == 2
+
+
+def test_a_recreated_topic_starts_with_its_own_epochs(metadata):
+    metadata.update(answer(topic(1, epoch=5)), 0)
+    metadata.update(answer(topic(2, epoch=0, topic_id=OTHER_ID)), 1)
+    assert (metadata.leader_id(T0), metadata.topic("t").topic_id) == (2, OTHER_ID)
+
+
+@pytest.mark.parametrize("code", [5, 29, 7])
+def test_an_error_of_a_topic_does_not_evict_what_is_known_of_it(metadata, code):
+    metadata.update(answer(topic(1)), 0)
+    metadata.update(answer(topic(code=code)), 1)
+    assert metadata.leader_id(T0) == 1
+    assert metadata.topic_errors == {"t": code}
+    metadata.update(answer(topic(1)), 2)
+    assert metadata.topic_errors == {}
+
+
+def test_a_topic_that_does_not_exist_any_more_is_dropped(metadata):
+    metadata.update(answer(topic(1)), 0)
+    metadata.update(answer(topic(code=3)), 1)
+    assert metadata.topic("t") is None
+
+
+def test_an_answer_about_other_topics_leaves_a_topic_alone(metadata):
+    metadata.update(answer(topic(1)), 0)
+    metadata.update(answer(topic(1, name="u")), 1)
+    assert metadata.leader_id(T0) == 1
+
+
+def test_a_leader_that_is_none_or_not_registered_is_none(metadata):
+    metadata.update(answer(topic(-1, 9, 2)), 0)
+    assert [metadata.leader_id(TopicPartition("t", i)) for i in range(4)] == [None, None, 2, None]
+    assert metadata.topic("t").topic_partitions == [TopicPartition("t", i) for i in range(3)]
+
+
+def test_two_brokers_on_one_address_stay_two(metadata):
+    body = answer(topic(1, 2))
+    body["brokers"] = [{"node_id": node, "host": "nat", "port": 1, "rack": None} for node in (1, 2)]
+    metadata.update(body, 0)
+    assert metadata.nodes() == [Node(1, "nat", 1), Node(2, "nat", 1)]
+
+
+def test_another_cluster_is_refused_and_changes_nothing(metadata):
+    metadata.update(answer(topic(1)), 0)
+    with pytest.raises(ClusterMismatch, match=r"cluster d .* cluster c .*kafka.bootstrap.servers"):
+        metadata.update(answer(topic(2), cluster_id="d"), 1)
+    assert metadata.leader_id(T0) == 1
+
+
+def test_a_broker_that_knows_no_brokers_is_not_believed(metadata):
+    metadata.update(answer(topic(1)), 0)
+    metadata.update(answer(brokers=()), 1000)
+    assert metadata.leader_id(T0) == 1
+    assert metadata.time_to_next_update(1000) >= 100
+
+
+def test_rebootstrap_required_is_remembered(metadata):
+    metadata.update(answer(error_code=129, brokers=()), 0)
+    assert metadata.rebootstrap
+
+
+@pytest.mark.parametrize(("host", "port"), [("", 9092), ("h" * 256, 9092), ("h", 0), ("h", 70_000)])
+def test_an_advertised_address_that_cannot_be_one_names_the_setting(metadata, host, port):
+    body = answer()
+    body["brokers"][0].update(host=host, port=port)
+    with pytest.raises(ProtocolError, match=r"advertised\.listeners"):
+        metadata.update(body, 0)
+
+
+@pytest.mark.parametrize(("random", "factor"), [(0.0, 0.8), (0.5, 1.0), (0.999999, 1.2)])
+def test_backoff_doubles_to_the_cap_and_is_spread(random, factor):
+    waits = [backoff_ms(attempt, 50, 1000, random) for attempt in (0, 1, 2, 10, 100_000)]
+    assert waits == pytest.approx([wait * factor for wait in (50, 100, 200, 1000, 1000)], rel=1e-4)

@@ -1,0 +1,340 @@
+"""Timeouts, reconnects and addresses of the polling client, on a network whose clock is moved by waiting."""
+
+import itertools
+import threading
+
+import pytest
+from fake_broker import CLOSE, SILENCE, Cut, FakeKafka, FakeNet, Raw, Throttle, serve
+
+from kafkasource.client.config import ClientConfig
+from kafkasource.client.network import NetworkClient
+from kafkasource.errors import (
+    ClientClosed,
+    ConnectFailed,
+    ConnectionLost,
+    ProtocolError,
+    RequestTimeout,
+    UnsupportedApiVersion,
+)
+from kafkasource.protocol.apis import API_VERSIONS, LIST_OFFSETS, METADATA, PRODUCE
+
+ASK = {"topics": [], "allow_auto_topic_creation": False}
+NOTHING = {"acks": 0, "timeout_ms": 1000, "topic_data": []}
+LIST = {"isolation_level": 0, "topics": []}
+NEVER = 10_000_000
+
+
+@pytest.fixture
+def net():
+    return FakeNet(FakeKafka(nodes=2, topics={"t": 2}))
+
+
+def until_done(client, *pendings):
+    while not all(pending.done for pending in pendings):
+        client.poll(NEVER)
+
+
+def ready(net, **settings):
+    """A client that knows the brokers."""
+    client = net.client(**settings)
+    while not client.metadata.nodes():
+        client.poll(1000)
+    return client
+
+
+# What a request's end means.
+
+
+def test_requests_sent_before_there_is_a_connection_are_answered_in_order(net):
+    client = net.client()
+    done = []
+    pendings = [client.send(-1, METADATA, ASK) for _ in range(3)]
+    for pending in pendings:
+        pending.add_callback(done.append)
+    until_done(client, *pendings)
+    assert done == pendings
+    assert all(pending.result()["cluster_id"] == "fake-cluster" for pending in pendings)
+
+
+def test_a_request_is_written_by_send_itself_where_the_connection_is_ready(net):
+    client = ready(net)
+    until_done(client, client.send(1, LIST_OFFSETS, LIST))
+    before = len(net.kafka.asked(LIST_OFFSETS))
+    client.send(1, LIST_OFFSETS, LIST)
+    assert len(net.kafka.asked(LIST_OFFSETS)) == before + 1
+
+
+def test_a_request_deadline_is_total_however_slowly_the_answer_dribbles_in(net):
+    client = ready(net, request_timeout_ms=5000)
+    net.kafka.fault(LIST_OFFSETS, SILENCE)
+    late, other = client.send(1, LIST_OFFSETS, LIST), client.send(2, LIST_OFFSETS, LIST)
+    until_done(client, other)
+    start = net.now
+    connection = next(t for t in net.live() if t.address.sockaddr[0] == "broker-1")
+
+    def dribble(left=b"\0\0\1\0" + bytes(100)):
+        connection.incoming += left[:1]
+        net.later(1, lambda: dribble(left[1:]))
+
+    net.later(1, dribble)
+    until_done(client, late)
+    assert net.now - start == pytest.approx(5)
+    assert connection.closed
+    with pytest.raises(RequestTimeout, match=r"broker 1 at broker-1:9092.*ListOffsets in time"):
+        late.result()
+
+
+def test_when_one_request_is_late_the_others_of_its_connection_are_lost_and_those_of_others_go_on(net):
+    client = ready(net)
+    net.kafka.fault(LIST_OFFSETS, SILENCE, SILENCE, SILENCE)
+    late = client.send(1, LIST_OFFSETS, LIST, timeout_ms=1000)
+    behind = client.send(1, LIST_OFFSETS, LIST, timeout_ms=9000)
+    elsewhere = client.send(2, LIST_OFFSETS, LIST, timeout_ms=9000)
+    until_done(client, late, behind)
+    assert isinstance(late.error, RequestTimeout)
+    assert isinstance(behind.error, ConnectionLost)
+    assert not elsewhere.done
+
+
+@pytest.mark.parametrize("size", [0, 3, 4, 9, 12])
+def test_an_answer_cut_short_is_a_lost_connection_and_never_parsed(net, size):
+    client = ready(net)
+    net.kafka.fault(LIST_OFFSETS, Cut(size))
+    pending = client.send(1, LIST_OFFSETS, LIST)
+    until_done(client, pending)
+    assert isinstance(pending.error, ConnectionLost)
+    assert pending.error.retriable
+    again = client.send(1, LIST_OFFSETS, LIST)
+    until_done(client, again)
+    assert again.error is None
+
+
+def test_garbage_on_a_working_connection_loses_it_and_can_be_retried(net):
+    client = ready(net)
+    net.kafka.fault(LIST_OFFSETS, Raw(b"\xff" * 64))
+    pending = client.send(1, LIST_OFFSETS, LIST)
+    until_done(client, pending)
+    assert isinstance(pending.error, ConnectionLost)
+    assert isinstance(pending.error.__cause__, ProtocolError)
+
+
+def test_without_an_answer_to_wait_for_a_request_is_done_when_it_is_written(net):
+    client = ready(net)
+    net.most_bytes_at_once = 7
+    pending = client.send(1, PRODUCE, NOTHING, expect_response=False)
+    until_done(client, pending)
+    assert pending.result() == {}
+    assert len(net.kafka.asked(PRODUCE)) == 1
+
+
+def test_a_version_that_the_broker_lacks_fails_the_request_and_not_the_connection(net):
+    client = ready(net)
+    del net.kafka.versions[LIST_OFFSETS.key]
+    bad, good = client.send(2, LIST_OFFSETS, LIST), client.send(2, METADATA, ASK)
+    until_done(client, bad, good)
+    assert isinstance(bad.error, UnsupportedApiVersion)
+    assert good.error is None
+
+
+def test_closing_fails_what_is_under_way_and_what_comes_after(net):
+    client = ready(net)
+    net.kafka.fault(LIST_OFFSETS, SILENCE)
+    before = client.send(1, LIST_OFFSETS, LIST)
+    client.poll(0)
+    client.close()
+    client.close()
+    after = client.send(1, LIST_OFFSETS, LIST)
+    assert isinstance(before.error, ClientClosed)
+    assert isinstance(after.error, ClientClosed)
+    assert net.live() == []
+
+
+# Connecting.
+
+
+def test_a_name_with_several_addresses_is_tried_to_the_last_without_a_pause(net):
+    net.hosts["broker-1"] = ["::1", "10.0.0.1", "10.0.0.2"]
+    net.fates.update({"::1": "refused", "10.0.0.1": "refused"})
+    client = ready(net)
+    start = net.now
+    pending = client.send(1, LIST_OFFSETS, LIST)
+    until_done(client, pending)
+    assert pending.error is None
+    assert [ip for _, ip in net.opened[-3:]] == ["::1", "10.0.0.1", "10.0.0.2"]
+    assert net.now == start
+
+
+def test_a_connect_that_hangs_ends_in_time_and_goes_on_with_the_next_address(net):
+    net.hosts["broker-1"] = ["10.0.0.1", "10.0.0.2"]
+    net.fates["10.0.0.1"] = "unreachable"
+    client = ready(net, socket_connection_setup_timeout_ms=2000)
+    start = net.now
+    pending = client.send(1, LIST_OFFSETS, LIST)
+    until_done(client, pending)
+    assert pending.error is None
+    assert net.now - start == pytest.approx(2)
+
+
+def test_who_accepts_and_never_answers_is_given_up_in_the_same_time(net):
+    net.fates["broker-1"] = "blackhole"
+    client = ready(net, socket_connection_setup_timeout_ms=2000, bootstrap="bootstrap:9092")
+    start = net.now
+    pending = client.send(1, LIST_OFFSETS, LIST)
+    until_done(client, pending)
+    assert net.now - start == pytest.approx(2)
+    assert isinstance(pending.error, ConnectFailed)
+    assert "ApiVersions" in str(pending.error)
+
+
+def test_an_advertised_address_that_cannot_be_reached_names_advertised_listeners(net):
+    net.fates["broker-2"] = "refused"
+    client = ready(net)
+    pending = client.send(2, LIST_OFFSETS, LIST)
+    until_done(client, pending)
+    assert "broker 2 at broker-2:9092" in str(pending.error)
+    assert "advertised.listeners" in str(pending.error)
+    assert "Connection refused (errno 111)" in str(pending.error)
+
+
+def test_a_broker_that_closes_without_a_byte_gets_the_likely_reasons(net):
+    client = ready(net)
+    net.kafka.fault(API_VERSIONS, CLOSE)
+    pending = client.send(2, LIST_OFFSETS, LIST)
+    until_done(client, pending)
+    assert isinstance(pending.error, ConnectFailed)
+    assert "TLS listener" in str(pending.error)
+
+
+def test_reconnecting_backs_off_doubling_to_the_cap(net):
+    net.fates["broker-1"] = "refused"
+    client = ready(net, reconnect_backoff_ms=100, reconnect_backoff_max_ms=1000, metadata_max_age_ms=NEVER)
+    for _ in range(7):
+        until_done(client, client.send(1, LIST_OFFSETS, LIST))
+    times = [at for at, ip in net.opened if ip == "broker-1"]
+    gaps = [round(b - a, 3) for a, b in itertools.pairwise(times)]
+    assert gaps == [0.1, 0.2, 0.4, 0.8, 1.0, 1.0]  # random() is 0.5, so without spread
+
+
+def test_a_broker_that_is_down_for_ten_minutes_costs_few_connects_and_few_lines(net, caplog):
+    client = ready(net)
+    net.fates["broker-1"] = "refused"
+    lines = len(caplog.records)
+    end, start = net.now + 600, net.now
+    while net.now < end:
+        until_done(client, client.send(1, LIST_OFFSETS, LIST))
+    connects = sum(1 for at, ip in net.opened if ip == "broker-1" and at > start)
+    assert connects <= 610
+    assert len(caplog.records) - lines <= 12
+
+
+def test_a_request_that_waits_for_a_connection_keeps_its_own_deadline(net):
+    net.fates["broker-1"] = "unreachable"
+    client = ready(net)
+    start = net.now
+    pending = client.send(1, LIST_OFFSETS, LIST, timeout_ms=1500)
+    until_done(client, pending)
+    assert net.now - start == pytest.approx(1.5)
+    assert isinstance(pending.error, ConnectFailed)  # so: nothing was sent
+
+
+def test_an_idle_connection_that_the_broker_closes_is_no_failure(net, caplog):
+    client = ready(net)
+    until_done(client, client.send(1, LIST_OFFSETS, LIST))
+    for transport in net.live():
+        transport.ended = True
+    client.poll(0)
+    assert net.live() == []
+    assert not client.connection_failed(1)
+    assert caplog.records == []
+    again = client.send(1, LIST_OFFSETS, LIST)
+    until_done(client, again)
+    assert again.error is None
+
+
+def test_an_idle_connection_is_closed_after_its_time(net):
+    client = ready(net, connections_max_idle_ms=60_000, metadata_max_age_ms=NEVER)
+    until_done(client, client.send(1, LIST_OFFSETS, LIST))
+    start = net.now
+    while net.live():
+        client.poll(NEVER)
+    assert net.now - start == pytest.approx(60)
+
+
+# Throttling, metadata, waking up.
+
+
+def test_a_throttled_broker_is_left_alone_for_that_long_and_the_wait_is_not_a_timeout(net, caplog):
+    client = ready(net, request_timeout_ms=5000)
+    net.kafka.fault(LIST_OFFSETS, Throttle(8000))
+    until_done(client, client.send(1, LIST_OFFSETS, LIST))
+    start = net.now
+    pending = client.send(1, LIST_OFFSETS, LIST)
+    until_done(client, pending)
+    assert pending.error is None
+    assert net.now - start == pytest.approx(8)
+    assert "8000 ms" in caplog.text
+
+
+def test_a_negative_throttle_time_is_ignored(net):
+    client = ready(net)
+    net.kafka.fault(LIST_OFFSETS, Throttle(-5))
+    pendings = [client.send(1, LIST_OFFSETS, LIST) for _ in range(2)]
+    start = net.now
+    until_done(client, *pendings)
+    assert net.now == start
+
+
+def test_poll_waits_no_longer_than_the_next_metadata_refresh(net):
+    client = ready(net, metadata_max_age_ms=30_000)
+    start, version = net.now, client.metadata.version
+    while client.metadata.version == version:
+        client.poll(NEVER)
+    assert net.now - start == pytest.approx(30)
+
+
+def test_poll_waits_no_longer_than_it_is_told(net):
+    client = ready(net)
+    start = net.now
+    client.poll(250)
+    assert net.now - start == pytest.approx(0.25)
+
+
+def test_a_bootstrap_connection_goes_on_as_the_brokers_own_where_the_addresses_are_the_same(net):
+    net.kafka.addresses[1] = ("bootstrap", 9092)
+    client = ready(net)
+    until_done(client, client.send(1, LIST_OFFSETS, LIST))
+    assert [ip for _, ip in net.opened] == ["bootstrap"]
+
+
+def test_when_all_known_brokers_are_gone_the_bootstrap_servers_are_asked_again(net):
+    client = ready(net)
+    net.fates.update({"broker-1": "refused", "broker-2": "refused"})
+    until_done(client, *[client.send(node, LIST_OFFSETS, LIST) for node in (1, 2)])
+    net.kafka.addresses.update({1: ("moved-1", 9092), 2: ("moved-2", 9092)})
+    while client.metadata.node(1).host != "moved-1":
+        client.poll(1000)
+    pending = client.send(1, LIST_OFFSETS, LIST)
+    until_done(client, pending)
+    assert pending.error is None
+
+
+def test_another_thread_wakes_a_blocked_poll():
+    kafka = FakeKafka()
+    with serve(kafka) as (host, port):
+        client = NetworkClient(ClientConfig.of(f"{host}:{port}"))
+        while not client.metadata.nodes():
+            client.poll(1000)
+        while not client.metadata.time_to_next_update(client.now_ms()):
+            client.poll(1000)
+        returned = threading.Event()
+
+        def drive():
+            client.poll(600_000)
+            returned.set()
+
+        thread = threading.Thread(target=drive)
+        thread.start()
+        client.wakeup()
+        assert returned.wait(10)
+        thread.join()
+        client.close()
