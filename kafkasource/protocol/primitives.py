@@ -11,6 +11,7 @@ allocated for it. Bytes that are not Kafka's raise `ProtocolError`, and so do va
 
 from __future__ import annotations
 
+import reprlib
 import struct
 from collections.abc import Callable
 from typing import Any, TypeAlias
@@ -260,7 +261,7 @@ class Writer:
         try:
             self._buffer += layout.pack(*values)
         except struct.error as error:
-            raise ProtocolError(f"cannot write {values!r}: {error}") from None
+            raise ProtocolError(f"cannot write {brief(values)}: {error}") from None
 
     def int8(self, value: int) -> None:
         self.pack(_INT8, value)
@@ -288,7 +289,7 @@ class Writer:
 
     def uuid(self, value: UUID) -> None:
         if not isinstance(value, UUID):
-            raise ProtocolError(f"cannot write {value!r}: not a UUID")
+            raise ProtocolError(f"cannot write {brief(value)}: not a UUID")
         self._buffer += value.bytes
 
     def unsigned_varint(self, value: int) -> None:
@@ -368,13 +369,18 @@ class Writer:
         self._buffer = bytearray()
 
 
+def brief(value: object) -> str:
+    """For errors, which tell of a value and must not print a payload."""
+    return reprlib.repr(value)
+
+
 def _utf8(value: str) -> bytes:
     if not isinstance(value, str):
-        raise ProtocolError(f"cannot write {value!r}: not a string")
+        raise ProtocolError(f"cannot write {brief(value)}: not a string")
     try:
         raw = value.encode()
     except UnicodeEncodeError as error:
-        raise ProtocolError(f"cannot write {value!r}: {error.reason}") from None
+        raise ProtocolError(f"cannot write {brief(value)}: {error.reason}") from None
     if len(raw) > MAX_STRING_BYTES:
         raise ProtocolError(f"string of {len(raw)} bytes, at most {MAX_STRING_BYTES} can be written")
     return raw

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from kafkasource.errors import ProtocolError
-from kafkasource.protocol.primitives import ZERO_UUID, Buffer, Reader, Writer
+from kafkasource.protocol.primitives import ZERO_UUID, Buffer, Reader, Writer, brief
 
 Body: TypeAlias = dict[str, Any]
 Read: TypeAlias = Callable[[Reader], Any]
@@ -280,7 +280,7 @@ def _array_writer(array: Array, version: int, flexible: bool, nullable: bool) ->
             writer.array_length(None, compact=flexible)
             return
         if not isinstance(values, list | tuple):
-            raise ProtocolError(f"cannot write {values!r}: not an array")
+            raise ProtocolError(f"cannot write {brief(values)}: not an array")
         writer.array_length(len(values), compact=flexible)
         if letter:
             writer.pack(struct.Struct(f">{len(values)}{letter}"), *values)
@@ -378,12 +378,12 @@ def _struct_writer(fields: Sequence[Field], version: int, flexible: bool) -> Wri
 
     def write_struct(writer: Writer, body: Mapping[str, Any]) -> None:
         if not isinstance(body, Mapping):
-            raise ProtocolError(f"cannot write {body!r}: not a struct")
+            raise ProtocolError(f"cannot write {brief(body)}: not a struct")
         if not body.keys() <= names:
             raise ProtocolError(f"no such field: {', '.join(sorted(body.keys() - names))}")
         for f in dropped:
             if f.name in body and not f.is_default(body[f.name]):
-                raise ProtocolError(f"{f.name} = {body[f.name]!r} cannot be said in this version")
+                raise ProtocolError(f"{f.name} = {brief(body[f.name])} cannot be said in this version")
         for step in steps:
             step(writer, body)
 

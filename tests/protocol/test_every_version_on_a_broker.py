@@ -1,0 +1,219 @@
+"""Every version of every API that a real broker offers: it understands what we write, and we what it writes."""
+
+from __future__ import annotations
+
+import socket
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from kafkasource.protocol.apis import (
+    API_VERSIONS,
+    CREATE_PARTITIONS,
+    CREATE_TOPICS,
+    DELETE_RECORDS,
+    DELETE_TOPICS,
+    FETCH,
+    FIND_COORDINATOR,
+    INIT_PRODUCER_ID,
+    LIST_OFFSETS,
+    METADATA,
+    OFFSET_COMMIT,
+    OFFSET_FETCH,
+    PRODUCE,
+    Api,
+)
+from kafkasource.protocol.frames import FrameReader, decode_response, encode_request_parts, peek_correlation_id
+from kafkasource.protocol.schema import Body
+
+pytestmark = pytest.mark.broker
+
+# One record with the value "v", as kafka-python writes it.
+BATCH = bytes.fromhex(
+    "0000000000000000000000390000000002d3f2ac750000000000000000018bcfe568000000018bcfe56800"
+    "ffffffffffffffffffffffffffff000000010e00000001027600"
+)
+
+RETRIABLE = {3, 5, 14, 15, 16}  # what a broker answers while a new topic or coordinator settles
+
+
+class Conversation:
+    def __init__(self, address: str) -> None:
+        host, _, port = address.rpartition(":")
+        self._socket = socket.create_connection((host, int(port)), timeout=30)
+        self._frames = FrameReader(1 << 24)
+        self._correlation_id = 0
+        offered = self.ask(API_VERSIONS, 0, {})["api_keys"]
+        self._offered = {each["api_key"]: (each["min_version"], each["max_version"]) for each in offered}
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def versions(self, api: Api) -> range:
+        """Those that both sides know; of Produce, those with record batches v2."""
+        first, last = self._offered[api.key]
+        first = max(first, api.stable_versions[0], 3 if api is PRODUCE else 0)
+        return range(first, min(last, api.stable_versions[1]) + 1)
+
+    def ask(self, api: Api, version: int, body: Body) -> Body:
+        self._correlation_id += 1
+        for part in encode_request_parts(api, version, self._correlation_id, "test", body):
+            self._socket.sendall(part)
+        while True:
+            size = self._socket.recv_into(self._frames.writable())
+            assert size, f"the broker closed the connection on {api.name} v{version}"
+            for frame in self._frames.advance(size):
+                assert peek_correlation_id(frame) == self._correlation_id
+                return decode_response(api, version, frame)
+
+    def settled(self, api: Api, version: int, body: Body, code: Callable[[Body], int]) -> Body:
+        """The first answer without a passing error, within a minute: a fresh broker makes coordinators late."""
+        for _ in range(600):
+            answer = self.ask(api, version, body)
+            if code(answer) not in RETRIABLE:
+                break
+            time.sleep(0.1)
+        assert code(answer) == 0, f"{api.name} v{version}"
+        return answer
+
+
+@pytest.fixture
+def conversation(kafka_broker: Any) -> Iterator[Conversation]:
+    conversation = Conversation(kafka_broker.bootstrap_servers.split(",")[0])
+    yield conversation
+    conversation.close()
+
+
+@pytest.fixture
+def topic(kafka_topic: Any) -> str:
+    name: str = kafka_topic(partitions=1)
+    return name
+
+
+@pytest.fixture
+def topic_id(conversation: Conversation, topic: str) -> Any:
+    body = {"topics": [{"name": topic}]}
+    answer = conversation.settled(METADATA, 12, body, lambda a: int(a["topics"][0]["error_code"]))
+    return answer["topics"][0]["topic_id"]
+
+
+def first_partition(topics: str, partitions: str = "partitions") -> Callable[[Body], int]:
+    return lambda answer: int(answer[topics][0][partitions][0]["error_code"])
+
+
+def test_api_versions(conversation: Conversation) -> None:
+    for version in conversation.versions(API_VERSIONS):
+        answer = conversation.ask(
+            API_VERSIONS, version, {"client_software_name": "test", "client_software_version": "0"}
+        )
+        assert answer["error_code"] == 0
+        assert {each["api_key"] for each in answer["api_keys"]} >= {api.key for api in (FETCH, PRODUCE, METADATA)}
+
+
+def test_metadata(conversation: Conversation, topic: str) -> None:
+    for version in conversation.versions(METADATA):
+        answer = conversation.settled(
+            METADATA, version, {"topics": [{"name": topic}]}, lambda a: int(a["topics"][0]["error_code"])
+        )
+        assert answer["topics"][0]["name"] == topic
+        assert [p["partition_index"] for p in answer["topics"][0]["partitions"]] == [0]
+        assert answer["brokers"][0]["port"] > 0
+
+
+def test_records_and_their_offsets(conversation: Conversation, topic: str, topic_id: Any) -> None:
+    """Produce in each version, each time one record; then find and fetch them all in each version."""
+    for count, version in enumerate(conversation.versions(PRODUCE)):
+        to = {"topic_id": topic_id} if version >= 13 else {"name": topic}
+        data = [to | {"partition_data": [{"index": 0, "records": BATCH}]}]
+        answer = conversation.settled(
+            PRODUCE,
+            version,
+            {"acks": -1, "timeout_ms": 10_000, "topic_data": data},
+            first_partition("responses", "partition_responses"),
+        )
+        assert answer["responses"][0]["partition_responses"][0]["base_offset"] == count
+    written = len(conversation.versions(PRODUCE))
+
+    for version in conversation.versions(LIST_OFFSETS):
+        body = {"topics": [{"name": topic, "partitions": [{"partition_index": 0, "timestamp": -1}]}]}
+        answer = conversation.settled(LIST_OFFSETS, version, body, first_partition("topics"))
+        assert answer["topics"][0]["partitions"][0]["offset"] == written
+
+    for version in conversation.versions(FETCH):
+        of = {"topic_id": topic_id} if version >= 13 else {"topic": topic}
+        asked = of | {"partitions": [{"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}]}
+        answer = conversation.settled(
+            FETCH, version, {"max_wait_ms": 100, "min_bytes": 1, "topics": [asked]}, first_partition("responses")
+        )
+        partition = answer["responses"][0]["partitions"][0]
+        assert partition["high_watermark"] == written
+        assert len(partition["records"]) == written * len(BATCH)
+
+    for below, version in enumerate(conversation.versions(DELETE_RECORDS), start=1):
+        body = {
+            "topics": [{"name": topic, "partitions": [{"partition_index": 0, "offset": below}]}],
+            "timeout_ms": 10_000,
+        }
+        answer = conversation.settled(DELETE_RECORDS, version, body, first_partition("topics"))
+        assert answer["topics"][0]["partitions"][0]["low_watermark"] == below
+
+
+def test_group_offsets(conversation: Conversation, topic: str, topic_id: Any) -> None:
+    """With one broker it is the coordinator; a larger cluster needs a connection to whom FindCoordinator names."""
+    group = topic
+    for version in conversation.versions(FIND_COORDINATOR):
+        body = {"coordinator_keys": [group]} if version >= 4 else {"key": group}
+        conversation.settled(
+            FIND_COORDINATOR, version, body, lambda a: int((a["coordinators"] or [a])[0]["error_code"])
+        )
+
+    for version in conversation.versions(OFFSET_COMMIT):
+        to = {"topic_id": topic_id} if version >= 10 else {"name": topic}
+        partition = {"partition_index": 0, "committed_offset": version, "committed_metadata": "å"}
+        body = {"group_id": group, "topics": [to | {"partitions": [partition]}]}
+        conversation.settled(OFFSET_COMMIT, version, body, first_partition("topics"))
+
+    for version in conversation.versions(OFFSET_FETCH):
+        of = {"topic_id": topic_id} if version >= 10 else {"name": topic}
+        asked = {"group_id": group, "topics": [of | {"partition_indexes": [0]}]}
+        answer = conversation.settled(
+            OFFSET_FETCH,
+            version,
+            {"groups": [asked]} if version >= 8 else asked,
+            lambda a: first_partition("topics")((a["groups"] or [a])[0]),
+        )
+        partition = (answer["groups"] or [answer])[0]["topics"][0]["partitions"][0]
+        assert (partition["committed_offset"], partition["metadata"]) == (conversation.versions(OFFSET_COMMIT)[-1], "å")
+
+
+def test_producer_ids(conversation: Conversation) -> None:
+    ids = set()
+    for version in conversation.versions(INIT_PRODUCER_ID):
+        body = {"transactional_id": None, "transaction_timeout_ms": 1000}
+        ids.add(
+            conversation.settled(INIT_PRODUCER_ID, version, body, lambda a: int(a["error_code"]))["producer_id"]
+        )  # each is new
+    assert len(ids) == len(conversation.versions(INIT_PRODUCER_ID))
+
+
+def test_topics(conversation: Conversation, topic: str) -> None:
+    for version in conversation.versions(CREATE_TOPICS):
+        new = {"name": f"{topic}-{version}", "num_partitions": 1, "replication_factor": 1}
+        configs = [{"name": "retention.ms", "value": "1000"}]
+        answer = conversation.ask(
+            CREATE_TOPICS, version, {"topics": [new | {"configs": configs}], "validate_only": True}
+        )
+        assert answer["topics"][0]["error_code"] == 0
+
+    for count, version in enumerate(conversation.versions(CREATE_PARTITIONS), start=2):
+        body = {"topics": [{"name": topic, "count": count, "assignments": None}], "timeout_ms": 10_000}
+        conversation.settled(CREATE_PARTITIONS, version, body, lambda a: int(a["results"][0]["error_code"]))
+
+    # Of topics that are not there, lest the fixture misses its own.
+    for version in conversation.versions(DELETE_TOPICS):
+        absent = {"topics": [{"topic_id": uuid.uuid4()}]} if version >= 6 else {"topic_names": [f"{topic}-absent"]}
+        answer = conversation.ask(DELETE_TOPICS, version, absent | {"timeout_ms": 10_000})
+        assert answer["responses"][0]["error_code"] == (100 if version >= 6 else 3)
