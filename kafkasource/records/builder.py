@@ -96,7 +96,10 @@ class RecordColumns:
 
 
 class BatchBuilder:
-    """One open batch. `buffer` (writable; its length is the limit) is the builder's until the bytes are sent."""
+    """One open batch. `buffer` (writable; its length is the limit) is the builder's until the bytes are sent.
+
+    One thread at a time: `append` releases the GIL while it writes.
+    """
 
     def __init__(self, buffer: bytearray | memoryview, *, codec: str = "none", level: int | None = None) -> None:
         if codec not in CODECS:
@@ -106,6 +109,7 @@ class BatchBuilder:
             raise ValueError(f"a buffer of {len(self._buffer)} bytes holds no batch")
         self._codec = CODECS[codec]
         self._level = level
+        self._closed = False
         self._writer = kernel.RecordWriter(self._buffer, h.HEADER_BYTES, len(self._buffer))
 
     @property
@@ -124,6 +128,8 @@ class BatchBuilder:
         means the columns' own rows. `first` comes back where not even one fitted. Raises ValueError for a row that
         cannot be encoded; rows before it are in.
         """
+        if self._closed:
+            raise ValueError("the batch is closed")
         if rows is not None:
             rows = int32_view(rows)
         if last is None:
@@ -144,6 +150,7 @@ class BatchBuilder:
         writer = self._writer
         if not writer.count:
             raise ValueError("a batch of no records cannot be sent")
+        self._closed = True
         if self._codec:
             records = compress(self._codec, self._buffer[h.HEADER_BYTES : writer.pos], self._level)
             batch = memoryview(bytearray(h.HEADER_BYTES + len(records)))

@@ -243,3 +243,12 @@ def test_rows_grouped_by_partition_go_into_one_batch_each():
         builder.append(source, rows, starts[partition], starts[partition + 1])
         mine = [i for i in range(100) if partitions[i] == partition]
         assert rows_of(builder.close()) == expected(source, mine)
+
+
+def test_a_closed_batch_takes_no_more_rows():
+    builder = BatchBuilder(bytearray(1000))
+    builder.append(columns(1))
+    batch = bytes(builder.close())
+    with pytest.raises(ValueError, match="closed"):
+        builder.append(columns(1))
+    assert bytes(builder.close()) == batch
