@@ -1,4 +1,4 @@
-"""Builds the one compiled file. `KAFKASOURCE_KERNEL`: `auto` (default: compile where possible), `require` (fail if not), `skip`.
+"""Builds the one compiled file. `KAFKASOURCE_KERNEL`: `auto` (default: compile where possible), `require`, or `skip`.
 
 The extension is optional: without a C compiler the same file runs interpreted. Note that cythonize() drops `optional`
 from the Extension it is given, so it is set on what cythonize() returns.
