@@ -1,7 +1,8 @@
 """A batch read: `spark.read.format("pykafka")`.
 
-`earliest`, `latest`, -1 and -2 are resolved when Spark plans the query, so running the same DataFrame again plans
-anew and sees new records; the JVM connector resolves them later still, in the tasks.
+`earliest`, `latest`, -1 and -2 are resolved when Spark first plans the read. Spark 4.2 and 4.3 keep that plan for the
+DataFrame's life (seen: one call of `partitions` for six actions), so a second action reads the same offsets again;
+`load()` again to see new records. The JVM connector resolves them later, in the tasks.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pyspark.sql.datasource import DataSourceReader
 from kafkasource.client.cache import shared_cluster
 from kafkasource.client.config import ClientConfig
 from kafkasource.source import partition as tasks
+from kafkasource.source.fetch_protocol import FetchSettings
 from kafkasource.source.offset_reader import OffsetReader
 from kafkasource.source.offsets import check_start_before_end, ending_offsets, starting_offsets
 from kafkasource.source.planner import plan_batch
@@ -40,6 +42,7 @@ class BatchReader(DataSourceReader):
         self._start = starting_offsets(options, streaming=False)
         self._end = ending_offsets(options, streaming=False)
         check_start_before_end(self._start, self._end)
+        FetchSettings.from_options(options)
         if options["maxOffsetsPerTrigger"] is not None:
             log.warning("option 'maxOffsetsPerTrigger' has no effect on a batch read")
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kafkasource.errors import ProtocolError, error_for
+from kafkasource.errors import OptionError, ProtocolError, error_for
 from kafkasource.types import TopicPartition
 
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
@@ -35,11 +35,18 @@ class FetchSettings:
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> FetchSettings:
+        """Raises OptionError for limits that contradict each other; so it is called on the driver too."""
+        most, limit = options["kafka.max.partition.fetch.bytes"], options["kafka.receive.message.max.bytes"]
+        if most > limit:
+            raise OptionError(
+                f"option 'kafka.max.partition.fetch.bytes' ({most}) asks for more than"
+                f" 'kafka.receive.message.max.bytes' ({limit}) accepts: lower the one or raise the other"
+            )
         return cls(
             include_headers=options["includeHeaders"],
             fail_on_data_loss=options["failOnDataLoss"],
             poll_timeout_ms=options["kafkaConsumer.pollTimeoutMs"],
-            max_partition_bytes=min(options["kafka.max.partition.fetch.bytes"], options["kafka.fetch.max.bytes"]),
+            max_partition_bytes=min(most, options["kafka.fetch.max.bytes"]),
             max_wait_ms=options["kafka.fetch.max.wait.ms"],
             min_bytes=options["kafka.fetch.min.bytes"],
             isolation_level=int(options["kafka.isolation.level"] == "read_committed"),

@@ -90,11 +90,13 @@ class Recovery(Enum):
 
     FAIL = auto()
     REFRESH = auto()  # later, whoever leads then
-    RECONNECT = auto()  # once, over another connection
+    RECONNECT = auto()  # over another connection
     ASK_BOUNDS = auto()  # the offset may be gone
     REFRESH_THEN_ASK = auto()  # the topic may be gone, or the asked broker behind the news
 
 
+_RECORD_REFETCHES = 1  # of a batch whose CRC is wrong
+_ANSWER_REFETCHES = 4  # of an answer that makes no sense
 _NEWS_TRAVELS = 5  # failures, so some seconds with the backoff, before a topic that brokers deny is asked about
 
 
@@ -105,7 +107,7 @@ def recovery(error: KafkaSourceError) -> Recovery:
         return Recovery.REFRESH_THEN_ASK
     if isinstance(error, (UnsupportedRecordFormat, RecordBatchTooLarge)):
         return Recovery.FAIL  # it would be the same the second time
-    if isinstance(error, (ProtocolError, CorruptMessage)):
+    if isinstance(error, (ProtocolError, CorruptMessage)) or isinstance(error.__cause__, ProtocolError):
         return Recovery.RECONNECT
     return Recovery.REFRESH if error.retriable else Recovery.FAIL
 
@@ -136,7 +138,7 @@ class PartitionFetcher:
         self._sleep = sleep
         self._in_flight: _InFlight | None = None
         self._max_bytes = settings.max_partition_bytes
-        self._corrupt_at: int | None = None  # fetched damaged once already
+        self._damages = 0  # of what was fetched at `position`
         self._restart_patience()
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -201,7 +203,7 @@ class PartitionFetcher:
         """Take the position that decoding reached; False when nothing whole came, and the next fetch asks for more."""
         if next_offset > self.position:
             self.position = next_offset
-            self._corrupt_at = None
+            self._damages = 0
             self._restart_patience()
             return True
         wanted = max(required_bytes or 0, self._max_bytes + 1)
@@ -246,7 +248,7 @@ class PartitionFetcher:
             self._pass_over_what_is_gone(error)
             return
         if step is Recovery.RECONNECT:
-            self._reconnect_once(error)
+            self._reconnect(error)
             return
         self._check_patience(str(error))
         log.info("fetch of %s at offset %d failed and is tried again: %s", self._tp, self.position, error)
@@ -256,17 +258,23 @@ class PartitionFetcher:
         self._client.refresh_leader()
         self._back_off()
 
-    def _reconnect_once(self, error: KafkaSourceError) -> None:
+    def _reconnect(self, error: KafkaSourceError) -> None:
         """Bytes damaged on the way come whole the second time; damaged on the broker's disk they never do."""
-        if self._corrupt_at == self.position:
-            if isinstance(error, CorruptRecordBatch):
-                raise error  # its text has topic, partition and offset
-            raise type(error)(f"{self._tp} at offset {self.position}, twice: {error}") from error
-        self._corrupt_at = self.position
-        log.warning(
-            "damaged bytes from %s at offset %d; fetching again on a new connection: %s", self._tp, self.position, error
-        )
-        self._client.reconnect()
+        self._damages += 1
+        records = isinstance(error, (CorruptRecordBatch, CorruptMessage))
+        if self._damages <= (_RECORD_REFETCHES if records else _ANSWER_REFETCHES):
+            log.warning(
+                "%s at offset %d: damaged, fetched again on a new connection: %s", self._tp, self.position, error
+            )
+            self._client.reconnect()
+            return
+        if records:
+            raise error  # its text has topic, partition and offset
+        raise ProtocolError(
+            f"{self._tp} at offset {self.position}: {self._damages} answers in a row made no sense. {error}."
+            f" If a record batch is larger than 'kafka.receive.message.max.bytes'"
+            f" ({self._settings.max_message_bytes}), raise that option"
+        ) from error
 
     def _pass_over_what_is_gone(self, error: KafkaSourceError) -> None:
         """OFFSET_OUT_OF_RANGE: below the log (aged out), above it (truncated, recreated), or stale news."""

@@ -21,23 +21,18 @@ class KafkaInputPartition(InputPartition):
     def __init__(self, ranges: tuple[OffsetRange, ...]) -> None:
         super().__init__(ranges)
 
-    @property
-    def ranges(self) -> tuple[OffsetRange, ...]:
-        ranges: tuple[OffsetRange, ...] = self.value
-        return ranges
-
 
 def one_task_each(ranges: list[OffsetRange]) -> list[Any]:
     """One input partition per topic-partition: its records stay in order within a task."""
     return [KafkaInputPartition((offset_range,)) for offset_range in ranges]
 
 
-def read(options: Options, partition: KafkaInputPartition) -> Iterator[pa.RecordBatch]:
+def read(options: Options, partition: InputPartition) -> Iterator[pa.RecordBatch]:
     """Rows of a partition's ranges. Runs in an executor's Python worker, whose connections outlive the task."""
     from kafkasource.client.config import ClientConfig
     from kafkasource.source.fetcher import FetchSettings, fetch
 
     config = ClientConfig.from_options(options)
     settings = FetchSettings.from_options(options)
-    for offset_range in partition.ranges:
+    for offset_range in partition.value or ():  # where a plan is empty, Spark reads one partition of None
         yield from fetch(config, offset_range, settings)

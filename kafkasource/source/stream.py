@@ -17,6 +17,7 @@ from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
 from kafkasource.source import loss
 from kafkasource.source import partition as tasks
+from kafkasource.source.fetch_protocol import FetchSettings
 from kafkasource.source.offset_reader import OffsetReader
 from kafkasource.source.offsets import LATEST, Offsets, ending_offsets, from_json, starting_offsets, to_json
 from kafkasource.source.planner import admit, check_available_now, plan
@@ -39,6 +40,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._subscription = parse_subscription(options)
         self._start = starting_offsets(options, streaming=True)
         ending_offsets(options, streaming=True)
+        FetchSettings.from_options(options)
         self._forget()
 
     def _forget(self) -> None:

@@ -4,6 +4,7 @@ import pickle
 
 import pytest
 from fake_cluster import FakeCluster
+from pyspark.sql.datasource import InputPartition
 
 from kafkasource import options
 from kafkasource.errors import KafkaSourceError, OptionError
@@ -24,7 +25,7 @@ def reader(**given):
 
 
 def ranges(reader):
-    return [r for partition in pickle.loads(pickle.dumps(reader)).partitions() for r in partition.ranges]
+    return [r for partition in pickle.loads(pickle.dumps(reader)).partitions() for r in partition.value]
 
 
 def r(partition, start, end):
@@ -35,7 +36,7 @@ def test_everything_is_read_by_default_by_one_task_per_partition_that_holds_anyt
     assert ranges(reader()) == [r(0, 0, 5), r(1, 2, 9)]
 
 
-def test_running_the_same_read_again_sees_new_records(cluster):
+def test_planning_again_sees_new_records(cluster):
     read = reader()
     ranges(read)
     cluster.logs["t"] = [(0, 6)]
@@ -60,6 +61,15 @@ def test_contradicting_options_fail_before_any_broker_is_asked():
         reader(startingOffsets='{"t":{"0":3}}', endingOffsets='{"t":{"0":2}}')
 
 
+def test_fetching_more_than_is_accepted_names_both_options():
+    with pytest.raises(OptionError, match=r"max.partition.fetch.bytes' \(5000\).*receive.message.max.bytes' \(4000\)"):
+        reader(**{"kafka.max.partition.fetch.bytes": "5000", "kafka.receive.message.max.bytes": "4000"})
+
+
 def test_a_limit_per_micro_batch_has_no_meaning_here_and_says_so(caplog):
     reader(maxOffsetsPerTrigger="5")
     assert "maxOffsetsPerTrigger" in caplog.text
+
+
+def test_the_partition_that_spark_makes_up_for_an_empty_plan_holds_nothing():
+    assert list(reader().read(InputPartition(None))) == []

@@ -187,10 +187,17 @@ def test_damage_at_another_offset_gets_its_own_second_try():
     assert read(script, 0, 2) == [0, 1]
 
 
-def test_an_answer_that_makes_no_sense_is_asked_for_again_once():
-    assert read(Script(ProtocolError("x"), batch(0)), 0, 1) == [0]
-    with pytest.raises(ProtocolError, match="t-0 at offset 0, twice: y"):
-        read(Script(ProtocolError("x"), ProtocolError("y")), 0, 1)
+def lost_to_nonsense():
+    error = ConnectionLost("closed, because frame of 500146 bytes")
+    error.__cause__ = ProtocolError("frame of 500146 bytes")
+    return error
+
+
+@pytest.mark.parametrize("nonsense", [ProtocolError("x"), lost_to_nonsense()])
+def test_an_answer_that_makes_no_sense_is_asked_for_again_but_not_for_ever(nonsense):
+    assert read(Script(nonsense, nonsense, batch(0)), 0, 1) == [0]
+    with pytest.raises(ProtocolError, match=r"t-0 at offset 0: 5 answers.*'kafka.receive.message.max.bytes' \("):
+        read(Script(*[nonsense] * 9), 0, 1)
 
 
 # Leaders and connections.

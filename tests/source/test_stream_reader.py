@@ -26,7 +26,7 @@ def wire(offset):
 
 
 def ranges(stream, start, end):
-    return [r for partition in stream.partitions(wire(start), wire(end)) for r in partition.ranges]
+    return [r for partition in stream.partitions(wire(start), wire(end)) for r in partition.value]
 
 
 def r(topic, partition, start, end):
