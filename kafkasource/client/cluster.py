@@ -457,7 +457,10 @@ class Cluster:
                 code = row["error_code"]
                 if code and not (answer_lost and code == done_already):
                     message = row.get("error_message")
-                    raise error_for(code, f"{api.name} {row.get('name')!r}" + (f" ({message})" if message else ""))
+                    error = error_for(code, f"{api.name} {row.get('name')!r}" + (f" ({message})" if message else ""))
+                    if code == _UNKNOWN_TOPIC:
+                        error.retriable = False  # the controller is where topics are made: it knows
+                    raise error
 
         self._retrying(f"{api.name} {_few(names)}", attempt)
 

@@ -594,7 +594,9 @@ class NetworkClient:
         waiting = [pending for pending in late if pending in link.queue]
         for pending in waiting:
             link.queue.remove(pending)
-            why = "; ".join(link.reasons) or "it is still being made"
+            why = "; ".join(link.reasons) or (
+                "ApiVersions not answered yet" if link.connected else "it is still being made"
+            )
             self._fail(
                 [pending], ConnectFailed(f"{link.name}: {pending.api.name} not sent, no connection in time ({why})")
             )

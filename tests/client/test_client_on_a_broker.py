@@ -1,0 +1,144 @@
+"""The client against a real Kafka, alone and through a proxy that harms the bytes."""
+
+import pytest
+from proxy import Proxy
+
+from kafkasource.client.cluster import EARLIEST, LATEST, Cluster
+from kafkasource.client.config import ClientConfig
+from kafkasource.errors import (
+    BootstrapFailed,
+    ConnectionLost,
+    TopicAlreadyExists,
+    TransportError,
+    UnknownTopicOrPartition,
+)
+from kafkasource.protocol.apis import FETCH, METADATA, PRODUCE
+from kafkasource.types import TopicPartition
+
+pytestmark = pytest.mark.broker
+
+EVERYTHING = {"topics": None, "allow_auto_topic_creation": False}
+
+
+@pytest.fixture
+def cluster(kafka_broker):
+    with Cluster(ClientConfig.of(kafka_broker.bootstrap_servers)) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def proxy(kafka_broker):
+    """In front of the bootstrap address only: what the broker advertises leads past it."""
+    host, port = kafka_broker.bootstrap_servers.split(",")[0].rsplit(":", 1)
+    with Proxy((host, int(port))) as proxy:
+        yield proxy
+
+
+def test_topics_are_made_described_grown_and_unmade(cluster, kafka_topic):
+    topic = kafka_topic(partitions=2, config={"retention.ms": "1000000"})
+    described = cluster.partitions_of([topic])[topic]
+    assert described.topic_partitions == [TopicPartition(topic, 0), TopicPartition(topic, 1)]
+    assert described.topic_id is not None
+    assert topic in [found.name for found in cluster.all_topics()]
+    with pytest.raises(TopicAlreadyExists):
+        cluster.create_topics([topic])
+    cluster.create_partitions({topic: 3})
+    assert len(cluster.partitions_of([topic])[topic].partitions) == 3
+    cluster.delete_topics([topic])
+    assert cluster.partitions_of([topic], propagation_ms=1000) == {topic: None}
+    with pytest.raises(UnknownTopicOrPartition):  # at once: the controller knows
+        cluster.delete_topics([topic])
+
+
+def test_a_topic_recreated_under_its_name_has_another_id(cluster, kafka_topic):
+    topic = kafka_topic()
+    first = cluster.partitions_of([topic])[topic].topic_id
+    cluster.delete_topics([topic])
+    cluster.create_topics([topic])
+    assert cluster.topic_id(topic) not in (None, first)
+
+
+def test_an_empty_log_begins_and_ends_at_zero(cluster, kafka_topic):
+    topic = kafka_topic(partitions=3)
+    tps = [TopicPartition(topic, i) for i in range(3)]
+    for level in ("read_uncommitted", "read_committed"):
+        for symbol in (EARLIEST, LATEST):
+            assert {found.offset for found in cluster.list_offsets(dict.fromkeys(tps, symbol), level).values()} == {0}
+    assert cluster.list_offsets({tps[0]: 0})[tps[0]].offset is None
+    assert cluster.delete_records({tps[0]: 0}) == {tps[0]: 0}
+
+
+def test_offsets_committed_without_membership_are_those_fetched(cluster, kafka_topic):
+    topic = kafka_topic(partitions=2)
+    tps = [TopicPartition(topic, i) for i in range(2)]
+    cluster.commit_offsets(f"g-{topic}", {tps[0]: 17})
+    assert cluster.fetch_offsets(f"g-{topic}", tps) == {tps[0]: 17, tps[1]: None}
+
+
+def test_producer_ids_are_new_and_a_transactional_one_grows_its_epoch(cluster, kafka_topic):
+    assert cluster.init_producer_id() != cluster.init_producer_id()
+    name = kafka_topic()
+    first, second = cluster.init_producer_id(name), cluster.init_producer_id(name)
+    assert (second.producer_id, second.producer_epoch) == (first.producer_id, first.producer_epoch + 1)
+
+
+def test_acks_0_has_no_answer_and_the_connection_goes_on(cluster, kafka_topic):
+    topic = kafka_topic()
+    leader = cluster.leader(TopicPartition(topic, 0))
+    silent = cluster.send(
+        leader, PRODUCE, {"acks": 0, "timeout_ms": 1000, "topic_data": []}, expect_response=False, max_version=12
+    )
+    asked = cluster.send(leader, METADATA, EVERYTHING)
+    cluster.wait(silent, asked)
+    assert silent.result() == {}
+    assert asked.result()["cluster_id"] == cluster.metadata.cluster_id
+
+
+def test_the_newest_versions_of_a_current_broker_are_spoken(cluster):
+    cluster.all_topics()
+    (connection,) = [link.connection for link in cluster.network._links.values() if link.connection]
+    assert [connection.version_of(api) for api in (METADATA, FETCH, PRODUCE)] == [13, 18, 13]
+
+
+def through(proxy, **settings):
+    return Cluster(ClientConfig.of(proxy.bootstrap_servers, **settings))
+
+
+@pytest.mark.parametrize("after", [0, 3, 4, 11, 40])
+def test_a_connection_reset_inside_an_answer_is_seen_as_lost(proxy, after):
+    with through(proxy) as cluster:
+        cluster.all_topics()
+        cluster.call(-1, METADATA, EVERYTHING)
+        proxy.cut(after)
+        with pytest.raises(ConnectionLost):
+            cluster.call(-1, METADATA, EVERYTHING)
+        assert proxy.harmed == 1
+        assert cluster.call(-1, METADATA, EVERYTHING)["brokers"]
+
+
+@pytest.mark.parametrize("at", [0, 1, 4, 7])  # length and correlation id: what only the client can notice
+def test_a_flipped_bit_in_the_frame_is_seen_and_the_next_connection_works(proxy, at):
+    # The bit may be that of an answer to ApiVersions, which is waited for as long as for a connect.
+    with through(proxy, request_timeout_ms=1500, socket_connection_setup_timeout_ms=1000) as cluster:
+        cluster.call(-1, METADATA, EVERYTHING)
+        proxy.flip(at)
+        with pytest.raises(TransportError):
+            cluster.call(-1, METADATA, EVERYTHING)
+        assert cluster.call(-1, METADATA, EVERYTHING)["brokers"]
+
+
+def test_a_blackhole_ends_at_the_request_deadline(proxy):
+    with through(proxy, request_timeout_ms=300) as cluster:
+        cluster.call(-1, METADATA, EVERYTHING)
+        proxy.blackhole = True
+        with pytest.raises(TransportError, match="no complete response"):
+            cluster.call(-1, METADATA, EVERYTHING)
+
+
+def test_a_server_that_closes_every_connection_is_named(proxy):
+    proxy.refuse = True
+    with (
+        through(proxy, default_api_timeout_ms=700) as cluster,
+        pytest.raises(BootstrapFailed, match=proxy.bootstrap_servers),
+    ):
+        cluster.all_topics()

@@ -1,0 +1,124 @@
+"""A TCP proxy in front of a real broker that harms the bytes on command, and counts what it did.
+
+    with Proxy(("127.0.0.1", 9092)) as proxy:
+        connect to proxy.address
+        proxy.flip(at=30)          # a bit of the 31st byte that comes from the broker from now on
+        proxy.cut(after=100)       # reset the connection after so many more bytes from the broker
+        proxy.blackhole = True     # take bytes, deliver none, both ways
+        proxy.refuse = True        # close new connections at once
+
+So that clients come through it, a broker must advertise the port of the proxy (`advertised.listeners`).
+Faults concern the next bytes of any connection, once each. Threads, since clients under test block.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import struct
+import threading
+
+CHUNK = 65536
+
+
+class Proxy:
+    def __init__(self, upstream: tuple[str, int] | None = None, port: int = 0) -> None:
+        self.upstream = upstream  # may be set later: a broker needs to know the proxy's port before it starts
+        self.blackhole = False
+        self.refuse = False
+        self.connections = 0  # accepted so far
+        self.harmed = 0  # faults that met bytes
+        self._flip_at: int | None = None
+        self._cut_after: int | None = None
+        self._lock = threading.Lock()
+        self._sockets: set[socket.socket] = set()
+        self._server = socket.create_server(("127.0.0.1", port))
+        self.address: tuple[str, int] = self._server.getsockname()[:2]
+        self._thread = threading.Thread(target=self._accept, daemon=True)
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return f"{self.address[0]}:{self.address[1]}"
+
+    def __enter__(self) -> Proxy:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with contextlib.suppress(OSError):
+            self._server.shutdown(socket.SHUT_RDWR)
+        self._server.close()
+        self.reset_all()
+        self._thread.join()
+
+    def flip(self, at: int) -> None:
+        with self._lock:
+            self._flip_at = at
+
+    def cut(self, after: int) -> None:
+        with self._lock:
+            self._cut_after = after
+
+    def reset_all(self) -> None:
+        """End all connections now, with RST."""
+        with self._lock:
+            sockets, self._sockets = self._sockets, set()
+        for sock in sockets:
+            _reset(sock)
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self._server.accept()
+                self.connections += 1
+                if self.refuse or self.upstream is None:
+                    _reset(client)
+                    continue
+                try:
+                    broker = socket.create_connection(self.upstream)
+                except OSError:
+                    _reset(client)
+                    continue
+                with self._lock:
+                    self._sockets |= {client, broker}
+                for source, target, harm in ((client, broker, False), (broker, client, True)):
+                    threading.Thread(target=self._pump, args=(source, target, harm), daemon=True).start()
+
+    def _pump(self, source: socket.socket, target: socket.socket, harm: bool) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(CHUNK):
+                if self.blackhole:
+                    continue
+                data, cut = self._harm(data) if harm else (data, False)
+                target.sendall(data)
+                if cut:
+                    break
+        for sock in (source, target):
+            _reset(sock)
+            with self._lock:
+                self._sockets.discard(sock)
+
+    def _harm(self, data: bytes) -> tuple[bytes, bool]:
+        with self._lock:
+            if self._flip_at is not None:
+                at, self._flip_at = self._flip_at, None
+                if at < len(data):
+                    data = data[:at] + bytes([data[at] ^ 0x10]) + data[at + 1 :]
+                    self.harmed += 1
+                else:
+                    self._flip_at = at - len(data)
+            if self._cut_after is not None:
+                after, self._cut_after = self._cut_after, None
+                if after < len(data):
+                    self.harmed += 1
+                    return data[:after], True
+                self._cut_after = after - len(data)
+        return data, False
+
+
+def _reset(sock: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        # Linger of 0: what is unsent is dropped and the other side gets RST, as from a crashed machine's firewall.
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        sock.shutdown(socket.SHUT_RDWR)
+    sock.close()

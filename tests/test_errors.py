@@ -1,0 +1,81 @@
+"""The table of error codes is Kafka's own, and every error survives the way between processes."""
+
+import pickle
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from kafkasource import errors
+from kafkasource.errors import TABLE, BrokerError, KafkaSourceError, check, error_for
+
+PROGRAM = Path(__file__).with_name("KafkaErrors.java")
+
+
+def all_subclasses(cls):
+    return {cls}.union(*(all_subclasses(sub) for sub in cls.__subclasses__()))
+
+
+@pytest.mark.broker
+def test_the_table_is_that_of_kafka_4_3_1():
+    from kafkasource.broker import kafka_jars
+    from kafkasource.java import find_java
+
+    command = [str(find_java()), "-cp", f"{kafka_jars('4.3.1')}/*", str(PROGRAM)]
+    printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    kafkas = [line.split("\t") for line in printed.splitlines()]
+    ours = [
+        [str(row.code), row.name, str(row.retriable).lower(), str(row.refresh_metadata).lower()]
+        for row in TABLE.values()
+    ]
+    assert ours == kafkas
+
+
+def test_every_code_has_an_error_that_tells_what_it_means():
+    for code, row in TABLE.items():
+        error = error_for(code, "Fetch t-0")
+        assert (error.code, error.retriable, error.refresh_metadata) == (code, row.retriable, row.refresh_metadata)
+        assert str(error) == f"Fetch t-0: {row.name} ({code}): {row.doc}"
+        assert row.doc.endswith(".") or ":" in row.doc
+
+
+def test_named_classes_have_the_name_of_their_code():
+    named = [cls for cls in all_subclasses(BrokerError) if cls.CODE is not None and cls.__module__ == errors.__name__]
+    assert len(named) > 30
+    for cls in named:
+        kafkas = TABLE[cls.CODE].name.removesuffix("_EXCEPTION").replace("_", "").lower()
+        assert cls.__name__.lower() == kafkas
+        assert type(error_for(cls.CODE)) is cls
+
+
+def test_a_code_newer_than_the_table_is_an_error_that_is_not_retried():
+    error = error_for(9999, "Produce")
+    assert type(error) is BrokerError
+    assert not error.retriable
+    assert "9999" in str(error)
+
+
+def test_check_raises_for_every_code_but_zero():
+    check(0, "fine")
+    for code in TABLE:
+        if code:
+            with pytest.raises(BrokerError, match="about it"):
+                check(code, "about it")
+
+
+def test_every_error_pickles_with_what_it_says():
+    samples = [error_for(code, "Fetch t-0") for code in [*TABLE, 9999]]
+    samples.append(errors.BootstrapFailed((("a:1", "refused"), ("b:2", "no such host")), 60_000))
+    plain = all_subclasses(KafkaSourceError) - all_subclasses(BrokerError) - {errors.BootstrapFailed}
+    samples += [cls(f"what happened to {cls.__name__}") for cls in plain if cls.__module__ == errors.__name__]
+    for error in samples:
+        copy = pickle.loads(pickle.dumps(error))
+        assert type(copy) is type(error)
+        assert (str(copy), copy.args, vars(copy)) == (str(error), error.args, vars(error))
+        assert (copy.retriable, copy.refresh_metadata) == (error.retriable, error.refresh_metadata)
+
+
+def test_one_root_and_the_errors_of_python_that_users_expect():
+    assert all(issubclass(cls, KafkaSourceError) for cls in all_subclasses(BrokerError))
+    assert issubclass(errors.OptionError, ValueError)
+    assert issubclass(errors.CorruptRecordBatch, errors.ProtocolError)
