@@ -456,8 +456,7 @@ class Cluster:
             for row in answer[rows]:
                 code = row["error_code"]
                 if code and not (answer_lost and code == done_already):
-                    message = row.get("error_message")
-                    error = error_for(code, f"{api.name} {row.get('name')!r}" + (f" ({message})" if message else ""))
+                    error = error_for(code, f"{api.name} {row.get('name')!r}" + _message(row))
                     if code == _UNKNOWN_TOPIC:
                         error.retriable = False  # the controller is where topics are made: it knows
                     raise error
@@ -637,10 +636,15 @@ def _checked(body: dict[str, Any], context: str) -> dict[str, Any]:
         elif isinstance(item, dict):
             code = item.get("error_code", 0)
             if code:
-                message = item.get("error_message")
-                raise error_for(code, f"{context} ({message})" if message else context)
+                raise error_for(code, context + _message(item))
             stack += (value for value in item.values() if isinstance(value, (list, dict)))
     return body
+
+
+def _message(row: Mapping[str, Any]) -> str:
+    """What the broker had to say, fit for a log line."""
+    text = str(row.get("error_message") or "")[:500]
+    return " (" + "".join(c if c.isprintable() else " " for c in text) + ")" if text else ""
 
 
 def _few(names: list[str]) -> str:

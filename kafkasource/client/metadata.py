@@ -196,7 +196,7 @@ def _older(epoch: int | None, than: int | None) -> bool:
 
 def _node(broker: dict[str, Any]) -> Node:
     host, port = broker["host"], broker["port"]
-    if not 0 < len(host) <= 255 or not 0 < port <= 65535:
+    if not 0 < len(host) <= 255 or not host.isprintable() or not 0 < port <= 65535:
         raise ProtocolError(f"a broker advertises the address {host[:255]!r}:{port}: check its advertised.listeners")
     return Node(broker["node_id"], host, port, broker.get("rack"))
 

@@ -212,8 +212,10 @@ class NetworkClient:
     def poll(self, timeout_ms: float) -> list[Pending]:
         """Do what is due, wait for more at most `timeout_ms`; return the requests that got done, after their callbacks.
 
-        May return early with nothing, for instance after `wakeup`.
+        May return early with nothing, for instance after `wakeup`. Raises ClientClosed after `close`.
         """
+        if self._closed:
+            raise ClientClosed("the client is closed")
         now = self.now_ms()
         self._connect_due(now)
         wait = min(timeout_ms, self._update_metadata(now), self._next_timer(now))

@@ -154,7 +154,7 @@ def test_rebootstrap_required_is_remembered(metadata):
     assert metadata.rebootstrap
 
 
-@pytest.mark.parametrize(("host", "port"), [("", 9092), ("h" * 256, 9092), ("h", 0), ("h", 70_000)])
+@pytest.mark.parametrize(("host", "port"), [("", 9092), ("h" * 256, 9092), ("h\n", 1), ("h", 0), ("h", 70_000)])
 def test_an_advertised_address_that_cannot_be_one_names_the_setting(metadata, host, port):
     body = answer()
     body["brokers"][0].update(host=host, port=port)

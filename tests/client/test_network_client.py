@@ -147,6 +147,8 @@ def test_closing_fails_what_is_under_way_and_what_comes_after(net):
     assert isinstance(before.error, ClientClosed)
     assert isinstance(after.error, ClientClosed)
     assert net.live() == []
+    with pytest.raises(ClientClosed):
+        client.poll(0)
 
 
 # Connecting.
