@@ -7,7 +7,7 @@ PY := .venv/bin/python
 SOURCES := pyproject.toml setup.py scripts/prepare.sh $(wildcard kafkasource/records/kernel.*)
 PYTEST := $(PY) -m pytest -q
 
-.PHONY: demo test lint unit interpreted broker spark spark-newest bench bench-quick readme kernel clean
+.PHONY: demo test lint unit interpreted broker spark spark-newest sanitize bench bench-quick readme kernel clean
 
 demo: .venv/.ready
 	@.venv/bin/pykafka demo
@@ -34,10 +34,10 @@ lint: .venv/.dev
 	.venv/bin/lint-imports
 
 unit: .venv/.dev
-	KAFKASOURCE_KERNEL=require $(PYTEST) -m "not broker and not spark"
+	KAFKASOURCE_KERNEL=require $(PYTEST) -m "not broker and not spark and not slow"
 
 interpreted: .venv/.dev
-	KAFKASOURCE_KERNEL_INTERPRETED=1 $(PYTEST) -m "not broker and not spark" tests/records
+	KAFKASOURCE_KERNEL_INTERPRETED=1 $(PYTEST) -m "not broker and not spark and not slow" tests/records
 
 broker: .venv/.dev
 	$(PYTEST) -m "broker and not spark"
@@ -48,6 +48,10 @@ spark: .venv/.dev
 # The newest pyspark; the JVM connector has no release for it, so the peers stay with the one above.
 spark-newest: .venv-newest/.ready
 	.venv-newest/bin/python -m pytest -q -m "spark and not peers"
+
+# The kernel under AddressSanitizer and UBSan: minutes, so not part of make test.
+sanitize: .venv/.dev
+	$(PYTEST) -m slow tests/records
 
 bench: .venv/.dev
 	$(PY) -m benchmarks

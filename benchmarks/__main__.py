@@ -20,9 +20,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from kafkasource.client.cluster import Cluster
-
 from kafkasource.broker import Broker, jvm_connector_jars
+from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
 
 PARTITIONS = 4

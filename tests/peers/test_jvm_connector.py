@@ -6,8 +6,8 @@ import uuid
 
 import pytest
 from chispa import assert_df_equality
-from kafkasource.client.cluster import Cluster
 
+from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.peers]
