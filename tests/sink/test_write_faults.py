@@ -1,0 +1,147 @@
+"""Replies lost on the way, brokers killed in the middle of a task: each record is stored, once, in its order."""
+
+import random
+import uuid
+from itertools import pairwise
+
+import pyarrow as pa
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from proxy import Proxy
+
+from kafkasource import options
+from kafkasource.broker import Broker
+from kafkasource.client.cluster import Cluster
+from kafkasource.client.config import ClientConfig
+from kafkasource.client.network import NetworkClient
+from kafkasource.client.transport import SocketConnector
+from kafkasource.sink import producer as producer_module
+from kafkasource.sink.columns import SinkSchema
+from kafkasource.sink.config import ProducerConfig
+from kafkasource.sink.partitioner import Partitioner
+from kafkasource.sink.producer import Producer
+
+pytestmark = pytest.mark.broker
+
+# So little memory that a task cannot run ahead of what happens on the wire.
+SMALL = {
+    "kafka.batch.size": "4096",
+    "kafka.buffer.memory": "16384",
+    "kafka.linger.ms": "0",
+    "kafka.retry.backoff.ms": "20",
+}
+
+
+class ThroughProxy(SocketConnector):
+    """Connects to the proxy whatever address a broker advertises."""
+
+    def __init__(self, config, proxy):
+        super().__init__(config)
+        self.proxy = proxy
+
+    def resolve(self, host, port):
+        return super().resolve(*self.proxy.address)
+
+
+@pytest.fixture
+def producer_through():
+    """Makes producers of the test's own, through a proxy where one is given."""
+    made = []
+
+    def make(bootstrap_servers, topic, proxy=None):
+        written = SMALL | {"kafka.bootstrap.servers": bootstrap_servers, "topic": topic}
+        config = ProducerConfig.from_options(options.parse(written, "sink"))
+        connector = ThroughProxy(config.client, proxy) if proxy else None
+        made.append(Producer(config, client=NetworkClient(config.client, connector=connector)))
+        return made[-1]
+
+    yield make
+    for producer in made:
+        producer.close()
+
+
+def write(producer, topic, batches):
+    """As one task would: batches of values."""
+    schema, partitioner = SinkSchema(topic, {"key": 0, "value": 0}), Partitioner(4096)
+    with producer.delivery() as delivery:
+        for values in batches:
+            for rows in schema.rows(pa.record_batch([pa.array(values, pa.binary())], names=["value"])):
+                producer.append(rows, partitioner, delivery)
+    return delivery
+
+
+def read(bootstrap_servers, topic, partitions):
+    """Values by partition, in the order of their offsets."""
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap_servers, "group.id": uuid.uuid4().hex, "isolation.level": "read_uncommitted"}
+    )
+    ends = [consumer.get_watermark_offsets(TopicPartition(topic, p), timeout=30)[1] for p in range(partitions)]
+    consumer.assign([TopicPartition(topic, p, 0) for p in range(partitions)])
+    found = {p: [] for p in range(partitions)}
+    while (left := sum(ends) - sum(map(len, found.values()))) > 0:
+        messages = consumer.consume(left, timeout=30)
+        assert messages, f"{left} records did not come"
+        for message in messages:
+            found[message.partition()].append(message.value())
+    consumer.close()
+    return found
+
+
+def check_once_in_order(found, values):
+    assert sorted(value for part in found.values() for value in part) == sorted(values)
+    for part in found.values():
+        assert all(a < b for a, b in pairwise(part)), "rows of a partition changed places"
+
+
+def test_a_reply_lost_after_the_append_stores_no_record_twice(kafka_broker, kafka_topic, producer_through):
+    topic, randomness = kafka_topic(partitions=3), random.Random(1)
+    batches = [[b"%06d" % (i * 500 + j) + b"." * 60 for j in range(500)] for i in range(30)]
+    host, port = kafka_broker.bootstrap_servers.rsplit(":", 1)
+    with Proxy((host, int(port))) as proxy:
+        producer = producer_through(kafka_broker.bootstrap_servers, topic, proxy)
+
+        def harmed():
+            for number, values in enumerate(batches):
+                if number:
+                    proxy.cut(after=randomness.randrange(100))  # a produce response is some 60 to 100 bytes
+                yield values
+
+        delivery = write(producer, topic, harmed())
+        assert proxy.harmed >= 10
+        assert delivery.records == 15_000
+        assert producer.pool.available_bytes == producer.pool.total_bytes
+    check_once_in_order(read(kafka_broker.bootstrap_servers, topic, 3), [v for batch in batches for v in batch])
+
+
+@pytest.mark.slow
+def test_a_broker_killed_in_the_middle_of_a_task_loses_and_repeats_nothing(producer_through):
+    with Broker() as broker:
+        if broker.existing:
+            pytest.skip("a cluster of somebody else's is not killed")
+        topic = "killed"
+        with Cluster(ClientConfig.of(broker.bootstrap_servers)) as cluster:
+            cluster.create_topics([topic], partitions=2)
+        producer = producer_through(broker.bootstrap_servers, topic)
+        batches = [[b"%06d" % (i * 500 + j) + b"." * 60 for j in range(500)] for i in range(20)]
+
+        def with_kill():
+            for number, values in enumerate(batches):
+                yield values
+                if number == 10:
+                    broker.kill(1)
+                    broker.restart(1)
+
+        assert write(producer, topic, with_kill()).records == 10_000
+        check_once_in_order(read(broker.bootstrap_servers, topic, 2), [v for batch in batches for v in batch])
+
+
+def test_each_configuration_has_one_producer_and_few_are_kept(kafka_broker, monkeypatch):
+    monkeypatch.setattr(producer_module, "_producers", {})
+    monkeypatch.setattr(producer_module, "_MAX_PRODUCERS", 2)
+    made = []
+    for linger in (1, 2, 3):
+        written = {"kafka.bootstrap.servers": kafka_broker.bootstrap_servers, "kafka.linger.ms": str(linger)}
+        made.append(producer_module.shared_producer(ProducerConfig.from_options(options.parse(written, "sink"))))
+    assert [producer.usable for producer in made] == [False, True, True]
+    for producer in made[1:]:
+        producer.close()
