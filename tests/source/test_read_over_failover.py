@@ -2,20 +2,20 @@
 
 import uuid
 
+import confluent_kafka
 import pyarrow as pa
 import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from kafkasource import options
 from kafkasource.broker import Broker
 from kafkasource.source.batch import BatchReader
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
-confluent_kafka = pytest.importorskip("confluent_kafka")
 
 
-def test_a_killed_leader_costs_time_and_no_record(monkeypatch):
-    monkeypatch.delenv("KAFKA_BOOTSTRAP_SERVERS", raising=False)  # a cluster that may be hurt
-    with Broker(nodes=3) as broker:
+def test_a_killed_leader_costs_time_and_no_record():
+    with Broker(nodes=3, use_existing=False) as broker:  # a cluster that may be hurt
         topic, count = f"failover-{uuid.uuid4().hex[:8]}", 20_000
         leader = write(broker.bootstrap_servers, topic, count)
         given = {
@@ -35,8 +35,6 @@ def test_a_killed_leader_costs_time_and_no_record(monkeypatch):
 
 def write(bootstrap_servers, topic, count):
     """`count` records in one partition on three nodes, all in sync; its leader's node id."""
-    from confluent_kafka.admin import AdminClient, NewTopic
-
     admin = AdminClient({"bootstrap.servers": bootstrap_servers})
     admin.create_topics([NewTopic(topic, 1, 3)])[topic].result(60)
     producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap_servers, "acks": "all", "batch.size": 5000})
