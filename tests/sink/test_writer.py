@@ -207,3 +207,11 @@ def test_a_codecs_level_is_taken_from_its_own_option():
     assert ProducerConfig.from_options(sink_options(**zstd)).compression_level == 7
     assert ProducerConfig.from_options(sink_options(**{"kafka.compression.type": "gzip"})).compression_level is None
     assert ProducerConfig.from_options(sink_options()).compression_level is None
+
+
+def test_lz4s_default_is_its_fast_compressor_as_in_java():
+    lz4 = {"kafka.compression.type": "lz4"}
+    assert ProducerConfig.from_options(sink_options(**lz4)).compression_level is None
+    assert (
+        ProducerConfig.from_options(sink_options(**lz4, **{"kafka.compression.lz4.level": "3"})).compression_level == 3
+    )
