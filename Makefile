@@ -7,12 +7,12 @@ PY := .venv/bin/python
 SOURCES := pyproject.toml setup.py scripts/prepare.sh $(wildcard kafkasource/records/kernel.*)
 PYTEST := $(PY) -m pytest -q
 
-.PHONY: demo test lint unit interpreted broker spark spark-newest sanitize bench bench-quick readme kernel clean
+.PHONY: demo test lint unit broker spark spark-newest sanitize bench bench-quick readme kernel clean
 
 demo: .venv/.ready
 	@.venv/bin/pykafka demo
 
-test: lint unit interpreted broker spark spark-newest
+test: lint unit broker spark spark-newest
 
 .venv/.ready: $(SOURCES)
 	@echo "installing into .venv (pyspark $(PYSPARK))"
@@ -33,11 +33,9 @@ lint: .venv/.dev
 	$(PY) -m mypy
 	.venv/bin/lint-imports
 
+# With the compiled kernel; tests/records/test_builds.py runs the records tests again with the interpreted one.
 unit: .venv/.dev
 	KAFKASOURCE_KERNEL=require $(PYTEST) -m "not broker and not spark and not slow"
-
-interpreted: .venv/.dev
-	KAFKASOURCE_KERNEL_INTERPRETED=1 $(PYTEST) -m "not broker and not spark and not slow" tests/records
 
 broker: .venv/.dev
 	$(PYTEST) -m "broker and not spark"
