@@ -381,7 +381,15 @@ OPTIONS: tuple[Option, ...] = (
         aliases=("kafka.compression.codec",),
     ),
     Option("kafka.compression.gzip.level", INTEGER, -1, SINK, "-1: the codec's own.", at_least=-1, at_most=9),
-    Option("kafka.compression.lz4.level", INTEGER, 9, SINK, "As in Java; 1 is fastest.", at_least=1, at_most=17),
+    Option(
+        "kafka.compression.lz4.level",
+        INTEGER,
+        9,
+        SINK,
+        "As in Java, where 9 is the fast compressor.",
+        at_least=1,
+        at_most=17,
+    ),
     Option("kafka.compression.zstd.level", INTEGER, 3, SINK, "As in Java.", at_least=-131072, at_most=22),
     Option(
         "kafka.batch.size",

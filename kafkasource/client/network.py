@@ -20,14 +20,14 @@ import random as random_module
 import selectors
 import socket
 import time
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from kafkasource.client.config import ClientConfig, backoff_ms
 from kafkasource.client.connection import Body, Connection, Parts
+from kafkasource.client.link import NEVER, Link, Pending
 from kafkasource.client.metadata import Metadata
-from kafkasource.client.transport import Address, Connector, SocketConnector, Transport
+from kafkasource.client.transport import Address, Connector, SocketConnector
 from kafkasource.errors import (
     ClientClosed,
     ClusterMismatch,
@@ -42,7 +42,6 @@ from kafkasource.protocol.apis import METADATA, Api
 log = logging.getLogger("kafkasource.client")
 
 READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
-NEVER = float("inf")
 _RECEIVES_PER_POLL = 32  # of one socket, so that a fast broker does not starve the others
 
 
@@ -54,90 +53,6 @@ class Selector(Protocol):
     def unregister(self, fileobj: Any) -> Any: ...
     def select(self, timeout: float | None = None) -> list[tuple[Any, int]]: ...
     def close(self) -> None: ...
-
-
-class Pending:
-    """A request under way. `done` turns true inside `poll`; then there is either a body or an error."""
-
-    __slots__ = ("_body", "_callbacks", "_request", "api", "deadline_ms", "done", "error", "expect_response", "node_id")
-
-    def __init__(self, node_id: int, api: Api, request: tuple[Body, int | None], deadline_ms: float, answer: bool):
-        self.node_id = node_id
-        self.api = api
-        self.deadline_ms = deadline_ms  # of the client's clock
-        self.expect_response = answer
-        self.done = False
-        self.error: Exception | None = None
-        self._request: tuple[Body, int | None] | None = request  # until it is encoded
-        self._body: dict[str, Any] | None = None
-        self._callbacks: list[Callable[[Pending], None]] = []
-
-    def result(self) -> dict[str, Any]:
-        """The response's body, empty where none was expected; raises the error if there is one. Only when `done`."""
-        if self.error is not None:
-            raise self.error
-        if self._body is None:
-            raise RuntimeError(f"{self.api.name} request to node {self.node_id} is not done")
-        return self._body
-
-    def add_callback(self, callback: Callable[[Pending], None]) -> None:
-        """Call it with this when done, in the polling thread; at once when that was already so."""
-        if self.done:
-            callback(self)
-        else:
-            self._callbacks.append(callback)
-
-    def _finish(self, body: dict[str, Any] | None, error: Exception | None) -> None:
-        self._body, self.error, self.done, self._request = body, error, True, None
-
-    def _call_back(self) -> None:
-        callbacks, self._callbacks = self._callbacks, []
-        for callback in callbacks:
-            callback(self)
-
-
-class _Link:
-    """One broker: its connection if there is one, what waits for it, and how often connecting has failed."""
-
-    def __init__(self, node_id: int, host: str, port: int) -> None:
-        self.node_id = node_id  # below 0: a bootstrap server
-        self.host, self.port = host, port
-        self.queue: deque[Pending] = deque()  # not encoded yet
-        self.out: deque[memoryview | Pending] = deque()  # bytes to write; a Pending: done once all before it is written
-        self.transport: Transport | None = None
-        self.connection: Connection | None = None
-        self.connected = False  # the transport; versions may still be under negotiation
-        self.events = 0
-        self.addresses: list[Address] = []  # still to try in this attempt
-        self.reasons: list[str] = []  # why the ones before failed
-        self.connect_deadline_ms = NEVER  # connecting and negotiating
-        self.failures = 0
-        self.retry_at_ms = 0.0
-        self.throttled_until_ms = 0.0
-        self.last_used_ms = 0.0
-        self.current_address: Address | None = None  # the one being tried or in use
-
-    @property
-    def address(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
-    @property
-    def name(self) -> str:
-        return f"bootstrap server {self.address}" if self.node_id < 0 else f"broker {self.node_id} at {self.address}"
-
-    @property
-    def ready(self) -> bool:
-        return self.connection is not None and self.connection.ready
-
-    @property
-    def load(self) -> int:
-        return len(self.queue) + (self.connection.in_flight if self.connection else 0)
-
-    def pending(self) -> Iterator[Pending]:
-        yield from self.queue
-        yield from (item for item in self.out if isinstance(item, Pending))
-        if self.connection is not None:
-            yield from self.connection.tokens()
 
 
 class NetworkClient:
@@ -161,7 +76,7 @@ class NetworkClient:
         self._connector: Connector = connector or SocketConnector(config)
         self._random = random
         self._selector: Selector = selector or selectors.DefaultSelector()
-        self._links: dict[int, _Link] = {}
+        self._links: dict[int, Link] = {}
         self._bootstrap = {-1 - i: server for i, server in enumerate(config.bootstrap_servers)}
         self._metadata_request: Pending | None = None
         self._completed: list[Pending] = []
@@ -233,7 +148,7 @@ class NetworkClient:
         self._connect_due(now)
         completed, self._completed = self._completed, []
         for pending in completed:
-            pending._call_back()
+            pending.call_back()
         return completed
 
     def wakeup(self) -> None:
@@ -269,11 +184,11 @@ class NetworkClient:
         self._wake_out.close()
         completed, self._completed = self._completed, []
         for pending in completed:
-            pending._call_back()
+            pending.call_back()
 
     # Links.
 
-    def _link(self, node_id: int) -> _Link | None:
+    def _link(self, node_id: int) -> Link | None:
         """The link of a node, made or moved to the node's present address where needed."""
         link = self._links.get(node_id)
         if node_id < 0:
@@ -287,7 +202,7 @@ class NetworkClient:
             self._disconnect(link, None)
             link = None
         if link is None:
-            link = self._links[node_id] = _Link(node_id, host, port)
+            link = self._links[node_id] = Link(node_id, host, port)
         return link
 
     def _connect_due(self, now: float) -> None:
@@ -295,7 +210,7 @@ class NetworkClient:
             if link.queue and link.transport is None and link.retry_at_ms <= now:
                 self._connect(link, now)
 
-    def _connect(self, link: _Link, now: float) -> None:
+    def _connect(self, link: Link, now: float) -> None:
         """Begin an attempt: all addresses of the host, one after the other."""
         link.reasons = []
         try:
@@ -305,7 +220,7 @@ class NetworkClient:
             link.reasons.append(f"cannot resolve the name: {_reason(error)}")
         self._connect_next(link, now)
 
-    def _connect_next(self, link: _Link, now: float) -> None:
+    def _connect_next(self, link: Link, now: float) -> None:
         while link.addresses:
             address = link.addresses.pop(0)
             try:
@@ -327,13 +242,11 @@ class NetworkClient:
             return
         self._connect_failed(link, now, ConnectFailed("; ".join(link.reasons) or "the name has no address"))
 
-    def _about(self, link: _Link, address: Address, reason: str) -> str:
+    def _about(self, link: Link, address: Address, reason: str) -> str:
         text = str(address)
         return reason if text == link.address else f"{text}: {reason}"
 
-    def _address_failed(
-        self, link: _Link, now: float, reason: str, protocol_error: ProtocolError | None = None
-    ) -> None:
+    def _address_failed(self, link: Link, now: float, reason: str, protocol_error: ProtocolError | None = None) -> None:
         """This address did not work out; go on with the next one of the host."""
         link.reasons.append(self._about(link, link.current_address, reason) if link.current_address else reason)
         self._close_transport(link)
@@ -342,7 +255,7 @@ class NetworkClient:
         else:
             self._connect_next(link, now)
 
-    def _connect_failed(self, link: _Link, now: float, error: KafkaSourceError) -> None:
+    def _connect_failed(self, link: Link, now: float, error: KafkaSourceError) -> None:
         """The attempt failed with all addresses: what waited for it fails, the next one waits for its backoff."""
         config = self.config
         wait = backoff_ms(link.failures, config.reconnect_backoff_ms, config.reconnect_backoff_max_ms, self._random())
@@ -361,7 +274,7 @@ class NetworkClient:
         self.metadata.request_update()
         self._disconnect(link, error)
 
-    def _became_ready(self, link: _Link, now: float) -> None:
+    def _became_ready(self, link: Link, now: float) -> None:
         link.failures = 0
         link.retry_at_ms = 0.0
         link.connect_deadline_ms = NEVER
@@ -369,7 +282,7 @@ class NetworkClient:
         if link.node_id < 0:
             self.bootstrap_errors.pop(link.address, None)
 
-    def _lost(self, link: _Link, now: float, reason: str, cause: Exception | None = None) -> None:
+    def _lost(self, link: Link, now: float, reason: str, cause: Exception | None = None) -> None:
         """An established connection ended. With nothing under way that is no failure: brokers close idle ones."""
         if not link.load and not link.out and cause is None:
             log.debug("%s closed an idle connection", link.name)
@@ -385,7 +298,7 @@ class NetworkClient:
         error.__cause__ = cause
         self._disconnect(link, error)
 
-    def _disconnect(self, link: _Link, error: Exception | None) -> None:
+    def _disconnect(self, link: Link, error: Exception | None) -> None:
         """Close the socket, then fail everything of the link with `error`."""
         under_way = list(link.pending())
         link.queue.clear()
@@ -393,7 +306,7 @@ class NetworkClient:
         if error is not None:
             self._fail(under_way, error)
 
-    def _close_transport(self, link: _Link) -> None:
+    def _close_transport(self, link: Link) -> None:
         link.out.clear()
         if link.transport is not None:
             self._selector.unregister(link.transport)
@@ -405,12 +318,12 @@ class NetworkClient:
     def _fail(self, pendings: list[Pending], error: Exception) -> None:
         for pending in pendings:
             if not pending.done:
-                pending._finish(None, error)
+                pending.finish(None, error)
                 self._completed.append(pending)
 
     # Bytes.
 
-    def _serve(self, link: _Link, events: int, now: float) -> None:
+    def _serve(self, link: Link, events: int, now: float) -> None:
         if not link.connected and not self._finish_connect(link, now):
             return
         if events & READ:
@@ -418,7 +331,7 @@ class NetworkClient:
         if link.transport is not None:
             self._write(link, now)
 
-    def _finish_connect(self, link: _Link, now: float) -> bool:
+    def _finish_connect(self, link: Link, now: float) -> bool:
         assert link.transport is not None
         assert link.connection is not None
         try:
@@ -430,7 +343,7 @@ class NetworkClient:
             self._enqueue(link, link.connection.negotiate())
         return link.connected
 
-    def _receive(self, link: _Link, now: float) -> None:
+    def _receive(self, link: Link, now: float) -> None:
         transport, connection = link.transport, link.connection
         assert transport is not None
         assert connection is not None
@@ -466,7 +379,7 @@ class NetworkClient:
             if size < len(target):
                 return  # the socket is empty; if it is not, select says so
 
-    def _stream_ended(self, link: _Link, now: float, reason: str) -> None:
+    def _stream_ended(self, link: Link, now: float, reason: str) -> None:
         connection = link.connection
         assert connection is not None
         if not connection.ready:
@@ -481,8 +394,8 @@ class NetworkClient:
         else:
             self._lost(link, now, reason)
 
-    def _answered(self, link: _Link, pending: Pending, body: dict[str, Any], now: float) -> None:
-        pending._finish(body, None)
+    def _answered(self, link: Link, pending: Pending, body: dict[str, Any], now: float) -> None:
+        pending.finish(body, None)
         self._completed.append(pending)
         throttle = body.get("throttle_time_ms", 0)
         if throttle > 0:
@@ -497,14 +410,14 @@ class NetworkClient:
             for other in link.pending():
                 other.deadline_ms += throttle
 
-    def _write_queued(self, link: _Link, now: float) -> None:
+    def _write_queued(self, link: Link, now: float) -> None:
         """Encode what waited for the connection, in order, and write as much as the socket takes."""
         connection = link.connection
         assert connection is not None
         while link.queue and now >= link.throttled_until_ms:
             pending = link.queue.popleft()
-            assert pending._request is not None
-            body, max_version = pending._request
+            assert pending.request is not None
+            body, max_version = pending.request
             try:
                 parts = connection.send(
                     pending.api, body, pending, max_version=max_version, expect_response=pending.expect_response
@@ -512,23 +425,23 @@ class NetworkClient:
             except Exception as error:  # an unfit body or version concerns its sender only
                 self._fail([pending], error)
                 continue
-            pending._request = None  # the parts hold what is still needed of it
+            pending.request = None  # the parts hold what is still needed of it
             self._enqueue(link, parts)
             if not pending.expect_response:
                 link.out.append(pending)
         self._write(link, now)
 
-    def _enqueue(self, link: _Link, parts: Parts) -> None:
+    def _enqueue(self, link: Link, parts: Parts) -> None:
         link.out.extend(memoryview(part).cast("B") for part in parts if len(part))
 
-    def _write(self, link: _Link, now: float) -> None:
+    def _write(self, link: Link, now: float) -> None:
         transport, out = link.transport, link.out
         assert transport is not None
         while out:
             first = out[0]
             if isinstance(first, Pending):
                 out.popleft()
-                first._finish({}, None)
+                first.finish({}, None)
                 self._completed.append(first)
                 continue
             pieces: list[memoryview] = []
@@ -554,7 +467,7 @@ class NetworkClient:
                     break
         self._want(link, READ | WRITE if out else READ)
 
-    def _want(self, link: _Link, events: int) -> None:
+    def _want(self, link: Link, events: int) -> None:
         if link.events != events and link.transport is not None:
             self._selector.modify(link.transport, events, link)
             link.events = events
@@ -589,7 +502,7 @@ class NetworkClient:
                 log.debug("closing the idle connection to %s", link.name)
                 self._disconnect(link, None)
 
-    def _expire_requests(self, link: _Link, now: float) -> None:
+    def _expire_requests(self, link: Link, now: float) -> None:
         late = [pending for pending in link.pending() if pending.deadline_ms <= now]
         if not late:
             return

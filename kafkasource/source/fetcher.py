@@ -151,8 +151,8 @@ class PartitionFetcher:
                         continue
                     self._send_ahead(fetched)
                     for decoded in self._decode(fetched):
+                        self._client.work()  # before the position moves: should it fail, these rows are fetched again
                         if self._advance(decoded.next_offset, decoded.required_bytes):
-                            self._client.work()
                             yield from decoded.batches
                             self._restart_patience()  # Spark's time between two batches is not the broker's
                 except KafkaSourceError as error:

@@ -215,6 +215,14 @@ def test_a_lost_connection_repeats_nothing_and_loses_nothing():
     assert read(script, 0, 4) == [0, 1, 2, 3]
 
 
+def test_a_fault_between_decoding_and_handing_on_loses_nothing():
+    script = Script(batch(0, 2), batch(0, 2), batch(2, 2))
+    faults = [ConnectionLost("reset")]
+    script.work = lambda: [] if not faults else (_ for _ in ()).throw(faults.pop())
+    with_fault = fetcher(script, 0, 4).batches()
+    assert pa.Table.from_batches(list(with_fault)).column("offset").to_pylist() == [0, 1, 2, 3]
+
+
 def test_a_refused_reader_is_told_at_once():
     with pytest.raises(KafkaSourceError, match="TOPIC_AUTHORIZATION_FAILED"):
         read(Script(error_for(29, "Fetch of t-0")), 0, 1)
