@@ -1,7 +1,6 @@
 """A Kafka cluster as the source and the sink see it: blocking calls with retries, and `send` for those who pipeline.
 
-Each call has one deadline for everything it does (`default.api.timeout.ms`): finding a broker, refreshing metadata,
-backoff and retries. Errors that the table calls retriable are retried until then, the others raised at once.
+How calls retry, and their deadline, is in `calls`.
 
 Threads: calls lock the cluster, so several threads may use one; but who drives `send` and `poll` himself (a sender or
 fetcher thread) should own a cluster of his own. It does not pickle, and a fork must not use its parent's (`cache`).
@@ -12,8 +11,9 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
+from kafkasource.client.calls import GROUP, TRANSACTION, Caller, few
 from kafkasource.client.metadata import PartitionMetadata, TopicMetadata
 from kafkasource.errors import (
     BrokerError,
@@ -39,11 +39,8 @@ EARLIEST, LATEST = -2, -1
 PROPAGATION_MS = 5_000  # for so long may a broker not know of a topic that was created through another
 
 _ISOLATION_LEVELS: dict[int | str, int] = {"read_uncommitted": 0, "read_committed": 1, 0: 0, 1: 1}
-GROUP, _TRANSACTION = 0, 1  # kinds of coordinator
 _UNKNOWN_TOPIC, _UNKNOWN_TOPIC_ID, _TOPIC_ALREADY_EXISTS = 3, 100, 36
 _INVALID_PARTITIONS = 37
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,8 @@ from kafkasource.errors import (
 )
 from kafkasource.protocol.apis import METADATA, Api
 
+__all__ = ["NetworkClient", "Pending", "Selector"]
+
 log = logging.getLogger("kafkasource.client")
 
 READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE

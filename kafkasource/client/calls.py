@@ -1,0 +1,299 @@
+"""Asking a cluster: one request to one node, or with retries to whichever node can answer.
+
+`Caller` is what `Cluster` is made of. Each retried call has one deadline (`default.api.timeout.ms`) for everything it
+does: finding a broker, refreshing metadata, backoff and retries. Errors that the table calls retriable are retried
+until then, the others raised at once.
+"""
+
+from __future__ import annotations
+
+import random as random_module
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from kafkasource.client.config import ClientConfig, backoff_ms
+from kafkasource.client.connection import Body
+from kafkasource.client.link import Pending
+from kafkasource.client.metadata import Metadata
+from kafkasource.client.network import NetworkClient, Selector
+from kafkasource.client.transport import Connector
+from kafkasource.errors import (
+    BootstrapFailed,
+    BrokerError,
+    ConnectFailed,
+    ConnectionLost,
+    DeadlineExceeded,
+    KafkaSourceError,
+    ProtocolError,
+    RequestTimeout,
+    error_for,
+)
+from kafkasource.protocol.apis import FIND_COORDINATOR, Api
+
+GROUP, TRANSACTION = 0, 1  # kinds of coordinator
+_UNKNOWN_TOPIC = 3
+
+T = TypeVar("T")
+
+
+class Caller:
+    """Opens no socket before the first call."""
+
+    def __init__(
+        self,
+        config: ClientConfig,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        connector: Connector | None = None,
+        random: Callable[[], float] = random_module.random,
+        selector: Selector | None = None,
+    ) -> None:
+        self.config = config
+        self.network = NetworkClient(config, clock=clock, connector=connector, random=random, selector=selector)
+        self._random = random
+        self._lock = threading.RLock()
+        self._coordinators: dict[tuple[int, str], int] = {}
+
+    # For those who pipeline: the fetcher and the sender.
+
+    @property
+    def metadata(self) -> Metadata:
+        return self.network.metadata
+
+    def send(
+        self,
+        node_id: int,
+        api: Api,
+        body: Body,
+        *,
+        timeout_ms: float | None = None,
+        expect_response: bool = True,
+        max_version: int | None = None,
+    ) -> Pending:
+        """One request, not retried; see `NetworkClient.send`."""
+        with self._lock:
+            return self.network.send(
+                node_id, api, body, timeout_ms=timeout_ms, expect_response=expect_response, max_version=max_version
+            )
+
+    def poll(self, timeout_ms: float) -> list[Pending]:
+        """Do network work for at most about `timeout_ms`. Raises ClusterMismatch."""
+        with self._lock:
+            done = self.network.poll(timeout_ms)
+            if self.network.fatal is not None:
+                raise self.network.fatal
+            return done
+
+    def wakeup(self) -> None:
+        """Make another thread's blocked `poll` return."""
+        self.network.wakeup()
+
+    def wait(self, *pendings: Pending) -> None:
+        """Poll until all are done. Each has its own deadline, so this ends."""
+        while not all(pending.done for pending in pendings):
+            self.poll(self.config.request_timeout_ms)
+
+    def call(
+        self, node_id: int, api: Api, body: Body, *, timeout_ms: float | None = None, max_version: int | None = None
+    ) -> dict[str, Any]:
+        """One request to one node and its answer; no retry. The answer's error codes are the caller's to look at."""
+        pending = self.send(node_id, api, body, timeout_ms=timeout_ms, max_version=max_version)
+        self.wait(pending)
+        return pending.result()
+
+    # With retries.
+
+    def call_any(self, api: Api, body: Body, *, max_version: int | None = None) -> dict[str, Any]:
+        """Ask any broker; retry within the deadline. Raises what the answer's top-level `error_code` says."""
+
+        def attempt(left_ms: float) -> dict[str, Any]:
+            pending = self._send_any(api, body, left_ms, max_version)
+            self.wait(pending)
+            return checked(pending.result(), api.name)
+
+        return self._retrying(api.name, attempt)
+
+    def call_coordinator(
+        self, kind: int, key: str, api: Api, body: Body, *, max_version: int | None = None
+    ) -> dict[str, Any]:
+        """Ask the coordinator of a group (kind 0) or transactional id (1), found, kept and found again when it moves.
+
+        Raises the first error that the answer holds anywhere.
+        """
+
+        def attempt(left_ms: float) -> dict[str, Any]:
+            node_id = self._coordinators.get((kind, key))
+            if node_id is None:
+                node_id = self._coordinators[kind, key] = self._find_coordinator(kind, key, left_ms)
+            timeout = min(left_ms, self.config.request_timeout_ms)
+            try:
+                answer = self.call(node_id, api, body, timeout_ms=timeout, max_version=max_version)
+                return checked(answer, f"{api.name} of {key!r}")
+            except KafkaSourceError as error:
+                if getattr(error, "refresh_coordinator", not isinstance(error, BrokerError)):
+                    self._coordinators.pop((kind, key), None)
+                raise
+
+        return self._retrying(f"{api.name} of {key!r}", attempt)
+
+    def _find_coordinator(self, kind: int, key: str, left_ms: float) -> int:
+        def body(version: int) -> dict[str, Any]:
+            if version >= 4:
+                return {"key_type": kind, "coordinator_keys": [key]}
+            return {"key": key, "key_type": kind} if version >= 1 else {"key": key}
+
+        pending = self._send_any(FIND_COORDINATOR, body, left_ms)
+        self.wait(pending)
+        answer = checked(pending.result(), f"FindCoordinator of {key!r}")
+        found = (answer.get("coordinators") or [answer])[0]
+        node_id: int = found["node_id"]
+        if self.metadata.node(node_id) is None:
+            self._ask_metadata([], left_ms)
+        return node_id
+
+    def _send_any(self, api: Api, body: Body, left_ms: float, max_version: int | None = None) -> Pending:
+        node_id, timeout = self._any_node(left_ms), min(left_ms, self.config.request_timeout_ms)
+        return self.network.send(node_id, api, body, timeout_ms=timeout, max_version=max_version)
+
+    def _any_node(self, left_ms: float) -> int:
+        """The least loaded node; waits for one that can be tried."""
+        deadline = self.network.now_ms() + left_ms
+        while True:
+            node_id, wait_ms = self.network.least_loaded()
+            if node_id is not None:
+                return node_id
+            left = deadline - self.network.now_ms()
+            if left <= 0:
+                raise ConnectFailed("no broker can be reached")
+            self.poll(min(wait_ms, left))
+
+    def _send_all(
+        self, api: Api, bodies: Mapping[int, Body], left_ms: float, take: Callable[[dict[str, Any]], list[BrokerError]]
+    ) -> list[KafkaSourceError]:
+        """One request per node, in parallel; `take` uses an answer and returns its errors. Returns all errors."""
+        timeout = min(left_ms, self.config.request_timeout_ms)
+        pendings = [self.send(node_id, api, body, timeout_ms=timeout) for node_id, body in bodies.items()]
+        self.wait(*pendings)
+        errors: list[KafkaSourceError] = []
+        for pending in pendings:
+            try:
+                errors += take(pending.result())
+            except KafkaSourceError as error:
+                errors.append(error)
+        return errors
+
+    def _no_broker(self, waited_ms: float) -> BootstrapFailed:
+        tried = tuple((address, str(error)) for address, error in sorted(self.network.bootstrap_errors.items()))
+        return BootstrapFailed(tried, round(waited_ms))
+
+    def _hopeless(self) -> bool:
+        """Does every bootstrap server speak something other than Kafka's protocol? Waiting will not change that."""
+        errors = self.network.bootstrap_errors
+        return len(errors) == len(set(self.config.bootstrap_servers)) and all(
+            isinstance(error, ProtocolError) for error in errors.values()
+        )
+
+    def _retrying(self, what: str, attempt: Callable[[float], T]) -> T:
+        """Run `attempt(milliseconds left)` until it returns; retriable errors are waited off, until the deadline."""
+        start = self.network.now_ms()
+        deadline = start + self.config.default_api_timeout_ms
+        failures = 0
+        while True:
+            try:
+                with self._lock:
+                    return attempt(max(deadline - self.network.now_ms(), 1.0))
+            except KafkaSourceError as error:
+                never_reached = self.metadata.version == 0
+                if never_reached and self._hopeless():
+                    raise self._no_broker(self.network.now_ms() - start) from error
+                if not error.retriable and not (never_reached and isinstance(error, ProtocolError)):
+                    raise
+                if error.refresh_metadata:
+                    with self._lock:
+                        self.metadata.request_update()
+                again = self.network.now_ms() + backoff_ms(
+                    failures, self.config.retry_backoff_ms, self.config.retry_backoff_max_ms, self._random()
+                )
+                failures += 1
+                if again >= deadline:
+                    waited = self.network.now_ms() - start
+                    if never_reached and self.network.bootstrap_errors:
+                        raise self._no_broker(waited) from error
+                    raise DeadlineExceeded(
+                        f"{what}: not done within {round(waited)} ms and {failures} attempts (default.api.timeout.ms);"
+                        f" the last error: {error}"
+                    ) from error
+            while self.network.now_ms() < again:
+                self.poll(again - self.network.now_ms())
+
+    def _ask_metadata(self, names: list[str] | None, left_ms: float) -> dict[str, Any]:
+        timeout = min(left_ms, self.config.request_timeout_ms)
+        pending = self.network.refresh_metadata(self._any_node(left_ms), names, timeout)
+        self.metadata.keep(names or [])
+        self.wait(pending)
+        return pending.result()
+
+    def _ask_controller(
+        self, api: Api, body: Body, names: list[str], rows: str, *, done_already: int | None = None
+    ) -> None:
+        """An admin request for topics; retried whole while a retriable error is all that is wrong.
+
+        Once an answer was lost, the error `done_already` means that the request took effect.
+        """
+        answer_lost = False
+
+        def timed(version: int, left_ms: float) -> Mapping[str, Any]:
+            # The broker's own wait ends before the request does, so that we hear how it went.
+            wait = int(min(left_ms, self.config.request_timeout_ms) * 0.9)
+            return {**(body(version) if callable(body) else body), "timeout_ms": wait}
+
+        def attempt(left_ms: float) -> None:
+            nonlocal answer_lost
+            controller = self.metadata.controller_id
+            if controller is None:
+                self._ask_metadata([], left_ms)
+                controller = self.metadata.controller_id
+            node_id = self._any_node(left_ms) if controller is None else controller
+            timeout = min(left_ms, self.config.request_timeout_ms)
+            try:
+                answer = self.call(node_id, api, lambda version: timed(version, left_ms), timeout_ms=timeout)
+            except (ConnectionLost, RequestTimeout):
+                answer_lost = True
+                raise
+            for row in answer[rows]:
+                code = row["error_code"]
+                if code and not (answer_lost and code == done_already):
+                    error = error_for(code, f"{api.name} {row.get('name')!r}" + _message(row))
+                    if code == _UNKNOWN_TOPIC:
+                        error.retriable = False  # the controller is where topics are made: it knows
+                    raise error
+
+        self._retrying(f"{api.name} {few(names)}", attempt)
+
+
+def checked(body: dict[str, Any], context: str) -> dict[str, Any]:
+    """Raise the first error code in a response, wherever it is; else return it."""
+    stack: list[Any] = [body]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, list):
+            stack += reversed(item)
+        elif isinstance(item, dict):
+            code = item.get("error_code", 0)
+            if code:
+                raise error_for(code, context + _message(item))
+            stack += (value for value in item.values() if isinstance(value, (list, dict)))
+    return body
+
+
+def _message(row: Mapping[str, Any]) -> str:
+    """What the broker had to say, fit for a log line."""
+    text = str(row.get("error_message") or "")[:500]
+    return " (" + "".join(c if c.isprintable() else " " for c in text) + ")" if text else ""
+
+
+def few(names: list[str]) -> str:
+    shown = ", ".join(names[:5])
+    return f"{shown} and {len(names) - 5} more" if len(names) > 5 else shown

@@ -1,0 +1,98 @@
+"""A request under way, and one broker with all that is under way to it. No behaviour: `NetworkClient` moves them on."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from kafkasource.client.connection import Body, Connection
+from kafkasource.client.transport import Address, Transport
+from kafkasource.protocol.apis import Api
+
+NEVER = float("inf")
+
+
+class Pending:
+    """A request under way. `done` turns true inside `poll`; then there is either a body or an error."""
+
+    __slots__ = ("_body", "_callbacks", "api", "deadline_ms", "done", "error", "expect_response", "node_id", "request")
+
+    def __init__(self, node_id: int, api: Api, request: tuple[Body, int | None], deadline_ms: float, answer: bool):
+        self.node_id = node_id
+        self.api = api
+        self.deadline_ms = deadline_ms  # of the client's clock
+        self.expect_response = answer
+        self.done = False
+        self.error: Exception | None = None
+        self.request: tuple[Body, int | None] | None = request  # until it is encoded
+        self._body: dict[str, Any] | None = None
+        self._callbacks: list[Callable[[Pending], None]] = []
+
+    def result(self) -> dict[str, Any]:
+        """The response's body, empty where none was expected; raises the error if there is one. Only when `done`."""
+        if self.error is not None:
+            raise self.error
+        if self._body is None:
+            raise RuntimeError(f"{self.api.name} request to node {self.node_id} is not done")
+        return self._body
+
+    def add_callback(self, callback: Callable[[Pending], None]) -> None:
+        """Call it with this when done, in the polling thread; at once when that was already so."""
+        if self.done:
+            callback(self)
+        else:
+            self._callbacks.append(callback)
+
+    def finish(self, body: dict[str, Any] | None, error: Exception | None) -> None:
+        self._body, self.error, self.done, self.request = body, error, True, None
+
+    def call_back(self) -> None:
+        callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            callback(self)
+
+
+class Link:
+    """One broker: its connection if there is one, what waits for it, and how often connecting has failed."""
+
+    def __init__(self, node_id: int, host: str, port: int) -> None:
+        self.node_id = node_id  # below 0: a bootstrap server
+        self.host, self.port = host, port
+        self.queue: deque[Pending] = deque()  # not encoded yet
+        self.out: deque[memoryview | Pending] = deque()  # bytes to write; a Pending: done once all before it is written
+        self.transport: Transport | None = None
+        self.connection: Connection | None = None
+        self.connected = False  # the transport; versions may still be under negotiation
+        self.events = 0
+        self.addresses: list[Address] = []  # still to try in this attempt
+        self.reasons: list[str] = []  # why the ones before failed
+        self.connect_deadline_ms = NEVER  # connecting and negotiating
+        self.failures = 0
+        self.retry_at_ms = 0.0
+        self.throttled_until_ms = 0.0
+        self.last_used_ms = 0.0
+        self.current_address: Address | None = None  # the one being tried or in use
+
+    @property
+    def address(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def name(self) -> str:
+        return f"bootstrap server {self.address}" if self.node_id < 0 else f"broker {self.node_id} at {self.address}"
+
+    @property
+    def ready(self) -> bool:
+        return self.connection is not None and self.connection.ready
+
+    @property
+    def load(self) -> int:
+        """Requests that are not done."""
+        return sum(1 for _ in self.pending())
+
+    def pending(self) -> Iterator[Pending]:
+        yield from self.queue
+        yield from (item for item in self.out if isinstance(item, Pending))
+        if self.connection is not None:
+            yield from self.connection.tokens()
