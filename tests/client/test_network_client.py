@@ -127,6 +127,21 @@ def test_without_an_answer_to_wait_for_a_request_is_done_when_it_is_written(net)
     assert len(net.kafka.asked(PRODUCE)) == 1
 
 
+def test_a_request_that_is_not_written_yet_keeps_its_connection_from_being_idle(net):
+    client = ready(net, connections_max_idle_ms=1000, metadata_max_age_ms=NEVER)
+    until_done(client, client.send(1, LIST_OFFSETS, LIST))
+    (transport,) = [t for t in net.live() if t.address.sockaddr[0] == "broker-1"]
+    transport.send = lambda pieces: 0  # a full socket
+    transport.ready = lambda events: 0
+    pending = client.send(1, PRODUCE, NOTHING, expect_response=False, timeout_ms=5000)
+    assert client.in_flight(1) == 1
+    start = net.now
+    until_done(client, pending)
+    assert net.now - start == pytest.approx(5)
+    assert isinstance(pending.error, RequestTimeout)
+    assert transport.closed
+
+
 def test_a_version_that_the_broker_lacks_fails_the_request_and_not_the_connection(net):
     client = ready(net)
     del net.kafka.versions[LIST_OFFSETS.key]
