@@ -30,5 +30,6 @@ fi
 pip="$venv/bin/python -m pip --disable-pip-version-check"
 # Stop at the first failure, and show pip's own words then.
 log=$(mktemp); trap 'rm -f "$log"' EXIT
-$pip install -e ".[$extras]" "pyspark[sql]==$pyspark" >"$log" 2>&1 || { cat "$log" >&2; say "pip could not install the package (its words are above)"; }
+# compat: a plain path entry. Spark looks for `pyspark_*` modules along sys.path, where the default editable hook hides them.
+$pip install -e ".[$extras]" --config-settings editable_mode=compat "pyspark[sql]==$pyspark" >"$log" 2>&1 || { cat "$log" >&2; say "pip could not install the package (its words are above)"; }
 touch "$venv/.ready"
