@@ -188,13 +188,6 @@ class Caller:
         tried = tuple((address, str(error)) for address, error in sorted(self.network.bootstrap_errors.items()))
         return BootstrapFailed(tried, round(waited_ms))
 
-    def _hopeless(self) -> bool:
-        """Does every bootstrap server speak something other than Kafka's protocol? Waiting will not change that."""
-        errors = self.network.bootstrap_errors
-        return len(errors) == len(set(self.config.bootstrap_servers)) and all(
-            isinstance(error, ProtocolError) for error in errors.values()
-        )
-
     def _retrying(self, what: str, attempt: Callable[[float], T]) -> T:
         """Run `attempt(milliseconds left)` until it returns; retriable errors are waited off, until the deadline."""
         start = self.network.now_ms()
@@ -206,7 +199,7 @@ class Caller:
                     return attempt(max(deadline - self.network.now_ms(), 1.0))
             except KafkaSourceError as error:
                 never_reached = self.metadata.version == 0
-                if never_reached and self._hopeless():
+                if never_reached and self.network.bootstrap_is_hopeless():
                     raise self._no_broker(self.network.now_ms() - start) from error
                 if not error.retriable and not (never_reached and isinstance(error, ProtocolError)):
                     raise

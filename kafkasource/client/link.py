@@ -13,6 +13,11 @@ from kafkasource.protocol.apis import Api
 NEVER = float("inf")
 
 
+def address_of(host: str, port: int) -> str:
+    """As people write it, IPv6 in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 class Pending:
     """A request under way. `done` turns true inside `poll`; then there is either a body or an error."""
 
@@ -76,7 +81,7 @@ class Link:
 
     @property
     def address(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        return address_of(self.host, self.port)
 
     @property
     def name(self) -> str:

@@ -25,7 +25,7 @@ from typing import Any, Protocol
 
 from kafkasource.client.config import ClientConfig, backoff_ms
 from kafkasource.client.connection import Body, Connection, Parts
-from kafkasource.client.link import NEVER, Link, Pending
+from kafkasource.client.link import NEVER, Link, Pending, address_of
 from kafkasource.client.metadata import Metadata
 from kafkasource.client.transport import Address, Connector, SocketConnector
 from kafkasource.errors import (
@@ -168,10 +168,18 @@ class NetworkClient:
         link = self._links.get(node_id)
         return link.load if link else 0
 
-    def connection_failed(self, node_id: int) -> bool:
-        """Did the last attempt to connect fail, with none succeeding since?"""
+    def connect_failures(self, node_id: int) -> int:
+        """How many attempts to connect have failed, with none succeeding since?"""
         link = self._links.get(node_id)
-        return link is not None and link.failures > 0
+        return link.failures if link else 0
+
+    def bootstrap_is_hopeless(self) -> bool:
+        """Did every bootstrap server answer with something other than Kafka's protocol? Twice: a bit may flip once."""
+        return all(
+            self.connect_failures(node_id) >= 2
+            and isinstance(self.bootstrap_errors.get(address_of(*server)), ProtocolError)
+            for node_id, server in self._bootstrap.items()
+        )
 
     def close(self) -> None:
         """Close all sockets; what is under way fails with ClientClosed (callbacks run). Idempotent."""
@@ -252,8 +260,8 @@ class NetworkClient:
         """This address did not work out; go on with the next one of the host."""
         link.reasons.append(self._about(link, link.current_address, reason) if link.current_address else reason)
         self._close_transport(link)
-        if protocol_error is not None:  # all addresses of one name are one service
-            self._connect_failed(link, now, ProtocolError(f"{link.name}: {protocol_error}"))
+        if protocol_error is not None and self.metadata.version == 0:  # all addresses of one name are one service
+            self._connect_failed(link, now, protocol_error)
         else:
             self._connect_next(link, now)
 
@@ -591,7 +599,7 @@ class NetworkClient:
         now = self.now_ms() if now is None else now
         known = [] if self.metadata.rebootstrap else [node.node_id for node in self.metadata.nodes()]
         bootstrap = list(self._bootstrap)
-        if known and any(not self.connection_failed(node_id) for node_id in known):
+        if known and any(not self.connect_failures(node_id) for node_id in known):
             candidates = known
         else:
             self.metadata.rebootstrap = False

@@ -136,7 +136,7 @@ def test_a_blackhole_ends_at_the_request_deadline(proxy):
     with through(proxy, request_timeout_ms=300) as cluster:
         cluster.call(-1, METADATA, EVERYTHING)
         proxy.blackhole = True
-        with pytest.raises(TransportError, match="no complete response"):
+        with pytest.raises(TransportError):
             cluster.call(-1, METADATA, EVERYTHING)
 
 

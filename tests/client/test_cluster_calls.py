@@ -272,6 +272,16 @@ def test_a_server_that_does_not_speak_kafka_fails_at_once(net, kafka, data, text
     assert net.now - start < 1
 
 
+@pytest.mark.parametrize("fault", [WRONG_CORRELATION_ID, Flip(0), Flip(7), Raw(b"\xff" * 8)])
+@pytest.mark.parametrize("first", [0, 1])  # connection: to the bootstrap server, to the leader
+def test_damage_while_versions_are_negotiated_is_retried(net, kafka, first, fault):
+    cluster = net.cluster(socket_connection_setup_timeout_ms=1000)
+    if first:
+        cluster.partitions_of(["t"])
+    kafka.fault(API_VERSIONS, fault)
+    assert cluster.list_offsets({T[0]: LATEST})[T[0]].offset == 100
+
+
 def test_an_advertised_address_that_nobody_can_reach_is_in_the_error(net):
     net.fates["broker-1"] = "refused"
     with pytest.raises(DeadlineExceeded, match=r"broker 1 at broker-1:9092.*advertised\.listeners"):

@@ -261,7 +261,7 @@ def test_an_idle_connection_that_the_broker_closes_is_no_failure(net, caplog):
         transport.ended = True
     client.poll(0)
     assert net.live() == []
-    assert not client.connection_failed(1)
+    assert client.connect_failures(1) == 0
     assert caplog.records == []
     again = client.send(1, LIST_OFFSETS, LIST)
     until_done(client, again)
