@@ -322,7 +322,7 @@ class Cluster(Caller):
         self._retrying(f"leaders of {few(list(totals))}", attempt)
 
     def delete_topics(self, names: Iterable[str]) -> None:
-        """Delete. Raises UnknownTopicOrPartition and other errors of a topic."""
+        """Delete, then wait some seconds at most for the brokers to know. Raises UnknownTopicOrPartition and others."""
         wanted = list(names)
 
         def body(version: int) -> dict[str, Any]:
@@ -331,6 +331,15 @@ class Cluster(Caller):
         self._ask_controller(DELETE_TOPICS, body, wanted, "responses", done_already=_UNKNOWN_TOPIC)
         with self._lock:
             self.metadata.forget(wanted)
+        patience = self.network.now_ms() + PROPAGATION_MS
+
+        def attempt(left_ms: float) -> None:
+            described = self._describe(wanted, 0, left_ms)
+            if any(described.values()) and self.network.now_ms() < patience:
+                raise LeaderNotAvailable(5, "a deleted topic is still known")
+            self.metadata.forget(wanted)
+
+        self._retrying(f"the end of {few(wanted)}", attempt)
 
     def create_partitions(self, totals: Mapping[str, int]) -> None:
         """Let topics have this many partitions in all, then wait until all have a leader."""

@@ -104,6 +104,18 @@ def test_created_topics_have_leaders_when_the_call_returns_and_deleted_ones_are_
         cluster.create_topics(["y"])
 
 
+def test_a_deleted_topic_is_gone_when_the_call_returns_though_news_of_it_travels(net, kafka):
+    cluster = net.cluster()
+    old, kafka._delete_topics = kafka.topics["u"], lambda request: {"responses": [{"name": "u", "error_code": 0}]}
+    net.later(1, lambda: kafka.topics.pop("u"))
+    cluster.delete_topics(["u"])
+    assert "u" not in kafka.topics
+    kafka.topics["u"] = old  # a broker that never hears of it, or a new topic of the name
+    start = net.now
+    cluster.delete_topics(["u"])
+    assert 4 < net.now - start < 7
+
+
 def test_a_topic_whose_creation_lost_its_answer_counts_as_created(net, kafka):
     kafka.fault(CREATE_TOPICS, Cut(0))
     net.cluster().create_topics(["x"])
