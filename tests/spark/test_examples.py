@@ -29,8 +29,8 @@ def test_word_count_counts(pykafka, kafka_topic, tmp_path):
     printed = spark_submit(
         "structured_kafka_wordcount.py", pykafka.bootstrap_servers, "subscribe", topic, tmp_path / "c", folder=tmp_path
     )
-    assert "|a   |3    |" in printed
-    assert "|b   |2    |" in printed
+    assert "|   a|    3|" in printed
+    assert "|   b|    2|" in printed
 
 
 def test_json_to_parquet_is_incremental(pykafka, kafka_topic, tmp_path):
