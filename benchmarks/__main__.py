@@ -85,6 +85,7 @@ def spark_session(folder: str):
         SparkSession.builder.master("local[2]")
         .appName("kafkasource benchmarks")
         .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
         .config("spark.python.unix.domain.socket.enabled", "true")
         .config("spark.jars", ",".join(map(str, jvm_connector_jars())))
         .config("spark.local.dir", folder)
