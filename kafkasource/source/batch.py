@@ -1,8 +1,8 @@
 """A batch read: `spark.read.format("pykafka")`.
 
 `earliest`, `latest`, -1 and -2 are resolved when Spark first plans the read. Spark keeps that plan for the
-DataFrame's life (seen on 4.2: one call of `partitions` for six actions), so a second action reads the same offsets again;
-`load()` again to see new records. The JVM connector resolves them later, in the tasks.
+DataFrame's life (seen on 4.2: one call of `partitions` for six actions), so a second action reads the same offsets
+again; `load()` again to see new records. The JVM connector resolves them later, in the tasks.
 """
 
 from __future__ import annotations
