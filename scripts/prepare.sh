@@ -9,7 +9,7 @@ java_version() { # major version of the Java that Spark will use, 0 when there i
     java=${JAVA_HOME:+$JAVA_HOME/bin/}java
     "$java" -version 2>&1 | sed -n 's/.* version "\(1\.\)\{0,1\}\([0-9]*\).*/\2/p' | head -n 1 | grep . || echo 0
 }
-if [ "$(java_version)" -lt 17 ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+if [ "$(java_version)" -lt 17 ] && [ -z "${JAVA_HOME:-}" ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
     echo "Java 17 is missing: installing it with apt-get" >&2
     { apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -qy openjdk-17-jre-headless; } >&2 || true
 fi
