@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, Protocol
@@ -314,9 +314,13 @@ class PartitionFetcher:
             self._in_flight = None
 
 
-def fetch(config: ClientConfig, offset_range: OffsetRange, settings: FetchSettings) -> Iterator[pa.RecordBatch]:
-    """Rows of a range, over the worker's shared connections. A generator; closing it forgets what is in flight."""
+def fetch(config: ClientConfig, ranges: Sequence[OffsetRange], settings: FetchSettings) -> Iterator[pa.RecordBatch]:
+    """Rows of the ranges, one after the other in this order, over the worker's shared connections.
+
+    A generator; closing it forgets what is in flight.
+    """
     from kafkasource.source.fetch_client import ClusterPartition
 
-    client = ClusterPartition(config, offset_range.topic_partition, settings)
-    yield from PartitionFetcher(offset_range, settings, client).batches()
+    for offset_range in ranges:
+        client = ClusterPartition(config, offset_range.topic_partition, settings)
+        yield from PartitionFetcher(offset_range, settings, client).batches()

@@ -34,5 +34,4 @@ def read(options: Options, partition: InputPartition) -> Iterator[pa.RecordBatch
 
     config = ClientConfig.from_options(options)
     settings = FetchSettings.from_options(options)
-    for offset_range in partition.value or ():  # where a plan is empty, Spark reads one partition of None
-        yield from fetch(config, offset_range, settings)
+    yield from fetch(config, partition.value or (), settings)  # where a plan is empty, Spark reads a partition of None
