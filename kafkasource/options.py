@@ -151,6 +151,27 @@ OPTIONS: tuple[Option, ...] = (
         at_most=MAX_INT64,
     ),
     Option(
+        "maxPartitions",
+        INTEGER,
+        None,
+        SOURCE,
+        "At most this many input partitions (tasks): ranges of several topic-partitions share one, balanced by size, "
+        "each in order. Default: as many as topic-partitions that hold something.",
+        at_least=1,
+        at_most=MAX_INT32,
+    ),
+    Option(
+        "minRecordsPerPartition",
+        INTEGER,
+        None,
+        SOURCE,
+        "Ranges smaller than this (in offsets) share input partitions until each holds about so many, since a Python "
+        "task costs 10-20 ms by itself. 1: every topic-partition has its own; take that where the work on each row is "
+        "heavy. Default: stream 50000, batch 1.",
+        at_least=1,
+        at_most=MAX_INT64,
+    ),
+    Option(
         "kafkaConsumer.pollTimeoutMs",
         MILLISECONDS,
         120_000,

@@ -47,7 +47,7 @@ class BatchReader(DataSourceReader):
             log.warning("option 'maxOffsetsPerTrigger' has no effect on a batch read")
 
     def partitions(self) -> list[Any]:
-        """One input partition per topic-partition that holds anything in the asked range."""
+        """Input partitions for all that the asked range holds: one per topic-partition, or fewer (`maxPartitions`)."""
         options = self._options
         cluster = shared_cluster(ClientConfig.from_options(options))
         reader = OffsetReader(
@@ -59,7 +59,7 @@ class BatchReader(DataSourceReader):
         assigned = reader.assigned()
         start = self._start.resolve(assigned, reader.list_offsets)
         end = self._end.resolve(assigned, reader.list_offsets)
-        return tasks.one_task_each(plan_batch(start, end))
+        return tasks.input_partitions(plan_batch(start, end), options, least_size=1)
 
     def read(self, partition: tasks.KafkaInputPartition) -> Iterator[pa.RecordBatch]:
         return tasks.read(self._options, partition)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import InputPartition
 
+from kafkasource.source.packing import pack
 from kafkasource.types import OffsetRange
 
 if TYPE_CHECKING:
@@ -22,9 +23,11 @@ class KafkaInputPartition(InputPartition):
         super().__init__(ranges)
 
 
-def one_task_each(ranges: list[OffsetRange]) -> list[Any]:
-    """One input partition per topic-partition: its records stay in order within a task."""
-    return [KafkaInputPartition((offset_range,)) for offset_range in ranges]
+def input_partitions(ranges: Sequence[OffsetRange], options: Options, *, least_size: int) -> list[Any]:
+    """The tasks that read `ranges`; `least_size` is what `minRecordsPerPartition` is where the user says nothing."""
+    given = options["minRecordsPerPartition"]
+    tasks = pack(ranges, least_size=least_size if given is None else given, at_most=options["maxPartitions"])
+    return [KafkaInputPartition(task) for task in tasks]
 
 
 def read(options: Options, partition: InputPartition) -> Iterator[pa.RecordBatch]:

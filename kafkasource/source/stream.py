@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
     from kafkasource.options import Options
 
+# Offsets that are worth a task of their own in a micro-batch: below, its fixed cost outweighs reading in parallel.
+LEAST_SIZE = 50_000
+
 OffsetJson = dict[str, dict[str, int]]
 
 
@@ -115,7 +118,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return to_json(self._latest) if self._latest else None
 
     def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[Any]:
-        """One input partition per topic-partition with anything in [start, end).
+        """Input partitions for all that is in [start, end): few when that is little (`minRecordsPerPartition`).
 
         Raises DataLoss, when `failOnDataLoss`, for what the two offsets show to be gone.
         """
@@ -128,7 +131,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             check_available_now(until, self._frozen, reader.latest(until, known=until))
         planned = plan(begin, until, reader.earliest(until.keys() - begin.keys()))
         loss.report(planned.losses, fail_on_data_loss=self._options["failOnDataLoss"])
-        return tasks.one_task_each(planned.ranges)
+        return tasks.input_partitions(planned.ranges, self._options, least_size=LEAST_SIZE)
 
     def _as_planned_first(self, begin: Offsets, until: Offsets) -> Offsets:
         """Undo what a restart does to the start of a first micro-batch that never finished.
