@@ -1,13 +1,15 @@
 """Rows of Arrow columns to record batches v2 (KIP-98), encoded by the kernel straight into a given buffer.
 
-A `BatchBuilder` is one open batch of one partition: `append` rows until it is full, then `close`. Its buffer belongs to
-the caller (the accumulator's pool) and limits the batch *before* compression. Offsets start at 0 and the leader epoch
-is -1, as a producer sends them.
+A `BatchBuilder` is one open batch of one partition: rows are appended until it is full, then `close`. `append_spans`
+fills many of them in one call, as a column of Spark's holds rows of many partitions. A buffer belongs to the caller
+(the accumulator's pool) and limits the batch *before* compression. Offsets start at 0 and the leader epoch is -1, as a
+producer sends them.
 """
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -18,10 +20,18 @@ from kafkasource.records import header as h
 from kafkasource.records import kernel
 from kafkasource.records.checksum import crc32c
 from kafkasource.records.compression import CODECS, compress
-from kafkasource.records.partitions import group_rows, partition_by_key
+from kafkasource.records.partitions import group_rows, order_by_partition, partition_by_key
 from kafkasource.records.views import EMPTY, NO_INTS, NO_LONGS, binary_views, int32_view, validity, view_of
 
-__all__ = ["BatchBuilder", "RecordColumns", "group_rows", "partition_by_key", "stamp"]
+__all__ = [
+    "BatchBuilder",
+    "RecordColumns",
+    "append_spans",
+    "group_rows",
+    "order_by_partition",
+    "partition_by_key",
+    "stamp",
+]
 
 _PRODUCER = struct.Struct(">qhi")
 
@@ -98,8 +108,10 @@ class RecordColumns:
 class BatchBuilder:
     """One open batch. `buffer` (writable; its length is the limit) is the builder's until the bytes are sent.
 
-    One thread at a time: `append` releases the GIL while it writes.
+    One thread at a time: appending releases the GIL while it writes.
     """
+
+    __slots__ = ("_buffer", "_codec", "_level", "writer")
 
     def __init__(self, buffer: bytearray | memoryview, *, codec: str = "none", level: int | None = None) -> None:
         if codec not in CODECS:
@@ -109,17 +121,16 @@ class BatchBuilder:
             raise ValueError(f"a buffer of {len(self._buffer)} bytes holds no batch")
         self._codec = CODECS[codec]
         self._level = level
-        self._closed = False
-        self._writer = kernel.RecordWriter(self._buffer, h.HEADER_BYTES, len(self._buffer))
+        self.writer: Any = kernel.RecordWriter(self._buffer, h.HEADER_BYTES, len(self._buffer))
 
     @property
     def record_count(self) -> int:
-        return int(self._writer.count)
+        return int(self.writer.count)
 
     @property
     def estimated_size(self) -> int:
         """Bytes of the batch so far, header included, before compression: exact for codec `none`."""
-        return int(self._writer.pos)
+        return int(self.writer.pos)
 
     def append(self, columns: RecordColumns, rows: Any = None, first: int = 0, last: int | None = None) -> int:
         """Append rows until the buffer is full; return the position of the first one that was not written.
@@ -128,13 +139,9 @@ class BatchBuilder:
         means the columns' own rows. `first` comes back where not even one fitted. Raises ValueError for a row that
         cannot be encoded; rows before it are in.
         """
-        if self._closed:
-            raise ValueError("the batch is closed")
-        if rows is not None:
-            rows = int32_view(rows)
         if last is None:
-            last = columns.count if rows is None else len(rows)
-        return int(self._writer.write(columns.source, rows, first, last))
+            last = columns.count if rows is None else len(int32_view(rows))
+        return append_spans(columns, rows, [(self, first, last)])[0]
 
     def close(
         self,
@@ -147,10 +154,10 @@ class BatchBuilder:
 
         Raises ValueError where no record was appended. Nothing may be appended afterwards.
         """
-        writer = self._writer
+        writer = self.writer
         if not writer.count:
             raise ValueError("a batch of no records cannot be sent")
-        self._closed = True
+        writer.closed = True
         if self._codec:
             records = compress(self._codec, self._buffer[h.HEADER_BYTES : writer.pos], self._level)
             batch = memoryview(bytearray(h.HEADER_BYTES + len(records)))
@@ -176,6 +183,18 @@ class BatchBuilder:
         )
         stamp(batch, producer_id, producer_epoch, base_sequence, transactional)
         return batch
+
+
+def append_spans(columns: RecordColumns, order: Any, spans: Sequence[tuple[BatchBuilder, int, int]]) -> list[int]:
+    """Append rows to many open batches in one call: for each (builder, first, last) as many as its buffer has room for.
+
+    `order` is a buffer of int32 row numbers, such as `order_by_partition` gives, and [first, last) are positions in it;
+    None means the columns' own rows. Returns for each span the position of the first row that was not written: `last`
+    where all fitted, `first` where not even one did. Raises ValueError for a row that cannot be encoded; rows and spans
+    before it are in. The GIL is released once for all of it.
+    """
+    positions: list[int] = kernel.write_spans(columns.source, None if order is None else int32_view(order), spans)
+    return positions
 
 
 def stamp(

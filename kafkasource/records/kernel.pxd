@@ -23,9 +23,11 @@ cdef (long long, Py_ssize_t) read_varlong(const unsigned char[::1] data, Py_ssiz
 cdef int varlong_size(long long value) noexcept nogil
 
 @cython.locals(raw=cython.ulonglong)
-cdef Py_ssize_t write_varlong(unsigned char[::1] out, Py_ssize_t pos, long long value) noexcept nogil
+cdef Py_ssize_t write_varlong(unsigned char* out, Py_ssize_t pos, long long value) noexcept nogil
 
 cdef void copy(unsigned char[::1] out, Py_ssize_t out_pos, const unsigned char[::1] data, Py_ssize_t pos, Py_ssize_t size) noexcept nogil
+
+cdef void copy_out(unsigned char* out, Py_ssize_t out_pos, const unsigned char[::1] data, Py_ssize_t pos, Py_ssize_t size) noexcept nogil
 
 cdef int is_valid(const unsigned char[::1] bitmap, Py_ssize_t index) noexcept nogil
 
@@ -91,22 +93,32 @@ cdef class Source:
     cpdef long long record_size(self, Py_ssize_t row) except? -2
 
 
+cdef struct OpenBatch:
+    unsigned char* out
+    Py_ssize_t pos, end, count
+    long long base_timestamp, max_timestamp
+
+
 cdef class RecordWriter:
-    cdef unsigned char[::1] _out
-    cdef readonly Py_ssize_t pos, count, end
-    cdef readonly long long base_timestamp, max_timestamp
-    cdef readonly Py_ssize_t bad_row
+    cdef unsigned char[::1] _out  # holds the memory that _batch.out points to
+    cdef OpenBatch _batch
+    cdef public bint closed
 
-    @cython.locals(next=Py_ssize_t, all_rows=cython.bint, index="const int[::1]")
-    cpdef Py_ssize_t write(self, Source source, rows, Py_ssize_t first, Py_ssize_t last) except? -2
 
-    @cython.locals(i=Py_ssize_t, row=Py_ssize_t, timestamp=cython.longlong, delta=cython.longlong, key=cython.longlong,
-                   value=cython.longlong, headers=cython.longlong, body=cython.longlong, pos=Py_ssize_t,
-                   limit=cython.longlong)
-    cdef Py_ssize_t _write(self, Source source, const int[::1] index, bint all_rows, Py_ssize_t first, Py_ssize_t last) noexcept nogil
+@cython.locals(i=Py_ssize_t, size=Py_ssize_t, all_rows=cython.bint, index="const int[::1]", available=Py_ssize_t,
+               table="long long[::1]", first=Py_ssize_t, last=Py_ssize_t, reached=Py_ssize_t, bad=Py_ssize_t,
+               writer=RecordWriter, batch="OpenBatch*", positions=list)
+cpdef list write_spans(Source source, rows, spans)
 
-    @cython.locals(item=Py_ssize_t, first=cython.longlong, last=cython.longlong, i=Py_ssize_t, start=cython.longlong, size=cython.longlong)
-    cdef Py_ssize_t _write_headers(self, Source source, Py_ssize_t row, Py_ssize_t pos) noexcept nogil
+@cython.locals(i=Py_ssize_t, row=Py_ssize_t, timestamp=cython.longlong, delta=cython.longlong, key=cython.longlong,
+               value=cython.longlong, headers=cython.longlong, body=cython.longlong, pos=Py_ssize_t, end=Py_ssize_t,
+               count=Py_ssize_t, base_timestamp=cython.longlong, max_timestamp=cython.longlong, reached=Py_ssize_t,
+               limit=cython.longlong, out="unsigned char*")
+cdef Py_ssize_t write_rows(OpenBatch* batch, Source source, const int[::1] index, bint all_rows, Py_ssize_t first,
+                           Py_ssize_t last) noexcept nogil
+
+@cython.locals(item=Py_ssize_t, first=cython.longlong, last=cython.longlong, i=Py_ssize_t, start=cython.longlong, size=cython.longlong)
+cdef Py_ssize_t write_headers(unsigned char* out, Py_ssize_t pos, Source source, Py_ssize_t row) noexcept nogil
 
 
 @cython.locals(h=cython.uint, k=cython.uint, m=cython.uint, pos=Py_ssize_t, left=Py_ssize_t)
@@ -116,5 +128,6 @@ cdef unsigned int murmur2(const unsigned char[::1] data, Py_ssize_t start, Py_ss
 cpdef Py_ssize_t partition_keys(const int[::1] offsets, const unsigned char[::1] data, const unsigned char[::1] valid,
                                 Py_ssize_t shift, Py_ssize_t count, int partitions, int[::1] out) except? -2
 
-@cython.locals(row=Py_ssize_t, partition=cython.int, total=Py_ssize_t, size=Py_ssize_t, p=Py_ssize_t)
-cpdef Py_ssize_t group(const int[::1] partitions, int[::1] starts, int[::1] rows) except? -2
+@cython.locals(row=Py_ssize_t, partition=cython.int, total=Py_ssize_t, size=Py_ssize_t, p=Py_ssize_t, bad=Py_ssize_t,
+               first=cython.int, last=cython.int)
+cpdef list group(const int[::1] partitions, int[::1] starts, int[::1] rows)

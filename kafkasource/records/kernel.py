@@ -122,6 +122,15 @@ def copy(out: Any, out_pos: int, data: Any, pos: int, size: int) -> None:
             out[out_pos : out_pos + size] = data[pos : pos + size]
 
 
+def copy_out(out: Any, out_pos: int, data: Any, pos: int, size: int) -> None:
+    """`copy` to where an open batch's memory is known by address."""
+    if size > 0:
+        if cython.compiled:
+            memcpy(out + out_pos, cython.address(data[pos]), size)  # type: ignore[name-defined]  # noqa: F821
+        else:
+            out[out_pos : out_pos + size] = data[pos : pos + size]
+
+
 def is_valid(bitmap: Any, index: int) -> int:
     """Arrow's validity bit; an empty bitmap means that nothing is null."""
     return 1 if bitmap.shape[0] == 0 else (bitmap[index >> 3] >> (index & 7)) & 1
@@ -580,114 +589,184 @@ def _check_column(count: int, valid: Any, items: Any, shift: int, extra: int) ->
         raise ValueError("a validity bitmap is shorter than the rows")
 
 
+class _OpenBatch:
+    """What kernel.pxd declares as a C struct, for the interpreted kernel; there `out` is a pointer."""
+
+    out: Any
+    pos: int
+    end: int
+    count: int
+    base_timestamp: int
+    max_timestamp: int
+
+
 class RecordWriter:
     """Writes records into `out[pos:end)`: what a producer's open batch holds after its 61 bytes of header."""
 
     def __init__(self, out: Any, pos: int, end: int) -> None:
-        if pos < 0 or end > len(out):
+        if pos < 0 or end > len(out) or end < 1:
             raise ValueError("the range is outside the buffer")
         self._out = out
-        self.pos = pos
-        self.end = end
-        self.count = 0
-        self.base_timestamp = 0
-        self.max_timestamp = 0
-        self.bad_row = -1
+        self.closed = False
+        if not cython.compiled:
+            self._batch = _OpenBatch()
+        self._batch.out = cython.address(self._out[0]) if cython.compiled else out
+        self._batch.pos = pos
+        self._batch.end = end
+        self._batch.count = 0
+        self._batch.base_timestamp = 0
+        self._batch.max_timestamp = 0
 
-    def write(self, source: Any, rows: Any, first: int, last: int) -> int:
-        """Write rows `first` up to `last` of `rows` (int32 indexes; None: the rows themselves) while they fit.
+    @property
+    def pos(self) -> int:
+        return self._batch.pos
 
-        Returns the position of the first one not written. Raises ValueError for a row that cannot be encoded: an index
-        outside the columns, a null header key, a timestamp beyond +-9.2e15 ms.
-        """
-        all_rows = rows is None
-        if first < 0 or last < first:
-            raise ValueError("not a range of rows")
-        if all_rows:
-            index = _NO_ROWS
-            if last > source.count:
-                raise ValueError("more rows than the columns have")
+    @property
+    def count(self) -> int:
+        return self._batch.count
+
+    @property
+    def base_timestamp(self) -> int:
+        return self._batch.base_timestamp
+
+    @property
+    def max_timestamp(self) -> int:
+        return self._batch.max_timestamp
+
+
+def write_spans(source: Any, rows: Any, spans: Any) -> list[int]:
+    """Write rows of many batches: for each (builder, first, last) of `spans` as many of those rows as fit.
+
+    `rows` are int32 row numbers and [first, last) positions in them; None means the rows themselves. A builder is
+    anything whose `writer` is a RecordWriter. Returns for each span the position of the first row not written. Raises
+    ValueError for a row that cannot be encoded: an index outside the columns, a null header key, a timestamp beyond
+    +-9.2e15 ms; rows and spans before it are written.
+    """
+    size = len(spans)
+    all_rows = rows is None
+    if all_rows:
+        index = _NO_ROWS
+        available = source.count
+    else:
+        index = rows
+        available = index.shape[0]
+    # By span: the address of its open batch (compiled), first, last; then the position reached in place of first.
+    table = memoryview(bytearray(24 * size + 8)).cast("q")
+    for i in range(size):
+        builder, first, last = spans[i]
+        writer = builder.writer
+        if writer is None or writer.closed:
+            raise ValueError("the batch is closed")
+        if first < 0 or last < first or last > available:
+            raise ValueError(f"[{first}, {last}) is no range or more rows than the {available} there are")
+        if cython.compiled:
+            table[3 * i] = cython.cast(cython.longlong, cython.address(writer._batch))
+        table[3 * i + 1] = first
+        table[3 * i + 2] = last
+    with cython.nogil:
+        for i in range(size):
+            if cython.compiled:
+                batch = cython.cast("OpenBatch *", table[3 * i])
+            else:
+                batch = spans[i][0].writer._batch
+            reached = write_rows(batch, source, index, all_rows, table[3 * i + 1], table[3 * i + 2])
+            table[3 * i + 1] = reached
+            if reached < 0:
+                break
+    positions = []
+    for i in range(size):
+        reached = table[3 * i + 1]
+        if reached < 0:
+            reached = -2 - reached
+            bad = reached if all_rows else index[reached]
+            raise ValueError(f"row {bad} cannot be encoded: index, header key or timestamp out of bounds")
+        positions.append(reached)
+    return positions
+
+
+def write_rows(batch: Any, source: Any, index: Any, all_rows: bool, first: int, last: int) -> int:
+    """Write rows into one open batch while they fit: the position of the first not written, -2 - it for a bad one."""
+    limit = 9223372036854775
+    out = batch.out
+    pos = batch.pos
+    end = batch.end
+    count = batch.count
+    base_timestamp = batch.base_timestamp
+    max_timestamp = batch.max_timestamp
+    reached = last
+    for i in range(first, last):
+        row = i if all_rows else index[i]
+        if row < 0 or row >= source.count:
+            reached = -2 - i
+            break
+        timestamp = source.timestamp(row)
+        key = source.key_size(row)
+        value = source.value_size(row)
+        headers = source.headers_size(row)
+        if timestamp > limit or timestamp < -limit or key < -1 or value < -1 or headers < 0:
+            reached = -2 - i
+            break
+        delta = 0 if count == 0 else timestamp - base_timestamp
+        body = 1 + varlong_size(delta) + varlong_size(count) + varlong_size(key) + varlong_size(value) + headers
+        if key > 0:
+            body += key
+        if value > 0:
+            body += value
+        if varlong_size(body) + body > end - pos:
+            reached = i
+            break
+        pos = write_varlong(out, pos, body)
+        out[pos] = 0
+        pos = write_varlong(out, pos + 1, delta)
+        pos = write_varlong(out, pos, count)
+        pos = write_varlong(out, pos, key)
+        if key > 0:
+            copy_out(out, pos, source._keys, source._key_offsets[row + source._key_shift], key)
+            pos += key
+        pos = write_varlong(out, pos, value)
+        if value > 0:
+            copy_out(out, pos, source._values, source._value_offsets[row + source._value_shift], value)
+            pos += value
+        if headers == 1:
+            out[pos] = 0
+            pos += 1
         else:
-            index = rows
-            if last > index.shape[0]:
-                raise ValueError("more rows than the index has")
-        with cython.nogil:
-            next = self._write(source, index, all_rows, first, last)
-        if next < 0:
-            raise ValueError(f"row {self.bad_row} cannot be encoded: index, header key or timestamp out of bounds")
-        return next
+            pos = write_headers(out, pos, source, row)
+        if count == 0:
+            base_timestamp = timestamp
+            max_timestamp = timestamp
+        elif timestamp > max_timestamp:
+            max_timestamp = timestamp
+        count += 1
+    batch.pos = pos
+    batch.count = count
+    batch.base_timestamp = base_timestamp
+    batch.max_timestamp = max_timestamp
+    return reached
 
-    def _write(self, source: Any, index: Any, all_rows: bool, first: int, last: int) -> int:
-        limit = 9223372036854775
-        for i in range(first, last):
-            row = i if all_rows else index[i]
-            self.bad_row = row
-            if row < 0 or row >= source.count:
-                return -1
-            timestamp = source.timestamp(row)
-            key = source.key_size(row)
-            value = source.value_size(row)
-            headers = source.headers_size(row)
-            if timestamp > limit or timestamp < -limit or key < -1 or value < -1 or headers < 0:
-                return -1
-            delta = 0 if self.count == 0 else timestamp - self.base_timestamp
-            body = (
-                1 + varlong_size(delta) + varlong_size(self.count) + varlong_size(key) + varlong_size(value) + headers
-            )
-            if key > 0:
-                body += key
-            if value > 0:
-                body += value
-            pos = self.pos
-            if varlong_size(body) + body > self.end - pos:
-                return i
-            pos = write_varlong(self._out, pos, body)
-            self._out[pos] = 0
-            pos = write_varlong(self._out, pos + 1, delta)
-            pos = write_varlong(self._out, pos, self.count)
-            pos = write_varlong(self._out, pos, key)
-            if key > 0:
-                copy(self._out, pos, source._keys, source._key_offsets[row + source._key_shift], key)
-                pos += key
-            pos = write_varlong(self._out, pos, value)
-            if value > 0:
-                copy(self._out, pos, source._values, source._value_offsets[row + source._value_shift], value)
-                pos += value
-            if headers == 1:
-                self._out[pos] = 0
-                pos += 1
-            else:
-                pos = self._write_headers(source, row, pos)
-            if self.count == 0:
-                self.base_timestamp = timestamp
-                self.max_timestamp = timestamp
-            elif timestamp > self.max_timestamp:
-                self.max_timestamp = timestamp
-            self.pos = pos
-            self.count += 1
-        return last
 
-    def _write_headers(self, source: Any, row: int, pos: int) -> int:
-        first = source._list_offsets[row + source._list_shift]
-        last = source._list_offsets[row + source._list_shift + 1]
-        pos = write_varlong(self._out, pos, last - first)
-        for i in range(first, last):
-            item = i + source._header_key_shift
-            start = source._header_key_offsets[item]
-            size = source._header_key_offsets[item + 1] - start
-            pos = write_varlong(self._out, pos, size)
-            copy(self._out, pos, source._header_keys, start, size)
+def write_headers(out: Any, pos: int, source: Any, row: int) -> int:
+    """Write the headers of a row whose `headers_size` was checked; return the pos after them."""
+    first = source._list_offsets[row + source._list_shift]
+    last = source._list_offsets[row + source._list_shift + 1]
+    pos = write_varlong(out, pos, last - first)
+    for i in range(first, last):
+        item = i + source._header_key_shift
+        start = source._header_key_offsets[item]
+        size = source._header_key_offsets[item + 1] - start
+        pos = write_varlong(out, pos, size)
+        copy_out(out, pos, source._header_keys, start, size)
+        pos += size
+        item = i + source._header_value_shift
+        if is_valid(source._header_value_valid, item):
+            start = source._header_value_offsets[item]
+            size = source._header_value_offsets[item + 1] - start
+            pos = write_varlong(out, pos, size)
+            copy_out(out, pos, source._header_values, start, size)
             pos += size
-            item = i + source._header_value_shift
-            if is_valid(source._header_value_valid, item):
-                start = source._header_value_offsets[item]
-                size = source._header_value_offsets[item + 1] - start
-                pos = write_varlong(self._out, pos, size)
-                copy(self._out, pos, source._header_values, start, size)
-                pos += size
-            else:
-                pos = write_varlong(self._out, pos, -1)
-        return pos
+        else:
+            pos = write_varlong(out, pos, -1)
+    return pos
 
 
 _NO_ROWS = memoryview(bytes(4)).cast("i")
@@ -753,29 +832,40 @@ def partition_keys(offsets: Any, data: Any, valid: Any, shift: int, count: int, 
     return count
 
 
-def group(partitions: Any, starts: Any, rows: Any) -> int:
-    """Stable counting sort: `rows` gets the row numbers by partition, those of p at [starts[p], starts[p+1]).
+def group(partitions: Any, starts: Any, rows: Any) -> list[tuple[int, int, int]]:
+    """Stable counting sort: `rows` gets the row numbers by partition; returned are those that have any.
 
-    Returns the row count, or -3 - the first row whose partition is not in [0, len(starts) - 1).
+    (partition, first, last) says that `rows[first:last]` are its rows. `starts` is scratch, two entries longer than
+    there are partitions. Raises ValueError for a partition outside.
     """
-    size = starts.shape[0] - 1
+    size = starts.shape[0] - 2
     total: int = partitions.shape[0]
+    bad = -1
     if size < 1 or rows.shape[0] < total:
         raise ValueError("views of different row counts")
-    for p in range(size + 1):
-        starts[p] = 0
-    for row in range(total):
-        partition = partitions[row]
-        if partition < 0 or partition >= size:
-            return -3 - row
-        starts[partition + 1] += 1
+    with cython.nogil:
+        # starts[p + 2] counts p; summed up, starts[p + 1] is where p begins, and where it ends once it is placed.
+        for p in range(size + 2):
+            starts[p] = 0
+        for row in range(total):
+            partition = partitions[row]
+            if partition < 0 or partition >= size:
+                bad = row
+                break
+            starts[partition + 2] += 1
+        if bad < 0:
+            for p in range(2, size + 2):
+                starts[p] += starts[p - 1]
+            for row in range(total):
+                partition = partitions[row]
+                rows[starts[partition + 1]] = row
+                starts[partition + 1] += 1
+    if bad >= 0:
+        raise ValueError(f"row {bad} has partition {partitions[bad]}, outside [0, {size})")
+    spans = []
     for p in range(size):
-        starts[p + 1] += starts[p]
-    for row in range(total):
-        partition = partitions[row]
-        rows[starts[partition]] = row
-        starts[partition] += 1
-    for p in range(size, 0, -1):
-        starts[p] = starts[p - 1]
-    starts[0] = 0
-    return total
+        first = starts[p]
+        last = starts[p + 1]
+        if first < last:
+            spans.append((p, first, last))
+    return spans

@@ -25,14 +25,26 @@ def partition_by_key(keys: pa.BinaryArray, partitions: int) -> memoryview:
     return out
 
 
-def group_rows(partitions: Any, count: int) -> tuple[memoryview, memoryview]:
-    """Row numbers by partition: `rows[starts[p]:starts[p + 1]]` are those of p in their old order; both int32.
+def order_by_partition(partitions: Any, count: int) -> tuple[memoryview, list[tuple[int, int, int]]]:
+    """Row numbers ordered by partition, as int32; and (partition, first, last) for each partition that has rows.
 
-    `partitions` is a buffer of int32, each in [0, count). Raises ValueError for one outside.
+    `order[first:last]` are the partition's rows in their old order. `partitions` is a buffer of int32, each in
+    [0, count). Raises ValueError for one outside.
     """
     view = int32_view(partitions)
-    rows, starts = _int32s(len(view)), _int32s(count + 1)
-    bad = kernel.group(view, starts, rows)
-    if bad < 0:
-        raise ValueError(f"row {-3 - bad} has partition {view[-3 - bad]}, outside [0, {count})")
+    order = _int32s(len(view))
+    return order, kernel.group(view, _int32s(count + 2), order)
+
+
+def group_rows(partitions: Any, count: int) -> tuple[memoryview, memoryview]:
+    """`order_by_partition` with an entry for each partition: `rows[starts[p]:starts[p + 1]]` are those of p."""
+    rows, spans = order_by_partition(partitions, count)
+    starts, pos = _int32s(count + 1), 0
+    for partition, first, last in spans:
+        for p in range(pos, partition + 1):
+            starts[p] = first
+        pos = partition + 1
+        starts[pos] = last
+    for p in range(pos, count + 1):
+        starts[p] = len(rows)
     return rows, starts

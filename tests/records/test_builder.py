@@ -9,7 +9,14 @@ import pyarrow as pa
 import pytest
 from record_wire import CODECS, HEADER, TRANSACTIONAL, crc32c, rows_of
 
-from kafkasource.records.builder import BatchBuilder, RecordColumns, group_rows, stamp
+from kafkasource.records.builder import (
+    BatchBuilder,
+    RecordColumns,
+    append_spans,
+    group_rows,
+    order_by_partition,
+    stamp,
+)
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 TIME = 1_700_000_000_000
@@ -243,6 +250,59 @@ def test_rows_grouped_by_partition_go_into_one_batch_each():
         builder.append(source, rows, starts[partition], starts[partition + 1])
         mine = [i for i in range(100) if partitions[i] == partition]
         assert rows_of(builder.close()) == expected(source, mine)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_rows_of_many_partitions_go_into_many_open_batches_until_each_is_full(seed):
+    rng = random.Random(seed)
+    source = columns(400, seed=seed, with_headers=seed % 2 == 0)
+    count = rng.choice([1, 3, 60])
+    partitions = [rng.randrange(count) for _ in range(400)]
+    order, spans = order_by_partition(struct.pack("400i", *partitions), count)
+    builders = {p: BatchBuilder(bytearray(rng.choice([61, 200, 900, 100_000]))) for p in range(count)}
+    positions = append_spans(source, order, [(builders[p], first, last) for p, first, last in spans])
+    for (partition, first, last), position in zip(spans, positions, strict=True):
+        mine = [row for row in range(400) if partitions[row] == partition]
+        assert order[first:last].tolist() == mine
+        assert builders[partition].record_count == position - first
+        if position < last:
+            whole = BatchBuilder(bytearray(100_000))
+            whole.append(source, order, first, position + 1)
+            assert whole.estimated_size > len(builders[partition]._buffer)
+        if position > first:
+            assert rows_of(builders[partition].close()) == expected(source, mine[: position - first])
+
+
+def test_spans_of_rows_as_they_are_may_share_a_batch_and_may_be_empty():
+    source = columns(30)
+    one, two = BatchBuilder(bytearray(1 << 16)), BatchBuilder(bytearray(1 << 16))
+    spans = [(one, 0, 10), (two, 10, 20), (two, 20, 20), (one, 20, 30)]
+    assert append_spans(source, None, spans) == [10, 20, 20, 30]
+    assert [row[2:] for row in rows_of(one.close())] == [
+        row[2:] for row in expected(source, [*range(10), *range(20, 30)])
+    ]
+    assert rows_of(two.close()) == expected(source, range(10, 20))
+    assert append_spans(source, None, []) == []
+
+
+def test_a_wrong_span_is_refused_before_anything_is_written():
+    source, good, closed = columns(5), BatchBuilder(bytearray(1000)), BatchBuilder(bytearray(1000))
+    closed.append(source)
+    closed.close()
+    for wrong in ((good, -1, 2), (good, 3, 2), (good, 0, 6), (closed, 0, 1)):
+        with pytest.raises(ValueError, match=r"more rows|closed"):
+            append_spans(source, None, [(good, 0, 2), wrong])
+    with pytest.raises((TypeError, AttributeError)):
+        append_spans(source, None, [(good, 0, 2), (None, 0, 1)])
+    assert good.record_count == 0
+
+
+def test_spans_before_a_row_that_cannot_be_encoded_are_written():
+    source = RecordColumns(pa.array([b"a", b"b", b"c"]), None, pa.array([1, 1 << 60, 3]))
+    one, two, three = (BatchBuilder(bytearray(1000)) for _ in range(3))
+    with pytest.raises(ValueError, match="row 1 cannot be encoded"):
+        append_spans(source, struct.pack("3i", 2, 0, 1), [(one, 0, 1), (two, 1, 3), (three, 0, 1)])
+    assert (one.record_count, two.record_count, three.record_count) == (1, 1, 0)
 
 
 def test_a_closed_batch_takes_no_more_rows():

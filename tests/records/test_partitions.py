@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from kafka.partitioner.default import murmur2
 
-from kafkasource.records.partitions import group_rows, partition_by_key
+from kafkasource.records.partitions import group_rows, order_by_partition, partition_by_key
 
 # UtilsTest.testMurmur2 of kafka-clients.
 JAVA = {
@@ -68,6 +68,17 @@ def test_grouping_is_stable_and_loses_no_row(seed):
     assert [rows[starts[p] : starts[p + 1]].tolist() for p in range(count)] == [
         [i for i, q in enumerate(partitions) if q == p] for p in range(count)
     ]
+
+
+@pytest.mark.parametrize("count", [1, 2, 1000])
+def test_only_partitions_that_have_rows_are_named(count):
+    rng = random.Random(count)
+    partitions = [rng.randrange(count) for _ in range(300)]
+    order, spans = order_by_partition(struct.pack("300i", *partitions), count)
+    assert [(p, order[first:last].tolist()) for p, first, last in spans] == [
+        (p, [i for i, q in enumerate(partitions) if q == p]) for p in sorted(set(partitions))
+    ]
+    assert order_by_partition(b"", count) == (memoryview(b"").cast("i"), [])
 
 
 @pytest.mark.parametrize("bad", [-1, 3, INT_MAX])
