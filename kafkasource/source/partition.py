@@ -9,6 +9,7 @@ from pyspark.sql.datasource import InputPartition
 
 from kafkasource.source.packing import pack
 from kafkasource.types import OffsetRange
+from kafkasource.worker import spare_imports_from_gc
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,6 +36,7 @@ def read(options: Options, partition: InputPartition) -> Iterator[pa.RecordBatch
     from kafkasource.client.config import ClientConfig
     from kafkasource.source.fetcher import FetchSettings, fetch
 
+    spare_imports_from_gc()
     config = ClientConfig.from_options(options)
     settings = FetchSettings.from_options(options)
     yield from fetch(config, partition.value or (), settings)  # where a plan is empty, Spark reads a partition of None
