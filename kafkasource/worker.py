@@ -1,9 +1,9 @@
 """What we do for the Python worker processes that Spark keeps between tasks.
 
-After each task PySpark's daemon runs a full `gc.collect()` in the worker before the worker can take another task. It walks
-everything that was ever imported (pyspark, pyarrow, pandas: 50,000-150,000 objects) and finds next to nothing: 15-110 ms
-after a task of 5 ms, while the next task waits for the process or for its core. `gc.freeze` moves what is alive out of
-the collector's sight; reference counts still free it, and garbage made later is still found.
+After each task PySpark's daemon runs a full `gc.collect()` in the worker before it can take another task. That walks
+everything ever imported (pyspark, pyarrow, pandas: 50,000-150,000 objects) and finds next to nothing: 15-110 ms after a
+task of 5 ms, while the next task waits for the process or for its core. `gc.freeze` moves what is alive out of the
+collector's sight; reference counts still free it, and garbage made later is still found.
 """
 
 from __future__ import annotations
