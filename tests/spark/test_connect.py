@@ -1,0 +1,47 @@
+"""Spark Connect: one register call, and a session without a JVM of its own reads and writes like any other."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.broker, pytest.mark.spark]
+ROOT = Path(__file__).parent.parent.parent
+
+# A process of its own: Connect and classic sessions exclude each other in one.
+JOB = """
+import sys
+from pyspark.sql import SparkSession
+import kafkasource
+
+servers, source, target, checkpoint = sys.argv[1:]
+spark = SparkSession.builder.remote("local[2]").getOrCreate()
+kafkasource.register(spark)
+kafka = {"kafka.bootstrap.servers": servers}
+rows = spark.range(100).selectExpr("CAST(id AS STRING) AS key", "CONCAT('v', id) AS value")
+rows.write.format("pykafka").options(**kafka, topic=source).mode("append").save()
+stream = spark.readStream.format("pykafka").options(**kafka, subscribe=source, startingOffsets="earliest").load()
+query = stream.writeStream.format("pykafka").options(**kafka, topic=target, checkpointLocation=checkpoint)
+query.trigger(availableNow=True).start().awaitTermination()
+read = spark.read.format("pykafka").options(**kafka, subscribe=target).load()
+print(type(spark).__module__)
+print(sorted((bytes(row.key).decode(), bytes(row.value).decode()) for row in read.collect()))
+spark.stop()
+"""
+
+
+def test_a_connect_session_writes_streams_and_reads(kafka_broker, kafka_topic, tmp_path):
+    source, target = kafka_topic(partitions=2), kafka_topic(partitions=2)
+    command = [sys.executable, "-c", JOB, kafka_broker.bootstrap_servers, source, target, str(tmp_path / "checkpoint")]
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    environment = {**os.environ, "PYTHONPATH": path, "SPARK_TESTING": "1"}  # the latter: any free port for its server
+    environment.pop("SPARK_REMOTE", None)
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    session, rows = done.stdout.splitlines()[-2:]
+    assert session.startswith("pyspark.sql.connect")
+    assert rows == str(sorted((str(i), f"v{i}") for i in range(100)))
