@@ -171,10 +171,20 @@ def test_a_closed_producer_is_replaced(producer_with, monkeypatch):
 def test_a_bug_in_the_sender_thread_reaches_the_task_and_the_producer_is_replaced(producer_with):
     client = AcknowledgingClient({T0: 1})
     producer = producer_with(client)
-    client.poll = lambda timeout_ms: 1 / 0
+    task_has_its_producer = threading.Event()
+
+    def poll(timeout_ms):
+        task_has_its_producer.wait()
+        raise ZeroDivisionError
+
+    def rows():
+        task_has_its_producer.set()
+        yield from [batch()] * 1000
+
+    client.poll = poll
     producer.sender.wakeup()
     with pytest.raises(ZeroDivisionError):
-        BatchWriter(sink_options(), SCHEMA).write(iter([batch()] * 1000))
+        BatchWriter(sink_options(), SCHEMA).write(rows())
     producer._thread.join()
     assert not producer.usable
 
