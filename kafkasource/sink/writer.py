@@ -16,6 +16,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from kafkasource.sink.columns import SinkSchema
 from kafkasource.sink.config import ProducerConfig
 from kafkasource.types import TopicPartition
+from kafkasource.worker import spare_imports_from_gc
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,6 +42,7 @@ class _Writer:
         """Checks the schema; contacts nobody. Runs on the driver, more than once for a micro-batch."""
         self._schema = SinkSchema.check(schema, options["topic"])
         self._config = ProducerConfig.from_options(options)
+        spare_imports_from_gc()
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskReport:
         """Write a task's rows; returns when all are acknowledged. Executor side."""
@@ -48,6 +50,7 @@ class _Writer:
         from kafkasource.sink.partitioner import Partitioner
         from kafkasource.sink.producer import shared_producer
 
+        spare_imports_from_gc()
         producer = shared_producer(self._config)
         partitioner = Partitioner(self._config.batch_bytes)
         with producer.delivery() as delivery:
@@ -59,6 +62,7 @@ class _Writer:
     @staticmethod
     def _check(messages: Sequence[TaskReport | None]) -> None:
         """Driver side, after all tasks succeeded."""
+        spare_imports_from_gc()
         if any(message is not None and not message.kernel_compiled for message in messages):
             _warn_uncompiled()
 
