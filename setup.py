@@ -12,12 +12,13 @@ from pathlib import Path
 from setuptools import setup
 
 KERNEL = "kafkasource/records/kernel.py"
+DEPENDS = ["kafkasource/records/kernel.pxd", "kafkasource/records/crc32c.h"]
 MODE = os.environ.get("KAFKASOURCE_KERNEL", "auto")
 
 
 def fingerprint():
     """What the library was built from; kafkasource.records computes the same of the sources beside it."""
-    source = b"".join(Path(KERNEL).with_suffix(suffix).read_bytes() for suffix in (".py", ".pxd"))
+    source = b"".join(Path(path).read_bytes() for path in (KERNEL, *DEPENDS))
     return int.from_bytes(hashlib.sha256(source).digest()[:7], "big")
 
 
@@ -34,7 +35,8 @@ def kernel_extensions():
                 Extension(
                     "kafkasource.records.kernel",
                     [KERNEL],
-                    depends=["kafkasource/records/kernel.pxd"],
+                    depends=DEPENDS,
+                    include_dirs=["kafkasource/records"],
                     define_macros=[("KAFKASOURCE_KERNEL_FINGERPRINT", f"{fingerprint()}LL")],
                     extra_compile_args=flags,
                 )

@@ -33,7 +33,7 @@ def _load_kernel() -> ModuleType:
 def _source_fingerprint() -> int | None:
     """setup.py's `fingerprint` of the sources beside us; None where they are not plain files (a zip)."""
     try:
-        source = (_HERE / "kernel.py").read_bytes() + (_HERE / "kernel.pxd").read_bytes()
+        source = b"".join((_HERE / name).read_bytes() for name in ("kernel.py", "kernel.pxd", "crc32c.h"))
     except OSError:
         return None
     return int.from_bytes(hashlib.sha256(source).digest()[:7], "big")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import cramjam
@@ -169,6 +170,23 @@ class Arena:
         if count != size:
             raise CorruptRecordBatch(f"snappy data is corrupt: {count} bytes where {size} were claimed")
         self.used += size
+
+
+_KEPT_ARENA_BYTES = 8 << 20
+# Arenas not in use; a call takes one and gives it back. list.pop and append are atomic, so threads may share it.
+_arenas: list[Arena] = []
+
+
+@contextmanager
+def scratch_arena() -> Iterator[Arena]:
+    """An empty arena, used again by later calls unless it grew large. No view of it may outlive the block."""
+    arena = _arenas.pop() if _arenas else Arena()
+    arena.used = 0
+    try:
+        yield arena
+    finally:
+        if arena.capacity <= _KEPT_ARENA_BYTES:
+            _arenas.append(arena)
 
 
 def _snappy_size(block: memoryview) -> int:

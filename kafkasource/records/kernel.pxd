@@ -11,6 +11,10 @@ cdef extern from *:
     """
     const long long KAFKASOURCE_KERNEL_FINGERPRINT
 
+cdef extern from "crc32c.h":
+    bint crc32c_is_supported() noexcept nogil
+    unsigned int crc32c_of(const unsigned char* data, size_t size) noexcept nogil
+
 cdef int TRUNCATED, BAD_LENGTH, BAD_OFFSET, BAD_TIMESTAMP, BAD_KEY, BAD_VALUE, BAD_HEADERS, TRAILING, OVERFLOW
 
 @cython.locals(raw=cython.ulonglong, half=cython.longlong, sign=cython.longlong, byte=cython.uchar, shift=cython.int)
@@ -18,6 +22,15 @@ cdef (long long, Py_ssize_t) read_varint(const unsigned char[::1] data, Py_ssize
 
 @cython.locals(raw=cython.ulonglong, bits=cython.ulonglong, half=cython.longlong, sign=cython.longlong, byte=cython.uchar, shift=cython.int)
 cdef (long long, Py_ssize_t) read_varlong(const unsigned char[::1] data, Py_ssize_t pos, Py_ssize_t end) noexcept nogil
+
+@cython.locals(raw=cython.uint)
+cdef unsigned int uint32_at(const unsigned char[::1] data, Py_ssize_t pos) noexcept nogil
+
+@cython.locals(raw=cython.uint)
+cdef int int32_at(const unsigned char[::1] data, Py_ssize_t pos) noexcept nogil
+
+@cython.locals(raw=cython.ulonglong)
+cdef long long int64_at(const unsigned char[::1] data, Py_ssize_t pos) noexcept nogil
 
 @cython.locals(raw=cython.ulonglong, size=cython.int)
 cdef int varlong_size(long long value) noexcept nogil
@@ -32,38 +45,90 @@ cdef void copy_out(unsigned char* out, Py_ssize_t out_pos, const unsigned char[:
 cdef int is_valid(const unsigned char[::1] bitmap, Py_ssize_t index) noexcept nogil
 
 
+cdef int LENGTH_POS, MAGIC_POS, CRC_POS, ATTRIBUTES_POS, LAST_DELTA_POS, BASE_TIMESTAMP_POS, MAX_TIMESTAMP_POS
+cdef int RECORDS_POS, HEADER_BYTES, PREFIX_BYTES, CODEC_MASK, LOG_APPEND_FLAG, SPECIAL_MASK, MIN_RECORD_BYTES
+cdef int POS, START, END, RECORDS, BASE_OFFSET, LAST_DELTA, BASE_TIMESTAMP, MAX_TIMESTAMP, ATTRIBUTES, IN_SCRATCH
+cdef int SECTION_FIELDS
+
+@cython.locals(max_offset=cython.longlong, left=Py_ssize_t, length=Py_ssize_t, base_offset=cython.longlong,
+               last_delta=cython.longlong)
+cdef bint follows(const unsigned char[::1] data, Py_ssize_t pos, long long expected) noexcept nogil
+
+@cython.locals(pos=Py_ssize_t, batches=Py_ssize_t, next_offset=cython.longlong)
+cpdef tuple survey(const unsigned char[::1] data)
+
+@cython.locals(actual=cython.longlong)
+cdef bint crc_is_right(const unsigned char[::1] data, Py_ssize_t pos, Py_ssize_t end) noexcept nogil
+
+
+cdef class Sections:
+    cdef long long[:, ::1] _table
+    cdef readonly Py_ssize_t capacity, count, pos, rows
+    cdef readonly long long next_offset, bytes
+
+    cpdef bint scan(self, const unsigned char[::1] data, long long start_offset, long long end_offset,
+                    bint check_crc) except? -99
+
+    @cython.locals(pos=Py_ssize_t, start=Py_ssize_t, end=Py_ssize_t, i=Py_ssize_t, expected=cython.longlong, behind=cython.bint,
+                   base_offset=cython.longlong, last_delta=cython.longlong, records=cython.longlong,
+                   attributes=cython.int)
+    cdef bint _scan(self, const unsigned char[::1] data, long long start_offset, long long end_offset,
+                    bint check_crc) noexcept nogil
+
+    cpdef truncate(self, Py_ssize_t count)
+
+    @cython.locals(i=Py_ssize_t)
+    cpdef list special(self)
+
+    cpdef tuple batch(self, Py_ssize_t i)
+
+    cpdef skip(self, Py_ssize_t i)
+
+    cpdef bint replace(self, Py_ssize_t i, Py_ssize_t start, Py_ssize_t end) except? -99
+
+    cdef int _check(self, Py_ssize_t i) except -1
+
+    @cython.locals(limit=cython.longlong, rows=Py_ssize_t, size=cython.longlong, log_append=cython.longlong,
+                   i=Py_ssize_t, records=cython.longlong, more=cython.longlong)
+    cpdef tuple group(self, Py_ssize_t first)
+
+
 cdef class RowColumns:
     cdef int[::1] _key_offsets, _value_offsets
     cdef unsigned char[::1] _keys, _values, _key_valid, _value_valid
     cdef long long[::1] _offsets, _timestamps
-    cdef readonly Py_ssize_t rows, key_bytes, value_bytes, key_nulls, value_nulls
+    cdef readonly Py_ssize_t rows, key_bytes, value_bytes, key_nulls, value_nulls, failed
     cdef readonly Py_ssize_t headers, header_key_bytes, header_value_bytes
 
-    cpdef int fill(self, const unsigned char[::1] data, Py_ssize_t pos, Py_ssize_t end, long long count,
-                   long long base_offset, long long last_offset_delta, long long base_timestamp, long long max_timestamp,
-                   bint log_append, long long start_offset, long long end_offset, bint with_headers) except? -99
+    @cython.locals(code=cython.int, i=Py_ssize_t)
+    cpdef int fill(self, const unsigned char[::1] data, const unsigned char[::1] scratch, Sections sections,
+                   Py_ssize_t first, Py_ssize_t last, long long start_offset, long long end_offset,
+                   bint with_headers) except? -99
 
     @cython.locals(_i=cython.longlong, row=Py_ssize_t, key_pos=Py_ssize_t, value_pos=Py_ssize_t, record_end=Py_ssize_t,
                    length=cython.longlong, timestamp=cython.longlong, delta=cython.longlong, previous=cython.longlong,
                    offset=cython.longlong, kept=cython.bint, headers=cython.longlong, _j=cython.longlong,
-                   limit=cython.longlong)
-    cdef int _fill(self, const unsigned char[::1] data, Py_ssize_t pos, Py_ssize_t end, long long count,
-                   long long base_offset, long long last_offset_delta, long long base_timestamp, long long max_timestamp,
-                   bint log_append, long long start_offset, long long end_offset, bint with_headers) noexcept nogil
+                   limit=cython.longlong, pos=Py_ssize_t, end=Py_ssize_t, count=cython.longlong,
+                   base_offset=cython.longlong, last_offset_delta=cython.longlong, base_timestamp=cython.longlong,
+                   max_timestamp=cython.longlong, log_append=cython.bint)
+    cdef int _fill(self, const unsigned char[::1] data, Sections sections, Py_ssize_t section, long long start_offset,
+                   long long end_offset, bint with_headers) noexcept nogil
 
 
 cdef class HeaderColumns:
     cdef int[::1] _list_offsets, _key_offsets, _value_offsets
     cdef unsigned char[::1] _list_valid, _keys, _values, _value_valid
-    cdef readonly Py_ssize_t rows, headers, key_bytes, value_bytes, list_nulls, value_nulls
+    cdef readonly Py_ssize_t rows, headers, key_bytes, value_bytes, list_nulls, value_nulls, failed
 
-    cpdef int fill(self, const unsigned char[::1] data, Py_ssize_t pos, Py_ssize_t end, long long count,
-                   long long base_offset, long long start_offset, long long end_offset) except? -99
+    @cython.locals(code=cython.int, i=Py_ssize_t)
+    cpdef int fill(self, const unsigned char[::1] data, const unsigned char[::1] scratch, Sections sections,
+                   Py_ssize_t first, Py_ssize_t last, long long start_offset, long long end_offset) except? -99
 
     @cython.locals(_i=cython.longlong, row=Py_ssize_t, header=Py_ssize_t, record_end=Py_ssize_t, offset=cython.longlong,
-                   length=cython.longlong, delta=cython.longlong, headers=cython.longlong, _j=cython.longlong)
-    cdef int _fill(self, const unsigned char[::1] data, Py_ssize_t pos, Py_ssize_t end, long long count,
-                   long long base_offset, long long start_offset, long long end_offset) noexcept nogil
+                   length=cython.longlong, delta=cython.longlong, headers=cython.longlong, _j=cython.longlong,
+                   pos=Py_ssize_t, end=Py_ssize_t, count=cython.longlong, base_offset=cython.longlong)
+    cdef int _fill(self, const unsigned char[::1] data, Sections sections, Py_ssize_t section, long long start_offset,
+                   long long end_offset) noexcept nogil
 
 
 cdef class Source:

@@ -24,7 +24,7 @@ try:
 except ImportError:
     from . import _nocython as cython
 
-# Error codes of `fill`; 0 is success.
+# Error codes of `fill`, which also says the section that `failed`; 0 is success.
 TRUNCATED = 1
 BAD_LENGTH = 2
 BAD_OFFSET = 3
@@ -47,7 +47,9 @@ ERRORS = {
 }
 
 COMPILED = bool(cython.compiled)
-# setup.py hashes kernel.py and kernel.pxd into the build, so that a library older than its source is noticed.
+# Whether `Sections.scan` can check CRCs: not interpreted, nor on a processor without the instruction.
+CRC32C = bool(cython.compiled and crc32c_is_supported())  # type: ignore[name-defined]  # noqa: F821
+# setup.py hashes kernel.py, kernel.pxd and crc32c.h into the build: a library older than its source is noticed.
 FINGERPRINT = KAFKASOURCE_KERNEL_FINGERPRINT if cython.compiled else 0  # type: ignore[name-defined]  # noqa: F821
 
 
@@ -89,6 +91,29 @@ def read_varlong(data: Any, pos: int, end: int) -> tuple[int, int]:
             return half ^ -sign, pos
         shift += 7
     return 0, -1
+
+
+def uint32_at(data: Any, pos: int) -> int:
+    """The four bytes at `pos`, big-endian. The caller has checked that they are there."""
+    raw = data[pos]
+    raw = (raw << 8) | data[pos + 1]
+    raw = (raw << 8) | data[pos + 2]
+    return (raw << 8) | data[pos + 3]  # type: ignore[no-any-return]
+
+
+def int32_at(data: Any, pos: int) -> int:
+    raw = uint32_at(data, pos)
+    if not cython.compiled:
+        raw -= (raw & 0x80000000) << 1
+    return raw
+
+
+def int64_at(data: Any, pos: int) -> int:
+    raw = uint32_at(data, pos)
+    raw = (raw << 32) | uint32_at(data, pos + 4)
+    if not cython.compiled:
+        raw -= (raw & 0x8000000000000000) << 1
+    return raw
 
 
 def varlong_size(value: int) -> int:
@@ -136,8 +161,186 @@ def is_valid(bitmap: Any, index: int) -> int:
     return 1 if bitmap.shape[0] == 0 else (bitmap[index >> 3] >> (index & 7)) & 1
 
 
+# Where the fields of a record batch's header are; kafkasource.records.header has the whole of it.
+LENGTH_POS, MAGIC_POS, CRC_POS, ATTRIBUTES_POS, LAST_DELTA_POS = 8, 16, 17, 21, 23
+BASE_TIMESTAMP_POS, MAX_TIMESTAMP_POS, RECORDS_POS, HEADER_BYTES = 27, 35, 57, 61
+PREFIX_BYTES = 12  # base offset and batch length, which the length does not count
+CODEC_MASK, LOG_APPEND_FLAG = 0x07, 0x08
+SPECIAL_MASK = 0x37  # codec, transactional, control: such batches need more than their header read
+MIN_RECORD_BYTES = 7
+
+# A section: the records of one batch, a row of int64 in the table of `Sections`.
+POS, START, END, RECORDS, BASE_OFFSET, LAST_DELTA, BASE_TIMESTAMP, MAX_TIMESTAMP, ATTRIBUTES, IN_SCRATCH = range(10)
+SECTION_FIELDS = 10
+
+
+def follows(data: Any, pos: int, expected: int) -> bool:
+    """Is there a whole batch v2 at `pos`, by its header, whose offsets begin at `expected` or above?"""
+    max_offset = 9223372036854775807
+    left = data.shape[0] - pos
+    if left < HEADER_BYTES or data[pos + MAGIC_POS] != 2:
+        return False
+    length = int32_at(data, pos + LENGTH_POS)
+    if length < HEADER_BYTES - PREFIX_BYTES or length > left - PREFIX_BYTES:
+        return False
+    base_offset = int64_at(data, pos)
+    last_delta = int32_at(data, pos + LAST_DELTA_POS)
+    return base_offset >= expected and last_delta >= 0 and base_offset <= max_offset - last_delta - 1
+
+
+def survey(data: Any) -> tuple[int, int]:
+    """(number of whole batches, last offset of the last one + 1) by headers alone, up to the first that makes no sense.
+
+    The offset is -1 where there is no batch.
+    """
+    pos = 0
+    batches = 0
+    next_offset = 0
+    with cython.nogil:
+        while follows(data, pos, 0):
+            next_offset = int64_at(data, pos) + int32_at(data, pos + LAST_DELTA_POS) + 1
+            batches += 1
+            pos += PREFIX_BYTES + int32_at(data, pos + LENGTH_POS)
+    return batches, (next_offset if batches else -1)
+
+
+class Sections:
+    """The sections of a run of batches: what `scan` read in their headers, in a table of `capacity` rows.
+
+    Sections that are not wanted have no records. Batches that `special` names are still to be decompressed or skipped.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        rows = max(capacity, 1)
+        self._table = memoryview(bytearray(8 * SECTION_FIELDS * rows)).cast("q", (rows, SECTION_FIELDS))
+        self.capacity = capacity
+        self.count = 0
+        self.pos = 0
+        self.next_offset = 0
+        self.rows = 0
+        self.bytes = 0
+
+    def scan(self, data: Any, start_offset: int, end_offset: int, check_crc: bool) -> bool:
+        """Take the batches of `data` up to the first that is cut, not right, or at or behind `end_offset`.
+
+        Returns whether the last was the reason: then nothing is wrong with the batch at `pos`. Those below
+        `start_offset` are taken without their records. `check_crc` only where CRC32C says that it can.
+        """
+        with cython.nogil:
+            return self._scan(data, start_offset, end_offset, check_crc)
+
+    def _scan(self, data: Any, start_offset: int, end_offset: int, check_crc: bool) -> bool:
+        pos = 0
+        expected = 0
+        i = 0
+        behind = False
+        while i < self.capacity and follows(data, pos, expected):
+            start = pos + HEADER_BYTES
+            end = pos + PREFIX_BYTES + int32_at(data, pos + LENGTH_POS)
+            if check_crc and not crc_is_right(data, pos, end):
+                break
+            base_offset = int64_at(data, pos)
+            if base_offset >= end_offset:
+                behind = True
+                break
+            last_delta = int32_at(data, pos + LAST_DELTA_POS)
+            records = int32_at(data, pos + RECORDS_POS)
+            attributes = data[pos + ATTRIBUTES_POS + 1]
+            if records < 0 or records > last_delta + 1 or (records == 0) != (start == end):
+                break
+            if (attributes & CODEC_MASK) == 0 and records > (end - start) // MIN_RECORD_BYTES:
+                break
+            expected = base_offset + last_delta + 1
+            self._table[i, POS] = pos
+            self._table[i, START] = start
+            self._table[i, END] = end
+            self._table[i, RECORDS] = records if expected > start_offset else 0
+            self._table[i, BASE_OFFSET] = base_offset
+            self._table[i, LAST_DELTA] = last_delta
+            self._table[i, BASE_TIMESTAMP] = int64_at(data, pos + BASE_TIMESTAMP_POS)
+            self._table[i, MAX_TIMESTAMP] = int64_at(data, pos + MAX_TIMESTAMP_POS)
+            self._table[i, ATTRIBUTES] = attributes
+            self._table[i, IN_SCRATCH] = 0
+            i += 1
+            pos = end
+        self.count = i
+        self.pos = pos
+        self.next_offset = expected
+        return behind
+
+    def truncate(self, count: int) -> None:
+        """Forget the sections from `count` on."""
+        if count < 0 or count > self.count:
+            raise ValueError("more sections than there are")
+        if count < self.count:
+            self.pos = self._table[count, POS]
+            self.next_offset = (
+                self._table[count - 1, BASE_OFFSET] + self._table[count - 1, LAST_DELTA] + 1 if count else 0
+            )
+            self.count = count
+
+    def special(self) -> list[int]:
+        """Those of compressed, transactional and control batches."""
+        return [i for i in range(self.count) if self._table[i, ATTRIBUTES] & SPECIAL_MASK]
+
+    def batch(self, i: int) -> tuple[int, int, int, int]:
+        """(pos of the batch, its end, records wanted, base offset) of a section that was scanned."""
+        self._check(i)
+        return self._table[i, POS], self._table[i, END], self._table[i, RECORDS], self._table[i, BASE_OFFSET]
+
+    def skip(self, i: int) -> None:
+        """Its records are not wanted."""
+        self._check(i)
+        self._table[i, RECORDS] = 0
+
+    def replace(self, i: int, start: int, end: int) -> bool:
+        """Its records are in scratch[start:end). False where so many cannot be in so few bytes."""
+        self._check(i)
+        self._table[i, START] = start
+        self._table[i, END] = end
+        self._table[i, IN_SCRATCH] = 1
+        return self._table[i, RECORDS] <= (end - start) // MIN_RECORD_BYTES
+
+    def _check(self, i: int) -> None:
+        if i < 0 or i >= self.count:
+            raise ValueError("no such section")
+
+    def group(self, first: int) -> tuple[int, bool]:
+        """(end of the sections from `first` on that one Arrow batch can hold, are they of log append time).
+
+        They have one timestampType and together at most 2^31-1 bytes, the reach of int32 offsets, unless one alone has
+        more. `rows` and `bytes` say how much that is at most.
+        """
+        limit = 2147483647
+        rows = 0
+        size = 0
+        log_append = 0
+        i = first
+        while i < self.count:
+            records = self._table[i, RECORDS]
+            if records:
+                more = self._table[i, END] - self._table[i, START]
+                if rows and ((self._table[i, ATTRIBUTES] & LOG_APPEND_FLAG) != log_append or size + more > limit):
+                    break
+                log_append = self._table[i, ATTRIBUTES] & LOG_APPEND_FLAG
+                rows += records
+                size += more
+            i += 1
+        self.rows = rows
+        self.bytes = size
+        return i, log_append != 0
+
+
+def crc_is_right(data: Any, pos: int, end: int) -> bool:
+    """Does the CRC32C of a batch in [pos, end) agree with its header? Only where CRC32C is set."""
+    actual = -1
+    if cython.compiled:
+        actual = crc32c_of(cython.address(data[pos + ATTRIBUTES_POS]), end - pos - ATTRIBUTES_POS)  # type: ignore[name-defined]  # noqa: F821
+    return actual == uint32_at(data, pos + CRC_POS)
+
+
 class RowColumns:
-    """Fills key, value, offset and timestamp of the rows of many record batches, one section of records at a time.
+    """Fills key, value, offset and timestamp of the rows of many record batches.
 
     Views: offsets int32 with one entry more than rows, offset and timestamp int64, data and validity bytes. Validity
     starts as all ones; a null clears its bit. After an error the object is spent.
@@ -170,6 +373,7 @@ class RowColumns:
         self.headers = 0
         self.header_key_bytes = 0
         self.header_value_bytes = 0
+        self.failed = -1
         rows = len(offsets)
         if (
             len(timestamps) != rows
@@ -185,56 +389,48 @@ class RowColumns:
     def fill(
         self,
         data: Any,
-        pos: int,
-        end: int,
-        count: int,
-        base_offset: int,
-        last_offset_delta: int,
-        base_timestamp: int,
-        max_timestamp: int,
-        log_append: bool,
+        scratch: Any,
+        sections: Any,
+        first: int,
+        last: int,
         start_offset: int,
         end_offset: int,
         with_headers: bool,
     ) -> int:
-        """Append the rows of `data[pos:end)`, exactly `count` records, whose offset is in [start_offset, end_offset).
+        """Append the rows of sections [first, last) whose offset is in [start_offset, end_offset).
 
         Timestamps (ms) become us; log append time gives each record `max_timestamp`. `with_headers` checks and
         counts headers for HeaderColumns; without it their bytes are passed over. Returns 0 or an error code.
         """
-        if pos < 0 or end > data.shape[0]:
-            return TRUNCATED
+        code = 0
+        if first < 0 or last > sections.count:
+            raise ValueError("no such sections")
         with cython.nogil:
-            return self._fill(
-                data,
-                pos,
-                end,
-                count,
-                base_offset,
-                last_offset_delta,
-                base_timestamp,
-                max_timestamp,
-                log_append,
-                start_offset,
-                end_offset,
-                with_headers,
-            )
+            for i in range(first, last):
+                if sections._table[i, RECORDS] == 0:
+                    continue
+                if sections._table[i, IN_SCRATCH]:
+                    code = self._fill(scratch, sections, i, start_offset, end_offset, with_headers)
+                else:
+                    code = self._fill(data, sections, i, start_offset, end_offset, with_headers)
+                if code != 0:
+                    self.failed = i
+                    break
+        return code
 
     def _fill(
-        self,
-        data: Any,
-        pos: int,
-        end: int,
-        count: int,
-        base_offset: int,
-        last_offset_delta: int,
-        base_timestamp: int,
-        max_timestamp: int,
-        log_append: bool,
-        start_offset: int,
-        end_offset: int,
-        with_headers: bool,
+        self, data: Any, sections: Any, section: int, start_offset: int, end_offset: int, with_headers: bool
     ) -> int:
+        pos = sections._table[section, START]
+        end = sections._table[section, END]
+        count = sections._table[section, RECORDS]
+        base_offset = sections._table[section, BASE_OFFSET]
+        last_offset_delta = sections._table[section, LAST_DELTA]
+        base_timestamp = sections._table[section, BASE_TIMESTAMP]
+        max_timestamp = sections._table[section, MAX_TIMESTAMP]
+        log_append = sections._table[section, ATTRIBUTES] & LOG_APPEND_FLAG
+        if pos < 0 or end > data.shape[0]:
+            return TRUNCATED
         limit = 9223372036854775  # ms that still fit int64 as us
         row = self.rows
         key_pos = self.key_bytes
@@ -374,6 +570,7 @@ class HeaderColumns:
         self.value_bytes = 0
         self.list_nulls = 0
         self.value_nulls = 0
+        self.failed = -1
         if (
             len(list_valid) * 8 < len(list_offsets) - 1
             or len(value_offsets) != len(key_offsets)
@@ -385,17 +582,32 @@ class HeaderColumns:
         value_offsets[0] = 0
 
     def fill(
-        self, data: Any, pos: int, end: int, count: int, base_offset: int, start_offset: int, end_offset: int
+        self, data: Any, scratch: Any, sections: Any, first: int, last: int, start_offset: int, end_offset: int
     ) -> int:
-        """Append the headers of the records that RowColumns.fill kept of that section. Returns 0 or an error code."""
+        """Append the headers of the records that RowColumns.fill kept of those sections. Returns 0 or an error code."""
+        code = 0
+        if first < 0 or last > sections.count:
+            raise ValueError("no such sections")
+        with cython.nogil:
+            for i in range(first, last):
+                if sections._table[i, RECORDS] == 0:
+                    continue
+                if sections._table[i, IN_SCRATCH]:
+                    code = self._fill(scratch, sections, i, start_offset, end_offset)
+                else:
+                    code = self._fill(data, sections, i, start_offset, end_offset)
+                if code != 0:
+                    self.failed = i
+                    break
+        return code
+
+    def _fill(self, data: Any, sections: Any, section: int, start_offset: int, end_offset: int) -> int:
+        pos = sections._table[section, START]
+        end = sections._table[section, END]
+        count = sections._table[section, RECORDS]
+        base_offset = sections._table[section, BASE_OFFSET]
         if pos < 0 or end > data.shape[0]:
             return TRUNCATED
-        with cython.nogil:
-            return self._fill(data, pos, end, count, base_offset, start_offset, end_offset)
-
-    def _fill(
-        self, data: Any, pos: int, end: int, count: int, base_offset: int, start_offset: int, end_offset: int
-    ) -> int:
         row = self.rows
         header = self.headers
         for _i in range(count):

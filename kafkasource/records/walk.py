@@ -1,0 +1,181 @@
+"""From batch to batch: what is wanted of a run of record batches, checked and decompressed, before anything is filled.
+
+The kernel reads the headers and checks the CRCs. What needs more than that is here: compressed batches, control
+batches, transactions, and saying what is wrong where the kernel stopped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+import pyarrow as pa
+
+from kafkasource.errors import CorruptRecordBatch, UnsupportedRecordFormat
+from kafkasource.records import header as h
+from kafkasource.records import kernel, message_set
+from kafkasource.records.checksum import crc32c
+from kafkasource.records.compression import Arena, RecordBatchTooLarge
+from kafkasource.records.transactions import AbortedTransactions, is_abort_marker
+
+_MAX_SECTION_BYTES = (1 << 31) - 1  # Arrow's binary columns have int32 offsets
+_MAX_OFFSET = (1 << 63) - 1
+
+
+@dataclass
+class BatchWalk:
+    """After `run`, `sections` are the records to fill from, in `data` or in `arena`, and `pos` the bytes used."""
+
+    data: memoryview
+    topic: str
+    partition: int
+    start_offset: int  # inclusive
+    end_offset: int  # exclusive
+    check_crc: bool
+    max_decompressed_bytes: int
+    arena: Arena
+    aborted: AbortedTransactions
+
+    sections: Any = None  # kernel.Sections
+    required_bytes: int | None = None
+    limited: bool = False
+    next_offset: int = field(init=False)
+
+    @property
+    def pos(self) -> int:
+        return int(self.sections.pos)
+
+    def run(self) -> None:
+        data = self.data
+        batches, _ = kernel.survey(data)
+        self.sections = kernel.Sections(batches)
+        in_kernel: bool = kernel.CRC32C
+        behind = self.sections.scan(data, self.start_offset, self.end_offset, self.check_crc and in_kernel)
+        if self.check_crc and not in_kernel:
+            behind = self._check_crcs() and behind
+        for section in self.sections.special():
+            if not self._take(section):
+                self.sections.truncate(section)
+                self.limited = True
+                break
+        self.next_offset = max(self.start_offset, self.sections.next_offset)
+        if behind and not self.limited:
+            self.next_offset = max(self.next_offset, self.end_offset)
+        elif not self.limited:
+            self._say_why_it_ends()
+
+    def where(self, base_offset: int) -> str:
+        return f"{self.topic}-{self.partition}, record batch at offset {base_offset}"
+
+    def _check_crcs(self) -> bool:
+        """Keep what is before the first wrong one; are all right? For a kernel that cannot do it itself."""
+        for section in range(self.sections.count):
+            pos, end, _, _ = self.sections.batch(section)
+            if self._crc32c(pos, end) != self._stored_crc(pos):
+                self.sections.truncate(section)
+                return False
+        return True
+
+    def _crc32c(self, pos: int, end: int) -> int:
+        return crc32c(pa.py_buffer(self.data[pos + h.ATTRIBUTES_POS : end]))
+
+    def _stored_crc(self, pos: int) -> int:
+        return int.from_bytes(self.data[pos + h.CRC_POS : pos + h.CRC_POS + 4], "big")
+
+    def _take(self, section: int) -> bool:
+        """Decompress it, or skip it as control batches and aborted transactions are. False where the limit ends all."""
+        pos, end, wanted, base_offset = self.sections.batch(section)
+        fields = h.HEADER.unpack_from(self.data, pos)
+        attributes, last_delta, producer_id = fields[5], fields[6], fields[9]
+        if attributes & (h.TRANSACTIONAL | h.CONTROL):
+            self.aborted.advance(base_offset + last_delta + 1)
+            if attributes & h.CONTROL:
+                if self.aborted.hides(producer_id) and self._aborts(attributes, base_offset, pos, end):
+                    self.aborted.end(producer_id)
+                wanted = 0
+            elif self.aborted.hides(producer_id):
+                wanted = 0
+        codec = attributes & h.CODEC_MASK
+        if not wanted:
+            self.sections.skip(section)
+        elif codec:
+            try:
+                found = self._decompress(codec, base_offset, pos, end)
+            except RecordBatchTooLarge:
+                if any(self.sections.batch(before)[2] for before in range(section)):
+                    return False
+                raise
+            if not self.sections.replace(section, *found):
+                self._corrupt(base_offset, f"{wanted} records in {found[1] - found[0]} bytes")
+        return True
+
+    def _aborts(self, attributes: int, base_offset: int, pos: int, end: int) -> bool:
+        """Is this control batch an abort marker? An empty one (compacted away) ends nothing."""
+        records = self.data[pos + h.HEADER_BYTES : end]
+        if not records:
+            return False
+        codec = attributes & h.CODEC_MASK
+        if codec:
+            used = self.arena.used
+            start, stop = self._decompress(codec, base_offset, pos, end)
+            self.arena.used = used
+            records = self.arena.view()[start:stop]
+        aborts = is_abort_marker(records)
+        if aborts is None:
+            self._corrupt(base_offset, "a control record without its key")
+        return aborts
+
+    def _decompress(self, codec: int, base_offset: int, pos: int, end: int) -> tuple[int, int]:
+        """[start, end) in the arena. Raises RecordBatchTooLarge where it does not fit beside the ones before it."""
+        limit = min(self.max_decompressed_bytes - self.arena.used, _MAX_SECTION_BYTES)
+        compressed = pa.py_buffer(self.data[pos + h.HEADER_BYTES : end])
+        try:
+            return self.arena.decompress(codec, compressed, max(limit, 0))
+        except RecordBatchTooLarge:
+            raise RecordBatchTooLarge(
+                f"{self.where(base_offset)}: {compressed.size} compressed bytes hold more than the "
+                f"{self.max_decompressed_bytes} bytes allowed for a decompressed batch"
+            ) from None
+        except UnsupportedRecordFormat as e:
+            raise UnsupportedRecordFormat(f"{self.where(base_offset)}: {e}") from e
+        except CorruptRecordBatch as e:
+            raise CorruptRecordBatch(f"{self.where(base_offset)}: {e}") from e
+
+    def _say_why_it_ends(self) -> None:
+        """The kernel took no batch at `pos`: it is cut, or there is none, or this raises what is wrong with it."""
+        data, pos, expected = self.data, self.pos, self.sections.next_offset
+        rest = len(data) - pos
+        if rest > h.MAGIC_POS and data[pos + h.MAGIC_POS] != 2:
+            self._refuse_magic(data[pos + h.MAGIC_POS])
+        if rest < h.PREFIX_BYTES:
+            self._cut(h.HEADER_BYTES)
+            return
+        base_offset, length = h.PREFIX.unpack_from(data, pos)
+        if length < h.MIN_BATCH_LENGTH:
+            self._corrupt(base_offset, f"a batch length of {length} bytes")
+        if length > rest - h.PREFIX_BYTES:
+            self._cut(h.PREFIX_BYTES + length)
+            return
+        fields = h.HEADER.unpack_from(data, pos)
+        last_delta, count = fields[6], fields[12]
+        if self.check_crc:
+            actual = self._crc32c(pos, pos + h.PREFIX_BYTES + length)
+            if actual != fields[4]:
+                self._corrupt(base_offset, f"CRC32C is {actual:#010x}, the header says {fields[4]:#010x}")
+        if base_offset < expected or last_delta < 0 or base_offset > _MAX_OFFSET - last_delta - 1:
+            self._corrupt(base_offset, f"base offset {base_offset} (+{last_delta}) where {expected} or more was due")
+        section_bytes = length - h.MIN_BATCH_LENGTH
+        self._corrupt(base_offset, f"{count} records in {section_bytes} bytes, last offset delta {last_delta}")
+
+    def _cut(self, required_bytes: int) -> None:
+        if self.pos == 0 and len(self.data):
+            self.required_bytes = required_bytes
+
+    def _refuse_magic(self, magic: int) -> NoReturn:
+        (base_offset,) = h.PREFIX.unpack_from(self.data, self.pos)[:1]
+        if magic < 2:
+            raise message_set.refuse(magic, self.where(base_offset))
+        self._corrupt(base_offset, f"magic is {magic}, not 2")
+
+    def _corrupt(self, base_offset: int, problem: str) -> NoReturn:
+        raise CorruptRecordBatch(f"{self.where(base_offset)}: {problem}")
