@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -43,7 +44,7 @@ def main() -> int:
         with _step("start Apache Kafka"):
             broker = resources.enter_context(Broker())
         print(f"    {broker.bootstrap_servers}")
-        with _step("start Spark"):
+        with _step("start Spark"), _ctrl_c_waits():
             spark = _spark(folder)
             resources.callback(spark.stop)
         agreed = _main_job(spark, broker.bootstrap_servers, folder)
@@ -83,6 +84,26 @@ def _step(what: str) -> Iterator[None]:
     started = time.monotonic()
     yield
     print(f"    done in {time.monotonic() - started:.1f} s", flush=True)
+
+
+@contextlib.contextmanager
+def _ctrl_c_waits() -> Iterator[None]:
+    """Ctrl-C takes effect at the end of the block. pyspark's launcher, interrupted (seen in 4.2.0), removes the file
+    by which its JVM reports back; the JVM fails at that, never comes to watch for our end, and stays for ever."""
+    asked = False
+
+    def remember(_number: int, _frame: object) -> None:
+        nonlocal asked
+        asked = True
+
+    before = signal.signal(signal.SIGINT, remember)
+    try:
+        yield
+    finally:
+        if signal.getsignal(signal.SIGINT) is remember:  # else it is Spark's by now, which cancels the running jobs
+            signal.signal(signal.SIGINT, before)
+    if asked:
+        raise KeyboardInterrupt
 
 
 def _spark(folder: str) -> SparkSession:

@@ -132,15 +132,7 @@ class Broker:
         """Start every node and wait until each sees all of them. Raises `BrokerStartFailed`, leaving nothing behind."""
         if self.existing or self._running:
             return
-        java, jars = find_java(), kafka_jars(self.version)
-        self._command = [
-            str(java),
-            f"-Xms{min(256, self.heap_mb)}m",
-            f"-Xmx{self.heap_mb}m",
-            *LOGGING,
-            "-cp",
-            f"{jars}/*",
-        ]
+        self._java, self._jars = find_java(), kafka_jars(self.version)
         self._owner_pid = os.getpid()
         for attempt in range(1, START_ATTEMPTS + 1):
             self._make_folder()
@@ -232,7 +224,7 @@ class Broker:
             (self.folder / f"node-{node}.properties").write_text(render(told))
         first, template = self.folder / "node-1.properties", self.folder / "node-1"
         if not (template / "meta.properties").exists():
-            tool = [*self._command, "kafka.tools.StorageTool", "format", "-t", kafka_uuid(), "-c", str(first)]
+            tool = self._command("kafka.tools.StorageTool", "format", "-t", kafka_uuid(), "-c", str(first))
             done = subprocess.run(
                 tool, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=self._start_timeout_s
             )
@@ -250,8 +242,14 @@ class Broker:
                 meta = re.sub(r"(?m)^directory\.id=.*$", f"directory.id={kafka_uuid()}", meta)
                 (data / "meta.properties").write_text(meta)
 
+    def _command(self, *main_class: str) -> list[str]:
+        # Killed, a JVM leaves its codecs' libraries in java.io.tmpdir and its counters in /tmp: both go with the rest.
+        files = (f"-Djava.io.tmpdir={self.folder}", "-XX:-UsePerfData")
+        heap = (f"-Xms{min(256, self.heap_mb)}m", f"-Xmx{self.heap_mb}m")
+        return [str(self._java), *heap, *files, *LOGGING, "-cp", f"{self._jars}/*", *main_class]
+
     def _start_node(self, node: int) -> None:
-        command = [*self._command, "kafka.Kafka", str(self.folder / f"node-{node}.properties")]
+        command = self._command("kafka.Kafka", str(self.folder / f"node-{node}.properties"))
         remove = self.folder if self._log_dir is None else None
         self._running[node] = NodeProcess(command, self.folder / f"node-{node}.log", remove)
 

@@ -203,6 +203,34 @@ signal.pause()
 
 
 @pytest.mark.broker
+@pytest.mark.parametrize("moment", ["while it is formatted", "while it starts"])
+def test_ctrl_c_during_a_start_leaves_no_process_and_no_folder(tmp_path, moment):
+    jars, cache, temporary = kafka_jars("4.3.1"), tmp_path / "cache", tmp_path / "tmp"
+    cache.mkdir(), temporary.mkdir()
+    (cache / "kafka-4.3.1").symlink_to(jars)
+    environment = {**os.environ, "PYTHONPATH": PACKAGE_ROOT, "KAFKASOURCE_CACHE": str(cache), "TMPDIR": str(temporary)}
+    command = [sys.executable, "-m", "kafkasource", "broker", "start"]
+    starting = subprocess.Popen(
+        command,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,  # a group of its own, as a shell gives each command: Ctrl-C goes to all of it
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a run in the background ignores it
+    )
+    sign = "*/node-1.properties" if moment == "while it is formatted" else "*/node-1.log"
+    eventually(lambda: list(temporary.glob(sign)))
+    os.killpg(starting.pid, signal.SIGINT)
+    out, err = starting.communicate(timeout=60)
+    assert (starting.returncode, out, err) == (130, "", "pykafka: interrupted\n")
+    assert list(temporary.iterdir()) == []
+    assert not (cache / "broker.json").exists()
+    running = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    assert str(temporary) not in running
+
+
+@pytest.mark.broker
 def test_the_command_line_starts_one_broker_and_stops_it(tmp_path, monkeypatch, capsys):
     jars = kafka_jars("4.3.1")
     monkeypatch.setenv("KAFKASOURCE_CACHE", str(tmp_path))
