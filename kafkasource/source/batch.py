@@ -14,11 +14,9 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceReader
 
 from kafkasource.client.cache import shared_cluster
-from kafkasource.client.config import ClientConfig
-from kafkasource.source import partition as tasks
-from kafkasource.source.fetch_protocol import FetchSettings
 from kafkasource.source.offset_reader import OffsetReader
 from kafkasource.source.offsets import check_start_before_end, ending_offsets, starting_offsets
+from kafkasource.source.partition import KafkaInputPartition, PartitionReader, input_partitions
 from kafkasource.source.planner import plan_batch
 from kafkasource.source.subscription import parse_subscription
 
@@ -31,7 +29,7 @@ log = logging.getLogger("kafkasource.source")
 
 
 class BatchReader(DataSourceReader):
-    """Spark's reader: `partitions` on the driver, `read` in the tasks. Plain values only, so it pickles.
+    """Spark's reader: `partitions` on the driver; in the tasks a `PartitionReader` stands for it.
 
     The constructor raises OptionError for what can be seen wrong before a broker is asked.
     """
@@ -42,14 +40,14 @@ class BatchReader(DataSourceReader):
         self._start = starting_offsets(options, streaming=False)
         self._end = ending_offsets(options, streaming=False)
         check_start_before_end(self._start, self._end)
-        FetchSettings.from_options(options)
+        self._tasks = PartitionReader.from_options(options)
         if options["maxOffsetsPerTrigger"] is not None:
             log.warning("option 'maxOffsetsPerTrigger' has no effect on a batch read")
 
     def partitions(self) -> list[Any]:
         """Input partitions for all that the asked range holds: one per topic-partition, or fewer (`maxPartitions`)."""
         options = self._options
-        cluster = shared_cluster(ClientConfig.from_options(options))
+        cluster = shared_cluster(self._tasks.config)
         reader = OffsetReader(
             cluster,
             self._subscription,
@@ -59,7 +57,11 @@ class BatchReader(DataSourceReader):
         assigned = reader.assigned()
         start = self._start.resolve(assigned, reader.list_offsets)
         end = self._end.resolve(assigned, reader.list_offsets)
-        return tasks.input_partitions(plan_batch(start, end), options, least_size=1)
+        return input_partitions(plan_batch(start, end), options, least_size=1)
 
-    def read(self, partition: tasks.KafkaInputPartition) -> Iterator[pa.RecordBatch]:
-        return tasks.read(self._options, partition)
+    def read(self, partition: KafkaInputPartition) -> Iterator[pa.RecordBatch]:
+        return self._tasks.read(partition)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Spark pickles the reader for the tasks alone."""
+        return PartitionReader, (self._tasks.config, self._tasks.settings)

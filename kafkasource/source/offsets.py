@@ -164,7 +164,7 @@ def from_json(document: Any) -> Offsets:
 
 
 def _partition(number: str) -> int:
-    if not re.fullmatch(r"[0-9]{1,10}", number):
+    if not (number.isascii() and number.isdecimal() and len(number) <= 10):
         raise ValueError(f"{number!r} is not a partition number")
     return int(number)
 

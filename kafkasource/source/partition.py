@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import InputPartition
 
+from kafkasource.client.config import ClientConfig
+from kafkasource.source.fetch_protocol import FetchSettings
 from kafkasource.source.packing import pack
 from kafkasource.types import OffsetRange
 from kafkasource.worker import spare_imports_from_gc
@@ -31,12 +34,25 @@ def input_partitions(ranges: Sequence[OffsetRange], options: Options, *, least_s
     return [KafkaInputPartition(task) for task in tasks]
 
 
-def read(options: Options, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-    """Rows of a partition's ranges. Runs in an executor's Python worker, whose connections outlive the task."""
-    from kafkasource.client.config import ClientConfig
-    from kafkasource.source.fetcher import FetchSettings, fetch
+@dataclass(frozen=True, slots=True)
+class PartitionReader:
+    """What stands for a reader in the tasks: plain values that the driver has parsed and checked once.
 
-    spare_imports_from_gc()
-    config = ClientConfig.from_options(options)
-    settings = FetchSettings.from_options(options)
-    yield from fetch(config, partition.value or (), settings)  # where a plan is empty, Spark reads a partition of None
+    Unpickled anew for each task, so it brings no modules that only the driver needs.
+    """
+
+    config: ClientConfig
+    settings: FetchSettings
+
+    @classmethod
+    def from_options(cls, options: Options) -> PartitionReader:
+        """Raises OptionError for options that contradict each other."""
+        return cls(ClientConfig.from_options(options), FetchSettings.from_options(options))
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Rows of a partition's ranges. Runs in an executor's Python worker, whose connections outlive the task."""
+        from kafkasource.source.fetcher import fetch
+
+        spare_imports_from_gc()
+        ranges = partition.value or ()  # where a plan is empty, Spark reads a partition of None
+        yield from fetch(self.config, ranges, self.settings)

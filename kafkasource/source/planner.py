@@ -81,8 +81,9 @@ def plan(start: PartitionOffsets, end: PartitionOffsets, earliest_of_new: Partit
                 "They are not read any more.",
             )
         )
+    moved = [tp for tp, until in end.items() if start.get(tp) != until and tp not in gone]  # few of many, when idle
     ranges: list[OffsetRange] = []
-    for tp in sorted(end.keys() - gone):
+    for tp in sorted(moved):
         begin, until = start[tp] if tp in start else earliest_of_new[tp], end[tp]
         if until < begin:
             losses.append(

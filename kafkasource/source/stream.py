@@ -1,12 +1,13 @@
 """A streaming read: `spark.readStream.format("pykafka")`, the driver's side.
 
-One long-lived object in the reader process answers Spark's calls between micro-batches; copies of it are pickled to the
-tasks for `read`. Spark's checkpoint is the truth: offsets are taken from its arguments, never from what this object
-remembers, so a restart goes on where the checkpoint says.
+One long-lived object in the reader process answers Spark's calls between micro-batches. Spark's checkpoint is the
+truth: offsets are taken from its arguments, never from what this object remembers, so a restart goes on where the
+checkpoint says.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -14,18 +15,17 @@ from pyspark.sql.datasource import DataSourceStreamReader
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from kafkasource.client.cluster import Cluster
-from kafkasource.client.config import ClientConfig
 from kafkasource.source import loss
-from kafkasource.source import partition as tasks
-from kafkasource.source.fetch_protocol import FetchSettings
 from kafkasource.source.offset_reader import OffsetReader
 from kafkasource.source.offsets import LATEST, Offsets, ending_offsets, from_json, starting_offsets, to_json
+from kafkasource.source.partition import KafkaInputPartition, PartitionReader, input_partitions
 from kafkasource.source.planner import admit, check_available_now, plan
 from kafkasource.source.subscription import parse_subscription
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from kafkasource.client.config import ClientConfig
     from kafkasource.options import Options
 
 # Offsets that are worth a task of their own in a micro-batch: below, its fixed cost outweighs reading in parallel.
@@ -43,7 +43,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._subscription = parse_subscription(options)
         self._start = starting_offsets(options, streaming=True)
         ending_offsets(options, streaming=True)
-        FetchSettings.from_options(options)
+        self._tasks = PartitionReader.from_options(options)
         self._forget()
 
     def _forget(self) -> None:
@@ -51,21 +51,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._freeze = False  # Trigger.AvailableNow
         self._frozen: Offsets | None = None  # its goal
         self._latest: Offsets | None = None  # as last listed
-        self._first_start: Offsets | None = (
-            None  # what initialOffset answered, until a micro-batch was planned after it
-        )
+        self._first_start: Offsets | None = None  # what initialOffset answered, until a micro-batch follows
+        self._seen: deque[tuple[OffsetJson, Offsets]] = deque(maxlen=3)  # offsets and their JSON, latest last
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Tasks get the options alone: no connection and nothing of the driver's state."""
-        return {"options": self._options, "open_cluster": self._open_cluster}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(state["options"], state["open_cluster"])  # type: ignore[misc]
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Spark pickles the reader for the tasks alone: no connection and nothing of the driver's state."""
+        return PartitionReader, (self._tasks.config, self._tasks.settings)
 
     @property
     def _reader(self) -> OffsetReader:
         if self._cluster is None:
-            self._cluster = self._open_cluster(ClientConfig.from_options(self._options))
+            self._cluster = self._open_cluster(self._tasks.config)
         options = self._options
         return OffsetReader(
             self._cluster,
@@ -78,7 +74,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Where a query without a checkpoint starts: `startingOffsets`, resolved now."""
         reader = self._reader
         self._first_start = self._start.resolve(reader.assigned(), reader.list_offsets)
-        return to_json(self._first_start)
+        return self._to_json(self._first_start)
 
     def getDefaultReadLimit(self) -> ReadLimit:
         most = self._options["maxOffsetsPerTrigger"]
@@ -97,12 +93,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Answers `start` itself when there is nothing new, or nothing at all: an empty offset must never be checkpointed.
         """
         self._first_start = None
-        begin = from_json(start or {})
+        begin = self._from_json(start or {})
         latest = self._goal(begin)
         if isinstance(limit, ReadMaxRows):
             begin_of_all = self._reader.earliest(latest.keys() - begin.keys()) | begin
             latest = admit(begin_of_all, latest, limit.max_rows)
-        return to_json(latest) if latest and latest != begin else (start or {})
+        return self._to_json(latest) if latest and latest != begin else (start or {})
 
     def _goal(self, begin: Offsets) -> Offsets:
         if self._frozen is not None:
@@ -113,16 +109,31 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._frozen = self._latest
         return self._latest
 
+    # Spark brings back in each call what it was given in an earlier one: with 1,000 partitions that is worth noticing.
+
+    def _to_json(self, offsets: Offsets) -> OffsetJson:
+        for document, known in self._seen:
+            if known is offsets:
+                return document
+        self._seen.append((to_json(offsets), offsets))
+        return self._seen[-1][0]
+
+    def _from_json(self, document: Mapping[str, Any]) -> Offsets:
+        for known, offsets in self._seen:
+            if known == document:
+                return offsets
+        return from_json(document)
+
     def reportLatestOffset(self) -> OffsetJson | None:
         """For the query's progress: the ends of the logs as last seen, beyond any limit."""
-        return to_json(self._latest) if self._latest else None
+        return self._to_json(self._latest) if self._latest else None
 
     def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[Any]:
         """Input partitions for all that is in [start, end): few when that is little (`minRecordsPerPartition`).
 
         Raises DataLoss, when `failOnDataLoss`, for what the two offsets show to be gone.
         """
-        begin, until = from_json(start), from_json(end)
+        begin, until = self._from_json(start), self._from_json(end)
         if begin == until:
             return []
         begin = self._as_planned_first(begin, until)
@@ -131,7 +142,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             check_available_now(until, self._frozen, reader.latest(until, known=until))
         planned = plan(begin, until, reader.earliest(until.keys() - begin.keys()))
         loss.report(planned.losses, fail_on_data_loss=self._options["failOnDataLoss"])
-        return tasks.input_partitions(planned.ranges, self._options, least_size=LEAST_SIZE)
+        return input_partitions(planned.ranges, self._options, least_size=LEAST_SIZE)
 
     def _as_planned_first(self, begin: Offsets, until: Offsets) -> Offsets:
         """Undo what a restart does to the start of a first micro-batch that never finished.
@@ -149,8 +160,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if tp in until
         }
 
-    def read(self, partition: tasks.KafkaInputPartition) -> Iterator[pa.RecordBatch]:
-        return tasks.read(self._options, partition)
+    def read(self, partition: KafkaInputPartition) -> Iterator[pa.RecordBatch]:
+        return self._tasks.read(partition)
 
     def commit(self, end: Mapping[str, Any]) -> None:
         """Spark's checkpoint has it; there is no consumer group to tell."""

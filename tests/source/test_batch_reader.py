@@ -25,7 +25,7 @@ def reader(**given):
 
 
 def ranges(reader):
-    return [r for partition in pickle.loads(pickle.dumps(reader)).partitions() for r in partition.value]
+    return [r for partition in pickle.loads(pickle.dumps(reader.partitions())) for r in partition.value]
 
 
 def r(partition, start, end):

@@ -182,7 +182,7 @@ def test_available_now_fails_when_its_goal_vanishes_whatever_fail_on_data_loss_s
     stream.prepareForTriggerAvailableNow()
     start = stream.initialOffset()
     end = stream.latestOffset(start, ReadAllAvailable())
-    stream._frozen.pop(TopicPartition("t", 1))
+    stream._frozen = {TopicPartition("t", 0): 5}
     with pytest.raises(KafkaSourceError, match=r"Trigger.AvailableNow.*t-1"):
         stream.partitions(start, end)
 
@@ -207,11 +207,15 @@ def test_stop_closes_the_connections_and_may_come_twice():
     assert cluster.closed
 
 
-def test_tasks_get_the_options_and_no_connection():
-    parsed = options.parse({"kafka.bootstrap.servers": "nowhere:1", "subscribe": "t"}, "source")
-    stream = StreamReader(parsed)
-    stream._cluster = lambda: "cannot be pickled"
-    assert pickle.loads(pickle.dumps(stream))._cluster is None
+def test_tasks_get_a_few_plain_values_however_much_the_driver_holds():
+    everything = {"t": {str(number): 0 for number in range(1000)}}
+    stream = reader(FakeCluster(t=[(0, 5)] * 1000), startingOffsets=json.dumps(everything), includeHeaders="true")
+    stream.latestOffset(stream.initialOffset(), ReadAllAvailable())
+    sent = pickle.dumps(stream)
+    in_the_task = pickle.loads(sent)
+    assert in_the_task.settings.include_headers
+    assert in_the_task.config.bootstrap_servers == (("nowhere", 1),)
+    assert len(sent) < 2000
 
 
 def test_committing_is_spark_s_alone():
