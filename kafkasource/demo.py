@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import shutil
 import signal
@@ -38,15 +39,15 @@ _RULE = "─" * 72
 def main() -> int:
     """Run it all; the exit code."""
     started = time.monotonic()
-    with contextlib.ExitStack() as resources:
+    with _CtrlC() as ctrl_c, contextlib.ExitStack() as resources:
         folder = tempfile.mkdtemp(prefix="kafkasource-demo-")
         resources.callback(shutil.rmtree, folder, ignore_errors=True)
         with _step("start Apache Kafka"):
             broker = resources.enter_context(Broker())
         print(f"    {broker.bootstrap_servers}")
-        with _step("start Spark"), _ctrl_c_waits():
+        with _step("start Spark"), ctrl_c.waits():
             spark = _spark(folder)
-            resources.callback(spark.stop)
+            resources.callback(_stop, spark)
         agreed = _main_job(spark, broker.bootstrap_servers, folder)
         print(_RULE)
         print(f"{'OK' if agreed else 'FAILED'} in {time.monotonic() - started:.1f} s")
@@ -86,23 +87,41 @@ def _step(what: str) -> Iterator[None]:
     print(f"    done in {time.monotonic() - started:.1f} s", flush=True)
 
 
-@contextlib.contextmanager
-def _ctrl_c_waits() -> Iterator[None]:
-    """Ctrl-C takes effect at the end of the block. pyspark's launcher, interrupted (seen in 4.2.0), removes the file
-    by which its JVM reports back; the JVM fails at that, never comes to watch for our end, and stays for ever."""
-    asked = False
+class _CtrlC:
+    """Ctrl-C while this is entered: KeyboardInterrupt, without the screen of traces that py4j and Spark's own handler
+    log for the call it interrupts, and not in the middle of pyspark's launcher."""
 
-    def remember(_number: int, _frame: object) -> None:
-        nonlocal asked
-        asked = True
+    def __init__(self) -> None:
+        self._waits = self._asked = False
 
-    before = signal.signal(signal.SIGINT, remember)
-    try:
-        yield
-    finally:
-        if signal.getsignal(signal.SIGINT) is remember:  # else it is Spark's by now, which cancels the running jobs
-            signal.signal(signal.SIGINT, before)
-    if asked:
+    def __enter__(self) -> _CtrlC:
+        self._before = signal.signal(signal.SIGINT, self._interrupt)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        signal.signal(signal.SIGINT, self._before)
+        logging.disable(logging.NOTSET)
+
+    @contextlib.contextmanager
+    def waits(self) -> Iterator[None]:
+        """It takes effect at the end of the block: the launcher, interrupted, removes the file by which its JVM reports
+        back; the JVM fails at that, never comes to watch for our end, and stays for ever (pyspark 4.2.0)."""
+        self._waits = True
+        try:
+            yield
+        finally:
+            self._waits = False
+            signal.signal(signal.SIGINT, self._interrupt)  # Spark has set its own, which calls py4j from within py4j
+        if self._asked:
+            self._interrupt()
+
+    def _interrupt(self, *_: object) -> None:
+        if self._waits:
+            self._asked = True
+            print("    interrupted: ends as soon as Spark is up", flush=True)
+            return
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # the next one interrupts the tidying, too
+        logging.disable(logging.CRITICAL)
         raise KeyboardInterrupt
 
 
@@ -128,6 +147,11 @@ def _spark(folder: str) -> SparkSession:
         )
     spark.sparkContext.setLogLevel("ERROR")
     return spark
+
+
+def _stop(spark: SparkSession) -> None:
+    with contextlib.suppress(Exception):  # Ctrl-C may have broken the call under way
+        spark.stop()
 
 
 @contextlib.contextmanager

@@ -1,35 +1,51 @@
 """The demo's manners that show without Spark."""
 
+import logging
 import os
 import signal
 
 import pytest
 
-from kafkasource import demo
+from kafkasource.demo import _CtrlC
 
 
-def test_ctrl_c_waits_for_spark_to_be_up_and_is_not_forgotten():
-    steps, before = [], signal.getsignal(signal.SIGINT)
+@pytest.fixture(autouse=True)
+def handler():
+    before = signal.getsignal(signal.SIGINT)
+    yield before
+    assert signal.getsignal(signal.SIGINT) is before
+    assert logging.root.isEnabledFor(logging.ERROR)
+
+
+def ctrl_c():
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_ctrl_c_waits_for_spark_to_be_up_and_is_not_forgotten(capsys):
+    steps = []
 
     def start_spark():
-        with demo._ctrl_c_waits():
-            os.kill(os.getpid(), signal.SIGINT)
+        with _CtrlC() as interruption, interruption.waits():
+            ctrl_c()
             steps.append("spark is up")
 
     with pytest.raises(KeyboardInterrupt):
         start_spark()
     assert steps == ["spark is up"]
-    assert signal.getsignal(signal.SIGINT) is before
+    assert "as soon as Spark is up" in capsys.readouterr().out
 
 
-def test_the_handler_that_spark_sets_meanwhile_is_kept():
-    def sparks(*_):
-        pass
+def test_later_it_interrupts_at_once_without_the_traces_of_py4j(capsys, monkeypatch):
+    def job():
+        with _CtrlC() as interruption:
+            with interruption.waits():
+                signal.signal(signal.SIGINT, lambda *_: None)  # as pyspark does
+            try:
+                ctrl_c()
+            finally:
+                logging.exception("KeyboardInterrupt while sending command.")  # as py4j does
 
-    before = signal.getsignal(signal.SIGINT)
-    try:
-        with demo._ctrl_c_waits():
-            signal.signal(signal.SIGINT, sparks)
-        assert signal.getsignal(signal.SIGINT) is sparks
-    finally:
-        signal.signal(signal.SIGINT, before)
+    monkeypatch.setattr(logging.root, "handlers", [logging.StreamHandler()])
+    with pytest.raises(KeyboardInterrupt):
+        job()
+    assert capsys.readouterr().err == ""
