@@ -36,6 +36,13 @@ def test_everything_is_read_by_default_by_one_task_per_partition_that_holds_anyt
     assert ranges(reader()) == [r(0, 0, 5), r(1, 2, 9)]
 
 
+def test_fewer_tasks_can_be_asked_for(cluster):
+    (partition,) = reader(maxPartitions="1").partitions()
+    assert partition.value == (r(0, 0, 5), r(1, 2, 9))
+    (partition,) = reader(minRecordsPerPartition="100000").partitions()
+    assert partition.value == (r(0, 0, 5), r(1, 2, 9))
+
+
 def test_planning_again_sees_new_records(cluster):
     read = reader()
     ranges(read)

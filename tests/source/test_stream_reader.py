@@ -149,6 +149,41 @@ def test_a_first_batch_from_latest_that_never_finished_is_no_loss_at_the_restart
     assert ranges(stream, planned_end, end) == [r("t", 0, 5, 7), r("t", 1, 0, 2)]
 
 
+# Many partitions, few of them with anything new
+
+
+def test_idle_partitions_cost_no_task_and_no_further_question():
+    cluster = FakeCluster(t=[(0, 5)] * 1000)
+    stream = reader(cluster, startingOffsets="latest")
+    start = stream.initialOffset()
+    cluster.logs["t"][7], cluster.logs["t"][900] = (0, 6), (0, 25)
+    cluster.listed.clear()
+    end = stream.latestOffset(wire(start), stream.getDefaultReadLimit())
+    (partition,) = stream.partitions(wire(start), wire(end))
+    assert partition.value == (r("t", 7, 5, 6), r("t", 900, 5, 25))
+    assert [len(asked) for asked in cluster.listed] == [1000]
+
+
+def test_a_micro_batch_takes_tasks_by_its_size():
+    def tasks(size, **given):
+        stream = reader(FakeCluster(t=[(0, size)] * 4), **given)
+        return len(stream.partitions(stream.initialOffset(), stream.latestOffset({}, ReadAllAvailable())))
+
+    assert tasks(1000) == 1
+    assert tasks(10**6) == 4
+    assert tasks(10**6, maxPartitions="3") == 3
+    assert tasks(1000, minRecordsPerPartition="1") == 4
+    assert tasks(1000, minRecordsPerPartition="3000") == 2  # each range counts 500 more
+    assert tasks(1000, minRecordsPerPartition="1", maxPartitions="2") == 2
+
+
+def test_offsets_come_from_sparks_arguments_not_from_what_was_seen_before():
+    stream = reader(FakeCluster(t=[(0, 50), (0, 50)]))
+    end = stream.latestOffset(stream.initialOffset(), ReadAllAvailable())
+    assert ranges(stream, {"t": {"0": 8, "1": 50}}, {"t": {"0": 12, "1": 50}}) == [r("t", 0, 8, 12)]
+    assert ranges(stream, {"t": {"0": 12, "1": 50}}, end) == [r("t", 0, 12, 50)]
+
+
 # Trigger.AvailableNow
 
 
