@@ -1,1 +1,1 @@
-"""`python -m benchmarks [--quick]`: this connector, Spark's JVM connector and ready-made Arrow batches, in one run."""
+"""`python -m benchmarks`: this connector against its peers, in one run. What and how: benchmarks/README.md."""

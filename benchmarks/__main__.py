@@ -1,176 +1,117 @@
-"""Reads and writes of three contestants on one broker, interleaved: a warm-up of each, then min and median of n.
-
-    pykafka      this connector, its defaults
-    jvm          Spark's JVM connector 4.2.0 (on token-provider 4.0.0: its own version is not on Maven Central)
-    ready-arrow  ready-made Arrow batches through a Python source or sink: the ceiling
-
-Absolute times are of one machine on one day; the ratios are what to hold on to.
-"""
+"""`python -m benchmarks [--quick] [--stages read,write]`: run stages, print tables, write JSON, Markdown, a chart."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
-import statistics
 import sys
-import tempfile
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone
+from importlib import import_module
 from pathlib import Path
 
-from kafkasource.broker import Broker, jvm_connector_jars
-from kafkasource.client.cluster import Cluster
-from kafkasource.client.config import ClientConfig
+from benchmarks import chart, report
+from benchmarks.goals import judge
+from benchmarks.lab import Lab
+from benchmarks.machine import machine, versions
+from benchmarks.results import Row, Run, Stage
+from benchmarks.stages import Effort
+from benchmarks.turns import reason
 
-PARTITIONS = 4
 RESULTS = Path(__file__).parent / "results"
 
-
-@dataclass(frozen=True)
-class Read:
-    rows: int
-    value_bytes: int
-    codec: str = "none"
-
-    @property
-    def name(self) -> str:
-        return f"read {self.rows:,} × {self.value_bytes} B {self.codec}"
-
-
-@dataclass(frozen=True)
-class Write:
-    rows: int
-    value_bytes: int
-
-    @property
-    def name(self) -> str:
-        return f"write {self.rows:,} × {self.value_bytes} B"
+# In the order in which they run: module of this package by name.
+STAGES: Mapping[str, str] = {
+    "kernel": "kernel_speed",
+    "read": "read",
+    "write": "write",
+    "streaming": "streaming",
+    "latency": "latency",
+    "growth": "growth",
+    "partitions": "partitions",
+    "cores": "cores",
+    "memory": "worker_memory",
+    "tail": "tail_and_catchup",
+    "correctness": "correctness",
+}
 
 
-def main() -> int:
-    arguments = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__.splitlines()[0])
-    arguments.add_argument("--quick", action="store_true", help="a tenth of the rows, three runs each")
-    arguments.add_argument("--runs", type=int, default=None, help="timed runs of each contestant")
-    given = arguments.parse_args()
-    scale, runs = (10, given.runs or 3) if given.quick else (1, given.runs or 5)
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    with tempfile.TemporaryDirectory(prefix="kafkasource-bench-") as folder, Broker() as broker:
-        spark = spark_session(folder)
-        results = []
-        for work in (
-            Read(4_000_000 // scale, 100),
-            Read(4_000_000 // scale, 100, "lz4"),
-            Read(1_000_000 // scale, 1000),
-        ):
-            results.append(compare(work, reads(spark, broker.bootstrap_servers, work), runs))
-        for work in (Write(1_000_000 // scale, 100),):
-            results.append(compare(work, writes(spark, broker.bootstrap_servers, work), runs))
-        spark.stop()
-    RESULTS.mkdir(exist_ok=True)
-    file = RESULTS / ("quick.json" if given.quick else "full.json")
-    file.write_text(json.dumps(results, indent=1))
-    print(f"written to {file}")
-    return 0
-
-
-def spark_session(folder: str):
-    from pyspark.sql import SparkSession
-
-    import kafkasource
-    from benchmarks.ready_arrow import ReadyArrow
-
-    spark = (
-        SparkSession.builder.master("local[2]")
-        .appName("kafkasource benchmarks")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.python.unix.domain.socket.enabled", "true")
-        .config("spark.jars", ",".join(map(str, jvm_connector_jars())))
-        .config("spark.local.dir", folder)
-        .config("spark.sql.warehouse.dir", f"{folder}/warehouse")
-        .config("spark.log.level", "ERROR")
-        .getOrCreate()
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=(__doc__ or "").strip())
+    parser.add_argument(
+        "--quick", action="store_true", help="a tenth of the rows, fewer codecs and turns: five minutes"
     )
-    kafkasource.register(spark)
-    spark.dataSource.register(ReadyArrow)
-    return spark
+    parser.add_argument("--stages", default=",".join(STAGES), help=f"of {','.join(STAGES)}")
+    parser.add_argument("--turns", type=int, help="timed runs of each contestant (5; quick: 3)")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="folder for the results")
+    parser.add_argument("--draw", type=Path, metavar="JSON", help="only report and draw an earlier run")
+    given = parser.parse_args(arguments)
+    if given.draw:
+        run = Run.from_json(json.loads(given.draw.read_text()))
+        write(run, given.draw.parent, given.draw.stem)
+        return 0
+    names = [name for name in given.stages.split(",") if name]
+    if unknown := [name for name in names if name not in STAGES]:
+        parser.error(f"no stage {unknown[0]!r}; there are {', '.join(STAGES)}")
+    effort = Effort(given.quick, given.turns or (3 if given.quick else 5))
+    run = measure(names, effort)
+    report.print_verdicts(judge(run))
+    name = run.kind if len(names) == len(STAGES) else f"{run.kind}-{'-'.join(names)}"
+    write(run, given.out, name)
+    print(f"\nwritten to {given.out / name}.json, .md and .svg")
+    failed = [stage.name for stage in run.stages if stage.failure]
+    if failed:
+        print(f"stages that ended early: {', '.join(failed)}", file=sys.stderr)
+    return 1 if failed else 0
 
 
-def frame_of(spark, rows: int, value_bytes: int):
-    return spark.range(0, rows, 1, PARTITIONS).selectExpr(
-        "lpad(CAST(id AS STRING), 7, '0') AS key", f"rpad(CAST(id AS STRING), {value_bytes}, 'x') AS value"
-    )
-
-
-def new_topic(bootstrap_servers: str) -> str:
-    topic = f"bench-{time.time_ns()}"
-    cluster = Cluster(ClientConfig.of(bootstrap_servers))
-    cluster.create_topics([topic], partitions=PARTITIONS, replication_factor=1)
-    cluster.close()
-    return topic
-
-
-def reads(spark, bootstrap_servers: str, work: Read) -> dict[str, Callable[[], None]]:
-    topic = new_topic(bootstrap_servers)
-    write(spark, "pykafka", bootstrap_servers, topic, work, **{"kafka.compression.type": work.codec})
-
-    def read(name: str, **options: str) -> Callable[[], None]:
-        frame = spark.read.format(name).options(**options).load()
-        return lambda: frame.write.format("noop").mode("overwrite").save()
-
-    kafka = {"kafka.bootstrap.servers": bootstrap_servers, "subscribe": topic}
-    ready = {"rows": str(work.rows), "bytes": str(work.value_bytes), "partitions": str(PARTITIONS)}
-    return {
-        "pykafka": read("pykafka", **kafka),
-        "jvm": read("kafka", **kafka),
-        "ready-arrow": read("ready_arrow", **ready),
-    }
-
-
-def write(spark, name: str, bootstrap_servers: str, topic: str, work: Read | Write, **options: str) -> None:
-    frame = frame_of(spark, work.rows, work.value_bytes)
-    writer = frame.write.format(name).option("kafka.bootstrap.servers", bootstrap_servers).option("topic", topic)
-    writer.options(**options).mode("append").save()
-
-
-def writes(spark, bootstrap_servers: str, work: Write) -> dict[str, Callable[[], None]]:
-    tuned = {"kafka.batch.size": "262144", "kafka.linger.ms": "20", "kafka.compression.type": "lz4"}
-
-    def kafka(name: str, **options: str) -> Callable[[], None]:
-        return lambda: write(spark, name, bootstrap_servers, new_topic(bootstrap_servers), work, **options)
-
-    def ready() -> None:
-        frame_of(spark, work.rows, work.value_bytes).write.format("ready_arrow").mode("append").save()
-
-    return {
-        "pykafka": kafka("pykafka"),
-        "jvm": kafka("kafka"),
-        "jvm-tuned": kafka("kafka", **tuned),
-        "ready-arrow": ready,
-    }
-
-
-def compare(work: Read | Write, contestants: dict[str, Callable[[], None]], runs: int) -> dict[str, object]:
-    """Time them in turns, so that whatever else the machine does falls on all of them alike."""
-    seconds: dict[str, list[float]] = {name: [] for name in contestants}
-    for turn in range(runs + 1):
-        for name, run in contestants.items():
-            started = time.perf_counter()
-            run()
-            if turn:  # the first is the warm-up
-                seconds[name].append(time.perf_counter() - started)
-    ours = min(seconds["pykafka"])
-    print(work.name)
-    for name, times in seconds.items():
-        best = min(times)
-        print(
-            f"    {name:<12} min {best:6.2f} s  median {statistics.median(times):6.2f} s"
-            f"  {work.rows / best / 1e6:6.2f} M rows/s  {best / ours:5.2f} × pykafka's time",
-            flush=True,
+def measure(names: Sequence[str], effort: Effort) -> Run:
+    """Run stages in the order of the table; a stage that fails keeps the rows it has."""
+    with Lab() as lab:
+        run = Run(
+            "quick" if effort.quick else "full",
+            f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC",
+            machine(),
+            versions(lab.broker.version),
+            [],
         )
-    return {"work": work.name, "rows": work.rows, "seconds": seconds}
+        for name in STAGES:
+            if name in names:
+                run.stages.append(run_stage(name, lab, effort))
+    return run
+
+
+def run_stage(name: str, lab: Lab, effort: Effort) -> Stage:
+    module = import_module(f"benchmarks.{STAGES[name]}")
+    stage = Stage(name, module.TITLE)
+    print(f"\n{name}: {stage.title}", flush=True)
+    started, shown = time.perf_counter(), 0
+    try:
+        for row in module.run(lab, effort):
+            if stage.rows and _heading(stage.rows[-1]) != _heading(row):
+                report.print_rows(stage.rows[shown:])
+                shown = len(stage.rows)
+            stage.add(row)
+    except Exception as error:
+        stage.failure = reason(error)
+    report.print_rows(stage.rows[shown:])
+    stage.seconds = round(time.perf_counter() - started, 1)
+    if stage.failure:
+        print(f"  ended early: {stage.failure}", flush=True)
+    print(f"  ({stage.seconds:.0f} s)", flush=True)
+    return stage
+
+
+def _heading(row: Row) -> tuple[str, str]:
+    return row.work, row.measure.title
+
+
+def write(run: Run, folder: Path, name: str) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{name}.json").write_text(json.dumps(run.as_json(), indent=1) + "\n")
+    (folder / f"{name}.md").write_text(report.markdown(run))
+    (folder / f"{name}.svg").write_text(chart.draw(run))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,89 @@
+"""The goals of the design as a table, and whether a run met them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from benchmarks.results import DIFFERENCES, NANOSECONDS, OURS, PEAK, SECONDS, TRIGGER, Measure, Run
+
+
+@dataclass(frozen=True)
+class Goal:
+    """`ours` of `work`, alone or as a ratio to the contestant `than`, is to be at most or at least a bound."""
+
+    name: str
+    stage: str
+    work: str
+    measure: Measure
+    at_least: float | None = None  # times faster than `than`
+    at_most: float | None = None  # of our own figure; with `than`, of our figure divided by theirs
+    than: str | None = None
+    ours: str = OURS
+
+
+@dataclass(frozen=True)
+class Verdict:
+    goal: Goal
+    figure: float | None  # None: not measured in this run
+    text: str
+
+    @property
+    def met(self) -> bool | None:
+        if self.figure is None:
+            return None
+        goal = self.goal
+        return (goal.at_least is None or self.figure >= goal.at_least) and (
+            goal.at_most is None or self.figure <= goal.at_most
+        )
+
+
+MEMORY_WORKS = (
+    "read 300 MB partition",
+    "read 1.5 GB partition",
+    "read 1 MiB records",
+    "read 300 MB partition, max.partition.fetch.bytes=65536",
+)
+
+GOALS: tuple[Goal, ...] = (
+    Goal("batch read 100 B, against the JVM connector", "read", "read 100 B none", SECONDS, at_least=3, than="jvm"),
+    Goal("batch read 100 B, against the ceiling", "read", "read 100 B none", SECONDS, at_most=1.3, than="ready-arrow"),
+    Goal("batch read 1 kB, against the JVM connector", "read", "read 1 kB none", SECONDS, at_least=2.5, than="jvm"),
+    Goal("write, both with defaults", "write", "write 100 B none", SECONDS, at_least=2, than="jvm"),
+    Goal("write, against the JVM one tuned", "write", "write 100 B none", SECONDS, at_least=1.2, than="jvm tuned"),
+    Goal("micro-batch of 4,000 rows, p50", "streaming", "micro-batch of 4,000 rows", TRIGGER, at_most=1, than="jvm"),
+    Goal("decode 100 B with CRC", "kernel", "decode 100 B", NANOSECONDS, at_most=40),
+    Goal("encode 100 B", "kernel", "encode 100 B", NANOSECONDS, at_most=30),
+    Goal("decode with 2 headers", "kernel", "decode 100 B, 2 headers", NANOSECONDS, at_most=60),
+    Goal("decode batches of one record", "kernel", "decode batches of 1 record", NANOSECONDS, at_most=2000),
+    Goal("partition by key (murmur2)", "kernel", "murmur2 of a key", NANOSECONDS, at_most=10),
+    *(
+        Goal(f"worker's peak memory, {work}", "memory", work, PEAK, at_most=200, ours="pykafka worker")
+        for work in MEMORY_WORKS
+    ),
+    Goal("2 million records, every codec, row by row", "correctness", "all codecs", DIFFERENCES, at_most=0),
+)  # fmt: skip
+
+
+def judge(run: Run, goals: Sequence[Goal] = GOALS) -> list[Verdict]:
+    """A verdict for each goal whose stage was run."""
+    return [_judge(run, goal) for goal in goals if run.stage(goal.stage) is not None]
+
+
+def _judge(run: Run, goal: Goal) -> Verdict:
+    stage = run.stage(goal.stage)
+    ours = stage.find(goal.work, goal.ours, goal.measure) if stage else None
+    theirs = stage.find(goal.work, goal.than, goal.measure) if stage and goal.than else None
+    mine = ours.headline if ours else None
+    if mine is None or (goal.than is not None and (theirs is None or not theirs.headline)):
+        return Verdict(goal, None, "not measured")
+    if goal.than is None:
+        return Verdict(goal, mine, f"{mine:,.4g} {goal.measure.unit}, goal ≤ {goal.at_most:g} {goal.measure.unit}")
+    assert theirs is not None
+    other = theirs.headline
+    assert other is not None
+    if goal.at_least is not None:
+        ratio = other / mine
+        return Verdict(goal, ratio, f"{ratio:.2f} × faster, goal ≥ {goal.at_least:g} ×")
+    ratio = mine / other
+    return Verdict(goal, ratio, f"{ratio:.2f} × its {goal.measure.title}, goal ≤ {goal.at_most:g} ×")

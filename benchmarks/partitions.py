@@ -1,0 +1,58 @@
+"""What happens to the cost as a topic has more partitions: planning, micro-batches, reads; also with most idle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from benchmarks.lab import Lab
+from benchmarks.read import readers
+from benchmarks.records import Records
+from benchmarks.results import Row
+from benchmarks.stages import Effort, compare
+from benchmarks.streaming import compare_queries
+
+TITLE = "cost as partitions grow"
+ROWS_PER_BATCH = 4000
+WARM_UP = 2
+
+
+def run(lab: Lab, effort: Effort) -> Iterator[Row]:
+    turns = min(effort.turns, 3)
+    for partitions in (4, 1000) if effort.quick else (4, 32, 250, 1000):
+        batches = 2 if partitions == 1000 and effort.quick else 5 if partitions >= 250 else 20
+        records = Records(max(effort.rows(400_000), ROWS_PER_BATCH * (batches + WARM_UP)), partitions=partitions)
+        with lab.topic_of(records) as topic:
+            contestants = readers(lab, topic, records)
+            del contestants["ready-arrow"]
+            yield from compare(
+                f"read {records.rows:,} records of {partitions:,} partitions",
+                contestants,
+                turns if partitions < 1000 else 2,
+                records=records,
+                warm_up=1,
+            )
+            yield from _stream(
+                lab, f"micro-batch of {ROWS_PER_BATCH:,} rows of {partitions:,} partitions", topic, batches
+            )
+    yield from _mostly_idle(lab, 4 if effort.quick else 20)
+
+
+def _mostly_idle(lab: Lab, batches: int) -> Iterator[Row]:
+    """A thousand partitions of which four hold records: should cost what four partitions cost."""
+    records = Records(ROWS_PER_BATCH * (batches + WARM_UP), partitions=1000)
+    topic = lab.new_topic(1000)
+    frame = records.frame(lab.spark).selectExpr("*", "CAST(CAST(key AS INT) % 4 * 250 AS INT) AS partition")
+    lab.fill(topic, frame)
+    yield from _stream(lab, f"micro-batch of {ROWS_PER_BATCH:,} rows, 4 of 1,000 partitions hold any", topic, batches)
+    lab.drop(topic)
+
+
+def _stream(lab: Lab, work: str, topic: str, batches: int) -> Iterator[Row]:
+    options = {
+        "kafka.bootstrap.servers": lab.servers,
+        "subscribe": topic,
+        "startingOffsets": "earliest",
+        "maxOffsetsPerTrigger": str(ROWS_PER_BATCH),
+    }
+    sources = {"pykafka": ("pykafka", options), "jvm": ("kafka", options)}
+    yield from compare_queries(lab, work, sources, 1, rows_per_batch=ROWS_PER_BATCH, warm_up=WARM_UP, at_most=batches)

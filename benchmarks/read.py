@@ -1,0 +1,62 @@
+"""Batch reads: every column of every record of a topic, to Spark's noop sink."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from benchmarks.lab import Lab, load, to_noop
+from benchmarks.records import CODECS, Records
+from benchmarks.results import Row
+from benchmarks.stages import Effort, client_notes, client_runs, compare
+from benchmarks.turns import Run, timed
+
+TITLE = "batch read, 4 partitions, all columns"
+
+
+def works(effort: Effort) -> list[Records]:
+    codecs = ["lz4"] if effort.quick else CODECS[1:]
+    return [
+        Records(effort.rows(4_000_000)),
+        *(Records(effort.rows(2_000_000), codec=codec) for codec in codecs),
+        Records(effort.rows(1_000_000), value_bytes=1000),
+        Records(effort.rows(2_000_000), headers=2),
+    ]
+
+
+def run(lab: Lab, effort: Effort) -> Iterator[Row]:
+    for records in works(effort):
+        with lab.topic_of(records) as topic:
+            contestants = readers(lab, topic, records)
+            contestants |= client_runs(
+                "read",
+                records,
+                lambda topic=topic, records=records: {  # type: ignore[misc]
+                    "servers": lab.servers,
+                    "topic": topic,
+                    "partitions": records.partitions,
+                },
+            )
+            yield from compare(
+                f"read {records.name}", contestants, effort.turns, records=records, notes=client_notes(records)
+            )
+
+
+def readers(lab: Lab, topic: str, records: Records) -> dict[str, Run]:
+    """Spark's contestants. Each run loads anew, so planning is in the time."""
+    kafka = {
+        "kafka.bootstrap.servers": lab.servers,
+        "subscribe": topic,
+        "startingOffsets": "earliest",
+        "includeHeaders": str(bool(records.headers)).lower(),
+    }
+    ready = {
+        "rows": str(records.rows),
+        "bytes": str(records.value_bytes),
+        "headers": str(records.headers),
+        "partitions": str(records.partitions),
+    }
+    return {
+        "pykafka": timed(lambda: to_noop(load(lab.spark, "pykafka", kafka))),
+        "jvm": timed(lambda: to_noop(load(lab.spark, "kafka", kafka))),
+        "ready-arrow": timed(lambda: to_noop(load(lab.spark, "ready_arrow", ready))),
+    }

@@ -1,0 +1,144 @@
+"""What was measured, as plain values: rows of a stage, their statistics, and the same as JSON.
+
+A row is one contestant at one piece of work, with every timed value. A contestant that failed keeps its row, which says
+why: a missing figure is never quietly left out.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+OURS = "pykafka"
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """The smallest of `values` that at least `share` (0 to 1) of them do not exceed: always one that was measured."""
+    ordered = sorted(values)
+    return ordered[max(0, -(-len(ordered) * round(share * 1000) // 1000) - 1)]
+
+
+STATISTICS: dict[str, Callable[[Sequence[float]], float]] = {
+    "min": min,
+    "median": statistics.median,
+    "max": max,
+    "p50": lambda values: quantile(values, 0.5),
+    "p99": lambda values: quantile(values, 0.99),
+    "n": len,
+}
+
+
+@dataclass(frozen=True)
+class Measure:
+    """What a row's values are; the first statistic is the one that ratios and goals are made of."""
+
+    title: str
+    unit: str
+    statistics: tuple[str, ...] = ("min", "median")
+    more_is_better: bool = False
+
+
+SECONDS = Measure("time", "s")
+TRIGGER = Measure("triggerExecution", "ms", ("p50", "p99", "n"))
+PLANNING = Measure("planning", "ms", ("p50", "n"))
+LATENCY = Measure("latency", "ms", ("p50", "p99", "n"))
+PEAK = Measure("peak memory (VmHWM)", "MB", ("max",))
+NANOSECONDS = Measure("per record", "ns")
+RATE = Measure("rate", "MB/s", ("median",), more_is_better=True)
+MEGABYTES = Measure("bytes", "MB", ("median",))
+DIFFERENCES = Measure("rows that differ", "rows", ("max",))
+
+
+@dataclass(frozen=True)
+class Row:
+    work: str
+    contestant: str
+    measure: Measure
+    values: tuple[float, ...] = ()
+    records: int | None = None  # moved in each value, where that makes a rate
+    payload_bytes: int | None = None  # the same in bytes of keys and values
+    note: str = ""
+    failure: str | None = None
+    cpu_seconds: tuple[float, ...] = ()  # beside each value: what all processes used, the broker's too
+
+    def statistic(self, name: str) -> float | None:
+        return STATISTICS[name](self.values) if self.values else None
+
+    @property
+    def headline(self) -> float | None:
+        """The figure that the row is compared by."""
+        return self.statistic(self.measure.statistics[0])
+
+
+@dataclass
+class Stage:
+    """The rows of one stage, in the order in which they are shown."""
+
+    name: str
+    title: str
+    rows: list[Row] = field(default_factory=list)
+    seconds: float = 0.0
+    failure: str | None = None
+
+    def add(self, row: Row) -> None:
+        self.rows.append(row)
+
+    def find(self, work: str, contestant: str, measure: Measure) -> Row | None:
+        wanted = (work, contestant, measure)
+        return next((row for row in self.rows if (row.work, row.contestant, row.measure) == wanted), None)
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of some stages, on one machine."""
+
+    kind: str  # full, quick
+    date: str  # when it began, UTC
+    machine: dict[str, str]
+    versions: dict[str, str]
+    stages: list[Stage]
+
+    def stage(self, name: str) -> Stage | None:
+        return next((stage for stage in self.stages if stage.name == name), None)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "date": self.date,
+            "machine": self.machine,
+            "versions": self.versions,
+            "stages": [
+                {**asdict(stage), "rows": [{**asdict(row), **_statistics(row)} for row in stage.rows]}
+                for stage in self.stages
+            ],
+        }
+
+    @classmethod
+    def from_json(cls, text: dict[str, Any]) -> Run:
+        """What `as_json` gave, for drawing a chart of an earlier run."""
+        stages = []
+        for stage in text["stages"]:
+            rows = [
+                Row(
+                    **{
+                        **row,
+                        "measure": _measure(row["measure"]),
+                        "values": tuple(row["values"]),
+                        "cpu_seconds": tuple(row["cpu_seconds"]),
+                    }
+                )
+                for row in (dict(each) for each in stage["rows"])
+                if row.pop("statistics", True) is not None
+            ]
+            stages.append(Stage(stage["name"], stage["title"], rows, stage["seconds"], stage["failure"]))
+        return cls(text["kind"], text["date"], text["machine"], text["versions"], stages)
+
+
+def _statistics(row: Row) -> dict[str, Any]:
+    return {"statistics": {name: row.statistic(name) for name in row.measure.statistics}}
+
+
+def _measure(text: dict[str, Any]) -> Measure:
+    return Measure(**{**text, "statistics": tuple(text["statistics"])})
