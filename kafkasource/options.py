@@ -165,9 +165,9 @@ OPTIONS: tuple[Option, ...] = (
         INTEGER,
         None,
         SOURCE,
-        "Ranges smaller than this (in offsets) share input partitions until each holds about so many, since a Python "
-        "task costs 10-20 ms by itself. 1: every topic-partition has its own; take that where the work on each row is "
-        "heavy. Default: stream 50000, batch 1.",
+        "Smaller ranges (in offsets; each counts 500 more) share input partitions until these hold about so many, since "
+        "a Python task costs some 10 ms by itself. 1: each topic-partition has its own, as is right where the work on "
+        "each row is heavy. Default: stream 25000, batch 1.",
         at_least=1,
         at_most=MAX_INT64,
     ),

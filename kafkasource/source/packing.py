@@ -1,5 +1,5 @@
-"""Which task reads which ranges: a pure function. A Python task has a fixed cost (15-20 ms where four share two cores),
-so ranges that are small together are read by fewer tasks, one range after the other.
+"""Which task reads which ranges: a pure function. A Python task has a fixed cost, so ranges that are small together are
+read by fewer tasks, one range after the other.
 
 A range is never cut here: the records of one are read by one task, in order. Two ranges of one topic-partition may meet
 in a task; they stand there in the order of their offsets.

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from kafkasource.options import Options
 
 # Offsets that are worth a task of their own in a micro-batch: below, its fixed cost outweighs reading in parallel.
-LEAST_SIZE = 50_000
+LEAST_SIZE = 25_000
 
 OffsetJson = dict[str, dict[str, int]]
 
