@@ -104,41 +104,22 @@ class Run:
         return next((stage for stage in self.stages if stage.name == name), None)
 
     def as_json(self) -> dict[str, Any]:
-        return {
-            "kind": self.kind,
-            "date": self.date,
-            "machine": self.machine,
-            "versions": self.versions,
-            "stages": [
-                {**asdict(stage), "rows": [{**asdict(row), **_statistics(row)} for row in stage.rows]}
-                for stage in self.stages
-            ],
-        }
+        """Plain values; each row has its statistics beside its values, for whoever reads the file."""
+        text = asdict(self)
+        for stage, told in zip(self.stages, text["stages"], strict=True):
+            for row, each in zip(stage.rows, told["rows"], strict=True):
+                each["statistics"] = {name: row.statistic(name) for name in row.measure.statistics}
+        return text
 
     @classmethod
     def from_json(cls, text: dict[str, Any]) -> Run:
-        """What `as_json` gave, for drawing a chart of an earlier run."""
-        stages = []
-        for stage in text["stages"]:
-            rows = [
-                Row(
-                    **{
-                        **row,
-                        "measure": _measure(row["measure"]),
-                        "values": tuple(row["values"]),
-                        "cpu_seconds": tuple(row["cpu_seconds"]),
-                    }
-                )
-                for row in (dict(each) for each in stage["rows"])
-                if row.pop("statistics", True) is not None
-            ]
-            stages.append(Stage(stage["name"], stage["title"], rows, stage["seconds"], stage["failure"]))
-        return cls(text["kind"], text["date"], text["machine"], text["versions"], stages)
+        """A run from what `as_json` gave."""
+        stages = [Stage(**{**each, "rows": [_row(row) for row in each["rows"]]}) for each in text["stages"]]
+        return cls(**{**text, "stages": stages})
 
 
-def _statistics(row: Row) -> dict[str, Any]:
-    return {"statistics": {name: row.statistic(name) for name in row.measure.statistics}}
-
-
-def _measure(text: dict[str, Any]) -> Measure:
-    return Measure(**{**text, "statistics": tuple(text["statistics"])})
+def _row(text: dict[str, Any]) -> Row:
+    told = {name: value for name, value in text.items() if name != "statistics"}
+    measure = Measure(**{**told["measure"], "statistics": tuple(told["measure"]["statistics"])})
+    values = {name: tuple(told[name]) for name in ("values", "cpu_seconds")}
+    return Row(**{**told, **values, "measure": measure})
