@@ -27,11 +27,12 @@ def run(lab: Lab, effort: Effort) -> Iterator[Row]:
     contestants = {"pykafka": "pykafka", "jvm": "kafka", "confluent-kafka": None}
     found: dict[str, list[float]] = {name: [] for name in contestants}
     failures: dict[str, str] = {}
-    for _ in range(rounds):
+    for turn in range(1 + rounds):  # the first round is short and not counted: JVMs warm up in it
         for name, format_name in contestants.items():
             if name not in failures:
                 try:
-                    found[name] += measure(lab, format_name, seconds)
+                    values = measure(lab, format_name, seconds if turn else 2.0)
+                    found[name] += values if turn else []
                 except Exception as error:
                     failures[name] = reason(error)
     for name, values in found.items():
