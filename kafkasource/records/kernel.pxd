@@ -48,7 +48,7 @@ cdef int is_valid(const unsigned char[::1] bitmap, Py_ssize_t index) noexcept no
 cdef int LENGTH_POS, MAGIC_POS, CRC_POS, ATTRIBUTES_POS, LAST_DELTA_POS, BASE_TIMESTAMP_POS, MAX_TIMESTAMP_POS
 cdef int RECORDS_POS, HEADER_BYTES, PREFIX_BYTES, CODEC_MASK, LOG_APPEND_FLAG, SPECIAL_MASK, MIN_RECORD_BYTES
 cdef int POS, START, END, RECORDS, BASE_OFFSET, LAST_DELTA, BASE_TIMESTAMP, MAX_TIMESTAMP, ATTRIBUTES, IN_SCRATCH
-cdef int SECTION_FIELDS
+cdef int ROWS, SECTION_FIELDS
 
 @cython.locals(max_offset=cython.longlong, left=Py_ssize_t, length=Py_ssize_t, base_offset=cython.longlong,
                last_delta=cython.longlong)
@@ -96,39 +96,42 @@ cdef class Sections:
 cdef class RowColumns:
     cdef int[::1] _key_offsets, _value_offsets
     cdef unsigned char[::1] _keys, _values, _key_valid, _value_valid
-    cdef long long[::1] _offsets, _timestamps
+    cdef long long[::1] _offsets, _timestamps, _header_positions
     cdef readonly Py_ssize_t rows, key_bytes, value_bytes, key_nulls, value_nulls, failed
     cdef readonly Py_ssize_t headers, header_key_bytes, header_value_bytes
 
     @cython.locals(code=cython.int, i=Py_ssize_t)
     cpdef int fill(self, const unsigned char[::1] data, const unsigned char[::1] scratch, Sections sections,
-                   Py_ssize_t first, Py_ssize_t last, long long start_offset, long long end_offset,
-                   bint with_headers) except? -99
+                   Py_ssize_t first, Py_ssize_t last, long long start_offset, long long end_offset) except? -99
 
     @cython.locals(_i=cython.longlong, row=Py_ssize_t, key_pos=Py_ssize_t, value_pos=Py_ssize_t, record_end=Py_ssize_t,
                    length=cython.longlong, timestamp=cython.longlong, delta=cython.longlong, previous=cython.longlong,
                    offset=cython.longlong, kept=cython.bint, headers=cython.longlong, _j=cython.longlong,
                    limit=cython.longlong, pos=Py_ssize_t, end=Py_ssize_t, count=cython.longlong,
                    base_offset=cython.longlong, last_offset_delta=cython.longlong, base_timestamp=cython.longlong,
-                   max_timestamp=cython.longlong, log_append=cython.bint)
+                   max_timestamp=cython.longlong, log_append=cython.bint, with_headers=cython.bint)
     cdef int _fill(self, const unsigned char[::1] data, Sections sections, Py_ssize_t section, long long start_offset,
-                   long long end_offset, bint with_headers) noexcept nogil
+                   long long end_offset) noexcept nogil
 
 
 cdef class HeaderColumns:
     cdef int[::1] _list_offsets, _key_offsets, _value_offsets
     cdef unsigned char[::1] _list_valid, _keys, _values, _value_valid
+    cdef const long long[::1] _positions
     cdef readonly Py_ssize_t rows, headers, key_bytes, value_bytes, list_nulls, value_nulls, failed
 
     @cython.locals(code=cython.int, i=Py_ssize_t)
     cpdef int fill(self, const unsigned char[::1] data, const unsigned char[::1] scratch, Sections sections,
-                   Py_ssize_t first, Py_ssize_t last, long long start_offset, long long end_offset) except? -99
+                   Py_ssize_t first, Py_ssize_t last) except? -99
 
-    @cython.locals(_i=cython.longlong, row=Py_ssize_t, header=Py_ssize_t, record_end=Py_ssize_t, offset=cython.longlong,
-                   length=cython.longlong, delta=cython.longlong, headers=cython.longlong, _j=cython.longlong,
-                   pos=Py_ssize_t, end=Py_ssize_t, count=cython.longlong, base_offset=cython.longlong)
-    cdef int _fill(self, const unsigned char[::1] data, Sections sections, Py_ssize_t section, long long start_offset,
-                   long long end_offset) noexcept nogil
+    @cython.locals(row=Py_ssize_t, header=Py_ssize_t, start=Py_ssize_t, end=Py_ssize_t, last=Py_ssize_t,
+                   key_pos=Py_ssize_t, value_pos=Py_ssize_t, length=cython.longlong, headers=cython.longlong,
+                   _j=cython.longlong, pos=Py_ssize_t)
+    cdef int _fill(self, const unsigned char[::1] data, Sections sections, Py_ssize_t section) noexcept nogil
+
+
+@cython.locals(bits=cython.uchar, i=Py_ssize_t)
+cpdef bint is_ascii(const unsigned char[::1] data) except? -99
 
 
 cdef class Source:

@@ -140,8 +140,12 @@ def write_varlong(out: Any, pos: int, value: int) -> int:
 
 
 def copy(out: Any, out_pos: int, data: Any, pos: int, size: int) -> None:
+    """Copy bytes; the caller has checked that they are there and have room."""
     if size > 0:
-        if cython.compiled:
+        if cython.compiled and size <= 16 and out.shape[0] - out_pos >= 16 and data.shape[0] - pos >= 16:
+            # Of a fixed size it is two instructions instead of a call; what is too much the next bytes overwrite.
+            memcpy(cython.address(out[out_pos]), cython.address(data[pos]), 16)  # type: ignore[name-defined]  # noqa: F821
+        elif cython.compiled:
             memcpy(cython.address(out[out_pos]), cython.address(data[pos]), size)  # type: ignore[name-defined]  # noqa: F821
         else:
             out[out_pos : out_pos + size] = data[pos : pos + size]
@@ -170,8 +174,10 @@ SPECIAL_MASK = 0x37  # codec, transactional, control: such batches need more tha
 MIN_RECORD_BYTES = 7
 
 # A section: the records of one batch, a row of int64 in the table of `Sections`.
-POS, START, END, RECORDS, BASE_OFFSET, LAST_DELTA, BASE_TIMESTAMP, MAX_TIMESTAMP, ATTRIBUTES, IN_SCRATCH = range(10)
-SECTION_FIELDS = 10
+POS, START, END, RECORDS, BASE_OFFSET, LAST_DELTA, BASE_TIMESTAMP, MAX_TIMESTAMP, ATTRIBUTES, IN_SCRATCH, ROWS = range(
+    11
+)
+SECTION_FIELDS = 11
 
 
 def follows(data: Any, pos: int, expected: int) -> bool:
@@ -261,6 +267,7 @@ class Sections:
             self._table[i, MAX_TIMESTAMP] = int64_at(data, pos + MAX_TIMESTAMP_POS)
             self._table[i, ATTRIBUTES] = attributes
             self._table[i, IN_SCRATCH] = 0
+            self._table[i, ROWS] = 0
             i += 1
             pos = end
         self.count = i
@@ -343,7 +350,8 @@ class RowColumns:
     """Fills key, value, offset and timestamp of the rows of many record batches.
 
     Views: offsets int32 with one entry more than rows, offset and timestamp int64, data and validity bytes. Validity
-    starts as all ones; a null clears its bit. After an error the object is spent.
+    starts as all ones; a null clears its bit. `header_positions` (int64) gets where each row's headers are, for
+    HeaderColumns; where it is empty, headers are passed over unread. After an error the object is spent.
     """
 
     def __init__(
@@ -356,7 +364,9 @@ class RowColumns:
         value_valid: Any,
         offsets: Any,
         timestamps: Any,
+        header_positions: Any,
     ) -> None:
+        self._header_positions = header_positions
         self._key_offsets = key_offsets
         self._keys = keys
         self._key_valid = key_valid
@@ -377,6 +387,7 @@ class RowColumns:
         rows = len(offsets)
         if (
             len(timestamps) != rows
+            or len(header_positions) not in (0, rows)
             or len(key_offsets) != rows + 1
             or len(value_offsets) != rows + 1
             or len(key_valid) * 8 < rows
@@ -395,12 +406,10 @@ class RowColumns:
         last: int,
         start_offset: int,
         end_offset: int,
-        with_headers: bool,
     ) -> int:
         """Append the rows of sections [first, last) whose offset is in [start_offset, end_offset).
 
-        Timestamps (ms) become us; log append time gives each record `max_timestamp`. `with_headers` checks and
-        counts headers for HeaderColumns; without it their bytes are passed over. Returns 0 or an error code.
+        Timestamps (ms) become us; log append time gives each record `max_timestamp`. Returns 0 or an error code.
         """
         code = 0
         if first < 0 or last > sections.count:
@@ -410,17 +419,16 @@ class RowColumns:
                 if sections._table[i, RECORDS] == 0:
                     continue
                 if sections._table[i, IN_SCRATCH]:
-                    code = self._fill(scratch, sections, i, start_offset, end_offset, with_headers)
+                    code = self._fill(scratch, sections, i, start_offset, end_offset)
                 else:
-                    code = self._fill(data, sections, i, start_offset, end_offset, with_headers)
+                    code = self._fill(data, sections, i, start_offset, end_offset)
                 if code != 0:
                     self.failed = i
                     break
         return code
 
-    def _fill(
-        self, data: Any, sections: Any, section: int, start_offset: int, end_offset: int, with_headers: bool
-    ) -> int:
+    def _fill(self, data: Any, sections: Any, section: int, start_offset: int, end_offset: int) -> int:
+        with_headers = self._header_positions.shape[0] > 0
         pos = sections._table[section, START]
         end = sections._table[section, END]
         count = sections._table[section, RECORDS]
@@ -502,6 +510,8 @@ class RowColumns:
             if length > 0:
                 pos += length
 
+            if kept and with_headers:
+                self._header_positions[row] = pos
             headers, pos = read_varint(data, pos, record_end)
             if pos < 0:
                 return TRUNCATED
@@ -535,6 +545,7 @@ class RowColumns:
                 row += 1
         if pos != end:
             return TRAILING
+        sections._table[section, ROWS] = row - self.rows
         self.rows = row
         self.key_bytes = key_pos
         self.value_bytes = value_pos
@@ -542,9 +553,10 @@ class RowColumns:
 
 
 class HeaderColumns:
-    """Fills list<struct<key, value>> from the sections that RowColumns has checked, in the same order.
+    """Fills list<struct<key, value>> of the rows that RowColumns has filled, in the same order.
 
-    A record without headers is a null list, as the JVM connector has it. Sizes come from RowColumns and are exact.
+    A record without headers is a null list, as the JVM connector has it. Sizes come from RowColumns and are exact;
+    `positions` are its `header_positions`.
     """
 
     def __init__(
@@ -556,7 +568,9 @@ class HeaderColumns:
         value_offsets: Any,
         values: Any,
         value_valid: Any,
+        positions: Any,
     ) -> None:
+        self._positions = positions
         self._list_offsets = list_offsets
         self._list_valid = list_valid
         self._key_offsets = key_offsets
@@ -575,99 +589,91 @@ class HeaderColumns:
             len(list_valid) * 8 < len(list_offsets) - 1
             or len(value_offsets) != len(key_offsets)
             or len(value_valid) * 8 < len(key_offsets) - 1
+            or len(positions) < len(list_offsets) - 1
         ):
             raise ValueError("views of different header counts")
         list_offsets[0] = 0
         key_offsets[0] = 0
         value_offsets[0] = 0
 
-    def fill(
-        self, data: Any, scratch: Any, sections: Any, first: int, last: int, start_offset: int, end_offset: int
-    ) -> int:
-        """Append the headers of the records that RowColumns.fill kept of those sections. Returns 0 or an error code."""
+    def fill(self, data: Any, scratch: Any, sections: Any, first: int, last: int) -> int:
+        """Append the headers of the rows of sections [first, last). Returns 0 or an error code."""
         code = 0
         if first < 0 or last > sections.count:
             raise ValueError("no such sections")
         with cython.nogil:
             for i in range(first, last):
-                if sections._table[i, RECORDS] == 0:
-                    continue
                 if sections._table[i, IN_SCRATCH]:
-                    code = self._fill(scratch, sections, i, start_offset, end_offset)
+                    code = self._fill(scratch, sections, i)
                 else:
-                    code = self._fill(data, sections, i, start_offset, end_offset)
+                    code = self._fill(data, sections, i)
                 if code != 0:
                     self.failed = i
                     break
         return code
 
-    def _fill(self, data: Any, sections: Any, section: int, start_offset: int, end_offset: int) -> int:
-        pos = sections._table[section, START]
+    def _fill(self, data: Any, sections: Any, section: int) -> int:
+        start = sections._table[section, START]
         end = sections._table[section, END]
-        count = sections._table[section, RECORDS]
-        base_offset = sections._table[section, BASE_OFFSET]
-        if pos < 0 or end > data.shape[0]:
-            return TRUNCATED
-        row = self.rows
+        last = self.rows + sections._table[section, ROWS]
         header = self.headers
-        for _i in range(count):
-            length, pos = read_varint(data, pos, end)
-            if pos < 0 or length < 6 or length > end - pos:
-                return BAD_LENGTH
-            record_end = pos + length
-            delta, pos = read_varlong(data, pos + 1, record_end)
-            if pos < 0:
-                return TRUNCATED
-            delta, pos = read_varint(data, pos, record_end)
-            if pos < 0:
-                return TRUNCATED
-            offset = base_offset + delta
-            if offset < start_offset or offset >= end_offset:
-                pos = record_end
-                continue
-            for _j in range(2):
-                length, pos = read_varint(data, pos, record_end)
-                if pos < 0 or length > record_end - pos:
-                    return BAD_KEY
-                if length > 0:
-                    pos += length
-            headers, pos = read_varint(data, pos, record_end)
+        key_pos = self.key_bytes
+        value_pos = self.value_bytes
+        if start < 0 or end > data.shape[0]:
+            return TRUNCATED
+        if last >= self._list_offsets.shape[0]:
+            return OVERFLOW
+        for row in range(self.rows, last):
+            pos = self._positions[row]
+            if pos < start:
+                return BAD_HEADERS
+            headers, pos = read_varint(data, pos, end)
             if pos < 0 or headers < 0:
                 return BAD_HEADERS
-            if row >= self._list_offsets.shape[0] - 1 or headers > self._key_offsets.shape[0] - 1 - header:
+            if headers > self._key_offsets.shape[0] - 1 - header:
                 return OVERFLOW
             if headers == 0:
                 self._list_valid[row >> 3] &= ~(1 << (row & 7)) & 0xFF
                 self.list_nulls += 1
             for _j in range(headers):
-                length, pos = read_varint(data, pos, record_end)
-                if pos < 0 or length < 0 or length > record_end - pos:
+                length, pos = read_varint(data, pos, end)
+                if pos < 0 or length < 0 or length > end - pos:
                     return BAD_HEADERS
-                if length > self._keys.shape[0] - self.key_bytes:
+                if length > self._keys.shape[0] - key_pos:
                     return OVERFLOW
-                copy(self._keys, self.key_bytes, data, pos, length)
-                self.key_bytes += length
+                copy(self._keys, key_pos, data, pos, length)
+                key_pos += length
                 pos += length
-                length, pos = read_varint(data, pos, record_end)
-                if pos < 0 or length < -1 or length > record_end - pos:
+                length, pos = read_varint(data, pos, end)
+                if pos < 0 or length < -1 or length > end - pos:
                     return BAD_HEADERS
                 if length < 0:
                     self._value_valid[header >> 3] &= ~(1 << (header & 7)) & 0xFF
                     self.value_nulls += 1
                 else:
-                    if length > self._values.shape[0] - self.value_bytes:
+                    if length > self._values.shape[0] - value_pos:
                         return OVERFLOW
-                    copy(self._values, self.value_bytes, data, pos, length)
-                    self.value_bytes += length
+                    copy(self._values, value_pos, data, pos, length)
+                    value_pos += length
                     pos += length
                 header += 1
-                self._key_offsets[header] = self.key_bytes
-                self._value_offsets[header] = self.value_bytes
-            row += 1
-            self._list_offsets[row] = header
-        self.rows = row
+                self._key_offsets[header] = key_pos
+                self._value_offsets[header] = value_pos
+            self._list_offsets[row + 1] = header
+        self.rows = last
         self.headers = header
+        self.key_bytes = key_pos
+        self.value_bytes = value_pos
         return 0
+
+
+def is_ascii(data: Any) -> bool:
+    """Is no byte above 127?"""
+    bits = 0
+    with cython.nogil:
+        for i in range(data.shape[0]):
+            bits |= data[i]
+    return bits < 0x80
 
 
 class Source:

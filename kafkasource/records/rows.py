@@ -19,6 +19,7 @@ from kafkasource.records.columns import (
     int32_column,
     topic_column,
 )
+from kafkasource.records.views import NO_LONGS
 from kafkasource.records.walk import BatchWalk
 
 _TIMESTAMP = pa.timestamp("us", "UTC")
@@ -71,6 +72,7 @@ class _Fill:
         value_valid, value_valid_view = _all_valid(capacity)
         offsets, offsets_view = _longs(capacity)
         timestamps, timestamps_view = _longs(capacity)
+        positions = memoryview(bytearray(8 * capacity)).cast("q") if include_headers else NO_LONGS
         columns = kernel.RowColumns(
             key_offsets_view,
             keys_view,
@@ -80,8 +82,9 @@ class _Fill:
             value_valid_view,
             offsets_view,
             timestamps_view,
+            positions,
         )
-        self._run(columns, include_headers)
+        self._run(columns, self._walk.start_offset, self._walk.end_offset)
         rows = columns.rows
         arrays: list[Any] = [
             _binary(rows, columns.key_nulls, key_valid, key_offsets, keys.slice(0, columns.key_bytes)),
@@ -90,11 +93,11 @@ class _Fill:
             pa.Array.from_buffers(_TIMESTAMP, rows, [None, timestamps], 0),
         ]
         if include_headers:
-            arrays.append(self._headers(columns))
+            arrays.append(self._headers(columns, positions))
         return rows, arrays
 
-    def _headers(self, rows: Any) -> pa.Array[Any]:
-        """The headers column of the rows that were filled: a second pass, now that the exact sizes are known."""
+    def _headers(self, rows: Any, positions: memoryview) -> pa.Array[Any]:
+        """The headers column of the rows that were filled, now that the exact sizes are known."""
         count = rows.headers
         list_offsets, list_offsets_view = _ints(rows.rows + 1)
         list_valid, list_valid_view = _all_valid(rows.rows)
@@ -111,10 +114,14 @@ class _Fill:
             value_offsets_view,
             values_view,
             value_valid_view,
+            positions,
         )
         self._run(columns)
         items = pa.StructArray.from_arrays(
-            [_utf8(count, key_offsets, keys), _binary(count, columns.value_nulls, value_valid, value_offsets, values)],
+            [
+                _utf8(count, key_offsets, keys, keys_view),
+                _binary(count, columns.value_nulls, value_valid, value_offsets, values),
+            ],
             fields=list(HEADERS_TYPE.value_type),
         )
         valid = list_valid if columns.list_nulls else None
@@ -130,8 +137,6 @@ class _Fill:
             walk.sections,
             self._first,
             self._last,
-            walk.start_offset,
-            walk.end_offset,
             *more,
         )
         if code:
@@ -164,12 +169,13 @@ def _binary(rows: int, nulls: int, valid: pa.Buffer, offsets: pa.Buffer, data: p
     return pa.Array.from_buffers(pa.binary(), rows, [valid if nulls else None, offsets, data], nulls)
 
 
-def _utf8(count: int, offsets: pa.Buffer, data: pa.Buffer) -> pa.Array[Any]:
+def _utf8(count: int, offsets: pa.Buffer, data: pa.Buffer, view: memoryview) -> pa.Array[Any]:
     """Header keys as strings. Java's client decodes them so: every malformed byte becomes U+FFFD."""
     keys: Any = pa.Array.from_buffers(pa.string(), count, [None, offsets, data], 0)
-    try:
-        keys.validate(full=True)
-    except pa.ArrowInvalid:
-        raw: Any = pa.Array.from_buffers(pa.binary(), count, [None, offsets, data], 0)
-        return pa.array([key.decode("utf-8", "replace") for key in raw.to_pylist()], pa.string())
+    if not kernel.is_ascii(view):
+        try:
+            keys.validate(full=True)
+        except pa.ArrowInvalid:
+            raw: Any = pa.Array.from_buffers(pa.binary(), count, [None, offsets, data], 0)
+            return pa.array([key.decode("utf-8", "replace") for key in raw.to_pylist()], pa.string())
     return keys  # type: ignore[no-any-return]

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 EMPTY = memoryview(b"")
 NO_INTS = memoryview(b"").cast("i")
-NO_LONGS = memoryview(b"").cast("q")
+NO_LONGS = memoryview(bytearray()).cast("q")  # also where something to write to is asked for
 
 
 def view_of(buffer: pa.Buffer | None, item: Literal["i", "q"]) -> memoryview:
