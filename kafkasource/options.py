@@ -165,11 +165,22 @@ OPTIONS: tuple[Option, ...] = (
         INTEGER,
         None,
         SOURCE,
-        "Smaller ranges (in offsets; each counts 500 more) share input partitions until these hold about so many, since "
+        "Smaller ranges (in offsets; each counts 500 more) share input partitions until these hold about so many, as "
         "a Python task costs some 10 ms by itself. 1: each topic-partition has its own, as is right where the work on "
         "each row is heavy. Default: stream 25000, batch 1.",
         at_least=1,
         at_most=MAX_INT64,
+    ),
+    Option(
+        "readAhead",
+        INTEGER,
+        8,
+        SOURCE,
+        "Where the way to the broker is long (round trip x speed), a fetch grows to at most this many times "
+        "`kafka.max.partition.fetch.bytes`; so many small ranges are fetched at once, too. A task holds at most 2 x "
+        "`readAhead` x `kafka.max.partition.fetch.bytes` of what brokers sent. 1: neither.",
+        at_least=1,
+        at_most=1000,
     ),
     Option(
         "kafkaConsumer.pollTimeoutMs",
