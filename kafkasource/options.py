@@ -54,12 +54,18 @@ def _bootstrap_servers(text: str) -> tuple[tuple[str, int], ...]:
     return tuple(servers)
 
 
+def _gzip_level(text: str) -> int:
+    level = int(text.strip())
+    return level if level == -1 or 1 <= level <= 9 else _refuse(text)
+
+
 STRING = Type("string", "a text that is not empty", lambda text: text.strip() or _refuse(text))
 JSON = Type("json", "JSON", lambda text: text.strip() or _refuse(text))
 BOOLEAN = Type("boolean", "true or false", _boolean)
 INTEGER = Type("integer", "a whole number", lambda text: int(text.strip()))
 MILLISECONDS = Type("ms", "a whole number of milliseconds", lambda text: int(text.strip()))
 BYTES = Type("bytes", "a whole number of bytes", lambda text: int(text.strip()))
+GZIP_LEVEL = Type("integer", "-1 or a whole number from 1 to 9", _gzip_level)  # as Java: not 0, which is no compression
 SERVERS = Type("servers", "host:port[,host:port...] with IPv6 addresses in brackets", _bootstrap_servers)
 
 
@@ -412,7 +418,7 @@ OPTIONS: tuple[Option, ...] = (
         "How record batches are compressed.",
         aliases=("kafka.compression.codec",),
     ),
-    Option("kafka.compression.gzip.level", INTEGER, -1, SINK, "-1: the codec's own.", at_least=-1, at_most=9),
+    Option("kafka.compression.gzip.level", GZIP_LEVEL, -1, SINK, "1 to 9; -1: the codec's own."),
     Option(
         "kafka.compression.lz4.level",
         INTEGER,

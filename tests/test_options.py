@@ -115,6 +115,23 @@ def test_a_wrong_option_is_an_error_that_names_it_and_what_is_allowed(role, writ
         options.parse(written, role)
 
 
+# What the validators of kafka-clients 3.9.2 and 4.3.1 said to each of these levels.
+LEVELS = (-131073, -131072, -2, -1, 0, 1, 9, 10, 17, 18, 22, 23)
+JAVA_TAKES = {"gzip": (-1, 1, 9), "lz4": (1, 9, 10, 17), "zstd": (-131072, -2, -1, 0, 1, 9, 10, 17, 18, 22)}
+
+
+@pytest.mark.parametrize("codec", JAVA_TAKES)
+def test_a_compression_level_is_taken_where_java_takes_it(codec):
+    name = f"kafka.compression.{codec}.level"
+    for level in LEVELS:
+        written = {**SERVERS, name: str(level)}
+        if level in JAVA_TAKES[codec]:
+            assert options.parse(written, "sink")[name] == level
+        else:
+            with pytest.raises(OptionError, match=f"'{name}': expected .* got '{level}'"):
+                options.parse(written, "sink")
+
+
 def test_the_value_of_a_secret_is_not_in_the_error_that_refuses_it():
     with pytest.raises(OptionError) as refused:
         options.parse({**SERVERS, "kafka.sasl.jaas.config": "password=hunter2"}, "source")
