@@ -86,6 +86,11 @@ class Caller:
                 raise self.network.fatal
             return done
 
+    def disconnect(self, node_id: int) -> None:
+        """Close the connection to a node, for the next request to open another. What is under way on it fails."""
+        with self._lock:
+            self.network.disconnect(node_id, "closed by this client")
+
     def wakeup(self) -> None:
         """Make another thread's blocked `poll` return."""
         self.network.wakeup()

@@ -16,7 +16,13 @@ from typing import Any, NamedTuple, TypeAlias
 
 from kafkasource.errors import ProtocolError, UnsupportedApiVersion, error_for
 from kafkasource.protocol.apis import API_VERSIONS, Api
-from kafkasource.protocol.frames import FrameReader, decode_response, encode_request_parts, peek_correlation_id
+from kafkasource.protocol.frames import (
+    FrameBuffers,
+    FrameReader,
+    decode_response,
+    encode_request_parts,
+    peek_correlation_id,
+)
 
 Parts: TypeAlias = list[bytearray | memoryview]
 Body: TypeAlias = Mapping[str, Any] | Callable[[int], Mapping[str, Any]]
@@ -59,10 +65,10 @@ class _InFlight:
 class Connection:
     """The state of one conversation; not thread-safe. `peer` names the broker in errors."""
 
-    def __init__(self, peer: str, client_id: str, max_frame_bytes: int) -> None:
+    def __init__(self, peer: str, client_id: str, max_frame_bytes: int, buffers: FrameBuffers | None = None) -> None:
         self._peer = peer
         self._client_id = client_id
-        self._frames = FrameReader(max_frame_bytes)
+        self._frames = FrameReader(max_frame_bytes, buffers)
         self._in_flight: deque[_InFlight] = deque()
         self._next_correlation_id = 0
         self._versions: dict[int, tuple[int, int]] | None = None

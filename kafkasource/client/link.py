@@ -21,12 +21,24 @@ def address_of(host: str, port: int) -> str:
 class Pending:
     """A request under way. `done` turns true inside `poll`; then there is either a body or an error."""
 
-    __slots__ = ("_body", "_callbacks", "api", "deadline_ms", "done", "error", "expect_response", "node_id", "request")
+    __slots__ = (
+        "_body",
+        "_callbacks",
+        "api",
+        "deadline_ms",
+        "done",
+        "error",
+        "expect_response",
+        "node_id",
+        "request",
+        "sent_ms",
+    )
 
     def __init__(self, node_id: int, api: Api, request: tuple[Body, int | None], deadline_ms: float, answer: bool):
         self.node_id = node_id
         self.api = api
         self.deadline_ms = deadline_ms  # of the client's clock
+        self.sent_ms = 0.0  # when it was handed to its connection
         self.expect_response = answer
         self.done = False
         self.error: Exception | None = None
@@ -77,6 +89,7 @@ class Link:
         self.retry_at_ms = 0.0
         self.throttled_until_ms = 0.0
         self.last_used_ms = 0.0
+        self.round_trip_ms = NEVER  # the shortest seen on this connection
         self.current_address: Address | None = None  # the one being tried or in use
 
     @property

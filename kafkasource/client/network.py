@@ -38,6 +38,7 @@ from kafkasource.errors import (
     RequestTimeout,
 )
 from kafkasource.protocol.apis import METADATA, Api
+from kafkasource.protocol.frames import FrameBuffers
 
 __all__ = ["NetworkClient", "Pending", "Selector"]
 
@@ -79,6 +80,7 @@ class NetworkClient:
         self._random = random
         self._selector: Selector = selector or selectors.DefaultSelector()
         self._links: dict[int, Link] = {}
+        self._buffers = FrameBuffers()
         self._bootstrap = {-1 - i: server for i, server in enumerate(config.bootstrap_servers)}
         self._metadata_request: Pending | None = None
         self._completed: list[Pending] = []
@@ -173,6 +175,17 @@ class NetworkClient:
         link = self._links.get(node_id)
         return link.failures if link else 0
 
+    def round_trip_ms(self, node_id: int) -> float | None:
+        """The shortest time from sending a request to the node to having its answer, on the present connection."""
+        link = self._links.get(node_id)
+        return None if link is None or link.round_trip_ms == NEVER else link.round_trip_ms
+
+    def disconnect(self, node_id: int, reason: str) -> None:
+        """Close the connection to a node, if there is one; what is under way on it fails with ConnectionLost."""
+        link = self._links.get(node_id)
+        if link is not None and link.transport is not None:
+            self._disconnect(link, ConnectionLost(f"{link.name}: {reason}"))
+
     def bootstrap_is_hopeless(self) -> bool:
         """Did every bootstrap server answer with something other than Kafka's protocol? Twice: a bit may flip once."""
         return all(
@@ -240,7 +253,7 @@ class NetworkClient:
                 continue
             config = self.config
             link.transport = transport
-            link.connection = Connection(link.name, config.client_id, config.receive_message_max_bytes)
+            link.connection = Connection(link.name, config.client_id, config.receive_message_max_bytes, self._buffers)
             link.connected = False
             link.current_address = address
             link.connect_deadline_ms = now + min(
@@ -322,6 +335,7 @@ class NetworkClient:
             self._selector.unregister(link.transport)
             link.transport.close()
         link.transport = link.connection = None
+        link.round_trip_ms = NEVER
         link.connected = False
         link.connect_deadline_ms = NEVER
 
@@ -407,6 +421,7 @@ class NetworkClient:
     def _answered(self, link: Link, pending: Pending, body: dict[str, Any], now: float) -> None:
         pending.finish(body, None)
         self._completed.append(pending)
+        link.round_trip_ms = min(link.round_trip_ms, now - pending.sent_ms)
         throttle = body.get("throttle_time_ms", 0)
         if throttle > 0:
             # The broker does not read from us for this long (KIP-219), so it answers nothing either.
@@ -436,6 +451,7 @@ class NetworkClient:
                 self._fail([pending], error)
                 continue
             pending.request = None  # the parts hold what is still needed of it
+            pending.sent_ms = now
             self._enqueue(link, parts)
             if not pending.expect_response:
                 link.out.append(pending)

@@ -20,10 +20,13 @@ from kafkasource.protocol.primitives import Buffer, Reader, Writer
 from kafkasource.protocol.schema import Body
 
 READ_AHEAD_BYTES = 64 * 1024
-"""What `FrameReader` reads at once between large frames, and the first allocation for one of those."""
+"""What `FrameReader` reads at once between large frames."""
+
+TRUSTED_BYTES = (1 << 20) + READ_AHEAD_BYTES
+"""A frame that claims no more gets its memory at once: a fetch of the default size, with its header."""
 
 GROWTH = 4
-"""A large frame's memory grows to at most this many times what has arrived of it."""
+"""The memory of a larger frame grows to at most this many times what has arrived of it."""
 
 _UNSUPPORTED_VERSION = 35
 
@@ -77,16 +80,55 @@ def decode_response(api: Api, version: int, frame: Buffer) -> Body:
     return api.response.read(version, reader)
 
 
+class FrameBuffers:
+    """Memory of large frames, used again once nobody views it: fresh pages cost a quarter of a read's time.
+
+    Whoever holds a view of a frame keeps it: a `bytearray` that is viewed refuses to be resized, and so is passed over.
+    Keeps the last few buffers, none above a size. For one thread at a time.
+    """
+
+    def __init__(self, keep: int = 2, most_bytes: int = 16 << 20) -> None:
+        self._most = keep
+        self._most_bytes = most_bytes
+        self._kept: list[bytearray] = []
+
+    @property
+    def kept_bytes(self) -> int:
+        return sum(map(len, self._kept))
+
+    def take(self, at_least: int, at_most: int) -> memoryview:
+        """A view of `at_least` bytes; of up to `at_most` where they are at hand. What is in them is not said."""
+        free = [buffer for buffer in self._kept if len(buffer) >= at_least and _is_free(buffer)]
+        if free:
+            buffer = max(free, key=lambda buffer: min(len(buffer), at_most))
+            self._kept.remove(buffer)
+        else:
+            buffer = bytearray(-(-at_least // READ_AHEAD_BYTES) * READ_AHEAD_BYTES)  # so that the next one fits too
+        if len(buffer) <= self._most_bytes:
+            self._kept.append(buffer)
+            del self._kept[: -self._most]
+        return memoryview(buffer)[:at_most]
+
+
+def _is_free(buffer: bytearray) -> bool:
+    try:
+        buffer.append(buffer.pop())  # within what is allocated: nothing moves
+    except BufferError:
+        return False
+    return True
+
+
 class FrameReader:
     """Cuts what a broker sends into frames, with memory that follows what arrived and not what a length claims.
 
-    Receive into `writable()`, then tell `advance()` how much came; or give bytes to `feed()`. Each frame owns its
-    memory: views of it (records) stay valid for as long as they are kept. After a `ProtocolError` the stream has lost
-    its place: close the connection. For one thread at a time.
+    Receive into `writable()`, then tell `advance()` how much came; or give bytes to `feed()`. A frame's memory belongs
+    to whoever views it (records are views of it), for as long as a view is kept. After a `ProtocolError` the stream has
+    lost its place: close the connection. For one thread at a time. `buffers` may be shared by readers of one thread.
     """
 
-    def __init__(self, max_frame_bytes: int) -> None:
+    def __init__(self, max_frame_bytes: int, buffers: FrameBuffers | None = None) -> None:
         self._max_frame_bytes = max_frame_bytes
+        self._buffers = FrameBuffers() if buffers is None else buffers
         self._ahead = memoryview(bytearray(READ_AHEAD_BYTES))
         self._ahead_bytes = 0  # of which in use: the start of a frame, shorter than its length field
         self._frame: memoryview | None = None  # the frame under way
@@ -104,8 +146,8 @@ class FrameReader:
         if self._frame is None:
             return self._ahead[self._ahead_bytes :]
         if self._received == len(self._frame):
-            # A fresh block instead of a grown one: its pages are touched only when bytes arrive.
-            larger = memoryview(bytearray(min(self._frame_bytes, GROWTH * len(self._frame))))
+            # A block instead of a grown one: its pages are touched only when bytes arrive.
+            larger = self._buffers.take(min(self._frame_bytes, GROWTH * len(self._frame)), self._frame_bytes)
             larger[: self._received] = self._frame
             self._frame = larger
         return self._frame[self._received :]
@@ -139,7 +181,10 @@ class FrameReader:
             length = self._checked_length(pos)
             pos += _LENGTH.size
             have = min(length, end - pos)
-            frame = memoryview(bytearray(length if have == length else min(length, READ_AHEAD_BYTES)))
+            if length <= READ_AHEAD_BYTES:
+                frame = memoryview(bytearray(length))
+            else:
+                frame = self._buffers.take(min(length, TRUSTED_BYTES), length)
             frame[:have] = self._ahead[pos : pos + have]
             pos += have
             if have < length:

@@ -7,14 +7,16 @@ before that first success: what the process remembers of a topic may be older th
 
 from __future__ import annotations
 
+import contextlib
 import uuid
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kafkasource.client.cache import discard_cluster, shared_cluster
+from kafkasource.client.cache import shared_cluster
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
 from kafkasource.client.network import Pending
-from kafkasource.errors import UnknownTopicId
+from kafkasource.errors import KafkaSourceError, UnknownTopicId
 from kafkasource.protocol.apis import FETCH
 from kafkasource.source.fetch_protocol import FetchedPartition, FetchSettings, read_response, request_body
 from kafkasource.source.fetcher import LogBounds
@@ -40,6 +42,8 @@ class ClusterPartition:
         self._settings = settings
         self._topic_id: uuid.UUID | None = None  # pinned
         self._isolation_level = settings.isolation_level
+        # The broker may hold the answer back for max_wait_ms; the request's own time starts after that.
+        self._timeout_ms = config.request_timeout_ms + settings.max_wait_ms
 
     @property
     def _cluster(self) -> Cluster:
@@ -60,21 +64,29 @@ class ClusterPartition:
             leader_epoch=known.leader_epoch if known else None,
             max_bytes=max_bytes,
         )
-        # The broker may hold the answer back for max_wait_ms; the request's own time starts after that.
-        timeout_ms = self._config.request_timeout_ms + self._settings.max_wait_ms
         last_version = _LAST_VERSION_BY_NAME if topic_id is None else None
-        pending = cluster.send(leader, FETCH, body, timeout_ms=timeout_ms, max_version=last_version)
+        pending = cluster.send(leader, FETCH, body, timeout_ms=self._timeout_ms, max_version=last_version)
         return _Sent(pending, fetch_offset, topic_id)
 
     def receive(self, sent: _Sent) -> FetchedPartition:
-        self._cluster.wait(sent.pending)
+        cluster = self._cluster
+        # Spark may have taken longer over what came before than a request may take; the answer has been here since.
+        sent.pending.deadline_ms = max(sent.pending.deadline_ms, cluster.network.now_ms() + self._timeout_ms)
+        cluster.wait(sent.pending)
         fetched = read_response(sent.pending.result(), self._tp, sent.fetch_offset, sent.topic_id)
         self._topic_id = self._topic_id or sent.topic_id
         return fetched
 
-    def work(self) -> None:
-        """Take what has come, without waiting, so that a full socket buffer does not stall the broker."""
-        self._cluster.poll(0)
+    @property
+    def leader_is_known(self) -> bool:
+        return self._cluster.metadata.leader_id(self._tp) is not None
+
+    @property
+    def round_trip_s(self) -> float:
+        cluster = self._cluster
+        leader = cluster.metadata.leader_id(self._tp)
+        round_trip_ms = None if leader is None else cluster.network.round_trip_ms(leader)
+        return 0.0 if round_trip_ms is None else round_trip_ms / 1000
 
     def forget(self, sent: _Sent) -> None:
         """Its answer is read and dropped by whoever polls next."""
@@ -84,8 +96,10 @@ class ClusterPartition:
         self._cluster.partitions_of([self._tp.topic], propagation_ms=0)
 
     def reconnect(self) -> None:
-        """Close all connections of the process to this cluster: damage is rare, and may be anywhere on the way."""
-        discard_cluster(self._config)
+        cluster = self._cluster
+        leader = cluster.metadata.leader_id(self._tp)
+        if leader is not None:
+            cluster.disconnect(leader)
 
     def bounds(self) -> LogBounds | None:
         cluster = self._cluster
@@ -98,3 +112,12 @@ class ClusterPartition:
 
     def _is_same_topic(self, topic_id: uuid.UUID | None) -> bool:
         return self._topic_id is None or topic_id is None or topic_id == self._topic_id
+
+
+def learn_leaders(config: ClientConfig, partitions: Iterable[TopicPartition]) -> None:
+    """Ask once for all that is not known of a task's partitions. What stays unknown shows when it is fetched."""
+    cluster = shared_cluster(config)
+    unknown = sorted({tp.topic for tp in partitions if cluster.metadata.leader_id(tp) is None})
+    if len(unknown) > 1:  # a single one is asked for by the first fetch
+        with contextlib.suppress(KafkaSourceError):
+            cluster.partitions_of(unknown, propagation_ms=0)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafkasource.errors import OptionError, ProtocolError, error_for
+from kafkasource.source.read_ahead import Pace
 from kafkasource.types import TopicPartition
 
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
@@ -32,6 +33,11 @@ class FetchSettings:
     max_message_bytes: int = 100 << 20  # the largest response that the client takes
     retry_backoff_ms: int = 100
     retry_backoff_max_ms: int = 1_000
+    read_ahead: int = 8  # fetches of max_partition_bytes that a task may have in flight
+    most_fetch_bytes: int = 50 << 20  # of one fetch, however long the way
+
+    def pace(self) -> Pace:
+        return Pace(self.max_partition_bytes, self.read_ahead, min(self.most_fetch_bytes, self.max_message_bytes // 2))
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> FetchSettings:
@@ -55,6 +61,8 @@ class FetchSettings:
             max_message_bytes=options["kafka.receive.message.max.bytes"],
             retry_backoff_ms=options["kafka.retry.backoff.ms"],
             retry_backoff_max_ms=options["kafka.retry.backoff.max.ms"],
+            read_ahead=options["readAhead"],
+            most_fetch_bytes=options["kafka.fetch.max.bytes"],
         )
 
 

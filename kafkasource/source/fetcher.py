@@ -1,9 +1,11 @@
-"""A task's reading of one topic-partition: fetch, decode, yield Arrow batches. Runs in an executor's Python worker.
+"""A task's reading: fetch, decode, yield Arrow batches, range after range. Runs in an executor's Python worker.
 
-Bound: at most one fetch in flight and one completed fetch held, so at most two times `max.partition.fetch.bytes` (or
-one larger batch) of wire bytes. The order that makes it fast: a response is scanned for its last offset, the next
-fetch is sent, and only then the response is decoded and handed to Spark, while the broker and the network work on the
-next one.
+Bound: the task has at most `readAhead` times `max.partition.fetch.bytes` in flight, all its ranges together, and one
+answer of at most that size held, so at most 2 x readAhead x max.partition.fetch.bytes of wire bytes (or one larger
+batch each). Of one partition at most one fetch is in flight and one held. The order that makes it fast: a response is
+scanned for its last offset, the next fetch is sent, and only then the response is decoded, piece by piece, and handed
+to Spark, while the broker and the network work on the next one. Where that next one is another range's first, it is
+sent just so: a task of many small ranges does not pay a round trip for each.
 
 position --fetch--> response --scan--> send next fetch --> decode --> rows --> position = next offset
 ^                                                                                     |
@@ -19,7 +21,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, Protocol
@@ -36,10 +39,11 @@ from kafkasource.errors import (
     UnknownTopicOrPartition,
     UnsupportedRecordFormat,
 )
-from kafkasource.records.batches import decode_all, next_fetch_offset
+from kafkasource.records.batches import Decoded, decode_all, next_fetch_offset
 from kafkasource.records.compression import RecordBatchTooLarge
 from kafkasource.source import loss
 from kafkasource.source.fetch_protocol import FetchedPartition, FetchSettings
+from kafkasource.source.read_ahead import Pace, portions
 from kafkasource.types import OffsetRange
 
 if TYPE_CHECKING:
@@ -47,7 +51,7 @@ if TYPE_CHECKING:
 
     from kafkasource.client.config import ClientConfig
 
-__all__ = ["FetchSettings", "PartitionFetcher", "fetch"]
+__all__ = ["FetchSettings", "PartitionFetcher", "fetch", "in_order"]
 
 log = logging.getLogger("kafkasource.source")
 
@@ -69,8 +73,13 @@ class PartitionClient(Protocol):
     def receive(self, sent: Any) -> FetchedPartition:
         """Wait for the answer, within `request.timeout.ms`. Raises what the broker or the connection had to say."""
 
-    def work(self) -> None:
-        """Take from the network what has come, without waiting. Raises nothing that `receive` would not."""
+    @property
+    def leader_is_known(self) -> bool:
+        """Will `send` not have to ask and wait for metadata?"""
+
+    @property
+    def round_trip_s(self) -> float:
+        """The shortest that the connection to the leader has shown; 0 while nothing is known."""
 
     def forget(self, sent: Any) -> None:
         """Nobody will wait for this answer."""
@@ -95,6 +104,7 @@ class Recovery(Enum):
     REFRESH_THEN_ASK = auto()  # the topic may be gone, or the asked broker behind the news
 
 
+_RECORD_BYTES = 1024  # of a record, when nothing of a range has been seen: rather many
 _RECORD_REFETCHES = 1  # of a batch whose CRC is wrong
 _ANSWER_REFETCHES = 4  # of an answer that makes no sense
 _NEWS_TRAVELS = 5  # failures, so some seconds with the backoff, before a topic that brokers deny is asked about
@@ -119,7 +129,7 @@ class _InFlight:
 
 
 class PartitionFetcher:
-    """Reads one range. Single use; `clock` in seconds."""
+    """Reads one range. Single use; `clock` in seconds. `pace` is shared by what one task reads."""
 
     def __init__(
         self,
@@ -128,8 +138,13 @@ class PartitionFetcher:
         client: PartitionClient,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
+        pace: Pace | None = None,
     ) -> None:
         self.position = offset_range.start_offset  # next offset to yield
+        self.others_in_flight: Callable[[], int] = lambda: 0  # fetches of the task's other ranges
+        self.on_last_sent: Callable[[], None] = lambda: None  # called when no more than is in flight will be needed
+        self.covered = offset_range.size <= settings.max_partition_bytes // _RECORD_BYTES  # is that expected already?
+        self._pace = pace or settings.pace()
         self._range = offset_range
         self._tp = offset_range.topic_partition
         self._settings = settings
@@ -137,39 +152,56 @@ class PartitionFetcher:
         self._clock = clock
         self._sleep = sleep
         self._in_flight: _InFlight | None = None
-        self._max_bytes = settings.max_partition_bytes
+        self._least_bytes = settings.max_partition_bytes  # to ask for; more where a batch did not come whole
+        self._held_bytes = 0  # of the answer that was received last
+        self._held_since = 0.0
         self._damages = 0  # of what was fetched at `position`
         self._restart_patience()
+
+    @property
+    def is_in_flight(self) -> bool:
+        return self._in_flight is not None
+
+    def begin(self) -> None:
+        """Send the first fetch, if that takes no waiting. `batches` does all that is left, faults included."""
+        if self._in_flight is None and self._client.leader_is_known:
+            self._send_ahead(self.position)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The range's rows, in no empty batch. Raises DataLoss, DeadlineExceeded, or what cannot be recovered from."""
         try:
+            self._restart_patience()
             while self.position < self._range.end_offset:
                 try:
                     fetched = self._next_response()
                     if fetched is None:
                         continue
-                    self._send_ahead(fetched)
+                    self._fetch_on(fetched)
                     for decoded in self._decode(fetched):
-                        self._client.work()  # before the position moves: should it fail, these rows are fetched again
                         if self._advance(decoded.next_offset, decoded.required_bytes):
                             yield from decoded.batches
                             self._restart_patience()  # Spark's time between two batches is not the broker's
+                    del fetched  # before the next one comes, so that its memory can be used again
                 except KafkaSourceError as error:
                     self._recover(error)
         finally:
-            self._drop_in_flight()
+            self.drop_in_flight()
 
     # The steps.
 
     def _next_response(self) -> FetchedPartition | None:
         """The response for `position`; None when it brought nothing."""
+        if self._held_bytes:
+            self._pace.took(self._held_bytes, self._clock() - self._held_since)
+            self._held_bytes = 0
         if self._in_flight is None or self._in_flight.offset != self.position:
-            self._drop_in_flight()
-            self._in_flight = _InFlight(self.position, self._client.send(self.position, self._max_bytes))
+            self.drop_in_flight()
+            self._send(self.position)
         in_flight, self._in_flight = self._in_flight, None
+        assert in_flight is not None
         fetched = self._client.receive(in_flight.sent)
         if len(fetched.records):
+            self._held_bytes, self._held_since = len(fetched.records), self._clock()
             return fetched
         self._check_patience(
             f"the broker has nothing at this offset; its high watermark is {fetched.high_watermark}"
@@ -178,26 +210,47 @@ class PartitionFetcher:
         self._back_off()  # with min_bytes 0 the broker answers at once, again and again
         return None
 
-    def _send_ahead(self, fetched: FetchedPartition) -> None:
+    def _fetch_on(self, fetched: FetchedPartition) -> None:
+        """Send what is fetched next: the rest of this range, or of the ones behind it."""
         ahead = next_fetch_offset(fetched.records)
-        if ahead is not None and self.position < ahead < self._range.end_offset:
-            try:
-                self._in_flight = _InFlight(ahead, self._client.send(ahead, self._max_bytes))
-            except KafkaSourceError as error:  # it will be sent, or fail, when it is needed
-                log.debug("fetch of %s at offset %d could not be sent ahead: %s", self._tp, ahead, error)
+        if ahead is None or ahead <= self.position:
+            return  # decoding will say why
+        self.covered = ahead >= self._range.end_offset
+        if self.covered:
+            self.on_last_sent()
+        else:
+            self._send_ahead(ahead)
 
-    def _decode(self, fetched: FetchedPartition) -> Iterator[Any]:
-        return decode_all(
-            fetched.records,
-            start_offset=self.position,
-            topic=self._tp.topic,
-            partition=self._tp.partition,
-            end_offset=self._range.end_offset,
-            include_headers=self._settings.include_headers,
-            check_crc=self._settings.check_crcs,
-            max_decompressed_bytes=self._settings.max_decompressed_bytes,
-            aborted_transactions=fetched.aborted_transactions,
-        )
+    def _send_ahead(self, offset: int) -> None:
+        try:
+            self._send(offset)
+        except KafkaSourceError as error:  # it will be sent, or fail, when it is needed
+            log.debug("fetch of %s at offset %d could not be sent ahead: %s", self._tp, offset, error)
+
+    def _send(self, offset: int) -> None:
+        wanted = self._pace.next_fetch_bytes(self._client.round_trip_s, self.others_in_flight())
+        self._in_flight = _InFlight(offset, self._client.send(offset, max(wanted, self._least_bytes)))
+
+    def _decode(self, fetched: FetchedPartition) -> Iterator[Decoded]:
+        """What was fetched, in pieces of about a fetch of the ordinary size: that much Spark is given at once."""
+        position, aborted = self.position, fetched.aborted_transactions
+        for piece in portions(fetched.records, self._settings.max_partition_bytes):
+            for decoded in decode_all(
+                piece,
+                start_offset=position,
+                topic=self._tp.topic,
+                partition=self._tp.partition,
+                end_offset=self._range.end_offset,
+                include_headers=self._settings.include_headers,
+                check_crc=self._settings.check_crcs,
+                max_decompressed_bytes=self._settings.max_decompressed_bytes,
+                aborted_transactions=aborted,
+            ):
+                if decoded.next_offset > position or position == self.position:  # else: a cut batch at the end
+                    yield decoded
+                position, aborted = decoded.next_offset, decoded.aborted_transactions
+            if position >= self._range.end_offset:
+                return
 
     def _advance(self, next_offset: int, required_bytes: int | None) -> bool:
         """Take the position that decoding reached; False when nothing whole came, and the next fetch asks for more."""
@@ -206,14 +259,14 @@ class PartitionFetcher:
             self._damages = 0
             self._restart_patience()
             return True
-        wanted = max(required_bytes or 0, self._max_bytes + 1)
+        wanted = max(required_bytes or 0, self._least_bytes + 1)
         if wanted > self._settings.max_message_bytes:
             raise KafkaSourceError(
                 f"the record batch at offset {self.position} of {self._tp} needs {wanted} bytes, more than"
                 f" 'kafka.receive.message.max.bytes' ({self._settings.max_message_bytes}) allows: raise that option"
             )
         self._check_patience(f"its first record batch, of {required_bytes} bytes, does not come whole")
-        self._max_bytes = wanted  # KIP-74 brokers send it whole anyway; older ones need to be asked
+        self._least_bytes = wanted  # KIP-74 brokers send it whole anyway; older ones need to be asked
         return False
 
     # Time.
@@ -238,7 +291,7 @@ class PartitionFetcher:
 
     def _recover(self, error: KafkaSourceError) -> None:
         """Make the next fetch possible, or raise. A fetch in flight is dropped: it left before the fault was known."""
-        self._drop_in_flight()
+        self.drop_in_flight()
         if isinstance(error, DeadlineExceeded):
             raise error
         step = recovery(error)
@@ -308,10 +361,48 @@ class PartitionFetcher:
         self.position = resume
         self._restart_patience()
 
-    def _drop_in_flight(self) -> None:
+    def drop_in_flight(self) -> None:
         if self._in_flight is not None:
             self._client.forget(self._in_flight.sent)
             self._in_flight = None
+
+
+class _InOrder:
+    """The ranges of one task: the first is read, those behind it are begun where nothing more of it is to be sent."""
+
+    def __init__(self, fetchers: Iterable[PartitionFetcher], read_ahead: int) -> None:
+        self._waiting = deque(fetchers)
+        self._begun: deque[PartitionFetcher] = deque()
+        self._read_ahead = read_ahead
+        for fetcher in self._waiting:
+            fetcher.others_in_flight = self._others_in_flight
+            fetcher.on_last_sent = self._begin_coming
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        try:
+            while self._waiting or self._begun:
+                if not self._begun:
+                    self._begun.append(self._waiting.popleft())
+                    self._begun[0].begin()
+                self._begin_coming()
+                yield from self._begun[0].batches()
+                self._begun.popleft()
+        finally:
+            for fetcher in self._begun:
+                fetcher.drop_in_flight()
+
+    def _others_in_flight(self) -> int:
+        return sum(fetcher.is_in_flight for fetcher in self._begun)
+
+    def _begin_coming(self) -> None:
+        while self._waiting and len(self._begun) < self._read_ahead and all(one.covered for one in self._begun):
+            self._begun.append(self._waiting.popleft())
+            self._begun[-1].begin()
+
+
+def in_order(fetchers: Iterable[PartitionFetcher], read_ahead: int) -> Iterator[pa.RecordBatch]:
+    """Rows of one fetcher after the other; at most `read_ahead` of them have a fetch in flight."""
+    return _InOrder(fetchers, read_ahead).batches()
 
 
 def fetch(config: ClientConfig, ranges: Sequence[OffsetRange], settings: FetchSettings) -> Iterator[pa.RecordBatch]:
@@ -319,8 +410,12 @@ def fetch(config: ClientConfig, ranges: Sequence[OffsetRange], settings: FetchSe
 
     A generator; closing it forgets what is in flight.
     """
-    from kafkasource.source.fetch_client import ClusterPartition
+    from kafkasource.source.fetch_client import ClusterPartition, learn_leaders
 
-    for offset_range in ranges:
-        client = ClusterPartition(config, offset_range.topic_partition, settings)
-        yield from PartitionFetcher(offset_range, settings, client).batches()
+    learn_leaders(config, {offset_range.topic_partition for offset_range in ranges})
+    pace = settings.pace()
+    fetchers = (
+        PartitionFetcher(one, settings, ClusterPartition(config, one.topic_partition, settings), pace=pace)
+        for one in ranges
+    )
+    return in_order(fetchers, settings.read_ahead)

@@ -14,6 +14,8 @@ from kafkasource.protocol.apis import API_VERSIONS, APIS, FETCH, INIT_PRODUCER_I
 from kafkasource.protocol.frames import (
     GROWTH,
     READ_AHEAD_BYTES,
+    TRUSTED_BYTES,
+    FrameBuffers,
     FrameReader,
     decode_response,
     encode_request,
@@ -167,13 +169,48 @@ def test_memory_follows_the_bytes_that_came_and_not_the_claim() -> None:
         reader = FrameReader(claim)
         reader.feed(claim.to_bytes(4, "big"))
         reader.writable()
-        assert tracemalloc.get_traced_memory()[1] < 4 * READ_AHEAD_BYTES
-        for _ in range(32):
+        assert tracemalloc.get_traced_memory()[1] < TRUSTED_BYTES + 2 * READ_AHEAD_BYTES
+        for _ in range(64):
             reader.feed(bytes(READ_AHEAD_BYTES // 2))
             reader.writable()
         assert tracemalloc.get_traced_memory()[1] < 3 * GROWTH * reader.pending_bytes
     finally:
         tracemalloc.stop()
+
+
+def test_memory_of_a_frame_is_used_again_when_nobody_views_it_and_not_before() -> None:
+    buffers = FrameBuffers()
+    reader = FrameReader(MIB, buffers)
+    size = 4 * READ_AHEAD_BYTES
+    (first,) = reader.feed(framed(b"a" * size))
+    held = first[10:20]  # a record, say
+    memory = first.obj
+    del first
+    (second,) = reader.feed(framed(b"b" * size))
+    assert second.obj is not memory
+    assert held == b"a" * 10
+    del held, second
+    (third,) = reader.feed(framed(b"c" * (size - 1)))
+    assert third == b"c" * (size - 1)
+    reader.feed(framed(b"d" * size))
+    assert third == b"c" * (size - 1)
+    assert buffers.kept_bytes == 2 * size
+
+
+def test_memory_that_is_kept_has_a_bound() -> None:
+    buffers = FrameBuffers(keep=2, most_bytes=4 * READ_AHEAD_BYTES)
+    reader = FrameReader(64 * MIB, buffers)
+    frames = [frame for n in (2, 3, 4, 5, 6) for frame in reader.feed(framed(b"x" * (n * READ_AHEAD_BYTES)))]
+    assert len(frames) == 5
+    assert buffers.kept_bytes == 7 * READ_AHEAD_BYTES
+
+
+def test_a_frame_that_fits_what_is_at_hand_is_received_without_a_copy() -> None:
+    reader = FrameReader(64 * MIB)
+    large = framed(b"x" * (8 * MIB))
+    reader.feed(large)
+    reader.feed(large[: 2 * READ_AHEAD_BYTES])
+    assert len(reader.writable()) > 7 * MIB
 
 
 def test_a_fetched_record_is_never_copied_on_its_way_out_of_the_frame() -> None:

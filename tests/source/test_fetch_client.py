@@ -55,11 +55,6 @@ class Rig:
         self.net = FakeNet(self.kafka)
         self.cluster = self.net.cluster()
         monkeypatch.setattr(fetch_client, "shared_cluster", lambda config: self.cluster)
-        monkeypatch.setattr(fetch_client, "discard_cluster", self._discard)
-
-    def _discard(self, config):
-        self.cluster.close()
-        self.cluster = self.net.cluster()
 
     def sleep(self, seconds):
         self.net.now += seconds
