@@ -395,7 +395,7 @@ class _InOrder:
         return sum(fetcher.is_in_flight for fetcher in self._begun)
 
     def _begin_coming(self) -> None:
-        while self._waiting and len(self._begun) < self._read_ahead and all(one.covered for one in self._begun):
+        while self._waiting and self._begun[-1].covered and self._others_in_flight() < self._read_ahead:
             self._begun.append(self._waiting.popleft())
             self._begun[-1].begin()
 
