@@ -1,6 +1,7 @@
 """The ceiling: a source that yields ready-made Arrow batches and a sink that drops them. No Kafka, no decoding.
 
-What this costs is what Spark's Python data sources cost by themselves; nothing behind that API can be faster.
+What this costs is what Spark's Python data sources cost by themselves; nothing behind that API can be faster. (So it
+also spares its imports from the garbage collection that PySpark runs after each task, as this connector does.)
 Options of the source: `rows`, `bytes` (of a value), `headers`, `partitions` (tasks), `rowsPerTrigger` (stream only).
 """
 
@@ -23,6 +24,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows
 
 from kafkasource.records.batches import ROW_SCHEMA, ROW_SCHEMA_WITH_HEADERS
 from kafkasource.source.schema import spark_schema
+from kafkasource.worker import spare_imports_from_gc
 
 BATCH_BYTES = 1 << 20  # as large as the batches that a fetch of the default size gives
 
@@ -91,6 +93,7 @@ class Reader(DataSourceReader):
         return [InputPartition(self.rows.rows // self.tasks) for _ in range(self.tasks)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        spare_imports_from_gc()
         return self.rows.batches(partition.value)
 
 
@@ -113,11 +116,13 @@ class StreamReader(DataSourceStreamReader):
         return [InputPartition((end["rows"] - start["rows"]) // self.tasks) for _ in range(self.tasks)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        spare_imports_from_gc()
         return self.rows.batches(partition.value or 0)
 
 
 class Writer(DataSourceArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        spare_imports_from_gc()
         for _ in iterator:
             pass
         return WriterCommitMessage()
