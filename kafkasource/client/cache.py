@@ -1,35 +1,36 @@
 """Clusters kept for the next task of this process: connecting and negotiating costs more than a small fetch.
 
-Keyed by process, because a forked child must not read from its parent's sockets, and by configuration.
+By configuration. A forked child must not read from its parent's sockets: it starts with none.
 """
 
 from __future__ import annotations
 
+import atexit
 import os
 import threading
 
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
 
-_clusters: dict[tuple[int, ClientConfig], Cluster] = {}
+_clusters: dict[ClientConfig, Cluster] = {}
 _lock = threading.Lock()
 
 
 def shared_cluster(config: ClientConfig) -> Cluster:
-    """This process's cluster for a configuration, made on first use. Never close it; `discard_cluster` does."""
-    key = (os.getpid(), config)
+    """This process's cluster for a configuration, made on first use. Never close it."""
     with _lock:
-        cluster = _clusters.get(key)
+        cluster = _clusters.get(config)
         if cluster is None:
-            cluster = _clusters[key] = Cluster(config)
+            cluster = _clusters[config] = Cluster(config)
         return cluster
 
 
-def discard_cluster(config: ClientConfig) -> None:
-    """Close and forget the process's cluster for a configuration, if there is one."""
+def close_clusters() -> None:
+    """Close and forget all of this process's clusters, as at its end. For who knows that nobody uses them any more."""
     with _lock:
-        cluster = _clusters.pop((os.getpid(), config), None)
-    if cluster is not None:
+        clusters = list(_clusters.values())
+        _clusters.clear()
+    for cluster in clusters:
         cluster.close()
 
 
@@ -46,3 +47,4 @@ def _after_fork() -> None:
 _abandoned: list[Cluster] = []
 
 os.register_at_fork(after_in_child=_after_fork)
+atexit.register(close_clusters)

@@ -13,7 +13,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kafkasource.client.cache import shared_cluster
-from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
 from kafkasource.client.network import Pending
 from kafkasource.errors import KafkaSourceError, UnknownTopicId
@@ -37,17 +36,13 @@ class ClusterPartition:
     """`fetcher.PartitionClient` on this process's shared cluster. Not for several threads."""
 
     def __init__(self, config: ClientConfig, tp: TopicPartition, settings: FetchSettings) -> None:
-        self._config = config
+        self._cluster = shared_cluster(config)
         self._tp = tp
         self._settings = settings
         self._topic_id: uuid.UUID | None = None  # pinned
         self._isolation_level = settings.isolation_level
         # The broker may hold the answer back for max_wait_ms; the request's own time starts after that.
         self._timeout_ms = config.request_timeout_ms + settings.max_wait_ms
-
-    @property
-    def _cluster(self) -> Cluster:
-        return shared_cluster(self._config)
 
     def send(self, fetch_offset: int, max_bytes: int) -> _Sent:
         cluster = self._cluster

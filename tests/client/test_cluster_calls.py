@@ -2,11 +2,13 @@
 
 import os
 import pickle
+import subprocess
+import sys
 
 import pytest
 from fake_broker import CLOSE, SILENCE, WRONG_CORRELATION_ID, Cut, Error, FakeKafka, FakeNet, FakeTopic, Flip, Raw
 
-from kafkasource.client.cache import discard_cluster, shared_cluster
+from kafkasource.client.cache import close_clusters, shared_cluster
 from kafkasource.client.cluster import EARLIEST, LATEST, ListedOffset, ProducerId
 from kafkasource.client.config import ClientConfig
 from kafkasource.errors import (
@@ -334,10 +336,9 @@ def test_a_cluster_is_kept_per_config_and_does_not_pickle():
     assert shared_cluster(other) is not first
     with pytest.raises(TypeError, match="ClientConfig"):
         pickle.dumps(first)
-    discard_cluster(config)
+    close_clusters()
     assert shared_cluster(config) is not first
-    discard_cluster(config)
-    discard_cluster(other)
+    close_clusters()
 
 
 def test_a_forked_child_does_not_use_its_parents_cluster():
@@ -348,4 +349,14 @@ def test_a_forked_child_does_not_use_its_parents_cluster():
         os._exit(0 if shared_cluster(config) is not before else 1)
     assert os.waitpid(child, 0)[1] == 0
     assert shared_cluster(config) is before
-    discard_cluster(config)
+    close_clusters()
+
+
+def test_a_process_that_ends_closes_its_shared_clusters():
+    code = (
+        "from kafkasource.client.cache import shared_cluster\n"
+        "from kafkasource.client.config import ClientConfig\n"
+        "shared_cluster(ClientConfig.of('a:1'))"
+    )
+    done = subprocess.run([sys.executable, "-X", "dev", "-c", code], capture_output=True, text=True, check=True)
+    assert "ResourceWarning" not in done.stderr
