@@ -39,11 +39,12 @@ from kafkasource.errors import (
     UnknownTopicOrPartition,
     UnsupportedRecordFormat,
 )
-from kafkasource.records.batches import Decoded, decode_all, next_fetch_offset
+from kafkasource.records.batches import next_fetch_offset
 from kafkasource.records.compression import RecordBatchTooLarge
 from kafkasource.source import loss
 from kafkasource.source.fetch_protocol import FetchedPartition, FetchSettings
-from kafkasource.source.read_ahead import Pace, portions
+from kafkasource.source.pieces import decode_pieces
+from kafkasource.source.read_ahead import Pace
 from kafkasource.types import OffsetRange
 
 if TYPE_CHECKING:
@@ -177,7 +178,7 @@ class PartitionFetcher:
                     if fetched is None:
                         continue
                     self._fetch_on(fetched)
-                    for decoded in self._decode(fetched):
+                    for decoded in decode_pieces(fetched, self._range, self.position, self._settings):
                         if self._advance(decoded.next_offset, decoded.required_bytes):
                             yield from decoded.batches
                             self._restart_patience()  # Spark's time between two batches is not the broker's
@@ -230,27 +231,6 @@ class PartitionFetcher:
     def _send(self, offset: int) -> None:
         wanted = self._pace.next_fetch_bytes(self._client.round_trip_s, self.others_in_flight())
         self._in_flight = _InFlight(offset, self._client.send(offset, max(wanted, self._least_bytes)))
-
-    def _decode(self, fetched: FetchedPartition) -> Iterator[Decoded]:
-        """What was fetched, in pieces of about a fetch of the ordinary size: that much Spark is given at once."""
-        position, aborted = self.position, fetched.aborted_transactions
-        for piece in portions(fetched.records, self._settings.max_partition_bytes):
-            for decoded in decode_all(
-                piece,
-                start_offset=position,
-                topic=self._tp.topic,
-                partition=self._tp.partition,
-                end_offset=self._range.end_offset,
-                include_headers=self._settings.include_headers,
-                check_crc=self._settings.check_crcs,
-                max_decompressed_bytes=self._settings.max_decompressed_bytes,
-                aborted_transactions=aborted,
-            ):
-                if decoded.next_offset > position or position == self.position:  # else: a cut batch at the end
-                    yield decoded
-                position, aborted = decoded.next_offset, decoded.aborted_transactions
-            if position >= self._range.end_offset:
-                return
 
     def _advance(self, next_offset: int, required_bytes: int | None) -> bool:
         """Take the position that decoding reached; False when nothing whole came, and the next fetch asks for more."""

@@ -9,10 +9,6 @@ the whole batch. Measured in docs/decisions.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from kafkasource.records import header as h
-
 _SLOWLY = 0.25  # the weight of the newest observation
 
 
@@ -36,24 +32,3 @@ class Pace:
         on_the_way = 2 * round_trip_s * self._bytes_per_second
         fetches = min(-(-int(on_the_way) // self._fetch_bytes), self._read_ahead - others)
         return min(max(fetches, 1) * self._fetch_bytes, self._most_bytes)
-
-
-def portions(records: memoryview | bytes, most_bytes: int) -> Iterator[memoryview]:
-    """Cut what a large fetch brought between record batches, for each piece to be decoded and handed on by itself.
-
-    A piece is larger than `most_bytes` by half at most, or a single batch. A cut last batch stays with the one before;
-    what makes no sense stays whole, for the decoder to say so.
-    """
-    view = memoryview(records).cast("B")
-    start = pos = 0
-    size = len(view)
-    while size - start > most_bytes + most_bytes // 2 and size - pos >= h.HEADER_BYTES:
-        _, length = h.PREFIX.unpack_from(view, pos)[:2]
-        end = pos + h.PREFIX_BYTES + length
-        if length < h.MIN_BATCH_LENGTH or end > size:
-            break
-        if end - start > most_bytes and pos > start:
-            yield view[start:pos]
-            start = pos
-        pos = end
-    yield view[start:]

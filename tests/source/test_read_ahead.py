@@ -7,7 +7,8 @@ from kafka.record.memory_records import MemoryRecordsBuilder
 from kafkasource.errors import ConnectionLost
 from kafkasource.source.fetch_protocol import FetchedPartition, FetchSettings
 from kafkasource.source.fetcher import LogBounds, PartitionFetcher, in_order
-from kafkasource.source.read_ahead import Pace, portions
+from kafkasource.source.pieces import portions
+from kafkasource.source.read_ahead import Pace
 from kafkasource.types import OffsetRange, TopicPartition
 
 MIB = 1 << 20
