@@ -10,13 +10,15 @@ with the nearest name.
 from __future__ import annotations
 
 import difflib
+import logging
 import re
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from kafkasource.errors import OptionError
+
+log = logging.getLogger(__name__)
 
 KIB, MIB = 1024, 1024 * 1024
 MAX_INT32, MAX_INT64 = 2**31 - 1, 2**63 - 1
@@ -630,7 +632,8 @@ def _warn_unknown(key: str, elsewhere: Option | None, role: Role) -> None:
         names = {name.lower(): o.name for name, o in _BY_KEY.items() if role in o.used_by}
         near = difflib.get_close_matches(key.lower(), names, n=1)
         hint = f"did you mean {names[near[0]]!r}?" if near else "it has no effect"
-    warnings.warn(f"unknown option {key!r} for a pykafka {role}: {hint}", stacklevel=3)
+    # Logged and not warned: this runs in a process of Spark's, where the line of code that a warning quotes is ours.
+    log.warning("unknown option %r for a pykafka %s: %s", key, role, hint)
 
 
 def _check_together(options: Options, role: Role) -> None:
