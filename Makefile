@@ -4,7 +4,7 @@ PYSPARK ?= 4.2.0
 PYSPARK_NEWEST ?= 4.3.0
 PY := .venv/bin/python
 # Read by pip's build of the kernel. Tests want it compiled; a user without a compiler still gets a running demo.
-SOURCES := pyproject.toml setup.py scripts/prepare.sh $(wildcard kafkasource/records/kernel.*)
+SOURCES := pyproject.toml setup.py scripts/prepare.sh $(wildcard kafkasource/records/kernel.p* kafkasource/records/*.h)
 PYTEST := $(PY) -m pytest -q
 
 .PHONY: demo test lint unit broker spark spark-newest sanitize bench bench-quick readme kernel clean
