@@ -1,8 +1,8 @@
-"""Record batches that wait to be sent: one deque per topic-partition, the last batch open for more rows.
+"""Record batches that wait to be sent, by topic-partition. Kafka's RecordAccumulator.
 
-Kafka's RecordAccumulator. The task's thread appends; the sender thread asks what is `ready`, drains it per broker,
-and puts batches back at the front when they must be sent again. A partition with a batch in flight is muted: its
-next batch is sent only after the answer, so the order within a partition holds whatever is retried.
+The task's thread appends; the sender thread asks what is `ready`, drains it per broker, and puts batches back that
+must be sent again. One call appends an Arrow batch's rows to all their partitions: the open batches take what they have
+room for, in one call of the kernel and without the lock, then new ones are opened for the rest.
 
 Memory: every batch lives in one buffer of the pool from its first row until `release`, which the sender calls on a
 reply or a closed socket, never earlier (CVE-2026-35554: a buffer reused too early carried its data to another
@@ -12,59 +12,34 @@ topic).
 from __future__ import annotations
 
 import threading
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from kafkasource.errors import KafkaSourceError
-from kafkasource.records.builder import BatchBuilder, RecordColumns
+from kafkasource.records.builder import BatchBuilder, RecordColumns, append_spans
+from kafkasource.sink.batch import NEVER, PartitionBatches, ProducerBatch
 from kafkasource.sink.buffer_pool import BufferPool
 from kafkasource.sink.config import ProducerConfig
 from kafkasource.sink.delivery import Delivery
 from kafkasource.types import TopicPartition
 
 LeaderOf = Callable[[TopicPartition], "int | None"]
+Span = tuple[int, int, int]
+"""A partition and [first, last): its positions in the order of rows."""
+
+_SMALLEST_BATCH_BYTES = 16 * 1024  # Java's batch.size: what is left of ours when rows spread over very many partitions
 
 
 class RecordTooLarge(KafkaSourceError):
     """One record alone exceeds what a request may hold. Nothing of it was sent."""
 
 
-@dataclass(eq=False)
-class ProducerBatch:
-    """Rows of one task for one partition. Built by the task's thread until full or drained, then the sender's."""
-
-    topic_partition: TopicPartition
-    delivery: Delivery
-    buffer: bytearray
-    builder: BatchBuilder
-    created_ms: float
-    full: bool = False
-    attempts: int = 0  # times it was sent
-    last_attempt_ms: float = 0.0
-    encoded: Any = None  # bytes or memoryview once closed: what is sent, the same at every attempt
-    record_count: int = 0  # of `encoded`
-    last_error: BaseException | None = None  # of the last attempt
-    sequenced: bool = False  # carries a producer id and sequence: the broker knows it from other batches
-
-    def close(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
-        """Encode for sending; -1 for all three where the producer is not idempotent. Raises what the codec raises."""
-        self.record_count = self.builder.record_count
-        self.encoded = self.builder.close(producer_id, producer_epoch, base_sequence)
-        self.sequenced = producer_id >= 0
-
-    @property
-    def size(self) -> int:
-        """Bytes on the wire; before `close`, bytes before compression."""
-        return len(self.encoded) if self.encoded is not None else self.builder.estimated_size
-
-
 @dataclass(frozen=True)
 class ReadyCheck:
-    """Brokers worth draining now, when to look again, and topics whose leaders are not known."""
+    """Partitions worth draining now by their leader, when to look again, and topics whose leaders are not known."""
 
-    nodes: set[int]
+    nodes: dict[int, list[PartitionBatches]]
     next_check_delay_ms: float | None  # None: nothing waits
     unknown_leader_topics: set[str]
 
@@ -76,9 +51,10 @@ class RecordAccumulator:
     clock_ms: Callable[[], float]
     new_builder: Callable[[bytearray], BatchBuilder]
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _batches: dict[TopicPartition, deque[ProducerBatch]] = field(default_factory=dict)
-    _muted: set[TopicPartition] = field(default_factory=set)
-    _drain_index: dict[int, int] = field(default_factory=dict)  # by node: where the next drain begins
+    _partitions: dict[tuple[str, int], PartitionBatches] = field(default_factory=dict)  # with batches, in any state
+    # Those with waiting batches. The order is that of turns: who was drained goes to the end, so that nobody starves.
+    _waiting: dict[PartitionBatches, None] = field(default_factory=dict)
+    _oldest_ms: float = NEVER  # no waiting batch was created earlier
 
     @property
     def batch_bytes(self) -> int:
@@ -89,144 +65,211 @@ class RecordAccumulator:
 
     def append(
         self,
-        tp: TopicPartition,
+        topic: str,
         columns: RecordColumns,
-        rows: Any,
-        first: int,
-        last: int,
+        order: Any,
+        spans: Sequence[Span],
         delivery: Delivery,
         wake_sender: Callable[[], None],
     ) -> None:
-        """Encode rows into the partition's batches: those in `rows[first:last]`; [first, last) where that is None.
+        """Encode rows into the batches of their partitions: each span's rows are `order[first:last]`.
 
-        Blocks up to `max.block.ms` for each new batch's memory; raises the delivery's error when it failed meanwhile,
+        `order` and `spans` are as `order_by_partition` gives them; an order of None means the columns' own rows. Blocks
+        up to `max.block.ms` for new batches' memory; raises the delivery's error when it failed meanwhile,
         RecordTooLarge, and what BufferPool.allocate raises. `wake_sender` is called when there is something to send.
         """
-        position = self._append_to_open(tp, columns, rows, first, last, delivery)
-        while position < last:
-            delivery.raise_if_failed()
-            row = position if rows is None else rows[position]
-            batch = self._new_batch(tp, columns.max_record_bytes(row), delivery, wake_sender)
-            try:
-                position = self._fill(batch, columns, rows, position, last)
-            except BaseException:
-                self.release(batch)
-                raise
-            delivery.opened()
-            with self._lock:
-                self._batches.setdefault(tp, deque()).append(batch)
-            wake_sender()
+        rest = self._append_to_open(topic, columns, order, spans, delivery)
+        buffer_bytes = self._buffer_bytes(len(spans))
+        while rest:
+            rest = self._append_to_new(topic, columns, order, rest, buffer_bytes, delivery, wake_sender)
 
     def _append_to_open(
-        self, tp: TopicPartition, columns: RecordColumns, rows: Any, first: int, last: int, delivery: Delivery
-    ) -> int:
-        """Fill the batch at the back, if it is this task's and still open; the first position that found no room."""
+        self, topic: str, columns: RecordColumns, order: Any, spans: Sequence[Span], delivery: Delivery
+    ) -> list[Span]:
+        """Fill this task's open batches; the spans, or their ends, that found no room."""
+        rest: list[Span] = []
+        taken: list[Span] = []
+        batches: list[ProducerBatch] = []
         with self._lock:
-            waiting = self._batches.get(tp)
-            if not waiting:
-                return first
-            batch = waiting[-1]
-            if batch.delivery is not delivery or batch.full or batch.encoded is not None:
-                return first
-            return self._fill(batch, columns, rows, first, last)
+            partitions = self._partitions
+            for span in spans:
+                known = partitions.get((topic, span[0]))
+                batch = known.open_for(delivery) if known is not None else None
+                if batch is None:
+                    rest.append(span)
+                else:
+                    batch.appending = True
+                    batches.append(batch)
+                    taken.append(span)
+        if batches:
+            try:
+                self._fill(columns, order, batches, taken, rest)
+            finally:
+                for batch in batches:
+                    batch.appending = False
+        return rest
 
     @staticmethod
-    def _fill(batch: ProducerBatch, columns: RecordColumns, rows: Any, first: int, last: int) -> int:
-        position = batch.builder.append(columns, rows, first, last)
-        batch.full = position < last
-        return position
+    def _fill(
+        columns: RecordColumns, order: Any, batches: list[ProducerBatch], spans: Sequence[Span], rest: list[Span]
+    ) -> None:
+        """Append each span to its batch; add to `rest` what found no room."""
+        pieces = [(batch.builder, first, last) for batch, (_, first, last) in zip(batches, spans, strict=True)]
+        reached = append_spans(columns, order, pieces)
+        for batch, (partition, _, last), position in zip(batches, spans, reached, strict=True):
+            if position < last:
+                batch.full = True
+                rest.append((partition, position, last))
 
-    def _new_batch(
-        self, tp: TopicPartition, needed: int, delivery: Delivery, wake_sender: Callable[[], None]
-    ) -> ProducerBatch:
-        """An empty batch with room for a record that may need so many bytes."""
+    def _append_to_new(
+        self,
+        topic: str,
+        columns: RecordColumns,
+        order: Any,
+        spans: Sequence[Span],
+        buffer_bytes: int,
+        delivery: Delivery,
+        wake_sender: Callable[[], None],
+    ) -> list[Span]:
+        """Open a batch for each span, for as many as there is memory now, but one at least; what is left of them."""
+        delivery.raise_if_failed()
+        buffers = [self.pool.allocate(buffer_bytes, self.config.max_block_ms, wake_sender)]
+        while len(buffers) < len(spans) and (buffer := self.pool.try_allocate(buffer_bytes)) is not None:
+            buffers.append(buffer)
+        spans, rest = spans[: len(buffers)], list(spans[len(buffers) :])
+        now_ms = self.clock_ms()
+        batches = [
+            ProducerBatch(TopicPartition(topic, span[0]), delivery, buffer, self.new_builder(buffer), now_ms)
+            for span, buffer in zip(spans, buffers, strict=True)
+        ]
+        try:
+            self._fill(columns, order, batches, spans, rest)
+        except BaseException:
+            for batch in batches:
+                self.release(batch)
+            raise
+        empty = [span for span, batch in zip(spans, batches, strict=True) if not batch.builder.record_count]
+        for batch in batches:
+            if not batch.builder.record_count:
+                self.release(batch)
+        self._add([batch for batch in batches if batch.builder is not None], wake_sender)
+        for partition, first, last in empty:
+            self._append_large(TopicPartition(topic, partition), columns, order, first, delivery, wake_sender)
+            rest.remove((partition, first, last))
+            if first + 1 < last:
+                rest.append((partition, first + 1, last))
+        return rest
+
+    def _append_large(
+        self,
+        tp: TopicPartition,
+        columns: RecordColumns,
+        order: Any,
+        position: int,
+        delivery: Delivery,
+        wake_sender: Callable[[], None],
+    ) -> None:
+        """A batch of its own for a row that no common one has room for."""
+        needed = columns.max_record_bytes(position if order is None else order[position])
         if needed > self.config.max_request_bytes:
             raise RecordTooLarge(
                 f"a record for {tp} takes up to {needed} bytes, more than 'kafka.max.request.size' "
                 f"({self.config.max_request_bytes}): raise that option, and the topic's max.message.bytes if smaller"
             )
-        buffer = self.pool.allocate(max(self.batch_bytes, needed), self.config.max_block_ms, wake_sender)
-        return ProducerBatch(tp, delivery, buffer, self.new_builder(buffer), self.clock_ms())
+        buffer = self.pool.allocate(needed, self.config.max_block_ms, wake_sender)
+        batch = ProducerBatch(tp, delivery, buffer, self.new_builder(buffer), self.clock_ms(), full=True)
+        try:
+            append_spans(columns, order, [(batch.builder, position, position + 1)])
+        except BaseException:
+            self.release(batch)
+            raise
+        self._add([batch], wake_sender)
+
+    def _add(self, batches: list[ProducerBatch], wake_sender: Callable[[], None]) -> None:
+        """Show new batches of one delivery to the sender."""
+        if not batches:
+            return
+        batches[0].delivery.opened(len(batches))
+        with self._lock:
+            for batch in batches:
+                tp = batch.topic_partition
+                known = self._partitions.get(tp)
+                if known is None:
+                    known = self._partitions[tp] = PartitionBatches(tp)
+                known.waiting.append(batch)
+                self._waiting[known] = None
+            self._oldest_ms = min(self._oldest_ms, batches[0].created_ms)
+        wake_sender()
+
+    def _buffer_bytes(self, partitions: int) -> int:
+        """`batch.size`; less where so many partitions are written to that the pool could not hold one for each.
+
+        The pool is halved, since while some batches fill others are in flight.
+        """
+        fair = self.pool.total_bytes // (2 * max(partitions, len(self._partitions), 1))
+        return min(self.batch_bytes, max(fair, _SMALLEST_BATCH_BYTES))
 
     # The sender thread.
 
-    def ready(self, leader_of: LeaderOf, now_ms: float) -> ReadyCheck:
-        """Brokers leading a partition whose first batch is full, has lingered, is being flushed, or must make room."""
-        nodes: set[int] = set()
-        unknown: set[str] = set()
-        delay: float | None = None
-        exhausted = self.pool.queued > 0
-        with self._lock:
-            for tp, waiting in self._batches.items():
-                if not waiting or tp in self._muted:
-                    continue
-                leader = leader_of(tp)
-                if leader is None:
-                    unknown.add(tp.topic)
-                    continue
-                wait_ms = self._wait_ms(waiting, exhausted, now_ms)
-                if wait_ms <= 0:
-                    nodes.add(leader)
-                else:
-                    delay = wait_ms if delay is None else min(delay, wait_ms)
-        return ReadyCheck(nodes, delay, unknown)
+    def ready(self, leader_of: LeaderOf, now_ms: float, producer_id: int = -1) -> ReadyCheck:
+        """Partitions whose first batch is full, has lingered, is being flushed, or must make room; by leader.
 
-    def _wait_ms(self, waiting: deque[ProducerBatch], exhausted: bool, now_ms: float) -> float:
-        """How long until the first batch of a partition may be sent; <= 0: now."""
-        batch = waiting[0]
-        if batch.attempts:
-            return batch.last_attempt_ms + self.config.retry_backoff(batch.attempts) - now_ms
-        if len(waiting) > 1 or batch.full or batch.delivery.flushing or batch.delivery.failed or exhausted:
-            return 0
-        return batch.created_ms + self.config.linger_ms - now_ms
-
-    def drain(self, leader_of: LeaderOf, nodes: set[int], now_ms: float) -> dict[int, list[ProducerBatch]]:
-        """Take at most one batch per partition for each broker, up to `max.request.size`, and mute their partitions.
-
-        Begins where the last drain of that broker ended, so that no partition starves behind busy ones.
+        `producer_id` is the one that batches get now.
         """
-        exhausted = self.pool.queued > 0
-        drained: dict[int, list[ProducerBatch]] = {}
+        nodes: dict[int, list[PartitionBatches]] = {}
+        unknown: set[str] = set()
+        delay = NEVER
+        in_a_hurry = self.pool.queued > 0
         with self._lock:
-            by_node: dict[int, list[TopicPartition]] = {}
-            for tp, waiting in self._batches.items():
-                if waiting and tp not in self._muted:
-                    leader = leader_of(tp)
-                    if leader is not None and leader in nodes:
-                        by_node.setdefault(leader, []).append(tp)
-            for node, partitions in by_node.items():
-                partitions.sort()
-                start = self._drain_index.get(node, 0) % len(partitions)
-                size = 0
-                taken: list[ProducerBatch] = []
-                for step in range(len(partitions)):
-                    tp = partitions[(start + step) % len(partitions)]
-                    waiting = self._batches[tp]
-                    if self._wait_ms(waiting, exhausted, now_ms) > 0:
-                        continue
-                    if taken and size + waiting[0].size > self.config.max_request_bytes:
-                        self._drain_index[node] = start + step
-                        break
-                    batch = waiting.popleft()
-                    self._muted.add(tp)
-                    size += batch.size
-                    taken.append(batch)
-                if taken:
-                    drained[node] = taken
-        return drained
+            for partition in self._waiting:
+                wait_ms = partition.wait_ms(self.config, in_a_hurry, producer_id, now_ms)
+                if wait_ms > 0:
+                    delay = min(delay, wait_ms)
+                    continue
+                leader = leader_of(partition.topic_partition)
+                if leader is None:
+                    unknown.add(partition.topic_partition.topic)
+                else:
+                    nodes.setdefault(leader, []).append(partition)
+        return ReadyCheck(nodes, None if delay == NEVER else delay, unknown)
+
+    def drain(self, partitions: Sequence[PartitionBatches]) -> list[ProducerBatch]:
+        """Take one batch of each of these ready partitions, in turn, up to `max.request.size`; they are in flight."""
+        taken: list[ProducerBatch] = []
+        size = 0
+        with self._lock:
+            for partition in partitions:
+                batch = partition.waiting[0]
+                if batch.appending:  # since `ready` looked
+                    continue
+                size += batch.size
+                if taken and size > self.config.max_request_bytes:
+                    break
+                taken.append(partition.send_first())
+                del self._waiting[partition]
+                if partition.waiting:
+                    self._waiting[partition] = None
+        return taken
 
     def put_back(self, batch: ProducerBatch) -> None:
-        """At the front, to be sent again before anything else of its partition. The partition is heard again."""
+        """To be sent again, before anything else of its partition that was first sent later or not yet."""
         with self._lock:
-            self._batches.setdefault(batch.topic_partition, deque()).appendleft(batch)
-            self._muted.discard(batch.topic_partition)
+            partition = self._partitions[batch.topic_partition]
+            partition.put_back(batch)
+            self._waiting[partition] = None
+            self._oldest_ms = min(self._oldest_ms, batch.created_ms)
 
-    def unmute(self, tp: TopicPartition) -> None:
+    def answered(self, batch: ProducerBatch) -> None:
         """The batch in flight was answered for good."""
         with self._lock:
-            self._muted.discard(tp)
-            if not self._batches.get(tp):
-                self._batches.pop(tp, None)
+            partition = self._partitions[batch.topic_partition]
+            partition.in_flight.remove(batch)
+            self._forget_if_empty(partition)
+
+    def is_next(self, batch: ProducerBatch) -> bool:
+        """Is nothing that was sent to its partition before this batch still without its final answer?"""
+        with self._lock:
+            return self._partitions[batch.topic_partition].is_next(batch)
 
     def release(self, batch: ProducerBatch) -> None:
         """Give the batch's memory back: its request was answered or its socket closed, or it was never sent."""
@@ -234,28 +277,35 @@ class RecordAccumulator:
         batch.builder = None  # type: ignore[assignment]  # no view of the buffer may outlive this
         self.pool.deallocate(batch.buffer)
 
-    def take_doomed(self, now_ms: float) -> list[ProducerBatch]:
-        """Remove waiting batches that will not be sent: of failed deliveries, or older than `delivery.timeout.ms`."""
+    def take_of(self, deliveries: Collection[Delivery]) -> list[ProducerBatch]:
+        """Remove the waiting batches of deliveries that have failed and append no more."""
+        return self._take(lambda batch: batch.delivery in deliveries)
+
+    def take_expired(self, now_ms: float) -> list[ProducerBatch]:
+        """Remove waiting batches older than `delivery.timeout.ms`."""
         oldest = now_ms - self.config.delivery_timeout_ms
-        doomed: list[ProducerBatch] = []
-        with self._lock:
-            for tp, waiting in list(self._batches.items()):
-                if any(batch.delivery.failed or batch.created_ms <= oldest for batch in waiting):
-                    kept: deque[ProducerBatch] = deque()
-                    for batch in waiting:
-                        gone = batch.delivery.failed or batch.created_ms <= oldest
-                        (doomed if gone else kept).append(batch)
-                    self._batches[tp] = kept
-        return doomed
+        return self._take(lambda batch: batch.created_ms <= oldest) if self._oldest_ms <= oldest else []
 
-    def next_expiry_ms(self) -> float | None:
-        """When the oldest waiting batch expires; None when nothing waits."""
+    def _take(self, unwanted: Callable[[ProducerBatch], bool]) -> list[ProducerBatch]:
+        taken: list[ProducerBatch] = []
         with self._lock:
-            created = [waiting[0].created_ms for waiting in self._batches.values() if waiting]
-        return min(created) + self.config.delivery_timeout_ms if created else None
+            self._oldest_ms = NEVER
+            for partition in list(self._waiting):
+                for batch in list(partition.waiting):
+                    if unwanted(batch) and not batch.appending:
+                        partition.waiting.remove(batch)
+                        taken.append(batch)
+                    else:
+                        self._oldest_ms = min(self._oldest_ms, batch.created_ms)
+                if not partition.waiting:
+                    del self._waiting[partition]
+                    self._forget_if_empty(partition)
+        return taken
 
-    @property
-    def has_waiting(self) -> bool:
-        """Is there a batch that was not drained yet?"""
-        with self._lock:
-            return any(self._batches.values())
+    def _forget_if_empty(self, partition: PartitionBatches) -> None:
+        if not partition.waiting and not partition.in_flight:
+            del self._partitions[partition.topic_partition]
+
+    def next_expiry_ms(self) -> float:
+        """No waiting batch expires earlier; NEVER when nothing waits."""
+        return self._oldest_ms + self.config.delivery_timeout_ms

@@ -65,8 +65,19 @@ class BufferPool:
                 pooled = self._take(size)
             else:
                 pooled = self._wait_for(size, max_block_ms, on_wait)
-        if pooled is not None:
-            return pooled
+        return pooled if pooled is not None else self._make(size)
+
+    def try_allocate(self, size: int) -> bytearray | None:
+        """A buffer as `allocate` gives it, if there is one without waiting and nobody waits. Raises ClientClosed."""
+        with self._lock:
+            self._check_open()
+            if self._waiters or self._available() < size:
+                return None
+            pooled = self._take(size)
+        return pooled if pooled is not None else self._make(size)
+
+    def _make(self, size: int) -> bytearray:
+        """New memory, accounted for already."""
         try:
             return bytearray(size)
         except MemoryError:

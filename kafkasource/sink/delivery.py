@@ -34,10 +34,10 @@ class Delivery:
     def error(self) -> BaseException | None:
         return self._error
 
-    def opened(self) -> None:
-        """One more batch whose fate is open."""
+    def opened(self, batches: int) -> None:
+        """So many more batches whose fate is open."""
         with self._settled:
-            self._open_batches += 1
+            self._open_batches += batches
 
     def acknowledged(self, tp: TopicPartition, records: int, size: int, last_offset: int | None) -> None:
         """One batch is stored as `acks` demands; `last_offset` inclusive, None where the broker did not say."""

@@ -17,7 +17,7 @@ from kafkasource.client.metadata import TopicMetadata
 from kafkasource.client.network import NetworkClient
 from kafkasource.errors import ClientClosed, KafkaSourceError
 from kafkasource.records.builder import BatchBuilder, RecordColumns
-from kafkasource.records.partitions import group_rows
+from kafkasource.records.partitions import order_by_partition
 from kafkasource.sink.accumulator import RecordAccumulator
 from kafkasource.sink.buffer_pool import BufferPool
 from kafkasource.sink.columns import InvalidRow, Rows
@@ -25,7 +25,6 @@ from kafkasource.sink.config import ProducerConfig
 from kafkasource.sink.delivery import Delivery
 from kafkasource.sink.partitioner import Partitioner
 from kafkasource.sink.sender import Client, Sender
-from kafkasource.types import TopicPartition
 
 _MAX_PRODUCERS = 8  # kept by one process; each may hold buffer.memory and a connection per broker
 
@@ -87,24 +86,16 @@ class Producer:
         columns = RecordColumns(
             rows.keys, rows.values, rows.timestamps_ms, rows.headers, default_timestamp_ms=int(self._wall_clock_ms())
         )
+        order: memoryview | None = None
+        spans = [(0, 0, rows.count)]
+        if count > 1:
+            order, spans = order_by_partition(_int32_buffer(partitions), count)
         try:
-            if count == 1:
-                self._append(TopicPartition(rows.topic, 0), columns, None, 0, rows.count, delivery)
-                return
-            numbers, starts = group_rows(_int32_buffer(partitions), count)
-            for partition in range(count):
-                if starts[partition] < starts[partition + 1]:
-                    tp = TopicPartition(rows.topic, partition)
-                    self._append(tp, columns, numbers, starts[partition], starts[partition + 1], delivery)
+            self.accumulator.append(rows.topic, columns, order, spans, delivery, self.sender.wakeup)
         except ValueError as error:
             if isinstance(error, KafkaSourceError):
                 raise
             raise InvalidRow(f"a row for topic {rows.topic!r} cannot be written: {error}") from None
-
-    def _append(
-        self, tp: TopicPartition, columns: RecordColumns, numbers: object, first: int, last: int, delivery: Delivery
-    ) -> None:
-        self.accumulator.append(tp, columns, numbers, first, last, delivery, self.sender.wakeup)
 
     @property
     def usable(self) -> bool:

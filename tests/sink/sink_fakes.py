@@ -159,7 +159,8 @@ class Rig:
         self.sender = Sender(self.config, self.accumulator, self.client, clock_ms=self.clock)
 
     def append(self, delivery, tp=T0, count=1, value=b"v" * 100):
-        self.accumulator.append(tp, columns(count, value), None, 0, count, delivery, self.client.wakeup)
+        rows = columns(count, value)
+        self.accumulator.append(tp.topic, rows, None, [(tp.partition, 0, count)], delivery, self.client.wakeup)
 
     def turn(self, times=3):
         """Turns of the sender's loop; the first may be spent on the producer id."""

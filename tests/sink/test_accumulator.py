@@ -1,11 +1,16 @@
 """Batches fill, wait, are drained fairly and in order, and their memory is given back once."""
 
 import threading
+from array import array
 
+import pyarrow as pa
 import pytest
-from sink_fakes import T0, T1, Rig, producer_of
+from kafka.record.default_records import DefaultRecordBatch
+from sink_fakes import T0, T1, Rig, columns, producer_of
 
 from kafkasource.errors import DeadlineExceeded
+from kafkasource.records.builder import RecordColumns
+from kafkasource.records.partitions import order_by_partition
 from kafkasource.sink.accumulator import RecordTooLarge
 from kafkasource.sink.delivery import Delivery
 from kafkasource.types import TopicPartition
@@ -15,43 +20,55 @@ def ready(rig):
     return rig.accumulator.ready(rig.client.metadata.leader_id, rig.clock())
 
 
+def ready_nodes(rig):
+    return set(ready(rig).nodes)
+
+
 def drain(rig, *nodes):
-    return rig.accumulator.drain(rig.client.metadata.leader_id, set(nodes), rig.clock())
+    """One request's batches for each of these nodes, by node."""
+    found = ready(rig).nodes
+    return {node: rig.accumulator.drain(found[node]) for node in nodes if node in found}
+
+
+def settle(rig, batch):
+    """As the sender does when a batch was answered for good."""
+    rig.accumulator.release(batch)
+    rig.accumulator.answered(batch)
 
 
 def test_a_batch_that_is_not_full_waits_for_linger():
     rig = Rig(linger_ms=5)
     rig.append(Delivery())
-    assert ready(rig).nodes == set()
+    assert ready_nodes(rig) == set()
     assert ready(rig).next_check_delay_ms == 5
     rig.clock.now_ms += 5
-    assert ready(rig).nodes == {1}
+    assert ready_nodes(rig) == {1}
 
 
 def test_a_full_batch_does_not_wait():
     rig = Rig(linger_ms=5)
     rig.append(Delivery(), count=100)  # 100 x > 100 B into batches of 4096 B
-    assert ready(rig).nodes == {1}
+    assert ready_nodes(rig) == {1}
 
 
 def test_a_flushed_batch_does_not_wait():
     rig, delivery = Rig(linger_ms=5), Delivery()
     rig.append(delivery)
     delivery.flushing = True
-    assert ready(rig).nodes == {1}
+    assert ready_nodes(rig) == {1}
 
 
 def test_nobody_lingers_while_a_caller_waits_for_memory():
     rig = Rig(linger_ms=60_000, buffer_memory_bytes=4096)
     rig.append(Delivery())
-    assert ready(rig).nodes == set()
+    assert ready_nodes(rig) == set()
     in_line = threading.Event()
     waiter = threading.Thread(target=rig.pool.allocate, args=(4096, 60_000, in_line.set), daemon=True)
     waiter.start()
     in_line.wait()
-    assert ready(rig).nodes == {1}
+    assert ready_nodes(rig) == {1}
     (batch,) = drain(rig, 1)[1]
-    rig.accumulator.release(batch)
+    settle(rig, batch)
     waiter.join()
 
 
@@ -64,8 +81,7 @@ def test_rows_beyond_one_batch_go_on_in_the_next_and_none_is_lost():
         batch.close(-1, -1, -1)
         assert len(batch.encoded) <= 4096
         counts.append(batch.record_count)
-        rig.accumulator.release(batch)
-        rig.accumulator.unmute(T0)
+        settle(rig, batch)
     assert sum(counts) == 100
     assert len(counts) == 3
     assert rig.leaked_bytes == 0
@@ -87,27 +103,78 @@ def test_two_tasks_never_share_a_batch():
     assert (batch.delivery, batch.builder.record_count) == (first, 1)
 
 
-def test_a_partition_with_a_batch_in_flight_is_muted():
+def test_batches_of_a_partition_follow_each_other_into_flight_up_to_the_limit():
+    rig = Rig(max_in_flight=2)
+    rig.append(Delivery(), count=130)  # four batches
+    first, second = (drain(rig, 1)[1][0] for _ in range(2))
+    assert drain(rig, 1) == {}
+    settle(rig, first)
+    (third,) = drain(rig, 1)[1]
+    assert [batch.number for batch in (first, second, third)] == [0, 1, 2]
+
+
+def test_a_task_waits_for_what_another_has_in_flight_to_the_partition():
+    rig, before, after = Rig(), Delivery(), Delivery()
+    rig.append(before)
+    (batch,) = drain(rig, 1)[1]
+    rig.append(after)
+    assert drain(rig, 1) == {}
+    settle(rig, batch)
+    assert drain(rig, 1)[1][0].delivery is after
+
+
+def test_a_new_producer_id_waits_for_what_is_in_flight_under_the_old_one():
     rig = Rig()
     rig.append(Delivery(), count=100)
-    assert len(drain(rig, 1)[1]) == 1
-    assert drain(rig, 1) == {}
-    assert ready(rig).nodes == set()
-    rig.accumulator.unmute(T0)
-    assert len(drain(rig, 1)[1]) == 1
+    (batch,) = drain(rig, 1)[1]
+    batch.close(1000, 0, 0)
+    leader_of = rig.client.metadata.leader_id
+    assert rig.accumulator.ready(leader_of, rig.clock(), 1001).nodes == {}
+    assert set(rig.accumulator.ready(leader_of, rig.clock(), 1000).nodes) == {1}
+
+
+def sent(rig, batches):
+    for batch in batches:
+        batch.close(-1, -1, -1)
+        batch.attempts, batch.last_attempt_ms = 1, rig.clock()
+    return batches
 
 
 def test_a_batch_put_back_goes_out_first_after_its_backoff():
     rig = Rig(retry_backoff_ms=100)
     rig.append(Delivery(), count=100)
-    (batch,) = drain(rig, 1)[1]
-    batch.close(-1, -1, -1)
-    batch.attempts, batch.last_attempt_ms = 1, rig.clock()
+    (batch,) = sent(rig, drain(rig, 1)[1])
     rig.accumulator.put_back(batch)
     assert drain(rig, 1) == {}
     assert ready(rig).next_check_delay_ms == 100
     rig.clock.now_ms += 100
     assert drain(rig, 1)[1] == [batch]
+
+
+@pytest.mark.parametrize("returned", [(0, 1, 2), (2, 1, 0), (1, 0, 2), (2, 0, 1)])
+def test_batches_put_back_in_any_order_are_sent_again_one_by_one_in_the_order_of_before(returned):
+    rig = Rig(retry_backoff_ms=100)
+    rig.append(Delivery(), count=130)
+    flown = [sent(rig, drain(rig, 1)[1])[0] for _ in range(3)]
+    for i in returned:
+        rig.accumulator.put_back(flown[i])
+    rig.clock.now_ms += 100
+    for expected in flown[:2]:
+        assert drain(rig, 1)[1] == [expected]
+        assert drain(rig, 1) == {}
+        settle(rig, expected)
+    assert drain(rig, 1)[1] == [flown[2]]
+    assert drain(rig, 1)[1][0].number == 3, "what was never sent needs not wait for an answer"
+
+
+def test_a_batch_put_back_goes_before_later_ones_that_are_still_in_flight():
+    rig = Rig(retry_backoff_ms=0)
+    rig.append(Delivery(), count=100)
+    first, second = (sent(rig, drain(rig, 1)[1])[0] for _ in range(2))
+    rig.accumulator.put_back(first)
+    assert not rig.accumulator.is_next(second)
+    assert drain(rig, 1)[1] == [first]
+    assert rig.accumulator.is_next(first)
 
 
 def test_a_drain_stops_at_the_request_size_and_the_next_goes_on_there():
@@ -116,12 +183,49 @@ def test_a_drain_stops_at_the_request_size_and_the_next_goes_on_there():
     delivery = Delivery()
     for tp in partitions:
         rig.append(delivery, tp, count=90)
-    first = [batch.topic_partition for batch in drain(rig, 1)[1]]
-    for tp in first:
-        rig.accumulator.unmute(tp)
-    second = [batch.topic_partition for batch in drain(rig, 1)[1]]
-    assert first == partitions[:2]
-    assert second == partitions[2:]
+    taken = [[batch.topic_partition for batch in drain(rig, 1)[1]] for _ in range(4)]
+    assert taken == [partitions[:2], partitions[2:], partitions[:2], partitions[2:]]
+
+
+def test_one_call_fills_the_batches_of_all_partitions():
+    partitions = [TopicPartition("t", i) for i in range(8)]
+    rig, delivery = Rig(dict.fromkeys(partitions, 1), buffer_memory_bytes=64 * 4096), Delivery()
+    values = [b"%d" % i * 40 for i in range(400)]
+    rows = RecordColumns(None, pa.array(values, pa.binary()), default_timestamp_ms=1)
+    for first in (0, 1):  # into new batches, then into open and further ones
+        order, spans = order_by_partition(array("i", [(i * 7 + first) % 8 for i in range(400)]), 8)
+        rig.accumulator.append("t", rows, order, spans, delivery, rig.client.wakeup)
+    found = {tp: [] for tp in partitions}
+    while drained := drain(rig, 1):
+        for batch in drained[1]:
+            batch.close(-1, -1, -1)
+            found[batch.topic_partition] += [record.value for record in DefaultRecordBatch(bytes(batch.encoded))]
+            settle(rig, batch)
+    for tp in partitions:
+        expected = [v for f in (0, 1) for i, v in enumerate(values) if (i * 7 + f) % 8 == tp.partition]
+        assert found[tp] == expected
+    assert rig.leaked_bytes == 0
+
+
+def test_batches_shrink_so_that_every_partition_can_have_one():
+    partitions = [TopicPartition("t", i) for i in range(100)]
+    memory = 100 * 40_000
+    rig = Rig(dict.fromkeys(partitions, 1), batch_bytes=100_000, buffer_memory_bytes=memory, linger_ms=60_000)
+    rows = columns(100)
+    rig.accumulator.append("t", rows, None, [(i, i, i + 1) for i in range(100)], Delivery(), rig.client.wakeup)
+    assert ready(rig).nodes == {}, "nobody had to make room"
+    assert rig.leaked_bytes == memory // 2
+    rig.append(Delivery(), TopicPartition("u", 0))
+
+
+def test_a_batch_that_is_being_filled_is_left_alone():
+    rig = Rig()
+    rig.append(Delivery())
+    queue = ready(rig).nodes[1]
+    queue[0].waiting[0].appending = True
+    assert rig.accumulator.drain(queue) == []
+    assert ready(rig).nodes == {}
+    assert ready(rig).next_check_delay_ms is not None
 
 
 def test_each_broker_gets_its_own_partitions():
@@ -175,15 +279,14 @@ def test_a_failed_delivery_takes_no_more_rows():
     assert rig.leaked_bytes == 0
 
 
-def test_doomed_batches_are_those_of_failed_tasks_and_old_ones():
+def test_waiting_batches_of_failed_tasks_and_old_ones_are_taken_out():
     rig = Rig(delivery_timeout_ms=1000)
     failing, old, fresh = Delivery(), Delivery(), Delivery()
     rig.append(old)
     rig.clock.now_ms += 600
     rig.append(failing)
     rig.append(fresh)
-    failing.fail(RuntimeError("boom"))
-    rig.clock.now_ms += 400
-    doomed = rig.accumulator.take_doomed(rig.clock())
-    assert [batch.delivery for batch in doomed] == [old, failing]
-    assert rig.accumulator.next_expiry_ms() == rig.clock() + 600
+    assert rig.accumulator.take_expired(rig.clock() + 399) == []
+    assert [batch.delivery for batch in rig.accumulator.take_expired(rig.clock() + 400)] == [old]
+    assert [batch.delivery for batch in rig.accumulator.take_of({failing})] == [failing]
+    assert rig.accumulator.next_expiry_ms() == rig.clock() + 1000

@@ -1,10 +1,12 @@
 """Every record is acknowledged or its task fails; copies are the same bytes; memory comes back; tasks do not meet."""
 
 import threading
+from collections import deque
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kafka.record.default_records import DefaultRecordBatch
 from sink_fakes import T0, T1, Rig, producer_of
 
 from kafkasource.errors import (
@@ -124,23 +126,69 @@ def test_a_lost_connection_sends_the_same_bytes_again():
     assert delivery.records == 1
 
 
-def test_later_rows_of_a_partition_wait_for_the_retried_ones():
+def test_several_batches_of_a_partition_are_in_flight_and_no_more_than_five():
+    rig = Rig()
+    delivery = rig.sender.begin()
+    rig.append(delivery, count=300)  # nine batches
+    sent = rig.turn()
+    sequences = [producer_of(request.batches[T0])[2:] for request in sent]
+    assert len(sent) == 5
+    assert [base for base, _ in sequences] == [sum(n for _, n in sequences[:i]) for i in range(5)]
+    sent[0].answer()
+    assert len(rig.turn()) == 1
+
+
+def test_what_follows_a_batch_that_failed_is_sent_again_after_it_with_its_own_bytes():
+    """As a broker does: the first is refused for the moment, those behind it are out of order until it is there."""
     rig = Rig()
     delivery = rig.sender.begin()
     rig.append(delivery, count=100)  # three batches
-    sequences = []
-    for fails in (1, 0, 1, 0, 0):
+    first = rig.turn()
+    for request, code in zip(first, (NOT_LEADER, OUT_OF_ORDER, OUT_OF_ORDER), strict=True):
+        request.answer(codes={T0: code})
+        rig.turn()
+    again = []
+    for _ in first:
         rig.clock.now_ms += 1000
-        (sent,) = rig.turn(5)
-        if fails:
-            sent.answer(codes={T0: TIMED_OUT})
-        else:
-            sequences.append(producer_of(sent.batches[T0])[2:])
-            sent.answer()
+        (request,) = rig.turn()
+        request.answer()
+        again.append(request)
     rig.turn()
     delivery.wait(lambda: True)
-    assert [base for base, _ in sequences] == [0, sequences[0][1], sequences[0][1] + sequences[1][1]]
-    assert sum(count for _, count in sequences) == 100
+    assert [request.batches for request in again] == [request.batches for request in first]
+    assert rig.leaked_bytes == 0
+
+
+def test_a_sequence_out_of_order_with_nothing_missing_before_it_fails_the_task():
+    rig = Rig()
+    delivery = rig.sender.begin()
+    rig.append(delivery, count=70)  # two batches
+    first, second = rig.turn()
+    first.answer()
+    second.answer(codes={T0: OUT_OF_ORDER})
+    rig.turn()
+    assert error_of(delivery).code == OUT_OF_ORDER
+    rig.sender.end(delivery)
+    rig.append(rig.sender.begin())
+    (after,) = rig.turn()
+    assert producer_of(after.batches[T0]) == (1001, 0, 0, 1)
+
+
+def test_without_idempotence_one_request_in_flight_keeps_the_order():
+    rig = Rig(idempotent=False, acks=1, max_in_flight=1)
+    delivery = rig.sender.begin()
+    for i in range(100):  # three batches
+        rig.append(delivery, value=b"%06d" % i * 16)
+    seen = []
+    for code in (TIMED_OUT, 0, 0, TIMED_OUT, 0):
+        rig.clock.now_ms += 1000
+        (request,) = rig.turn()
+        seen.append(request.batches[T0])
+        request.answer(codes={T0: code} if code else None)
+    rig.turn()
+    delivery.wait(lambda: True)
+    assert [seen[1], seen[4]] == [seen[0], seen[3]]
+    assert len({*seen}) == 3
 
 
 def test_only_the_partition_that_failed_is_sent_again():
@@ -256,13 +304,14 @@ def test_a_failed_task_leaves_no_trace_in_the_next():
     rig = Rig()
     failing = rig.sender.begin()
     rig.append(failing, count=100, value=b"old" * 40)
-    (in_flight,) = rig.turn()
+    in_flight = rig.turn()
     failing.fail(RuntimeError("the task was interrupted"))
     rig.sender.end(failing)
     following = rig.sender.begin()
     rig.append(following, value=b"new")
-    assert rig.turn() == []  # muted by what is still in flight
-    in_flight.fail(ConnectionLost("gone"))
+    assert rig.turn() == []  # what is in flight comes first
+    for request in in_flight:
+        request.fail(ConnectionLost("gone"))
     rig.clock.now_ms += 1000
     (sent,) = rig.turn(5)
     assert b"old" not in sent.batches[T0]
@@ -382,53 +431,74 @@ def test_a_broken_sender_fails_tasks_now_and_later():
         rig.sender.begin()
 
 
-@settings(max_examples=60, deadline=None)
+class Log:
+    """One partition as Kafka keeps it: batches in sequence, the last five known again."""
+
+    def __init__(self):
+        self.records = []
+        self.producers = {}  # producer id -> the last five (sequence, count, offset)
+
+    def append(self, batch):
+        """The offset, and an error code."""
+        producer_id, _, sequence, count = producer_of(batch)
+        last = self.producers.setdefault(producer_id, deque(maxlen=5))
+        for known in last:
+            if known[:2] == (sequence, count):
+                return known[2], 0
+        if sequence != (last[-1][0] + last[-1][1] if last else 0):
+            return -1, OUT_OF_ORDER
+        last.append((sequence, count, len(self.records)))
+        self.records += [record.value for record in DefaultRecordBatch(batch)]
+        return last[-1][2], 0
+
+
+@settings(max_examples=100, deadline=None)
 @given(
-    appends=st.lists(st.tuples(st.sampled_from([T0, T1]), st.integers(1, 60)), min_size=1, max_size=8),
+    appends=st.lists(st.tuples(st.sampled_from([T0, T1]), st.integers(1, 120)), min_size=1, max_size=8),
     outcomes=st.lists(
-        st.sampled_from(["ok", "ok", "ok", NOT_LEADER, TIMED_OUT, "lost", "lost after append"]), max_size=30
+        st.sampled_from(
+            ["ok", "ok", "ok", NOT_LEADER, TIMED_OUT, "timed out after append", "lost", "lost after append"]
+        ),
+        max_size=30,
     ),
+    in_flight=st.integers(1, 5),
+    slow=st.lists(st.booleans(), max_size=60),
 )
-def test_whatever_is_lost_on_the_way_each_record_is_stored_once_and_in_order(appends, outcomes):
-    """The fake broker keeps sequences as Kafka does: a repeated batch is answered as before, a gap is refused."""
-    rig = Rig(buffer_memory_bytes=64 * 4096)
+def test_whatever_is_lost_on_the_way_each_record_is_stored_once_and_in_order(appends, outcomes, in_flight, slow):
+    rig = Rig(buffer_memory_bytes=128 * 4096, max_in_flight=in_flight)
     delivery = rig.sender.begin()
-    expected = {T0: 0, T1: 0}
+    expected = {T0: [], T1: []}
     for tp, count in appends:
-        rig.append(delivery, tp, count)
-        expected[tp] += count
+        for _ in range(count):
+            expected[tp].append(b"%06d" % len(expected[tp]) * 16)
+            rig.append(delivery, tp, value=expected[tp][-1])
     delivery.flushing = True
-    log = {T0: 0, T1: 0}  # records stored
-    last = {}  # partition -> (sequence, offset) of the last batch
-    outcomes = iter(outcomes)
-    answered = 0
-    for _ in range(400):
+    logs = {T0: Log(), T1: Log()}
+    outcomes, slow = iter(outcomes), iter(slow)
+    for _ in range(1000):
         rig.clock.now_ms += 500
         rig.turn(1)
-        for sent in rig.client.sent[answered:]:
-            answered += 1
+        for sent in [request for request in rig.client.sent if not request.pending.done]:
+            if next(slow, False):
+                break  # a broker answers in order: those behind wait too
             outcome = next(outcomes, "ok")
             codes, offsets = {}, {}
             for tp, batch in sent.batches.items():
-                if outcome not in ("ok", "lost after append"):
+                if isinstance(outcome, int):
                     codes[tp] = outcome
-                    continue
-                _, _, sequence, count = producer_of(batch)
-                if tp in last and last[tp][0] == sequence:
-                    offsets[tp] = last[tp][1]
-                elif sequence != log[tp]:
-                    codes[tp] = OUT_OF_ORDER
-                else:
-                    last[tp], offsets[tp] = (sequence, log[tp]), log[tp]
-                    log[tp] += count
-            if outcome in ("lost", "lost after append"):
+                elif outcome != "lost":
+                    offsets[tp], codes[tp] = logs[tp].append(batch)
+                if outcome == "timed out after append" and not codes[tp]:
+                    codes[tp] = TIMED_OUT
+            if isinstance(outcome, str) and outcome.startswith("lost"):
                 sent.fail(ConnectionLost("gone"))
             else:
                 sent.answer(offsets, codes)
-        if delivery.failed or delivery.records == sum(expected.values()):
+        assert sum(not request.pending.done for request in rig.client.sent) <= in_flight
+        if delivery.failed or delivery.records == sum(map(len, expected.values())):
             break
     delivery.raise_if_failed()
-    assert log == expected
-    assert delivery.last_offsets == {tp: count - 1 for tp, count in expected.items() if count}
+    assert {tp: log.records for tp, log in logs.items()} == expected
+    assert delivery.last_offsets == {tp: len(values) - 1 for tp, values in expected.items() if values}
     rig.turn()
     assert rig.leaked_bytes == 0

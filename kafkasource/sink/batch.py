@@ -1,0 +1,125 @@
+"""One record batch on its way out, and the row of them that belongs to one topic-partition.
+
+Order within a partition, whatever is retried: batches are numbered when they are first sent. One that was sent before
+goes back among the waiting ones by its number, and is sent again only when nothing with a lower number is under way,
+so a partition that recovers has one request in flight until what failed is stored (as Kafka's RecordAccumulator does).
+A batch sent for the first time follows others in flight only where a retry could keep the order: they are of the same
+task and carry the same producer id.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+from kafkasource.records.builder import BatchBuilder
+from kafkasource.sink.config import ProducerConfig
+from kafkasource.sink.delivery import Delivery
+from kafkasource.types import TopicPartition
+
+NEVER = float("inf")
+
+
+@dataclass(eq=False, slots=True)
+class ProducerBatch:
+    """Rows of one task for one partition. Built by the task's thread until full or drained, then the sender's."""
+
+    topic_partition: TopicPartition
+    delivery: Delivery
+    buffer: bytearray
+    builder: BatchBuilder
+    created_ms: float
+    appending: bool = False  # the task's thread is writing to the buffer, without a lock: hands off
+    full: bool = False
+    number: int = -1  # in the order of first sends to the partition; -1: not sent yet
+    attempts: int = 0  # times it was sent
+    last_attempt_ms: float = 0.0
+    encoded: Any = None  # bytes or memoryview once closed: what is sent, the same at every attempt
+    record_count: int = 0  # of `encoded`
+    producer_id: int = -1  # -1: not idempotent; else the broker knows the batch from others by its sequence
+    last_error: BaseException | None = None  # of the last attempt
+
+    def close(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
+        """Encode for sending; -1 for all three where the producer is not idempotent. Raises what the codec raises."""
+        self.full = True
+        self.record_count = self.builder.record_count
+        self.producer_id = producer_id
+        self.encoded = self.builder.close(producer_id, producer_epoch, base_sequence)
+
+    @property
+    def size(self) -> int:
+        """Bytes on the wire; before `close`, bytes before compression."""
+        return len(self.encoded) if self.encoded is not None else self.builder.estimated_size
+
+    @property
+    def sequenced(self) -> bool:
+        return self.producer_id >= 0
+
+
+class PartitionBatches:
+    """The batches of one topic-partition: those that wait, the last of them open for more rows, and those in flight.
+
+    Under the accumulator's lock.
+    """
+
+    __slots__ = ("in_flight", "next_number", "topic_partition", "waiting")
+
+    def __init__(self, topic_partition: TopicPartition) -> None:
+        self.topic_partition = topic_partition
+        self.waiting: deque[ProducerBatch] = deque()
+        self.in_flight: list[ProducerBatch] = []  # by number
+        self.next_number = 0
+
+    def open_for(self, delivery: Delivery) -> ProducerBatch | None:
+        """The batch at the back, if it is this task's and takes more rows."""
+        if self.waiting:
+            batch = self.waiting[-1]
+            if batch.delivery is delivery and not batch.full:
+                return batch
+        return None
+
+    def wait_ms(self, config: ProducerConfig, in_a_hurry: bool, producer_id: int, now_ms: float) -> float:
+        """How long until the first waiting batch may be sent; <= 0: now; NEVER: an answer must come first."""
+        batch = self.waiting[0]
+        if self.in_flight and not self._may_follow(batch, config, producer_id):
+            return NEVER
+        if batch.number >= 0:
+            return batch.last_attempt_ms + config.retry_backoff(batch.attempts) - now_ms
+        if batch.appending:
+            return 1  # it is being filled this very moment
+        if batch.full or in_a_hurry or len(self.waiting) > 1 or batch.delivery.flushing or batch.delivery.failed:
+            return 0
+        return batch.created_ms + config.linger_ms - now_ms
+
+    def _may_follow(self, batch: ProducerBatch, config: ProducerConfig, producer_id: int) -> bool:
+        if len(self.in_flight) >= config.max_in_flight:
+            return False
+        if batch.number >= 0:
+            return batch.number < self.in_flight[0].number
+        last = self.in_flight[-1]
+        return last.delivery is batch.delivery and last.producer_id == producer_id
+
+    def send_first(self) -> ProducerBatch:
+        """Move the first waiting batch into flight."""
+        batch = self.waiting.popleft()
+        if batch.number < 0:
+            batch.number = self.next_number
+            self.next_number += 1
+            self.in_flight.append(batch)
+        else:
+            self.in_flight.insert(0, batch)
+        return batch
+
+    def put_back(self, batch: ProducerBatch) -> None:
+        """From flight among the waiting ones, in the order of first sends."""
+        self.in_flight.remove(batch)
+        place = 0
+        while place < len(self.waiting) and 0 <= self.waiting[place].number < batch.number:
+            place += 1
+        self.waiting.insert(place, batch)
+
+    def is_next(self, batch: ProducerBatch) -> bool:
+        """Is nothing that was sent before this batch still without its final answer?"""
+        before = [other for other in (*self.in_flight, *self.waiting) if 0 <= other.number < batch.number]
+        return not before

@@ -1,0 +1,96 @@
+"""Who the producer is to the brokers: its id and epoch, and the next sequence of each partition (KIP-98).
+
+Owned by the sender thread. An id is asked for when there is something to write, and given up for good (`forget`) as
+soon as a batch is given up that the broker may or may not have: its sequences must never stand for other records, which
+the broker would drop as duplicates. What is in flight under the old id is sent again under the old id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from kafkasource.errors import error_for
+from kafkasource.protocol.apis import INIT_PRODUCER_ID
+from kafkasource.sink.config import ProducerConfig
+from kafkasource.types import TopicPartition
+
+if TYPE_CHECKING:
+    from kafkasource.sink.sender import Client, Pending
+
+_NO_TRANSACTION = {"transactional_id": None, "transaction_timeout_ms": 2**31 - 1}  # Java's values
+
+
+@dataclass
+class Identity:
+    """One producer id, or none: the id -1."""
+
+    producer_id: int = -1
+    producer_epoch: int = -1
+    _next_sequences: dict[TopicPartition, int] = field(default_factory=dict)
+
+    def take(self, tp: TopicPartition, count: int) -> int:
+        """The base sequence of the partition's next `count` records; wraps at 2^31. -1 without an id."""
+        if self.producer_id < 0:
+            return -1
+        sequence = self._next_sequences.get(tp, 0)
+        self._next_sequences[tp] = (sequence + count) & 0x7FFFFFFF
+        return sequence
+
+
+class ProducerIdentity:
+    """The identity in use, asked for when there is none. A producer that is not idempotent has that without an id."""
+
+    def __init__(self, config: ProducerConfig, client: Client, clock_ms: Callable[[], float]) -> None:
+        self._config = config
+        self._client = client
+        self._clock_ms = clock_ms
+        self._asked: Pending | None = None
+        self._failures = 0
+        self.retry_at_ms = 0.0  # not asked again before
+        self.current: Identity | None = None if config.idempotent else Identity()
+
+    def forget(self) -> None:
+        """Never use the present id for another batch."""
+        if self._config.idempotent:
+            self.current = None
+
+    def ask(self, now_ms: float) -> bool:
+        """Ask any broker that is known for an id, if one is needed. False: one is needed, but not to be had now."""
+        if self.current is not None or self._asked is not None:
+            return True
+        nodes = self._client.metadata.nodes()
+        if not nodes or now_ms < self.retry_at_ms:
+            return False
+        node_id = min(node.node_id for node in nodes)
+        self._asked = self._client.send(
+            node_id, INIT_PRODUCER_ID, _NO_TRANSACTION, timeout_ms=self._config.request_timeout_ms
+        )
+        return True
+
+    @property
+    def answer_is_here(self) -> bool:
+        """Has the broker answered, and `settle` not been called?"""
+        return self._asked is not None and self._asked.done
+
+    def settle(self) -> BaseException | None:
+        """Take in the broker's answer, if it has come; the error where asking again will not help.
+
+        Retried without an end of its own: the batches that wait for the id expire by `delivery.timeout.ms`.
+        """
+        if self._asked is None or not self._asked.done:
+            return None
+        asked, self._asked = self._asked, None
+        error = asked.error
+        if error is None:
+            body = asked.result()
+            if body["error_code"] == 0:
+                self.current = Identity(body["producer_id"], body["producer_epoch"])
+                self._failures = 0
+                return None
+            error = error_for(body["error_code"], "InitProducerId for an idempotent producer")
+        self._failures += 1
+        self.retry_at_ms = self._clock_ms() + self._config.retry_backoff(self._failures)
+        self._client.metadata.request_update()
+        return None if getattr(error, "retriable", False) else error

@@ -1,0 +1,96 @@
+"""Topics that tasks wait to hear of, as a producer's `waitOnMetadata`. The sender thread asks for them."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from kafkasource.client.metadata import TopicMetadata
+from kafkasource.errors import BootstrapFailed, DeadlineExceeded, KafkaSourceError, error_for
+from kafkasource.sink.config import ProducerConfig
+
+if TYPE_CHECKING:
+    from kafkasource.sink.sender import Client
+
+_UNKNOWN_TOPIC = 3
+
+
+class AwaitedTopics:
+    """`await_topic` is for tasks' threads; the other methods are the sender thread's."""
+
+    def __init__(
+        self, config: ProducerConfig, client: Client, wakeup: Callable[[], None], clock_ms: Callable[[], float]
+    ) -> None:
+        self._config = config
+        self._client = client
+        self._wakeup = wakeup
+        self._clock_ms = clock_ms
+        self._news = threading.Condition()
+        self._awaited: Counter[str] = Counter()  # tasks waiting, by topic
+        self._failure: BaseException | None = None
+
+    def await_topic(self, topic: str) -> TopicMetadata:
+        """Metadata of a topic, waited for up to `max.block.ms`; the JVM connector's text when it does not come."""
+        known = self._client.metadata.topic(topic)
+        if known is not None and known.partitions:
+            return known
+        with self._news:
+            self._awaited[topic] += 1
+            self._wakeup()
+            try:
+                return self._wait_for(topic)
+            finally:
+                self._awaited[topic] -= 1
+                if not self._awaited[topic]:
+                    del self._awaited[topic]
+
+    def _wait_for(self, topic: str) -> TopicMetadata:
+        metadata = self._client.metadata
+        deadline_ms = self._clock_ms() + self._config.max_block_ms
+        before = metadata.version  # what went wrong earlier may be right by now (an ACL granted): ask again
+        while True:
+            known = metadata.topic(topic)
+            if known is not None and known.partitions:
+                return known
+            if self._failure is not None:
+                raise self._failure
+            code = metadata.topic_errors.get(topic, 0) if metadata.version > before else 0
+            error = error_for(code, f"topic {topic!r}") if code else None
+            if error is not None and not error.retriable and code != _UNKNOWN_TOPIC:
+                raise error
+            remaining_ms = deadline_ms - self._clock_ms()
+            if remaining_ms <= 0:
+                raise self._too_late(topic, f" ({error})" if error else "")
+            self._news.wait(remaining_ms / 1000)
+
+    def _too_late(self, topic: str, why: str) -> KafkaSourceError:
+        if not self._client.metadata.nodes():
+            attempts = tuple((address, str(why)) for address, why in self._client.bootstrap_errors.items())
+            return BootstrapFailed(attempts, self._config.max_block_ms)
+        return DeadlineExceeded(
+            f"Topic {topic} not present in metadata after {self._config.max_block_ms} ms.{why} Create it first: "
+            "the sink creates no topics. The wait is 'kafka.max.block.ms'."
+        )
+
+    def ask(self) -> None:
+        """Want metadata of what is waited for."""
+        with self._news:
+            awaited = list(self._awaited)
+        if awaited:
+            self._client.metadata.want(awaited)
+            if any(self._client.metadata.topic(topic) is None for topic in awaited):
+                self._client.metadata.request_update()  # its own backoff spaces the questions
+
+    def tell(self) -> None:
+        """There may be news: let the waiting tasks look."""
+        if self._awaited:
+            with self._news:
+                self._news.notify_all()
+
+    def fail(self, error: BaseException) -> None:
+        """Nothing will come any more."""
+        with self._news:
+            self._failure = error
+            self._news.notify_all()
