@@ -37,12 +37,16 @@ STAGES: Mapping[str, str] = {
 }
 
 
+# What shows whether the goals are met, in five minutes.
+QUICK_STAGES = ("kernel", "read", "write", "streaming", "latency", "memory", "correctness")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=(__doc__ or "").strip())
     parser.add_argument(
         "--quick", action="store_true", help="a tenth of the rows, fewer codecs and turns: five minutes"
     )
-    parser.add_argument("--stages", default=",".join(STAGES), help=f"of {','.join(STAGES)}")
+    parser.add_argument("--stages", help=f"of {','.join(STAGES)}; all (quick: {','.join(QUICK_STAGES)})")
     parser.add_argument("--turns", type=int, help="timed runs of each contestant (5; quick: 3)")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder for the results")
     parser.add_argument("--draw", type=Path, metavar="JSON", help="only report and draw an earlier run")
@@ -51,13 +55,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         run = Run.from_json(json.loads(given.draw.read_text()))
         write(run, given.draw.parent, given.draw.stem)
         return 0
-    names = [name for name in given.stages.split(",") if name]
+    usual = QUICK_STAGES if given.quick else tuple(STAGES)
+    names = tuple(given.stages.split(",")) if given.stages else usual
     if unknown := [name for name in names if name not in STAGES]:
         parser.error(f"no stage {unknown[0]!r}; there are {', '.join(STAGES)}")
     effort = Effort(given.quick, given.turns or (3 if given.quick else 5))
     run = measure(names, effort)
     report.print_verdicts(judge(run))
-    name = run.kind if len(names) == len(STAGES) else f"{run.kind}-{'-'.join(names)}"
+    name = run.kind if names == usual else f"{run.kind}-{'-'.join(names)}"
     write(run, given.out, name)
     print(f"\nwritten to {given.out / name}.json, .md and .svg")
     failed = [stage.name for stage in run.stages if stage.failure]

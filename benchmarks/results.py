@@ -43,7 +43,7 @@ class Measure:
 SECONDS = Measure("time", "s")
 TRIGGER = Measure("triggerExecution", "ms", ("p50", "p99", "n"))
 PLANNING = Measure("planning", "ms", ("p50", "n"))
-LATENCY = Measure("latency", "ms", ("p50", "p99", "n"))
+LATENCY = Measure("latency", "ms", ("p50", "p99", "max"))
 PEAK = Measure("peak memory (VmHWM)", "MB", ("max",))
 NANOSECONDS = Measure("per record", "ns")
 RATE = Measure("rate", "MB/s", ("median",), more_is_better=True)
