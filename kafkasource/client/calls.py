@@ -10,7 +10,8 @@ from __future__ import annotations
 import random as random_module
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from itertools import islice
 from typing import Any, TypeVar
 
 from kafkasource.client.config import ClientConfig, backoff_ms
@@ -292,6 +293,7 @@ def _message(row: Mapping[str, Any]) -> str:
     return " (" + "".join(c if c.isprintable() else " " for c in text) + ")" if text else ""
 
 
-def few(names: list[str]) -> str:
-    shown = ", ".join(names[:5])
+def few(names: Collection[object]) -> str:
+    """The first five, for an error's text; made for every call, so of 1,000 names the rest is only counted."""
+    shown = ", ".join(map(str, islice(names, 5)))
     return f"{shown} and {len(names) - 5} more" if len(names) > 5 else shown

@@ -178,11 +178,11 @@ class Cluster(Caller):
             absent = [tp for tp in missing if tp not in found]
             if absent:
                 raise _worst(errors, patience, self.network.now_ms()) or ProtocolError(
-                    f"ListOffsets: no answer for {few([str(tp) for tp in absent])}"
+                    f"ListOffsets: no answer for {few(absent)}"
                 )
 
         if wanted:
-            self._retrying(f"offsets of {few([str(tp) for tp in wanted])}", attempt)
+            self._retrying(f"offsets of {few(wanted)}", attempt)
         return found
 
     def _list_one(self, tp: TopicPartition, timestamp: int) -> dict[str, Any]:
@@ -227,7 +227,7 @@ class Cluster(Caller):
             if errors:
                 raise _worst(errors, patience, self.network.now_ms()) or errors[0]
 
-        self._retrying(f"DeleteRecords of {few([str(tp) for tp in before])}", attempt)
+        self._retrying(f"DeleteRecords of {few(before)}", attempt)
         return done
 
     # Producers and groups.
@@ -319,7 +319,7 @@ class Cluster(Caller):
                     if partition.leader_id is None:
                         raise LeaderNotAvailable(5, f"{name}-{partition.partition}")
 
-        self._retrying(f"leaders of {few(list(totals))}", attempt)
+        self._retrying(f"leaders of {few(totals)}", attempt)
 
     def delete_topics(self, names: Iterable[str]) -> None:
         """Delete, then wait some seconds at most for the brokers to know. Raises UnknownTopicOrPartition and others."""

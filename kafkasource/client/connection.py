@@ -15,7 +15,7 @@ from importlib import metadata
 from typing import Any, NamedTuple, TypeAlias
 
 from kafkasource.errors import ProtocolError, UnsupportedApiVersion, error_for
-from kafkasource.protocol.apis import API_VERSIONS, Api
+from kafkasource.protocol.apis import API_VERSIONS, METADATA, Api
 from kafkasource.protocol.frames import (
     FrameBuffers,
     FrameReader,
@@ -72,6 +72,7 @@ class Connection:
         self._in_flight: deque[_InFlight] = deque()
         self._next_correlation_id = 0
         self._versions: dict[int, tuple[int, int]] | None = None
+        self._last_metadata: tuple[int, bytes, dict[str, Any]] | None = None  # version, answer, what it says
 
     @property
     def ready(self) -> bool:
@@ -176,12 +177,26 @@ class Connection:
                 f"{self._peer} answered request {got}; the oldest in flight is {sent.correlation_id} ({sent.api.name})"
             )
         try:
-            body = decode_response(sent.api, sent.version, frame)
+            body = self._decoded(sent, frame)
         except ProtocolError as error:
             text = f"{self._peer}, {sent.api.name} response v{sent.version} of {len(frame)} bytes: {error}"
             raise ProtocolError(text) from error
         self._in_flight.popleft()  # only now: a request whose answer was garbage is abandoned with the others
         return sent, body
+
+    def _decoded(self, sent: _InFlight, frame: memoryview) -> dict[str, Any]:
+        """The body; of Metadata the very dict of the last time where the answer is the same, byte for byte.
+
+        Each micro-batch asks whether there are new partitions; of 1,000 old ones the answer takes 7 ms to decode.
+        """
+        if sent.api is not METADATA:
+            return decode_response(sent.api, sent.version, frame)
+        answer, last = bytes(frame[4:]), self._last_metadata  # after the correlation id
+        if last is not None and last[:2] == (sent.version, answer):
+            return last[2]
+        body = decode_response(sent.api, sent.version, frame)
+        self._last_metadata = sent.version, answer, body
+        return body
 
     def _negotiated(self, sent: _InFlight, body: dict[str, Any]) -> Parts:
         """Keep the broker's versions; if it does not serve the one asked in, the request to send instead (KIP-511)."""

@@ -60,6 +60,7 @@ class Metadata:
         self._wanted: set[str] = set()
         self._topics: dict[str, TopicMetadata] = {}
         self._nodes: dict[int, Node] = {}
+        self._taken: dict[str, Any] | None = None  # the answer that came last, while nothing has changed since
         self.version = 0  # counts successful updates
         self.cluster_id: str | None = None
         self.controller_id: int | None = None
@@ -105,6 +106,7 @@ class Metadata:
         self._wanted.update(topics)
 
     def forget(self, topics: Iterable[str]) -> None:
+        self._taken = None
         for topic in topics:
             self._wanted.discard(topic)
             self._topics.pop(topic, None)
@@ -134,11 +136,27 @@ class Metadata:
         self._failures += 1
 
     def update(self, body: dict[str, Any], now_ms: float, random: float = 0.5) -> None:
-        """Take in a Metadata response. Raises ClusterMismatch, ProtocolError (nothing is changed then)."""
+        """Take in a Metadata response. Raises ClusterMismatch, ProtocolError (nothing is changed then).
+
+        A connection answers with the same dict again where the broker's answer is the same: there is nothing to take.
+        """
+        if body is not self._taken and not self._take(body, now_ms, random):
+            return
+        self._taken = body
+        self.version += 1
+        self._last_refresh_ms = self._last_success_ms = now_ms
+        self._requested = False
+        # Also after success there is a wait, or a caller with a stale leader would ask in a tight loop; and it grows
+        # while answers leave something open.
+        self._wait_ms = backoff_ms(self._failures, *self._backoff, random)
+        self._failures = self._failures + 1 if self.topic_errors else 0
+
+    def _take(self, body: dict[str, Any], now_ms: float, random: float) -> bool:
+        """False: the answer is a failure, and nothing is changed."""
         if body.get("error_code") == _REBOOTSTRAP_REQUIRED:
             self.rebootstrap = True
             self.failed(now_ms, random)
-            return
+            return False
         nodes = {broker["node_id"]: _node(broker) for broker in body["brokers"][:_MAX_BROKERS]}
         cluster_id = body.get("cluster_id")
         if self.cluster_id is not None and cluster_id is not None and cluster_id != self.cluster_id:
@@ -148,20 +166,15 @@ class Metadata:
             )
         if not nodes:  # a broker that is still starting: knows nobody, not even itself
             self.failed(now_ms, random)
-            return
+            return False
+        self._taken = None  # until all of it is in
         for topic in body["topics"]:
             self._take_topic(topic)
         self._nodes = nodes
         self.cluster_id = cluster_id or self.cluster_id
         controller = body.get("controller_id", -1)
         self.controller_id = controller if controller in nodes else None
-        self.version += 1
-        self._last_refresh_ms = self._last_success_ms = now_ms
-        self._requested = False
-        # Also after success there is a wait, or a caller with a stale leader would ask in a tight loop; and it grows
-        # while answers leave something open.
-        self._wait_ms = backoff_ms(self._failures, *self._backoff, random)
-        self._failures = self._failures + 1 if self.topic_errors else 0
+        return True
 
     def _take_topic(self, topic: dict[str, Any]) -> None:
         name, code = topic["name"], topic["error_code"]

@@ -162,3 +162,17 @@ def test_a_length_is_not_allocated_before_the_bytes_come():
     talk.connection.negotiate()
     assert talk.connection.receive((100_000_000).to_bytes(4, "big") + b"x").error is None
     assert len(talk.connection.writable()) < 1_200_000
+
+
+def test_the_same_metadata_again_is_the_same_dict_and_other_metadata_another():
+    talk = Talk().negotiate()
+
+    def ask():
+        (answer,) = talk.answers(talk.connection.send(METADATA, {"topics": [{"name": "t"}]}, "token"))
+        (response,) = talk.connection.receive(answer).responses
+        return response.body
+
+    first = ask()
+    assert ask() is first
+    talk.kafka.topics["t"].epochs[0] += 1
+    assert ask() != first

@@ -166,3 +166,22 @@ def test_an_advertised_address_that_cannot_be_one_names_the_setting(metadata, ho
 def test_backoff_doubles_to_the_cap_and_is_spread(random, factor):
     waits = [backoff_ms(attempt, 50, 1000, random) for attempt in (0, 1, 2, 10, 100_000)]
     assert waits == pytest.approx([wait * factor for wait in (50, 100, 200, 1000, 1000)], rel=1e-4)
+
+
+def test_the_same_answer_renews_what_is_known_and_brings_back_what_was_forgotten(metadata):
+    body = answer(topic(1))
+    metadata.update(body, 1000)
+    metadata.update(body, 2000)
+    assert (metadata.version, metadata.leader_id(T0)) == (2, 1)
+    assert metadata.time_to_next_update(2000) == 300_000
+    metadata.forget(["t"])
+    assert metadata.leader_id(T0) is None
+    metadata.update(body, 3000)
+    assert metadata.leader_id(T0) == 1
+
+
+def test_an_answer_that_comes_back_after_another_is_taken_again(metadata):
+    one, two = answer(topic(1, epoch=5)), answer(topic(2, epoch=5))
+    for body, leader in ((one, 1), (two, 2), (one, 1)):
+        metadata.update(body, 1000)
+        assert metadata.leader_id(T0) == leader
