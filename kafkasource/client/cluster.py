@@ -11,7 +11,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from kafkasource.client.calls import GROUP, TRANSACTION, Caller, few
 from kafkasource.client.metadata import PartitionMetadata, TopicMetadata
@@ -43,8 +43,7 @@ _UNKNOWN_TOPIC, _UNKNOWN_TOPIC_ID, _TOPIC_ALREADY_EXISTS = 3, 100, 36
 _INVALID_PARTITIONS = 37
 
 
-@dataclass(frozen=True, slots=True)
-class ListedOffset:
+class ListedOffset(NamedTuple):
     """`offset` is None when no record is at or after the timestamp asked for."""
 
     offset: int | None
@@ -132,11 +131,12 @@ class Cluster(Caller):
     ) -> dict[TopicPartition, int]:
         """Leaders known or asked for once. Raises a retriable BrokerError where one is missing."""
         found = {tp: self.metadata.leader_id(tp) for tp in partitions}
-        if None in found.values():
-            self._ask_metadata(sorted({tp.topic for tp, leader in found.items() if leader is None}), left_ms)
+        missing = [tp for tp, leader in found.items() if leader is None]
+        if missing:
+            self._ask_metadata(sorted({tp.topic for tp in missing}), left_ms)
+            found.update((tp, self.metadata.leader_id(tp)) for tp in found)
         leaders = {}
-        for tp in found:
-            leader = self.metadata.leader_id(tp)
+        for tp, leader in found.items():
             if leader is None:
                 code = self.metadata.topic_errors.get(tp.topic, 0)
                 if not code and self.metadata.partition(tp) is None:
@@ -164,15 +164,12 @@ class Cluster(Caller):
 
         def attempt(left_ms: float) -> None:
             missing = [tp for tp in wanted if tp not in found]
-            leaders = self._leaders(missing, patience, left_ms)
             bodies = {
                 node: {
                     "isolation_level": level,
-                    "topics": _by_topic(
-                        (tp for tp in missing if leaders[tp] == node), lambda tp: self._list_one(tp, wanted[tp])
-                    ),
+                    "topics": _by_topic(led, lambda tp: self._list_one(tp, wanted[tp])),
                 }
-                for node in set(leaders.values())
+                for node, led in _by_node(self._leaders(missing, patience, left_ms)).items()
             }
             errors = self._send_all(LIST_OFFSETS, bodies, left_ms, lambda body: _take_listed(body, wanted, found))
             absent = [tp for tp in missing if tp not in found]
@@ -212,16 +209,12 @@ class Cluster(Caller):
 
         def attempt(left_ms: float) -> None:
             missing = [tp for tp in before if tp not in done]
-            leaders = self._leaders(missing, patience, left_ms)
             bodies = {
                 node: {
-                    "topics": _by_topic(
-                        (tp for tp in missing if leaders[tp] == node),
-                        lambda tp: {"partition_index": tp.partition, "offset": before[tp]},
-                    ),
+                    "topics": _by_topic(led, lambda tp: {"partition_index": tp.partition, "offset": before[tp]}),
                     "timeout_ms": int(left_ms),
                 }
-                for node in set(leaders.values())
+                for node, led in _by_node(self._leaders(missing, patience, left_ms)).items()
             }
             errors = self._send_all(DELETE_RECORDS, bodies, left_ms, take)
             if errors:
@@ -348,6 +341,13 @@ class Cluster(Caller):
             CREATE_PARTITIONS, {"topics": rows}, list(totals), "results", done_already=_INVALID_PARTITIONS
         )
         self._await_leaders(totals)
+
+
+def _by_node(leaders: Mapping[TopicPartition, int]) -> dict[int, list[TopicPartition]]:
+    led: dict[int, list[TopicPartition]] = {}
+    for tp, node in leaders.items():
+        led.setdefault(node, []).append(tp)
+    return led
 
 
 def _by_topic(

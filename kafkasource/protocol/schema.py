@@ -415,6 +415,8 @@ def _tags_writer(fields: Sequence[Field], version: int) -> WriteFrom:
          for f in fields if f.tag is not None and f.carried_by(version)),
         key=lambda entry: entry[0],
     )  # fmt: skip
+    if not tagged:
+        return lambda writer, body: writer.unsigned_varint(0)
 
     def write_tags(writer: Writer, body: Mapping[str, Any]) -> None:
         present = [(tag, f, write) for tag, f, write in tagged if f.name in body and not f.is_default(body[f.name])]
