@@ -2,7 +2,8 @@
 
 Three steps: `BatchWalk` reads headers, checks CRCs, drops control batches and aborted transactions and decompresses, so
 that sizes are known; output buffers of the largest possible size are allocated (pages never touched cost nothing); the
-kernel fills them. Memory of a call: the decompressed bytes, which `max_decompressed_bytes` bounds, twice.
+kernel fills them. Memory of a call: the decompressed bytes (4 MiB, or one larger batch) twice, and for batches that are
+not compressed their own size.
 
 Any bytes give rows, or an error of this family: CorruptRecordBatch (fetching again can help), UnsupportedRecordFormat,
 RecordBatchTooLarge. Its text names topic, partition and the offset of the batch.
@@ -37,7 +38,7 @@ class Decoded:
     bytes_used: int  # the rest is a cut last batch, batches at or behind end_offset, or what the limit put off
     required_bytes: int | None = None  # nothing whole came: what the first batch claims to need in full
     aborted_transactions: tuple[tuple[int, int], ...] = ()  # those to hand to a call that goes on behind bytes_used
-    limited: bool = False  # ended by max_decompressed_bytes: data[bytes_used:] holds more whole batches
+    limited: bool = False  # ended by what it decompressed: data[bytes_used:] holds more whole batches
 
     @property
     def num_rows(self) -> int:
@@ -59,8 +60,9 @@ def decode(
     """Rows of [start_offset, end_offset) in `data`, any contiguous buffer of whole batches and perhaps a cut last one.
 
     `aborted_transactions` is (producer id, first offset) as Fetch returns them under read_committed; None or empty
-    drops control batches only. Where batches exceed `max_decompressed_bytes` together, the call ends before the one
-    that does and `limited` is set (`decode_all` goes on by itself); one batch beyond it raises RecordBatchTooLarge.
+    drops control batches only. Where batches together exceed 4 MiB decompressed, or `max_decompressed_bytes` if less,
+    the call ends before the one that does and `limited` is set (`decode_all` goes on by itself); one batch alone beyond
+    `max_decompressed_bytes` raises RecordBatchTooLarge.
     Holds no reference to `data` afterwards. Any thread; the GIL is released while CRCs are checked, records parsed and
     batches decompressed.
     """

@@ -212,5 +212,5 @@ def stamp(
     (attributes,) = struct.unpack_from(">h", batch, h.ATTRIBUTES_POS)
     attributes = attributes | h.TRANSACTIONAL if transactional else attributes & ~h.TRANSACTIONAL
     struct.pack_into(">h", batch, h.ATTRIBUTES_POS, attributes)
-    crc = crc32c(pa.py_buffer(batch).slice(h.ATTRIBUTES_POS))
+    crc = crc32c(memoryview(batch)[h.ATTRIBUTES_POS :])
     struct.pack_into(">I", batch, h.CRC_POS, crc)

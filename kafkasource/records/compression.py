@@ -172,7 +172,7 @@ class Arena:
         self.used += size
 
 
-_KEPT_ARENA_BYTES = 8 << 20
+_KEPT_ARENA_BYTES = 8 << 20  # what pieces of 4 MiB make it grow to
 # Arenas not in use; a call takes one and gives it back. list.pop and append are atomic, so threads may share it.
 _arenas: list[Arena] = []
 

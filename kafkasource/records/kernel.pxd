@@ -57,8 +57,12 @@ cdef bint follows(const unsigned char[::1] data, Py_ssize_t pos, long long expec
 @cython.locals(pos=Py_ssize_t, batches=Py_ssize_t, next_offset=cython.longlong)
 cpdef tuple survey(const unsigned char[::1] data)
 
-@cython.locals(actual=cython.longlong)
 cdef bint crc_is_right(const unsigned char[::1] data, Py_ssize_t pos, Py_ssize_t end) noexcept nogil
+
+@cython.locals(crc=cython.uint)
+cdef unsigned int crc32c_at(const unsigned char[::1] data, Py_ssize_t pos, Py_ssize_t end) noexcept nogil
+
+cpdef unsigned int crc32c(const unsigned char[::1] data) except? 0
 
 
 cdef class Sections:

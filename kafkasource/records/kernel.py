@@ -340,10 +340,22 @@ class Sections:
 
 def crc_is_right(data: Any, pos: int, end: int) -> bool:
     """Does the CRC32C of a batch in [pos, end) agree with its header? Only where CRC32C is set."""
-    actual = -1
-    if cython.compiled:
-        actual = crc32c_of(cython.address(data[pos + ATTRIBUTES_POS]), end - pos - ATTRIBUTES_POS)  # type: ignore[name-defined]  # noqa: F821
-    return actual == uint32_at(data, pos + CRC_POS)
+    return crc32c_at(data, pos + ATTRIBUTES_POS, end) == uint32_at(data, pos + CRC_POS)
+
+
+def crc32c_at(data: Any, pos: int, end: int) -> int:
+    crc = 0
+    if cython.compiled and pos < end:
+        crc = crc32c_of(cython.address(data[pos]), end - pos)  # type: ignore[name-defined]  # noqa: F821
+    return crc
+
+
+def crc32c(data: Any) -> int:
+    """CRC32C of all of `data`, the GIL released. Only where CRC32C is set."""
+    if not CRC32C:
+        raise NotImplementedError("this kernel computes no CRC32C")
+    with cython.nogil:
+        return crc32c_at(data, 0, data.shape[0])
 
 
 class RowColumns:

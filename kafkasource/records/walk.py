@@ -20,6 +20,9 @@ from kafkasource.records.transactions import AbortedTransactions, is_abort_marke
 
 _MAX_SECTION_BYTES = (1 << 31) - 1  # Arrow's binary columns have int32 offsets
 _MAX_OFFSET = (1 << 63) - 1
+# A call that has decompressed batches takes no further one beyond this, so that a fetch of 1 MiB which holds 100 MiB is
+# handed on in pieces. One batch alone may have all that the caller allows.
+_PIECE_BYTES = 4 << 20
 
 
 @dataclass
@@ -77,7 +80,7 @@ class BatchWalk:
         return True
 
     def _crc32c(self, pos: int, end: int) -> int:
-        return crc32c(pa.py_buffer(self.data[pos + h.ATTRIBUTES_POS : end]))
+        return crc32c(self.data[pos + h.ATTRIBUTES_POS : end])
 
     def _stored_crc(self, pos: int) -> int:
         return int.from_bytes(self.data[pos + h.CRC_POS : pos + h.CRC_POS + 4], "big")
@@ -127,7 +130,8 @@ class BatchWalk:
 
     def _decompress(self, codec: int, base_offset: int, pos: int, end: int) -> tuple[int, int]:
         """[start, end) in the arena. Raises RecordBatchTooLarge where it does not fit beside the ones before it."""
-        limit = min(self.max_decompressed_bytes - self.arena.used, _MAX_SECTION_BYTES)
+        used = self.arena.used
+        limit = min(self.max_decompressed_bytes, _PIECE_BYTES if used else _MAX_SECTION_BYTES) - used
         compressed = pa.py_buffer(self.data[pos + h.HEADER_BYTES : end])
         try:
             return self.arena.decompress(codec, compressed, max(limit, 0))

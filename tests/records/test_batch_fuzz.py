@@ -1,8 +1,8 @@
 """Mutated batches whose CRC is repaired, so that the lies reach the parser. Seeded: a failure names its case.
 KAFKASOURCE_FUZZ_CASES asks for more of them.
 
-Oracles: for the rows a decoder written from the specification, and kafka-python's; for everything else the types of
-kafkasource.errors.
+Alone, and in runs of batches, which the kernel walks by itself. Oracles: for the rows a decoder written from the
+specification, and kafka-python's; for everything else the types of kafkasource.errors.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import struct
 import pyarrow as pa
 import pytest
 from kafka.record.default_records import DefaultRecordBatch
-from record_wire import CODECS, CONTROL, batch, record, repaired, rows_of, varint
+from record_wire import CODECS, CONTROL, LOG_APPEND, batch, marker, record, repaired, rows_of, varint
 
 from kafkasource.errors import ProtocolError
 from kafkasource.records import COMPILED
@@ -48,7 +48,7 @@ FIELDS = [
 ]
 
 
-def sample(rng, codec):
+def sample(rng, codec, base_offset=None):
     records = [
         record(
             i,
@@ -59,7 +59,7 @@ def sample(rng, codec):
         )
         for i in range(rng.randrange(1, 12))
     ]
-    return records, batch(records, rng.choice([0, 7, 1 << 40]), codec=codec)
+    return records, batch(records, rng.choice([0, 7, 1 << 40]) if base_offset is None else base_offset, codec=codec)
 
 
 def with_a_record_number_replaced(rng, records):
@@ -102,8 +102,7 @@ def with_bytes_changed(rng, data):
     return data
 
 
-def mutated(rng, codec):
-    records, data = sample(rng, codec)
+def mutated(rng, codec, records, data):
     kind = rng.randrange(4)
     if kind == 0:
         return repaired(with_a_header_field_replaced(rng, data))
@@ -119,9 +118,9 @@ def mutated(rng, codec):
     return bytearray(batch(records, codec=codec, count=max(len(records) + lie, 0)))
 
 
-def rows_of_ours(data):
+def rows_of_ours(data, **changes):
     rows = []
-    for decoded in decode_all(bytes(data), **ARGUMENTS):
+    for decoded in decode_all(bytes(data), **{**ARGUMENTS, **changes}):
         for arrow in decoded.batches:
             arrow.validate(full=True)
             columns = [arrow[name].to_pylist() for name in ("offset", "key", "value", "headers")]
@@ -150,7 +149,8 @@ def rows_of_the_oracles(data):
 def test_a_mutated_batch_gives_an_error_of_ours_or_the_rows_another_client_reads(codec):
     refused = read = 0
     for case in range(CASES // len(CODECS)):
-        data = mutated(random.Random(f"{codec} {case}"), codec)
+        rng = random.Random(f"{codec} {case}")
+        data = mutated(rng, codec, *sample(rng, codec))
         next_fetch_offset(data)
         try:
             decode(data, **ARGUMENTS)
@@ -162,6 +162,65 @@ def test_a_mutated_batch_gives_an_error_of_ours_or_the_rows_another_client_reads
         read += bool(ours)
     assert refused > 100
     assert read > 20
+
+
+def run_of_batches(rng):
+    """Batches of all kinds in a row, perhaps the last one cut; and whether one of them was mutated."""
+    pieces, base_offset = [], rng.choice([0, 5])
+    for _ in range(rng.randrange(2, 9)):
+        codec = rng.choice([*["none"] * 6, *CODECS])
+        kind = rng.randrange(8)
+        records, data = sample(rng, codec, base_offset)
+        if kind == 0:
+            data = marker(base_offset, 7, commit=rng.random() < 0.5)
+        elif kind == 1:
+            data = batch([], base_offset, last_offset_delta=len(records) - 1)
+        elif kind == 2:
+            data = batch(records, base_offset, codec=codec, attributes=LOG_APPEND, max_timestamp=rng.randrange(1 << 40))
+        pieces.append((codec, records, data))
+        base_offset += len(records) + rng.choice([0, 0, 9])
+    whole = [bytes(data) for _, _, data in pieces]
+    wrong = rng.random() < 0.5
+    if wrong:
+        which = rng.randrange(len(pieces))
+        whole[which] = bytes(mutated(rng, *pieces[which]))
+    if rng.random() < 0.3:
+        whole[-1] = whole[-1][: rng.randrange(len(whole[-1]))]
+    return b"".join(whole), wrong
+
+
+def rows_of_the_run(data, start_offset, end_offset):
+    rows, pos = [], 0
+    while len(data) - pos >= 61:
+        base_offset, length = struct.unpack_from(">qi", data, pos)
+        (last_delta,) = struct.unpack_from(">i", data, pos + 23)
+        end = pos + 12 + length
+        if end > len(data) or base_offset >= end_offset:
+            break
+        if length > 49 and base_offset + last_delta >= start_offset:
+            rows += [row for row in rows_of_the_oracles(data[pos:end]) if start_offset <= row[0] < end_offset]
+        pos = end
+    return rows
+
+
+def test_a_run_of_batches_gives_an_error_of_ours_or_the_rows_another_client_reads():
+    refused = read = 0
+    for case in range(CASES // 3):
+        rng = random.Random(f"run {case}")
+        data, wrong = run_of_batches(rng)
+        start = rng.choice([0, rng.randrange(40)])
+        end = rng.choice([1 << 62, start + rng.randrange(60)])
+        next_fetch_offset(data)
+        try:
+            ours = rows_of_ours(data, start_offset=start, end_offset=end)
+        except ProtocolError:
+            assert wrong, f"case {case}"
+            refused += 1
+            continue
+        assert ours == rows_of_the_run(data, start, end), f"case {case}"
+        read += bool(ours)
+    assert refused > 40
+    assert read > 100
 
 
 def test_random_bytes_behind_a_right_header_are_an_error_or_rows():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import struct
+from itertools import pairwise
 
 import pyarrow as pa
 import pytest
@@ -271,6 +272,34 @@ def test_rows_of_many_partitions_go_into_many_open_batches_until_each_is_full(se
             assert whole.estimated_size > len(builders[partition]._buffer)
         if position > first:
             assert rows_of(builders[partition].close()) == expected(source, mine[: position - first])
+
+
+def test_wrong_indexes_or_offsets_in_any_span_are_refused_and_touch_no_other_memory():
+    # Many cases for the sanitizers: what is appended before the error must be whole records.
+    for seed in range(300):
+        rng = random.Random(seed)
+        offsets = [rng.choice([0, 3, 10, -1, 11, 1 << 30]) if rng.random() < 0.1 else i for i in range(11)]
+        offsets[0], offsets[10] = 0, 10  # what Arrow checks itself
+        lying = pa.Array.from_buffers(
+            pa.binary(), 10, [None, pa.py_buffer(struct.pack("11i", *offsets)), pa.py_buffer(b"0123456789")]
+        )
+        source = RecordColumns(*rng.choice([(lying, None), (None, lying), (lying, lying)]))
+        order = [rng.choice([-1, 10, 1 << 30]) if rng.random() < 0.02 else rng.randrange(10) for _ in range(40)]
+        builders = [BatchBuilder(bytearray(rng.randrange(61, 200))) for _ in range(5)]
+        cuts = sorted(rng.randrange(41) for _ in range(6))
+        spans = [(rng.choice(builders), first, last) for first, last in pairwise(cuts)]
+        fine = all(0 <= row < 10 and 0 <= offsets[row] <= offsets[row + 1] <= 10 for row in order)
+        try:
+            positions = append_spans(source, struct.pack("40i", *order), spans)
+        except ValueError:
+            assert not fine
+        else:
+            assert sum(b.record_count for b in builders) == sum(
+                position - first for position, (_, first, _) in zip(positions, spans, strict=True)
+            )
+        for builder in builders:
+            if builder.record_count:
+                assert len(rows_of(builder.close())) == builder.record_count
 
 
 def test_spans_of_rows_as_they_are_may_share_a_batch_and_may_be_empty():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from datetime import datetime, timedelta, timezone
 
 import pyarrow as pa
@@ -9,6 +10,7 @@ import pytest
 from record_wire import CODECS, LOG_APPEND, batch, record, repaired
 
 from kafkasource.errors import CorruptRecordBatch, ProtocolError, UnsupportedRecordFormat
+from kafkasource.records import kernel
 from kafkasource.records.batches import (
     ROW_SCHEMA,
     ROW_SCHEMA_WITH_HEADERS,
@@ -186,6 +188,41 @@ def test_a_flipped_bit_anywhere_behind_the_crc_is_noticed():
                 decode(flipped, **EVERYTHING)
 
 
+@pytest.mark.parametrize("in_kernel", [True, False])
+def test_the_crc_is_checked_by_the_kernel_or_a_library_at_every_length(monkeypatch, in_kernel):
+    # 64 and 1024 bytes are the lanes of crc32c.h, three of which run side by side.
+    monkeypatch.setattr(kernel, "CRC32C", in_kernel and kernel.CRC32C)
+    rng = random.Random(6)
+    edges = [lanes * lane for lanes in (1, 3, 6) for lane in (64, 1024)]
+    for size in [*range(80), *(edge + extra for edge in edges for extra in range(-70, 20)), 200_000]:
+        good = batch([record(value=rng.randbytes(max(size, 0)))])
+        assert decode(batch() + good[:7] + b"\1" + good[8:], **EVERYTHING).num_rows == 2
+        for pos in (21, rng.randrange(61, len(good)), len(good) - 1):
+            bad = bytearray(good)
+            bad[pos] ^= 1 << rng.randrange(8)
+            with pytest.raises(CorruptRecordBatch, match="offset 0: CRC32C"):
+                decode(bad, **EVERYTHING)
+
+
+def test_batches_before_a_corrupt_one_do_not_hide_it():
+    bad = bytearray(batch(base_offset=4))
+    bad[-1] ^= 1
+    for before in (batch(), batch(codec="lz4"), batch([record(i) for i in range(3)])):
+        with pytest.raises(CorruptRecordBatch, match="batch at offset 4: CRC32C"):
+            decode(before + bad + batch(base_offset=5), **EVERYTHING)
+
+
+def test_an_arrow_batch_ends_before_its_bytes_pass_what_int32_offsets_reach():
+    # As the kernel's table has them: 2 GiB would be one too many, and nothing is allocated here.
+    sections = kernel.Sections(3)
+    sections.scan(memoryview(b"".join(batch(base_offset=base) for base in range(3))), 0, 1 << 62, False)
+    for section, size in ((0, 1 << 29), (1, 3 << 29), (2, 1 << 29)):
+        assert sections.replace(section, 0, size)
+    assert (sections.group(0), sections.rows, sections.bytes) == ((1, False), 1, 1 << 29)
+    assert (sections.group(1), sections.rows, sections.bytes) == ((2, False), 1, 3 << 29)
+    assert (sections.group(2), sections.rows, sections.bytes) == ((3, False), 1, 1 << 29)
+
+
 def test_a_flipped_byte_before_the_crc_never_gives_other_payloads():
     data = batch([record(value=b"payload")], 5)
     for pos in range(17):
@@ -284,6 +321,15 @@ def test_a_call_in_pieces_gives_the_same_rows_as_one_call():
     assert [row for p in pieces for arrow in p.batches for row in arrow.to_pylist()] == rows(data)
     assert (pieces[-1].next_offset, whole.next_offset) == (100, 100)
     assert sum(piece.bytes_used for piece in pieces) == whole.bytes_used
+
+
+@pytest.mark.parametrize("codec", [codec for codec in CODECS if codec != "none"])
+def test_a_small_fetch_that_holds_much_comes_in_pieces(codec):
+    records = [record(i, value=b"%d" % i * 100_000) for i in range(10)]
+    data = b"".join(batch(records, base, codec=codec) for base in range(0, 150, 10))
+    pieces = list(decode_all(data, **EVERYTHING))
+    assert max(sum(arrow.nbytes for arrow in piece.batches) for piece in pieces) < 5 << 20
+    assert [o for piece in pieces for arrow in piece.batches for o in arrow["offset"].to_pylist()] == list(range(150))
 
 
 def test_many_rows_come_in_several_arrow_batches():
