@@ -20,14 +20,13 @@ from kafkasource.records import header as h
 from kafkasource.records import kernel
 from kafkasource.records.checksum import crc32c
 from kafkasource.records.compression import CODECS, compress
-from kafkasource.records.partitions import group_rows, order_by_partition, partition_by_key
+from kafkasource.records.partitions import order_by_partition, partition_by_key
 from kafkasource.records.views import EMPTY, NO_INTS, NO_LONGS, binary_views, int32_view, validity, view_of
 
 __all__ = [
     "BatchBuilder",
     "RecordColumns",
     "append_spans",
-    "group_rows",
     "order_by_partition",
     "partition_by_key",
     "stamp",
@@ -135,9 +134,9 @@ class BatchBuilder:
     def append(self, columns: RecordColumns, rows: Any = None, first: int = 0, last: int | None = None) -> int:
         """Append rows until the buffer is full; return the position of the first one that was not written.
 
-        `rows` is a buffer of int32 row numbers, such as `group_rows` gives, and [first, last) are positions in it; None
-        means the columns' own rows. `first` comes back where not even one fitted. Raises ValueError for a row that
-        cannot be encoded; rows before it are in.
+        `rows` is a buffer of int32 row numbers, such as `order_by_partition` gives, and [first, last) are positions in
+        it; None means the columns' own rows. `first` comes back where not even one fitted. Raises ValueError for a row
+        that cannot be encoded; rows before it are in.
         """
         if last is None:
             last = columns.count if rows is None else len(int32_view(rows))

@@ -120,19 +120,18 @@ class Arena:
         if not data.size:
             raise CorruptRecordBatch(f"{name} data is corrupt: it is empty")
         try:
-            with pa.CompressedInputStream(pa.BufferReader(data), name) as stream:
-                # One byte beyond the limit is asked for: that it comes is the proof of a batch too large.
-                step = max(_STEP_BYTES, min(4 * data.size, 4 << 20))
-                while True:
-                    until = min(self.used + step, end + 1)
-                    self._room(until)
-                    with memoryview(self._memory) as memory, memory[self.used : until] as room:
-                        count = stream.readinto(room)
-                    self.used += count
-                    if self.used > end:
-                        raise RecordBatchTooLarge("")
-                    if count == 0:
-                        return
+            stream = pa.CompressedInputStream(pa.BufferReader(data), name)
+            # One byte beyond the limit is asked for: that it comes is the proof of a batch too large.
+            step = max(_STEP_BYTES, min(4 * data.size, 4 << 20))
+            while True:
+                until = min(self.used + step, end + 1)
+                self._room(until)
+                with memoryview(self._memory) as memory, memory[self.used : until] as room:
+                    self.used += stream.readinto(room)
+                if self.used > end:
+                    raise RecordBatchTooLarge("")
+                if self.used < until:  # only the end of the data makes a read shorter
+                    return
         except (OSError, pa.ArrowException) as e:
             raise CorruptRecordBatch(f"{name} data is corrupt: {e}") from e
 

@@ -290,10 +290,16 @@ class Sections:
         """Those of compressed, transactional and control batches."""
         return [i for i in range(self.count) if self._table[i, ATTRIBUTES] & SPECIAL_MASK]
 
-    def batch(self, i: int) -> tuple[int, int, int, int]:
-        """(pos of the batch, its end, records wanted, base offset) of a section that was scanned."""
+    def batch(self, i: int) -> tuple[int, int, int, int, int]:
+        """(pos of the batch, its end, records wanted, base offset, attributes) of a section that was scanned."""
         self._check(i)
-        return self._table[i, POS], self._table[i, END], self._table[i, RECORDS], self._table[i, BASE_OFFSET]
+        return (
+            self._table[i, POS],
+            self._table[i, END],
+            self._table[i, RECORDS],
+            self._table[i, BASE_OFFSET],
+            self._table[i, ATTRIBUTES],
+        )
 
     def skip(self, i: int) -> None:
         """Its records are not wanted."""

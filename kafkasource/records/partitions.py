@@ -34,17 +34,3 @@ def order_by_partition(partitions: Any, count: int) -> tuple[memoryview, list[tu
     view = int32_view(partitions)
     order = _int32s(len(view))
     return order, kernel.group(view, _int32s(count + 2), order)
-
-
-def group_rows(partitions: Any, count: int) -> tuple[memoryview, memoryview]:
-    """`order_by_partition` with an entry for each partition: `rows[starts[p]:starts[p + 1]]` are those of p."""
-    rows, spans = order_by_partition(partitions, count)
-    starts, pos = _int32s(count + 1), 0
-    for partition, first, last in spans:
-        for p in range(pos, partition + 1):
-            starts[p] = first
-        pos = partition + 1
-        starts[pos] = last
-    for p in range(pos, count + 1):
-        starts[p] = len(rows)
-    return rows, starts

@@ -73,7 +73,7 @@ class BatchWalk:
     def _check_crcs(self) -> bool:
         """Keep what is before the first wrong one; are all right? For a kernel that cannot do it itself."""
         for section in range(self.sections.count):
-            pos, end, _, _ = self.sections.batch(section)
+            pos, end, *_ = self.sections.batch(section)
             if self._crc32c(pos, end) != self._stored_crc(pos):
                 self.sections.truncate(section)
                 return False
@@ -87,10 +87,10 @@ class BatchWalk:
 
     def _take(self, section: int) -> bool:
         """Decompress it, or skip it as control batches and aborted transactions are. False where the limit ends all."""
-        pos, end, wanted, base_offset = self.sections.batch(section)
-        fields = h.HEADER.unpack_from(self.data, pos)
-        attributes, last_delta, producer_id = fields[5], fields[6], fields[9]
+        pos, end, wanted, base_offset, attributes = self.sections.batch(section)
         if attributes & (h.TRANSACTIONAL | h.CONTROL):
+            fields = h.HEADER.unpack_from(self.data, pos)
+            last_delta, producer_id = fields[6], fields[9]
             self.aborted.advance(base_offset + last_delta + 1)
             if attributes & h.CONTROL:
                 if self.aborted.hides(producer_id) and self._aborts(attributes, base_offset, pos, end):

@@ -14,7 +14,6 @@ from kafkasource.records.builder import (
     BatchBuilder,
     RecordColumns,
     append_spans,
-    group_rows,
     order_by_partition,
     stamp,
 )
@@ -240,17 +239,6 @@ def test_an_empty_batch_and_an_unknown_codec_are_refused():
 def test_columns_of_no_rows_append_nothing():
     empty = RecordColumns(pa.array([], pa.binary()), pa.array([], pa.binary()), headers=pa.array([], HEADERS))
     assert BatchBuilder(bytearray(1000)).append(empty) == 0
-
-
-def test_rows_grouped_by_partition_go_into_one_batch_each():
-    source = columns(100)
-    partitions = [(i * 7) % 3 for i in range(100)]
-    rows, starts = group_rows(memoryview(struct.pack("100i", *partitions)).cast("i"), 3)
-    for partition in range(3):
-        builder = BatchBuilder(bytearray(1 << 16))
-        builder.append(source, rows, starts[partition], starts[partition + 1])
-        mine = [i for i in range(100) if partitions[i] == partition]
-        assert rows_of(builder.close()) == expected(source, mine)
 
 
 @pytest.mark.parametrize("seed", range(8))
