@@ -178,4 +178,4 @@ def _utf8(count: int, offsets: pa.Buffer, data: pa.Buffer, view: memoryview) -> 
         except pa.ArrowInvalid:
             raw: Any = pa.Array.from_buffers(pa.binary(), count, [None, offsets, data], 0)
             return pa.array([key.decode("utf-8", "replace") for key in raw.to_pylist()], pa.string())
-    return keys  # type: ignore[no-any-return]
+    return keys
