@@ -1,7 +1,7 @@
 """An answer decoded piece by piece: what Spark is given at once, and what decoding needs, stays of an ordinary size.
 
-A long way to the broker makes large answers, and compression makes small ones large: 1 MiB of lz4 may hold 30. Pieces
-of a few MiB also keep the decoder in memory that it has touched before.
+A long way to the broker makes large answers, and compression makes small ones large (the decoder itself stops at some
+MiB). Pieces of about a MiB also keep the decoder in memory that it has touched before.
 """
 
 from __future__ import annotations
@@ -9,12 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kafkasource.records import header as h
-from kafkasource.records.batches import Decoded, decode
-from kafkasource.records.compression import RecordBatchTooLarge
+from kafkasource.records.batches import Decoded, decode_all
 from kafkasource.source.fetch_protocol import FetchedPartition, FetchSettings
 from kafkasource.types import OffsetRange
-
-PIECE_BYTES = 4 << 20  # decompressed; one batch may be larger
 
 
 def decode_pieces(
@@ -26,27 +23,7 @@ def decode_pieces(
     """
     position, aborted = start_offset, fetched.aborted_transactions
     for view in portions(fetched.records, settings.max_partition_bytes):
-        while True:
-            decoded = _decode(view, offset_range, position, aborted, settings)
-            if decoded.next_offset > position or position == start_offset:  # else: a cut batch at the end
-                yield decoded
-            position, aborted = decoded.next_offset, decoded.aborted_transactions
-            if position >= offset_range.end_offset:
-                return
-            if not decoded.limited:
-                break
-            view = view[decoded.bytes_used :]
-
-
-def _decode(
-    view: memoryview,
-    offset_range: OffsetRange,
-    position: int,
-    aborted: tuple[tuple[int, int], ...],
-    settings: FetchSettings,
-) -> Decoded:
-    def attempt(most_bytes: int) -> Decoded:
-        return decode(
+        for decoded in decode_all(
             view,
             topic=offset_range.topic_partition.topic,
             partition=offset_range.topic_partition.partition,
@@ -54,17 +31,14 @@ def _decode(
             end_offset=offset_range.end_offset,
             include_headers=settings.include_headers,
             check_crc=settings.check_crcs,
-            max_decompressed_bytes=most_bytes,
+            max_decompressed_bytes=settings.max_decompressed_bytes,
             aborted_transactions=aborted,
-        )
-
-    most = settings.max_decompressed_bytes
-    try:
-        return attempt(min(PIECE_BYTES, most))
-    except RecordBatchTooLarge:
-        if most <= PIECE_BYTES:
-            raise
-        return attempt(most)
+        ):
+            if decoded.next_offset > position or position == start_offset:  # else: a cut batch at the end
+                yield decoded
+            position, aborted = decoded.next_offset, decoded.aborted_transactions
+        if position >= offset_range.end_offset:
+            return
 
 
 def portions(records: memoryview | bytes, most_bytes: int) -> Iterator[memoryview]:
