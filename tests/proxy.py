@@ -6,6 +6,7 @@
         proxy.cut(after=100)       # reset the connection after so many more bytes from the broker
         proxy.blackhole = True     # take bytes, deliver none, both ways
         proxy.refuse = True        # close new connections at once
+    Proxy(upstream, delay_ms=10)   # bytes come so much later, each way, and as fast as ever
 
 So that clients come through it, a broker must advertise the port of the proxy (`advertised.listeners`).
 Faults concern the next bytes of any connection, once each. Threads, since clients under test block.
@@ -14,16 +15,19 @@ Faults concern the next bytes of any connection, once each. Threads, since clien
 from __future__ import annotations
 
 import contextlib
+import queue
 import socket
 import struct
 import threading
+import time
 
 CHUNK = 65536
 
 
 class Proxy:
-    def __init__(self, upstream: tuple[str, int] | None = None, port: int = 0) -> None:
+    def __init__(self, upstream: tuple[str, int] | None = None, port: int = 0, delay_ms: float = 0) -> None:
         self.upstream = upstream  # may be set later: a broker needs to know the proxy's port before it starts
+        self.delay_s = delay_ms / 1000
         self.blackhole = False
         self.refuse = False
         self.connections = 0  # accepted so far
@@ -85,14 +89,17 @@ class Proxy:
                     threading.Thread(target=self._pump, args=(source, target, harm), daemon=True).start()
 
     def _pump(self, source: socket.socket, target: socket.socket, harm: bool) -> None:
+        line = _DelayLine(target, self.delay_s) if self.delay_s else None
         with contextlib.suppress(OSError):
             while data := source.recv(CHUNK):
                 if self.blackhole:
                     continue
                 data, cut = self._harm(data) if harm else (data, False)
-                target.sendall(data)
+                (line or target).sendall(data)
                 if cut:
                     break
+        if line:
+            line.end()
         for sock in (source, target):
             _reset(sock)
             with self._lock:
@@ -114,6 +121,33 @@ class Proxy:
                     return data[:after], True
                 self._cut_after = after - len(data)
         return data, False
+
+
+class _DelayLine:
+    """Sends what it is given some time later, in order, without holding up what comes behind."""
+
+    def __init__(self, target: socket.socket, delay_s: float) -> None:
+        self._target = target
+        self._delay_s = delay_s
+        self._queue: queue.SimpleQueue[tuple[float, bytes]] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def sendall(self, data: bytes) -> None:
+        self._queue.put((time.monotonic() + self._delay_s, data))
+
+    def end(self) -> None:
+        self.sendall(b"")
+        self._thread.join()
+
+    def _run(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                due, data = self._queue.get()
+                if not data:
+                    return
+                time.sleep(max(0.0, due - time.monotonic()))
+                self._target.sendall(data)
 
 
 def _reset(sock: socket.socket) -> None:

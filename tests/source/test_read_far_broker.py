@@ -1,0 +1,66 @@
+"""A real broker that is 20 ms away: rows exact, in few large fetches."""
+
+import pyarrow as pa
+import pytest
+from confluent_topic import Topic
+from proxy import Proxy
+
+from kafkasource.client.cluster import Cluster
+from kafkasource.client.config import ClientConfig
+from kafkasource.client.transport import SocketConnector
+from kafkasource.source import fetch_client
+from kafkasource.source.fetch_client import ClusterPartition
+from kafkasource.source.fetch_protocol import FetchSettings
+from kafkasource.source.fetcher import fetch
+from kafkasource.types import OffsetRange, TopicPartition
+
+pytestmark = pytest.mark.broker
+
+
+class Detour(SocketConnector):
+    """Leads to the proxy, whatever address a broker advertises."""
+
+    def __init__(self, config, proxy):
+        super().__init__(config)
+        self.proxy = proxy
+
+    def resolve(self, host, port):
+        return super().resolve(*self.proxy.address)
+
+
+@pytest.fixture
+def far(kafka_broker, monkeypatch):
+    host, port = kafka_broker.bootstrap_servers.split(",")[0].rsplit(":", 1)
+    config = ClientConfig.of(kafka_broker.bootstrap_servers)
+    with (
+        Proxy((host, int(port)), delay_ms=10) as proxy,
+        Cluster(config, connector=Detour(config, proxy)) as cluster,
+    ):
+        monkeypatch.setattr(fetch_client, "shared_cluster", lambda config: cluster)
+        yield config
+
+
+def test_a_broker_that_is_far_is_read_exactly_in_large_fetches(kafka_broker, far, monkeypatch):
+    topic, count = Topic(kafka_broker.bootstrap_servers), 20_000
+    topic.write([{"value": b"%09d" % n * 11} for n in range(count)], batch_size=16_384)
+    sizes = []
+    send = ClusterPartition.send
+    monkeypatch.setattr(
+        ClusterPartition, "send", lambda self, offset, size: (sizes.append(size), send(self, offset, size))[1]
+    )
+    settings = FetchSettings(max_partition_bytes=50_000, read_ahead=8)
+    ranges = [OffsetRange(TopicPartition(topic.name, 0), 3, count)]
+    rows = pa.Table.from_batches(list(fetch(far, ranges, settings)))
+    assert rows.column("offset").to_pylist() == list(range(3, count))
+    assert rows.column("value").to_pylist() == [b"%09d" % n * 11 for n in range(3, count)]
+    assert sizes[0] == 50_000
+    assert 50_000 < max(sizes) <= 8 * 50_000
+
+
+def test_many_small_ranges_are_fetched_side_by_side_and_read_in_order(kafka_broker, far):
+    topic = Topic(kafka_broker.bootstrap_servers, partitions=20)
+    topic.write([{"value": b"%d" % n, "partition": n % 20} for n in range(400)])
+    ranges = [OffsetRange(TopicPartition(topic.name, partition), partition % 3, 20) for partition in range(20)]
+    rows = pa.Table.from_batches(list(fetch(far, ranges, FetchSettings())))
+    expected = [b"%d" % (offset * 20 + p) for p in range(20) for offset in range(p % 3, 20)]
+    assert rows.column("value").to_pylist() == expected
