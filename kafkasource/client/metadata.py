@@ -9,7 +9,7 @@ moment (no leader yet) keeps what was known of it. Times are milliseconds of the
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -224,3 +224,16 @@ def _partition(raw: dict[str, Any]) -> PartitionMetadata:
         tuple(raw["isr_nodes"]),
         raw["error_code"],
     )
+
+
+def metadata_body(topics: list[str] | None) -> Callable[[int], dict[str, Any]]:
+    """A Metadata request for these topics (none: the brokers only), or for all with None; never creates a topic."""
+
+    def body(version: int) -> dict[str, Any]:
+        everything: list[dict[str, Any]] | None = [] if version == 0 else None
+        wanted: dict[str, Any] = {"topics": everything if topics is None else [{"name": name} for name in topics]}
+        if version >= 4:  # before, a broker with auto.create.topics.enable creates what it is asked about
+            wanted["allow_auto_topic_creation"] = False
+        return wanted
+
+    return body

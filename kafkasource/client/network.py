@@ -21,13 +21,14 @@ import selectors
 import socket
 import time
 from collections.abc import Callable
-from typing import Any, Protocol
 
-from kafkasource.client.config import ClientConfig, backoff_ms
-from kafkasource.client.connection import Body, Connection, Parts
+from kafkasource.client.config import ClientConfig
+from kafkasource.client.connection import Body
 from kafkasource.client.link import NEVER, Link, Pending, address_of
-from kafkasource.client.metadata import Metadata
-from kafkasource.client.transport import Address, Connector, SocketConnector
+from kafkasource.client.links import READ, Selector
+from kafkasource.client.metadata import Metadata, metadata_body
+from kafkasource.client.streams import Streams
+from kafkasource.client.transport import Connector, SocketConnector
 from kafkasource.errors import (
     ClientClosed,
     ClusterMismatch,
@@ -38,27 +39,13 @@ from kafkasource.errors import (
     RequestTimeout,
 )
 from kafkasource.protocol.apis import METADATA, Api
-from kafkasource.protocol.frames import FrameBuffers
 
 __all__ = ["NetworkClient", "Pending", "Selector"]
 
 log = logging.getLogger("kafkasource.client")
 
-READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
-_RECEIVES_PER_POLL = 32  # of one socket, so that a fast broker does not starve the others
 
-
-class Selector(Protocol):
-    """The part of `selectors.BaseSelector` used here; tests bring one that moves a fake clock."""
-
-    def register(self, fileobj: Any, events: int, data: Any = None) -> Any: ...
-    def modify(self, fileobj: Any, events: int, data: Any = None) -> Any: ...
-    def unregister(self, fileobj: Any) -> Any: ...
-    def select(self, timeout: float | None = None) -> list[tuple[Any, int]]: ...
-    def close(self) -> None: ...
-
-
-class NetworkClient:
+class NetworkClient(Streams):
     """See the module. `clock` gives seconds, as `time.monotonic`; `random` uniform numbers in [0, 1)."""
 
     def __init__(
@@ -71,19 +58,16 @@ class NetworkClient:
         random: Callable[[], float] = random_module.random,
         selector: Selector | None = None,
     ) -> None:
-        self.config = config
-        self.metadata = metadata or Metadata(config)
+        super().__init__(
+            config,
+            metadata or Metadata(config),
+            connector or SocketConnector(config),
+            selector or selectors.DefaultSelector(),
+            random,
+        )
         self.fatal: ClusterMismatch | None = None  # found while refreshing metadata; nothing may be trusted after it
-        self.bootstrap_errors: dict[str, KafkaSourceError] = {}  # by "host:port", the last of each
         self._clock = clock
-        self._connector: Connector = connector or SocketConnector(config)
-        self._random = random
-        self._selector: Selector = selector or selectors.DefaultSelector()
-        self._links: dict[int, Link] = {}
-        self._buffers = FrameBuffers()
-        self._bootstrap = {-1 - i: server for i, server in enumerate(config.bootstrap_servers)}
         self._metadata_request: Pending | None = None
-        self._completed: list[Pending] = []
         self._closed = False
         self._wake_in, self._wake_out = socket.socketpair()
         for end in (self._wake_in, self._wake_out):
@@ -208,295 +192,6 @@ class NetworkClient:
         completed, self._completed = self._completed, []
         for pending in completed:
             pending.call_back()
-
-    # Links.
-
-    def _link(self, node_id: int) -> Link | None:
-        """The link of a node, made or moved to the node's present address where needed."""
-        link = self._links.get(node_id)
-        if node_id < 0:
-            host, port = self._bootstrap[node_id]
-        else:
-            node = self.metadata.node(node_id)
-            if node is None:
-                return link  # what is connected may be used to the end
-            host, port = node.host, node.port
-        if link is not None and (link.host, link.port) != (host, port) and not link.load:
-            self._disconnect(link, None)
-            link = None
-        if link is None:
-            link = self._links[node_id] = Link(node_id, host, port)
-        return link
-
-    def _connect_due(self, now: float) -> None:
-        for link in self._links.values():
-            if link.queue and link.transport is None and link.retry_at_ms <= now:
-                self._connect(link, now)
-
-    def _connect(self, link: Link, now: float) -> None:
-        """Begin an attempt: all addresses of the host, one after the other."""
-        link.reasons = []
-        try:
-            link.addresses = self._connector.resolve(link.host, link.port)
-        except (OSError, UnicodeError) as error:  # a label of more than 63 bytes is a UnicodeError
-            link.addresses = []
-            link.reasons.append(f"cannot resolve the name: {_reason(error)}")
-        self._connect_next(link, now)
-
-    def _connect_next(self, link: Link, now: float) -> None:
-        while link.addresses:
-            address = link.addresses.pop(0)
-            try:
-                transport = self._connector.open(address)
-            except OSError as error:
-                link.reasons.append(self._about(link, address, _reason(error)))
-                continue
-            config = self.config
-            link.transport = transport
-            link.connection = Connection(link.name, config.client_id, config.receive_message_max_bytes, self._buffers)
-            link.connected = False
-            link.current_address = address
-            link.connect_deadline_ms = now + min(
-                config.socket_connection_setup_timeout_ms * 2.0 ** min(link.failures, 62),
-                max(config.socket_connection_setup_timeout_max_ms, config.socket_connection_setup_timeout_ms),
-            )
-            link.events = WRITE
-            self._selector.register(transport, WRITE, link)
-            return
-        self._connect_failed(link, now, ConnectFailed("; ".join(link.reasons) or "the name has no address"))
-
-    def _about(self, link: Link, address: Address, reason: str) -> str:
-        text = str(address)
-        return reason if text == link.address else f"{text}: {reason}"
-
-    def _address_failed(self, link: Link, now: float, reason: str, protocol_error: ProtocolError | None = None) -> None:
-        """This address did not work out; go on with the next one of the host."""
-        link.reasons.append(self._about(link, link.current_address, reason) if link.current_address else reason)
-        self._close_transport(link)
-        if protocol_error is not None and self.metadata.version == 0:  # all addresses of one name are one service
-            self._connect_failed(link, now, protocol_error)
-        else:
-            self._connect_next(link, now)
-
-    def _connect_failed(self, link: Link, now: float, error: KafkaSourceError) -> None:
-        """The attempt failed with all addresses: what waited for it fails, the next one waits for its backoff."""
-        config = self.config
-        wait = backoff_ms(link.failures, config.reconnect_backoff_ms, config.reconnect_backoff_max_ms, self._random())
-        link.retry_at_ms = now + wait
-        link.failures += 1
-        text = str(error)
-        if link.node_id < 0:
-            self.bootstrap_errors[link.address] = error
-        elif isinstance(error, ConnectFailed):
-            error = ConnectFailed(
-                f"cannot connect to {link.name}, the address it advertises: {text}. If that address cannot be reached"
-                " from here, correct advertised.listeners of the broker"
-            )
-        if link.failures & (link.failures - 1) == 0:  # the 1st, 2nd, 4th, 8th ...: a dead broker must not fill the log
-            log.warning("cannot connect to %s (attempt %d): %s", link.name, link.failures, text)
-        self.metadata.request_update()
-        self._disconnect(link, error)
-
-    def _became_ready(self, link: Link, now: float) -> None:
-        link.failures = 0
-        link.retry_at_ms = 0.0
-        link.connect_deadline_ms = NEVER
-        link.last_used_ms = now
-        if link.node_id < 0:
-            self.bootstrap_errors.pop(link.address, None)
-
-    def _lost(self, link: Link, now: float, reason: str, cause: Exception | None = None) -> None:
-        """An established connection ended. With nothing under way that is no failure: brokers close idle ones."""
-        if not link.load and not link.out and cause is None:
-            log.debug("%s closed an idle connection", link.name)
-            self._disconnect(link, None)
-            return
-        log.warning("connection to %s lost with %d requests under way: %s", link.name, link.load, reason)
-        config = self.config
-        link.retry_at_ms = now + backoff_ms(
-            0, config.reconnect_backoff_ms, config.reconnect_backoff_max_ms, self._random()
-        )
-        self.metadata.request_update()
-        error = ConnectionLost(f"{link.name}: {reason}")
-        error.__cause__ = cause
-        self._disconnect(link, error)
-
-    def _disconnect(self, link: Link, error: Exception | None) -> None:
-        """Close the socket, then fail everything of the link with `error`."""
-        under_way = list(link.pending())
-        link.queue.clear()
-        self._close_transport(link)
-        if error is not None:
-            self._fail(under_way, error)
-
-    def _close_transport(self, link: Link) -> None:
-        link.out.clear()
-        if link.transport is not None:
-            self._selector.unregister(link.transport)
-            link.transport.close()
-        link.transport = link.connection = None
-        link.round_trip_ms = NEVER
-        link.connected = False
-        link.connect_deadline_ms = NEVER
-
-    def _fail(self, pendings: list[Pending], error: Exception) -> None:
-        for pending in pendings:
-            if not pending.done:
-                pending.finish(None, error)
-                self._completed.append(pending)
-
-    # Bytes.
-
-    def _serve(self, link: Link, events: int, now: float) -> None:
-        if not link.connected and not self._finish_connect(link, now):
-            return
-        if events & READ:
-            self._receive(link, now)
-        if link.transport is not None:
-            self._write(link, now)
-
-    def _finish_connect(self, link: Link, now: float) -> bool:
-        assert link.transport is not None
-        assert link.connection is not None
-        try:
-            link.connected = link.transport.finish_connect()
-        except OSError as error:
-            self._address_failed(link, now, _reason(error))
-            return False
-        if link.connected:
-            self._enqueue(link, link.connection.negotiate())
-        return link.connected
-
-    def _receive(self, link: Link, now: float) -> None:
-        transport, connection = link.transport, link.connection
-        assert transport is not None
-        assert connection is not None
-        for _ in range(_RECEIVES_PER_POLL):
-            target = connection.writable()
-            try:
-                size = transport.receive_into(target)
-            except OSError as error:
-                self._stream_ended(link, now, _reason(error))
-                return
-            if size is None:
-                return
-            if size == 0:
-                self._stream_ended(link, now, "the broker closed the connection")
-                return
-            link.last_used_ms = now
-            was_ready = connection.ready
-            received = connection.received(size)
-            for response in received.responses:
-                self._answered(link, response.token, response.body, now)
-            if received.error is not None:
-                if connection.ready:
-                    self._lost(link, now, f"closed, because {received.error}", received.error)
-                else:
-                    self._address_failed(link, now, str(received.error), received.error)
-                return
-            self._enqueue(link, received.reply)
-            if connection.ready and not was_ready:
-                self._became_ready(link, now)
-                self._write_queued(link, now)
-                if link.transport is None:
-                    return
-            if size < len(target):
-                return  # the socket is empty; if it is not, select says so
-
-    def _stream_ended(self, link: Link, now: float, reason: str) -> None:
-        connection = link.connection
-        assert connection is not None
-        if not connection.ready:
-            hint = (
-                ""
-                if connection.pending_bytes
-                else (" (no answer to ApiVersions: a TLS listener, a broker older than 0.10, or not Kafka?)")
-            )
-            self._address_failed(link, now, reason + hint)
-        elif connection.pending_bytes:
-            self._lost(link, now, f"{reason} in the middle of a response ({connection.pending_bytes} bytes had come)")
-        else:
-            self._lost(link, now, reason)
-
-    def _answered(self, link: Link, pending: Pending, body: dict[str, Any], now: float) -> None:
-        pending.finish(body, None)
-        self._completed.append(pending)
-        link.round_trip_ms = min(link.round_trip_ms, now - pending.sent_ms)
-        throttle = body.get("throttle_time_ms", 0)
-        if throttle > 0:
-            # The broker does not read from us for this long (KIP-219), so it answers nothing either.
-            log.log(
-                logging.WARNING if throttle >= 1000 else logging.DEBUG,
-                "%s asks for a pause of %d ms: a quota is exceeded",
-                link.name,
-                throttle,
-            )
-            link.throttled_until_ms = max(link.throttled_until_ms, now + throttle)
-            for other in link.pending():
-                other.deadline_ms += throttle
-
-    def _write_queued(self, link: Link, now: float) -> None:
-        """Encode what waited for the connection, in order, and write as much as the socket takes."""
-        connection = link.connection
-        assert connection is not None
-        while link.queue and now >= link.throttled_until_ms:
-            pending = link.queue.popleft()
-            assert pending.request is not None
-            body, max_version = pending.request
-            try:
-                parts = connection.send(
-                    pending.api, body, pending, max_version=max_version, expect_response=pending.expect_response
-                )
-            except Exception as error:  # an unfit body or version concerns its sender only
-                self._fail([pending], error)
-                continue
-            pending.request = None  # the parts hold what is still needed of it
-            pending.sent_ms = now
-            self._enqueue(link, parts)
-            if not pending.expect_response:
-                link.out.append(pending)
-        self._write(link, now)
-
-    def _enqueue(self, link: Link, parts: Parts) -> None:
-        link.out.extend(memoryview(part).cast("B") for part in parts if len(part))
-
-    def _write(self, link: Link, now: float) -> None:
-        transport, out = link.transport, link.out
-        assert transport is not None
-        while out:
-            first = out[0]
-            if isinstance(first, Pending):
-                out.popleft()
-                first.finish({}, None)
-                self._completed.append(first)
-                continue
-            pieces: list[memoryview] = []
-            for item in out:
-                if isinstance(item, Pending):
-                    break
-                pieces.append(item)
-            try:
-                sent = transport.send(pieces)
-            except OSError as error:
-                self._stream_ended(link, now, _reason(error))
-                return
-            if not sent:
-                break
-            link.last_used_ms = now
-            for piece in pieces:
-                if sent < len(piece):
-                    out[0] = piece[sent:]
-                    break
-                sent -= len(piece)
-                out.popleft()
-                if not sent:
-                    break
-        self._want(link, READ | WRITE if out else READ)
-
-    def _want(self, link: Link, events: int) -> None:
-        if link.events != events and link.transport is not None:
-            self._selector.modify(link.transport, events, link)
-            link.events = events
 
     # Time.
 
@@ -640,22 +335,3 @@ class NetworkClient:
                 pass
         except BlockingIOError:
             pass
-
-
-def metadata_body(topics: list[str] | None) -> Callable[[int], dict[str, Any]]:
-    """A Metadata request for these topics (none: the brokers only), or for all with None; never creates a topic."""
-
-    def body(version: int) -> dict[str, Any]:
-        everything: list[dict[str, Any]] | None = [] if version == 0 else None
-        wanted: dict[str, Any] = {"topics": everything if topics is None else [{"name": name} for name in topics]}
-        if version >= 4:  # before, a broker with auto.create.topics.enable creates what it is asked about
-            wanted["allow_auto_topic_creation"] = False
-        return wanted
-
-    return body
-
-
-def _reason(error: OSError | UnicodeError) -> str:
-    if isinstance(error, OSError) and error.strerror:
-        return f"{error.strerror} (errno {error.errno})" if error.errno is not None else error.strerror
-    return str(error) or type(error).__name__
