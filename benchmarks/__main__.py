@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -15,7 +16,7 @@ from benchmarks import chart, report
 from benchmarks.goals import judge
 from benchmarks.lab import Lab
 from benchmarks.machine import machine, versions
-from benchmarks.results import Row, Run, Stage
+from benchmarks.results import Run, Stage
 from benchmarks.stages import Effort
 from benchmarks.turns import reason
 
@@ -59,6 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     names = tuple(given.stages.split(",")) if given.stages else usual
     if unknown := [name for name in names if name not in STAGES]:
         parser.error(f"no stage {unknown[0]!r}; there are {', '.join(STAGES)}")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started is ended
     effort = Effort(given.quick, given.turns or (3 if given.quick else 5))
     run = measure(names, effort)
     report.print_verdicts(judge(run))
@@ -91,25 +93,18 @@ def run_stage(name: str, lab: Lab, effort: Effort) -> Stage:
     module = import_module(f"benchmarks.{STAGES[name]}")
     stage = Stage(name, module.TITLE)
     print(f"\n{name}: {stage.title}", flush=True)
-    started, shown = time.perf_counter(), 0
+    started = time.perf_counter()
     try:
         for row in module.run(lab, effort):
-            if stage.rows and _heading(stage.rows[-1]) != _heading(row):
-                report.print_rows(stage.rows[shown:])
-                shown = len(stage.rows)
+            report.print_row(row, stage.rows)
             stage.add(row)
     except Exception as error:
         stage.failure = reason(error)
-    report.print_rows(stage.rows[shown:])
     stage.seconds = round(time.perf_counter() - started, 1)
     if stage.failure:
         print(f"  ended early: {stage.failure}", flush=True)
     print(f"  ({stage.seconds:.0f} s)", flush=True)
     return stage
-
-
-def _heading(row: Row) -> tuple[str, str]:
-    return row.work, row.measure.title
 
 
 def write(run: Run, folder: Path, name: str) -> None:

@@ -44,22 +44,25 @@ def unit_of(row: Row, statistic: str) -> str:
 
 
 def by_work(rows: Iterable[Row]) -> Iterator[tuple[str, list[Row]]]:
-    """Rows of the same work and measure, with a heading."""
-    for (work, measure), found in groupby(rows, key=lambda row: (row.work, row.measure)):
-        yield f"{work}: {measure.title}", list(found)
+    """Rows of the same work and measure, with their heading."""
+    for text, found in groupby(rows, key=heading):
+        yield text, list(found)
+
+
+def heading(row: Row) -> str:
+    return f"{row.work}: {row.measure.title}"
 
 
 def ours_of(rows: Sequence[Row]) -> Row | None:
     return next((row for row in rows if row.contestant == OURS), None)
 
 
-def print_rows(rows: Sequence[Row]) -> None:
-    """For the terminal, as soon as a piece of work is done."""
-    for heading, found in by_work(rows):
-        ours = ours_of(found)
-        print(f"  {heading}")
-        for row in found:
-            print(f"    {row.contestant:<22} {'  '.join(cells(row, ours))}", flush=True)
+def print_row(row: Row, before: Sequence[Row]) -> None:
+    """For the terminal, as soon as it is known; `before` are the stage's rows so far."""
+    if not before or heading(before[-1]) != heading(row):
+        print(f"  {heading(row)}")
+    same = [each for each in before if heading(each) == heading(row)]
+    print(f"    {row.contestant:<20} {'  '.join(cells(row, ours_of([*same, row])))}", flush=True)
 
 
 def print_verdicts(verdicts: Sequence[Verdict]) -> None:
@@ -88,9 +91,9 @@ def markdown(run: Run) -> str:
 
 def _table(stage: Stage) -> list[str]:
     lines = ["| work | contestant | measured |", "|---|---|---|"]
-    for heading, rows in by_work(stage.rows):
+    for text, rows in by_work(stage.rows):
         ours = ours_of(rows)
         for i, row in enumerate(rows):
-            text = ", ".join(cells(row, ours)).replace("|", "\\|")
-            lines.append(f"| {heading if i == 0 else ''} | {row.contestant} | {text} |")
+            figures = ", ".join(cells(row, ours)).replace("|", "\\|")
+            lines.append(f"| {text if i == 0 else ''} | {row.contestant} | {figures} |")
     return lines

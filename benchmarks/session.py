@@ -54,9 +54,11 @@ def in_session(
             try:
                 said, _ = process.communicate(timeout=TIMEOUT_S)
             except subprocess.TimeoutExpired as late:
-                process.kill()
-                process.communicate()
                 raise SessionFailed(f"no end after {TIMEOUT_S} s") from late
+            finally:
+                if process.poll() is None:
+                    process.kill()  # its JVM goes with it
+                    process.wait()
         if process.returncode != 0 or not answer.exists():
             raise SessionFailed((said.strip().splitlines() or [f"exit code {process.returncode}"])[-1])
         return Answer(json.loads(answer.read_text()), memory.by_kind())
