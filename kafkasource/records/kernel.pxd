@@ -194,9 +194,10 @@ cdef Py_ssize_t write_headers(unsigned char* out, Py_ssize_t pos, Source source,
 
 
 @cython.locals(h=cython.uint, k=cython.uint, m=cython.uint, pos=Py_ssize_t, left=Py_ssize_t)
-cdef unsigned int murmur2(const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t size) noexcept nogil
+cdef unsigned int murmur2(const unsigned char* data, Py_ssize_t start, Py_ssize_t size) noexcept nogil
 
-@cython.locals(row=Py_ssize_t, index=Py_ssize_t, start=cython.longlong, size=cython.longlong)
+@cython.locals(row=Py_ssize_t, index=Py_ssize_t, start=cython.longlong, size=cython.longlong,
+               keys="const unsigned char*")
 cpdef Py_ssize_t partition_keys(const int[::1] offsets, const unsigned char[::1] data, const unsigned char[::1] valid,
                                 Py_ssize_t shift, Py_ssize_t count, int partitions, int[::1] out) except? -2
 

@@ -1055,16 +1055,19 @@ def partition_keys(offsets: Any, data: Any, valid: Any, shift: int, count: int, 
         raise ValueError("views of different row counts")
     if valid.shape[0] > 0 and valid.shape[0] * 8 < count + shift:
         raise ValueError("a validity bitmap is shorter than the rows")
-    for row in range(count):
-        index = row + shift
-        if not is_valid(valid, index):
-            out[row] = -1
-            continue
-        start = offsets[index]
-        size = offsets[index + 1] - start
-        if start < 0 or size < 0 or start + size > data.shape[0]:
-            return -3 - row
-        out[row] = (murmur2(data, start, size) & 0x7FFFFFFF) % partitions
+    # By address: a call with a view would copy its 208 bytes.
+    keys = cython.address(data[0]) if cython.compiled else data
+    with cython.nogil:
+        for row in range(count):
+            index = row + shift
+            if not is_valid(valid, index):
+                out[row] = -1
+                continue
+            start = offsets[index]
+            size = offsets[index + 1] - start
+            if start < 0 or size < 0 or start + size > data.shape[0]:
+                return -3 - row
+            out[row] = (murmur2(keys, start, size) & 0x7FFFFFFF) % partitions
     return count
 
 

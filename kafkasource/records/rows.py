@@ -171,7 +171,7 @@ def _binary(rows: int, nulls: int, valid: pa.Buffer, offsets: pa.Buffer, data: p
 
 def _utf8(count: int, offsets: pa.Buffer, data: pa.Buffer, view: memoryview) -> pa.Array[Any]:
     """Header keys as strings. Java's client decodes them so: every malformed byte becomes U+FFFD."""
-    keys: Any = pa.Array.from_buffers(pa.string(), count, [None, offsets, data], 0)
+    keys: pa.Array[Any] = pa.Array.from_buffers(pa.string(), count, [None, offsets, data], 0)
     if not kernel.is_ascii(view):
         try:
             keys.validate(full=True)
