@@ -259,11 +259,13 @@ class RecordAccumulator:
             self._waiting[partition] = None
             self._oldest_ms = min(self._oldest_ms, batch.created_ms)
 
-    def answered(self, batch: ProducerBatch) -> None:
+    def answered(self, batch: ProducerBatch, *, stored: bool) -> None:
         """The batch in flight was answered for good."""
         with self._lock:
             partition = self._partitions[batch.topic_partition]
             partition.in_flight.remove(batch)
+            if stored:
+                partition.known_producer_id = batch.producer_id
             self._forget_if_empty(partition)
 
     def is_next(self, batch: ProducerBatch) -> bool:

@@ -4,7 +4,10 @@ Order within a partition, whatever is retried: batches are numbered when they ar
 goes back among the waiting ones by its number, and is sent again only when nothing with a lower number is under way,
 so a partition that recovers has one request in flight until what failed is stored (as Kafka's RecordAccumulator does).
 A batch sent for the first time follows others in flight only where a retry could keep the order: they are of the same
-task and carry the same producer id.
+task, carry the same producer id, and the broker has that id in its books for this partition. A broker that does not
+know an id takes whatever sequence comes first (seen on 4.3.1: of two batches in flight to a partition just created the
+first was answered NOT_LEADER_OR_FOLLOWER, the second stored, and the first refused ever after), so the first batch of
+each run goes alone.
 """
 
 from __future__ import annotations
@@ -63,13 +66,14 @@ class PartitionBatches:
     Under the accumulator's lock.
     """
 
-    __slots__ = ("in_flight", "next_number", "topic_partition", "waiting")
+    __slots__ = ("in_flight", "known_producer_id", "next_number", "topic_partition", "waiting")
 
     def __init__(self, topic_partition: TopicPartition) -> None:
         self.topic_partition = topic_partition
         self.waiting: deque[ProducerBatch] = deque()
         self.in_flight: list[ProducerBatch] = []  # by number
         self.next_number = 0
+        self.known_producer_id = -1  # of the last batch stored; forgotten with this object, so after each idle time
 
     def open_for(self, delivery: Delivery) -> ProducerBatch | None:
         """The batch at the back, if it is this task's and takes more rows."""
@@ -98,7 +102,7 @@ class PartitionBatches:
         if batch.number >= 0:
             return batch.number < self.in_flight[0].number
         last = self.in_flight[-1]
-        return last.delivery is batch.delivery and last.producer_id == producer_id
+        return last.delivery is batch.delivery and last.producer_id == producer_id == self.known_producer_id
 
     def send_first(self) -> ProducerBatch:
         """Move the first waiting batch into flight."""

@@ -293,7 +293,7 @@ class Sender:
         fate = fate_of(answer, is_next=self._accumulator.is_next(batch), retries=self.config.retries)
         if fate is Fate.STORED:
             batch.delivery.acknowledged(batch.topic_partition, batch.record_count, batch.size, answer.last_offset)
-            self._finish(batch)
+            self._finish(batch, stored=True)
             return
         assert error is not None
         batch.last_error = error
@@ -312,7 +312,7 @@ class Sender:
         if batch.sequenced:
             self._identity.forget()
 
-    def _finish(self, batch: ProducerBatch) -> None:
+    def _finish(self, batch: ProducerBatch, *, stored: bool = False) -> None:
         """Nothing of the batch is on the wire any more."""
         self._accumulator.release(batch)
-        self._accumulator.answered(batch)
+        self._accumulator.answered(batch, stored=stored)

@@ -33,7 +33,7 @@ def drain(rig, *nodes):
 def settle(rig, batch):
     """As the sender does when a batch was answered for good."""
     rig.accumulator.release(batch)
-    rig.accumulator.answered(batch)
+    rig.accumulator.answered(batch, stored=True)
 
 
 def test_a_batch_that_is_not_full_waits_for_linger():
@@ -123,14 +123,32 @@ def test_a_task_waits_for_what_another_has_in_flight_to_the_partition():
     assert drain(rig, 1)[1][0].delivery is after
 
 
+def ready_under(rig, producer_id):
+    return set(rig.accumulator.ready(rig.client.metadata.leader_id, rig.clock(), producer_id).nodes)
+
+
 def test_a_new_producer_id_waits_for_what_is_in_flight_under_the_old_one():
     rig = Rig()
     rig.append(Delivery(), count=100)
-    (batch,) = drain(rig, 1)[1]
-    batch.close(1000, 0, 0)
-    leader_of = rig.client.metadata.leader_id
-    assert rig.accumulator.ready(leader_of, rig.clock(), 1001).nodes == {}
-    assert set(rig.accumulator.ready(leader_of, rig.clock(), 1000).nodes) == {1}
+    first, second = (drain(rig, 1)[1][0] for _ in range(2))
+    first.close(1000, 0, 0)
+    second.close(1000, 0, 40)
+    settle(rig, first)
+    assert ready_under(rig, 1001) == set()
+    assert ready_under(rig, 1000) == {1}
+
+
+def test_the_first_batch_under_a_producer_id_goes_alone_until_the_broker_knows_the_id():
+    """Else the broker might refuse it, store the second, and then never take the first."""
+    rig = Rig()
+    rig.append(Delivery(), count=100)
+    (first,) = drain(rig, 1)[1]
+    first.close(1000, 0, 0)
+    assert ready_under(rig, 1000) == set()
+    settle(rig, first)
+    (second,) = drain(rig, 1)[1]
+    second.close(1000, 0, 40)
+    assert ready_under(rig, 1000) == {1}
 
 
 def sent(rig, batches):

@@ -130,10 +130,13 @@ def test_several_batches_of_a_partition_are_in_flight_and_no_more_than_five():
     rig = Rig()
     delivery = rig.sender.begin()
     rig.append(delivery, count=300)  # nine batches
+    (first,) = rig.turn()  # alone: the broker does not know the producer yet
+    first.answer()
     sent = rig.turn()
     sequences = [producer_of(request.batches[T0])[2:] for request in sent]
     assert len(sent) == 5
-    assert [base for base, _ in sequences] == [sum(n for _, n in sequences[:i]) for i in range(5)]
+    first_count = producer_of(first.batches[T0])[3]
+    assert [base for base, _ in sequences] == [first_count + sum(n for _, n in sequences[:i]) for i in range(5)]
     sent[0].answer()
     assert len(rig.turn()) == 1
 
@@ -142,7 +145,8 @@ def test_what_follows_a_batch_that_failed_is_sent_again_after_it_with_its_own_by
     """As a broker does: the first is refused for the moment, those behind it are out of order until it is there."""
     rig = Rig()
     delivery = rig.sender.begin()
-    rig.append(delivery, count=100)  # three batches
+    rig.append(delivery, count=130)  # four batches
+    rig.turn()[0].answer()
     first = rig.turn()
     for request, code in zip(first, (NOT_LEADER, OUT_OF_ORDER, OUT_OF_ORDER), strict=True):
         request.answer(codes={T0: code})
@@ -162,10 +166,11 @@ def test_what_follows_a_batch_that_failed_is_sent_again_after_it_with_its_own_by
 def test_a_sequence_out_of_order_with_nothing_missing_before_it_fails_the_task():
     rig = Rig()
     delivery = rig.sender.begin()
-    rig.append(delivery, count=70)  # two batches
-    first, second = rig.turn()
-    first.answer()
-    second.answer(codes={T0: OUT_OF_ORDER})
+    rig.append(delivery, count=100)  # three batches
+    rig.turn()[0].answer()
+    second, third = rig.turn()
+    second.answer()
+    third.answer(codes={T0: OUT_OF_ORDER})
     rig.turn()
     assert error_of(delivery).code == OUT_OF_ORDER
     rig.sender.end(delivery)
@@ -432,7 +437,7 @@ def test_a_broken_sender_fails_tasks_now_and_later():
 
 
 class Log:
-    """One partition as Kafka keeps it: batches in sequence, the last five known again."""
+    """One partition as Kafka keeps it: in sequence, the last five batches known again. A new producer starts anywhere."""
 
     def __init__(self):
         self.records = []
@@ -445,7 +450,7 @@ class Log:
         for known in last:
             if known[:2] == (sequence, count):
                 return known[2], 0
-        if sequence != (last[-1][0] + last[-1][1] if last else 0):
+        if last and sequence != last[-1][0] + last[-1][1]:
             return -1, OUT_OF_ORDER
         last.append((sequence, count, len(self.records)))
         self.records += [record.value for record in DefaultRecordBatch(batch)]

@@ -48,8 +48,8 @@ def producer_through():
     """Makes producers of the test's own, through a proxy where one is given."""
     made = []
 
-    def make(bootstrap_servers, topic, proxy=None):
-        written = SMALL | {"kafka.bootstrap.servers": bootstrap_servers, "topic": topic}
+    def make(bootstrap_servers, topic, proxy=None, **options_written):
+        written = SMALL | {"kafka.bootstrap.servers": bootstrap_servers, "topic": topic} | options_written
         config = ProducerConfig.from_options(options.parse(written, "sink"))
         connector = ThroughProxy(config.client, proxy) if proxy else None
         made.append(Producer(config, client=NetworkClient(config.client, connector=connector)))
@@ -93,12 +93,17 @@ def check_once_in_order(found, values):
         assert all(a < b for a, b in pairwise(part)), "rows of a partition changed places"
 
 
-def test_a_reply_lost_after_the_append_stores_no_record_twice(kafka_broker, kafka_topic, producer_through):
-    topic, randomness = kafka_topic(partitions=3), random.Random(1)
+# One partition: the memory lets five batches be in flight to it, so those behind a lost one are refused or copies.
+@pytest.mark.parametrize(("partitions", "memory"), [(3, "16384"), (1, "65536")])
+def test_a_reply_lost_after_the_append_stores_no_record_twice(
+    kafka_broker, kafka_topic, producer_through, partitions, memory
+):
+    topic, randomness = kafka_topic(partitions=partitions), random.Random(1)
     batches = [[b"%06d" % (i * 500 + j) + b"." * 60 for j in range(500)] for i in range(30)]
     host, port = kafka_broker.bootstrap_servers.rsplit(":", 1)
     with Proxy((host, int(port))) as proxy:
-        producer = producer_through(kafka_broker.bootstrap_servers, topic, proxy)
+        small = {"kafka.buffer.memory": memory}
+        producer = producer_through(kafka_broker.bootstrap_servers, topic, proxy, **small)
 
         def harmed():
             for number, values in enumerate(batches):
@@ -110,7 +115,9 @@ def test_a_reply_lost_after_the_append_stores_no_record_twice(kafka_broker, kafk
         assert proxy.harmed >= 10
         assert delivery.records == 15_000
         assert producer.pool.available_bytes == producer.pool.total_bytes
-    check_once_in_order(read(kafka_broker.bootstrap_servers, topic, 3), [v for batch in batches for v in batch])
+    check_once_in_order(
+        read(kafka_broker.bootstrap_servers, topic, partitions), [v for batch in batches for v in batch]
+    )
 
 
 @pytest.mark.slow
@@ -132,6 +139,28 @@ def test_a_broker_killed_in_the_middle_of_a_task_loses_and_repeats_nothing(produ
                     broker.restart(1)
 
         assert write(producer, topic, with_kill()).records == 10_000
+        check_once_in_order(read(broker.bootstrap_servers, topic, 2), [v for batch in batches for v in batch])
+
+
+@pytest.mark.slow
+def test_a_leader_killed_in_the_middle_of_a_task_loses_and_repeats_nothing(producer_through):
+    """Batches in flight to the old leader, others already sent to the new one: each is stored once, in order."""
+    with Broker(nodes=3, use_existing=False) as broker:
+        topic = "moved"
+        with Cluster(ClientConfig.of(broker.bootstrap_servers)) as cluster:
+            configs = {"min.insync.replicas": "2"}  # what is acknowledged survives its leader
+            cluster.create_topics([topic], partitions=2, replication_factor=3, configs=configs)
+        producer = producer_through(broker.bootstrap_servers, topic, **{"kafka.buffer.memory": "65536"})
+        batches = [[b"%06d" % (i * 500 + j) + b"." * 60 for j in range(500)] for i in range(30)]
+
+        def with_kill():
+            for number, values in enumerate(batches):
+                yield values
+                if number == 15:
+                    broker.kill(producer.sender.await_topic(topic).partitions[0].leader_id)
+
+        assert write(producer, topic, with_kill()).records == 15_000
+        assert producer.pool.available_bytes == producer.pool.total_bytes
         check_once_in_order(read(broker.bootstrap_servers, topic, 2), [v for batch in batches for v in batch])
 
 
