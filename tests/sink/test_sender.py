@@ -437,7 +437,9 @@ def test_a_broken_sender_fails_tasks_now_and_later():
 
 
 class Log:
-    """One partition as Kafka keeps it: in sequence, the last five batches known again. A new producer starts anywhere."""
+    """One partition as Kafka keeps it: in sequence, the last five batches known again; a new producer starts where it
+    likes.
+    """
 
     def __init__(self):
         self.records = []
