@@ -1,4 +1,4 @@
-/* CRC32C by the processor's own instructions, so that the kernel checks batches without the GIL (google-crc32c holds it).
+/* CRC32C by the processor's own instructions, so that the kernel checks batches by itself and without the GIL.
  *
  * One crc32 instruction takes 8 bytes in 3 cycles but another can start in each, so three lanes run side by side. What
  * the first two found is moved over the bytes behind them by a carry-less multiplication with x^(8 * bytes - 33) mod P
