@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import reprlib
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 from uuid import UUID
 
@@ -80,6 +80,17 @@ class Reader:
             raise ProtocolError(f"{layout.size} bytes wanted at byte {pos}, {self.end - pos} left")
         self.pos = end
         return layout.unpack_from(self._view, pos)
+
+    def rows(self, layout: struct.Struct, count: int, *, zero_at_end: bool) -> Iterator[tuple[Any, ...]] | None:
+        """`count` times the layout; None, and nothing read, where bytes are missing or a row's last one is not 0."""
+        end = self.pos + count * layout.size
+        if end > self.end:
+            return None
+        view = self._view[self.pos : end]
+        if zero_at_end and any(view[layout.size - 1 :: layout.size]):
+            return None
+        self.pos = end
+        return layout.iter_unpack(view)
 
     def int8(self) -> int:
         value: int = self.unpack(_INT8)[0]

@@ -254,6 +254,7 @@ def _array_reader(array: Array, version: int, flexible: bool, nullable: bool) ->
     width = _width(element, version, flexible)
     letter = element.layout if isinstance(element, Primitive) else ""
     read = _reader(element, version, flexible, nullable=False)
+    read_rows = _rows_reader(element.fields, version, flexible) if isinstance(element, Struct) else None
 
     def read_array(reader: Reader) -> list[Any] | None:
         count = reader.array_length(compact=flexible, element_bytes=width)
@@ -263,9 +264,42 @@ def _array_reader(array: Array, version: int, flexible: bool, nullable: bool) ->
             raise ProtocolError(f"null at byte {reader.pos} where an array must be")
         if letter:
             return list(reader.unpack(struct.Struct(f">{count}{letter}")))
+        if read_rows is not None and (rows := read_rows(reader, count)) is not None:
+            return rows
         return [read(reader) for _ in range(count)]
 
     return read_array
+
+
+def _rows_reader(
+    fields: Sequence[Field], version: int, flexible: bool
+) -> Callable[[Reader, int], list[Body] | None] | None:
+    """Reads structs of nothing but numbers all at once: ListOffsets answers with a row for each partition.
+
+    None: these fields are not such. The reader gives None, and has read nothing, where a row has tagged fields.
+    """
+    runs = _runs(fields, version)
+    layout = _layout(runs[0]) if len(runs) == 1 else None
+    if layout is None:
+        return None
+    template, fresh = _template(fields, version)
+    names = tuple(f.name for f in runs[0])
+    row = struct.Struct(layout.format + "B" * flexible)  # the last byte: how many tagged fields
+
+    def read_rows(reader: Reader, count: int) -> list[Body] | None:
+        rows = reader.rows(row, count, zero_at_end=flexible)
+        if rows is None:
+            return None
+        bodies = []
+        for values in rows:
+            body = template.copy()
+            for name, default in fresh:
+                body[name] = default()
+            body.update(zip(names, values, strict=False))  # without the count of tags
+            bodies.append(body)
+        return bodies
+
+    return read_rows
 
 
 def _array_writer(array: Array, version: int, flexible: bool, nullable: bool) -> Write:
@@ -302,9 +336,7 @@ def _struct_reader(fields: Sequence[Field], version: int, flexible: bool) -> Rea
             steps.append(_field_reader(f.name, _reader(f.type, version, flexible, f.nullable_in(version))))
     if flexible:
         steps.append(_tags_reader(fields, version))
-    template = {f.name: f.default_value() for f in fields}
-    unread = [f for f in fields if f.tag is not None or not f.carried_by(version)]
-    fresh = [(f.name, _maker(f)) for f in unread if isinstance(template[f.name], list | dict)]
+    template, fresh = _template(fields, version)
 
     def read_struct(reader: Reader) -> Body:
         body = template.copy()
@@ -315,6 +347,13 @@ def _struct_reader(fields: Sequence[Field], version: int, flexible: bool) -> Rea
         return body
 
     return read_struct
+
+
+def _template(fields: Sequence[Field], version: int) -> tuple[Body, list[tuple[str, Callable[[], Any]]]]:
+    """A body of defaults to copy, and what makes those that must not be shared between copies and may not be read."""
+    template = {f.name: f.default_value() for f in fields}
+    unread = [f for f in fields if f.tag is not None or not f.carried_by(version)]
+    return template, [(f.name, _maker(f)) for f in unread if isinstance(template[f.name], list | dict)]
 
 
 def _maker(f: Field) -> Callable[[], Any]:

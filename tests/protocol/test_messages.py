@@ -63,6 +63,23 @@ def test_a_flexible_fetch_response_with_tags_is_read() -> None:
     assert body["node_endpoints"] == [{"node_id": 3, "host": "h", "port": 9092, "rack": None}]
 
 
+@pytest.mark.parametrize("tags", ["00", "016302abcd"], ids=["no tags", "an unknown tag"])
+def test_rows_of_numbers_are_read_with_and_without_tags(tags: str) -> None:
+    def row(index: str, offset: str, tags: str) -> str:
+        return index + "0000" + "ffffffffffffffff" + offset + "00000007" + tags  # error_code, timestamp, leader_epoch
+
+    rows = row("00000000", "000000000000000a", "00") + row("00000001", "000000000000000b", tags)
+    topic = "020274" + "03" + rows + "00"  # topics: one, "t"; partitions: two; no tags of the topic
+    body = LIST_OFFSETS.response.decode(7, bytes.fromhex("00000000" + topic + "00"))
+    common = {"error_code": 0, "old_style_offsets": [], "timestamp": -1, "leader_epoch": 7}
+    first, second = body["topics"][0]["partitions"]
+    assert (first, second) == (
+        {**common, "partition_index": 0, "offset": 10},
+        {**common, "partition_index": 1, "offset": 11},
+    )
+    assert first["old_style_offsets"] is not second["old_style_offsets"]
+
+
 def test_requests_are_the_bytes_of_the_protocol_guide() -> None:
     all_topics = METADATA.request.encode(1, {"topics": None})
     assert all_topics.hex() == "ffffffff"
