@@ -436,7 +436,8 @@ OPTIONS: tuple[Option, ...] = (
         BYTES,
         256 * KIB,
         SINK,
-        "Size of a record batch before compression, and the unit of the buffer pool.",
+        "Size of a record batch before compression, and the unit of the buffer pool; less, but 16 KiB, where so many "
+        "partitions are written to that buffer.memory could not hold two for each.",
         at_least=1 * KIB,
         at_most=MAX_INT32,
         aliases=("kafka.batch.num.bytes",),
@@ -505,7 +506,8 @@ OPTIONS: tuple[Option, ...] = (
         INTEGER,
         5,
         SINK,
-        "Produce requests unanswered at a time on a connection; a partition has at most one of them.",
+        "Produce requests unanswered at a time on a connection. Order is kept with idempotence, or with 1; without either "
+        "a batch that is sent again may land behind later ones, as in Java.",
         at_least=1,
         at_most=MAX_INT32,
         aliases=("kafka.max.in.flight",),
