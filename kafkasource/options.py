@@ -506,8 +506,8 @@ OPTIONS: tuple[Option, ...] = (
         INTEGER,
         5,
         SINK,
-        "Produce requests unanswered at a time on a connection. Order is kept with idempotence, or with 1; else what is "
-        "sent again may land behind later batches, as in Java.",
+        "Produce requests unanswered at a time on a connection. Order is kept with idempotence, or with 1; else what "
+        "is sent again may land behind later batches, as in Java.",
         at_least=1,
         at_most=MAX_INT32,
         aliases=("kafka.max.in.flight",),
