@@ -543,7 +543,7 @@ NOT_YET: dict[str, str] = {
         "use startingOffsets and endingOffsets",
     ),
     **dict.fromkeys(("minOffsetsPerTrigger", "maxTriggerDelay"), "use a trigger interval"),
-    **dict.fromkeys(("minPartitions", "maxRecordsPerPartition"), "one task reads one topic-partition"),
+    **dict.fromkeys(("minPartitions", "maxRecordsPerPartition"), "a topic-partition is read by one task"),
     **dict.fromkeys(("groupIdPrefix", "kafka.group.id"), "no consumer group is used; leave it out"),
     **dict.fromkeys(
         ("fetchOffset.numRetries", "fetchOffset.retryIntervalMs"),
