@@ -13,6 +13,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import pyarrow.compute as pc
+
 from kafkasource.client.metadata import TopicMetadata
 from kafkasource.client.network import NetworkClient
 from kafkasource.errors import ClientClosed, KafkaSourceError
@@ -80,7 +82,8 @@ class Producer:
 
     def append(self, rows: Rows, partitioner: Partitioner, delivery: Delivery) -> None:
         """Hand over rows of one topic. Blocks while the memory is full. Raises what makes the task fail."""
-        topic = self.sender.await_topic(rows.topic)
+        last_named = 0 if rows.partitions is None else pc.max(rows.partitions).as_py()
+        topic = self.sender.await_topic(rows.topic, max(0, last_named))
         count = max(topic.partitions) + 1
         partitions = partitioner.partitions(rows, count, _available(topic))
         columns = RecordColumns(

@@ -128,9 +128,9 @@ class Sender:
             self._awake = True
             self._client.wakeup()
 
-    def await_topic(self, topic: str) -> TopicMetadata:
-        """Metadata of a topic, waited for up to `max.block.ms`; raises what AwaitedTopics raises."""
-        return self._topics.await_topic(topic)
+    def await_topic(self, topic: str, partition: int = 0) -> TopicMetadata:
+        """Metadata of a topic, as `AwaitedTopics.await_topic`."""
+        return self._topics.await_topic(topic, partition)
 
     # The sender thread.
 

@@ -28,31 +28,40 @@ class AwaitedTopics:
         self._wakeup = wakeup
         self._clock_ms = clock_ms
         self._news = threading.Condition()
-        self._awaited: Counter[str] = Counter()  # tasks waiting, by topic
+        self._awaited: Counter[tuple[str, int]] = Counter()  # tasks waiting, by topic and partition
         self._failure: BaseException | None = None
 
-    def await_topic(self, topic: str) -> TopicMetadata:
-        """Metadata of a topic, waited for up to `max.block.ms`; the JVM connector's text when it does not come."""
-        known = self._client.metadata.topic(topic)
-        if known is not None and known.partitions:
+    def await_topic(self, topic: str, partition: int = 0) -> TopicMetadata:
+        """Metadata of a topic, waited for up to `max.block.ms`; the JVM connector's text when it does not come.
+
+        Where the partition is not among those known, new metadata are asked for, since it may have been added; the
+        caller refuses it if it is not there either.
+        """
+        known = self._known(topic)
+        if known is not None and partition in known.partitions:
             return known
         with self._news:
-            self._awaited[topic] += 1
+            self._awaited[topic, partition] += 1
             self._wakeup()
             try:
-                return self._wait_for(topic)
+                return self._wait_for(topic, partition)
             finally:
-                self._awaited[topic] -= 1
-                if not self._awaited[topic]:
-                    del self._awaited[topic]
+                self._awaited[topic, partition] -= 1
+                if not self._awaited[topic, partition]:
+                    del self._awaited[topic, partition]
 
-    def _wait_for(self, topic: str) -> TopicMetadata:
+    def _known(self, topic: str) -> TopicMetadata | None:
+        known = self._client.metadata.topic(topic)
+        return known if known is not None and known.partitions else None
+
+    def _wait_for(self, topic: str, partition: int) -> TopicMetadata:
         metadata = self._client.metadata
         deadline_ms = self._clock_ms() + self._config.max_block_ms
         before = metadata.version  # what went wrong earlier may be right by now (an ACL granted): ask again
         while True:
-            known = metadata.topic(topic)
-            if known is not None and known.partitions:
+            known = self._known(topic)
+            remaining_ms = deadline_ms - self._clock_ms()
+            if known is not None and (partition in known.partitions or metadata.version > before or remaining_ms <= 0):
                 return known
             if self._failure is not None:
                 raise self._failure
@@ -60,7 +69,6 @@ class AwaitedTopics:
             error = error_for(code, f"topic {topic!r}") if code else None
             if error is not None and not error.retriable and code != _UNKNOWN_TOPIC:
                 raise error
-            remaining_ms = deadline_ms - self._clock_ms()
             if remaining_ms <= 0:
                 raise self._too_late(topic, f" ({error})" if error else "")
             self._news.wait(remaining_ms / 1000)
@@ -79,8 +87,9 @@ class AwaitedTopics:
         with self._news:
             awaited = list(self._awaited)
         if awaited:
-            self._client.metadata.want(awaited)
-            if any(self._client.metadata.topic(topic) is None for topic in awaited):
+            self._client.metadata.want({topic for topic, _ in awaited})
+            known = [(self._known(topic), partition) for topic, partition in awaited]
+            if any(topic is None or partition not in topic.partitions for topic, partition in known):
                 self._client.metadata.request_update()  # its own backoff spaces the questions
 
     def tell(self) -> None:

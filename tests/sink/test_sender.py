@@ -17,6 +17,7 @@ from kafkasource.errors import (
     MessageTooLarge,
     TopicAuthorizationFailed,
 )
+from kafkasource.types import TopicPartition
 
 NOT_LEADER, TIMED_OUT, OUT_OF_ORDER, DUPLICATE, UNKNOWN_PRODUCER, TOO_LARGE, INVALID_RECORD = 6, 7, 45, 46, 59, 10, 87
 
@@ -389,13 +390,13 @@ def test_no_broker_at_all_lists_what_was_tried():
         rig.sender.await_topic("t")
 
 
-def awaiting(rig, topic):
+def awaiting(rig, topic, partition=0):
     """`await_topic` in a task's thread while the test turns the sender; its outcome after join()."""
     outcome = []
 
     def wait():
         try:
-            outcome.append(rig.sender.await_topic(topic))
+            outcome.append(rig.sender.await_topic(topic, partition))
         except Exception as error:
             outcome.append(error)
 
@@ -409,10 +410,31 @@ def awaiting(rig, topic):
 def test_a_topic_that_appears_is_waited_for():
     rig = Rig(max_block_ms=60_000)
     thread, outcome = awaiting(rig, "new")
-    rig.client.metadata.leaders[T0.__class__("new", 0)] = 1
+    rig.client.metadata.leaders[TopicPartition("new", 0)] = 1
     while thread.is_alive():
         rig.sender.run_once()
     assert list(outcome[0].partitions) == [0]
+
+
+def test_a_partition_that_is_not_known_is_looked_for_in_new_metadata():
+    """Partitions may have been added since the topic was heard of."""
+    rig = Rig(max_block_ms=60_000)
+    thread, outcome = awaiting(rig, "t", 5)
+    assert outcome == []
+    assert rig.client.metadata.updates_requested
+    rig.client.metadata.leaders[TopicPartition("t", 5)] = 1
+    while thread.is_alive():
+        rig.sender.run_once()
+    assert sorted(outcome[0].partitions) == [0, 1, 5]
+
+
+def test_a_partition_that_new_metadata_do_not_have_either_is_waited_for_no_longer():
+    rig = Rig(max_block_ms=60_000)
+    thread, outcome = awaiting(rig, "t", 5)
+    rig.client.metadata.version += 1
+    while thread.is_alive():
+        rig.sender.run_once()
+    assert sorted(outcome[0].partitions) == [0, 1]
 
 
 def test_a_missing_permission_is_told_at_once_but_not_an_old_one():
