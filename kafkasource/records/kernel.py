@@ -1,18 +1,22 @@
 # cython: language_level=3, annotation_typing=False
 # cython: boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""The one compiled file: records of a record batch v2 to Arrow buffers and back, and Java's murmur2.
+"""The one compiled file. Reading: `Sections` walks a run of record batches v2, `RowColumns` and `HeaderColumns` fill
+Arrow buffers from their records. Writing: `Source` is Arrow columns, `write_spans` writes their rows into many open
+batches, each behind a `RecordWriter`. Last, Java's murmur2 and rows grouped by partition.
 
-It owns no memory: callers hand in views of Arrow buffers and it fills them, the GIL released. The same file runs
-interpreted (C types are in kernel.pxd), a hundred times slower. A record (KIP-98), all integers zigzag varints:
+It allocates nothing but the table of `Sections`: callers hand in views of Arrow buffers and it fills them, the GIL
+released. The same file runs interpreted (C types are in kernel.pxd), a hundred times slower. It is one file because
+Cython inlines C only within one: readers of varints, the table's columns. A record (KIP-98), integers zigzag varints:
 
     length | attributes int8 | timestampDelta | offsetDelta | keyLength key | valueLength value | count headers
     a header: keyLength key | valueLength value;   a length of -1 is null, which a header's key cannot be
 
-Invariants: no length is used before it was compared with the bytes left in *its record*; no byte is written before the
-room left in the output was checked. So wrong bytes yield an error code and nothing else, whatever the caller
-allocated. Cython's own bounds checks are off, for they double the time (decode 29 to 51 ns a record of 100 B, encode 20
-to 40): tests/records/test_sanitized.py runs the wrong bytes under AddressSanitizer instead. Integer literals above 2^31
-are bound to typed names, or the compiled code would make them objects.
+Invariants: no length is used before it was compared with the bytes left in *its record* (in HeaderColumns, which reads
+again what RowColumns has checked: in its section); no byte is written before the room left in the output was checked.
+So wrong bytes yield an error code and nothing else, whatever the caller allocated. Cython's own bounds checks are off,
+for they double the time (decode 29 to 51 ns a record of 100 B, encode 20 to 40): tests/records/test_sanitized.py runs
+the wrong bytes under AddressSanitizer instead. Integer literals above 2^31 are bound to typed names, or the compiled
+code would make them objects.
 """
 
 from __future__ import annotations
