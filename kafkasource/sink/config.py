@@ -22,10 +22,10 @@ class ProducerConfig:
     client: ClientConfig
     acks: int = -1
     idempotent: bool = True
-    compression: str = "none"
+    compression: str = "lz4"
     compression_level: int | None = None  # None: the codec's own
     batch_bytes: int = 256 * 1024
-    linger_ms: int = 5
+    linger_ms: int = 100
     buffer_memory_bytes: int = 32 * 1024 * 1024
     max_block_ms: int = 60_000
     max_request_bytes: int = 1024 * 1024
