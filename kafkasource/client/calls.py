@@ -206,7 +206,7 @@ class Caller:
             except KafkaSourceError as error:
                 never_reached = self.metadata.version == 0
                 if never_reached and self.network.bootstrap_is_hopeless():
-                    raise self._no_broker(self.network.now_ms() - start) from error
+                    raise self._no_broker(self.network.now_ms() - start) from None  # its text has the reasons
                 if not error.retriable and not (never_reached and isinstance(error, ProtocolError)):
                     raise
                 if error.refresh_metadata:
@@ -219,7 +219,7 @@ class Caller:
                 if again >= deadline:
                     waited = self.network.now_ms() - start
                     if never_reached and self.network.bootstrap_errors:
-                        raise self._no_broker(waited) from error
+                        raise self._no_broker(waited) from None
                     raise DeadlineExceeded(
                         f"{what}: not done within {round(waited)} ms and {failures} attempts (default.api.timeout.ms);"
                         f" the last error: {error}"

@@ -18,8 +18,8 @@ from kafkasource.client.network import Pending
 from kafkasource.errors import KafkaSourceError, UnknownTopicId
 from kafkasource.protocol.apis import FETCH
 from kafkasource.source.fetch_protocol import FetchedPartition, FetchSettings, read_response, request_body
-from kafkasource.source.fetcher import LogBounds
 from kafkasource.source.offsets import EARLIEST, LATEST
+from kafkasource.source.partition_client import LogBounds
 from kafkasource.types import TopicPartition
 
 _LAST_VERSION_BY_NAME = 12  # from 13 on a fetch names topics by id (KIP-516)
@@ -33,7 +33,7 @@ class _Sent:
 
 
 class ClusterPartition:
-    """`fetcher.PartitionClient` on this process's shared cluster. Not for several threads."""
+    """`partition_client.PartitionClient` on this process's shared cluster. Not for several threads."""
 
     def __init__(self, config: ClientConfig, tp: TopicPartition, settings: FetchSettings) -> None:
         self._cluster = shared_cluster(config)

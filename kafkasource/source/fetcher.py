@@ -1,11 +1,8 @@
-"""A task's reading: fetch, decode, yield Arrow batches, range after range. Runs in an executor's Python worker.
+"""Reading of one range: fetch, decode, yield Arrow batches. Runs in an executor's Python worker.
 
-Bound: the task has at most `readAhead` times `max.partition.fetch.bytes` in flight, all its ranges together, and one
-answer of at most that size held, so at most 2 x readAhead x max.partition.fetch.bytes of wire bytes (or one larger
-batch each). Of one partition at most one fetch is in flight and one held. The order that makes it fast: a response is
-scanned for its last offset, the next fetch is sent, and only then the response is decoded, piece by piece, and handed
-to Spark, while the broker and the network work on the next one. Where that next one is another range's first, it is
-sent just so: a task of many small ranges does not pay a round trip for each.
+At most one fetch is in flight and one answer held. The order that makes it fast: a response is scanned for its last
+offset, the next fetch is sent, and only then the response is decoded, piece by piece, and handed to Spark, while the
+broker and the network work on the next one. How large a fetch is: `read_ahead`.
 
 position --fetch--> response --scan--> send next fetch --> decode --> rows --> position = next offset
 ^                                                                                     |
@@ -21,106 +18,37 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from enum import Enum, auto
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from kafkasource.errors import (
     CorruptMessage,
     CorruptRecordBatch,
     DeadlineExceeded,
-    InconsistentTopicId,
     KafkaSourceError,
-    OffsetOutOfRange,
     ProtocolError,
-    UnknownTopicId,
-    UnknownTopicOrPartition,
-    UnsupportedRecordFormat,
 )
 from kafkasource.records.batches import next_fetch_offset
-from kafkasource.records.compression import RecordBatchTooLarge
 from kafkasource.source import loss
 from kafkasource.source.fetch_protocol import FetchedPartition, FetchSettings
+from kafkasource.source.partition_client import PartitionClient
 from kafkasource.source.pieces import decode_pieces
 from kafkasource.source.read_ahead import Pace
+from kafkasource.source.recovery import Recovery, recovery
 from kafkasource.types import OffsetRange
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from kafkasource.client.config import ClientConfig
-
-__all__ = ["FetchSettings", "PartitionFetcher", "fetch", "in_order"]
 
 log = logging.getLogger("kafkasource.source")
 
 
-@dataclass(frozen=True, slots=True)
-class LogBounds:
-    """What a log holds now: [start, end)."""
-
-    start: int
-    end: int
-
-
-class PartitionClient(Protocol):
-    """What the fetcher needs of the cluster, for one partition. `fetch_client.ClusterPartition` is the real one."""
-
-    def send(self, fetch_offset: int, max_bytes: int) -> Any:
-        """Send a fetch to the leader; what it returns is for `receive`. Raises KafkaSourceError where nobody leads."""
-
-    def receive(self, sent: Any) -> FetchedPartition:
-        """Wait for the answer, within `request.timeout.ms`. Raises what the broker or the connection had to say."""
-
-    @property
-    def leader_is_known(self) -> bool:
-        """Will `send` not have to ask and wait for metadata?"""
-
-    @property
-    def round_trip_s(self) -> float:
-        """The shortest that the connection to the leader has shown; 0 while nothing is known."""
-
-    def forget(self, sent: Any) -> None:
-        """Nobody will wait for this answer."""
-
-    def refresh_leader(self) -> None:
-        """Ask for metadata before the next `send`."""
-
-    def reconnect(self) -> None:
-        """Close the connection to the leader, for the next `send` to open another."""
-
-    def bounds(self) -> LogBounds | None:
-        """Ask what the log holds; None: the topic was deleted, or is another one of the same name."""
-
-
-class Recovery(Enum):
-    """What a failed fetch calls for."""
-
-    FAIL = auto()
-    REFRESH = auto()  # later, whoever leads then
-    RECONNECT = auto()  # over another connection
-    ASK_BOUNDS = auto()  # the offset may be gone
-    REFRESH_THEN_ASK = auto()  # the topic may be gone, or the asked broker behind the news
-
-
-_RECORD_BYTES = 1024  # of a record, when nothing of a range has been seen: rather many
 _RECORD_REFETCHES = 1  # of a batch whose CRC is wrong
 _ANSWER_REFETCHES = 4  # of an answer that makes no sense
 _NEWS_TRAVELS = 5  # failures, so some seconds with the backoff, before a topic that brokers deny is asked about
-
-
-def recovery(error: KafkaSourceError) -> Recovery:
-    if isinstance(error, OffsetOutOfRange):
-        return Recovery.ASK_BOUNDS
-    if isinstance(error, (UnknownTopicOrPartition, UnknownTopicId, InconsistentTopicId)):
-        return Recovery.REFRESH_THEN_ASK
-    if isinstance(error, (UnsupportedRecordFormat, RecordBatchTooLarge)):
-        return Recovery.FAIL  # it would be the same the second time
-    if isinstance(error, (ProtocolError, CorruptMessage)) or isinstance(error.__cause__, ProtocolError):
-        return Recovery.RECONNECT
-    return Recovery.REFRESH if error.retriable else Recovery.FAIL
+_RECORD_BYTES = 1024  # of a record, when nothing of a range has been seen: rather many
 
 
 @dataclass(slots=True)
@@ -345,57 +273,3 @@ class PartitionFetcher:
         if self._in_flight is not None:
             self._client.forget(self._in_flight.sent)
             self._in_flight = None
-
-
-class _InOrder:
-    """The ranges of one task: the first is read, those behind it are begun where nothing more of it is to be sent."""
-
-    def __init__(self, fetchers: Iterable[PartitionFetcher], read_ahead: int) -> None:
-        self._waiting = deque(fetchers)
-        self._begun: deque[PartitionFetcher] = deque()
-        self._read_ahead = read_ahead
-        for fetcher in self._waiting:
-            fetcher.others_in_flight = self._others_in_flight
-            fetcher.on_last_sent = self._begin_coming
-
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        try:
-            while self._waiting or self._begun:
-                if not self._begun:
-                    self._begun.append(self._waiting.popleft())
-                    self._begun[0].begin()
-                self._begin_coming()
-                yield from self._begun[0].batches()
-                self._begun.popleft()
-        finally:
-            for fetcher in self._begun:
-                fetcher.drop_in_flight()
-
-    def _others_in_flight(self) -> int:
-        return sum(fetcher.is_in_flight for fetcher in self._begun)
-
-    def _begin_coming(self) -> None:
-        while self._waiting and self._begun[-1].covered and self._others_in_flight() < self._read_ahead:
-            self._begun.append(self._waiting.popleft())
-            self._begun[-1].begin()
-
-
-def in_order(fetchers: Iterable[PartitionFetcher], read_ahead: int) -> Iterator[pa.RecordBatch]:
-    """Rows of one fetcher after the other; at most `read_ahead` of them have a fetch in flight."""
-    return _InOrder(fetchers, read_ahead).batches()
-
-
-def fetch(config: ClientConfig, ranges: Sequence[OffsetRange], settings: FetchSettings) -> Iterator[pa.RecordBatch]:
-    """Rows of the ranges, one after the other in this order, over the worker's shared connections.
-
-    A generator; closing it forgets what is in flight.
-    """
-    from kafkasource.source.fetch_client import ClusterPartition, learn_leaders
-
-    learn_leaders(config, {offset_range.topic_partition for offset_range in ranges})
-    pace = settings.pace()
-    fetchers = (
-        PartitionFetcher(one, settings, ClusterPartition(config, one.topic_partition, settings), pace=pace)
-        for one in ranges
-    )
-    return in_order(fetchers, settings.read_ahead)

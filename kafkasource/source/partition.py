@@ -51,7 +51,7 @@ class PartitionReader:
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Rows of a partition's ranges. Runs in an executor's Python worker, whose connections outlive the task."""
-        from kafkasource.source.fetcher import fetch
+        from kafkasource.source.task_fetch import fetch
 
         spare_imports_from_gc()
         ranges = partition.value or ()  # where a plan is empty, Spark reads a partition of None

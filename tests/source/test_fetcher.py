@@ -20,7 +20,8 @@ from kafkasource.errors import (
     error_for,
 )
 from kafkasource.source.fetch_protocol import FetchedPartition, FetchSettings, read_response, request_body
-from kafkasource.source.fetcher import LogBounds, PartitionFetcher
+from kafkasource.source.fetcher import PartitionFetcher
+from kafkasource.source.partition_client import LogBounds
 from kafkasource.types import OffsetRange, TopicPartition
 
 TP = TopicPartition("t", 0)

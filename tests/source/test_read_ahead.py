@@ -6,9 +6,11 @@ from kafka.record.memory_records import MemoryRecordsBuilder
 
 from kafkasource.errors import ConnectionLost
 from kafkasource.source.fetch_protocol import FetchedPartition, FetchSettings
-from kafkasource.source.fetcher import LogBounds, PartitionFetcher, in_order
+from kafkasource.source.fetcher import PartitionFetcher
+from kafkasource.source.partition_client import LogBounds
 from kafkasource.source.pieces import portions
 from kafkasource.source.read_ahead import Pace
+from kafkasource.source.task_fetch import in_order
 from kafkasource.types import OffsetRange, TopicPartition
 
 MIB = 1 << 20

@@ -11,7 +11,7 @@ from kafkasource.client.transport import SocketConnector
 from kafkasource.source import fetch_client
 from kafkasource.source.fetch_client import ClusterPartition
 from kafkasource.source.fetch_protocol import FetchSettings
-from kafkasource.source.fetcher import fetch
+from kafkasource.source.task_fetch import fetch
 from kafkasource.types import OffsetRange, TopicPartition
 
 pytestmark = pytest.mark.broker
