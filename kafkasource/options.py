@@ -185,8 +185,9 @@ OPTIONS: tuple[Option, ...] = (
         8,
         SOURCE,
         "Where the way to the broker is long (round trip x speed), a fetch grows to at most this many times "
-        "`kafka.max.partition.fetch.bytes`; so many small ranges are fetched at once, too. A task holds at most 2 x "
-        "`readAhead` x `kafka.max.partition.fetch.bytes` of what brokers sent. 1: neither.",
+        "`kafka.max.partition.fetch.bytes`, within `kafka.fetch.max.bytes`; and at most so many small ranges of a task "
+        "are fetched at once. A task holds at most 2 x `readAhead` x `kafka.max.partition.fetch.bytes` of what brokers "
+        "sent. 1: one fetch of the ordinary size at a time.",
         at_least=1,
         at_most=1000,
     ),
@@ -353,7 +354,8 @@ OPTIONS: tuple[Option, ...] = (
         BYTES,
         1 * MIB,
         SOURCE,
-        "Most bytes a fetch takes from one partition; a larger first batch still comes whole (KIP-74).",
+        "Most bytes a fetch takes from one partition where the broker is near; up to `readAhead` times that where it "
+        "is not. A larger first batch still comes whole (KIP-74).",
         at_least=1,
         at_most=MAX_INT32,
         aliases=("kafka.fetch.message.max.bytes",),
