@@ -421,8 +421,8 @@ OPTIONS: tuple[Option, ...] = (
         SINK,
         "How record batches are compressed.",
         aliases=("kafka.compression.codec",),
-        differs="none there; lz4 costs less than the bytes it saves, and next to nothing where it saves none "
-        "(kafka-python and KafkaJS read it with an extra package)",
+        differs="none there; lz4 costs less than the bytes that it saves on most data. `none` is better for values "
+        "compressed or encrypted before, and for consumers without lz4 (kafka-python, KafkaJS: an extra package)",
     ),
     Option("kafka.compression.gzip.level", GZIP_LEVEL, -1, SINK, "1 to 9; -1: the codec's own."),
     Option(
