@@ -63,23 +63,27 @@ def cpu_seconds(root: int) -> float:
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
+# What a process is, by a part of its command line; the first that fits.
+KINDS = (
+    ("org.apache.spark.launcher", "launcher"),
+    ("kafka.Kafka", "broker JVM"),
+    ("CoarseGrainedExecutorBackend", "executor JVM"),
+    ("org.apache.spark.deploy.SparkSubmit", "Spark JVM"),
+    ("pyspark.daemon pyspark.worker", "executor worker"),
+    ("-m pyspark.", "planner"),
+    ("-m benchmarks", "driver"),
+)
+
+
 def kind(pid: int) -> str:
-    """What a process of a Spark session is: driver, JVM, executor worker, planner, or another."""
+    """What a process is; "other" for shells and what else there is."""
     try:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
     except OSError:
-        return "gone"
+        return "other"
     line = " ".join(words)
-    if "java" in words[0]:
-        for name, part in (("broker JVM", "kafka.Kafka"), ("executor JVM", "CoarseGrainedExecutorBackend")):
-            if part in line:
-                return name
-        return "Spark JVM" if "org.apache.spark" in line else "other JVM"
-    if "pyspark.daemon" in line or "pyspark/daemon" in line:
-        return "executor worker" if "pyspark.worker" in line else "planner"
-    if "pyspark.sql.worker" in line or "streaming" in line:
-        return "planner"
-    return "driver" if "benchmarks" in line else "other"
+    known = "java" in words[0] or "python" in words[0]
+    return next((name for part, name in KINDS if part in line), "other") if known else "other"
 
 
 class PeakMemory:
@@ -112,8 +116,7 @@ class PeakMemory:
         while True:
             for pid in tree(self._root):
                 peak = peak_bytes(pid)
-                if peak:
-                    name = self._peaks[pid][0] if pid in self._peaks else kind(pid)
-                    self._peaks[pid] = (name, max(peak, self._peaks.get(pid, ("", 0))[1]))
+                if peak:  # the last word on what it is: a shell becomes a JVM
+                    self._peaks[pid] = (kind(pid), peak)
             if self._done.wait(INTERVAL_S):
                 return
