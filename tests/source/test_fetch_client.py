@@ -1,5 +1,6 @@
 """Fetcher, cluster and wire together, against brokers in this process that fail on command. No test waits."""
 
+import functools
 import uuid
 
 import pyarrow as pa
@@ -9,6 +10,7 @@ from kafka.record.memory_records import MemoryRecordsBuilder
 
 from kafkasource.errors import CorruptRecordBatch, DataLoss, DeadlineExceeded
 from kafkasource.protocol.apis import FETCH
+from kafkasource.protocol.frames import FrameBuffers
 from kafkasource.source import fetch_client
 from kafkasource.source.fetch_client import ClusterPartition
 from kafkasource.source.fetch_protocol import FetchSettings
@@ -19,6 +21,7 @@ TP = TopicPartition("t", 0)
 ROWS_PER_BATCH = 10
 
 
+@functools.cache
 def batch(first, value=b"x" * 50):
     builder = MemoryRecordsBuilder(magic=2, compression_type=0, batch_size=1 << 20)
     for _ in range(ROWS_PER_BATCH):
@@ -29,6 +32,8 @@ def batch(first, value=b"x" * 50):
 
 class Kafka(FakeKafka):
     """One topic, t, whose partitions hold [0, 100) in batches of ten; a fetch takes what fits, one batch at least."""
+
+    value = b"x" * 50
 
     def _fetch(self, request):
         (topic,) = request.body["topics"]
@@ -44,8 +49,8 @@ class Kafka(FakeKafka):
             row |= {"error_code": 1}
         else:
             first = asked["fetch_offset"] // ROWS_PER_BATCH * ROWS_PER_BATCH
-            data = b"".join(batch(offset) for offset in range(first, 100, ROWS_PER_BATCH))
-            row |= {"records": data[: max(asked["partition_max_bytes"], len(batch(0)))]}
+            data = b"".join(batch(offset, self.value) for offset in range(first, 100, ROWS_PER_BATCH))
+            row |= {"records": data[: max(asked["partition_max_bytes"], len(batch(0, self.value)))]}
         return {"error_code": 0, "responses": [{**topic, "partitions": [row]}]}
 
 
@@ -168,3 +173,15 @@ def test_a_reader_that_stops_early_leaves_the_connection_usable(rig):
     batches.close()
     assert rig.read() == list(range(100))
     assert rig.net.now < 1001
+
+
+@pytest.mark.parametrize("value_bytes", [9_000, 20_000])
+def test_no_more_than_one_answer_is_held_and_one_received(rig, monkeypatch, value_bytes):
+    rig.kafka.value = bytes(value_bytes)
+    memory, take = [], FrameBuffers.take
+    monkeypatch.setattr(FrameBuffers, "take", lambda *given: (view := take(*given), memory.append(view.obj))[0])
+    for _ in rig.batches(max_partition_bytes=20 * value_bytes):
+        pass
+    assert len(memory) >= 5
+    assert len({id(buffer) for buffer in memory}) <= 2  # used again and again
+    assert rig.cluster.network._buffers.kept_bytes < 2 * 21 * value_bytes
