@@ -417,12 +417,10 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "kafka.compression.type",
         choice("none", "gzip", "snappy", "lz4", "zstd"),
-        "lz4",
+        "none",
         SINK,
-        "How record batches are compressed.",
+        "How record batches are compressed; lz4 costs next to nothing and spares disk and network.",
         aliases=("kafka.compression.codec",),
-        differs="none there; lz4 costs less than the bytes that it saves on most data. `none` is better for values "
-        "compressed or encrypted before, and for consumers without lz4 (kafka-python, KafkaJS: an extra package)",
     ),
     Option("kafka.compression.gzip.level", GZIP_LEVEL, -1, SINK, "1 to 9; -1: the codec's own."),
     Option(

@@ -22,7 +22,7 @@ class ProducerConfig:
     client: ClientConfig
     acks: int = -1
     idempotent: bool = True
-    compression: str = "lz4"
+    compression: str = "none"
     compression_level: int | None = None  # None: the codec's own
     batch_bytes: int = 256 * 1024
     linger_ms: int = 100
