@@ -86,10 +86,11 @@ def compare_queries(
     rows_per_batch: int,
     warm_up: int = WARM_UP_BATCHES,
     at_most: int | None = None,
+    give_up_s: float | None = None,
 ) -> Iterator[Row]:
     """Each contestant's queries in turns with the others'; the first batches of each are left out.
 
-    A query is stopped after `at_most` batches more, else when all is read.
+    A query is stopped after `at_most` batches more or after `give_up_s`, else when all is read.
     """
     times = {name: _Times() for name in sources}
     names = list(sources)
@@ -100,7 +101,10 @@ def compare_queries(
             if taken.failure is None:
                 try:
                     limit = None if at_most is None else warm_up + at_most
-                    _take(taken, run_query(lab, *sources[name], at_most=limit)[warm_up:])
+                    batches = run_query(lab, *sources[name], at_most=limit, give_up_s=give_up_s)
+                    if len(batches) <= warm_up:
+                        raise TimeoutError(f"{len(batches)} micro-batches in {give_up_s} s")
+                    _take(taken, batches[warm_up:])
                 except Exception as error:
                     taken.failure = reason(error)
     for name, taken in times.items():
@@ -122,9 +126,13 @@ def _take(times: _Times, batches: list[dict[str, Any]]) -> None:
 
 
 def run_query(
-    lab: Lab, format_name: str, options: Mapping[str, str], at_most: int | None = None
+    lab: Lab,
+    format_name: str,
+    options: Mapping[str, str],
+    at_most: int | None = None,
+    give_up_s: float | None = None,
 ) -> list[dict[str, Any]]:
-    """The progress of each micro-batch with rows: all there are, or the first of them."""
+    """The progress of each micro-batch with rows: all there are, or the first of them, or those that were in time."""
     query = (
         lab.spark.readStream.format(format_name)
         .options(**options)
@@ -133,10 +141,11 @@ def run_query(
         .option("checkpointLocation", mkdtemp(dir=lab.folder))
         .start()
     )
+    ends = time.monotonic() + (give_up_s or 3600)
     try:
         if at_most is None:
             query.processAllAvailable()
-        while at_most is not None and query.isActive and len(with_rows(query)) < at_most:
+        while at_most is not None and query.isActive and len(with_rows(query)) < at_most and time.monotonic() < ends:
             time.sleep(0.05)
         if (error := query.exception()) is not None:
             raise error
