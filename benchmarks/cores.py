@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
@@ -19,6 +18,7 @@ from benchmarks.stages import Effort
 from benchmarks.turns import reason, take_turns, timed
 
 TITLE = "cost as cores grow, each in a session of its own"
+FORMATS = {"pykafka": "pykafka", "jvm": "kafka"}
 MASTERS: tuple[tuple[str, str, dict[str, str] | None], ...] = (
     ("local[1]", "local[1]", None),
     ("local[2]", "local[2]", None),
@@ -30,6 +30,7 @@ MASTERS: tuple[tuple[str, str, dict[str, str] | None], ...] = (
 def run(lab: Lab, effort: Effort) -> Iterator[Row]:
     records = Records(effort.rows(2_000_000))
     with lab.topic_of(records) as topic:
+        targets = {name: lab.new_topic(records.partitions) for name in FORMATS}
         lab.stop_spark()
         for name, master, settings in MASTERS:
             if effort.quick and settings is not None:
@@ -39,6 +40,7 @@ def run(lab: Lab, effort: Effort) -> Iterator[Row]:
                 "topic": topic,
                 "records": asdict(records),
                 "turns": min(effort.turns, 3),
+                "targets": targets,
             }
             try:
                 answer = in_session("benchmarks.cores:turns", master=master, settings=settings, arguments=arguments)
@@ -56,24 +58,26 @@ def run(lab: Lab, effort: Effort) -> Iterator[Row]:
                         records.payload_bytes,
                         failure=failure,
                     )
+        for target in targets.values():
+            lab.drop(target)
 
 
-def turns(spark: Any, servers: str, topic: str, records: dict[str, Any], turns: int) -> dict[str, Any]:
+def turns(
+    spark: Any, servers: str, topic: str, targets: dict[str, str], records: dict[str, Any], turns: int
+) -> dict[str, Any]:
     """In the session's process: reads, then writes, of both connectors in turns."""
     what = Records(**records)
     kafka = {"kafka.bootstrap.servers": servers}
 
-    def reading(format_name: str) -> Any:
+    def reading(name: str) -> Any:
         options = {**kafka, "subscribe": topic, "startingOffsets": "earliest"}
-        return timed(lambda: to_noop(load(spark, format_name, options)))
+        return timed(lambda: to_noop(load(spark, FORMATS[name], options)))
 
-    def writing(format_name: str) -> Any:
-        target = f"bench-cores-{uuid.uuid4().hex[:8]}"  # made by the broker at the first write, in the warm-up
-        return timed(lambda: save(what.frame(spark), format_name, {**kafka, "topic": target}))
+    def writing(name: str) -> Any:
+        return timed(lambda: save(what.frame(spark), FORMATS[name], {**kafka, "topic": targets[name]}))
 
-    formats = {"pykafka": "pykafka", "jvm": "kafka"}
     answer = {}
     for work, make in (("read", reading), ("write", writing)):
-        results = take_turns({name: make(each) for name, each in formats.items()}, turns)
+        results = take_turns({name: make(name) for name in FORMATS}, turns)
         answer[work] = {name: (result.values, result.failure) for name, result in results.items()}
     return answer

@@ -6,6 +6,7 @@ Whatever else the machine does then falls on all of them alike. The first of a t
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -60,5 +61,5 @@ def timed(work: Callable[[], object]) -> Run:
 def reason(error: BaseException) -> str:
     """One line that says what went wrong; the traces of Spark and Java are pages long."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    python = [line for line in lines if ("Error" in line or "Exception" in line) and not line.startswith("at ")]
-    return f"{type(error).__name__}: {(python or lines or [''])[-1 if python else 0]}"[:240]
+    raised = [line for line in lines if re.match(r"[\w.]*[A-Z]\w+: ", line)]  # as Python ends a traceback
+    return f"{type(error).__name__}: {(raised or lines or [''])[-1 if raised else 0]}"[:240]
