@@ -7,7 +7,7 @@ import json
 import signal
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timezone
 from importlib import import_module
 from pathlib import Path
@@ -28,13 +28,13 @@ STAGES: Mapping[str, str] = {
     "read": "read",
     "write": "write",
     "streaming": "streaming",
+    "memory": "worker_memory",
     "latency": "latency",
-    "growth": "growth",
+    "correctness": "correctness",
+    "tail": "tail_and_catchup",
     "partitions": "partitions",
     "cores": "cores",
-    "memory": "worker_memory",
-    "tail": "tail_and_catchup",
-    "correctness": "correctness",
+    "growth": "growth",
 }
 
 
@@ -62,10 +62,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"no stage {unknown[0]!r}; there are {', '.join(STAGES)}")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started is ended
     effort = Effort(given.quick, given.turns or (3 if given.quick else 5))
-    run = measure(names, effort)
+    kind = "quick" if given.quick else "full"
+    name = kind if names == usual else f"{kind}-{'-'.join(names)}"
+    run = measure(names, effort, lambda so_far: write(so_far, given.out, name))
     report.print_verdicts(judge(run))
-    name = run.kind if names == usual else f"{run.kind}-{'-'.join(names)}"
-    write(run, given.out, name)
     print(f"\nwritten to {given.out / name}.json, .md and .svg")
     failed = [stage.name for stage in run.stages if stage.failure]
     if failed:
@@ -73,8 +73,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1 if failed else 0
 
 
-def measure(names: Sequence[str], effort: Effort) -> Run:
-    """Run stages in the order of the table; a stage that fails keeps the rows it has."""
+def measure(names: Sequence[str], effort: Effort, keep: Callable[[Run], None]) -> Run:
+    """Run stages in the order of the table, kept after each; a stage that fails keeps the rows it has."""
     with Lab() as lab:
         run = Run(
             "quick" if effort.quick else "full",
@@ -86,6 +86,7 @@ def measure(names: Sequence[str], effort: Effort) -> Run:
         for name in STAGES:
             if name in names:
                 run.stages.append(run_stage(name, lab, effort))
+                keep(run)
     return run
 
 

@@ -18,8 +18,8 @@ SIZES = ((10, 4_000_000), (100, 1_000_000), (1000, 200_000), (10_000, 20_000), (
 
 
 def run(lab: Lab, effort: Effort) -> Iterator[Row]:
-    turns = min(effort.turns, 3)
-    for rows in (effort.rows(800_000), effort.rows(8_000_000)):
+    turns = min(effort.turns, 2)
+    for rows in (effort.rows(400_000), effort.rows(4_000_000)):
         yield from _read(lab, f"read {rows:,} × 100 B", Records(rows), turns)
     for size, rows in SIZES[1::2] if effort.quick else SIZES:
         records = Records(max(40, effort.rows(rows)), value_bytes=size)

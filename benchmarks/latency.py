@@ -23,7 +23,7 @@ WARM_UP_S = 2.0
 
 
 def run(lab: Lab, effort: Effort) -> Iterator[Row]:
-    seconds, rounds = (5.0, 1) if effort.quick else (12.0, 3)
+    seconds, rounds = (5.0, 1) if effort.quick else (8.0, 2)
     contestants = {"pykafka": "pykafka", "jvm": "kafka", "confluent-kafka": None}
     found: dict[str, list[float]] = {name: [] for name in contestants}
     failures: dict[str, str] = {}

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from benchmarks.lab import Lab, load, to_noop
 from benchmarks.records import CODECS, Records
 from benchmarks.results import Row
-from benchmarks.stages import Effort, client_notes, client_runs, compare
+from benchmarks.stages import Effort, client_notes, client_runs, compare, turns_of
 from benchmarks.turns import Run, timed
 
 TITLE = "batch read, 4 partitions, all columns"
@@ -16,10 +16,10 @@ TITLE = "batch read, 4 partitions, all columns"
 def works(effort: Effort) -> list[Records]:
     codecs = ["lz4"] if effort.quick else CODECS[1:]
     return [
-        Records(effort.rows(4_000_000)),
-        *(Records(effort.rows(2_000_000), codec=codec) for codec in codecs),
-        Records(effort.rows(1_000_000), value_bytes=1000),
-        Records(effort.rows(2_000_000), headers=2),
+        Records(effort.rows(2_000_000)),
+        *(Records(effort.rows(1_000_000), codec=codec) for codec in codecs),
+        Records(effort.rows(500_000), value_bytes=1000),
+        Records(effort.rows(1_000_000), headers=2),
     ]
 
 
@@ -37,7 +37,11 @@ def run(lab: Lab, effort: Effort) -> Iterator[Row]:
                 },
             )
             yield from compare(
-                f"read {records.name}", contestants, effort.turns, records=records, notes=client_notes(records)
+                f"read {records.name}",
+                contestants,
+                turns_of(effort, records),
+                records=records,
+                notes=client_notes(records),
             )
 
 

@@ -41,7 +41,7 @@ class Work:
 def works(effort: Effort) -> list[Work]:
     if effort.quick:
         return [Work(4_000, 25, 1), Work(200_000, 4, 1)]
-    return [Work(4_000, 80, 4), Work(200_000, 12, 3)]
+    return [Work(4_000, 50, 2), Work(200_000, 8, 2)]
 
 
 def run(lab: Lab, effort: Effort) -> Iterator[Row]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from benchmarks.lab import Lab, save, to_noop
 from benchmarks.records import CODECS, Records
 from benchmarks.results import Row
-from benchmarks.stages import Effort, client_notes, client_runs, compare
+from benchmarks.stages import Effort, client_notes, client_runs, compare, turns_of
 from benchmarks.turns import Run, timed
 
 TITLE = "batch write, 4 partitions, keyed, acks=all, idempotent"
@@ -22,10 +22,10 @@ TUNED = {"kafka.batch.size": "262144", "kafka.linger.ms": "20"}
 def works(effort: Effort) -> list[Records]:
     codecs = ["lz4"] if effort.quick else CODECS[1:]
     return [
-        Records(effort.rows(2_000_000)),
-        *(Records(effort.rows(1_000_000), codec=codec) for codec in codecs),
-        Records(effort.rows(500_000), value_bytes=1000),
-        Records(effort.rows(1_000_000), headers=2),
+        Records(effort.rows(1_000_000)),
+        *(Records(effort.rows(500_000), codec=codec) for codec in codecs),
+        Records(effort.rows(300_000), value_bytes=1000),
+        Records(effort.rows(500_000), headers=2),
     ]
 
 
@@ -45,7 +45,11 @@ def run(lab: Lab, effort: Effort) -> Iterator[Row]:
             },
         )
         yield from compare(
-            f"write {records.name}", contestants, effort.turns, records=records, notes=client_notes(records)
+            f"write {records.name}",
+            contestants,
+            turns_of(effort, records),
+            records=records,
+            notes=client_notes(records),
         )
         topics.drop()
 
