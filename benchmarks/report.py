@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
+from statistics import median
 
 from benchmarks.goals import Verdict, judge
 from benchmarks.results import OURS, Row, Run, Stage
@@ -23,7 +24,7 @@ def cells(row: Row, ours: Row | None) -> list[str]:
         if row.payload_bytes:
             found.append(f"{row.payload_bytes / seconds / 1e6:,.0f} MB/s")
     if row.cpu_seconds:
-        found.append(f"CPU {min(row.cpu_seconds):.2f} s")
+        found.append(f"CPU {median(row.cpu_seconds):.2f} s")
     if ours is not None and best and ours.headline:
         found.append(f"{best / ours.headline:.2f} × ours")
     if row.note:
