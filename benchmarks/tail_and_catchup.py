@@ -68,7 +68,7 @@ def _measure(lab: Lab, work: Work, contestant: str, format_name: str) -> list[Ro
         if work.backlog:
             lab.fill(topic, _spread(Records(work.backlog, VALUE_BYTES), lab.spark))
         lab.stop_spark()
-        drop_from_page_cache(lab)
+        drop_from_page_cache(lab, topic)
         before = _broker_disk_reads()
         arguments = {
             "servers": lab.servers,
@@ -106,12 +106,12 @@ def _broker_disk_reads() -> int:
     return sum(disk_read_bytes(pid) for pid in tree(os.getpid()) if kind(pid) == "broker JVM")
 
 
-def drop_from_page_cache(lab: Lab) -> None:
-    """What the logs hold, once written: reading it is reading the disk then. Nothing where the broker is not ours."""
+def drop_from_page_cache(lab: Lab, topic: str) -> None:
+    """What its logs hold, once written: reading it is reading the disk then. Nothing where the broker is not ours."""
     if lab.broker.existing:
         return
     os.sync()
-    for log in Path(lab.broker.folder).rglob("*.log"):
+    for log in Path(lab.broker.folder).glob(f"node-*/{topic}-*/*.log"):
         descriptor = os.open(log, os.O_RDONLY)
         try:
             os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
