@@ -8,7 +8,8 @@
         proxy.refuse = True        # close new connections at once
     Proxy(upstream, delay_ms=10)   # bytes come so much later, each way, and as fast as ever
 
-So that clients come through it, a broker must advertise the port of the proxy (`advertised.listeners`).
+So that clients come through it, a broker must advertise the port of the proxy (`advertised.listeners`), or our
+client is given a `ThroughProxy` connector.
 Faults concern the next bytes of any connection, once each. Threads, since clients under test block.
 """
 
@@ -20,6 +21,9 @@ import socket
 import struct
 import threading
 import time
+
+from kafkasource.client.config import ClientConfig
+from kafkasource.client.transport import Address, SocketConnector
 
 CHUNK = 65536
 
@@ -156,3 +160,14 @@ def _reset(sock: socket.socket) -> None:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         sock.shutdown(socket.SHUT_RDWR)
     sock.close()
+
+
+class ThroughProxy(SocketConnector):
+    """A client's connector that leads to the proxy, whatever address a broker advertises."""
+
+    def __init__(self, config: ClientConfig, proxy: Proxy) -> None:
+        super().__init__(config)
+        self._proxy = proxy
+
+    def resolve(self, host: str, port: int) -> list[Address]:
+        return super().resolve(*self._proxy.address)

@@ -125,5 +125,4 @@ class PartitionBatches:
 
     def is_next(self, batch: ProducerBatch) -> bool:
         """Is nothing that was sent before this batch still without its final answer?"""
-        before = [other for other in (*self.in_flight, *self.waiting) if 0 <= other.number < batch.number]
-        return not before
+        return not any(0 <= other.number < batch.number for other in (*self.in_flight, *self.waiting))

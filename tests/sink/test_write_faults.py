@@ -7,14 +7,13 @@ from itertools import pairwise
 import pyarrow as pa
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from proxy import Proxy
+from proxy import Proxy, ThroughProxy
 
 from kafkasource import options
 from kafkasource.broker import Broker
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
 from kafkasource.client.network import NetworkClient
-from kafkasource.client.transport import SocketConnector
 from kafkasource.sink import producer as producer_module
 from kafkasource.sink.columns import SinkSchema
 from kafkasource.sink.config import ProducerConfig
@@ -30,17 +29,6 @@ SMALL = {
     "kafka.linger.ms": "0",
     "kafka.retry.backoff.ms": "20",
 }
-
-
-class ThroughProxy(SocketConnector):
-    """Connects to the proxy whatever address a broker advertises."""
-
-    def __init__(self, config, proxy):
-        super().__init__(config)
-        self.proxy = proxy
-
-    def resolve(self, host, port):
-        return super().resolve(*self.proxy.address)
 
 
 @pytest.fixture

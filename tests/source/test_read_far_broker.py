@@ -3,11 +3,10 @@
 import pyarrow as pa
 import pytest
 from confluent_topic import Topic
-from proxy import Proxy
+from proxy import Proxy, ThroughProxy
 
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
-from kafkasource.client.transport import SocketConnector
 from kafkasource.source import fetch_client
 from kafkasource.source.fetch_client import ClusterPartition
 from kafkasource.source.fetch_protocol import FetchSettings
@@ -17,24 +16,13 @@ from kafkasource.types import OffsetRange, TopicPartition
 pytestmark = pytest.mark.broker
 
 
-class Detour(SocketConnector):
-    """Leads to the proxy, whatever address a broker advertises."""
-
-    def __init__(self, config, proxy):
-        super().__init__(config)
-        self.proxy = proxy
-
-    def resolve(self, host, port):
-        return super().resolve(*self.proxy.address)
-
-
 @pytest.fixture
 def far(kafka_broker, monkeypatch):
     host, port = kafka_broker.bootstrap_servers.split(",")[0].rsplit(":", 1)
     config = ClientConfig.of(kafka_broker.bootstrap_servers)
     with (
         Proxy((host, int(port)), delay_ms=10) as proxy,
-        Cluster(config, connector=Detour(config, proxy)) as cluster,
+        Cluster(config, connector=ThroughProxy(config, proxy)) as cluster,
     ):
         monkeypatch.setattr(fetch_client, "shared_cluster", lambda config: cluster)
         yield config
