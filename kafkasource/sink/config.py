@@ -17,24 +17,24 @@ _CODECS_OWN_LEVEL = {("gzip", -1), ("lz4", 9)}
 
 @dataclass(frozen=True)
 class ProducerConfig:
-    """Defaults are those of the option table. Hashable and picklable."""
+    """Hashable and picklable. Defaults are the option table's: made by `from_options`."""
 
     client: ClientConfig
-    acks: int = -1
-    idempotent: bool = True
-    compression: str = "none"
-    compression_level: int | None = None  # None: the codec's own
-    batch_bytes: int = 256 * 1024
-    linger_ms: int = 100
-    buffer_memory_bytes: int = 32 * 1024 * 1024
-    max_block_ms: int = 60_000
-    max_request_bytes: int = 1024 * 1024
-    request_timeout_ms: int = 30_000
-    delivery_timeout_ms: int = 120_000
-    retries: int = 2**31 - 1
-    retry_backoff_ms: int = 100
-    retry_backoff_max_ms: int = 1_000
-    max_in_flight: int = 5  # produce requests per connection
+    acks: int
+    idempotent: bool
+    compression: str
+    compression_level: int | None  # None: the codec's own
+    batch_bytes: int
+    linger_ms: int
+    buffer_memory_bytes: int
+    max_block_ms: int
+    max_request_bytes: int
+    request_timeout_ms: int
+    delivery_timeout_ms: int
+    retries: int
+    retry_backoff_ms: int
+    retry_backoff_max_ms: int
+    max_in_flight: int  # produce requests per connection
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> ProducerConfig:

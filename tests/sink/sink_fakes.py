@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from kafkasource.client.config import ClientConfig
+from kafkasource import options
 from kafkasource.client.metadata import PartitionMetadata, TopicMetadata
 from kafkasource.protocol.apis import INIT_PRODUCER_ID, PRODUCE
 from kafkasource.records.builder import BatchBuilder, RecordColumns
@@ -151,7 +151,8 @@ class Rig:
 
     def __init__(self, leaders=None, **settings):
         settings = {"linger_ms": 0, "batch_bytes": 4096, "buffer_memory_bytes": 16 * 4096, "max_block_ms": 0} | settings
-        self.config = ProducerConfig(ClientConfig((("localhost", 9092),)), **settings)
+        defaults = options.parse({"kafka.bootstrap.servers": "localhost:9092"}, "sink")
+        self.config = replace(ProducerConfig.from_options(defaults), **settings)
         self.clock = FakeClock()
         self.client = FakeClient({T0: 1, T1: 1} if leaders is None else leaders)
         self.pool = BufferPool(self.config.buffer_memory_bytes, self.config.batch_bytes)
