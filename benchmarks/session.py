@@ -48,7 +48,7 @@ def in_session(
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            env=dict(os.environ),
+            env=dict(os.environ, TMPDIR=folder),  # checkpoints and the like go with it
         )
         with PeakMemory(process.pid) as memory:
             try:
