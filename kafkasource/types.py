@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
@@ -37,7 +38,11 @@ class OffsetRange:
     topic_partition: TopicPartition
     start_offset: int  # inclusive
     end_offset: int  # exclusive; high watermark, or last stable offset when read_committed
-    leader_epoch: int | None = None  # when planned; tells a truncated log from a slow replica (KIP-320)
+    leader_epoch: int | None = None  # when planned, no older than any record; finds a truncated log (KIP-320)
+    topic_id: uuid.UUID | None = None  # when planned; a topic of that name with another id is another one
+    # A batch read's `earliest` and `latest`: the offsets are those of planning, the task takes those of its own time.
+    from_earliest: bool = False
+    to_latest: bool = False
 
     @property
     def size(self) -> int:
@@ -46,7 +51,15 @@ class OffsetRange:
     def split(self, pieces: int) -> list[OffsetRange]:
         """Cut into at most `pieces` non-empty neighbours that cover this range exactly."""
         cuts = [self.start_offset + self.size * i // pieces for i in range(pieces + 1)]
-        return [replace(self, start_offset=a, end_offset=b) for a, b in pairwise(cuts) if a < b]
+        ranges = [replace(self, start_offset=a, end_offset=b) for a, b in pairwise(cuts) if a < b]
+        return [
+            replace(
+                one,
+                from_earliest=self.from_earliest and one is ranges[0],
+                to_latest=self.to_latest and one is ranges[-1],
+            )
+            for one in ranges
+        ]
 
     def __str__(self) -> str:
         return f"{self.topic_partition} [{self.start_offset}, {self.end_offset})"
