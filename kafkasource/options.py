@@ -22,6 +22,7 @@ log = logging.getLogger(__name__)
 
 KIB, MIB = 1024, 1024 * 1024
 MAX_INT32, MAX_INT64 = 2**31 - 1, 2**63 - 1
+_DURATION_US = {"us": 1, "ms": 10**3, "s": 10**6, "m": 6 * 10**7, "min": 6 * 10**7, "h": 36 * 10**8, "d": 864 * 10**8}
 
 Role = Literal["source", "sink"]
 SOURCE: tuple[Role, ...] = ("source",)
@@ -56,6 +57,22 @@ def _bootstrap_servers(text: str) -> tuple[tuple[str, int], ...]:
     return tuple(servers)
 
 
+def _duration_ms(text: str) -> int:
+    """Milliseconds of `15m`, `500ms`, `10` (a bare number is ms already), as Spark's own time strings."""
+    match = re.fullmatch(r"(-?\d+)([a-z]*)", text.strip().lower())
+    if match is None:
+        raise ValueError(text)
+    return int(match[1]) * _DURATION_US[match[2] or "ms"] // 1000
+
+
+def _size_bytes(text: str) -> int:
+    """Bytes of `64m`, `1g`, `1024` (a bare number is bytes already), as Spark's own sizes."""
+    match = re.fullmatch(r"(\d+)([kmgtp]?)b?", text.strip().lower())
+    if match is None:
+        raise ValueError(text)
+    return int(match[1]) * 1024 ** "_kmgtp".index(match[2] or "_")
+
+
 def _gzip_level(text: str) -> int:
     level = int(text.strip())
     return level if level == -1 or 1 <= level <= 9 else _refuse(text)
@@ -67,6 +84,9 @@ BOOLEAN = Type("boolean", "true or false", _boolean)
 INTEGER = Type("integer", "a whole number", lambda text: int(text.strip()))
 MILLISECONDS = Type("ms", "a whole number of milliseconds", lambda text: int(text.strip()))
 BYTES = Type("bytes", "a whole number of bytes", lambda text: int(text.strip()))
+TIMESTAMP = Type("ms", "a whole number of milliseconds since 1970-01-01 UTC", lambda text: int(text.strip()))
+DURATION = Type("duration", "a duration such as 500ms, 5s, 15m (a bare number: ms)", _duration_ms)
+SIZE = Type("size", "a size such as 64m, 1g (a bare number: bytes)", _size_bytes)
 GZIP_LEVEL = Type("integer", "-1 or a whole number from 1 to 9", _gzip_level)  # as Java: not 0, which is no compression
 SERVERS = Type("servers", "host:port[,host:port...] with IPv6 addresses in brackets", _bootstrap_servers)
 
@@ -94,6 +114,7 @@ class Option:
     at_most: int | None = None
     aliases: tuple[str, ...] = ()
     differs: str = ""  # why our default is not Java's or the JVM connector's
+    complaint: str = ""  # how the JVM connector's error begins, for those who search for it
 
     def parse(self, text: str) -> Any:
         try:
@@ -117,7 +138,8 @@ class Option:
         return self.type.expected + bounds
 
     def error(self, text: str) -> OptionError:
-        return OptionError(f"option {self.name!r}: expected {self.allowed}, got {text!r}")
+        complaint = f"{self.complaint}: " if self.complaint else ""
+        return OptionError(f"option {self.name!r}: {complaint}expected {self.allowed}, got {text!r}")
 
 
 OPTIONS: tuple[Option, ...] = (
@@ -131,15 +153,61 @@ OPTIONS: tuple[Option, ...] = (
         None,
         SOURCE,
         "Where a new query starts: `earliest`, `latest`, or "
-        '`{"topic":{"0":23,"1":-2}}` (-2 earliest, -1 latest). Batch: earliest; stream: latest. '
+        '`{"topic":{"0":23,"1":-2}}` (-2 earliest, -1 latest), or `{"topic":"earliest"}`. '
+        "`committed`: where the group `kafka.group.id` stands; `committed:earliest`, `committed:latest`: the same, and "
+        "for partitions of which the group has no offset the earliest or latest. Batch: earliest; stream: latest. "
         "A restart goes on from its checkpoint.",
+    ),
+    Option(
+        "startingOffsetsByTimestamp",
+        JSON,
+        None,
+        SOURCE,
+        "A new query starts at the first record of each partition that is not older: "
+        '`{"topic":{"0":1600000000000}}` in ms. Goes before `startingOffsets`.',
+    ),
+    Option(
+        "startingTimestamp",
+        TIMESTAMP,
+        None,
+        SOURCE,
+        "The same timestamp, in ms, for all partitions. Goes before the two above.",
+        at_least=0,
+        at_most=MAX_INT64,
+        complaint="Expected a single long value",
+    ),
+    Option(
+        "startingOffsetsByTimestampStrategy",
+        choice("error", "latest"),
+        "error",
+        SOURCE,
+        "Where all of a partition's records are older than the starting timestamp: fail, or start at its end.",
     ),
     Option(
         "endingOffsets",
         JSON,
         None,
         SOURCE,
-        "Where a batch read ends, exclusive: `latest` (default) or JSON as above. Batch only.",
+        "Where the read ends, exclusive: `latest` (default) or JSON as above. "
+        "Batch, and streams under `trigger(availableNow=True)`.",
+    ),
+    Option(
+        "endingOffsetsByTimestamp",
+        JSON,
+        None,
+        SOURCE,
+        "The read ends before the first record of each partition that is not older, JSON as above; where all are "
+        "older, at the end. Goes before `endingOffsets`, for the same reads.",
+    ),
+    Option(
+        "endingTimestamp",
+        TIMESTAMP,
+        None,
+        SOURCE,
+        "The same timestamp, in ms, for all partitions. Goes before the two above.",
+        at_least=0,
+        at_most=MAX_INT64,
+        complaint="Expected a single long value",
     ),
     Option("includeHeaders", BOOLEAN, False, SOURCE, "Add the column `headers`."),
     Option(
@@ -157,6 +225,56 @@ OPTIONS: tuple[Option, ...] = (
         "At most about this many offsets per micro-batch, shared out by how much each partition holds. Stream only.",
         at_least=1,
         at_most=MAX_INT64,
+    ),
+    Option(
+        "maxBytesPerTrigger",
+        SIZE,
+        None,
+        SOURCE,
+        "At most about this many bytes per micro-batch, as stored by the brokers (compressed): `64m`. Each partition "
+        "that holds anything moves by one record at least. Stream only.",
+        at_least=1,
+        at_most=MAX_INT64,
+    ),
+    Option(
+        "minOffsetsPerTrigger",
+        INTEGER,
+        None,
+        SOURCE,
+        "A micro-batch waits until there are so many offsets, or `maxTriggerDelay` has passed. Stream only.",
+        at_least=1,
+        at_most=MAX_INT64,
+    ),
+    Option(
+        "maxTriggerDelay",
+        DURATION,
+        900_000,
+        SOURCE,
+        "How long `minOffsetsPerTrigger` may hold a micro-batch back: `5s`, `15m` (the default); a bare number is ms.",
+        at_least=0,
+        at_most=MAX_INT64,
+    ),
+    Option(
+        "minPartitions",
+        INTEGER,
+        None,
+        SOURCE,
+        "At least about this many input partitions (tasks): large ranges of offsets are cut, the largest into most. "
+        "Small ones then share none unless `minRecordsPerPartition` or `maxPartitions` is given.",
+        at_least=1,
+        at_most=MAX_INT32,
+        complaint="minPartitions must be positive",
+    ),
+    Option(
+        "maxRecordsPerPartition",
+        INTEGER,
+        None,
+        SOURCE,
+        "A range of more offsets than this is cut into equal ones, each with an input partition of its own unless "
+        "`minRecordsPerPartition` or `maxPartitions` is given.",
+        at_least=1,
+        at_most=MAX_INT64,
+        complaint="maxRecordsPerPartition must be positive",
     ),
     Option(
         "maxPartitions",
@@ -199,6 +317,48 @@ OPTIONS: tuple[Option, ...] = (
         "A task fails when a partition has given nothing for this long though records are due.",
         at_least=1,
         at_most=MAX_INT32,
+    ),
+    Option(
+        "fetchOffset.numRetries",
+        INTEGER,
+        3,
+        SOURCE,
+        "How often in all the driver asks for offsets when that fails, or when a log seems to have gone backwards.",
+        at_least=1,
+        at_most=MAX_INT32,
+    ),
+    Option(
+        "fetchOffset.retryIntervalMs",
+        MILLISECONDS,
+        1_000,
+        SOURCE,
+        "The wait between.",
+        at_least=0,
+        at_most=MAX_INT32,
+    ),
+    Option(
+        "kafka.group.id",
+        STRING,
+        None,
+        SOURCE,
+        "The consumer group whose committed offsets `startingOffsets=committed` starts from and `commitOffsets` "
+        "writes. Nothing is read through a group: Spark's checkpoint decides.",
+    ),
+    Option(
+        "commitOffsets",
+        BOOLEAN,
+        None,
+        SOURCE,
+        "Commit what a streaming query has finished to the group, for monitors of lag; a failure is a warning. "
+        "Default: true with `kafka.group.id`.",
+    ),
+    Option(
+        "groupIdPrefix",
+        STRING,
+        None,
+        SOURCE,
+        "With `commitOffsets=true` and without `kafka.group.id`: the group's name. No effect otherwise, since no group "
+        "is used to read.",
     ),
     # Where to write.
     Option("topic", STRING, None, SINK, "Topic for all rows; without it each row names its own in the column `topic`."),
@@ -388,6 +548,14 @@ OPTIONS: tuple[Option, ...] = (
         at_most=MAX_INT32,
         aliases=("kafka.fetch.wait.max.ms",),
     ),
+    Option(
+        "kafka.client.rack",
+        STRING,
+        None,
+        SOURCE,
+        "Where executors are: records come from a replica of the same rack (availability zone) where the brokers' "
+        "`replica.selector.class` allows (KIP-392). `env:NAME`: each executor takes it from its environment.",
+    ),
     Option("kafka.check.crcs", BOOLEAN, True, SOURCE, "Check the CRC32C of every record batch."),
     Option(
         "kafka.max.decompressed.batch.bytes",
@@ -535,24 +703,6 @@ REFUSED: dict[str, str] = {
 
 # Options of the JVM connector or of Kafka that a later release honours. Refused until then rather than ignored.
 NOT_YET: dict[str, str] = {
-    **dict.fromkeys(
-        (
-            "startingTimestamp",
-            "startingOffsetsByTimestamp",
-            "startingOffsetsByTimestampStrategy",
-            "endingTimestamp",
-            "endingOffsetsByTimestamp",
-        ),
-        "use startingOffsets and endingOffsets",
-    ),
-    **dict.fromkeys(("minOffsetsPerTrigger", "maxTriggerDelay"), "use a trigger interval"),
-    **dict.fromkeys(("minPartitions", "maxRecordsPerPartition"), "a topic-partition is read by one task"),
-    **dict.fromkeys(("groupIdPrefix", "kafka.group.id"), "no consumer group is used; leave it out"),
-    **dict.fromkeys(
-        ("fetchOffset.numRetries", "fetchOffset.retryIntervalMs"),
-        "use kafka.default.api.timeout.ms and kafka.retry.backoff.ms",
-    ),
-    "kafka.client.rack": "records are fetched from leaders",
     "kafka.transactional.id": "the sink writes at least once",
     "kafka.transaction.timeout.ms": "the sink writes at least once",
     "deliveryGuarantee": "the sink writes at least once",
@@ -653,6 +803,31 @@ def _check_together(options: Options, role: Role) -> None:
         )
     if role == "sink":
         _check_sink(options)
+    else:
+        _check_source(options)
+
+
+def _check_source(options: Options) -> None:
+    most, least = options["maxOffsetsPerTrigger"], options["minOffsetsPerTrigger"]
+    if least is not None and most is not None and least > most:
+        raise OptionError(
+            f"The value of minOffsetPerTrigger({least}) is higher than the maxOffsetsPerTrigger({most}). "
+            "Lower minOffsetsPerTrigger or raise maxOffsetsPerTrigger"
+        )
+    for low, high in (("minPartitions", "maxPartitions"), ("minRecordsPerPartition", "maxRecordsPerPartition")):
+        if options[low] is not None and options[high] is not None and options[low] > options[high]:
+            raise OptionError(f"option {low!r} ({options[low]}) is higher than {high!r} ({options[high]})")
+    _check_group(options)
+
+
+def _check_group(options: Options) -> None:
+    group, prefix = options["kafka.group.id"], options["groupIdPrefix"]
+    if group is not None and prefix is not None:
+        log.warning("option 'groupIdPrefix' will be ignored, as option 'kafka.group.id' has been set")
+    elif prefix is not None and not options["commitOffsets"]:
+        log.warning("option 'groupIdPrefix' has no effect without commitOffsets=true: no group is used to read")
+    if options["commitOffsets"] and group is None and prefix is None:
+        raise OptionError("option 'commitOffsets' needs a group to commit to: set 'kafka.group.id'")
 
 
 def _check_sink(options: Options) -> None:

@@ -101,7 +101,7 @@ def test_an_option_given_under_two_names_is_refused():
         ),
         ("source", {**SERVERS, "kafka.key.deserializer": "x"}, "is not supported"),
         ("sink", {**SERVERS, "kafka.value.serializer": "x"}, "is not supported"),
-        ("source", {**SERVERS, "minPartitions": "3"}, "'minPartitions' is not supported yet"),
+        ("sink", {**SERVERS, "deliveryGuarantee": "exactly_once"}, "'deliveryGuarantee' is not supported yet"),
         ("source", {**SERVERS, "path": "t"}, "use the option subscribe"),
         ("source", {**SERVERS, "kafka.security.protocol": "SASL_SSL"}, "only PLAINTEXT"),
         ("sink", {**SERVERS, "kafka.enable.idempotence": "true", "kafka.acks": "1"}, "needs 'kafka.acks'=all"),
@@ -112,6 +112,78 @@ def test_an_option_given_under_two_names_is_refused():
 def test_a_wrong_option_is_an_error_that_names_it_and_what_is_allowed(role, written, says):
     with pytest.raises(OptionError, match=says):
         options.parse(written, role)
+
+
+# The beginnings are the JVM connector's own texts.
+@pytest.mark.parametrize(
+    ("written", "says"),
+    [
+        ({"startingTimestamp": "soon"}, "Expected a single long value.*milliseconds since 1970.*got 'soon'"),
+        ({"endingTimestamp": "-1"}, "'endingTimestamp': Expected a single long value.*from 0 to.*got '-1'"),
+        ({"minPartitions": "0"}, "minPartitions must be positive.*got '0'"),
+        ({"minPartitions": "1.0"}, "'minPartitions'.*a whole number.*got '1.0'"),
+        ({"maxRecordsPerPartition": "-1"}, "maxRecordsPerPartition must be positive.*got '-1'"),
+        (
+            {"minOffsetsPerTrigger": "20", "maxOffsetsPerTrigger": "15"},
+            r"The value of minOffsetPerTrigger\(20\) is higher than the maxOffsetsPerTrigger\(15\)\.",
+        ),
+        ({"maxTriggerDelay": "soon"}, "'maxTriggerDelay': expected a duration such as 500ms, 5s, 15m"),
+        ({"maxTriggerDelay": "1.5s"}, "got '1.5s'"),
+        ({"maxBytesPerTrigger": "0"}, "'maxBytesPerTrigger': expected a size such as 64m"),
+        ({"startingOffsetsByTimestampStrategy": "earliest"}, "one of error, latest, got 'earliest'"),
+        ({"minPartitions": "9", "maxPartitions": "8"}, r"'minPartitions' \(9\) is higher than 'maxPartitions' \(8\)"),
+        (
+            {"minRecordsPerPartition": "9", "maxRecordsPerPartition": "8"},
+            r"'minRecordsPerPartition' \(9\) is higher than 'maxRecordsPerPartition' \(8\)",
+        ),
+        ({"commitOffsets": "true"}, "'commitOffsets' needs a group to commit to: set 'kafka.group.id'"),
+    ],
+)
+def test_a_wrong_option_of_the_jvm_connector_is_told_in_its_words(written, says):
+    with pytest.raises(OptionError, match=says):
+        options.parse(SERVERS | written, "source")
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"),
+    [
+        ("5s", 5_000),
+        ("15m", 900_000),
+        ("10MIN", 600_000),
+        ("100", 100),
+        ("250ms", 250),
+        ("1h", 3_600_000),
+        ("1d", 86_400_000),
+    ],
+)
+def test_a_delay_is_written_as_sparks_time_strings_are(text, ms):
+    assert options.parse({**SERVERS, "maxTriggerDelay": text}, "source")["maxTriggerDelay"] == ms
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("1024", 1024), ("64m", 67_108_864), ("1g", 1_073_741_824), ("10KB", 10_240)]
+)
+def test_a_size_is_written_as_sparks_are(text, size):
+    assert options.parse({**SERVERS, "maxBytesPerTrigger": text}, "source")["maxBytesPerTrigger"] == size
+
+
+def test_a_delay_is_fifteen_minutes_unless_told():
+    assert options.parse(SERVERS, "source")["maxTriggerDelay"] == 15 * 60 * 1000
+
+
+@pytest.mark.parametrize(
+    ("written", "warns"),
+    [
+        ({"groupIdPrefix": "p"}, "'groupIdPrefix' has no effect"),
+        ({"groupIdPrefix": "p", "kafka.group.id": "g"}, "'groupIdPrefix' will be ignored"),
+        ({"groupIdPrefix": "p", "commitOffsets": "true"}, None),
+        ({"kafka.group.id": "g"}, None),
+        ({"kafka.group.id": "g", "commitOffsets": "false"}, None),
+    ],
+)
+def test_a_group_prefix_without_effect_is_warned_of(written, warns, caplog):
+    options.parse(SERVERS | written, "source")
+    assert [warns in record.getMessage() for record in caplog.records] == ([True] if warns else [])
 
 
 # What the validators of kafka-clients 3.9.2 and 4.3.1 said to each of these levels.
