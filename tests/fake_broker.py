@@ -93,6 +93,7 @@ class FakeTopic:
     leaders: list[int]
     topic_id: uuid.UUID = field(default_factory=uuid.uuid4)
     epochs: dict[int, int] = field(default_factory=lambda: defaultdict(int))
+    epoch_ends: dict[tuple[int, int], int] = field(default_factory=dict)  # (partition, epoch); otherwise the log's end
     internal: bool = False
 
 
@@ -239,6 +240,21 @@ class FakeKafka:
             }
 
         return {"topics": _rows(request.body["topics"], row)}
+
+    def _offset_for_leader_epoch(self, request: Request) -> dict:
+        def row(name: str, asked: dict) -> dict:
+            topic, partition, epoch = self.topics[name], asked["partition"], asked["leader_epoch"]
+            code = 0 if topic.leaders[partition] == request.node_id else 6
+            end = topic.epoch_ends.get((partition, epoch), LOG_END)
+            row = {"partition": partition, "error_code": code, "leader_epoch": -1 if end < 0 else epoch}
+            return {**row, "end_offset": -1 if code else end}
+
+        return {
+            "topics": [
+                {"topic": one["topic"], "partitions": [row(one["topic"], asked) for asked in one["partitions"]]}
+                for one in request.body["topics"]
+            ]
+        }
 
     def _find_coordinator(self, request: Request) -> dict:
         host, port = self.addresses[self.coordinator]

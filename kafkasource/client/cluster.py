@@ -9,11 +9,12 @@ fetcher thread) should own a cluster of his own. It does not pickle, and a fork 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from kafkasource.client.calls import GROUP, TRANSACTION, Caller, few
+from kafkasource.client.connection import Body
 from kafkasource.client.metadata import PartitionMetadata, TopicMetadata
 from kafkasource.errors import (
     BrokerError,
@@ -32,6 +33,8 @@ from kafkasource.protocol.apis import (
     LIST_OFFSETS,
     OFFSET_COMMIT,
     OFFSET_FETCH,
+    OFFSET_FOR_LEADER_EPOCH,
+    Api,
 )
 from kafkasource.types import TopicPartition
 
@@ -42,6 +45,8 @@ _ISOLATION_LEVELS: dict[int | str, int] = {"read_uncommitted": 0, "read_committe
 _UNKNOWN_TOPIC, _UNKNOWN_TOPIC_ID, _TOPIC_ALREADY_EXISTS = 3, 100, 36
 _INVALID_PARTITIONS = 37
 
+T = TypeVar("T")
+
 
 class ListedOffset(NamedTuple):
     """`offset` is None when no record is at or after the timestamp asked for."""
@@ -49,6 +54,13 @@ class ListedOffset(NamedTuple):
     offset: int | None
     timestamp_ms: int | None = None  # of that record; None for EARLIEST and LATEST
     leader_epoch: int | None = None
+
+
+class EpochEnd(NamedTuple):
+    """Where a leader epoch ends in the leader's log. Both are None where the leader cannot tell."""
+
+    leader_epoch: int | None  # the one asked for, or the last before it that has records
+    end_offset: int | None  # exclusive; the log's end for the newest epoch
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,69 +171,90 @@ class Cluster(Caller):
         Every partition is in the answer, or an error is raised.
         """
         level = _ISOLATION_LEVELS[isolation_level]
-        found: dict[TopicPartition, ListedOffset] = {}
-        patience = self.network.now_ms() + PROPAGATION_MS
 
-        def attempt(left_ms: float) -> None:
-            missing = [tp for tp in wanted if tp not in found]
-            bodies = {
-                node: {
-                    "isolation_level": level,
-                    "topics": _by_topic(led, lambda tp: self._list_one(tp, wanted[tp])),
-                }
-                for node, led in _by_node(self._leaders(missing, patience, left_ms)).items()
-            }
-            errors = self._send_all(LIST_OFFSETS, bodies, left_ms, lambda body: _take_listed(body, wanted, found))
-            absent = [tp for tp in missing if tp not in found]
-            if absent:
-                raise _worst(errors, patience, self.network.now_ms()) or ProtocolError(
-                    f"ListOffsets: no answer for {few(absent)}"
-                )
+        def body(led: list[TopicPartition], left_ms: float) -> Body:
+            return {"isolation_level": level, "topics": _by_topic(led, lambda tp: self._list_one(tp, wanted[tp]))}
 
-        if wanted:
-            self._retrying(f"offsets of {few(wanted)}", attempt)
-        return found
+        return self._ask_leaders(LIST_OFFSETS, wanted, body, _listed)
 
     def _list_one(self, tp: TopicPartition, timestamp: int) -> dict[str, Any]:
-        known = self.metadata.partition(tp)
-        epoch = known.leader_epoch if known else None
         return {
             "partition_index": tp.partition,
-            "current_leader_epoch": -1 if epoch is None else epoch,
+            "current_leader_epoch": self._current_leader_epoch(tp),
             "timestamp": timestamp,
         }
 
+    def _current_leader_epoch(self, tp: TopicPartition) -> int:
+        known = self.metadata.partition(tp)
+        return -1 if known is None or known.leader_epoch is None else known.leader_epoch
+
+    def epoch_ends(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, EpochEnd]:
+        """Where leader epochs end (KIP-320). Who stands beyond the end of the epoch of his last record, or of a later
+        one, stands in a log that was truncated meanwhile.
+
+        One request per leader, in parallel. Every partition is in the answer, or an error is raised. Brokers before
+        2.3 want the right to act as a replica for it.
+        """
+
+        def row(tp: TopicPartition) -> dict[str, Any]:
+            return {
+                "partition": tp.partition,
+                "current_leader_epoch": self._current_leader_epoch(tp),
+                "leader_epoch": wanted[tp],
+            }
+
+        def body(led: list[TopicPartition], left_ms: float) -> Body:
+            topics = [{"topic": topic["name"], "partitions": topic["partitions"]} for topic in _by_topic(led, row)]
+            return {"replica_id": -1, "topics": topics}
+
+        return self._ask_leaders(OFFSET_FOR_LEADER_EPOCH, wanted, body, _epoch_end)
+
     def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Delete records below an offset (-1: the high watermark); the new log start offset of each partition."""
-        done: dict[TopicPartition, int] = {}
+
+        def body(led: list[TopicPartition], left_ms: float) -> Body:
+            rows = _by_topic(led, lambda tp: {"partition_index": tp.partition, "offset": before[tp]})
+            return {"topics": rows, "timeout_ms": int(left_ms)}
+
+        return self._ask_leaders(DELETE_RECORDS, before, body, lambda row: int(row["low_watermark"]))
+
+    def _ask_leaders(
+        self,
+        api: Api,
+        wanted: Collection[TopicPartition],
+        body: Callable[[list[TopicPartition], float], Body],
+        answer: Callable[[dict[str, Any]], T],
+    ) -> dict[TopicPartition, T]:
+        """Ask the leaders in parallel, again until every partition has an answer, or raise.
+
+        `body` makes the request for the partitions that one node leads, within the milliseconds left; `answer` reads a
+        partition's row of the response.
+        """
+        found: dict[TopicPartition, T] = {}
         patience = self.network.now_ms() + PROPAGATION_MS
 
-        def take(body: dict[str, Any]) -> list[BrokerError]:
+        def take(response: dict[str, Any]) -> list[BrokerError]:
             errors = []
-            for topic in body["topics"]:
-                for row in topic["partitions"]:
-                    tp = TopicPartition(topic["name"], row["partition_index"])
-                    if row["error_code"]:
-                        errors.append(error_for(row["error_code"], f"DeleteRecords {tp}"))
-                    else:
-                        done[tp] = row["low_watermark"]
+            for tp, row in _partition_rows(response):
+                if row["error_code"]:
+                    errors.append(error_for(row["error_code"], f"{api.name} {tp}"))
+                elif tp in wanted:
+                    found[tp] = answer(row)
             return errors
 
         def attempt(left_ms: float) -> None:
-            missing = [tp for tp in before if tp not in done]
-            bodies = {
-                node: {
-                    "topics": _by_topic(led, lambda tp: {"partition_index": tp.partition, "offset": before[tp]}),
-                    "timeout_ms": int(left_ms),
-                }
-                for node, led in _by_node(self._leaders(missing, patience, left_ms)).items()
-            }
-            errors = self._send_all(DELETE_RECORDS, bodies, left_ms, take)
-            if errors:
-                raise _worst(errors, patience, self.network.now_ms()) or errors[0]
+            missing = [tp for tp in wanted if tp not in found]
+            leaders = _by_node(self._leaders(missing, patience, left_ms))
+            errors = self._send_all(api, {node: body(led, left_ms) for node, led in leaders.items()}, left_ms, take)
+            absent = [tp for tp in missing if tp not in found]
+            if absent:
+                raise _worst(errors, patience, self.network.now_ms()) or ProtocolError(
+                    f"{api.name}: no answer for {few(absent)}"
+                )
 
-        self._retrying(f"DeleteRecords of {few(before)}", attempt)
-        return done
+        if wanted:
+            self._retrying(f"{api.name} of {few(wanted)}", attempt)
+        return found
 
     # Producers and groups.
 
@@ -359,20 +392,19 @@ def _by_topic(
     return [{"name": name, "partitions": rows} for name, rows in topics.items()]
 
 
-def _take_listed(
-    body: dict[str, Any], wanted: Mapping[TopicPartition, int], found: dict[TopicPartition, ListedOffset]
-) -> list[BrokerError]:
-    errors = []
-    for topic in body["topics"]:
+def _partition_rows(response: dict[str, Any]) -> Iterator[tuple[TopicPartition, dict[str, Any]]]:
+    for topic in response["topics"]:
+        name = topic["name"] if "name" in topic else topic["topic"]
         for row in topic["partitions"]:
-            tp = TopicPartition(topic["name"], row["partition_index"])
-            if row["error_code"]:
-                errors.append(error_for(row["error_code"], f"ListOffsets {tp}"))
-            elif tp in wanted:
-                found[tp] = ListedOffset(
-                    _known(row["offset"]), _known(row["timestamp"]), _known(row.get("leader_epoch", -1))
-                )
-    return errors
+            yield TopicPartition(name, row["partition_index"] if "partition_index" in row else row["partition"]), row
+
+
+def _listed(row: dict[str, Any]) -> ListedOffset:
+    return ListedOffset(_known(row["offset"]), _known(row["timestamp"]), _known(row.get("leader_epoch", -1)))
+
+
+def _epoch_end(row: dict[str, Any]) -> EpochEnd:
+    return EpochEnd(_known(row.get("leader_epoch", -1)), _known(row["end_offset"]))
 
 
 def _known(value: int) -> int | None:

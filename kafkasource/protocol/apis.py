@@ -17,6 +17,7 @@ from kafkasource.protocol.messages import (
     metadata,
     offset_commit,
     offset_fetch,
+    offset_for_leader_epoch,
     produce,
 )
 from kafkasource.protocol.schema import Message
@@ -65,6 +66,9 @@ DELETE_RECORDS = Api(21, "DeleteRecords", delete_records.DELETE_RECORDS_REQUEST,
 INIT_PRODUCER_ID = Api(
     22, "InitProducerId", init_producer_id.INIT_PRODUCER_ID_REQUEST, init_producer_id.INIT_PRODUCER_ID_RESPONSE,
     last_stable_version=5)  # 6 is for KIP-939, unfinished in 4.3
+OFFSET_FOR_LEADER_EPOCH = Api(
+    23, "OffsetForLeaderEpoch",
+    offset_for_leader_epoch.OFFSET_FOR_LEADER_EPOCH_REQUEST, offset_for_leader_epoch.OFFSET_FOR_LEADER_EPOCH_RESPONSE)
 CREATE_PARTITIONS = Api(
     37, "CreatePartitions", create_partitions.CREATE_PARTITIONS_REQUEST, create_partitions.CREATE_PARTITIONS_RESPONSE)
 # fmt: on
@@ -84,6 +88,7 @@ APIS: dict[int, Api] = {
         DELETE_TOPICS,
         DELETE_RECORDS,
         INIT_PRODUCER_ID,
+        OFFSET_FOR_LEADER_EPOCH,
         CREATE_PARTITIONS,
     )
 }

@@ -9,7 +9,7 @@ import pytest
 from fake_broker import CLOSE, SILENCE, WRONG_CORRELATION_ID, Cut, Error, FakeKafka, FakeNet, FakeTopic, Flip, Raw
 
 from kafkasource.client.cache import close_clusters, shared_cluster
-from kafkasource.client.cluster import EARLIEST, LATEST, ListedOffset, ProducerId
+from kafkasource.client.cluster import EARLIEST, LATEST, EpochEnd, ListedOffset, ProducerId
 from kafkasource.client.config import ClientConfig
 from kafkasource.errors import (
     BootstrapFailed,
@@ -31,6 +31,7 @@ from kafkasource.protocol.apis import (
     METADATA,
     OFFSET_COMMIT,
     OFFSET_FETCH,
+    OFFSET_FOR_LEADER_EPOCH,
 )
 from kafkasource.types import TopicPartition
 
@@ -193,6 +194,25 @@ def test_a_partition_that_stays_without_leader_ends_at_the_deadline_which_says_s
     with pytest.raises(DeadlineExceeded, match=r"u-0.*default\.api\.timeout\.ms.*LEADER_NOT_AVAILABLE"):
         net.cluster(default_api_timeout_ms=20_000).list_offsets({TopicPartition("u", 0): LATEST})
     assert 18 <= net.now - start <= 20
+
+
+def test_leader_epochs_end_where_each_leader_says_or_are_unknown(net, kafka):
+    kafka.topics["t"].epoch_ends = {(0, 3): 40, (1, 3): -1}
+    found = net.cluster().epoch_ends({T[0]: 3, T[1]: 3, T[2]: 0})
+    assert found == {T[0]: EpochEnd(3, 40), T[1]: EpochEnd(None, None), T[2]: EpochEnd(0, 100)}
+    asked = kafka.asked(OFFSET_FOR_LEADER_EPOCH)
+    assert sorted(request.node_id for request in asked) == [1, 2, 3]
+    assert {request.body["replica_id"] for request in asked} == {-1}  # -2, the default, is a debugger
+
+
+def test_an_epochs_end_is_asked_of_the_new_leader_where_it_moved(net, kafka):
+    cluster = net.cluster()
+    cluster.list_offsets({T[1]: LATEST})
+    kafka.move_leader("t", 1, 3)
+    kafka.topics["t"].epoch_ends[1, 0] = 60
+    assert cluster.epoch_ends({T[1]: 0}) == {T[1]: EpochEnd(0, 60)}
+    (asked,) = kafka.asked(OFFSET_FOR_LEADER_EPOCH)[-1].body["topics"][0]["partitions"]
+    assert asked == {"partition": 1, "current_leader_epoch": 1, "leader_epoch": 0}
 
 
 # Groups and producers.

@@ -23,6 +23,7 @@ from kafkasource.protocol.apis import (
     METADATA,
     OFFSET_COMMIT,
     OFFSET_FETCH,
+    OFFSET_FOR_LEADER_EPOCH,
     PRODUCE,
     Api,
 )
@@ -151,6 +152,12 @@ def test_records_and_their_offsets(conversation: Conversation, topic: str, topic
         partition = answer["responses"][0]["partitions"][0]
         assert partition["high_watermark"] == written
         assert len(partition["records"]) == written * len(BATCH)
+
+    for version in conversation.versions(OFFSET_FOR_LEADER_EPOCH):
+        body = {"topics": [{"topic": topic, "partitions": [{"partition": 0, "leader_epoch": 0}]}]}
+        answer = conversation.settled(OFFSET_FOR_LEADER_EPOCH, version, body, first_partition("topics"))
+        row = answer["topics"][0]["partitions"][0]
+        assert (row["end_offset"], row["leader_epoch"]) == (written, 0 if version >= 1 else -1)
 
     for below, version in enumerate(conversation.versions(DELETE_RECORDS), start=1):
         body = {
