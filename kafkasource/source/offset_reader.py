@@ -1,32 +1,47 @@
-"""What the driver asks the cluster: which partitions there are, where their logs begin and end.
+"""What the driver asks the cluster: which partitions there are, where their logs begin and end, where a group stands.
 
 Offsets are listed for all leaders in parallel, under the query's isolation level: with read_committed a log ends at its
-last stable offset. Lives in the reader process; every call runs within `kafka.default.api.timeout.ms`.
+last stable offset. Lives in the reader process; every question has `kafka.default.api.timeout.ms`.
 """
 
 from __future__ import annotations
 
 import logging
 import time
+import uuid
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from kafkasource.errors import UnknownTopicOrPartition
+from kafkasource.errors import KafkaSourceError, UnknownTopicOrPartition
 from kafkasource.source.loss import describe
 from kafkasource.source.offsets import EARLIEST, LATEST, Offsets
 from kafkasource.source.subscription import Assign, SubscribePattern, SubscribeTopics, Subscription
 from kafkasource.types import TopicPartition
 
 if TYPE_CHECKING:
-    from kafkasource.client.cluster import Cluster
+    from kafkasource.client.cluster import Cluster, ListedOffset
 
 log = logging.getLogger("kafkasource.source")
 
-_ATTEMPTS = 3  # to see the end of a log at or above a known offset; the JVM connector's fetchOffset.numRetries
+T = TypeVar("T")
+
+
+class LogEnds(NamedTuple):
+    """Where logs end, exclusive, and the epochs of the leaders that said so (KIP-320; brokers before 2.1 tell none).
+
+    No record below an end is of a later epoch than the one beside it.
+    """
+
+    offsets: Offsets
+    leader_epochs: dict[TopicPartition, int]
 
 
 class OffsetReader:
-    """Answers for one subscription. `retry_ms`: the wait before a log that went backwards is asked again."""
+    """Answers for one subscription.
+
+    `attempts`: how often in all it asks for offsets when that fails in a way that may pass, or when a log seems to have
+    gone backwards; `retry_ms`: the wait between.
+    """
 
     def __init__(
         self,
@@ -34,13 +49,27 @@ class OffsetReader:
         subscription: Subscription,
         isolation_level: str,
         retry_ms: int,
+        attempts: int = 3,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._cluster = cluster
         self._subscription = subscription
         self._isolation_level = isolation_level
         self._retry_ms = retry_ms
+        self._attempts = attempts
         self._sleep = sleep
+
+    @classmethod
+    def from_options(cls, cluster: Cluster, subscription: Subscription, options: Mapping[str, Any]) -> OffsetReader:
+        return cls(
+            cluster,
+            subscription,
+            options["kafka.isolation.level"],
+            retry_ms=options["fetchOffset.retryIntervalMs"],
+            attempts=options["fetchOffset.numRetries"],
+        )
+
+    # Topics and partitions.
 
     def assigned(self) -> set[TopicPartition]:
         """The partitions to read, asked anew: topics and partitions come and go while a query runs.
@@ -74,13 +103,84 @@ class OffsetReader:
                 raise UnknownTopicOrPartition(3, f"option 'subscribe': topic {name!r}")
         return existing
 
+    def topic_ids(self, partitions: Iterable[TopicPartition]) -> dict[str, uuid.UUID]:
+        """The ids of topics as the cluster told them last, without asking; brokers before 2.8 have none."""
+        found = {topic: self._cluster.topic_id(topic) for topic in {tp.topic for tp in partitions}}
+        return {topic: topic_id for topic, topic_id in found.items() if topic_id is not None}
+
+    def leader_epochs(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The epochs of leaders as the cluster told them last, without asking; brokers before 2.1 tell none."""
+        found = {tp: self._cluster.cached_partition(tp) for tp in partitions}
+        return {tp: known.leader_epoch for tp, known in found.items() if known and known.leader_epoch is not None}
+
+    # Offsets. A partition that was deleted meanwhile is missing in the answer, not an error.
+
     def list_offsets(self, symbols: Mapping[TopicPartition, int]) -> Offsets:
-        """What EARLIEST and LATEST are now. A partition that was deleted meanwhile is missing, not an error."""
-        wanted = dict(symbols)
+        """What EARLIEST and LATEST are now."""
+        listed = self._list(symbols)
+        return {tp: found.offset for tp, found in listed.items() if found.offset is not None}
+
+    def earliest(self, partitions: Iterable[TopicPartition]) -> Offsets:
+        return self.list_offsets(dict.fromkeys(partitions, EARLIEST))
+
+    def latest(
+        self, partitions: Iterable[TopicPartition], known: Mapping[TopicPartition, int] | None = None
+    ) -> LogEnds:
+        """Where the logs end now.
+
+        A log cannot end below an offset that was read from it (`known`), but a new leader may say so for a moment
+        (KAFKA-7703): such answers are asked for again, then taken as they are, for the plan to find the loss.
+        """
+        listed = self._list(dict.fromkeys(partitions, LATEST), known or {})
+        return LogEnds(
+            {tp: found.offset for tp, found in listed.items() if found.offset is not None},
+            {tp: found.leader_epoch for tp, found in listed.items() if found.leader_epoch is not None},
+        )
+
+    def offsets_for_times(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
+        """The offset of the first record that is not older than a timestamp in ms; None where all are older."""
+        return {tp: found.offset for tp, found in self._list(timestamps).items()}
+
+    def committed(self, group: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int | None]:
+        """Where the group is to go on reading, as committed; None where it has committed nothing."""
+        return self._cluster.fetch_offsets(group, partitions)
+
+    def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> Offsets:
+        """Where leader epochs end in the logs of now (exclusive); a partition whose leader cannot tell is missing."""
+        found = self._of_existing(epochs, self._cluster.epoch_ends)
+        return {tp: end.end_offset for tp, end in found.items() if end.end_offset is not None}
+
+    def _list(
+        self, wanted: Mapping[TopicPartition, int], known: Mapping[TopicPartition, int] | None = None
+    ) -> dict[TopicPartition, ListedOffset]:
+        attempt = 1
+        while True:
+            try:
+                listed = self._of_existing(wanted, self._list_once)
+            except KafkaSourceError as error:
+                if not error.retriable or attempt >= self._attempts:
+                    raise
+                reason = str(error)
+            else:
+                backwards = [tp for tp, offset in (known or {}).items() if tp in listed and _below(listed[tp], offset)]
+                if not backwards or attempt >= self._attempts:
+                    return listed
+                reason = f"{describe(backwards)} end below what was read already"
+            attempt += 1
+            log.warning("%s; asking again", reason)
+            self._sleep(self._retry_ms / 1000)
+
+    def _list_once(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, ListedOffset]:
+        return self._cluster.list_offsets(wanted, self._isolation_level)
+
+    def _of_existing(
+        self,
+        wanted: Mapping[TopicPartition, int],
+        ask: Callable[[Mapping[TopicPartition, int]], dict[TopicPartition, T]],
+    ) -> dict[TopicPartition, T]:
         while wanted:
             try:
-                listed = self._cluster.list_offsets(wanted, self._isolation_level)
-                return {tp: found.offset for tp, found in listed.items() if found.offset is not None}
+                return ask(wanted)
             except UnknownTopicOrPartition:
                 topics = self._cluster.partitions_of(sorted({tp.topic for tp in wanted}))
                 left = {tp for topic in topics.values() if topic is not None for tp in topic.topic_partitions}
@@ -89,24 +189,6 @@ class OffsetReader:
                 wanted = {tp: symbol for tp, symbol in wanted.items() if tp in left}
         return {}
 
-    def earliest(self, partitions: Iterable[TopicPartition]) -> Offsets:
-        return self.list_offsets(dict.fromkeys(partitions, EARLIEST))
 
-    def latest(
-        self, partitions: Iterable[TopicPartition], known: Mapping[TopicPartition, int] | None = None
-    ) -> Offsets:
-        """Where the logs end now (exclusive).
-
-        A log cannot end below an offset that was read from it, but a new leader may say so for a moment (KAFKA-7703):
-        such answers are asked for again, then taken as they are, for the plan to find the loss.
-        """
-        wanted = list(partitions)
-        for attempt in range(_ATTEMPTS):
-            found = self.list_offsets(dict.fromkeys(wanted, LATEST))
-            backwards = [tp for tp, offset in (known or {}).items() if found.get(tp, offset) < offset]
-            if not backwards:
-                break
-            if attempt + 1 < _ATTEMPTS:
-                log.warning("%s end below what was read already; asking again", describe(backwards))
-                self._sleep(self._retry_ms / 1000)
-        return found
+def _below(found: ListedOffset, offset: int) -> bool:
+    return found.offset is not None and found.offset < offset

@@ -15,11 +15,13 @@ from pyspark.sql.datasource import DataSourceStreamReader
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from kafkasource.client.cluster import Cluster
+from kafkasource.errors import OptionError
 from kafkasource.source import loss
 from kafkasource.source.offset_reader import OffsetReader
-from kafkasource.source.offsets import LATEST, Offsets, ending_offsets, from_json, starting_offsets, to_json
+from kafkasource.source.offsets import Offsets, from_json, to_json
 from kafkasource.source.partition import KafkaInputPartition, PartitionReader, input_partitions
 from kafkasource.source.planner import admit, check_available_now, plan
+from kafkasource.source.positions import check_start_before_end, ending_position, starting_position
 from kafkasource.source.subscription import parse_subscription
 
 if TYPE_CHECKING:
@@ -41,8 +43,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._open_cluster = open_cluster
         self._subscription = parse_subscription(options)
-        self._start = starting_offsets(options, streaming=True)
-        ending_offsets(options, streaming=True)
+        self._start = starting_position(options, streaming=True)
+        self._end = ending_position(options, streaming=True)
+        if self._end is not None:
+            raise OptionError("ending offset not valid in streaming queries: leave the option out")
+        check_start_before_end(self._start, self._end)
         self._tasks = PartitionReader.from_options(options)
         self._forget()
 
@@ -62,18 +67,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _reader(self) -> OffsetReader:
         if self._cluster is None:
             self._cluster = self._open_cluster(self._tasks.config)
-        options = self._options
-        return OffsetReader(
-            self._cluster,
-            self._subscription,
-            options["kafka.isolation.level"],
-            retry_ms=options["kafka.retry.backoff.max.ms"],
-        )
+        return OffsetReader.from_options(self._cluster, self._subscription, self._options)
 
     def initialOffset(self) -> OffsetJson:
         """Where a query without a checkpoint starts: `startingOffsets`, resolved now."""
         reader = self._reader
-        self._first_start = self._start.resolve(reader.assigned(), reader.list_offsets)
+        self._first_start = self._start.resolve(reader.assigned(), reader)
         return self._to_json(self._first_start)
 
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -104,7 +103,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._frozen is not None:
             return self._frozen
         reader = self._reader
-        self._latest = reader.latest(reader.assigned(), known=begin)
+        self._latest = reader.latest(reader.assigned(), known=begin).offsets
         if self._freeze:
             self._frozen = self._latest
         return self._latest
@@ -139,7 +138,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begin = self._as_planned_first(begin, until)
         reader = self._reader
         if self._frozen is not None:
-            check_available_now(until, self._frozen, reader.latest(until, known=until))
+            check_available_now(until, self._frozen, reader.latest(until, known=until).offsets)
         planned = plan(begin, until, reader.earliest(until.keys() - begin.keys()))
         loss.report(planned.losses, fail_on_data_loss=self._options["failOnDataLoss"])
         return input_partitions(planned.ranges, self._options, least_size=LEAST_SIZE)
@@ -153,9 +152,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         if begin != self._first_start:
             return begin
-        symbols = self._start.of(begin)
+        may_advance = self._start.may_advance(begin)
         return {  # a partition that the batch's end does not know has been added since, and belongs to the next batch
-            tp: min(offset, until[tp]) if symbols[tp] == LATEST else offset
+            tp: min(offset, until[tp]) if tp in may_advance else offset
             for tp, offset in begin.items()
             if tp in until
         }

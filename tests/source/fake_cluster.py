@@ -1,24 +1,43 @@
 """A cluster of plain values: topics with [start, end) per partition; for the driver's side of the source."""
 
-from types import SimpleNamespace
+import uuid
 
+from kafkasource.client.cluster import EpochEnd, ListedOffset
 from kafkasource.client.metadata import PartitionMetadata, TopicMetadata
 from kafkasource.errors import UnknownTopicOrPartition
-from kafkasource.source.offsets import EARLIEST
+from kafkasource.source.offsets import EARLIEST, LATEST
+from kafkasource.types import TopicPartition
 
 
 class FakeCluster:
+    """One that tells neither topic ids nor leader epochs, as brokers before 2.1, until a test gives it some."""
+
     def __init__(self, **logs):
         """`t=[(0, 5), (2, 9)]`: topic t with two partitions."""
         self.logs = {name.replace("_", "."): list(bounds) for name, bounds in logs.items()}
         self.internal = set()
+        self.topic_ids = {}
+        self.epochs = {}  # of partitions, now
+        self.ends_of_epochs = {}  # (partition, epoch): offset
+        self.timestamps = {}  # of partitions: that of each record, from offset 0 on
+        self.committed = {}  # (group, partition): offset
+        self.errors = []  # raised by the next questions for offsets
         self.listed = []
+        self.epochs_asked = []
         self.isolation_levels = set()
         self.closed = False
 
+    def recreate(self, name, *logs):
+        """Another topic of that name."""
+        self.logs[name] = list(logs)
+        self.topic_ids[name] = uuid.uuid4()
+
     def _topic(self, name):
-        partitions = {n: PartitionMetadata(n, leader_id=1, leader_epoch=0) for n in range(len(self.logs[name]))}
-        return TopicMetadata(name, None, name in self.internal, partitions)
+        partitions = {
+            n: PartitionMetadata(n, leader_id=1, leader_epoch=self.epochs.get(TopicPartition(name, n)))
+            for n in range(len(self.logs[name]))
+        }
+        return TopicMetadata(name, self.topic_ids.get(name), name in self.internal, partitions)
 
     def all_topics(self):
         return [self._topic(name) for name in self.logs]
@@ -26,16 +45,37 @@ class FakeCluster:
     def partitions_of(self, topics):
         return {name: self._topic(name) if name in self.logs else None for name in topics}
 
+    def topic_id(self, name):
+        return self.topic_ids.get(name)
+
+    def cached_partition(self, tp):
+        return self._topic(tp.topic).partitions.get(tp.partition) if tp.topic in self.logs else None
+
     def list_offsets(self, asked, isolation_level):
         self.listed.append(dict(asked))
         self.isolation_levels.add(isolation_level)
-        found = {}
-        for tp, symbol in asked.items():
-            if tp.partition >= len(self.logs.get(tp.topic, ())):
-                raise UnknownTopicOrPartition(3, str(tp))
-            start, end = self.logs[tp.topic][tp.partition]
-            found[tp] = SimpleNamespace(offset=start if symbol == EARLIEST else end, timestamp=-1, leader_epoch=0)
-        return found
+        if self.errors:
+            raise self.errors.pop(0)
+        return {tp: ListedOffset(self._offset(tp, symbol), None, self.epochs.get(tp)) for tp, symbol in asked.items()}
+
+    def _offset(self, tp, symbol):
+        start, end = self._bounds(tp)
+        if symbol in (EARLIEST, LATEST):
+            return start if symbol == EARLIEST else end
+        return next((o for o, ms in enumerate(self.timestamps.get(tp, ())) if ms >= symbol and o >= start), None)
+
+    def _bounds(self, tp):
+        if tp.partition >= len(self.logs.get(tp.topic, ())):
+            raise UnknownTopicOrPartition(3, str(tp))
+        return self.logs[tp.topic][tp.partition]
+
+    def epoch_ends(self, asked):
+        self.epochs_asked.append(dict(asked))
+        ends = {tp: self.ends_of_epochs.get((tp, epoch), self._bounds(tp)[1]) for tp, epoch in asked.items()}
+        return {tp: EpochEnd(None if end is None else asked[tp], end) for tp, end in ends.items()}
+
+    def fetch_offsets(self, group, partitions):
+        return {tp: self.committed.get((group, tp)) for tp in partitions}
 
     def close(self):
         self.closed = True

@@ -124,7 +124,7 @@ def test_the_isolation_level_rules_where_logs_end():
 def test_a_shrunken_log_stops_the_query_or_goes_on_from_its_end():
     start = {"t": {"0": 8}}
     for fail, outcome in (("true", None), ("false", [])):
-        stream = reader(FakeCluster(t=[(0, 3)]), failOnDataLoss=fail, **{"kafka.retry.backoff.max.ms": "0"})
+        stream = reader(FakeCluster(t=[(0, 3)]), failOnDataLoss=fail, **{"fetchOffset.retryIntervalMs": "0"})
         end = stream.latestOffset(start, ReadAllAvailable())
         assert end == {"t": {"0": 3}}
         if outcome is None:
