@@ -15,9 +15,9 @@ from pyspark.sql.datasource import DataSourceReader
 
 from kafkasource.client.cache import shared_cluster
 from kafkasource.source.offset_reader import OffsetReader
-from kafkasource.source.offsets import check_start_before_end, ending_offsets, starting_offsets
 from kafkasource.source.partition import KafkaInputPartition, PartitionReader, input_partitions
 from kafkasource.source.planner import plan_batch
+from kafkasource.source.positions import check_start_before_end, ending_position, starting_position
 from kafkasource.source.subscription import parse_subscription
 
 if TYPE_CHECKING:
@@ -37,8 +37,10 @@ class BatchReader(DataSourceReader):
     def __init__(self, options: Options) -> None:
         self._options = options
         self._subscription = parse_subscription(options)
-        self._start = starting_offsets(options, streaming=False)
-        self._end = ending_offsets(options, streaming=False)
+        self._start = starting_position(options, streaming=False)
+        end = ending_position(options, streaming=False)
+        assert end is not None  # a batch has one
+        self._end = end
         check_start_before_end(self._start, self._end)
         self._tasks = PartitionReader.from_options(options)
         if options["maxOffsetsPerTrigger"] is not None:
@@ -48,15 +50,10 @@ class BatchReader(DataSourceReader):
         """Input partitions for all that the asked range holds: one per topic-partition, or fewer (`maxPartitions`)."""
         options = self._options
         cluster = shared_cluster(self._tasks.config)
-        reader = OffsetReader(
-            cluster,
-            self._subscription,
-            options["kafka.isolation.level"],
-            retry_ms=options["kafka.retry.backoff.max.ms"],
-        )
+        reader = OffsetReader.from_options(cluster, self._subscription, options)
         assigned = reader.assigned()
-        start = self._start.resolve(assigned, reader.list_offsets)
-        end = self._end.resolve(assigned, reader.list_offsets)
+        start = self._start.resolve(assigned, reader)
+        end = self._end.resolve(assigned, reader)
         return input_partitions(plan_batch(start, end), options, least_size=1)
 
     def read(self, partition: KafkaInputPartition) -> Iterator[pa.RecordBatch]:
