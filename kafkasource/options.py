@@ -211,6 +211,16 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option("includeHeaders", BOOLEAN, False, SOURCE, "Add the column `headers`."),
     Option(
+        "pushDownPredicate",
+        BOOLEAN,
+        False,
+        SOURCE,
+        "Batch: read only what filters on `topic`, `partition`, `offset` and (lower bounds) `timestamp` leave. Needs "
+        "Spark's conf `spark.sql.python.filterPushdown.enabled`, without which Spark refuses the read. Spark 4.2 and "
+        "4.3 use what was planned for one filter for every query on the same DataFrame: set it only for a `load()` with a "
+        "single filter.",
+    ),
+    Option(
         "failOnDataLoss",
         BOOLEAN,
         True,
@@ -231,8 +241,9 @@ OPTIONS: tuple[Option, ...] = (
         SIZE,
         None,
         SOURCE,
-        "At most about this many bytes per micro-batch, as stored by the brokers (compressed): `64m`. Each partition "
-        "that holds anything moves by one record at least. Stream only.",
+        "At most about this many bytes per micro-batch, as the brokers store them (compressed): `64m`. What records "
+        "weigh is seen by small samples at the beginning of each. Always at least one record; partitions whose share "
+        "is less than a record take turns. Stream only.",
         at_least=1,
         at_most=MAX_INT64,
     ),

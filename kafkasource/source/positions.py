@@ -2,8 +2,8 @@
 
 A `Position` is parsed and checked before any broker is asked, and resolved to offsets when a read is planned. Each end
 has three options, of which the first given counts, as in the JVM connector: `startingTimestamp`,
-`startingOffsetsByTimestamp`, `startingOffsets`; `ending...` alike. Their JSON is the JVM connector's. An offset may also
-be -2 (earliest) or -1 (latest), as in Kafka's ListOffsets request, a topic may have one word for all its partitions,
+`startingOffsetsByTimestamp`, `startingOffsets`; `ending...` alike. Their JSON is the JVM connector's. An offset may be
+-2 (earliest) or -1 (latest) too, as in Kafka's ListOffsets request, a topic may have one word for all its partitions,
 `{"topic":"earliest"}` (SPARK-58774), and a group's committed offsets can be the start.
 """
 
@@ -41,6 +41,10 @@ class Position(ABC):
         Raises OptionError where the option does not fit the partitions that there are.
         """
 
+    @abstractmethod
+    def covered(self, assigned: Iterable[TopicPartition]) -> set[TopicPartition]:
+        """Those partitions that the option speaks of: all, unless it names some."""
+
     def symbols(self, assigned: Iterable[TopicPartition]) -> Offsets:
         """EARLIEST or LATEST for those partitions where that is what was asked for."""
         return {}
@@ -77,6 +81,11 @@ class AtOffsets(Position):
                 f" Assigned: {_names(wanted)}"
             )
         return {tp: self.partitions[tp] if tp in self.partitions else self.topics[tp.topic] for tp in wanted}
+
+    def covered(self, assigned: Iterable[TopicPartition]) -> set[TopicPartition]:
+        if self.everywhere is not None:
+            return set(assigned)
+        return {tp for tp in assigned if tp in self.partitions or tp.topic in self.topics}
 
     def symbols(self, assigned: Iterable[TopicPartition]) -> Offsets:
         return {tp: offset for tp, offset in self.of(assigned).items() if offset < 0}
@@ -122,6 +131,9 @@ class AtTimestamps(Position):
         ends = reader.list_offsets(dict.fromkeys(older, LATEST)) if older else {}
         return {tp: offset for tp, offset in found.items() if offset is not None} | ends
 
+    def covered(self, assigned: Iterable[TopicPartition]) -> set[TopicPartition]:
+        return {tp for tp in assigned if self.everywhere_ms is not None or tp in self.partitions_ms}
+
     def may_advance(self, assigned: Iterable[TopicPartition]) -> set[TopicPartition]:
         return set(assigned) if self.else_latest else set()
 
@@ -144,6 +156,9 @@ class AtCommitted(Position):
         listed = reader.list_offsets(dict.fromkeys(missing, self.otherwise or EARLIEST)) if missing else {}
         return {tp: offset for tp, offset in found.items() if offset is not None} | listed
 
+    def covered(self, assigned: Iterable[TopicPartition]) -> set[TopicPartition]:
+        return set(assigned)
+
     def may_advance(self, assigned: Iterable[TopicPartition]) -> set[TopicPartition]:
         return set(assigned)
 
@@ -162,7 +177,7 @@ def starting_position(options: Mapping[str, Any], *, streaming: bool) -> Positio
     if text.strip().lower() in _COMMITTED:
         if options["kafka.group.id"] is None:
             raise OptionError(
-                f"option 'startingOffsets' is {text}: set 'kafka.group.id' to the group whose committed offsets are meant"
+                f"option 'startingOffsets' is {text}: set 'kafka.group.id' to the group whose offsets are meant"
             )
         return AtCommitted("startingOffsets", options["kafka.group.id"], _COMMITTED[text.strip().lower()])
     position = parse_offsets("startingOffsets", text)
@@ -263,8 +278,9 @@ def _check_each(
         return
     if set(starts) != set(ends):
         raise OptionError(
-            "[MISMATCHED_TOPIC_PARTITIONS_BETWEEN_START_OFFSET_AND_END_OFFSET] The specified start offset and end offset"
-            f" should have the same topic-partitions. {start.option}: {_names(starts)}, {end.option}: {_names(ends)}"
+            "[MISMATCHED_TOPIC_PARTITIONS_BETWEEN_START_OFFSET_AND_END_OFFSET] The specified start offset and end"
+            f" offset should have the same topic-partitions. {start.option}:"
+            f" {_names(starts)}, {end.option}: {_names(ends)}"
         )
     for tp, begin in sorted(starts.items()):
         if 0 <= ends[tp] < begin:

@@ -168,7 +168,8 @@ BY_TIME = '{"t":{"0":300,"1":400}}'
 )
 @pytest.mark.parametrize("which", ["starting", "ending"])
 def test_a_timestamp_for_all_goes_before_one_for_each_and_that_before_offsets(which, given, expected):
-    position = (start if which == "starting" else end)(**{key.replace("starting", which): v for key, v in given.items()})
+    given = {key.replace("starting", which): value for key, value in given.items()}
+    position = (start if which == "starting" else end)(**given)
     assert position.resolve([T0, T1], Answers()) == expected
 
 
@@ -287,3 +288,17 @@ def test_contradicting_start_and_end_are_seen_before_a_broker_is_asked(given, me
 )
 def test_what_only_brokers_can_compare_contradicts_nothing(given):
     check_start_before_end(start(**given), end(**given))
+
+
+@pytest.mark.parametrize(
+    ("position", "covered"),
+    [
+        (end(endingOffsets="latest"), {T0, T1, U0}),
+        (end(endingOffsets='{"t":{"1":5}}'), {T1}),
+        (end(endingOffsets='{"t":"latest"}'), {T0, T1}),
+        (end(endingTimestamp="5"), {T0, T1, U0}),
+        (end(endingOffsetsByTimestamp='{"u":{"0":5,"7":5}}'), {U0}),
+    ],
+)
+def test_the_partitions_that_an_option_speaks_of_are_told(position, covered):
+    assert position.covered([T0, T1, U0]) == covered
