@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kafkasource.client.config import ClientConfig, backoff_ms
-from kafkasource.errors import ClusterMismatch, ProtocolError
+from kafkasource.errors import ClusterMismatch, LeaderNotAvailable, ProtocolError
 from kafkasource.types import Node, TopicPartition
 
 NO_ID = uuid.UUID(int=0)
@@ -136,12 +136,13 @@ class Metadata:
         self._failures += 1
 
     def update(self, body: dict[str, Any], now_ms: float, random: float = 0.5) -> None:
-        """Take in a Metadata response. Raises ClusterMismatch, ProtocolError (nothing is changed then).
+        """Take in a Metadata response. Raises ClusterMismatch, ProtocolError, or LeaderNotAvailable where the broker
+        has nothing to tell yet (nothing is changed then).
 
         A connection answers with the same dict again where the broker's answer is the same: there is nothing to take.
         """
-        if body is not self._taken and not self._take(body, now_ms, random):
-            return
+        if body is not self._taken:
+            self._take(body)
         self._taken = body
         self.version += 1
         self._last_refresh_ms = self._last_success_ms = now_ms
@@ -151,12 +152,10 @@ class Metadata:
         self._wait_ms = backoff_ms(self._failures, *self._backoff, random)
         self._failures = self._failures + 1 if self.topic_errors else 0
 
-    def _take(self, body: dict[str, Any], now_ms: float, random: float) -> bool:
-        """False: the answer is a failure, and nothing is changed."""
+    def _take(self, body: dict[str, Any]) -> None:
         if body.get("error_code") == _REBOOTSTRAP_REQUIRED:
             self.rebootstrap = True
-            self.failed(now_ms, random)
-            return False
+            raise LeaderNotAvailable(5, "what is known of the brokers is too old (REBOOTSTRAP_REQUIRED)")
         nodes = {broker["node_id"]: _node(broker) for broker in body["brokers"][:_MAX_BROKERS]}
         cluster_id = body.get("cluster_id")
         if self.cluster_id is not None and cluster_id is not None and cluster_id != self.cluster_id:
@@ -164,9 +163,8 @@ class Metadata:
                 f"cluster {cluster_id} answered where cluster {self.cluster_id} was seen first: all of"
                 " kafka.bootstrap.servers must belong to one cluster, also after a restart or a DNS change"
             )
-        if not nodes:  # a broker that is still starting: knows nobody, not even itself
-            self.failed(now_ms, random)
-            return False
+        if not nodes:  # what it says of topics is as empty
+            raise LeaderNotAvailable(5, "a broker that is still starting knows nobody, not even itself")
         self._taken = None  # until all of it is in
         for topic in body["topics"]:
             self._take_topic(topic)
@@ -174,7 +172,6 @@ class Metadata:
         self.cluster_id = cluster_id or self.cluster_id
         controller = body.get("controller_id", -1)
         self.controller_id = controller if controller in nodes else None
-        return True
 
     def _take_topic(self, topic: dict[str, Any]) -> None:
         name, code = topic["name"], topic["error_code"]

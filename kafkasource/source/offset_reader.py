@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from kafkasource.errors import KafkaSourceError, UnknownTopicOrPartition
@@ -71,11 +71,23 @@ class OffsetReader:
 
     # Topics and partitions.
 
-    def assigned(self) -> set[TopicPartition]:
+    def assigned(self, known: Collection[TopicPartition] = ()) -> set[TopicPartition]:
         """The partitions to read, asked anew: topics and partitions come and go while a query runs.
 
-        Raises UnknownTopicOrPartition for a subscribed topic that does not exist.
+        Partitions that were read already (`known`) vanish only with their topic, but a broker that has not heard the
+        news for a while may not know them yet: it is asked again before that is believed. Raises
+        UnknownTopicOrPartition for a subscribed topic that does not exist.
         """
+        for _ in range(self._attempts - 1):
+            found = self._assigned()
+            missing = [tp for tp in known if tp not in found and self._subscription.covers(tp)]
+            if not missing:
+                return found
+            log.warning("%s, read already, do not exist any more; asking again", describe(missing))
+            self._sleep(self._retry_ms / 1000)
+        return self._assigned()
+
+    def _assigned(self) -> set[TopicPartition]:
         subscription = self._subscription
         if isinstance(subscription, SubscribePattern):
             return {
@@ -144,6 +156,11 @@ class OffsetReader:
     def committed(self, group: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int | None]:
         """Where the group is to go on reading, as committed; None where it has committed nothing."""
         return self._cluster.fetch_offsets(group, partitions)
+
+    def high_watermarks(self, partitions: Iterable[TopicPartition]) -> Offsets:
+        """Where logs end for readers with read_uncommitted."""
+        found = self._cluster.list_offsets(dict.fromkeys(partitions, LATEST), "read_uncommitted")
+        return {tp: one.offset for tp, one in found.items() if one.offset is not None}
 
     def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> Offsets:
         """Where leader epochs end in the logs of now (exclusive); a partition whose leader cannot tell is missing."""

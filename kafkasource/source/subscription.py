@@ -20,6 +20,9 @@ class SubscribeTopics:
 
     topics: tuple[str, ...]
 
+    def covers(self, tp: TopicPartition) -> bool:
+        return tp.topic in self.topics
+
     def __str__(self) -> str:
         return f"Subscribe[{', '.join(self.topics)}]"
 
@@ -32,6 +35,9 @@ class SubscribePattern:
 
     def matches(self, topic: str) -> bool:
         return compile_java(self.pattern).search(topic) is not None
+
+    def covers(self, tp: TopicPartition) -> bool:
+        return self.matches(tp.topic)
 
     def __str__(self) -> str:
         return f"SubscribePattern[{self.pattern}]"
@@ -46,6 +52,9 @@ class Assign:
     @property
     def topics(self) -> tuple[str, ...]:
         return tuple(sorted({tp.topic for tp in self.partitions}))
+
+    def covers(self, tp: TopicPartition) -> bool:
+        return tp in self.partitions
 
     def __str__(self) -> str:
         return f"Assign[{', '.join(map(str, self.partitions))}]"

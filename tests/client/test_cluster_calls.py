@@ -6,7 +6,19 @@ import subprocess
 import sys
 
 import pytest
-from fake_broker import CLOSE, SILENCE, WRONG_CORRELATION_ID, Cut, Error, FakeKafka, FakeNet, FakeTopic, Flip, Raw
+from fake_broker import (
+    CLOSE,
+    SILENCE,
+    WRONG_CORRELATION_ID,
+    Answer,
+    Cut,
+    Error,
+    FakeKafka,
+    FakeNet,
+    FakeTopic,
+    Flip,
+    Raw,
+)
 
 from kafkasource.client.cache import close_clusters, shared_cluster
 from kafkasource.client.cluster import EARLIEST, LATEST, EpochEnd, ListedOffset, ProducerId
@@ -65,6 +77,14 @@ def test_a_missing_topic_is_none_after_the_time_that_news_of_it_may_take(net):
     assert found["nope"] is None
     assert len(found["t"].partitions) == 4
     assert 5 <= net.now - start < 7
+
+
+def test_a_broker_that_is_still_starting_does_not_make_topics_vanish(net, kafka):
+    nobody = {"brokers": [], "cluster_id": None, "controller_id": -1, "topics": []}
+    missing = {"error_code": 3, "name": "t", "partitions": []}
+    kafka.fault(METADATA, Answer(nobody | {"topics": [missing]}), Answer(nobody), Answer(nobody))
+    assert net.cluster().partitions_of(["t"])["t"] is not None
+    assert len(net.cluster().all_topics()) == 2
 
 
 def test_a_topic_created_a_moment_ago_is_waited_for(net, kafka):

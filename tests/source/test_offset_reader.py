@@ -23,7 +23,8 @@ class Sleeps(list):
 
 
 def reader(cluster, sleep=None, **given):
-    given = {"kafka.bootstrap.servers": "nowhere:1", "subscribe": "t", **given}
+    subscription = {} if {"subscribePattern", "assign"} & given.keys() else {"subscribe": "t"}
+    given = {"kafka.bootstrap.servers": "nowhere:1"} | subscription | given
     parsed = options.parse(given, "source")
     made = OffsetReader.from_options(cluster, parse_subscription(parsed), parsed)
     made._sleep = sleep if sleep is not None else Sleeps()
@@ -97,3 +98,30 @@ def test_an_epoch_that_the_leader_does_not_know_says_nothing():
     cluster = FakeCluster(t=[(0, 5)])
     cluster.ends_of_epochs = {(T0, 7): None}
     assert reader(cluster).epoch_ends({T0: 7}) == {}
+
+
+def test_a_partition_read_already_is_not_believed_gone_because_one_broker_lags_behind():
+    cluster, sleep = FakeCluster(t=[(0, 5)]), Sleeps()
+    sleep.meanwhile = lambda: cluster.logs.update(t=[(0, 5), (0, 5)])
+    assert reader(cluster, sleep).assigned(known=[T0, T1]) == {T0, T1}
+    assert sleep == [1.0]
+
+
+@pytest.mark.parametrize("subscription", [{"subscribePattern": "t"}, {"assign": '{"t":[0,1]}'}, {"subscribe": "t"}])
+def test_a_partition_that_stays_gone_is_believed_gone(subscription):
+    cluster, sleep = FakeCluster(t=[(0, 5)]), Sleeps()
+
+    assert reader(cluster, sleep, **subscription).assigned([T0, T1]) == {T0}
+    assert sleep == [1.0, 1.0]
+
+
+def test_a_partition_that_is_not_subscribed_any_more_is_not_asked_for_again():
+    sleep = Sleeps()
+    assert reader(FakeCluster(t=[(0, 5)]), sleep).assigned(known=[T0, TP("left", 0)]) == {T0}
+    assert not sleep
+
+
+def test_high_watermarks_are_those_of_readers_without_transactions():
+    cluster = FakeCluster(t=[(0, 5)])
+    assert reader(cluster, **{"kafka.isolation.level": "read_committed"}).high_watermarks([T0]) == {T0: 5}
+    assert cluster.isolation_levels == {"read_uncommitted"}

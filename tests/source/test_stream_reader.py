@@ -14,7 +14,11 @@ from kafkasource.types import OffsetRange, TopicPartition
 
 
 def reader(cluster, **given):
-    given = {"kafka.bootstrap.servers": "nowhere:1", "startingOffsets": "earliest"} | given
+    given = {
+        "kafka.bootstrap.servers": "nowhere:1",
+        "startingOffsets": "earliest",
+        "fetchOffset.retryIntervalMs": "0",
+    } | given
     if not {"subscribe", "subscribePattern", "assign"} & given.keys():
         given["subscribe"] = "t"
     return StreamReader(options.parse(given, "source"), open_cluster=lambda config: cluster)
