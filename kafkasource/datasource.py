@@ -6,6 +6,7 @@ time, on the driver, before any broker is contacted.
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from kafkasource.sink.writer import BatchWriter, StreamWriter
     from kafkasource.source.batch import BatchReader
     from kafkasource.source.stream import StreamReader
+
+log = logging.getLogger("kafkasource.source")
 
 
 class KafkaDataSource(DataSource):
@@ -38,12 +41,20 @@ class KafkaDataSource(DataSource):
     def reader(self, schema: StructType) -> BatchReader:
         from kafkasource.source.batch import BatchReader
 
-        return BatchReader(self._source_options(schema))
+        parsed = self._source_options(schema)
+        if parsed["pushDownPredicate"]:
+            from kafkasource.source.pushdown import FilteringBatchReader
+
+            return FilteringBatchReader(parsed)
+        return BatchReader(parsed)
 
     def streamReader(self, schema: StructType) -> StreamReader:
         from kafkasource.source.stream import StreamReader
 
-        return StreamReader(self._source_options(schema))
+        parsed = self._source_options(schema)
+        if parsed["pushDownPredicate"]:
+            log.warning("option 'pushDownPredicate' has no effect on a stream")
+        return StreamReader(parsed)
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
         from kafkasource.sink.writer import BatchWriter

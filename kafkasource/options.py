@@ -217,8 +217,8 @@ OPTIONS: tuple[Option, ...] = (
         SOURCE,
         "Batch: read only what filters on `topic`, `partition`, `offset` and (lower bounds) `timestamp` leave. Needs "
         "Spark's conf `spark.sql.python.filterPushdown.enabled`, without which Spark refuses the read. Spark 4.2 and "
-        "4.3 use what was planned for one filter for every query on the same DataFrame: set it only for a `load()` with a "
-        "single filter.",
+        "4.3 use what was planned for one filter for every query on the same DataFrame: set it only for a `load()` "
+        "with a single filter.",
     ),
     Option(
         "failOnDataLoss",

@@ -49,8 +49,10 @@ class OffsetRange:
         return self.end_offset - self.start_offset
 
     def split(self, pieces: int) -> list[OffsetRange]:
-        """Cut into at most `pieces` non-empty neighbours that cover this range exactly."""
-        cuts = [self.start_offset + self.size * i // pieces for i in range(pieces + 1)]
+        """Cut into at most `pieces` non-empty neighbours that cover this range exactly, the larger ones last."""
+        size, more = divmod(self.size, pieces)
+        smaller = pieces - more  # as many of `size`, then those of one offset more
+        cuts = [self.start_offset + size * i + max(0, i - smaller) for i in range(pieces + 1)]
         ranges = [replace(self, start_offset=a, end_offset=b) for a, b in pairwise(cuts) if a < b]
         return [
             replace(

@@ -1,24 +1,28 @@
 """A batch read: `spark.read.format("pykafka")`.
 
-`earliest`, `latest`, -1 and -2 are resolved when Spark first plans the read. Spark keeps that plan for the
-DataFrame's life (seen on 4.2: one call of `partitions` for six actions), so a second action reads the same offsets
-again; `load()` again to see new records. The JVM connector resolves them later, in the tasks.
+Spark plans a DataFrame once and keeps the plan for its life (seen on 4.2: one call of `partitions` for six actions).
+So `earliest` and `latest` are bound later, in the tasks, as in the JVM connector: a second action sees new records, and
+does not fail for those that aged out. What the plan holds of such an end is an estimate, to share the work out by.
+Timestamps and committed offsets are bound in the plan.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader
 
 from kafkasource.client.cache import shared_cluster
+from kafkasource.errors import OptionError
 from kafkasource.source.offset_reader import OffsetReader
+from kafkasource.source.offsets import EARLIEST, LATEST
 from kafkasource.source.partition import KafkaInputPartition, PartitionReader, input_partitions
-from kafkasource.source.planner import plan_batch
 from kafkasource.source.positions import check_start_before_end, ending_position, starting_position
 from kafkasource.source.subscription import parse_subscription
+from kafkasource.types import OffsetRange, TopicPartition
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,6 +30,14 @@ if TYPE_CHECKING:
     from kafkasource.options import Options
 
 log = logging.getLogger("kafkasource.source")
+
+_OF_STREAMS = (
+    "maxOffsetsPerTrigger",
+    "maxBytesPerTrigger",
+    "minOffsetsPerTrigger",
+    "maxTriggerDelay",
+    "commitOffsets",
+)
 
 
 class BatchReader(DataSourceReader):
@@ -43,18 +55,39 @@ class BatchReader(DataSourceReader):
         self._end = end
         check_start_before_end(self._start, self._end)
         self._tasks = PartitionReader.from_options(options)
-        if options["maxOffsetsPerTrigger"] is not None:
-            log.warning("option 'maxOffsetsPerTrigger' has no effect on a batch read")
+        for name in _OF_STREAMS:
+            if name in options.given and options[name] is not False:
+                log.warning("option %r has no effect on a batch read", name)
 
     def partitions(self) -> list[Any]:
-        """Input partitions for all that the asked range holds: one per topic-partition, or fewer (`maxPartitions`)."""
-        options = self._options
+        """Input partitions for all that the asked range holds: one per topic-partition, or as the options say."""
         cluster = shared_cluster(self._tasks.config)
-        reader = OffsetReader.from_options(cluster, self._subscription, options)
+        reader = OffsetReader.from_options(cluster, self._subscription, self._options)
+        ranges = self._narrowed(self._planned(reader), reader)
+        return input_partitions(ranges, self._options, least_size=1)
+
+    def _planned(self, reader: OffsetReader) -> list[OffsetRange]:
         assigned = reader.assigned()
-        start = self._start.resolve(assigned, reader)
-        end = self._end.resolve(assigned, reader)
-        return input_partitions(plan_batch(start, end), options, least_size=1)
+        starts, ends = self._start.resolve(assigned, reader), self._end.resolve(assigned, reader)
+        ranges = plan_batch(
+            starts,
+            ends,
+            from_earliest={tp for tp, symbol in self._start.symbols(assigned).items() if symbol == EARLIEST},
+            to_latest={tp for tp, symbol in self._end.symbols(assigned).items() if symbol == LATEST},
+        )
+        topic_ids, leader_epochs = reader.topic_ids(assigned), reader.leader_epochs(assigned)
+        return [
+            replace(
+                one,
+                topic_id=topic_ids.get(one.topic_partition.topic),
+                leader_epoch=leader_epochs.get(one.topic_partition),
+            )
+            for one in ranges
+        ]
+
+    def _narrowed(self, ranges: Sequence[OffsetRange], reader: OffsetReader) -> Sequence[OffsetRange]:
+        """What is to be read of these. `FilteringBatchReader` reads less."""
+        return ranges
 
     def read(self, partition: KafkaInputPartition) -> Iterator[pa.RecordBatch]:
         return self._tasks.read(partition)
@@ -62,3 +95,28 @@ class BatchReader(DataSourceReader):
     def __reduce__(self) -> tuple[Any, ...]:
         """Spark pickles the reader for the tasks alone."""
         return PartitionReader, (self._tasks.config, self._tasks.settings)
+
+
+def plan_batch(
+    starts: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
+    *,
+    from_earliest: Collection[TopicPartition] = (),
+    to_latest: Collection[TopicPartition] = (),
+) -> list[OffsetRange]:
+    """Ranges of a batch read, sorted. Empty ones are left out, except those that end at `latest`: records may come.
+
+    Raises OptionError where a resolved start lies behind its end: the user's two options contradict each other.
+    """
+    ranges = []
+    for tp in sorted(starts.keys() & ends.keys()):
+        start, end = starts[tp], ends[tp]
+        if start > end:
+            raise OptionError(
+                f"[RESOLVED_START_OFFSET_GREATER_THAN_END_OFFSET] The resolved start offset {start} is greater than the"
+                f" resolved end offset {end} for topic {tp.topic} partition {tp.partition}. Check whether the options"
+                " start the read behind its end or the end of the log, or whether the topic has been recreated."
+            )
+        if start < end or tp in to_latest:
+            ranges.append(OffsetRange(tp, start, end, from_earliest=tp in from_earliest, to_latest=tp in to_latest))
+    return ranges

@@ -1,8 +1,8 @@
 """Which task reads which ranges: a pure function. A Python task has a fixed cost, so ranges that are small together are
 read by fewer tasks, one range after the other.
 
-A range is never cut here: the records of one are read by one task, in order. Two ranges of one topic-partition may meet
-in a task; they stand there in the order of their offsets.
+A range is never cut here (`splitting` does that): one task reads its records, in order. Where two ranges of one
+topic-partition meet in a task, they stand in the order of their offsets.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ RANGE_COST = 500
 
 
 def pack(
-    ranges: Sequence[OffsetRange], *, least_size: int = 1, at_most: int | None = None
+    ranges: Sequence[OffsetRange], *, least_size: int = 1, at_least: int = 1, at_most: int | None = None
 ) -> list[tuple[OffsetRange, ...]]:
-    """Share `ranges` out to tasks: as many as leave each about `least_size` offsets, never more than `at_most`.
+    """Share `ranges` out to tasks: as many as leave each about `least_size` offsets, but not fewer than `at_least`
+    where there are as many ranges, and never more than `at_most`.
 
     Balanced by size: no task holds more than the fair share and one range. The same ranges give the same tasks, which
     come in the order of their first ranges.
     """
-    tasks = min(len(ranges), at_most or len(ranges), max(1, sum(map(_cost, ranges)) // least_size))
+    tasks = min(len(ranges), at_most or len(ranges), max(at_least, sum(map(_cost, ranges)) // least_size))
     if tasks == len(ranges):
         return [(offset_range,) for offset_range in ranges]
     return sorted(map(_in_order, _shared_out(ranges, tasks)), key=lambda task: _place(task[0]))

@@ -11,6 +11,7 @@ from pyspark.sql.datasource import InputPartition
 from kafkasource.client.config import ClientConfig
 from kafkasource.source.fetch_protocol import FetchSettings
 from kafkasource.source.packing import pack
+from kafkasource.source.splitting import split
 from kafkasource.types import OffsetRange
 from kafkasource.worker import spare_imports_from_gc
 
@@ -28,9 +29,24 @@ class KafkaInputPartition(InputPartition):
 
 
 def input_partitions(ranges: Sequence[OffsetRange], options: Options, *, least_size: int) -> list[Any]:
-    """The tasks that read `ranges`; `least_size` is what `minRecordsPerPartition` is where the user says nothing."""
-    given = options["minRecordsPerPartition"]
-    tasks = pack(ranges, least_size=least_size if given is None else given, at_most=options["maxPartitions"])
+    """The tasks that read `ranges`; `least_size` is what `minRecordsPerPartition` is where no option speaks of sizes.
+
+    Ranges that are empty, but end at `latest`, cost no task of their own: the one with least to do reads them last.
+    """
+    min_partitions, max_records = options["minPartitions"], options["maxRecordsPerPartition"]
+    if options["minRecordsPerPartition"] is not None:
+        least_size = options["minRecordsPerPartition"]
+    elif min_partitions is not None or max_records is not None:
+        least_size = 1
+    pieces = split(ranges, at_least=min_partitions, max_size=max_records)
+    tasks = pack(pieces, least_size=least_size, at_least=min_partitions or 1, at_most=options["maxPartitions"])
+    empty = tuple(one for one in ranges if one.size == 0)
+    if empty:
+        least = min(range(len(tasks)), key=lambda n: sum(one.size for one in tasks[n]), default=None)
+        if least is None:
+            tasks = [empty]
+        else:
+            tasks[least] += empty
     return [KafkaInputPartition(task) for task in tasks]
 
 

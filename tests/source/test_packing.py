@@ -84,3 +84,9 @@ def test_large_ranges_keep_their_tasks_and_small_ones_join():
 @pytest.mark.parametrize(("least_size", "tasks"), [(1, 4), (100_000, 4), (150_000, 2), (200_000, 2), (10**9, 1)])
 def test_the_least_size_of_a_task_sets_their_number(least_size, tasks):
     assert len(pack([r(n, 100_000) for n in range(4)], least_size=least_size)) == tasks
+
+
+@pytest.mark.parametrize(("at_least", "at_most", "tasks"), [(1, None, 1), (3, None, 3), (9, None, 4), (3, 3, 3)])
+def test_small_ranges_are_not_packed_into_fewer_tasks_than_asked_for(at_least, at_most, tasks):
+    packed = pack([r(n, 1000) for n in range(4)], least_size=10**9, at_least=at_least, at_most=at_most)
+    assert len(packed) == tasks

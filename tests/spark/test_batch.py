@@ -7,6 +7,10 @@ import json
 import pytest
 from pyspark.errors import PySparkException
 
+from kafkasource.client.cluster import Cluster
+from kafkasource.client.config import ClientConfig
+from kafkasource.types import TopicPartition
+
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
 # The schema that Spark's guide gives for its JVM connector.
@@ -78,6 +82,49 @@ def test_offsets_bound_a_batch_start_inclusive_end_exclusive(pykafka, kafka_topi
     assert pykafka.values(topic, **some) == ["3", "4", "5", "6"]
     symbolic = {"startingOffsets": json.dumps({topic: {"0": -2}}), "endingOffsets": json.dumps({topic: {"0": -1}})}
     assert len(pykafka.values(topic, **symbolic)) == 10
+
+
+@pytest.fixture
+def cluster(kafka_broker):
+    with Cluster(ClientConfig.of(kafka_broker.bootstrap_servers)) as cluster:
+        yield cluster
+
+
+def test_each_action_on_a_dataframe_reads_what_is_there_at_its_time(pykafka, kafka_topic, cluster):
+    """As with the JVM connector: new records are seen, and those that aged out between two actions are no loss."""
+    topic = kafka_topic(partitions=2)  # the second of them stays empty until the plan is made
+    first, more = (
+        pykafka.spark.range(10 * n, 10 * n + 10).selectExpr("CAST(id AS STRING) AS value", f"{n} AS partition")
+        for n in (0, 1)
+    )
+    pykafka.write(first, topic)
+    frame = pykafka.read(topic).selectExpr("CAST(CAST(value AS STRING) AS INT) AS number")
+    assert sorted(row.number for row in frame.collect()) == list(range(10))
+    pykafka.write(more, topic)
+    assert sorted(row.number for row in frame.collect()) == list(range(20))
+    cluster.delete_records({TopicPartition(topic, 0): 7})
+    assert sorted(row.number for row in frame.collect()) == list(range(7, 20))
+
+
+def test_timestamps_bound_a_batch_start_inclusive_end_exclusive(pykafka, kafka_topic):
+    topic = kafka_topic(partitions=1, config={"retention.ms": "-1"})
+    stamped = pykafka.spark.range(10).coalesce(1)
+    pykafka.write(stamped.selectExpr("CAST(id AS STRING) AS value", "timestamp_millis(1000 * id) AS timestamp"), topic)
+    assert pykafka.values(topic, startingTimestamp="2001", endingTimestamp="7000") == ["3", "4", "5", "6"]
+    some = {"startingOffsetsByTimestamp": json.dumps({topic: {"0": 8000}}), "endingOffsets": "latest"}
+    assert pykafka.values(topic, **some) == ["8", "9"]
+    with pytest.raises(PySparkException, match="No offset matched from request of topic-partition"):
+        pykafka.values(topic, startingTimestamp="9001")
+
+
+def test_a_batch_starts_where_a_group_stands(pykafka, kafka_topic, cluster):
+    topic = kafka_topic(partitions=1)
+    pykafka.write(pykafka.spark.range(10).coalesce(1).selectExpr("CAST(id AS STRING) AS value"), topic)
+    committed = {"startingOffsets": "committed", "kafka.group.id": topic}
+    with pytest.raises(PySparkException, match="has no committed offset for.*committed:earliest"):
+        pykafka.values(topic, **committed)
+    cluster.commit_offsets(topic, {TopicPartition(topic, 0): 8})
+    assert pykafka.values(topic, **committed) == ["8", "9"]
 
 
 def test_assign_and_pattern_choose_partitions_and_topics(pykafka, kafka_topic):

@@ -37,6 +37,8 @@ def in_order(task):
         ({"maxPartitions": "9"}, 5),
         ({"minRecordsPerPartition": "1000000"}, 1),
         ({"minRecordsPerPartition": "1"}, 5),
+        ({"minPartitions": "10"}, 10),  # 68 of 100 offsets in six pieces, four of 8 whole
+        ({"maxRecordsPerPartition": "25"}, 7),
     ],
 )
 def test_a_batch_read_gives_the_same_rows_in_any_number_of_tasks(pykafka, kafka_topic, options, tasks):
