@@ -38,14 +38,14 @@ STAGES: Mapping[str, str] = {
 }
 
 
-# What shows whether the goals are met, in five minutes.
+# What shows whether the goals are met, in six minutes.
 QUICK_STAGES = ("kernel", "read", "write", "streaming", "latency", "memory", "correctness")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=(__doc__ or "").strip())
     parser.add_argument(
-        "--quick", action="store_true", help="a tenth of the rows, fewer codecs and turns: five minutes"
+        "--quick", action="store_true", help="a tenth of the rows, fewer codecs and turns: six minutes"
     )
     parser.add_argument("--stages", help=f"of {','.join(STAGES)}; all (quick: {','.join(QUICK_STAGES)})")
     parser.add_argument("--turns", type=int, help="timed runs of each contestant (5; quick: 3)")

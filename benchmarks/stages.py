@@ -14,7 +14,7 @@ from benchmarks.turns import Run, take_turns
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is done: a quick run has less of all, to be done in five minutes."""
+    """How much is done: a quick run has less of all, to be done in six minutes."""
 
     quick: bool
     turns: int  # timed runs of each contestant
