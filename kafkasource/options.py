@@ -70,7 +70,7 @@ def _size_bytes(text: str) -> int:
     match = re.fullmatch(r"(\d+)([kmgtp]?)b?", text.strip().lower())
     if match is None:
         raise ValueError(text)
-    return int(match[1]) * 1024 ** "_kmgtp".index(match[2] or "_")
+    return int(match[1]) << 10 * "_kmgtp".index(match[2] or "_")
 
 
 def _gzip_level(text: str) -> int:

@@ -101,7 +101,7 @@ def test_malformed_offsets_name_option_value_and_an_example(text):
 def test_malformed_timestamps_name_option_value_and_an_example(option, text):
     with pytest.raises(OptionError) as caught:
         (start if option.startswith("starting") else end)(**{option: text})
-    assert f"'{option}': Expected e.g. {{\"topicA\": {{\"0\": 123456789, " in str(caught.value)
+    assert f'\'{option}\': Expected e.g. {{"topicA": {{"0": 123456789, ' in str(caught.value)
     assert str(caught.value).endswith(f"got {text}")
 
 
@@ -211,7 +211,7 @@ def test_committed_needs_a_group():
 
 
 def test_committed_is_no_end():
-    with pytest.raises(OptionError, match="'endingOffsets'.*got committed"):
+    with pytest.raises(OptionError, match=r"'endingOffsets'.*got committed"):
         end(endingOffsets="committed", kafka__group__id="g")
 
 

@@ -98,9 +98,9 @@ def test_the_larger_pieces_come_last():
     assert [piece.size for piece in split([r(0, 0, 7)], at_least=5)] == [1, 1, 1, 2, 2]
 
 
-ranges = st.lists(
-    st.tuples(st.integers(0, 2**40), st.integers(0, 10**6)), max_size=20
-).map(lambda held: [r(n, start, start + size) for n, (start, size) in enumerate(held)])
+ranges = st.lists(st.tuples(st.integers(0, 2**40), st.integers(0, 10**6)), max_size=20).map(
+    lambda held: [r(n, start, start + size) for n, (start, size) in enumerate(held)]
+)
 limits = st.none() | st.integers(1, 60)
 
 

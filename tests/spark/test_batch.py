@@ -121,7 +121,7 @@ def test_a_batch_starts_where_a_group_stands(pykafka, kafka_topic, cluster):
     topic = kafka_topic(partitions=1)
     pykafka.write(pykafka.spark.range(10).coalesce(1).selectExpr("CAST(id AS STRING) AS value"), topic)
     committed = {"startingOffsets": "committed", "kafka.group.id": topic}
-    with pytest.raises(PySparkException, match="has no committed offset for.*committed:earliest"):
+    with pytest.raises(PySparkException, match=r"has no committed offset for.*committed:earliest"):
         pykafka.values(topic, **committed)
     cluster.commit_offsets(topic, {TopicPartition(topic, 0): 8})
     assert pykafka.values(topic, **committed) == ["8", "9"]
