@@ -35,7 +35,7 @@ class CorruptRecordBatch(ProtocolError):
 
 
 class UnsupportedRecordFormat(ProtocolError):
-    """Records in a format that this version does not read (message sets v0 and v1, an unknown codec)."""
+    """Records in a form that this version does not read: an unknown codec."""
 
 
 class UnsupportedApiVersion(KafkaSourceError):

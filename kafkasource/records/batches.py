@@ -1,6 +1,7 @@
 """Record batches v2 (KIP-98) to Arrow: the `records` field of a Fetch response becomes rows of the source's schema.
 
-Three steps: `BatchWalk` reads headers, checks CRCs, drops control batches and aborted transactions and decompresses, so
+What a broker before 0.11 wrote is in older formats, which `message_set` reads; both may stand in one response. Here are
+three steps: `BatchWalk` reads headers, checks CRCs, drops control batches and aborted transactions and decompresses, so
 that sizes are known; output buffers of the largest possible size are allocated (pages never touched cost nothing); the
 kernel fills them. Memory of a call: the decompressed bytes (4 MiB, or one larger batch) twice, and for batches that are
 not compressed their own size.
@@ -17,9 +18,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from kafkasource.records import kernel
+from kafkasource.errors import CorruptRecordBatch
+from kafkasource.records import header as h
+from kafkasource.records import kernel, message_set
 from kafkasource.records.columns import ROW_SCHEMA, ROW_SCHEMA_WITH_HEADERS
 from kafkasource.records.compression import scratch_arena
+from kafkasource.records.message_set import MessageWalk
 from kafkasource.records.rows import row_batches
 from kafkasource.records.transactions import AbortedTransactions
 from kafkasource.records.walk import BatchWalk
@@ -38,7 +42,7 @@ class Decoded:
     bytes_used: int  # the rest is a cut last batch, batches at or behind end_offset, or what the limit put off
     required_bytes: int | None = None  # nothing whole came: what the first batch claims to need in full
     aborted_transactions: tuple[tuple[int, int], ...] = ()  # those to hand to a call that goes on behind bytes_used
-    limited: bool = False  # ended by what it decompressed: data[bytes_used:] holds more whole batches
+    limited: bool = False  # ended by what it decompressed or a change of format: data[bytes_used:] holds more
 
     @property
     def num_rows(self) -> int:
@@ -66,23 +70,21 @@ def decode(
     Holds no reference to `data` afterwards. Any thread; the GIL is released while CRCs are checked, records parsed and
     batches decompressed.
     """
+    view = memoryview(data).cast("B")
+    aborted = tuple(aborted_transactions or ())
+    place = (topic, partition, start_offset, end_offset)
+    walk: BatchWalk | MessageWalk
     with scratch_arena() as arena:
-        walk = BatchWalk(
-            memoryview(data).cast("B"),
-            topic,
-            partition,
-            start_offset,
-            end_offset,
-            check_crc,
-            max_decompressed_bytes,
-            arena,
-            AbortedTransactions(aborted_transactions or ()),
-        )
-        walk.run()
-        batches = list(row_batches(walk, include_headers))
-    return Decoded(
-        batches, walk.next_offset, walk.pos, walk.required_bytes, walk.aborted.remaining(), limited=walk.limited
-    )
+        if message_set.begins(view):
+            walk = MessageWalk(view, *place, check_crc, max_decompressed_bytes, arena)
+            walk.run()
+            batches = list(walk.batches(include_headers))
+        else:
+            walk = BatchWalk(view, *place, check_crc, max_decompressed_bytes, arena, AbortedTransactions(aborted))
+            walk.run()
+            batches = list(row_batches(walk, include_headers))
+            aborted = walk.aborted.remaining()
+    return Decoded(batches, walk.next_offset, walk.pos, walk.required_bytes, aborted, walk.limited)
 
 
 def decode_all(data: Any, *, start_offset: int, **arguments: Any) -> Iterator[Decoded]:
@@ -98,6 +100,10 @@ def decode_all(data: Any, *, start_offset: int, **arguments: Any) -> Iterator[De
         if not decoded.limited:
             return
         view = view[decoded.bytes_used :]
+        (base_offset,) = h.PREFIX.unpack_from(view)[:1]
+        if decoded.num_rows and base_offset < decoded.next_offset:  # no CRC covers it
+            where = f"{arguments['topic']}-{arguments['partition']}, record batch at offset {base_offset}"
+            raise CorruptRecordBatch(f"{where}: {decoded.next_offset} or more was due")
         start_offset = decoded.next_offset
         aborted = decoded.aborted_transactions
 
@@ -107,5 +113,7 @@ def next_fetch_offset(data: Any) -> int | None:
 
     None where no batch is complete or the first bytes make no sense; decode then says what is wrong.
     """
-    batches, next_offset = kernel.survey(memoryview(data).cast("B"))
-    return next_offset if batches else None
+    view = memoryview(data).cast("B")
+    used, next_offset = message_set.survey(view)
+    batches, ahead = kernel.survey(view[used:])
+    return ahead if batches else next_offset

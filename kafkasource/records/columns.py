@@ -19,7 +19,7 @@ _FIELDS: list[pa.Field[Any]] = [
 ]
 ROW_SCHEMA = pa.schema(_FIELDS)
 ROW_SCHEMA_WITH_HEADERS = ROW_SCHEMA.append(pa.field("headers", HEADERS_TYPE))
-CREATE_TIME, LOG_APPEND_TIME = 0, 1  # values of timestampType
+NO_TIMESTAMP_TYPE, CREATE_TIME, LOG_APPEND_TIME = -1, 0, 1  # values of timestampType
 
 # Rows of an Arrow batch at most: the constant columns cached below stay small, and a topic name of 249 bytes times
 # this is far from the 2 GiB that int32 offsets reach.

@@ -32,6 +32,12 @@ _LZ4_HEADER = b"\x04\x22\x4d\x18\x60\x40\x82"
 _LZ4_BLOCK_BYTES = 64 << 10
 _LZ4_UNCOMPRESSED = 0x80000000
 _STEP_BYTES = 64 << 10
+_XXH32_PRIMES = (2654435761, 2246822519, 3266489917, 668265263, 374761393)
+
+MAX_SECTION_BYTES = (1 << 31) - 1  # Arrow's binary columns have int32 offsets
+# A call that has decompressed batches takes no further one beyond this, so that a fetch of 1 MiB which holds 100 MiB is
+# handed on in pieces. One batch alone may have all that the caller allows.
+PIECE_BYTES = 4 << 20
 
 
 class RecordBatchTooLarge(ProtocolError):
@@ -196,3 +202,49 @@ def _snappy_size(block: memoryview) -> int:
         if block[i] < 0x80:
             return size
     raise CorruptRecordBatch("snappy data is corrupt: size cut short")
+
+
+def decompress_section(arena: Arena, codec: int, section: Any, limit: int, where: str) -> tuple[int, int]:
+    """`Arena.decompress` of what a batch or message holds, with its place in the text of errors."""
+    compressed = pa.py_buffer(section)
+    try:
+        return arena.decompress(codec, compressed, max(limit, 0))
+    except RecordBatchTooLarge:
+        raise RecordBatchTooLarge(
+            f"{where}: {compressed.size} compressed bytes hold more than the {limit} bytes allowed for them"
+        ) from None
+    except UnsupportedRecordFormat as e:
+        raise UnsupportedRecordFormat(f"{where}: {e}") from e
+    except CorruptRecordBatch as e:
+        raise CorruptRecordBatch(f"{where}: {e}") from e
+
+
+def with_right_lz4_header(frame: memoryview) -> bytes:
+    """An LZ4 frame with the checksum byte that its header should have.
+
+    In message sets v0 it is that of other bytes: Kafka's first LZ4 took the frame's magic number in (KIP-57).
+    """
+    flags = frame[4] if len(frame) > 4 else 0
+    end = 6 + (8 if flags & 0x08 else 0) + (4 if flags & 0x01 else 0)  # with content size, with dictionary id
+    checksum = _xxh32(bytes(frame[4:end])) >> 8 & 0xFF
+    return b"".join((frame[:end], bytes([checksum]), frame[end + 1 :]))
+
+
+def _xxh32(data: bytes) -> int:
+    """Of fewer than 16 bytes, seed 0: all that a frame's header can have."""
+    p1, p2, p3, p4, p5 = _XXH32_PRIMES
+    words = len(data) // 4 * 4
+    value = p5 + len(data)
+    for (word,) in struct.iter_unpack("<I", data[:words]):
+        value = _rotated(value + word * p3, 17) * p4
+    for byte in data[words:]:
+        value = _rotated(value + byte * p5, 11) * p1
+    for shift, prime in ((15, p2), (13, p3), (16, 1)):
+        value &= 0xFFFFFFFF
+        value = (value ^ value >> shift) * prime
+    return value
+
+
+def _rotated(value: int, bits: int) -> int:
+    value &= 0xFFFFFFFF
+    return (value << bits | value >> 32 - bits) & 0xFFFFFFFF

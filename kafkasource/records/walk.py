@@ -9,20 +9,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-import pyarrow as pa
-
-from kafkasource.errors import CorruptRecordBatch, UnsupportedRecordFormat
+from kafkasource.errors import CorruptRecordBatch
 from kafkasource.records import header as h
 from kafkasource.records import kernel, message_set
 from kafkasource.records.checksum import crc32c
-from kafkasource.records.compression import Arena, RecordBatchTooLarge
+from kafkasource.records.compression import (
+    MAX_SECTION_BYTES,
+    PIECE_BYTES,
+    Arena,
+    RecordBatchTooLarge,
+    decompress_section,
+)
 from kafkasource.records.transactions import AbortedTransactions, is_abort_marker
 
-_MAX_SECTION_BYTES = (1 << 31) - 1  # Arrow's binary columns have int32 offsets
 _MAX_OFFSET = (1 << 63) - 1
-# A call that has decompressed batches takes no further one beyond this, so that a fetch of 1 MiB which holds 100 MiB is
-# handed on in pieces. One batch alone may have all that the caller allows.
-_PIECE_BYTES = 4 << 20
 
 
 @dataclass
@@ -131,31 +131,25 @@ class BatchWalk:
     def _decompress(self, codec: int, base_offset: int, pos: int, end: int) -> tuple[int, int]:
         """[start, end) in the arena. Raises RecordBatchTooLarge where it does not fit beside the ones before it."""
         used = self.arena.used
-        limit = min(self.max_decompressed_bytes, _PIECE_BYTES if used else _MAX_SECTION_BYTES) - used
-        compressed = pa.py_buffer(self.data[pos + h.HEADER_BYTES : end])
-        try:
-            return self.arena.decompress(codec, compressed, max(limit, 0))
-        except RecordBatchTooLarge:
-            raise RecordBatchTooLarge(
-                f"{self.where(base_offset)}: {compressed.size} compressed bytes hold more than the "
-                f"{self.max_decompressed_bytes} bytes allowed for a decompressed batch"
-            ) from None
-        except UnsupportedRecordFormat as e:
-            raise UnsupportedRecordFormat(f"{self.where(base_offset)}: {e}") from e
-        except CorruptRecordBatch as e:
-            raise CorruptRecordBatch(f"{self.where(base_offset)}: {e}") from e
+        limit = min(self.max_decompressed_bytes, PIECE_BYTES if used else MAX_SECTION_BYTES) - used
+        section = self.data[pos + h.HEADER_BYTES : end]
+        return decompress_section(self.arena, codec, section, limit, self.where(base_offset))
 
     def _say_why_it_ends(self) -> None:
         """The kernel took no batch at `pos`: it is cut, or there is none, or this raises what is wrong with it."""
         data, pos, expected = self.data, self.pos, self.sections.next_offset
         rest = len(data) - pos
+        if message_set.begins(data, pos):
+            self.limited = True  # whoever goes on behind `pos` reads them
+            return
         if rest > h.MAGIC_POS and data[pos + h.MAGIC_POS] != 2:
-            self._refuse_magic(data[pos + h.MAGIC_POS])
+            self._corrupt(h.PREFIX.unpack_from(data, pos)[0], f"magic is {data[pos + h.MAGIC_POS]}, not 2")
         if rest < h.PREFIX_BYTES:
             self._cut(h.HEADER_BYTES)
             return
         base_offset, length = h.PREFIX.unpack_from(data, pos)
-        if length < h.MIN_BATCH_LENGTH:
+        # Where the magic was cut too it may be a message.
+        if length < (h.MIN_BATCH_LENGTH if rest > h.MAGIC_POS else message_set.LEAST_SIZES[0]):
             self._corrupt(base_offset, f"a batch length of {length} bytes")
         if length > rest - h.PREFIX_BYTES:
             self._cut(h.PREFIX_BYTES + length)
@@ -174,12 +168,6 @@ class BatchWalk:
     def _cut(self, required_bytes: int) -> None:
         if self.pos == 0 and len(self.data):
             self.required_bytes = required_bytes
-
-    def _refuse_magic(self, magic: int) -> NoReturn:
-        (base_offset,) = h.PREFIX.unpack_from(self.data, self.pos)[:1]
-        if magic < 2:
-            raise message_set.refuse(magic, self.where(base_offset))
-        self._corrupt(base_offset, f"magic is {magic}, not 2")
 
     def _corrupt(self, base_offset: int, problem: str) -> NoReturn:
         raise CorruptRecordBatch(f"{self.where(base_offset)}: {problem}")

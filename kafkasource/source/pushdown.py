@@ -85,11 +85,13 @@ class Narrowing:
 
     def keeps(self, tp: TopicPartition) -> bool:
         """Can rows of this partition pass?"""
-        values = {"topic": tp.topic, "partition": tp.partition}
+        values: dict[str, str | int] = {"topic": tp.topic, "partition": tp.partition}
         return all(_can_pass(one, values[str(_column(one))]) for one in self.names)
 
     def by_place(self, ranges: Iterable[OffsetRange]) -> list[OffsetRange]:
-        """What is left of `ranges` by topic, partition and offset. An end at `latest` that no filter reaches stays one."""
+        """What is left by topic, partition and offset. An end at `latest` stays one unless a filter
+        comes first.
+        """
         kept = []
         for one in ranges:
             if not self.keeps(one.topic_partition):
@@ -100,9 +102,7 @@ class Narrowing:
             kept += _from(left, self.start_offset)
         return kept
 
-    def by_time(
-        self, ranges: Iterable[OffsetRange], found: Mapping[TopicPartition, int | None]
-    ) -> list[OffsetRange]:
+    def by_time(self, ranges: Iterable[OffsetRange], found: Mapping[TopicPartition, int | None]) -> list[OffsetRange]:
         """What is left by timestamp. `found` is where the first record at or after `since_ms` is: None if there is
         none yet; a partition that is missing was not asked about and stays as it is.
         """
@@ -145,7 +145,7 @@ class FilteringBatchReader(BatchReader):
 
 
 def _from(one: OffsetRange, start_offset: int) -> list[OffsetRange]:
-    """`one` from `start_offset` on, if that is later. What ends at `latest` may be empty now and hold rows when read."""
+    """`one` from `start_offset` on, if that is later. One that ends at `latest` may be empty for now."""
     start = max(one.start_offset, start_offset)
     if one.to_latest:
         return [replace(one, start_offset=min(start, one.end_offset))]

@@ -14,9 +14,10 @@ import org.apache.kafka.common.record.internal.*;
 /**
  * Kafka's own record classes, one command a line of standard input, one line of answer each.
  *
- *   write CODEC BASE_OFFSET LOG_APPEND_TIME|-1 RECORD...   the batch in hex
+ *   write MAGIC CODEC BASE_OFFSET LOG_APPEND_TIME|-1 RECORD...   the batch, or message set v0 or v1, in hex
  *   marker abort|commit OFFSET PRODUCER_ID                 the control batch in hex
  *   read HEX                                               OFFSET,RECORD ... of all batches, after their CRC was checked
+ *   types HEX                                              the id of each record's timestampType
  *   partition COUNT HEX                                    the partition that the producer sends this key to
  *
  * A RECORD is TIMESTAMP,KEY,VALUE,HEADER_KEY:HEADER_VALUE,... in hex, "-" for null.
@@ -30,18 +31,20 @@ public class KafkaRecords {
                 case "write" -> write(words);
                 case "marker" -> marker(words);
                 case "read" -> read(words[1]);
+                case "types" -> types(words[1]);
                 default -> "" + BuiltInPartitioner.partitionForKey(bytes(words[2]), Integer.parseInt(words[1]));
             });
         }
     }
 
     static String write(String[] words) {
-        long appendTime = Long.parseLong(words[3]);
+        long appendTime = Long.parseLong(words[4]);
+        byte magic = Byte.parseByte(words[1]);
+        TimestampType type = appendTime < 0 ? TimestampType.CREATE_TIME : TimestampType.LOG_APPEND_TIME;
         MemoryRecordsBuilder builder = MemoryRecords.builder(
-            ByteBuffer.allocate(1 << 20), RecordBatch.MAGIC_VALUE_V2, compression(words[1]),
-            appendTime < 0 ? TimestampType.CREATE_TIME : TimestampType.LOG_APPEND_TIME,
-            Long.parseLong(words[2]), appendTime);
-        for (int i = 4; i < words.length; i++) {
+            ByteBuffer.allocate(1 << 20), magic, compression(words[2]),
+            magic == 0 ? TimestampType.NO_TIMESTAMP_TYPE : type, Long.parseLong(words[3]), appendTime);
+        for (int i = 5; i < words.length; i++) {
             String[] cells = words[i].split(",", -1);
             Header[] headers = new Header[cells.length - 3];
             for (int j = 0; j < headers.length; j++) {
@@ -85,6 +88,15 @@ public class KafkaRecords {
             }
         }
         return String.join(" ", rows);
+    }
+
+    static String types(String data) {
+        List<String> ids = new ArrayList<>();
+        for (org.apache.kafka.common.record.internal.Record record : MemoryRecords.readableRecords(ByteBuffer.wrap(bytes(data))).records())
+            for (TimestampType type : TimestampType.values())
+                if (record.hasTimestampType(type))
+                    ids.add("" + type.id);
+        return String.join(" ", ids);
     }
 
     static byte[] bytes(String text) {

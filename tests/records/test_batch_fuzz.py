@@ -14,6 +14,9 @@ import struct
 import pyarrow as pa
 import pytest
 from kafka.record.default_records import DefaultRecordBatch
+from legacy_mutations import mutated as mutated_message
+from legacy_mutations import sample as sample_message
+from legacy_wire import rows_of as rows_of_messages
 from record_wire import CODECS, CONTROL, LOG_APPEND, batch, marker, record, repaired, rows_of, varint
 
 from kafkasource.errors import ProtocolError
@@ -165,8 +168,12 @@ def test_a_mutated_batch_gives_an_error_of_ours_or_the_rows_another_client_reads
 
 
 def run_of_batches(rng):
-    """Batches of all kinds in a row, perhaps the last one cut; and whether one of them was mutated."""
+    """Old messages perhaps, then batches of all kinds, the last one perhaps cut; and whether one was mutated."""
     pieces, base_offset = [], rng.choice([0, 5])
+    for _ in range(rng.choice([0, 0, 1, 3])):
+        codec, magic = rng.choice(["none", "none", "gzip", "snappy"]), rng.choice([0, 1])
+        inner, data, base_offset = sample_message(rng, magic, codec, base_offset)
+        pieces.append((None, inner, data))
     for _ in range(rng.randrange(2, 9)):
         codec = rng.choice([*["none"] * 6, *CODECS])
         kind = rng.randrange(8)
@@ -183,20 +190,35 @@ def run_of_batches(rng):
     wrong = rng.random() < 0.5
     if wrong:
         which = rng.randrange(len(pieces))
-        whole[which] = bytes(mutated(rng, *pieces[which]))
+        codec, records, data = pieces[which]
+        whole[which] = bytes(
+            mutated_message(rng, records, data) if codec is None else mutated(rng, codec, records, data)
+        )
     if rng.random() < 0.3:
         whole[-1] = whole[-1][: rng.randrange(len(whole[-1]))]
     return b"".join(whole), wrong
 
 
 def rows_of_the_run(data, start_offset, end_offset):
-    rows, pos = [], 0
-    while len(data) - pos >= 61:
+    rows, pos, reached = [], 0, 0
+    while len(data) - pos > 16:
         base_offset, length = struct.unpack_from(">qi", data, pos)
-        (last_delta,) = struct.unpack_from(">i", data, pos + 23)
         end = pos + 12 + length
-        if end > len(data) or base_offset >= end_offset:
+        if end > len(data):
             break
+        if data[pos + 16] < 2:
+            if base_offset >= end_offset and (not data[pos + 17] & 7 or reached >= end_offset):
+                break
+            if base_offset >= start_offset:
+                found = [
+                    (offset, time, key, value, []) for offset, _, time, key, value in rows_of_messages(data[pos:end])
+                ]
+                rows += [row for row in found if start_offset <= row[0] < end_offset]
+            pos, reached = end, base_offset + 1
+            continue
+        if base_offset >= end_offset:
+            break
+        (last_delta,) = struct.unpack_from(">i", data, pos + 23)
         if length > 49 and base_offset + last_delta >= start_offset:
             rows += [row for row in rows_of_the_oracles(data[pos:end]) if start_offset <= row[0] < end_offset]
         pos = end

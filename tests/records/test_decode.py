@@ -244,14 +244,6 @@ def test_without_the_crc_check_the_rest_is_still_checked():
         rows(data, check_crc=False)
 
 
-@pytest.mark.parametrize("magic", [0, 1])
-def test_message_sets_are_refused_by_name(magic):
-    # Even one too short for a v2 header, and cut.
-    for data in (batch(magic=magic), batch(magic=magic)[:20]):
-        with pytest.raises(UnsupportedRecordFormat, match=f"message set v{magic}"):
-            decode(data, **EVERYTHING)
-
-
 LIES = {
     "negative length": {"length": -1},
     "length below the header": {"length": 48},

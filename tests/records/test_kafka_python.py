@@ -13,6 +13,7 @@ from kafkasource.records.batches import decode
 from kafkasource.records.builder import BatchBuilder, RecordColumns
 
 memory_records = pytest.importorskip("kafka.record.memory_records")
+legacy_records = pytest.importorskip("kafka.record.legacy_records")
 pytestmark = pytest.mark.peers
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -71,3 +72,22 @@ def test_kafka_python_reads_what_we_write(codec):
     assert (batch.producer_id, batch.producer_epoch, batch.base_sequence) == (5, 1, 9)
     read = [(r.timestamp, r.key, r.value, r.headers) for r in batch]
     assert read == [(t, k, v, h) for t, k, v, h in written]
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4"])
+def test_we_read_the_message_sets_that_kafka_python_writes(codec, magic):
+    if (codec, magic) == ("lz4", 0):
+        pytest.skip("kafka-python needs xxhash for it; Kafka's own classes write it in test_kafka_records.py")
+    written = [row[:3] for row in records(magic)]
+    builder = legacy_records.LegacyRecordBatchBuilder(magic, CODECS[codec], 1 << 20)
+    for offset, row in enumerate(written):
+        builder.append(offset, *row)
+    data = bytearray(builder.build())
+    if codec != "none":  # a broker gives the wrapper the offset of the last message in it; the CRC does not cover it
+        struct.pack_into(">q", data, 0, len(written) - 1)
+    (arrow,) = decode(data, topic="t", partition=1, start_offset=0, end_offset=1 << 40).batches
+    arrow.validate(full=True)
+    assert arrow["offset"].to_pylist() == list(range(len(written)))
+    assert arrow["timestamp"].cast(pa.int64()).to_pylist() == [1000 * row[0] if magic else -1000 for row in written]
+    assert list(zip(arrow["key"].to_pylist(), arrow["value"].to_pylist(), strict=True)) == [row[1:] for row in written]

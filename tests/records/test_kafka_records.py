@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import random
-import subprocess
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from record_wire import CODECS
 
-from kafkasource.records.batches import decode
+from kafkasource.records.batches import decode, next_fetch_offset
 from kafkasource.records.builder import BatchBuilder, RecordColumns, partition_by_key
 
 pytestmark = pytest.mark.peers
 
-RELEASE = "4.3.1"
-PROGRAM = Path(__file__).with_name("KafkaRecords.java")
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 TIME = 1_700_000_000_000
 RANGE = {"topic": "t", "partition": 0, "start_offset": 0, "end_offset": 1 << 62, "include_headers": True}
@@ -57,34 +53,6 @@ def rows_of_answer(answer):
     return rows
 
 
-@pytest.fixture(scope="module")
-def kafka():
-    """Asks the Java program a list of commands; each call starts it anew, which takes a second."""
-    from kafkasource.broker import JarsNotResolved, kafka_jars
-    from kafkasource.java import JavaNotFound, find_java
-
-    try:
-        java, folder = find_java(), kafka_jars(RELEASE)
-    except (JavaNotFound, JarsNotResolved) as error:
-        pytest.skip(f"needs Java and the jars of Kafka {RELEASE}: {error}")
-
-    def ask(commands):
-        run = subprocess.run(
-            [java, "-Xmx256m", "-cp", f"{folder}/*", PROGRAM],
-            input="".join(" ".join(map(str, command)) + "\n" for command in commands),
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
-        if "jdk.compiler" in run.stderr:
-            pytest.skip("needs a JDK: this Java cannot run a source file")
-        assert run.returncode == 0, run.stderr
-        return run.stdout.split("\n")[:-1]
-
-    return ask
-
-
 def rows_of_arrow(decoded):
     rows = []
     for arrow in decoded.batches:
@@ -105,11 +73,11 @@ def rows_of_arrow(decoded):
 def test_we_read_what_kafka_writes(kafka):
     written = {codec: [records(f"{codec} {i}") for i in range(3)] for codec in CODECS}
     commands = [
-        ["write", codec, 1000 * i, -1, *words(batch)]
+        ["write", 2, codec, 1000 * i, -1, *words(batch)]
         for codec, batches in written.items()
         for i, batch in enumerate(batches)
     ]
-    commands += [["write", codec, 3000, TIME + 77, *words(records(9, 5))] for codec in CODECS]
+    commands += [["write", 2, codec, 3000, TIME + 77, *words(records(9, 5))] for codec in CODECS]
     answers = [bytes.fromhex(line) for line in kafka(commands)]
     for codec, batches in written.items():
         data = b"".join(answers[:3])
@@ -120,6 +88,35 @@ def test_we_read_what_kafka_writes(kafka):
         decoded = decode(data, **RANGE)
         assert decoded.batches[0]["timestampType"].to_pylist() == [1] * 5
         assert rows_of_arrow(decoded) == [(3000 + i, TIME + 77, *row[1:]) for i, row in enumerate(records(9, 5))]
+
+
+def words_without_headers(rows):
+    return words([(*row[:3], []) for row in rows])
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_we_read_the_message_sets_that_kafka_writes(kafka, magic):
+    codecs = ["none", "gzip", "snappy", "lz4"]
+    written = {codec: [records(f"{codec} {magic} {i}", 40) for i in range(2)] for codec in codecs}
+    commands = [
+        ["write", magic, codec, 1000 * i, -1, *words_without_headers(batch)]
+        for codec, batches in written.items()
+        for i, batch in enumerate(batches)
+    ]
+    if magic:
+        commands += [["write", 1, codec, 3000, TIME + 77, *words_without_headers(records(9, 5))] for codec in codecs]
+    sets = [bytes.fromhex(line) for line in kafka(commands)]
+    answers = kafka([[what, data.hex()] for data in sets for what in ("read", "types")])
+    for data, read, types in zip(sets, answers[::2], answers[1::2], strict=True):
+        assert data[16] == magic
+        decoded = decode(data, **RANGE)
+        assert rows_of_arrow(decoded) == rows_of_answer(read)
+        kinds = [kind for arrow in decoded.batches for kind in arrow["timestampType"].to_pylist()]
+        assert kinds == [int(kind) for kind in types.split()]
+        assert next_fetch_offset(data) == decoded.next_offset == rows_of_answer(read)[-1][0] + 1
+    for data, (codec, i) in zip(sets, [(codec, i) for codec in codecs for i in range(2)], strict=False):
+        rows = [(1000 * i + j, row[0] if magic else -1, *row[1:3], []) for j, row in enumerate(written[codec][i])]
+        assert rows_of_arrow(decode(data, **RANGE)) == rows, codec
 
 
 def test_kafka_reads_what_we_write(kafka):

@@ -24,7 +24,14 @@ pytestmark = [
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
-SUITES = ["test_batch_fuzz.py", "test_decode.py", "test_builder.py", "test_partitions.py", "test_checksum.py"]
+SUITES = [
+    "test_batch_fuzz.py",
+    "test_message_set_fuzz.py",
+    "test_decode.py",
+    "test_builder.py",
+    "test_partitions.py",
+    "test_checksum.py",
+]
 # Shifts and alignment are as Cython's own code has them.
 FLAGS = "-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize=shift,alignment"
 CHECK = "            if length < -1 or length > record_end - pos:\n                return BAD_KEY\n"
