@@ -87,9 +87,9 @@ class Admission:
     def _must_wait(self, begin: Offsets, latest: Offsets, least: int) -> bool:
         """A partition that is new counts from offset 0, one that shrank counts below 0, as in the JVM connector."""
         now = self._clock()
-        if now - self._fired_at < self._max_delay_s:
-            if sum(end - begin.get(tp, 0) for tp, end in latest.items()) < least:
-                return True
+        late = now - self._fired_at >= self._max_delay_s
+        if not late and sum(end - begin.get(tp, 0) for tp, end in latest.items()) < least:
+            return True
         self._fired_at = now
         return False
 

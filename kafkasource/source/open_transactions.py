@@ -23,8 +23,8 @@ _FIRST_LOOK_S = 10.0  # a log that moves on is never asked about
 
 _TEXT = (
     "A transaction holds %s back: for %d s its last stable offset has been %d and its high watermark (now %d) beyond"
-    " it, and a query with kafka.isolation.level=read_committed gets no further. It goes on when the producer commits or"
-    " aborts, or when transaction.timeout.ms has passed. If it does not, a transaction hangs (KIP-664):"
+    " it, and a query with kafka.isolation.level=read_committed gets no further. It goes on when the producer commits"
+    " or aborts, or when transaction.timeout.ms has passed. If it does not, a transaction hangs (KIP-664):"
     " `kafka-transactions.sh --bootstrap-server SERVERS describe-producers --topic %s --partition %d` shows who opened"
     " it, `kafka-transactions.sh --bootstrap-server SERVERS abort --topic %s --partition %d --start-offset %d` ends it."
 )
