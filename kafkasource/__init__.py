@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kafkasource.lag import lag
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "register"]
+__all__ = ["__version__", "lag", "register"]
 
 
 def register(spark: SparkSession) -> None:

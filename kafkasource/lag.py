@@ -1,0 +1,93 @@
+"""How far a streaming query is behind the ends of the logs, partition by partition.
+
+`lag` reads it from Spark's progress, in the user's process and over Connect too; `LagLog` writes it to the log of the
+reader process, on the driver. Both count offsets: compaction and transaction markers make that an upper bound of the
+records.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kafkasource.types import TopicPartition
+
+log = logging.getLogger("kafkasource.source")
+
+LOG_EVERY_S = 60.0
+_NAMED_IN_LOG = 20
+
+
+def lag(query: Any) -> dict[TopicPartition, int]:
+    """Offsets that a query has still to read, for each partition that it has reached.
+
+    `query`: a StreamingQuery, or one progress of it, as a StreamingQueryListener gets. Counted from the end of the last
+    micro-batch to the ends of the logs as they were when that one was planned; an idle query looks again with each
+    trigger and tells Spark every ten seconds. Empty before the first progress, and for sources that are not Kafka's
+    (the JVM connector's are counted as well). Asks Spark, never a broker.
+    """
+    last = getattr(query, "lastProgress", query)
+    found = _in_progress(last)
+    if not found and last is not query:  # a batch that a restart replays says nothing of the ends
+        return next(filter(None, map(_in_progress, reversed(query.recentProgress))), {})
+    return found
+
+
+def _in_progress(progress: Any) -> dict[TopicPartition, int]:
+    found: dict[TopicPartition, int] = {}
+    for source in (progress or {}).get("sources") or ():
+        for tp, offsets in behind(_offsets(source["endOffset"]), _offsets(source["latestOffset"])).items():
+            found[tp] = max(offsets, found.get(tp, 0))  # two sources of one query may read the same topic
+    return found
+
+
+def behind(consumed: Mapping[TopicPartition, int], latest: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    """latest - consumed for the partitions that both name, sorted; 0 where a log ends below what was read of it."""
+    return {tp: max(0, latest[tp] - consumed[tp]) for tp in sorted(consumed.keys() & latest.keys())}
+
+
+def _offsets(document: Any) -> dict[TopicPartition, int]:
+    """An offset as progress has it: JSON text, in some versions parsed already. Other sources' offsets give nothing.
+
+    Our own has an entry beside the topics, whose value is empty.
+    """
+    try:
+        topics = json.loads(document) if isinstance(document, str) else document
+        return {
+            TopicPartition(topic, int(partition)): int(offset)
+            for topic, partitions in topics.items()
+            for partition, offset in partitions.items()
+        }
+    except (ValueError, TypeError, AttributeError):
+        return {}
+
+
+class LagLog:
+    """Lag in the log at INFO, a line a minute at most. Call it as often as you like, from one thread."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._next_s: float | None = None
+
+    def __call__(self, consumed: Mapping[TopicPartition, int], latest: Mapping[TopicPartition, int]) -> None:
+        """`consumed`: the end of the last finished micro-batch; `latest`: the ends of the logs, beyond any limit."""
+        if not log.isEnabledFor(logging.INFO):
+            return
+        now = self._clock()
+        if self._next_s is not None and now < self._next_s:
+            return
+        self._next_s = now + LOG_EVERY_S
+        lags = behind(consumed, latest)
+        most = sorted((tp for tp, offsets in lags.items() if offsets), key=lambda tp: (-lags[tp], tp))
+        named = ", ".join(f"{tp} {lags[tp]}" for tp in most[:_NAMED_IN_LOG])
+        rest = f" and {len(most) - _NAMED_IN_LOG} more" if len(most) > _NAMED_IN_LOG else ""
+        log.info(
+            "lag: %d offsets in %d of %d partitions%s",
+            sum(lags.values()),
+            len(most),
+            len(lags),
+            f" ({named}{rest})" if most else "",
+        )
