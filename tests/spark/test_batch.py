@@ -94,8 +94,8 @@ def test_each_action_on_a_dataframe_reads_what_is_there_at_its_time(pykafka, kaf
     """As with the JVM connector: new records are seen, and those that aged out between two actions are no loss."""
     topic = kafka_topic(partitions=2)  # the second of them stays empty until the plan is made
     first, more = (
-        pykafka.spark.range(10 * n, 10 * n + 10).selectExpr("CAST(id AS STRING) AS value", f"{n} AS partition")
-        for n in (0, 1)
+        pykafka.spark.range(*ids).coalesce(1).selectExpr("CAST(id AS STRING) AS value", f"{partition} AS partition")
+        for partition, ids in enumerate([(0, 10), (10, 20)])
     )
     pykafka.write(first, topic)
     frame = pykafka.read(topic).selectExpr("CAST(CAST(value AS STRING) AS INT) AS number")
