@@ -1,26 +1,29 @@
-"""One topic-partition on a real cluster, as the fetcher needs it: sends to the leader over the process's connections.
+"""One topic-partition on a real cluster, as the fetcher needs it: sends to the leader over the process's connections,
+or to the replica that the leader points to (`read_replicas`).
 
-A name is not an identity: the id that the first successful fetch was made with is pinned for the range. When the name
-has another id later, the topic was deleted and recreated, and its records are not the ones that were planned. Not
-before that first success: what the process remembers of a topic may be older than the plan.
+A name is not an identity: the id that was planned with is pinned for the range, or that of its first successful fetch
+where the plan has none. When the name has another id, the topic was deleted and recreated, and its records are not the
+ones that were planned (`planned_log`).
 """
 
 from __future__ import annotations
 
-import contextlib
 import uuid
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kafkasource.client.cache import shared_cluster
+from kafkasource.client.cluster import EARLIEST, LATEST, Cluster
 from kafkasource.client.config import ClientConfig
 from kafkasource.client.network import Pending
-from kafkasource.errors import KafkaSourceError, UnknownTopicId
+from kafkasource.errors import KafkaSourceError, OffsetNotAvailable, OffsetOutOfRange, UnknownTopicId
 from kafkasource.protocol.apis import FETCH
 from kafkasource.source.fetch_protocol import FetchedPartition, FetchSettings, read_response, request_body
-from kafkasource.source.offsets import EARLIEST, LATEST
-from kafkasource.source.partition_client import LogBounds
-from kafkasource.types import TopicPartition
+from kafkasource.source.late_binding import bind_ends
+from kafkasource.source.partition_client import LogBounds, Truncation
+from kafkasource.source.planned_log import PlannedLog, compare, learn
+from kafkasource.source.read_replicas import rack_of, read_replicas
+from kafkasource.types import OffsetRange
 
 _LAST_VERSION_BY_NAME = 12  # from 13 on a fetch names topics by id (KIP-516)
 
@@ -29,27 +32,43 @@ _LAST_VERSION_BY_NAME = 12  # from 13 on a fetch names topics by id (KIP-516)
 class _Sent:
     pending: Pending
     fetch_offset: int
+    max_bytes: int
     topic_id: uuid.UUID | None
+    to_leader: bool
 
 
 class ClusterPartition:
-    """`partition_client.PartitionClient` on this process's shared cluster. Not for several threads."""
+    """`partition_client.PartitionClient` for one range, on this process's shared cluster. Not for several threads."""
 
-    def __init__(self, config: ClientConfig, tp: TopicPartition, settings: FetchSettings) -> None:
-        self._cluster = shared_cluster(config)
-        self._tp = tp
+    def __init__(self, cluster: Cluster, offset_range: OffsetRange, settings: FetchSettings) -> None:
+        self._cluster = cluster
+        self._tp = offset_range.topic_partition
         self._settings = settings
-        self._topic_id: uuid.UUID | None = None  # pinned
+        self.log = PlannedLog(cluster, offset_range)
         self._isolation_level = settings.isolation_level
         # The broker may hold the answer back for max_wait_ms; the request's own time starts after that.
-        self._timeout_ms = config.request_timeout_ms + settings.max_wait_ms
+        self._timeout_ms = cluster.config.request_timeout_ms + settings.max_wait_ms
+        self._rack = rack_of(settings.rack)
+        self._replicas = read_replicas(cluster)
+        self._leader_only = False  # a replica has failed this range
+        self._node_id: int | None = None  # that was asked last
+
+    @property
+    def is_ready(self) -> bool:
+        return self._cluster.metadata.leader_id(self._tp) is not None and self.log.is_settled
+
+    def get_ready(self) -> Truncation | None:
+        self._cluster.leader(self._tp)  # asks where nobody leads
+        compare(self._cluster, [self.log])
+        return self.log.tell_truncation()
 
     def send(self, fetch_offset: int, max_bytes: int) -> _Sent:
         cluster = self._cluster
         leader = cluster.leader(self._tp)
         topic_id = cluster.topic_id(self._tp.topic)
-        if not self._is_same_topic(topic_id):
+        if not self.log.is_same_topic:
             raise UnknownTopicId(100, f"Fetch of {self._tp}: the topic was recreated under its name")
+        replica = None if self._leader_only else self._replicas.node_id(cluster, self._tp)
         known = cluster.cached_partition(self._tp)
         body = request_body(
             self._tp,
@@ -58,29 +77,62 @@ class ClusterPartition:
             topic_id=topic_id,
             leader_epoch=known.leader_epoch if known else None,
             max_bytes=max_bytes,
+            rack="" if self._leader_only else self._rack,
+            wait=replica is None,  # a replica without records is behind: the leader has them now
         )
+        self._node_id = leader if replica is None else replica
         last_version = _LAST_VERSION_BY_NAME if topic_id is None else None
-        pending = cluster.send(leader, FETCH, body, timeout_ms=self._timeout_ms, max_version=last_version)
-        return _Sent(pending, fetch_offset, topic_id)
+        pending = cluster.send(self._node_id, FETCH, body, timeout_ms=self._timeout_ms, max_version=last_version)
+        return _Sent(pending, fetch_offset, max_bytes, topic_id, replica is None)
 
     def receive(self, sent: _Sent) -> FetchedPartition:
+        fetched = self._leaders_answer(sent) if sent.to_leader else self._replicas_answer(sent)
+        return fetched if fetched is not None else self.receive(self.send(sent.fetch_offset, sent.max_bytes))
+
+    def _leaders_answer(self, sent: _Sent) -> FetchedPartition | None:
+        """None: it has pointed to a replica."""
+        fetched = self._answer(sent)
+        if fetched.preferred_read_replica is None:
+            return fetched
+        if self._leader_only:  # it insists, though no rack was named
+            self._leader_only = False
+            raise OffsetNotAvailable(78, f"Fetch of {self._tp}: the leader has sent us to a replica that lacks records")
+        self._replicas.prefer(self._cluster, self._tp, fetched.preferred_read_replica)
+        self._leader_only = self._replicas.node_id(self._cluster, self._tp) is None  # a node that we do not know (yet)
+        return None
+
+    def _replicas_answer(self, sent: _Sent) -> FetchedPartition | None:
+        """None: it has not (yet) what is in the leader's log, so the rest of the range comes from there."""
+        try:
+            fetched = self._answer(sent)
+        except (OffsetOutOfRange, OffsetNotAvailable):
+            self._leader_only = True
+            return None
+        except KafkaSourceError:
+            self._leave_replica()
+            raise
+        self._leader_only = not len(fetched.records)
+        return None if self._leader_only else fetched
+
+    def _leave_replica(self) -> None:
+        """Whatever is wrong with it: the leader decides again, for others; this range goes on there."""
+        self._replicas.forget(self._tp)
+        self._leader_only = True
+
+    def _answer(self, sent: _Sent) -> FetchedPartition:
         cluster = self._cluster
         # Spark may have taken longer over what came before than a request may take; the answer has been here since.
         sent.pending.deadline_ms = max(sent.pending.deadline_ms, cluster.network.now_ms() + self._timeout_ms)
         cluster.wait(sent.pending)
         fetched = read_response(sent.pending.result(), self._tp, sent.fetch_offset, sent.topic_id)
-        self._topic_id = self._topic_id or sent.topic_id
+        self.log.pin(sent.topic_id)
         return fetched
-
-    @property
-    def leader_is_known(self) -> bool:
-        return self._cluster.metadata.leader_id(self._tp) is not None
 
     @property
     def round_trip_s(self) -> float:
         cluster = self._cluster
-        leader = cluster.metadata.leader_id(self._tp)
-        round_trip_ms = None if leader is None else cluster.network.round_trip_ms(leader)
+        node_id = cluster.metadata.leader_id(self._tp) if self._node_id is None else self._node_id
+        round_trip_ms = None if node_id is None else cluster.network.round_trip_ms(node_id)
         return 0.0 if round_trip_ms is None else round_trip_ms / 1000
 
     def forget(self, sent: _Sent) -> None:
@@ -91,28 +143,32 @@ class ClusterPartition:
         self._cluster.partitions_of([self._tp.topic], propagation_ms=0)
 
     def reconnect(self) -> None:
-        cluster = self._cluster
-        leader = cluster.metadata.leader_id(self._tp)
-        if leader is not None:
-            cluster.disconnect(leader)
+        node_id = self._node_id
+        if node_id is not None:
+            self._cluster.disconnect(node_id)
+            if node_id != self._cluster.metadata.leader_id(self._tp):
+                self._leave_replica()
 
     def bounds(self) -> LogBounds | None:
         cluster = self._cluster
         topic = cluster.partitions_of([self._tp.topic], propagation_ms=0)[self._tp.topic]
-        if topic is None or self._tp.partition not in topic.partitions or not self._is_same_topic(topic.topic_id):
+        if topic is None or self._tp.partition not in topic.partitions or not self.log.is_same_topic:
             return None
         start = cluster.list_offsets({self._tp: EARLIEST}, self._isolation_level)[self._tp].offset
         end = cluster.list_offsets({self._tp: LATEST}, self._isolation_level)[self._tp].offset
         return LogBounds(start or 0, end or 0)
 
-    def _is_same_topic(self, topic_id: uuid.UUID | None) -> bool:
-        return self._topic_id is None or topic_id is None or topic_id == self._topic_id
 
+def partition_clients(
+    config: ClientConfig, ranges: Sequence[OffsetRange], settings: FetchSettings
+) -> list[tuple[OffsetRange, ClusterPartition]]:
+    """A task's ranges that hold anything, their ends bound, and who fetches each.
 
-def learn_leaders(config: ClientConfig, partitions: Iterable[TopicPartition]) -> None:
-    """Ask once for all that is not known of a task's partitions. What stays unknown shows when it is fetched."""
+    Asks at once for all of them what is to be asked before the first fetch: mostly nothing.
+    """
     cluster = shared_cluster(config)
-    unknown = sorted({tp.topic for tp in partitions if cluster.metadata.leader_id(tp) is None})
-    if len(unknown) > 1:  # a single one is asked for by the first fetch
-        with contextlib.suppress(KafkaSourceError):
-            cluster.partitions_of(unknown, propagation_ms=0)
+    learn(cluster, [PlannedLog(cluster, one) for one in ranges])
+    bound = [one for one in bind_ends(cluster, ranges, settings.isolation_level) if one.size > 0]
+    clients = [ClusterPartition(cluster, one, settings) for one in bound]
+    compare(cluster, [client.log for client in clients])
+    return list(zip(bound, clients, strict=True))

@@ -17,24 +17,23 @@ _NO_ID = uuid.UUID(int=0)
 
 @dataclass(frozen=True, slots=True)
 class FetchSettings:
-    """What a task needs to know to fetch and decode; from the query's options."""
+    """What a task needs to know to fetch and decode. Defaults are the option table's: made by `from_options`."""
 
-    include_headers: bool = False
-    fail_on_data_loss: bool = True
-    poll_timeout_ms: int = (
-        120_000  # a partition that gives nothing for this long, though records are due, fails the task
-    )
-    max_partition_bytes: int = 1 << 20  # of one fetch; a first batch that is larger comes whole (KIP-74)
-    max_wait_ms: int = 500  # of the broker, for min_bytes
-    min_bytes: int = 1
-    isolation_level: int = READ_UNCOMMITTED
-    check_crcs: bool = True
-    max_decompressed_bytes: int = 64 << 20
-    max_message_bytes: int = 100 << 20  # the largest response that the client takes
-    retry_backoff_ms: int = 100
-    retry_backoff_max_ms: int = 1_000
-    read_ahead: int = 8  # fetches of max_partition_bytes that a task may have in flight
-    most_fetch_bytes: int = 50 << 20  # of one fetch, however long the way
+    include_headers: bool
+    fail_on_data_loss: bool
+    poll_timeout_ms: int  # a partition that gives nothing for this long, though records are due, fails the task
+    max_partition_bytes: int  # of one fetch; a first batch that is larger comes whole (KIP-74)
+    max_wait_ms: int  # of the broker, for min_bytes
+    min_bytes: int
+    isolation_level: int
+    check_crcs: bool
+    max_decompressed_bytes: int
+    max_message_bytes: int  # the largest response that the client takes
+    retry_backoff_ms: int
+    retry_backoff_max_ms: int
+    read_ahead: int  # fetches of max_partition_bytes that a task may have in flight
+    most_fetch_bytes: int  # of one fetch, however long the way
+    rack: str | None  # as the user wrote it; what it is in this process: `read_replicas.rack_of`
 
     def pace(self) -> Pace:
         return Pace(self.max_partition_bytes, self.read_ahead, min(self.most_fetch_bytes, self.max_message_bytes // 2))
@@ -55,7 +54,9 @@ class FetchSettings:
             max_partition_bytes=min(most, options["kafka.fetch.max.bytes"]),
             max_wait_ms=options["kafka.fetch.max.wait.ms"],
             min_bytes=options["kafka.fetch.min.bytes"],
-            isolation_level=int(options["kafka.isolation.level"] == "read_committed"),
+            isolation_level=READ_COMMITTED
+            if options["kafka.isolation.level"] == "read_committed"
+            else READ_UNCOMMITTED,
             check_crcs=options["kafka.check.crcs"],
             max_decompressed_bytes=options["kafka.max.decompressed.batch.bytes"],
             max_message_bytes=options["kafka.receive.message.max.bytes"],
@@ -63,6 +64,7 @@ class FetchSettings:
             retry_backoff_max_ms=options["kafka.retry.backoff.max.ms"],
             read_ahead=options["readAhead"],
             most_fetch_bytes=options["kafka.fetch.max.bytes"],
+            rack=options["kafka.client.rack"],
         )
 
 
@@ -75,6 +77,7 @@ class FetchedPartition:
     last_stable_offset: int | None = None
     log_start_offset: int | None = None
     aborted_transactions: tuple[tuple[int, int], ...] = ()  # (producer id, first offset), of these records
+    preferred_read_replica: int | None = None  # a node id: ask that one, there are no records here (KIP-392)
 
 
 def request_body(
@@ -85,9 +88,11 @@ def request_body(
     topic_id: uuid.UUID | None,
     leader_epoch: int | None,
     max_bytes: int,
+    rack: str = "",
+    wait: bool = True,
 ) -> dict[str, Any]:
     """A Fetch of one partition without a session (KIP-227: epoch -1). Versions take the topic's name or its id, as
-    they need.
+    they need. With a rack the leader may point to a replica there; without `wait` a broker answers at once.
     """
     partition = {
         "partition": tp.partition,
@@ -96,11 +101,12 @@ def request_body(
         "partition_max_bytes": max_bytes,
     }
     return {
-        "max_wait_ms": settings.max_wait_ms,
+        "max_wait_ms": settings.max_wait_ms if wait else 0,
         "min_bytes": settings.min_bytes,
         "max_bytes": max_bytes,
         "isolation_level": settings.isolation_level,
         "topics": [{"topic": tp.topic, "topic_id": topic_id or _NO_ID, "partitions": [partition]}],
+        "rack_id": rack,
     }
 
 
@@ -132,8 +138,9 @@ def read_response(
         last_stable_offset=_known(partition.get("last_stable_offset")),
         log_start_offset=_known(partition.get("log_start_offset")),
         aborted_transactions=tuple((one["producer_id"], one["first_offset"]) for one in aborted),
+        preferred_read_replica=_known(partition.get("preferred_read_replica")),
     )
 
 
-def _known(offset: int | None) -> int | None:
-    return None if offset is None or offset < 0 else offset
+def _known(value: int | None) -> int | None:
+    return None if value is None or value < 0 else value

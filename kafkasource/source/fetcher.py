@@ -10,8 +10,8 @@ position --fetch--> response --scan--> send next fetch --> decode --> rows --> p
 
 Invariants: rows are yielded in offset order, each once; `position` only grows, and grows past holes (compaction,
 markers, aborted transactions) by the batches' last offsets, whatever their row counts; it passes over records that
-are gone only through `loss.report`. Not a step forward for `kafkaConsumer.pollTimeoutMs` is an error: a stuck
-partition must be seen.
+are gone only through `loss.report`, and never reads others in their place. Not a step forward for
+`kafkaConsumer.pollTimeoutMs` is an error: a stuck partition must be seen.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from kafkasource.errors import (
@@ -32,7 +32,7 @@ from kafkasource.errors import (
 from kafkasource.records.batches import next_fetch_offset
 from kafkasource.source import loss
 from kafkasource.source.fetch_protocol import FetchedPartition, FetchSettings
-from kafkasource.source.partition_client import PartitionClient
+from kafkasource.source.partition_client import PartitionClient, Truncation
 from kafkasource.source.pieces import decode_pieces
 from kafkasource.source.read_ahead import Pace
 from kafkasource.source.recovery import Recovery, recovery
@@ -47,8 +47,9 @@ log = logging.getLogger("kafkasource.source")
 
 _RECORD_REFETCHES = 1  # of a batch whose CRC is wrong
 _ANSWER_REFETCHES = 4  # of an answer that makes no sense
-_NEWS_TRAVELS = 5  # failures, so some seconds with the backoff, before a topic that brokers deny is asked about
+_NEWS_TRAVELS_S = 3.0  # from broker to broker, before a topic that one of them denies counts as gone
 _RECORD_BYTES = 1024  # of a record, when nothing of a range has been seen: rather many
+_IS_GONE = "the topic has been deleted, or recreated under its name"
 
 
 @dataclass(slots=True)
@@ -85,6 +86,7 @@ class PartitionFetcher:
         self._held_bytes = 0  # of the answer that was received last
         self._held_since = 0.0
         self._damages = 0  # of what was fetched at `position`
+        self._failing_since = 0.0  # where `_failures` is not 0
         self._restart_patience()
 
     @property
@@ -93,7 +95,7 @@ class PartitionFetcher:
 
     def begin(self) -> None:
         """Send the first fetch, if that takes no waiting. `batches` does all that is left, faults included."""
-        if self._in_flight is None and self._client.leader_is_known:
+        if self._in_flight is None:
             self._send_ahead(self.position)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -119,12 +121,14 @@ class PartitionFetcher:
     # The steps.
 
     def _next_response(self) -> FetchedPartition | None:
-        """The response for `position`; None when it brought nothing."""
+        """The response for `position`; None when it brought nothing, or nothing is left to fetch."""
         if self._held_bytes:
             self._pace.took(self._held_bytes, self._clock() - self._held_since)
             self._held_bytes = 0
         if self._in_flight is None or self._in_flight.offset != self.position:
             self.drop_in_flight()
+            if not self._client.is_ready and not self._get_ready():
+                return None
             self._send(self.position)
         in_flight, self._in_flight = self._in_flight, None
         assert in_flight is not None
@@ -139,6 +143,13 @@ class PartitionFetcher:
         self._back_off()  # with min_bytes 0 the broker answers at once, again and again
         return None
 
+    def _get_ready(self) -> bool:
+        """False: the log turned out to hold nothing more of this range."""
+        truncation = self._client.get_ready()
+        if truncation is not None:
+            self._end_where_the_log_was_truncated(truncation)
+        return self.position < self._range.end_offset
+
     def _fetch_on(self, fetched: FetchedPartition) -> None:
         """Send what is fetched next: the rest of this range, or of the ones behind it."""
         ahead = next_fetch_offset(fetched.records)
@@ -151,6 +162,9 @@ class PartitionFetcher:
             self._send_ahead(ahead)
 
     def _send_ahead(self, offset: int) -> None:
+        """Unless there is something to wait for: what is here already goes first. It is sent when it is needed."""
+        if not self._client.is_ready:
+            return
         try:
             self._send(offset)
         except KafkaSourceError as error:  # it will be sent, or fail, when it is needed
@@ -191,6 +205,8 @@ class PartitionFetcher:
             )
 
     def _back_off(self) -> None:
+        if not self._failures:
+            self._failing_since = self._clock()
         most = self._settings.retry_backoff_max_ms
         self._sleep(min(self._settings.retry_backoff_ms * 2 ** min(self._failures, 30), most) / 1000)
         self._failures += 1
@@ -213,11 +229,14 @@ class PartitionFetcher:
             return
         self._check_patience(str(error))
         log.info("fetch of %s at offset %d failed and is tried again: %s", self._tp, self.position, error)
-        if step is Recovery.REFRESH_THEN_ASK and self._failures >= _NEWS_TRAVELS and self._client.bounds() is None:
-            self._report_gone("the topic has been deleted, or recreated under its name", self._range.end_offset)
+        if step is Recovery.REFRESH_THEN_ASK and self._news_has_travelled() and self._client.bounds() is None:
+            self._skip_to(self._range.end_offset, _IS_GONE)
             return
         self._client.refresh_leader()
         self._back_off()
+
+    def _news_has_travelled(self) -> bool:
+        return self._failures > 0 and self._clock() - self._failing_since >= _NEWS_TRAVELS_S
 
     def _reconnect(self, error: KafkaSourceError) -> None:
         """Bytes damaged on the way come whole the second time; damaged on the broker's disk they never do."""
@@ -237,37 +256,62 @@ class PartitionFetcher:
             f" ({self._settings.max_message_bytes}), raise that option"
         ) from error
 
+    # What is gone.
+
     def _pass_over_what_is_gone(self, error: KafkaSourceError) -> None:
         """OFFSET_OUT_OF_RANGE: below the log (aged out), above it (truncated, recreated), or stale news."""
         end = self._range.end_offset
         bounds = self._client.bounds()
-        if bounds is not None and bounds.start <= self.position <= bounds.end:
+        if bounds is None:
+            self._skip_to(end, _IS_GONE)
+        elif self.position < bounds.start and self._is_at_earliest:
+            self.position = min(bounds.start, end)  # what aged out was not asked for
+            self._restart_patience()
+        elif self.position < bounds.start:
+            self._skip_to(min(bounds.start, end), f"the log holds [{bounds.start}, {bounds.end})")
+        elif self.position > bounds.end:
+            self._skip_to(end, f"the log holds [{bounds.start}, {bounds.end})")
+        else:
             self._check_patience(str(error))  # a new leader may not know yet what its log holds
             self._client.refresh_leader()
             self._back_off()
-            return
-        if bounds is None:
-            self._report_gone("the topic has been deleted, or recreated under its name", end)
-        else:
-            resume = min(bounds.start, end) if self.position < bounds.start else end
-            self._report_gone(f"the log holds [{bounds.start}, {bounds.end})", resume)
 
-    def _report_gone(self, holds: str, resume: int) -> None:
-        """[position, resume) cannot be read any more: an error, or the position jumps."""
-        gone = OffsetRange(self._tp, self.position, resume)
+    @property
+    def _is_at_earliest(self) -> bool:
+        """Does the range begin wherever the log does, and has nothing of it been read?"""
+        return self._range.from_earliest and self.position == self._range.start_offset
+
+    def _end_where_the_log_was_truncated(self, found: Truncation) -> None:
+        """What stands behind now was not planned: a next plan finds the truncation too, and reads on from there."""
+        end = max(found.end_offset, self.position)
+        self._report_gone(
+            end,
+            self._range.end_offset,
+            f"the log was truncated, leader epoch {found.planned_epoch} of the plan ends at {found.end_offset} in the"
+            f" log of leader epoch {found.leader_epoch}",
+            loss.LOG_TRUNCATED,
+        )
+        self._range = replace(self._range, end_offset=end)
+
+    def _skip_to(self, resume: int, reason: str) -> None:
+        self._report_gone(self.position, resume, reason)
+        self.position = resume
+        self._restart_patience()
+
+    def _report_gone(
+        self, start: int, resume: int, reason: str, condition: str = loss.COULD_NOT_READ_OFFSET_RANGE
+    ) -> None:
+        """[start, resume) cannot be read any more: an error, unless that is tolerated."""
         loss.report(
             [
                 loss.Loss(
-                    loss.COULD_NOT_READ_OFFSET_RANGE,
-                    f"Could not read records in offset [{gone.start_offset}, {gone.end_offset}) for topic partition"
-                    f" {self._tp}: {holds}.",
-                    f"{gone.size} offsets are skipped; reading goes on at {resume}.",
+                    condition,
+                    f"Could not read records in offset [{start}, {resume}) for topic partition {self._tp}: {reason}.",
+                    f"{resume - start} offsets are skipped; reading goes on at {resume}.",
                 )
             ],
             fail_on_data_loss=self._settings.fail_on_data_loss,
         )
-        self.position = resume
-        self._restart_patience()
 
     def drop_in_flight(self) -> None:
         if self._in_flight is not None:

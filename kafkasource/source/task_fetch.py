@@ -68,12 +68,10 @@ def fetch(config: ClientConfig, ranges: Sequence[OffsetRange], settings: FetchSe
 
     A generator; closing it forgets what is in flight.
     """
-    from kafkasource.source.fetch_client import ClusterPartition, learn_leaders
+    from kafkasource.source.fetch_client import partition_clients
 
-    learn_leaders(config, {offset_range.topic_partition for offset_range in ranges})
     pace = settings.pace()
-    fetchers = (
-        PartitionFetcher(one, settings, ClusterPartition(config, one.topic_partition, settings), pace=pace)
-        for one in ranges
+    clients = partition_clients(config, ranges, settings)
+    return in_order(
+        [PartitionFetcher(one, settings, client, pace=pace) for one, client in clients], settings.read_ahead
     )
-    return in_order(fetchers, settings.read_ahead)

@@ -1,85 +1,14 @@
 """Fetcher, cluster and wire together, against brokers in this process that fail on command. No test waits."""
 
-import functools
 import uuid
 
-import pyarrow as pa
 import pytest
-from fake_broker import CLOSE, Cut, Error, FakeKafka, FakeNet, Flip
-from kafka.record.memory_records import MemoryRecordsBuilder
+from fake_broker import CLOSE, Cut, Error, Flip
+from fetch_rig import Rig, offsets
 
 from kafkasource.errors import CorruptRecordBatch, DataLoss, DeadlineExceeded
 from kafkasource.protocol.apis import FETCH
 from kafkasource.protocol.frames import FrameBuffers
-from kafkasource.source import fetch_client
-from kafkasource.source.fetch_client import ClusterPartition
-from kafkasource.source.fetch_protocol import FetchSettings
-from kafkasource.source.fetcher import PartitionFetcher
-from kafkasource.types import OffsetRange, TopicPartition
-
-TP = TopicPartition("t", 0)
-ROWS_PER_BATCH = 10
-
-
-@functools.cache
-def batch(first, value=b"x" * 50):
-    builder = MemoryRecordsBuilder(magic=2, compression_type=0, batch_size=1 << 20)
-    for _ in range(ROWS_PER_BATCH):
-        builder.append(timestamp=1000, key=None, value=value, headers=[])
-    builder.close()
-    return first.to_bytes(8, "big") + bytes(builder.buffer())[8:]
-
-
-class Kafka(FakeKafka):
-    """One topic, t, whose partitions hold [0, 100) in batches of ten; a fetch takes what fits, one batch at least."""
-
-    value = b"x" * 50
-
-    def _fetch(self, request):
-        (topic,) = request.body["topics"]
-        (asked,) = topic["partitions"]
-        by_id = {known.topic_id: name for name, known in self.topics.items()}
-        name = topic["topic"] or by_id.get(topic["topic_id"])
-        row = {"partition_index": asked["partition"], "error_code": 0, "high_watermark": 100, "records": b""}
-        if name not in self.topics:
-            row |= {"error_code": 100 if request.version > 12 else 3}
-        elif self.topics[name].leaders[asked["partition"]] != request.node_id:
-            row |= {"error_code": 6}
-        elif not 0 <= asked["fetch_offset"] <= 100:
-            row |= {"error_code": 1}
-        else:
-            first = asked["fetch_offset"] // ROWS_PER_BATCH * ROWS_PER_BATCH
-            data = b"".join(batch(offset, self.value) for offset in range(first, 100, ROWS_PER_BATCH))
-            row |= {"records": data[: max(asked["partition_max_bytes"], len(batch(0, self.value)))]}
-        return {"error_code": 0, "responses": [{**topic, "partitions": [row]}]}
-
-
-class Rig:
-    def __init__(self, monkeypatch):
-        self.kafka = Kafka(nodes=2, topics={"t": 1})
-        self.net = FakeNet(self.kafka)
-        self.cluster = self.net.cluster()
-        monkeypatch.setattr(fetch_client, "shared_cluster", lambda config: self.cluster)
-
-    def sleep(self, seconds):
-        self.net.now += seconds
-
-    def batches(self, start=0, end=100, **settings):
-        settings = FetchSettings(**{"max_partition_bytes": 2000} | settings)
-        client = ClusterPartition(self.cluster.config, TP, settings)
-        fetcher = PartitionFetcher(OffsetRange(TP, start, end), settings, client, lambda: self.net.now, self.sleep)
-        return fetcher.batches()
-
-    def read(self, start=0, end=100, **settings):
-        return offsets(list(self.batches(start, end, **settings)))
-
-    def fetched_offsets(self):
-        asked = self.kafka.asked(FETCH)
-        return [request.body["topics"][0]["partitions"][0]["fetch_offset"] for request in asked]
-
-
-def offsets(batches):
-    return pa.Table.from_batches(batches).column("offset").to_pylist()
 
 
 @pytest.fixture
@@ -87,10 +16,14 @@ def rig(monkeypatch):
     return Rig(monkeypatch)
 
 
+def fetched_offsets(rig):
+    return [offset for _, offset in rig.fetches()]
+
+
 def test_a_partition_is_read_whole_in_bounded_fetches(rig):
     assert rig.read(5, 95) == list(range(5, 95))
-    assert len(rig.fetched_offsets()) > 3
-    assert rig.fetched_offsets() == sorted(set(rig.fetched_offsets()))
+    assert len(fetched_offsets(rig)) > 3
+    assert fetched_offsets(rig) == sorted(set(fetched_offsets(rig)))
 
 
 @pytest.mark.parametrize("version", [4, 9, 12, 13, 18])
@@ -125,7 +58,7 @@ def test_a_flipped_bit_is_fetched_again_on_a_new_connection(rig):
     rig.kafka.fault(FETCH, Flip(-20))
     connections = len(rig.net.opened)
     assert rig.read(0, 20, max_partition_bytes=1) == list(range(20))
-    assert rig.fetched_offsets()[:3] == [0, 10, 0]  # 10 was sent ahead
+    assert fetched_offsets(rig)[:3] == [0, 10, 0]  # 10 was sent ahead
     assert len(rig.net.opened) > connections + 1
     assert len(rig.net.live()) < len(rig.net.opened)
 
@@ -136,7 +69,7 @@ def test_a_bit_flipped_on_disk_is_an_error_with_topic_partition_and_offset(rig):
     assert offsets([next(batches)]) == list(range(10))
     with pytest.raises(CorruptRecordBatch, match=r"t-0.*offset 10"):
         next(batches)
-    assert rig.fetched_offsets() == [0, 10, 20, 10, 20]
+    assert fetched_offsets(rig) == [0, 10, 20, 10, 20]
 
 
 def test_a_topic_recreated_under_its_name_is_not_read_on(rig):

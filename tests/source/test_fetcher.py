@@ -8,6 +8,7 @@ from collections import deque
 
 import pyarrow as pa
 import pytest
+from fetch_rig import fetch_settings
 from kafka.record.memory_records import MemoryRecordsBuilder
 
 from kafkasource.errors import (
@@ -19,9 +20,9 @@ from kafkasource.errors import (
     ProtocolError,
     error_for,
 )
-from kafkasource.source.fetch_protocol import FetchedPartition, FetchSettings, read_response, request_body
+from kafkasource.source.fetch_protocol import FetchedPartition, read_response, request_body
 from kafkasource.source.fetcher import PartitionFetcher
-from kafkasource.source.partition_client import LogBounds
+from kafkasource.source.partition_client import LogBounds, Truncation
 from kafkasource.types import OffsetRange, TopicPartition
 
 TP = TopicPartition("t", 0)
@@ -43,11 +44,15 @@ def damaged(data):
 
 
 class Script:
-    """Plays a leader: each answer is records, a FetchedPartition or an error. Keeps what was asked, in order."""
+    """Plays a leader: each answer is records, a FetchedPartition, an error, or the truncation that its successor finds.
+
+    Keeps what was asked, in order.
+    """
 
     def __init__(self, *answers, bounds=WHOLE_LOG):
         self.answers = deque(answers)
         self.log_bounds = bounds
+        self.truncation = None
         self.events = []
         self.asked = []
         self.limits = []
@@ -63,10 +68,21 @@ class Script:
         answer = self.answers.popleft()
         if isinstance(answer, Exception):
             raise answer
+        if isinstance(answer, Truncation):
+            self.truncation = answer
+            raise error_for(74)
         return answer if isinstance(answer, FetchedPartition) else FetchedPartition(memoryview(answer), 100)
 
-    leader_is_known = True
     round_trip_s = 0.0
+
+    @property
+    def is_ready(self):
+        return self.truncation is None
+
+    def get_ready(self):
+        self.events.append("get ready")
+        found, self.truncation = self.truncation, None
+        return found
 
     def forget(self, sent):
         self.events.append(f"forget {sent}")
@@ -93,10 +109,11 @@ class Clock:
         self.now += max(seconds, 0.001)
 
 
-def fetcher(script, start, end, clock=None, **settings):
+def fetcher(script, start, end, clock=None, from_earliest=False, **settings):
     clock = clock or Clock()
     settings.setdefault("poll_timeout_ms", 10_000)
-    return PartitionFetcher(OffsetRange(TP, start, end), FetchSettings(**settings), script, clock, clock.sleep)
+    planned = OffsetRange(TP, start, end, from_earliest=from_earliest)
+    return PartitionFetcher(planned, fetch_settings(**settings), script, clock, clock.sleep)
 
 
 def read(script, start, end, **settings):
@@ -278,9 +295,57 @@ def test_out_of_range_from_a_replica_that_lags_is_no_loss():
 
 def test_a_deleted_topic_is_a_loss_once_the_news_had_time_to_travel():
     script = Script(*[error_for(3)] * 20, bounds=None)
-    with pytest.raises(DataLoss, match="deleted"):
+    with pytest.raises(DataLoss, match=r"Could not read records in offset \[0, 2\) .*deleted"):
         read(script, 0, 2)
     assert len(script.asked) > 3
+
+
+def test_tolerated_deletion_ends_the_range_behind_what_was_read(caplog):
+    script = Script(batch(0, 3), *[error_for(3)] * 20, bounds=None)
+    assert read(script, 0, 10, fail_on_data_loss=False) == [0, 1, 2]
+    assert "[3, 10)" in caplog.text
+    assert "7 offsets are skipped" in caplog.text
+
+
+def test_a_log_that_ends_below_the_position_skips_the_rest_where_that_is_tolerated():
+    script = Script(batch(0, 3), error_for(1), bounds=LogBounds(0, 2))
+    assert read(script, 0, 10, fail_on_data_loss=False) == [0, 1, 2]
+
+
+def test_earliest_is_where_the_log_starts_when_it_is_read(caplog):
+    script = Script(error_for(1), batch(8, 2), bounds=LogBounds(8, 100))
+    assert read(script, 2, 10, from_earliest=True) == [8, 9]
+    assert "lost" not in caplog.text
+
+
+def test_earliest_behind_the_end_of_what_is_to_be_read_is_nothing_and_no_loss():
+    assert read(Script(error_for(1), bounds=LogBounds(50, 100)), 2, 10, from_earliest=True) == []
+
+
+def test_what_ages_out_after_the_first_record_is_a_loss_also_when_reading_from_earliest():
+    script = Script(batch(0, 2), error_for(1), bounds=LogBounds(8, 100))
+    with pytest.raises(DataLoss, match=r"offset \[2, 8\)"):
+        read(script, 0, 10, from_earliest=True)
+
+
+@pytest.mark.parametrize(("ends_at", "lost_from"), [(2, 4), (4, 4), (7, 7)])
+def test_a_truncated_log_is_a_loss_with_the_range_and_both_epochs(ends_at, lost_from):
+    script = Script(batch(0, 4), Truncation(ends_at, 3, 5), batch(4, 6))
+    with pytest.raises(
+        DataLoss, match=rf"offset \[{lost_from}, 10\) .* t-0.*epoch 3 .*ends at {ends_at} .*leader epoch 5"
+    ):
+        read(script, 0, 10)
+
+
+def test_tolerated_truncation_ends_the_range_there_and_reads_nothing_of_what_replaced_it(caplog):
+    script = Script(batch(0, 4), Truncation(7, 3, 5), batch(4, 3) + batch(7, 3))
+    assert read(script, 0, 10, fail_on_data_loss=False) == [0, 1, 2, 3, 4, 5, 6]
+    assert "3 offsets are skipped" in caplog.text
+
+
+def test_tolerated_truncation_below_the_position_ends_the_range():
+    script = Script(batch(0, 4), Truncation(2, 3, 5))
+    assert read(script, 0, 10, fail_on_data_loss=False) == [0, 1, 2, 3]
 
 
 def test_a_reader_that_stops_early_forgets_what_is_in_flight():
@@ -302,7 +367,7 @@ def answer(**partition):
 
 
 def test_a_fetch_names_the_topic_both_ways_and_fences_stale_leaders():
-    body = request_body(TP, 5, FetchSettings(isolation_level=1), topic_id=ID, leader_epoch=3, max_bytes=10)
+    body = request_body(TP, 5, fetch_settings(isolation_level=1), topic_id=ID, leader_epoch=3, max_bytes=10)
     (topic,) = body["topics"]
     assert (topic["topic"], topic["topic_id"], body["isolation_level"], body["max_bytes"]) == ("t", ID, 1, 10)
     assert topic["partitions"] == [

@@ -2,10 +2,11 @@
 
 import pyarrow as pa
 import pytest
+from fetch_rig import fetch_settings
 from kafka.record.memory_records import MemoryRecordsBuilder
 
 from kafkasource.errors import ConnectionLost
-from kafkasource.source.fetch_protocol import FetchedPartition, FetchSettings
+from kafkasource.source.fetch_protocol import FetchedPartition
 from kafkasource.source.fetcher import PartitionFetcher
 from kafkasource.source.partition_client import LogBounds
 from kafkasource.source.pieces import portions
@@ -104,7 +105,7 @@ class Cluster:
 
 
 class Leader:
-    leader_is_known = True
+    is_ready = True
 
     def __init__(self, cluster, partition):
         self.cluster, self.partition = cluster, partition
@@ -142,7 +143,7 @@ class Leader:
 
 
 def read(cluster, *ranges, **settings):
-    settings = FetchSettings(**{"max_partition_bytes": 30_000, "read_ahead": 4} | settings)
+    settings = fetch_settings(**{"max_partition_bytes": 30_000, "read_ahead": 4} | settings)
     now = iter(range(10**9))
     shared = settings.pace()
     fetchers = [

@@ -3,13 +3,13 @@
 import pyarrow as pa
 import pytest
 from confluent_topic import Topic
+from fetch_rig import fetch_settings
 from proxy import Proxy, ThroughProxy
 
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
 from kafkasource.source import fetch_client
 from kafkasource.source.fetch_client import ClusterPartition
-from kafkasource.source.fetch_protocol import FetchSettings
 from kafkasource.source.task_fetch import fetch
 from kafkasource.types import OffsetRange, TopicPartition
 
@@ -36,7 +36,7 @@ def test_a_broker_that_is_far_is_read_exactly_in_large_fetches(kafka_broker, far
     monkeypatch.setattr(
         ClusterPartition, "send", lambda self, offset, size: (sizes.append(size), send(self, offset, size))[1]
     )
-    settings = FetchSettings(max_partition_bytes=50_000, read_ahead=8)
+    settings = fetch_settings(max_partition_bytes=50_000, read_ahead=8)
     ranges = [OffsetRange(TopicPartition(topic.name, 0), 3, count)]
     rows = pa.Table.from_batches(list(fetch(far, ranges, settings)))
     assert rows.column("offset").to_pylist() == list(range(3, count))
@@ -49,6 +49,6 @@ def test_many_small_ranges_are_fetched_side_by_side_and_read_in_order(kafka_brok
     topic = Topic(kafka_broker.bootstrap_servers, partitions=20)
     topic.write([{"value": b"%d" % n, "partition": n % 20} for n in range(400)])
     ranges = [OffsetRange(TopicPartition(topic.name, partition), partition % 3, 20) for partition in range(20)]
-    rows = pa.Table.from_batches(list(fetch(far, ranges, FetchSettings())))
+    rows = pa.Table.from_batches(list(fetch(far, ranges, fetch_settings())))
     expected = [b"%d" % (offset * 20 + p) for p in range(20) for offset in range(p % 3, 20)]
     assert rows.column("value").to_pylist() == expected

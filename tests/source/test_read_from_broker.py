@@ -1,11 +1,10 @@
 """Readers and fetcher on a real Kafka. confluent-kafka writes, so what is read was not encoded by us."""
 
-import pyarrow as pa
 import pytest
 from confluent_topic import Topic
 
 from kafkasource import options
-from kafkasource.errors import DataLoss, DeadlineExceeded
+from kafkasource.errors import DeadlineExceeded
 from kafkasource.source.stream import StreamReader
 
 pytestmark = pytest.mark.broker
@@ -74,19 +73,6 @@ def test_aborted_transactions_are_seen_by_read_uncommitted_only(topic):
     assert [r["value"] for r in committed] == [b"a1", b"a2", b"c1"]
     assert [r["offset"] for r in committed] == [0, 1, 6]  # markers and aborted records leave holes
     assert [r["value"] for r in topic.rows()] == [b"a1", b"a2", b"b1", b"b2", b"c1", b"d1"]
-
-
-def test_deleted_records_are_a_loss_or_a_warning(topic, caplog):
-    topic = topic()
-    topic.write([{"value": b"%d" % n} for n in range(20)])
-    planned = topic.reader().partitions()
-    topic.delete_records_before(8)
-    with pytest.raises(DataLoss, match=rf"\[0, 8\) for topic partition {topic.name}-0"):
-        list(topic.reader().read(planned[0]))
-    tolerant = topic.reader(failOnDataLoss="false")
-    rows = pa.Table.from_batches(list(tolerant.read(planned[0])))
-    assert rows.column("offset").to_pylist() == list(range(8, 20))
-    assert "8 offsets are skipped" in caplog.text
 
 
 def test_an_end_that_never_comes_is_an_error_within_the_poll_timeout(topic):

@@ -1,0 +1,74 @@
+"""Fetching from a replica in the executor's own rack (KIP-392): which rack that is, and where leaders have pointed us.
+
+A leader whose broker has a `replica.selector.class` answers a fetch that names a rack with the node id of a replica
+there and no records. It is obeyed for `metadata.max.age.ms`, as Java does, by all tasks of the process: a leader asked
+again for each micro-batch would be one round trip more.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from functools import lru_cache
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+from kafkasource.types import TopicPartition
+
+if TYPE_CHECKING:
+    from kafkasource.client.cluster import Cluster
+
+log = logging.getLogger("kafkasource.source")
+
+_FROM_ENVIRONMENT = "env:"
+
+
+@lru_cache(maxsize=8)
+def rack_of(written: str | None) -> str:
+    """`kafka.client.rack` as it is in this process: `env:NAME` is that environment variable. Empty: none."""
+    if written is None or not written.startswith(_FROM_ENVIRONMENT):
+        return written or ""
+    name = written.removeprefix(_FROM_ENVIRONMENT)
+    rack = os.environ.get(name, "").strip()
+    if not rack:
+        log.warning(
+            "option 'kafka.client.rack' is %s, but this executor's environment has no %s: it reads from leaders",
+            written,
+            name,
+        )
+    return rack
+
+
+class ReadReplicas:
+    """Where leaders have pointed one process's cluster. Not for several threads."""
+
+    def __init__(self) -> None:
+        self._preferred: dict[TopicPartition, tuple[int, float]] = {}  # node id, until when (ms of the cluster's clock)
+
+    def prefer(self, cluster: Cluster, tp: TopicPartition, node_id: int) -> None:
+        until_ms = cluster.network.now_ms() + cluster.config.metadata_max_age_ms
+        self._preferred[tp] = node_id, until_ms
+
+    def forget(self, tp: TopicPartition) -> None:
+        self._preferred.pop(tp, None)
+
+    def node_id(self, cluster: Cluster, tp: TopicPartition) -> int | None:
+        """The replica to fetch from; None: the leader, for lack of a better one that is still known as a replica."""
+        preferred = self._preferred.get(tp)
+        if preferred is None:
+            return None
+        node_id, until_ms = preferred
+        known = cluster.cached_partition(tp)
+        is_replica = known is not None and node_id in known.replicas and cluster.metadata.node(node_id) is not None
+        if is_replica and cluster.network.now_ms() < until_ms:
+            return node_id
+        self.forget(tp)
+        return None
+
+
+_of_cluster: WeakKeyDictionary[Cluster, ReadReplicas] = WeakKeyDictionary()
+
+
+def read_replicas(cluster: Cluster) -> ReadReplicas:
+    """What the process's tasks share about one cluster."""
+    return _of_cluster.setdefault(cluster, ReadReplicas())

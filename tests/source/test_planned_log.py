@@ -1,0 +1,236 @@
+"""A range is read from the log that it was planned for, and from no other: topic ids and leader epochs."""
+
+import uuid
+
+import pytest
+from fake_broker import Error
+from fetch_rig import TP, Rig, offsets
+
+from kafkasource.errors import DataLoss
+from kafkasource.protocol.apis import FETCH, LIST_OFFSETS, METADATA, OFFSET_FOR_LEADER_EPOCH
+from kafkasource.types import OffsetRange, TopicPartition
+
+
+@pytest.fixture
+def rig(monkeypatch):
+    return Rig(monkeypatch)
+
+
+def questions(rig):
+    return rig.asked(METADATA, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH)
+
+
+def elect(rig, node_id=2, ends_at=None):
+    """A new leader, in whose log the epoch before ends there; None: behind all that was planned."""
+    epoch = rig.topic.epochs[0]
+    rig.kafka.move_leader("t", 0, node_id)
+    if ends_at is not None:
+        rig.topic.epoch_ends[0, epoch] = ends_at
+
+
+def test_where_id_and_epoch_are_the_plans_nothing_is_asked_but_records(rig):
+    rig.topic.epochs[0] = 4
+    assert rig.read(0, 10, topic_id=rig.topic.topic_id, leader_epoch=4) == list(range(10))
+    before = len(rig.kafka.requests)
+    assert rig.read(topic_id=rig.topic.topic_id, leader_epoch=4) == list(range(100))
+    assert {request.api for request in rig.kafka.requests[before:]} == {FETCH}
+
+
+# Topic ids.
+
+
+def test_a_process_that_remembers_an_older_topic_asks_before_it_fetches(rig):
+    rig.read(0, 10)
+    rig.topic.topic_id = uuid.uuid4()
+    before = len(rig.kafka.requests)
+    assert rig.read(topic_id=rig.topic.topic_id) == list(range(100))
+    assert [request.api for request in rig.kafka.requests[before:]][:2] == [METADATA, FETCH]
+    assert rig.net.now < 1001  # and waits for nothing
+
+
+@pytest.mark.parametrize("remembers", ["nothing", "the old topic", "the new topic"])
+def test_a_topic_recreated_after_the_plan_is_not_read(rig, remembers):
+    planned = rig.topic.topic_id
+    if remembers == "the old topic":
+        rig.read(0, 10)
+    rig.topic.topic_id = uuid.uuid4()
+    if remembers == "the new topic":
+        rig.read(0, 10)
+    with pytest.raises(DataLoss, match=r"offset \[5, 100\) for topic partition t-0: .*recreated"):
+        rig.read(5, 100, topic_id=planned)
+
+
+def test_tolerated_a_recreated_topic_gives_no_rows(rig, caplog):
+    planned, rig.topic.topic_id = rig.topic.topic_id, uuid.uuid4()
+    assert rig.read(5, 100, topic_id=planned, fail_on_data_loss=False) == []
+    assert "95 offsets are skipped" in caplog.text
+
+
+def test_a_topic_recreated_while_it_is_read_gives_none_of_its_new_rows(rig):
+    batches = rig.batches(topic_id=rig.topic.topic_id, fail_on_data_loss=False)
+    first = next(batches)
+    rig.topic.topic_id = uuid.uuid4()
+    rows = offsets([first, *batches])
+    assert rows == list(range(len(rows)))
+    assert 0 < len(rows) < 100
+
+
+def test_a_deleted_topic_ends_a_tolerant_read_behind_what_came(rig, caplog):
+    batches = rig.batches(topic_id=rig.topic.topic_id, fail_on_data_loss=False)
+    first = next(batches)
+    del rig.kafka.topics["t"]
+    rows = offsets([first, *batches])
+    assert rows == list(range(len(rows)))
+    assert f"[{len(rows)}, 100)" in caplog.text
+    assert rig.net.now < 1010
+
+
+def test_a_plan_without_ids_is_read_by_name(rig):
+    rig.read(0, 10)
+    rig.topic.topic_id = uuid.uuid4()
+    assert rig.read() == list(range(100))
+
+
+# Leader epochs.
+
+
+def test_a_process_that_remembers_an_older_epoch_asks_before_it_fetches(rig):
+    rig.read(0, 10)
+    elect(rig, node_id=1)
+    before = len(rig.kafka.requests)
+    assert rig.read(leader_epoch=1) == list(range(100))
+    assert [request.api for request in rig.kafka.requests[before:]][:2] == [METADATA, FETCH]
+    assert OFFSET_FOR_LEADER_EPOCH.name not in questions(rig)
+
+
+def test_a_newer_leader_is_asked_once_whether_it_has_what_was_planned(rig):
+    elect(rig)
+    assert rig.read(0, 100, leader_epoch=0) == list(range(100))
+    (asked,) = rig.kafka.asked(OFFSET_FOR_LEADER_EPOCH)
+    assert asked.node_id == 2
+    (topic,) = asked.body["topics"]
+    assert [(row["leader_epoch"], row["current_leader_epoch"]) for row in topic["partitions"]] == [(0, 1)]
+
+
+def test_a_log_truncated_after_the_plan_is_a_loss_however_long_it_is_again(rig):
+    elect(rig, ends_at=42)
+    with pytest.raises(DataLoss, match=r"offset \[42, 90\) for topic partition t-0.*epoch 0 .*42.*leader epoch 1"):
+        rig.read(7, 90, leader_epoch=0)
+
+
+def test_tolerated_truncation_reads_what_is_left_of_the_plan(rig, caplog):
+    elect(rig, ends_at=42)
+    assert rig.read(7, 90, leader_epoch=0, fail_on_data_loss=False) == list(range(7, 42))
+    assert "48 offsets are skipped" in caplog.text
+
+
+def test_truncation_behind_the_end_of_the_plan_is_no_loss(rig):
+    elect(rig, ends_at=90)
+    assert rig.read(7, 90, leader_epoch=0) == list(range(7, 90))
+
+
+def test_a_leader_elected_during_the_read_is_compared_before_it_is_read_from(rig):
+    batches = rig.batches(leader_epoch=0, fail_on_data_loss=False)
+    first = next(batches)
+    elect(rig, ends_at=75)
+    assert offsets([first, *batches]) == list(range(75))
+    assert max(offset for node_id, offset in rig.fetches() if node_id == 2) < 75
+
+
+def test_each_election_during_a_read_is_asked_about_once(rig):
+    rows = []
+    for batch in rig.batches(leader_epoch=0):
+        rows += offsets([batch])
+        if len(rows) in (30, 60):
+            elect(rig, node_id=2 if len(rows) == 30 else 1)
+    assert rows == list(range(100))
+    assert [request.node_id for request in rig.kafka.asked(OFFSET_FOR_LEADER_EPOCH)] in ([2, 1], [1])
+
+
+def test_an_epoch_that_nobody_can_tell_the_end_of_is_no_loss(rig):
+    elect(rig, ends_at=-1)
+    assert rig.read(leader_epoch=0) == list(range(100))
+
+
+def test_brokers_that_cannot_be_asked_are_read_from(rig):
+    del rig.kafka.versions[OFFSET_FOR_LEADER_EPOCH.key]
+    elect(rig)
+    assert rig.read(leader_epoch=0) == list(range(100))
+
+
+@pytest.mark.parametrize("code", [6, 74])
+def test_a_question_that_meets_another_election_is_asked_again(rig, code):
+    rig.kafka.fault(OFFSET_FOR_LEADER_EPOCH, Error(code))
+    elect(rig)
+    assert rig.read(leader_epoch=0) == list(range(100))
+
+
+def test_a_plan_without_epochs_asks_about_none(rig):
+    elect(rig, ends_at=10)
+    assert rig.read() == list(range(100))
+    assert OFFSET_FOR_LEADER_EPOCH.name not in questions(rig)
+
+
+# The ranges of one task.
+
+
+def test_a_tasks_ranges_are_asked_about_together(monkeypatch):
+    rig = Rig(monkeypatch, partitions=6)
+    for partition in range(6):
+        rig.topic.epochs[partition] = 3
+    ranges = [OffsetRange(TopicPartition("t", p), 0, 100, leader_epoch=2) for p in range(6)]
+    assert offsets(rig.fetch(*ranges)) == list(range(100)) * 6
+    assert sorted(request.node_id for request in rig.kafka.asked(OFFSET_FOR_LEADER_EPOCH)) == [1, 2]
+    assert questions(rig).count(METADATA.name) == 1
+
+
+def test_two_ranges_of_one_partition_find_the_same_truncation(rig):
+    elect(rig, ends_at=42)
+    ranges = [OffsetRange(TP, 0, 50, leader_epoch=0), OffsetRange(TP, 50, 100, leader_epoch=0)]
+    assert offsets(rig.fetch(*ranges, fail_on_data_loss=False)) == list(range(42))
+
+
+# Ends that are bound when the task begins.
+
+
+def late(start, end, partition=0, **planned):
+    return OffsetRange(TopicPartition("t", partition), start, end, to_latest=True, **planned)
+
+
+def test_latest_is_the_logs_end_of_when_the_task_begins(rig):
+    assert offsets(rig.fetch(late(5, 50))) == list(range(5, 100))
+
+
+def test_a_range_that_was_empty_when_planned_is_read_to_latest(rig):
+    assert offsets(rig.fetch(late(90, 90))) == list(range(90, 100))
+
+
+def test_a_range_that_is_empty_still_is_not_fetched(rig):
+    assert offsets(rig.fetch(late(100, 100))) == []
+    assert rig.kafka.asked(FETCH) == []
+
+
+def test_the_ends_of_a_tasks_ranges_are_listed_together(monkeypatch):
+    rig = Rig(monkeypatch, partitions=6)
+    ranges = [late(90, 90 + partition, partition) for partition in range(6)]
+    assert offsets(rig.fetch(*ranges)) == list(range(90, 100)) * 6
+    assert sorted(request.node_id for request in rig.kafka.asked(LIST_OFFSETS)) == [1, 2]
+
+
+@pytest.mark.parametrize(("isolation_level"), [0, 1])
+def test_the_end_is_listed_under_the_querys_isolation_level(rig, isolation_level):
+    offsets(rig.fetch(late(5, 50), isolation_level=isolation_level))
+    (asked,) = rig.kafka.asked(LIST_OFFSETS)
+    assert asked.body["isolation_level"] == isolation_level
+
+
+def test_a_new_leader_that_does_not_know_its_end_yet_shortens_nothing(rig):
+    assert offsets(rig.fetch(late(5, 100))) == list(range(5, 100))
+    rig.kafka.log_end = 60
+    assert offsets(rig.fetch(late(5, 100))) == list(range(5, 100))
+
+
+def test_a_range_of_a_deleted_topic_does_not_keep_others_from_their_ends(monkeypatch):
+    rig = Rig(monkeypatch)
+    gone = OffsetRange(TopicPartition("gone", 0), 0, 10, to_latest=True)
+    assert offsets(rig.fetch(late(5, 50), gone, fail_on_data_loss=False)) == list(range(5, 100))
