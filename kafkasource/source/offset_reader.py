@@ -9,12 +9,18 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from kafkasource.errors import KafkaSourceError, UnknownTopicOrPartition
+from kafkasource.errors import (
+    ClusterAuthorizationFailed,
+    KafkaSourceError,
+    UnknownTopicOrPartition,
+    UnsupportedApiVersion,
+)
 from kafkasource.source.loss import describe
-from kafkasource.source.offsets import EARLIEST, LATEST, Offsets
+from kafkasource.source.offsets import EARLIEST, LATEST, Offsets, StreamOffset
+from kafkasource.source.planner import recreated_topics
 from kafkasource.source.subscription import Assign, SubscribePattern, SubscribeTopics, Subscription
 from kafkasource.types import TopicPartition
 
@@ -71,21 +77,28 @@ class OffsetReader:
 
     # Topics and partitions.
 
-    def assigned(self, known: Collection[TopicPartition] = ()) -> set[TopicPartition]:
+    def assigned(self, known: StreamOffset | None = None) -> set[TopicPartition]:
         """The partitions to read, asked anew: topics and partitions come and go while a query runs.
 
-        Partitions that were read already (`known`) vanish only with their topic, but a broker that has not heard the
-        news for a while may not know them yet: it is asked again before that is believed. Raises
+        What was read already (`known`) vanishes, or has another id, only where its topic was deleted; but a broker that
+        has not heard the news for a while may say so as well: it is asked again before that is believed. Raises
         UnknownTopicOrPartition for a subscribed topic that does not exist.
         """
         for _ in range(self._attempts - 1):
             found = self._assigned()
-            missing = [tp for tp in known if tp not in found and self._subscription.covers(tp)]
-            if not missing:
+            doubt = self._unlike(found, known) if known is not None else None
+            if doubt is None:
                 return found
-            log.warning("%s, read already, do not exist any more; asking again", describe(missing))
+            log.warning("%s; asking again", doubt)
             self._sleep(self._retry_ms / 1000)
         return self._assigned()
+
+    def _unlike(self, found: set[TopicPartition], known: StreamOffset) -> str | None:
+        missing = [tp for tp in known.offsets if tp not in found and self._subscription.covers(tp)]
+        if missing:
+            return f"{describe(missing)}, read already, do not exist any more"
+        others = recreated_topics(known, StreamOffset({}, self.topic_ids(found)))
+        return f"topics of other ids than those read: {', '.join(sorted(others))}" if others else None
 
     def _assigned(self) -> set[TopicPartition]:
         subscription = self._subscription
@@ -163,8 +176,15 @@ class OffsetReader:
         return {tp: one.offset for tp, one in found.items() if one.offset is not None}
 
     def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> Offsets:
-        """Where leader epochs end in the logs of now (exclusive); a partition whose leader cannot tell is missing."""
-        found = self._of_existing(epochs, self._cluster.epoch_ends)
+        """Where leader epochs end in the logs of now (exclusive); a partition whose leader cannot tell is missing.
+
+        Brokers before 0.11 know no epochs, those before 2.3 tell them only to who may act as a replica.
+        """
+        try:
+            found = self._of_existing(epochs, self._cluster.epoch_ends)
+        except (UnsupportedApiVersion, ClusterAuthorizationFailed) as error:
+            log.info("whether logs were truncated is not looked at: %s", error)
+            return {}
         return {tp: end.end_offset for tp, end in found.items() if end.end_offset is not None}
 
     def _list(

@@ -1,23 +1,30 @@
-"""What a micro-batch or a batch read reads: pure functions from offsets to `OffsetRange`s.
+"""What a micro-batch reads: pure functions from the two offsets of a checkpoint to `OffsetRange`s.
 
-No broker is asked here; who calls has asked. The numbers are those of the JVM connector
-(KafkaMicroBatchStream.rateLimit, KafkaOffsetReader.getOffsetRangesFromResolvedOffsets), so that a job that moves here
-plans the same batches.
+No broker is asked here: `questions` tells what must be, `plan` takes the answers. What cannot be read any more is told
+as the JVM connector tells it (KafkaOffsetReader.getOffsetRangesFromResolvedOffsets), and beyond that what only topic
+ids and leader epochs show: a topic that is another one of the same name, and a log that was truncated and written anew.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from kafkasource.errors import KafkaSourceError
 from kafkasource.source import loss
 from kafkasource.source.loss import Loss
-from kafkasource.source.offsets import Offsets
+from kafkasource.source.offsets import Offsets, StreamOffset
 from kafkasource.types import OffsetRange, TopicPartition
 
 PartitionOffsets = Mapping[TopicPartition, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Questions:
+    """What a plan needs to know of the logs as they are now."""
+
+    earliest: set[TopicPartition]  # where these begin
+    epochs: dict[TopicPartition, int]  # where these leader epochs end
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,111 +35,183 @@ class Plan:
     losses: list[Loss]
 
 
-def admit(start: PartitionOffsets, latest: PartitionOffsets, limit: int) -> Offsets:
-    """End offsets (exclusive) of a micro-batch of about `limit` offsets, shared out by how much each partition holds.
+def recreated_topics(before: StreamOffset, now: StreamOffset) -> set[str]:
+    """Topics whose name is another topic's now, as far as the ids of both are known."""
+    known = before.topic_ids
+    if known == now.topic_ids:
+        return set()
+    return {topic for topic, topic_id in now.topic_ids.items() if known.get(topic, topic_id) != topic_id}
 
-    `start` knows all partitions of `latest`, new ones at their earliest offset. A partition that holds anything moves
-    by at least one, so many partitions can exceed a small limit; rounding down can leave a batch below it. Offsets
-    count, not records: holes use the limit up.
+
+def carried(begin: StreamOffset, now: StreamOffset) -> Offsets:
+    """The offsets of `begin` that mean something in the logs of `now`: not those of topics that were recreated."""
+    recreated = recreated_topics(begin, now)
+    return (
+        {tp: offset for tp, offset in begin.offsets.items() if tp.topic not in recreated}
+        if recreated
+        else begin.offsets
+    )
+
+
+def advanced(begin: StreamOffset, ends: Offsets, listed: StreamOffset) -> StreamOffset | None:
+    """The end of a micro-batch that reads on from `begin` to `ends`, in the logs as `listed`; None: nothing is new.
+
+    Epochs are those of the listing, but a partition that stands still keeps its own: what happened to its log since is
+    looked at when it moves.
     """
-    sizes = {tp: end - start[tp] for tp, end in latest.items() if tp in start and end > start[tp]}
-    total = float(sum(sizes.values()))
-    admitted = dict(latest)
-    for tp, size in sizes.items():
-        share = limit * (size / total)
-        take = math.ceil(share) if share < 1 else math.floor(share)
-        admitted[tp] = min(latest[tp], start[tp] + take)
-    return admitted
+    recreated = recreated_topics(begin, listed)
+    if ends == begin.offsets and not recreated:
+        return None
+    epochs = {tp: epoch for tp, epoch in listed.leader_epochs.items() if tp in ends}
+    for tp, epoch in begin.leader_epochs.items():
+        if tp in ends and ends[tp] == begin.offsets.get(tp) and tp.topic not in recreated:
+            epochs[tp] = epoch
+    topics = {tp.topic for tp in ends}
+    known = {**begin.topic_ids, **listed.topic_ids}
+    return StreamOffset(ends, {topic: topic_id for topic, topic_id in known.items() if topic in topics}, epochs)
 
 
-def plan(start: PartitionOffsets, end: PartitionOffsets, earliest_of_new: PartitionOffsets) -> Plan:
-    """Ranges from the offsets of a micro-batch, both as checkpointed.
+def questions(begin: StreamOffset, until: StreamOffset) -> Questions:
+    """A partition that has moved under a later leader than at `begin` may have lost what was read last (KIP-320)."""
+    start, end = carried(begin, until), until.offsets
+    epochs = {
+        tp: epoch
+        for tp, epoch in begin.leader_epochs.items()
+        if until.leader_epochs.get(tp, epoch) != epoch and tp in start and tp in end and start[tp] != end[tp]
+    }
+    return Questions(earliest=end.keys() - start.keys(), epochs=epochs)
 
-    `earliest_of_new`: where the partitions that are in `end` only begin. They are read from there whatever
-    `startingOffsets` said, since they did not exist when the query started; one that begins above 0 has lost records
-    already, one without an answer has been deleted again.
+
+def plan(
+    begin: StreamOffset, until: StreamOffset, earliest: PartitionOffsets, epoch_ends: PartitionOffsets | None = None
+) -> Plan:
+    """Ranges between the offsets of a micro-batch, both as checkpointed, with the answers to `questions`.
+
+    Partitions that `begin` does not know are read from their earliest offset whatever `startingOffsets` said, since
+    they did not exist when the query started; one that begins above 0 has lost records already, one without an answer
+    has been deleted again. So are those of a topic that was recreated. A truncated log is read from where it was cut.
     """
-    losses: list[Loss] = []
+    recreated = recreated_topics(begin, until)
+    start, end = carried(begin, until), until.offsets
     new = end.keys() - start.keys()
-    gone = new - earliest_of_new.keys()
-    if gone:
-        losses.append(
-            Loss(
-                loss.INITIAL_OFFSET_NOT_FOUND_FOR_PARTITIONS,
-                f"Cannot find initial offsets of {loss.describe(gone)}: deleted soon after they appeared?",
-                "They are skipped.",
-            )
-        )
-    for tp in sorted(new - gone):
-        if earliest_of_new[tp] != 0:
-            losses.append(
-                Loss(
-                    loss.ADDED_PARTITION_DOES_NOT_START_FROM_OFFSET_ZERO,
-                    f"Added partition {tp} starts from {earliest_of_new[tp]} instead of 0.",
-                    f"It is read from {earliest_of_new[tp]}.",
-                )
-            )
-    deleted = start.keys() - end.keys()
-    if deleted:
-        losses.append(
-            Loss(
-                loss.PARTITIONS_DELETED,
-                f"Partitions {loss.describe(deleted)} have been deleted.",
-                "They are not read any more.",
-            )
-        )
-    moved = [tp for tp, until in end.items() if start.get(tp) != until and tp not in gone]  # few of many, when idle
+    cut = {tp: offset for tp, offset in (epoch_ends or {}).items() if tp in start and offset < start[tp]}
+    losses = [
+        *_recreated(recreated, begin, until),
+        *_new(new, earliest, recreated),
+        *_deleted(start.keys() - end.keys()),
+        *_truncated(cut, begin, until),
+    ]
     ranges: list[OffsetRange] = []
-    for tp in sorted(moved):
-        begin, until = start[tp] if tp in start else earliest_of_new[tp], end[tp]
-        if until < begin:
-            losses.append(
-                Loss(
-                    loss.PARTITION_OFFSET_CHANGED,
-                    f"Partition {tp} offset was changed from {begin} to {until}: its log ends before"
-                    " what was to be read next (topic recreated, log truncated, or offsets of another cluster).",
-                    f"It is read on from {until}.",
+    for tp in sorted(tp for tp, offset in end.items() if start.get(tp) != offset):  # few of many, when idle
+        if tp in new and tp not in earliest:
+            continue
+        first = cut[tp] if tp in cut else start[tp] if tp in start else earliest[tp]
+        if first < end[tp]:
+            ranges.append(
+                OffsetRange(
+                    tp,
+                    first,
+                    end[tp],
+                    leader_epoch=until.leader_epochs.get(tp),
+                    topic_id=until.topic_ids.get(tp.topic),
                 )
             )
-        elif until > begin:
-            ranges.append(OffsetRange(tp, begin, until))
+        elif first > end[tp] and tp not in cut:
+            losses.append(_changed(tp, first, end[tp]))
     return Plan(ranges, losses)
 
 
-def plan_batch(start: PartitionOffsets, end: PartitionOffsets) -> list[OffsetRange]:
-    """Ranges of a batch read. Raises KafkaSourceError when a resolved start lies behind its end: the user's two
-    options contradict each other.
-    """
-    for tp in sorted(start.keys() & end.keys()):
-        if start[tp] > end[tp]:
-            raise KafkaSourceError(
-                f"The resolved start offset {start[tp]} is greater than the resolved end offset {end[tp]} "
-                f"for topic {tp.topic} partition {tp.partition}: check startingOffsets and endingOffsets"
+def _recreated(topics: Collection[str], begin: StreamOffset, until: StreamOffset) -> Iterator[Loss]:
+    for topic in sorted(topics):
+        yield Loss(
+            loss.TOPIC_RECREATED,
+            f"Topic {topic} has been deleted and created again: its id was {begin.topic_ids[topic]} and is"
+            f" {until.topic_ids[topic]} now. What had not been read of the old one is gone.",
+            "The new one is read from its earliest offsets.",
+        )
+
+
+def _new(new: Collection[TopicPartition], earliest: PartitionOffsets, recreated: Collection[str]) -> Iterator[Loss]:
+    gone = [tp for tp in new if tp not in earliest]
+    if gone:
+        yield Loss(
+            loss.INITIAL_OFFSET_NOT_FOUND_FOR_PARTITIONS,
+            f"Cannot find initial offsets for partitions {loss.describe(gone)}. They may have been deleted.",
+            "They are skipped.",
+        )
+    for tp in sorted(new):
+        if earliest.get(tp, 0) != 0 and tp.topic not in recreated:
+            yield Loss(
+                loss.ADDED_PARTITION_DOES_NOT_START_FROM_OFFSET_ZERO,
+                f"Added partition {tp} starts from {earliest[tp]} instead of 0.",
+                f"It is read from {earliest[tp]}.",
             )
-    return [OffsetRange(tp, start[tp], end[tp]) for tp in sorted(start.keys() & end.keys()) if start[tp] < end[tp]]
 
 
-def check_available_now(end: PartitionOffsets, frozen: PartitionOffsets, latest: PartitionOffsets) -> None:
+def _deleted(partitions: Collection[TopicPartition]) -> Iterator[Loss]:
+    if partitions:
+        yield Loss(
+            loss.PARTITIONS_DELETED,
+            f"Partitions {loss.describe(partitions)} have been deleted.",
+            "They are not read any more.",
+        )
+
+
+def _truncated(cut: PartitionOffsets, begin: StreamOffset, until: StreamOffset) -> Iterator[Loss]:
+    for tp, offset in sorted(cut.items()):
+        yield Loss(
+            loss.LOG_TRUNCATED,
+            f"The log of {tp} was truncated to offset {offset} (an unclean leader election): records of leader epoch"
+            f" {begin.leader_epochs[tp]} up to {begin.offsets[tp]} had been read, and the leader of epoch"
+            f" {until.leader_epochs[tp]} has others, or none, in [{offset}, {begin.offsets[tp]}).",
+            f"It is read on from {offset}.",
+        )
+
+
+def _changed(tp: TopicPartition, before: int, now: int) -> Loss:
+    return Loss(
+        loss.PARTITION_OFFSET_CHANGED,
+        f"Partition {tp} offset was changed from {before} to {now}: its log ends before what was to be read next"
+        " (topic recreated, log truncated, or offsets of another cluster).",
+        f"It is read on from {now}.",
+    )
+
+
+def check_available_now(end: PartitionOffsets, goal: PartitionOffsets, latest: PartitionOffsets) -> None:
     """Is a batch of Trigger.AvailableNow still within what was there when the run began?
 
-    Raises KafkaSourceError when partitions or records of the frozen goal vanished meanwhile, whatever
-    `failOnDataLoss` says, as the JVM connector does: going on would end the run below its goal, or never.
+    Raises KafkaSourceError when partitions or records of the goal vanished meanwhile, whatever `failOnDataLoss` says,
+    as the JVM connector does (the conditions are its): going on would end the run below its goal, or never.
     """
-    if end.keys() != frozen.keys():
-        raise _changed(f"partitions of the batch and of the goal differ: {loss.describe(end.keys() ^ frozen.keys())}")
-    beyond = [tp for tp in end if end[tp] > frozen[tp]]
+    if end.keys() != goal.keys():
+        raise _unlike_goal(
+            "MISMATCHED_TOPIC_PARTITIONS_BETWEEN_END_OFFSET_AND_PREFETCHED",
+            "the batch and the goal of the run (pre-fetched offset) should have the same topic partitions",
+            end.keys() ^ goal.keys(),
+        )
+    beyond = [tp for tp in end if end[tp] > goal[tp]]
     if beyond:
-        raise _changed(f"the batch ends after the goal of the run: {loss.describe(beyond)}")
+        raise _unlike_goal(
+            "END_OFFSET_HAS_GREATER_OFFSET_FOR_TOPIC_PARTITION_THAN_PREFETCHED",
+            "the batch ends after the goal of the run (pre-fetched offset)",
+            beyond,
+        )
     lost = end.keys() - latest.keys()
     if lost:
-        raise _changed(f"partitions have been deleted: {loss.describe(lost)}")
+        raise _unlike_goal(
+            "LOST_TOPIC_PARTITIONS_IN_END_OFFSET_WITH_TRIGGER_AVAILABLENOW", "topic partitions have been lost", lost
+        )
     shrunk = [tp for tp in end if end[tp] > latest[tp]]
     if shrunk:
-        raise _changed(f"logs end before the batch does: {loss.describe(shrunk)}")
+        raise _unlike_goal(
+            "END_OFFSET_HAS_GREATER_OFFSET_FOR_TOPIC_PARTITION_THAN_LATEST_WITH_TRIGGER_AVAILABLENOW",
+            "logs report an available offset which is less than the end of the batch",
+            shrunk,
+        )
 
 
-def _changed(what: str) -> KafkaSourceError:
+def _unlike_goal(condition: str, what: str, partitions: Collection[TopicPartition]) -> KafkaSourceError:
     return KafkaSourceError(
-        f"Some of the partitions in Kafka have been changed or lost during a query with Trigger.AvailableNow: {what}. "
-        "Run the query again; its checkpoint is intact."
+        f"[{condition}] Partitions in Kafka have changed during running query with Trigger.AvailableNow: {what}:"
+        f" {loss.describe(partitions)}. The error could be transient - restart your query: its checkpoint is intact."
     )

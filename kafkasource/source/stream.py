@@ -7,21 +7,25 @@ checkpoint says.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 
 from kafkasource.client.cluster import Cluster
-from kafkasource.errors import OptionError
+from kafkasource.lag import LagLog
 from kafkasource.source import loss
+from kafkasource.source.admission import Admission, PartitionOffsets
+from kafkasource.source.goal import Goal
+from kafkasource.source.group_offsets import GroupCommitter, group_to_commit
 from kafkasource.source.offset_reader import OffsetReader
-from kafkasource.source.offsets import Offsets, from_json, to_json
+from kafkasource.source.offsets import OffsetJson, RecentOffsets, StreamOffset
+from kafkasource.source.open_transactions import OpenTransactions
 from kafkasource.source.partition import KafkaInputPartition, PartitionReader, input_partitions
-from kafkasource.source.planner import admit, check_available_now, plan
+from kafkasource.source.planner import advanced, carried, check_available_now, plan, questions, recreated_topics
 from kafkasource.source.positions import check_start_before_end, ending_position, starting_position
+from kafkasource.source.record_weights import RecordWeights
 from kafkasource.source.subscription import parse_subscription
 
 if TYPE_CHECKING:
@@ -29,35 +33,42 @@ if TYPE_CHECKING:
 
     from kafkasource.client.config import ClientConfig
     from kafkasource.options import Options
+    from kafkasource.types import TopicPartition
 
 # Offsets that are worth a task of their own in a micro-batch: below, its fixed cost outweighs reading in parallel.
 LEAST_SIZE = 25_000
-
-OffsetJson = dict[str, dict[str, int]]
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Spark's stream reader. The constructor raises OptionError for what can be seen wrong before a broker is asked."""
 
-    def __init__(self, options: Options, open_cluster: Callable[[ClientConfig], Cluster] = Cluster) -> None:
+    def __init__(
+        self,
+        options: Options,
+        open_cluster: Callable[[ClientConfig], Cluster] = Cluster,
+        committer: Callable[[ClientConfig, str], GroupCommitter] = GroupCommitter,
+    ) -> None:
         self._options = options
         self._open_cluster = open_cluster
         self._subscription = parse_subscription(options)
         self._start = starting_position(options, streaming=True)
         self._end = ending_position(options, streaming=True)
-        if self._end is not None:
-            raise OptionError("ending offset not valid in streaming queries: leave the option out")
         check_start_before_end(self._start, self._end)
         self._tasks = PartitionReader.from_options(options)
+        group = group_to_commit(options)
+        self._committer = None if group is None else committer(self._tasks.config, group)
+        self._read_committed = options["kafka.isolation.level"] == "read_committed"
         self._forget()
 
     def _forget(self) -> None:
         self._cluster: Cluster | None = None
-        self._freeze = False  # Trigger.AvailableNow
-        self._frozen: Offsets | None = None  # its goal
-        self._latest: Offsets | None = None  # as last listed
-        self._first_start: Offsets | None = None  # what initialOffset answered, until a micro-batch follows
-        self._seen: deque[tuple[OffsetJson, Offsets]] = deque(maxlen=3)  # offsets and their JSON, latest last
+        self._weights: RecordWeights | None = None
+        self._goal = Goal(self._end)
+        self._admission = Admission(self._options)
+        self._open_transactions = OpenTransactions()
+        self._log_lag = LagLog()
+        self._recent = RecentOffsets()
+        self._first_start: StreamOffset | None = None  # what initialOffset answered, until a micro-batch follows
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Spark pickles the reader for the tasks alone: no connection and nothing of the driver's state."""
@@ -65,85 +76,96 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @property
     def _reader(self) -> OffsetReader:
+        self._goal.check_trigger()
         if self._cluster is None:
             self._cluster = self._open_cluster(self._tasks.config)
         return OffsetReader.from_options(self._cluster, self._subscription, self._options)
 
-    def initialOffset(self) -> OffsetJson:
-        """Where a query without a checkpoint starts: `startingOffsets`, resolved now."""
-        reader = self._reader
-        self._first_start = self._start.resolve(reader.assigned(), reader)
-        return self._to_json(self._first_start)
+    # Spark's calls, in the order in which they come.
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        most = self._options["maxOffsetsPerTrigger"]
-        return ReadAllAvailable() if most is None else ReadMaxRows(most)
+        return self._admission.read_limit()
 
     def prepareForTriggerAvailableNow(self) -> None:
         """From here on the query must end. Its goal is frozen at the next `latestOffset`, not here (SPARK-53560).
 
         A restart first replays a planned batch, whose end the goal must include.
         """
-        self._freeze = True
+        self._goal.freeze()
+
+    def initialOffset(self) -> OffsetJson:
+        """Where a query without a checkpoint starts: `startingOffsets`, resolved now."""
+        reader = self._reader
+        offsets = self._start.resolve(reader.assigned(), reader)
+        self._first_start = StreamOffset(offsets, reader.topic_ids(offsets), reader.leader_epochs(offsets))
+        return self._recent.to_json(self._first_start)
 
     def latestOffset(self, start: Mapping[str, Any] | None = None, limit: ReadLimit | None = None) -> Any:
-        """Where the next micro-batch ends (exclusive): all there is, or as much as the limit admits.
+        """Where the next micro-batch ends (exclusive): all there is, or as much as the limits admit.
 
-        Answers `start` itself when there is nothing new, or nothing at all: an empty offset must never be checkpointed.
+        Answers `start` itself when there is nothing new, not enough, or nothing at all: an empty offset must never be
+        checkpointed.
         """
         self._first_start = None
-        begin = self._from_json(start or {})
-        latest = self._goal(begin)
-        if isinstance(limit, ReadMaxRows):
-            begin_of_all = self._reader.earliest(latest.keys() - begin.keys()) | begin
-            latest = admit(begin_of_all, latest, limit.max_rows)
-        return self._to_json(latest) if latest and latest != begin else (start or {})
-
-    def _goal(self, begin: Offsets) -> Offsets:
-        if self._frozen is not None:
-            return self._frozen
+        begin = self._recent.from_json(start or {})
+        self._finished(begin)
         reader = self._reader
-        self._latest = reader.latest(reader.assigned(), known=begin).offsets
-        if self._freeze:
-            self._frozen = self._latest
-        return self._latest
-
-    # Spark brings back in each call what it was given in an earlier one: with 1,000 partitions that is worth noticing.
-
-    def _to_json(self, offsets: Offsets) -> OffsetJson:
-        for document, known in self._seen:
-            if known is offsets:
-                return document
-        self._seen.append((to_json(offsets), offsets))
-        return self._seen[-1][0]
-
-    def _from_json(self, document: Mapping[str, Any]) -> Offsets:
-        for known, offsets in self._seen:
-            if known == document:
-                return offsets
-        return from_json(document)
+        listed = self._goal.seen_from(begin, reader)
+        self._observe(begin, reader)
+        ends = self._admission.admit(
+            carried(begin, listed),
+            listed.offsets,
+            limit,
+            earliest_of_new=reader.earliest,
+            weigh=self._weigh,
+        )
+        end = advanced(begin, ends, listed) if ends else None
+        if end is not None:
+            return self._recent.to_json(end)
+        if self._goal.frozen is not None and self._committer is not None:
+            self._committer.flush()  # the run is over: Spark ends this process next
+        return start or {}
 
     def reportLatestOffset(self) -> OffsetJson | None:
         """For the query's progress: the ends of the logs as last seen, beyond any limit."""
-        return self._to_json(self._latest) if self._latest else None
+        latest = self._goal.latest
+        return self._recent.topics_to_json(latest.offsets) if latest is not None and latest.offsets else None
+
+    def commit(self, end: Mapping[str, Any]) -> None:
+        """Spark's checkpoint has it: the consumer group, if there is one, is told (`commitOffsets`)."""
+        self._finished(self._recent.from_json(end))
 
     def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[Any]:
         """Input partitions for all that is in [start, end): few when that is little (`minRecordsPerPartition`).
 
         Raises DataLoss, when `failOnDataLoss`, for what the two offsets show to be gone.
         """
-        begin, until = self._from_json(start), self._from_json(end)
-        if begin == until:
+        begin, until = self._recent.from_json(start), self._recent.from_json(end)
+        if begin.offsets == until.offsets and not recreated_topics(begin, until):
             return []
         begin = self._as_planned_first(begin, until)
         reader = self._reader
-        if self._frozen is not None:
-            check_available_now(until, self._frozen, reader.latest(until, known=until).offsets)
-        planned = plan(begin, until, reader.earliest(until.keys() - begin.keys()))
+        if self._goal.frozen is not None:
+            latest = reader.latest(until.offsets, known=until.offsets)
+            check_available_now(until.offsets, self._goal.frozen.offsets, latest.offsets)
+        asked = questions(begin, until)
+        planned = plan(begin, until, reader.earliest(asked.earliest), reader.epoch_ends(asked.epochs))
         loss.report(planned.losses, fail_on_data_loss=self._options["failOnDataLoss"])
         return input_partitions(planned.ranges, self._options, least_size=LEAST_SIZE)
 
-    def _as_planned_first(self, begin: Offsets, until: Offsets) -> Offsets:
+    def read(self, partition: KafkaInputPartition) -> Iterator[pa.RecordBatch]:
+        return self._tasks.read(partition)
+
+    def stop(self) -> None:
+        if self._committer is not None:
+            self._committer.close()
+        if self._cluster is not None:
+            self._cluster.close()
+        self._forget()
+
+    # Parts of them.
+
+    def _as_planned_first(self, begin: StreamOffset, until: StreamOffset) -> StreamOffset:
         """Undo what a restart does to the start of a first micro-batch that never finished.
 
         Spark checkpoints the end of a batch, not the start of the first one, and asks `initialOffset` again before it
@@ -152,20 +174,30 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         if begin != self._first_start:
             return begin
-        may_advance = self._start.may_advance(begin)
-        return {  # a partition that the batch's end does not know has been added since, and belongs to the next batch
-            tp: min(offset, until[tp]) if tp in may_advance else offset
-            for tp, offset in begin.items()
-            if tp in until
+        may_advance = self._start.may_advance(begin.offsets)
+        offsets = {  # a partition that the batch's end does not know has been added since, and belongs to the next
+            tp: min(offset, until.offsets[tp]) if tp in may_advance else offset
+            for tp, offset in begin.offsets.items()
+            if tp in until.offsets
         }
+        return StreamOffset(offsets, begin.topic_ids, begin.leader_epochs)
 
-    def read(self, partition: KafkaInputPartition) -> Iterator[pa.RecordBatch]:
-        return self._tasks.read(partition)
+    def _finished(self, end: StreamOffset) -> None:
+        """A micro-batch that ended here is done. That of the last one before a pause Spark tells only by asking on."""
+        if self._committer is not None and end.offsets:
+            self._committer.offer(end.offsets, end.topic_ids)
 
-    def commit(self, end: Mapping[str, Any]) -> None:
-        """Spark's checkpoint has it; there is no consumer group to tell."""
+    def _observe(self, begin: StreamOffset, reader: OffsetReader) -> None:
+        latest = self._goal.latest
+        if latest is not None:
+            self._log_lag(begin.offsets, latest.offsets)
+            if self._read_committed and self._goal.frozen is None:
+                self._open_transactions.watch(latest.offsets, reader.high_watermarks)
 
-    def stop(self) -> None:
-        if self._cluster is not None:
-            self._cluster.close()
-        self._forget()
+    def _weigh(
+        self, begin: PartitionOffsets, end: PartitionOffsets, limit_bytes: int
+    ) -> Mapping[TopicPartition, float]:
+        if self._weights is None:
+            assert self._cluster is not None  # the goal was asked for first
+            self._weights = RecordWeights(self._cluster, self._options["kafka.isolation.level"])
+        return self._weights.weigh(begin, end, limit_bytes)

@@ -1,11 +1,14 @@
 """What the driver asks the cluster, and how often."""
 
+import uuid
+
 import pytest
 from fake_cluster import FakeCluster
 
 from kafkasource import options
 from kafkasource.errors import ConnectionLost, DeadlineExceeded, TopicAuthorizationFailed
 from kafkasource.source.offset_reader import OffsetReader
+from kafkasource.source.offsets import StreamOffset
 from kafkasource.source.subscription import parse_subscription
 from kafkasource.types import TopicPartition as TP
 
@@ -103,7 +106,15 @@ def test_an_epoch_that_the_leader_does_not_know_says_nothing():
 def test_a_partition_read_already_is_not_believed_gone_because_one_broker_lags_behind():
     cluster, sleep = FakeCluster(t=[(0, 5)]), Sleeps()
     sleep.meanwhile = lambda: cluster.logs.update(t=[(0, 5), (0, 5)])
-    assert reader(cluster, sleep).assigned(known=[T0, T1]) == {T0, T1}
+    assert reader(cluster, sleep).assigned(StreamOffset({T0: 1, T1: 1})) == {T0, T1}
+    assert sleep == [1.0]
+
+
+def test_another_topic_id_is_not_believed_because_one_broker_lags_behind():
+    cluster, sleep, topic_id = FakeCluster(t=[(0, 5)]), Sleeps(), uuid.uuid4()
+    cluster.topic_ids["t"] = uuid.uuid4()
+    sleep.meanwhile = lambda: cluster.topic_ids.update(t=topic_id)
+    assert reader(cluster, sleep).assigned(StreamOffset({T0: 1}, {"t": topic_id})) == {T0}
     assert sleep == [1.0]
 
 
@@ -111,13 +122,13 @@ def test_a_partition_read_already_is_not_believed_gone_because_one_broker_lags_b
 def test_a_partition_that_stays_gone_is_believed_gone(subscription):
     cluster, sleep = FakeCluster(t=[(0, 5)]), Sleeps()
 
-    assert reader(cluster, sleep, **subscription).assigned([T0, T1]) == {T0}
+    assert reader(cluster, sleep, **subscription).assigned(StreamOffset({T0: 1, T1: 1})) == {T0}
     assert sleep == [1.0, 1.0]
 
 
 def test_a_partition_that_is_not_subscribed_any_more_is_not_asked_for_again():
     sleep = Sleeps()
-    assert reader(FakeCluster(t=[(0, 5)]), sleep).assigned(known=[T0, TP("left", 0)]) == {T0}
+    assert reader(FakeCluster(t=[(0, 5)]), sleep).assigned(StreamOffset({T0: 1, TP("left", 0): 1})) == {T0}
     assert not sleep
 
 

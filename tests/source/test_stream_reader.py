@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import uuid
 
 import pytest
 from fake_cluster import FakeCluster
@@ -9,11 +10,29 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from kafkasource import options
 from kafkasource.errors import DataLoss, KafkaSourceError, OptionError, UnknownTopicOrPartition
+from kafkasource.source.offsets import StreamOffset
 from kafkasource.source.stream import StreamReader
 from kafkasource.types import OffsetRange, TopicPartition
 
 
-def reader(cluster, **given):
+class Offers(list):
+    """Instead of a GroupCommitter: what was offered, by whose name."""
+
+    def __call__(self, config, group):
+        self.group = group
+        return self
+
+    def offer(self, offsets, topic_ids):
+        self.append((dict(offsets), dict(topic_ids)))
+
+    def flush(self):
+        self.append("flushed")
+
+    def close(self):
+        self.append("closed")
+
+
+def reader(cluster, committer=None, **given):
     given = {
         "kafka.bootstrap.servers": "nowhere:1",
         "startingOffsets": "earliest",
@@ -21,7 +40,9 @@ def reader(cluster, **given):
     } | given
     if not {"subscribe", "subscribePattern", "assign"} & given.keys():
         given["subscribe"] = "t"
-    return StreamReader(options.parse(given, "source"), open_cluster=lambda config: cluster)
+    return StreamReader(
+        options.parse(given, "source"), lambda config: cluster, Offers() if committer is None else committer
+    )
 
 
 def wire(offset):
@@ -221,7 +242,7 @@ def test_available_now_fails_when_its_goal_vanishes_whatever_fail_on_data_loss_s
     stream.prepareForTriggerAvailableNow()
     start = stream.initialOffset()
     end = stream.latestOffset(start, ReadAllAvailable())
-    stream._frozen = {TopicPartition("t", 0): 5}
+    stream._goal.frozen = StreamOffset({TopicPartition("t", 0): 5})
     with pytest.raises(KafkaSourceError, match=r"Trigger.AvailableNow.*t-1"):
         stream.partitions(start, end)
 
@@ -257,14 +278,214 @@ def test_tasks_get_a_few_plain_values_however_much_the_driver_holds():
     assert len(sent) < 2000
 
 
-def test_committing_is_spark_s_alone():
-    reader(FakeCluster()).commit({"t": {"0": 1}})
-
-
 @pytest.mark.parametrize(
     "given",
-    [{"subscribe": "t", "assign": "{}"}, {"startingOffsets": "x"}, {"endingOffsets": "latest"}, {"subscribe": ","}],
+    [{"subscribe": "t", "assign": "{}"}, {"startingOffsets": "x"}, {"endingOffsets": "x"}, {"subscribe": ","}],
 )
 def test_wrong_options_fail_before_any_broker_is_asked(given):
     with pytest.raises(OptionError):
         reader(None, **given)
+
+
+# Which logs these are. The JVM connector knows offsets only.
+
+
+def identified(**logs):
+    cluster = FakeCluster(**logs)
+    cluster.topic_ids = {topic: uuid.uuid4() for topic in logs}
+    cluster.epochs = {TopicPartition(topic, n): 3 for topic in logs for n in range(len(logs[topic]))}
+    return cluster
+
+
+def checkpoint(cluster, **given):
+    """Of a query that has read everything there is."""
+    stream = reader(cluster, **given)
+    return wire(stream.latestOffset(wire(stream.initialOffset()), ReadAllAvailable()))
+
+
+def spans(planned):
+    return [(r.topic_partition.partition, r.start_offset, r.end_offset) for r in planned]
+
+
+def test_a_checkpoint_of_the_jvm_connector_goes_on_and_learns_which_logs_they_are():
+    cluster = identified(t=[(0, 5), (0, 4)])
+    stream, start = reader(cluster), {"t": {"0": 5, "1": 4}}
+    assert stream.latestOffset(start, ReadAllAvailable()) is start
+    cluster.logs["t"][0] = (0, 7)
+    end = stream.latestOffset(start, ReadAllAvailable())
+    (planned,) = ranges(stream, start, end)
+    assert (planned.start_offset, planned.end_offset) == (5, 7)
+    assert (planned.topic_id, planned.leader_epoch) == (cluster.topic_ids["t"], 3)
+    (entry,) = end.keys() - {"t"}
+    assert (end["t"], end[entry]) == ({"0": 7, "1": 4}, {})
+
+
+@pytest.mark.parametrize("length", [3, 5, 50])
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_recreated_topic_is_data_loss_however_long_and_is_read_whole_where_that_may_be(length, restarted):
+    cluster = identified(t=[(0, 5), (0, 5)])
+    for fail in ("true", "false"):
+        stream = reader(cluster, failOnDataLoss=fail)
+        start = checkpoint(cluster)
+        if not restarted:
+            assert stream.latestOffset(start, ReadAllAvailable()) == start
+        cluster.recreate("t", (0, length), (1, length))
+        end = wire(stream.latestOffset(start, ReadAllAvailable()))
+        if fail == "true":
+            with pytest.raises(DataLoss, match=r"TOPIC_RECREATED.*Topic t "):
+                stream.partitions(start, end)
+        else:
+            assert spans(ranges(stream, start, end)) == [(0, 0, length), (1, 1, length)]
+            assert stream.latestOffset(end, ReadAllAvailable()) == end
+
+
+def test_a_recreated_topic_keeps_the_limit():
+    cluster = identified(t=[(0, 50)])
+    stream, start = reader(cluster, failOnDataLoss="false", maxOffsetsPerTrigger="10"), checkpoint(cluster)
+    cluster.recreate("t", (0, 60))
+    end = stream.latestOffset(start, stream.getDefaultReadLimit())
+    assert spans(ranges(stream, start, end)) == [(0, 0, 10)]
+
+
+@pytest.mark.parametrize("length", [3, 5, 50])
+def test_a_truncated_log_is_data_loss_once_it_moves_also_where_it_grew_past_what_was_read(length):
+    cluster = identified(t=[(0, 5), (0, 5)])
+    start = checkpoint(cluster)
+    cluster.logs["t"] = [(0, length), (0, 9)]
+    cluster.epochs = {TopicPartition("t", 0): 4, TopicPartition("t", 1): 4}
+    cluster.ends_of_epochs = {(TopicPartition("t", 0), 3): 2, (TopicPartition("t", 1), 3): 5}
+    stream = reader(cluster)
+    end = wire(stream.latestOffset(start, ReadAllAvailable()))
+    if length != 5:  # in a log that stands where it stood nothing is read
+        with pytest.raises(DataLoss, match=r"LOG_TRUNCATED.*t-0 was truncated to offset 2.*\[2, 5\)"):
+            stream.partitions(start, end)
+    stream = reader(cluster, failOnDataLoss="false")
+    assert spans(ranges(stream, start, end)) == ([(1, 5, 9)] if length == 5 else [(0, 2, length), (1, 5, 9)])
+    cluster.logs["t"][0] = (0, length + 1)
+    again = wire(stream.latestOffset(end, ReadAllAvailable()))
+    assert spans(ranges(stream, end, again)) == [(0, 2 if length == 5 else length, length + 1)]
+
+
+def test_leaders_are_asked_for_epochs_only_where_they_changed():
+    cluster = identified(t=[(0, 5)] * 1000)
+    stream, start = reader(cluster), checkpoint(cluster)
+    cluster.logs["t"] = [(0, 6)] * 1000
+    end = stream.latestOffset(start, ReadAllAvailable())
+    assert len(ranges(stream, start, end)) == 1000
+    assert cluster.epochs_asked == []
+    cluster.epochs[TopicPartition("t", 7)] = 4
+    cluster.logs["t"] = [(0, 7)] * 1000
+    ranges(stream, end, stream.latestOffset(end, ReadAllAvailable()))
+    assert cluster.epochs_asked == [{TopicPartition("t", 7): 3}]
+
+
+# Bounded streams
+
+
+def available_now(cluster, start=None, **given):
+    """The ranges that a run under Trigger.AvailableNow reads, and where it ends."""
+    stream = reader(cluster, **given)
+    stream.prepareForTriggerAvailableNow()
+    offset, seen = wire(start or stream.initialOffset()), []
+    while (end := wire(stream.latestOffset(offset, stream.getDefaultReadLimit()))) != offset:
+        seen += spans(ranges(stream, offset, end))
+        offset = end
+    return seen, offset
+
+
+def test_a_bounded_stream_reads_to_its_end_and_stops():
+    cluster = FakeCluster(t=[(0, 9), (0, 9)])
+    seen, end = available_now(cluster, endingOffsets='{"t":{"0":5,"1":-1}}', maxOffsetsPerTrigger="7")
+    assert sorted(seen)[0] == (0, 0, 2)  # 7 of 14, as 5 to 9
+    assert end == {"t": {"0": 5, "1": 9}}
+    assert available_now(cluster, start=end, endingOffsets='{"t":{"0":5,"1":-1}}') == ([], end)
+
+
+@pytest.mark.parametrize(
+    "end", [{"endingTimestamp": "2000"}, {"endingOffsetsByTimestamp": '{"t":{"0":2000,"1":2000}}'}]
+)
+def test_a_bounded_stream_ends_before_the_first_record_that_is_not_older_or_at_the_log_s_end(end):
+    cluster = FakeCluster(t=[(0, 3), (0, 3)])
+    cluster.timestamps = {TopicPartition("t", 0): [1000, 2000, 3000], TopicPartition("t", 1): [10, 20, 30]}
+    assert available_now(cluster, **end) == ([(0, 0, 1), (1, 0, 3)], {"t": {"0": 1, "1": 3}})
+
+
+def test_a_query_that_has_read_past_its_end_already_reads_nothing_and_does_not_go_back():
+    cluster = FakeCluster(t=[(0, 9), (0, 9)])
+    start = {"t": {"0": 7, "1": 2}}
+    assert available_now(cluster, start, endingOffsets='{"t":{"0":5,"1":5}}') == ([(1, 2, 5)], {"t": {"0": 7, "1": 5}})
+
+
+def test_partitions_that_the_end_does_not_speak_of_stay_where_they_are_and_new_ones_are_not_read():
+    cluster = FakeCluster(t=[(0, 9), (0, 9), (0, 9)])
+    start = {"t": {"0": 1, "1": 2}}
+    assert available_now(cluster, start, endingOffsets='{"t":{"0":5}}') == ([(0, 1, 5)], {"t": {"0": 5, "1": 2}})
+
+
+def test_a_new_partition_that_begins_behind_the_end_is_not_read():
+    cluster = FakeCluster(t=[(0, 9), (6, 9)])
+    start = {"t": {"0": 1}}
+    seen, end = available_now(cluster, start, endingOffsets='{"t":{"0":5,"1":5}}', failOnDataLoss="false")
+    assert (seen, end["t"]["0"]) == ([(0, 1, 5)], 5)
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"endingOffsets": "latest"}, "ending offset not valid in streaming queries.*'endingOffsets'"),
+        ({"endingTimestamp": "1"}, "ending timestamp not valid in streaming queries.*'endingTimestamp'"),
+        (
+            {"endingOffsetsByTimestamp": '{"t":{"0":1}}'},
+            "ending timestamp not valid in streaming queries.*'endingOffsetsByTimestamp'",
+        ),
+    ],
+)
+def test_an_end_without_available_now_is_refused_before_any_broker_is_asked(given, text):
+    with pytest.raises(OptionError, match=text) as caught:
+        reader(None, **given).initialOffset()
+    assert "trigger(availableNow=True)" in str(caught.value)
+    with pytest.raises(OptionError):
+        reader(None, **given).latestOffset({"t": {"0": 1}}, ReadAllAvailable())
+
+
+# The consumer group
+
+
+def test_what_is_finished_is_offered_to_the_group_when_spark_commits_and_when_it_asks_for_more():
+    cluster, offers = identified(t=[(0, 5)]), Offers()
+    stream = reader(cluster, offers, **{"kafka.group.id": "g"})
+    start = wire(stream.initialOffset())
+    end = wire(stream.latestOffset(start, ReadAllAvailable()))
+    assert offers.group == "g"
+    offers.clear()
+    stream.commit(end)
+    stream.latestOffset(end, ReadAllAvailable())
+    assert offers == [({TopicPartition("t", 0): 5}, cluster.topic_ids)] * 2
+    stream.stop()
+    assert offers[-1] == "closed"
+
+
+def test_the_end_of_a_run_under_available_now_reaches_the_group_before_spark_ends_the_process():
+    cluster, offers = FakeCluster(t=[(0, 5)]), Offers()
+    stream = reader(cluster, offers, **{"kafka.group.id": "g"})
+    stream.prepareForTriggerAvailableNow()
+    end = wire(stream.latestOffset(wire(stream.initialOffset()), ReadAllAvailable()))
+    assert "flushed" not in offers
+    stream.latestOffset(end, ReadAllAvailable())
+    assert offers[-2:] == [({TopicPartition("t", 0): 5}, {}), "flushed"]
+
+
+@pytest.mark.parametrize("given", [{}, {"kafka.group.id": "g", "commitOffsets": "false"}])
+def test_no_group_is_told_where_none_is_to_be(given):
+    offers = Offers()
+    stream = reader(FakeCluster(t=[(0, 5)]), offers, **given)
+    stream.commit(stream.latestOffset(stream.initialOffset(), ReadAllAvailable()))
+    stream.stop()
+    assert not offers
+
+
+def test_progress_shows_topics_alone():
+    cluster = identified(t=[(0, 101)])
+    stream = reader(cluster, maxOffsetsPerTrigger="10")
+    stream.latestOffset(stream.initialOffset(), stream.getDefaultReadLimit())
+    assert stream.reportLatestOffset() == {"t": {"0": 101}}
