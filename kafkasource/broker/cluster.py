@@ -49,6 +49,7 @@ class Broker:
     nodes                1 or 3, numbered from 1; each is broker and controller
     ports                a client port for each node; free ones when absent
     advertised_ports     what Metadata tells clients instead of `ports`: where a test put a TCP proxy
+    racks                a `broker.rack` for each node (KIP-36, KIP-392)
     properties           more of server.properties, for all nodes; they have the last word
     log_dir              keeps the data in this folder; a later Broker with the same `ports` and `nodes` finds it again
     use_existing         with KAFKA_BOOTSTRAP_SERVERS in the environment, use that cluster and start nothing
@@ -66,6 +67,7 @@ class Broker:
         log_dir: str | os.PathLike[str] | None = None,
         *,
         advertised_ports: Sequence[int] | None = None,
+        racks: Sequence[str] | None = None,
         use_existing: bool = True,
         heap_mb: int = 512,
         start_timeout_s: float = START_TIMEOUT_S,
@@ -75,9 +77,12 @@ class Broker:
         for name, given in (("ports", ports), ("advertised_ports", advertised_ports)):
             if given is not None and (len(given) != nodes or len(set(given)) != nodes):
                 raise OptionError(f"{name}={list(given)}: a different port for each of the {nodes} nodes")
+        if racks is not None and len(racks) != nodes:
+            raise OptionError(f"racks={list(racks)}: one for each of the {nodes} nodes")
         _check_version(version)
         self.version, self.nodes, self.heap_mb = version, nodes, heap_mb
         self.properties = dict(properties or {})
+        self._racks = racks
         self._wanted_ports, self._advertised_ports = ports, advertised_ports
         self._log_dir = Path(log_dir).absolute() if log_dir is not None else None
         self._start_timeout_s = start_timeout_s
@@ -220,7 +225,8 @@ class Broker:
     def _format(self) -> None:
         """Write properties, and an empty log for each node that has none, as `kafka-storage format` makes it."""
         for node in range(1, self.nodes + 1):
-            told = server_properties(node, self._ports, self.folder / f"node-{node}", self.properties)
+            own = {"broker.rack": self._racks[node - 1]} if self._racks else {}
+            told = server_properties(node, self._ports, self.folder / f"node-{node}", {**own, **self.properties})
             (self.folder / f"node-{node}.properties").write_text(render(told))
         first, template = self.folder / "node-1.properties", self.folder / "node-1"
         if not (template / "meta.properties").exists():
