@@ -49,7 +49,7 @@ class ClusterPartition:
         # The broker may hold the answer back for max_wait_ms; the request's own time starts after that.
         self._timeout_ms = cluster.config.request_timeout_ms + settings.max_wait_ms
         self._rack = rack_of(settings.rack)
-        self._replicas = read_replicas(cluster)
+        self._replicas = read_replicas(cluster, self._rack)
         self._leader_only = False  # a replica has failed this range
         self._node_id: int | None = None  # that was asked last
 

@@ -40,7 +40,7 @@ def rack_of(written: str | None) -> str:
 
 
 class ReadReplicas:
-    """Where leaders have pointed one process's cluster. Not for several threads."""
+    """Where leaders have pointed those who name one rack. Not for several threads."""
 
     def __init__(self) -> None:
         self._preferred: dict[TopicPartition, tuple[int, float]] = {}  # node id, until when (ms of the cluster's clock)
@@ -66,9 +66,9 @@ class ReadReplicas:
         return None
 
 
-_of_cluster: WeakKeyDictionary[Cluster, ReadReplicas] = WeakKeyDictionary()
+_of_cluster: WeakKeyDictionary[Cluster, dict[str, ReadReplicas]] = WeakKeyDictionary()
 
 
-def read_replicas(cluster: Cluster) -> ReadReplicas:
-    """What the process's tasks share about one cluster."""
-    return _of_cluster.setdefault(cluster, ReadReplicas())
+def read_replicas(cluster: Cluster, rack: str) -> ReadReplicas:
+    """What the process's tasks share that read from one cluster for one rack."""
+    return _of_cluster.setdefault(cluster, {}).setdefault(rack, ReadReplicas())

@@ -40,6 +40,14 @@ def test_the_next_task_of_the_process_goes_to_the_replica_at_once(rig):
     assert set(nodes(rig)[before:]) == {REPLICA}
 
 
+@pytest.mark.parametrize("rack", [None, "elsewhere"])
+def test_another_query_of_the_process_is_not_sent_where_this_one_is(rig, rack):
+    rig.read(0, 10, rack="here")
+    before = len(rig.fetches())
+    assert rig.read(rack=rack) == list(range(100))
+    assert set(nodes(rig)[before:]) == {LEADER}
+
+
 def test_the_leader_is_asked_again_after_metadata_max_age(rig):
     rig.read(0, 10, rack="here")
     before = len(rig.fetches())
