@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from kafkasource.client.cluster import PROPAGATION_MS
 from kafkasource.errors import (
     ClusterAuthorizationFailed,
     KafkaSourceError,
@@ -64,6 +65,7 @@ class OffsetReader:
         self._retry_ms = retry_ms
         self._attempts = attempts
         self._sleep = sleep
+        self._told_missing: frozenset[TopicPartition] = frozenset()
 
     @classmethod
     def from_options(cls, cluster: Cluster, subscription: Subscription, options: Mapping[str, Any]) -> OffsetReader:
@@ -111,15 +113,19 @@ class OffsetReader:
             }
         existing = self._partitions_of(subscription)
         if isinstance(subscription, Assign):
-            missing = set(subscription.partitions) - existing
-            if missing:
-                log.warning("option 'assign': %s do not exist and are left out", describe(missing))
+            self._tell_missing(frozenset(subscription.partitions) - existing)
             return existing & set(subscription.partitions)
         return existing
 
+    def _tell_missing(self, missing: frozenset[TopicPartition]) -> None:
+        if missing and missing != self._told_missing:
+            log.warning("option 'assign': %s do not exist and are left out", describe(missing))
+        self._told_missing = missing
+
     def _partitions_of(self, subscription: SubscribeTopics | Assign) -> set[TopicPartition]:
         existing: set[TopicPartition] = set()
-        described = self._cluster.partitions_of(list(subscription.topics))
+        patience = 0 if self._told_missing else PROPAGATION_MS  # not at each micro-batch again
+        described = self._cluster.partitions_of(subscription.topics, propagation_ms=patience)
         for name in subscription.topics:
             topic = described.get(name)
             if topic is not None:

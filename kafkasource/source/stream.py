@@ -62,6 +62,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _forget(self) -> None:
         self._cluster: Cluster | None = None
+        self._opened: OffsetReader | None = None
         self._weights: RecordWeights | None = None
         self._goal = Goal(self._end)
         self._admission = Admission(self._options)
@@ -77,9 +78,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @property
     def _reader(self) -> OffsetReader:
         self._goal.check_trigger()
-        if self._cluster is None:
+        if self._opened is None:
             self._cluster = self._open_cluster(self._tasks.config)
-        return OffsetReader.from_options(self._cluster, self._subscription, self._options)
+            self._opened = OffsetReader.from_options(self._cluster, self._subscription, self._options)
+        return self._opened
 
     # Spark's calls, in the order in which they come.
 

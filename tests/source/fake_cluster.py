@@ -25,6 +25,7 @@ class FakeCluster:
         self.listed = []
         self.epochs_asked = []
         self.isolation_levels = set()
+        self.patience = []  # of questions for topics
         self.closed = False
 
     def recreate(self, name, *logs):
@@ -42,7 +43,8 @@ class FakeCluster:
     def all_topics(self):
         return [self._topic(name) for name in self.logs]
 
-    def partitions_of(self, topics):
+    def partitions_of(self, topics, propagation_ms=5000):
+        self.patience.append(propagation_ms)
         return {name: self._topic(name) if name in self.logs else None for name in topics}
 
     def topic_id(self, name):

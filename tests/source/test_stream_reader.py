@@ -123,6 +123,17 @@ def test_assigned_partitions_that_do_not_exist_are_left_out_with_a_warning(caplo
     assert "t-7" in caplog.text
 
 
+def test_a_query_warns_once_of_partitions_that_stay_missing(caplog):
+    cluster = FakeCluster(t=[(0, 1)])
+    stream = reader(cluster, assign='{"t":[0,1]}')
+    for _ in range(3):
+        stream.latestOffset({"t": {"0": 1}}, ReadAllAvailable())
+    assert len(caplog.records) == 1
+    assert cluster.patience == [5000, 0, 0]  # news of a new topic may take a while, but not at each micro-batch
+    cluster.logs["t"].append((0, 4))
+    assert stream.latestOffset({"t": {"0": 1}}, ReadAllAvailable()) == {"t": {"0": 1, "1": 4}}
+
+
 def test_an_unknown_topic_names_the_option():
     with pytest.raises(UnknownTopicOrPartition, match="option 'subscribe': topic 'x'"):
         reader(FakeCluster(t=[(0, 1)]), subscribe="t,x").initialOffset()
