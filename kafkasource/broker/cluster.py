@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -170,6 +171,19 @@ class Broker:
         self._refuse_existing("terminate")
         if process := self._running.pop(self._check_node(node), None):
             process.terminate()
+
+    def pause(self, node: int = 1) -> None:
+        """Stop a node where it is (SIGSTOP), until `resume`: it hangs, with all its connections open."""
+        self._signal(node, signal.SIGSTOP)
+
+    def resume(self, node: int = 1) -> None:
+        """Let a paused node go on; it does not know that time has passed."""
+        self._signal(node, signal.SIGCONT)
+
+    def _signal(self, node: int, which: signal.Signals) -> None:
+        self._refuse_existing("pause and resume")
+        if process := self._running.get(self._check_node(node)):
+            process.send_signal(which)
 
     def restart(self, node: int = 1) -> None:
         """Start a node again on its port and data (stopping it in order if it runs), until the running nodes see it."""

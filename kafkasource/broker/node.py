@@ -67,6 +67,11 @@ class NodeProcess:
         self._gone(KILL_TIMEOUT_S)
         self._close_pipes()
 
+    def send_signal(self, which: signal.Signals) -> None:
+        """To the node and its supervisor alike."""
+        if not self._gone(0):
+            os.killpg(self._process.pid, which)
+
     def terminate(self) -> None:
         """In order: leaderships handed over, logs flushed. Killed when that takes longer than 20 s."""
         if self._process.poll() is None:

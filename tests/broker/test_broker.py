@@ -106,7 +106,7 @@ def test_before_the_start_there_is_no_address():
 
 
 @pytest.mark.broker
-def test_a_killed_node_comes_back_with_its_data_and_address():
+def test_a_node_that_was_killed_or_paused_comes_back_with_its_data_and_address():
     with Broker(properties={"num.partitions": 1}) as broker:
         servers = broker.bootstrap_servers
         produce(servers, "t", b"before")
@@ -117,6 +117,11 @@ def test_a_killed_node_comes_back_with_its_data_and_address():
         assert broker.bootstrap_servers == servers
         produce(servers, "t", b"after")
         assert consume(servers, "t", 2) == [b"before", b"after"]
+        broker.pause(1)
+        with pytest.raises(TimeoutError):  # connected, but answered by nobody
+            probe(HOST, broker.ports[0], timeout_s=0.2)
+        broker.resume(1)
+        assert [node.node_id for node in probe(HOST, broker.ports[0], timeout_s=60)] == [1]
         folder = broker.folder
     assert not folder.exists()
 
