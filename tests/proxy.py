@@ -10,7 +10,8 @@
 
 So that clients come through it, a broker must advertise the port of the proxy (`advertised.listeners`), or our
 client is given a `ThroughProxy` connector.
-Faults concern the next bytes of any connection, once each. Threads, since clients under test block.
+Faults concern the next bytes of any connection, once each; those of `proxy_frames` the answers to chosen requests.
+Threads, since clients under test block.
 """
 
 from __future__ import annotations
@@ -21,11 +22,13 @@ import socket
 import struct
 import threading
 import time
+from collections.abc import Callable
 
 from kafkasource.client.config import ClientConfig
 from kafkasource.client.transport import Address, SocketConnector
 
 CHUNK = 65536
+Harm = Callable[[bytes], tuple[bytes, bool]]  # from bytes to what is passed on of them, and whether to reset after it
 
 
 class Proxy:
@@ -89,17 +92,23 @@ class Proxy:
                     continue
                 with self._lock:
                     self._sockets |= {client, broker}
-                for source, target, harm in ((client, broker, False), (broker, client, True)):
+                to_broker, to_client = self._harms()
+                for source, target, harm in ((client, broker, to_broker), (broker, client, to_client)):
                     threading.Thread(target=self._pump, args=(source, target, harm), daemon=True).start()
 
-    def _pump(self, source: socket.socket, target: socket.socket, harm: bool) -> None:
+    def _harms(self) -> tuple[Harm, Harm]:
+        """For one connection: of what goes to the broker, and of what comes from it."""
+        return lambda data: (data, False), self._harm
+
+    def _pump(self, source: socket.socket, target: socket.socket, harm: Harm) -> None:
         line = _DelayLine(target, self.delay_s) if self.delay_s else None
         with contextlib.suppress(OSError):
             while data := source.recv(CHUNK):
                 if self.blackhole:
                     continue
-                data, cut = self._harm(data) if harm else (data, False)
-                (line or target).sendall(data)
+                data, cut = harm(data)
+                if data:
+                    (line or target).sendall(data)
                 if cut:
                     break
         if line:

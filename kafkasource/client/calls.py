@@ -221,7 +221,7 @@ class Caller:
                     if never_reached and self.network.bootstrap_errors:
                         raise self._no_broker(waited) from None
                     raise DeadlineExceeded(
-                        f"{what}: not done within {round(waited)} ms and {failures} attempts (default.api.timeout.ms);"
+                        f"{what}: not done within {round(waited)} ms and {failures} attempts (option kafka.default.api.timeout.ms);"
                         f" the last error: {error}"
                     ) from error
             while self.network.now_ms() < again:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
 
 import pytest
 
@@ -137,3 +140,32 @@ def test_update_mode_writes_through_foreach_batch(pykafka, kafka_topic, tmp_path
     )
     run_to_end(query)
     assert pykafka.values(target) == ["0:2", "0:3", "1:1", "1:3"]
+
+
+def test_workers_that_end_between_two_micro_batches_are_replaced(pykafka, kafka_topic):
+    """As when nothing comes for a minute, and Spark ends them: their connections and all they knew are gone."""
+    topic = kafka_topic(partitions=2)
+    stream = pykafka.reading(topic, stream=True, startingOffsets="earliest").load()
+    query = stream.writeStream.format("memory").queryName("workers_replaced").start()
+    try:
+        pykafka.write(numbers(pykafka, 0, 10), topic)
+        query.processAllAvailable()
+        ended = idle_workers(pykafka.spark)
+        assert ended
+        for pid in ended:
+            os.kill(pid, signal.SIGKILL)
+        pykafka.write(numbers(pykafka, 10, 20), topic)
+        query.processAllAvailable()
+    finally:
+        query.stop()
+    rows = pykafka.spark.table("workers_replaced").collect()
+    assert sorted(int(bytes(row.value)) for row in rows) == list(range(20))
+
+
+def idle_workers(spark):
+    """Processes in which this session's executor ran Python tasks, and will run the next."""
+    listed = subprocess.run(["ps", "-axo", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
+    found = [line.split(None, 2) for line in listed.splitlines() if "pyspark.daemon" in line]
+    jvm = str(spark.sparkContext._gateway.proc.pid)
+    daemons = {pid for pid, parent, _ in found if parent == jvm}
+    return [int(pid) for pid, parent, _ in found if parent in daemons]
