@@ -221,8 +221,8 @@ class Caller:
                     if never_reached and self.network.bootstrap_errors:
                         raise self._no_broker(waited) from None
                     raise DeadlineExceeded(
-                        f"{what}: not done within {round(waited)} ms and {failures} attempts (option kafka.default.api.timeout.ms);"
-                        f" the last error: {error}"
+                        f"{what}: not done within {round(waited)} ms and {failures} attempts (option"
+                        f" kafka.default.api.timeout.ms); the last error: {error}"
                     ) from error
             while self.network.now_ms() < again:
                 self.poll(again - self.network.now_ms())
