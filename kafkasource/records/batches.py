@@ -101,7 +101,7 @@ def decode_all(data: Any, *, start_offset: int, **arguments: Any) -> Iterator[De
             return
         view = view[decoded.bytes_used :]
         (base_offset,) = h.PREFIX.unpack_from(view)[:1]
-        if decoded.num_rows and base_offset < decoded.next_offset:  # no CRC covers it
+        if max(start_offset, base_offset) < decoded.next_offset:  # no CRC covers it
             where = f"{arguments['topic']}-{arguments['partition']}, record batch at offset {base_offset}"
             raise CorruptRecordBatch(f"{where}: {decoded.next_offset} or more was due")
         start_offset = decoded.next_offset

@@ -76,7 +76,12 @@ def test_a_mutated_message_gives_an_error_of_ours_or_the_rows_another_client_rea
         end = 12 + struct.unpack_from(">i", data, 8)[0] if len(data) > 16 else len(data)
         if not ours or end != len(data):
             continue  # what is cut, or cut by a lie, brings no row of its own
-        assert ours == rows_of(data), f"case {case}"
+        try:
+            expected = rows_of(data)
+        except RuntimeError:  # of LZ4 in v0 we take any header checksum, the oracle's library none but the right one
+            assert (codec, magic) == ("lz4", 0)
+            continue
+        assert ours == expected, f"case {case}"
         assert rows_of_the_peer(data) in (None, ours), f"case {case}"
         read += 1
     assert refused > 100
