@@ -34,6 +34,13 @@ class CorruptRecordBatch(ProtocolError):
     """A record batch fails its CRC or contradicts itself. A second fetch on a new connection may bring it whole."""
 
 
+class MalformedRecordTimestamp(CorruptRecordBatch):
+    """A timestamp beyond what Spark's microseconds can hold. Its producer wrote it so: fetching again cannot help."""
+
+    def __str__(self) -> str:
+        return f"[KAFKA_MALFORMED_RECORD_TIMESTAMP] {super().__str__()}"
+
+
 class UnsupportedRecordFormat(ProtocolError):
     """Records in a form that this version does not read: an unknown codec."""
 
@@ -288,7 +295,7 @@ TABLE: dict[int, ErrorCode] = {
          "The offset is outside what the log still holds (below the log start, or above the log end)."),
         (2, "CORRUPT_MESSAGE", RETRY, "The records fail their CRC, exceed a size, or lack a key in a compacted topic."),
         (3, "UNKNOWN_TOPIC_OR_PARTITION", REFRESH,
-         "The topic or partition does not exist on this broker: misspelt, deleted, or created a moment ago; "
+         "This server does not host this topic-partition: misspelt, deleted, or created a moment ago; "
          "check subscribe / topic."),
         (4, "INVALID_FETCH_SIZE", FATAL, "The requested fetch size is invalid."),
         (5, "LEADER_NOT_AVAILABLE", REFRESH,

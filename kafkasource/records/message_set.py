@@ -26,7 +26,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import pyarrow as pa
 
-from kafkasource.errors import CorruptRecordBatch
+from kafkasource.errors import CorruptRecordBatch, MalformedRecordTimestamp
 from kafkasource.records import header as h
 from kafkasource.records.columns import (
     CREATE_TIME,
@@ -240,7 +240,9 @@ class MessageWalk:
             (timestamp_ms,) = _LONG.unpack_from(data, pos)
             pos += _LONG.size
             if not -_MAX_MS <= timestamp_ms <= _MAX_MS:
-                self._corrupt(shown, "a timestamp is beyond what microseconds can hold")
+                raise MalformedRecordTimestamp(
+                    f"{self._where(shown)}: a timestamp is beyond what microseconds can hold"
+                )
         key_pos, key_length = self._sized(data, pos, end, shown, "key")
         value_pos, value_length = self._sized(data, key_pos + max(key_length, 0), end, shown, "value")
         if value_pos + max(value_length, 0) != end:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from kafkasource.errors import CorruptRecordBatch
+from kafkasource.errors import CorruptRecordBatch, MalformedRecordTimestamp
 from kafkasource.records import kernel
 from kafkasource.records.columns import (
     CREATE_TIME,
@@ -23,6 +23,7 @@ from kafkasource.records.views import NO_LONGS
 from kafkasource.records.walk import BatchWalk
 
 _TIMESTAMP = pa.timestamp("us", "UTC")
+_BAD_TIMESTAMP = 4  # the kernel's; compiled, it shows only the texts of its codes
 
 
 def row_batches(walk: BatchWalk, include_headers: bool) -> Iterator[pa.RecordBatch]:
@@ -141,7 +142,8 @@ class _Fill:
         )
         if code:
             base_offset = walk.sections.batch(columns.failed)[3]
-            raise CorruptRecordBatch(f"{walk.where(base_offset)}: {kernel.ERRORS[code]}")
+            error = MalformedRecordTimestamp if code == _BAD_TIMESTAMP else CorruptRecordBatch
+            raise error(f"{walk.where(base_offset)}: {kernel.ERRORS[code]}")
 
 
 def _ints(rows: int) -> tuple[pa.Buffer, memoryview]:

@@ -8,6 +8,7 @@ from kafkasource.errors import (
     CorruptMessage,
     InconsistentTopicId,
     KafkaSourceError,
+    MalformedRecordTimestamp,
     OffsetOutOfRange,
     ProtocolError,
     UnknownTopicId,
@@ -32,7 +33,7 @@ def recovery(error: KafkaSourceError) -> Recovery:
         return Recovery.ASK_BOUNDS
     if isinstance(error, (UnknownTopicOrPartition, UnknownTopicId, InconsistentTopicId)):
         return Recovery.REFRESH_THEN_ASK
-    if isinstance(error, (UnsupportedRecordFormat, RecordBatchTooLarge)):
+    if isinstance(error, (UnsupportedRecordFormat, RecordBatchTooLarge, MalformedRecordTimestamp)):
         return Recovery.FAIL  # it would be the same the second time
     if isinstance(error, (ProtocolError, CorruptMessage)) or isinstance(error.__cause__, ProtocolError):
         return Recovery.RECONNECT

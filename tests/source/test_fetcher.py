@@ -29,10 +29,10 @@ TP = TopicPartition("t", 0)
 WHOLE_LOG = LogBounds(0, 100)
 
 
-def batch(first, count=1, *, value=b"v%d"):
+def batch(first, count=1, *, value=b"v%d", timestamp=1000):
     builder = MemoryRecordsBuilder(magic=2, compression_type=0, batch_size=1 << 20)
     for number in range(count):
-        builder.append(timestamp=1000, key=None, value=value % (first + number), headers=[])
+        builder.append(timestamp=timestamp, key=None, value=value % (first + number), headers=[])
     builder.close()
     data = bytearray(builder.buffer())
     data[0:8] = first.to_bytes(8, "big")  # the broker writes the base offset; it is outside the CRC
@@ -198,6 +198,14 @@ def test_what_was_fetched_ahead_of_a_damaged_batch_is_dropped():
     script = Script(damaged(batch(0, 3)), batch(0, 3), batch(3, 3))
     assert read(script, 0, 6) == list(range(6))
     assert script.events[:5] == ["send 0", "receive 0", "send 3", "forget 3", "reconnect"]
+
+
+def test_a_timestamp_beyond_microseconds_is_an_error_that_tells_where_and_is_not_fetched_again():
+    script = Script(batch(0, 3) + batch(3, 1, timestamp=2**63 // 1000 + 1), batch(4))
+    with pytest.raises(KafkaSourceError, match=r"KAFKA_MALFORMED_RECORD_TIMESTAMP.*t-0.*offset 3"):
+        read(script, 0, 5)
+    assert script.asked[0] == 0
+    assert "reconnect" not in script.events
 
 
 def test_damage_at_another_offset_gets_its_own_second_try():
