@@ -57,9 +57,10 @@ bench: .venv/.dev
 bench-quick: .venv/.dev
 	$(PY) -m benchmarks --quick
 
-# The README's tables of options, from the table itself.
+# The README's tables of options and the parity table of docs/jvm-connector.md, from the tables themselves.
 readme: .venv/.dev
 	$(PY) scripts/readme.py
+	$(PY) scripts/parity_table.py
 
 # The kernel again, after an edit of kafkasource/records/kernel.py.
 kernel: .venv/.dev

@@ -78,6 +78,7 @@ def _gzip_level(text: str) -> int:
     return level if level == -1 or 1 <= level <= 9 else _refuse(text)
 
 
+TEXT = Type("string", "a text", str)  # whose reader says what is wrong with an empty one
 STRING = Type("string", "a text that is not empty", lambda text: text.strip() or _refuse(text))
 JSON = Type("json", "JSON", lambda text: text.strip() or _refuse(text))
 BOOLEAN = Type("boolean", "true or false", _boolean)
@@ -144,8 +145,8 @@ class Option:
 
 OPTIONS: tuple[Option, ...] = (
     # What to read.
-    Option("subscribe", STRING, None, SOURCE, "Topics to read, separated by commas."),
-    Option("subscribePattern", STRING, None, SOURCE, "Topics to read: a regular expression searched in their names."),
+    Option("subscribe", TEXT, None, SOURCE, "Topics to read, separated by commas."),
+    Option("subscribePattern", TEXT, None, SOURCE, "Topics to read: a regular expression searched in their names."),
     Option("assign", JSON, None, SOURCE, 'Partitions to read: `{"topic":[0,1]}`.'),
     Option(
         "startingOffsets",

@@ -99,7 +99,10 @@ class AtOffsets(Position):
 
 @dataclass(frozen=True, slots=True)
 class AtTimestamps(Position):
-    """At the first record that is not older than a timestamp, in ms: one for all partitions, or one for each."""
+    """At the first record that is not older than a timestamp, in ms: one for all partitions, or one for each.
+
+    -1 and -2 mean latest and earliest here too, as to the JVM connector, which hands them to ListOffsets as they are.
+    """
 
     everywhere_ms: int | None = None
     partitions_ms: Mapping[TopicPartition, int] = field(default_factory=dict)
@@ -135,7 +138,7 @@ class AtTimestamps(Position):
         return {tp for tp in assigned if self.everywhere_ms is not None or tp in self.partitions_ms}
 
     def may_advance(self, assigned: Iterable[TopicPartition]) -> set[TopicPartition]:
-        return set(assigned) if self.else_latest else set()
+        return {tp for tp in assigned if self.else_latest or self.partitions_ms.get(tp) == LATEST}
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +208,7 @@ def _by_time(options: Mapping[str, Any], everywhere: str, partitions: str, *, el
         return None
     text = options[partitions].strip()
     try:
-        topics, times = _from_json(text, least=0)
+        topics, times = _from_json(text, least=EARLIEST)
         if topics:
             raise ValueError(text)
     except (ValueError, TypeError, AttributeError, RecursionError):

@@ -1,24 +1,15 @@
-"""Spark's JVM connector as the oracle: the same topic, the same rows."""
+"""Spark's JVM connector beside our sink. Sources are compared by the cases of `parity_cases`."""
 
 from __future__ import annotations
-
-import uuid
 
 import pytest
 from chispa import assert_df_equality
 
-from kafkasource.client.cluster import Cluster
-from kafkasource.client.config import ClientConfig
-
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.peers]
 
 
-@pytest.fixture(scope="module")
-def written_by_both(pykafka, kafka_broker):
-    """A topic with rows from both sinks: keys and values null, empty and not; headers; three partitions."""
-    cluster = Cluster(ClientConfig.of(kafka_broker.bootstrap_servers))
-    topic = f"rows-of-both-connectors-{uuid.uuid4().hex[:8]}"
-    cluster.create_topics([topic], partitions=3, replication_factor=1)
+def test_our_sink_writes_what_the_jvm_connector_writes_into_the_same_partitions(pykafka, kafka_topic):
+    """Keys and values null, empty and not; headers; three partitions. Rows without a key may go anywhere."""
     schema = "key binary, value binary, headers array<struct<key:string,value:binary>>"
     rows = [
         (None, b"no key", None),
@@ -27,34 +18,13 @@ def written_by_both(pykafka, kafka_broker):
         *[(f"key-{i}".encode(), f"value-{i}".encode() * (i % 7), None) for i in range(300)],
     ]
     frame = pykafka.spark.createDataFrame(rows, schema)
+    written = {}
     for name in ("kafka", "pykafka"):
-        frame.write.format(name).option("kafka.bootstrap.servers", pykafka.bootstrap_servers).option(
-            "topic", topic
-        ).mode("append").save()
-    yield topic
-    cluster.delete_topics([topic])
-    cluster.close()
-
-
-@pytest.mark.parametrize("headers", ["false", "true"])
-def test_our_batch_rows_are_the_jvm_connectors(pykafka, written_by_both, headers):
-    ours = pykafka.read(written_by_both, includeHeaders=headers)
-    theirs = (
-        pykafka.spark.read.format("kafka")
-        .option("kafka.bootstrap.servers", pykafka.bootstrap_servers)
-        .option("subscribe", written_by_both)
-        .option("includeHeaders", headers)
-        .load()
-    )
-    assert theirs.count() == 606
-    assert_df_equality(ours, theirs, ignore_row_order=True)
-
-
-def test_our_sink_chooses_the_partitions_that_the_jvm_connector_chooses(pykafka, written_by_both):
-    """Each keyed row was written by both sinks: its key must be in one partition only."""
-    placed = pykafka.read(written_by_both).where("length(key) > 0").select("key", "partition").collect()
-    partitions = {}
-    for row in placed:
-        partitions.setdefault(bytes(row.key), set()).add(row.partition)
-    assert len(partitions) == 301
-    assert {len(found) for found in partitions.values()} == {1}
+        topic = kafka_topic(partitions=3, prefix=f"written-by-{name}")
+        kafka = {"kafka.bootstrap.servers": pykafka.bootstrap_servers}
+        frame.write.format(name).options(**kafka, topic=topic).mode("append").save()
+        read = pykafka.spark.read.format("kafka").options(**kafka, subscribe=topic, includeHeaders="true").load()
+        placed = "IF(key IS NULL, NULL, partition) AS partition"
+        written[name] = read.selectExpr("key", "value", "headers", placed)
+    assert written["kafka"].count() == 303
+    assert_df_equality(written["pykafka"], written["kafka"], ignore_row_order=True)

@@ -96,7 +96,7 @@ def test_malformed_offsets_name_option_value_and_an_example(text):
     assert str(caught.value).endswith(f"got {text}")
 
 
-@pytest.mark.parametrize("text", ["soon", "5", '{"t":5}', '{"t":{"0":-1}}', '{"t":"latest"}', '{"t":{"0":1.5}}', "{}"])
+@pytest.mark.parametrize("text", ["soon", "5", '{"t":5}', '{"t":{"0":-3}}', '{"t":"latest"}', '{"t":{"0":1.5}}', "{}"])
 @pytest.mark.parametrize("option", ["startingOffsetsByTimestamp", "endingOffsetsByTimestamp"])
 def test_malformed_timestamps_name_option_value_and_an_example(option, text):
     with pytest.raises(OptionError) as caught:
@@ -219,6 +219,7 @@ def test_committed_is_no_end():
     ("position", "partitions"),
     [
         (parse('{"t":{"0":-1,"1":-2},"u":{"0":5}}'), {T0}),
+        (start(startingOffsetsByTimestamp='{"t":{"0":-1,"1":-2},"u":{"0":5}}'), {T0}),
         (AtCommitted("startingOffsets", "g"), {T0, T1, U0}),
         (start(startingTimestamp="1"), set()),
         (start(startingTimestamp="1", startingOffsetsByTimestampStrategy="latest"), {T0, T1, U0}),

@@ -1,0 +1,78 @@
+"""What a record becomes, which records are seen, and when a batch read looks."""
+
+from __future__ import annotations
+
+from parity import Again, Batch, DeleteRecords, Produce, Stream, Topic, option, reads, same
+
+from parity_cases.shared import EARLIEST, after, refused
+
+TRANSACTIONS = {"subscribe": "$transactions"}
+READ_COMMITTED = {"kafka.isolation.level": "read_committed"}
+
+CASES = (
+    *option(
+        "`includeHeaders`",
+        same("false (default): no such column", Batch({"subscribe": "$headers"}, reads(6))),
+        same(
+            "true: null where a record has none; duplicates and null values as they are",
+            Batch({"subscribe": "$headers", "includeHeaders": "true"}, reads(6)),
+            Stream({"subscribe": "$headers", "includeHeaders": "TRUE", **EARLIEST}, reads(6)),
+        ),
+        same("not a boolean: an error", Batch({"includeHeaders": "some"}, **refused("some", "includeHeaders"))),
+    ),
+    *option(
+        "`kafka.isolation.level`",
+        same(
+            "`read_uncommitted` (default): aborted and open transactions too",
+            Batch(TRANSACTIONS, reads(offsets={"transactions-0": [0, 1, 2, 4, 5, 6, 8, 9, 11, 12]})),
+            Stream(TRANSACTIONS | EARLIEST, reads(10, ends=[{"transactions": {"0": 13}}])),
+        ),
+        same(
+            "`read_committed`: without them, up to the last stable offset; a limit counts their offsets",
+            Batch(TRANSACTIONS | READ_COMMITTED, reads(offsets={"transactions-0": [0, 1, 2, 8, 9]})),
+            Stream(
+                {**TRANSACTIONS, **EARLIEST, **READ_COMMITTED, "maxOffsetsPerTrigger": "3"},
+                reads(5, batches=[3, 1, 1], ends=[{"transactions": {"0": 11}}]),
+            ),
+        ),
+        same(
+            "another word: an error",
+            Batch({"kafka.isolation.level": "read_all"}, **refused("isolation.level", "kafka.isolation.level")),
+        ),
+    ),
+    *option(
+        "a batch DataFrame, run again",
+        same(
+            "sees what came since",
+            Topic(4),
+            Batch({"subscribe": "$mine"}, reads(4)),
+            Produce(3),
+            Again(sees=reads(7)),
+        ),
+        same(
+            "and may find records aged out",
+            Topic(8),
+            Batch({"subscribe": "$mine"}, reads(8)),
+            DeleteRecords({0: 5}),
+            Again(sees=reads(offsets={"mine-0": range(5, 8)})),
+        ),
+        same(
+            "timestamps are looked up once",
+            Topic(4),
+            Batch(
+                {"subscribe": "$mine", "startingTimestamp": after(1), "endingTimestamp": after(3)},
+                reads(offsets={"mine-0": [1, 2]}),
+            ),
+            DeleteRecords({0: 1}),
+            Again(sees=reads(offsets={"mine-0": [1, 2]})),
+        ),
+    ),
+    *option(
+        "an empty topic",
+        same(
+            "no rows, no micro-batch",
+            Batch({"subscribe": "$empty"}, reads(0)),
+            Stream({"subscribe": "$empty"}, reads(0)),
+        ),
+    ),
+)

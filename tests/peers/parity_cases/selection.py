@@ -1,0 +1,90 @@
+"""Which topics and partitions are read."""
+
+from __future__ import annotations
+
+from parity import Batch, Stream, fails, option, reads, same
+
+from parity_cases.shared import ALL, EARLIEST, each
+
+NONE = {"subscribe": None}
+
+CASES = (
+    *option(
+        "`subscribe`",
+        same("one topic", Batch({}, reads(113)), Stream(EARLIEST, reads(113, ends=ALL))),
+        same("two topics, with spaces and empty names", Batch({"subscribe": "$numbers, ,$other,"}, reads(118))),
+        same("empty: an error", Batch({"subscribe": " , "}, fails("No topics to subscribe to"))),
+        same(
+            "a topic that does not exist: an error",
+            Batch({"subscribe": "$run-none"}, fails("This server does not host this topic-partition")),
+        ),
+    ),
+    *option(
+        "`subscribePattern`",
+        same(
+            "searched in the name, not matched as a whole",
+            Batch({"subscribePattern": "$run-num"}, reads(113)),
+            Stream({"subscribePattern": "$run-(num|oth)", **EARLIEST}, reads(118)),
+        ),
+        same("never internal topics", Batch({"subscribePattern": "^$run-other$$|^__"}, reads(5))),
+        same("empty: an error", Batch({"subscribePattern": ""}, fails("Pattern to subscribe is empty"))),
+    ),
+    *option(
+        "`assign`",
+        same(
+            "some partitions",
+            Batch({"assign": '{"$numbers":[0,2]}'}, reads(102)),
+            Stream({"assign": '{"$numbers":[1,2]}', **EARLIEST}, reads(12, ends=[{"numbers": {"1": 11, "2": 1}}])),
+        ),
+        same("a partition that does not exist is left out", Batch({"assign": '{"$numbers":[1,7]}'}, reads(11))),
+        same(
+            "bad JSON, or none: an error",
+            Batch({"assign": '{"$numbers":'}, fails('Expected e.g. {"topicA":[0,1],"topicB":[0,1]}')),
+            Batch({"assign": "$numbers"}, fails("No topicpartitions to assign")),
+        ),
+    ),
+    *option(
+        "the three together",
+        same(
+            "none, or two of them: an error",
+            Batch(NONE, fails("One of the following options must be specified for Kafka source")),
+            Stream(NONE, fails("One of the following options must be specified for Kafka source")),
+            Batch(
+                {"subscribe": "$numbers", "assign": '{"$numbers":[0]}'},
+                fails("Only one of the following options can be specified"),
+            ),
+        ),
+    ),
+    *option(
+        "`kafka.bootstrap.servers`",
+        same(
+            "missing: an error",
+            Batch(
+                {"kafka.bootstrap.servers": None},
+                fails("Option 'kafka.bootstrap.servers' must be specified for configuring Kafka consumer"),
+            ),
+        ),
+    ),
+    *option(
+        "names of options",
+        same(
+            "any case",
+            Batch({"SUBSCRIBE": "$numbers", "STARTINGoffsets": "EARLIEST", "EndingOffsets": each(5, 5, 1)}, reads(11)),
+        ),
+        same(
+            "one that nobody knows has no effect (here it is logged, with the nearest name)",
+            Batch({"subscribeTo": "x", "kafka.no.such.option": "x"}, reads(113)),
+        ),
+    ),
+    *option(
+        "`.schema()`",
+        same(
+            "refused for a stream",
+            Stream(
+                EARLIEST,
+                fails("Kafka source has a fixed schema and cannot be set with a custom one"),
+                schema="value STRING",
+            ),
+        ),
+    ),
+)
