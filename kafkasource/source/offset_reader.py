@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from kafkasource.client.cluster import PROPAGATION_MS
+from kafkasource.client.leaders import PROPAGATION_MS
 from kafkasource.errors import (
     ClusterAuthorizationFailed,
     KafkaSourceError,
