@@ -139,11 +139,6 @@ class OffsetReader:
         found = {topic: self._cluster.topic_id(topic) for topic in {tp.topic for tp in partitions}}
         return {topic: topic_id for topic, topic_id in found.items() if topic_id is not None}
 
-    def leader_epochs(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The epochs of leaders as the cluster told them last, without asking; brokers before 2.1 tell none."""
-        found = {tp: self._cluster.cached_partition(tp) for tp in partitions}
-        return {tp: known.leader_epoch for tp, known in found.items() if known and known.leader_epoch is not None}
-
     # Offsets. A partition that was deleted meanwhile is missing in the answer, not an error.
 
     def list_offsets(self, symbols: Mapping[TopicPartition, int]) -> Offsets:
@@ -167,6 +162,14 @@ class OffsetReader:
             {tp: found.offset for tp, found in listed.items() if found.offset is not None},
             {tp: found.leader_epoch for tp, found in listed.items() if found.leader_epoch is not None},
         )
+
+    def leader_epochs(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The epochs of the leaders of now; brokers before 2.1 tell none.
+
+        Asked of the leaders themselves: what metadata say may be older than the newest records, and then these would
+        seem to have been written where the log was truncated.
+        """
+        return self.latest(partitions).leader_epochs
 
     def offsets_for_times(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
         """The offset of the first record that is not older than a timestamp in ms; None where all are older."""

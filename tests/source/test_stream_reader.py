@@ -9,6 +9,7 @@ from fake_cluster import FakeCluster
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from kafkasource import options
+from kafkasource.client.metadata import PartitionMetadata
 from kafkasource.errors import DataLoss, KafkaSourceError, OptionError, UnknownTopicOrPartition
 from kafkasource.source.offsets import StreamOffset
 from kafkasource.source.stream import StreamReader
@@ -500,3 +501,14 @@ def test_progress_shows_topics_alone():
     stream = reader(cluster, maxOffsetsPerTrigger="10")
     stream.latestOffset(stream.initialOffset(), stream.getDefaultReadLimit())
     assert stream.reportLatestOffset() == {"t": {"0": 101}}
+
+
+def test_a_leader_that_metadata_have_not_heard_of_is_no_truncation():
+    cluster = identified(t=[(0, 100)])  # of which the last ten were written under epoch 4
+    cluster.cached_partition = lambda tp: PartitionMetadata(0, leader_id=1, leader_epoch=3)
+    cluster.epochs = {TopicPartition("t", 0): 4}
+    cluster.ends_of_epochs = {(TopicPartition("t", 0), 3): 90}
+    stream = reader(cluster, startingOffsets='{"t":{"0":100}}')
+    start = wire(stream.initialOffset())
+    cluster.logs["t"] = [(0, 120)]
+    assert spans(ranges(stream, start, wire(stream.latestOffset(start, ReadAllAvailable())))) == [(0, 100, 120)]
