@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from kafkasource.client.config import ClientConfig, backoff_ms
 from kafkasource.client.connection import Body
-from kafkasource.client.link import Pending
+from kafkasource.client.link import Pending, address_of
 from kafkasource.client.metadata import Metadata
 from kafkasource.client.network import NetworkClient, Selector
 from kafkasource.client.transport import Connector
@@ -172,7 +172,8 @@ class Caller:
                 return node_id
             left = deadline - self.network.now_ms()
             if left <= 0:
-                raise ConnectFailed("no broker can be reached")
+                known = [(node.host, node.port) for node in self.metadata.nodes()] or self.config.bootstrap_servers
+                raise ConnectFailed(f"cannot connect to any broker: {few([address_of(*each) for each in known])}")
             self.poll(min(wait_ms, left))
 
     def _send_all(

@@ -133,6 +133,8 @@ class Links:
         text = str(error)
         if link.node_id < 0:
             self.bootstrap_errors[link.address] = error
+            if isinstance(error, ConnectFailed):
+                error = ConnectFailed(f"cannot connect to {link.name}: {text}")
         elif isinstance(error, ConnectFailed):
             error = ConnectFailed(
                 f"cannot connect to {link.name}, the address it advertises: {text}. If that address cannot be reached"

@@ -342,6 +342,16 @@ def test_an_advertised_address_that_nobody_can_reach_is_in_the_error(net):
         net.cluster(default_api_timeout_ms=5000).list_offsets({T[0]: LATEST})
 
 
+@pytest.mark.parametrize("timeout_ms", [100, 1000, 2000, 3000, 4000, 5000])  # other last errors
+def test_brokers_that_are_gone_for_good_are_named_with_the_option_that_waits_longer(net, kafka, timeout_ms):
+    cluster = net.cluster(default_api_timeout_ms=timeout_ms)
+    cluster.partitions_of(["t"])
+    net.fates.update(dict.fromkeys(["bootstrap", "broker-1", "broker-2", "broker-3"], "refused"))
+    kafka.fault(METADATA, CLOSE)
+    with pytest.raises(DeadlineExceeded, match=r"kafka\.default\.api\.timeout\.ms.*(broker-\d|bootstrap):9092"):
+        cluster.partitions_of(["t"])
+
+
 def test_brokers_of_two_clusters_are_never_mixed(net, kafka):
     cluster = net.cluster()
     cluster.partitions_of(["t"])
