@@ -125,7 +125,7 @@ def test_answers_cut_stalled_and_truncated_lose_and_repeat_no_row(proxy, single,
     mine = {"kafka.client.id": "harmed", "kafka.request.timeout.ms": "1000"}  # so long does a stall last
     topic, reading = run(single, **mine)
     for api in (METADATA, LIST_OFFSETS, FETCH):
-        proxy.harm(api, *FAULTS, *FAULTS, client_id="harmed")
+        proxy.harm(api, *FAULTS, client_id="harmed")
     until(lambda: not proxy.faults_left, "answers to harm")
     topic.goes_on()
     reading.catches_up()
