@@ -28,9 +28,8 @@ def cut_by_the_jvm_connector(jvm, ranges, at_least, max_size):
     for name, value in options.items():
         if value is not None:
             given.put(name, str(value))
-    calculator = kafka010.KafkaOffsetRangeCalculator.apply(
-        jvm.org.apache.spark.sql.util.CaseInsensitiveStringMap(given)
-    )
+    as_spark_has_them = jvm.org.apache.spark.sql.util.CaseInsensitiveStringMap(given)
+    calculator = kafka010.KafkaOffsetRangeCalculator.apply(as_spark_has_them)
     listed = jvm.java.util.ArrayList()
     for one in ranges:
         tp = jvm.org.apache.kafka.common.TopicPartition(*one.topic_partition)
