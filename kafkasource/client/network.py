@@ -106,6 +106,8 @@ class NetworkClient(Streams):
             self._fail([pending], ConnectFailed(f"no broker {node_id} in the cluster's metadata"))
             self.metadata.request_update()
             return pending
+        if link.ready and not link.load and not link.out:
+            self._receive(link, now)  # has the broker closed it since the last poll, between two micro-batches?
         pending.deadline_ms = max(now, link.throttled_until_ms) + timeout
         link.queue.append(pending)
         if link.ready:

@@ -268,6 +268,19 @@ def test_an_idle_connection_that_the_broker_closes_is_no_failure(net, caplog):
     assert again.error is None
 
 
+@pytest.mark.parametrize("end", ["ended", "reset"])
+def test_a_connection_that_ended_while_nobody_polled_loses_no_request(net, caplog, end):
+    """As between two micro-batches: the broker closed it as idle, or was restarted."""
+    client = ready(net)
+    until_done(client, client.send(1, LIST_OFFSETS, LIST))
+    for transport in net.live():
+        setattr(transport, end, True)
+    again = client.send(1, LIST_OFFSETS, LIST)
+    until_done(client, again)
+    assert again.error is None
+    assert caplog.records == []
+
+
 def test_an_idle_connection_is_closed_after_its_time(net):
     client = ready(net, connections_max_idle_ms=60_000, metadata_max_age_ms=NEVER)
     until_done(client, client.send(1, LIST_OFFSETS, LIST))
