@@ -173,7 +173,7 @@ OPTIONS: tuple[Option, ...] = (
         None,
         SOURCE,
         "The same timestamp, in ms, for all partitions. Goes before the two above.",
-        at_least=0,
+        at_least=-2,  # -1 and -2 reach ListOffsets as they are, as in the JVM connector: latest, earliest
         at_most=MAX_INT64,
         complaint="Expected a single long value",
     ),
@@ -206,7 +206,7 @@ OPTIONS: tuple[Option, ...] = (
         None,
         SOURCE,
         "The same timestamp, in ms, for all partitions. Goes before the two above.",
-        at_least=0,
+        at_least=-2,
         at_most=MAX_INT64,
         complaint="Expected a single long value",
     ),

@@ -119,7 +119,7 @@ def test_a_wrong_option_is_an_error_that_names_it_and_what_is_allowed(role, writ
     ("written", "says"),
     [
         ({"startingTimestamp": "soon"}, "Expected a single long value.*milliseconds since 1970.*got 'soon'"),
-        ({"endingTimestamp": "-1"}, "'endingTimestamp': Expected a single long value.*from 0 to.*got '-1'"),
+        ({"endingTimestamp": "-3"}, "'endingTimestamp': Expected a single long value.*from -2 to.*got '-3'"),
         ({"minPartitions": "0"}, "minPartitions must be positive.*got '0'"),
         ({"minPartitions": "1.0"}, "'minPartitions'.*a whole number.*got '1.0'"),
         ({"maxRecordsPerPartition": "-1"}, "maxRecordsPerPartition must be positive.*got '-1'"),

@@ -138,7 +138,9 @@ class AtTimestamps(Position):
         return {tp for tp in assigned if self.everywhere_ms is not None or tp in self.partitions_ms}
 
     def may_advance(self, assigned: Iterable[TopicPartition]) -> set[TopicPartition]:
-        return {tp for tp in assigned if self.else_latest or self.partitions_ms.get(tp) == LATEST}
+        if self.else_latest or self.everywhere_ms == LATEST:
+            return set(assigned)
+        return {tp for tp in assigned if self.partitions_ms.get(tp) == LATEST}
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,7 +268,7 @@ def check_start_before_end(start: Position, end: Position | None) -> None:
             starts = start.partitions_ms if from_ms is None else dict.fromkeys(end.partitions_ms, from_ms)
             ends = end.partitions_ms if until_ms is None else dict.fromkeys(start.partitions_ms, until_ms)
             _check_each("timestamp", start, starts, end, ends)
-        elif from_ms > until_ms:
+        elif 0 <= until_ms < from_ms:
             raise _start_is_greater("timestamp", start, from_ms, end, until_ms, "all topics")
 
 

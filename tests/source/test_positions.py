@@ -222,6 +222,7 @@ def test_committed_is_no_end():
         (start(startingOffsetsByTimestamp='{"t":{"0":-1,"1":-2},"u":{"0":5}}'), {T0}),
         (AtCommitted("startingOffsets", "g"), {T0, T1, U0}),
         (start(startingTimestamp="1"), set()),
+        (start(startingTimestamp="-1"), {T0, T1, U0}),
         (start(startingTimestamp="1", startingOffsetsByTimestampStrategy="latest"), {T0, T1, U0}),
     ],
 )
@@ -284,6 +285,7 @@ def test_contradicting_start_and_end_are_seen_before_a_broker_is_asked(given, me
         {"startingOffsets": '{"t":{"0":5}}', "endingTimestamp": "1"},
         {"startingTimestamp": "2", "endingOffsets": '{"t":{"0":1}}'},
         {"startingTimestamp": "2", "endingTimestamp": "2"},
+        {"startingTimestamp": "2", "endingTimestamp": "-1"},  # latest
         {"startingOffsets": "committed", "endingOffsets": '{"t":{"0":1}}', "kafka__group__id": "g"},
     ],
 )
