@@ -26,7 +26,9 @@ rows = spark.range(100).selectExpr("CAST(id AS STRING) AS key", "CONCAT('v', id)
 rows.write.format("pykafka").options(**kafka, topic=source).mode("append").save()
 stream = spark.readStream.format("pykafka").options(**kafka, subscribe=source, startingOffsets="earliest").load()
 query = stream.writeStream.format("pykafka").options(**kafka, topic=target, checkpointLocation=checkpoint)
-query.trigger(availableNow=True).start().awaitTermination()
+query = query.trigger(availableNow=True).start()
+query.awaitTermination()
+print({tuple(tp): offsets for tp, offsets in kafkasource.lag(query).items()})
 read = spark.read.format("pykafka").options(**kafka, subscribe=target).load()
 print(type(spark).__module__)
 print(sorted((bytes(row.key).decode(), bytes(row.value).decode()) for row in read.collect()))
@@ -42,6 +44,7 @@ def test_a_connect_session_writes_streams_and_reads(kafka_broker, kafka_topic, t
     environment.pop("SPARK_REMOTE", None)
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
-    session, rows = done.stdout.splitlines()[-2:]
+    lag, session, rows = done.stdout.splitlines()[-3:]
+    assert lag == str({(source, 0): 0, (source, 1): 0})
     assert session.startswith("pyspark.sql.connect")
     assert rows == str(sorted((str(i), f"v{i}") for i in range(100)))

@@ -77,7 +77,11 @@ def test_available_now_leaves_no_lag_when_it_ends(pykafka, kafka_topic, monitor,
     query = start(pykafka, topic, tmp_path, group, maxOffsetsPerTrigger="10", availableNow=True)
     query.awaitTermination()
     assert monitor(group, topic, 2).committed() == [30, 7]
-    assert set(kafkasource.lag(query).values()) == {0}
+    assert kafkasource.lag(query) == {TP(topic, 0): 0, TP(topic, 1): 0}
+    read = 0
+    for progress in query.recentProgress:
+        read += progress["numInputRows"]
+        assert sum(kafkasource.lag(progress).values()) == 37 - read
 
 
 def test_a_running_query_shows_no_lag_when_it_has_caught_up(pykafka, kafka_topic, monitor, tmp_path):
