@@ -81,6 +81,8 @@ def test_spark_plans_all_queries_on_a_dataframe_as_the_last_filtered_one(pykafka
     assert frame.count() == 180
     assert frame.filter("partition = 1").count() == 60
     assert frame.count() == 60, "Spark plans each query by itself now: let pushDownPredicate be on by default"
+    both = frame.filter("partition = 1").union(frame.filter("partition = 2"))
+    assert both.count() == 60, "Spark plans each filter of a query by itself now"
     unpushed = pykafka.read(topic)
     assert unpushed.filter("partition = 1").count() == 60
     assert unpushed.count() == 180
