@@ -89,6 +89,7 @@ class Link:
         self.retry_at_ms = 0.0
         self.throttled_until_ms = 0.0
         self.last_used_ms = 0.0
+        self.receiving = False  # did bytes come in the poll that runs?
         self.round_trip_ms = NEVER  # the shortest seen on this connection
         self.current_address: Address | None = None  # the one being tried or in use
 

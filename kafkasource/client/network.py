@@ -217,7 +217,9 @@ class NetworkClient(Streams):
             if now >= link.connect_deadline_ms:
                 what = "no answer to ApiVersions" if link.connected else "no connection"
                 self._address_failed(link, now, f"{what} in time (socket.connection.setup.timeout.ms)")
-            self._expire_requests(link, now)
+            if not link.receiving:  # what nobody polled for in time may be here in full
+                self._expire_requests(link, now)
+            link.receiving = False
             if link.queue and link.ready:
                 self._write_queued(link, now)  # a throttle ended
             idle_ms = self.config.connections_max_idle_ms

@@ -53,7 +53,7 @@ class Streams(Links):
             if size == 0:
                 self._stream_ended(link, now, "the broker closed the connection")
                 return
-            link.last_used_ms = now
+            link.last_used_ms, link.receiving = now, True
             was_ready = connection.ready
             received = connection.received(size)
             for response in received.responses:

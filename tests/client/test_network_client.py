@@ -281,6 +281,17 @@ def test_a_connection_that_ended_while_nobody_polled_loses_no_request(net, caplo
     assert caplog.records == []
 
 
+def test_an_answer_that_came_in_time_counts_however_late_somebody_polls(net):
+    """As where Spark takes a minute over the rows of one range, and the next ranges' answers wait meanwhile."""
+    client = ready(net)
+    until_done(client, client.send(1, LIST_OFFSETS, LIST))
+    pending = client.send(1, LIST_OFFSETS, LIST, timeout_ms=1000)
+    net.now += 60
+    net.most_bytes_at_once = 10  # so it takes several polls
+    until_done(client, pending)
+    assert pending.error is None
+
+
 def test_an_idle_connection_is_closed_after_its_time(net):
     client = ready(net, connections_max_idle_ms=60_000, metadata_max_age_ms=NEVER)
     until_done(client, client.send(1, LIST_OFFSETS, LIST))
