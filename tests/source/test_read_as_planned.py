@@ -112,16 +112,13 @@ def test_tolerated_a_log_start_that_moves_during_the_read_is_jumped_to(topic):
 # Another topic of the name.
 
 
-@pytest.mark.parametrize("count", [COUNT - 50, COUNT + 50])
-def test_a_topic_recreated_after_the_plan_is_a_loss_however_long_it_is(topic, count):
+def test_a_topic_recreated_after_the_plan_is_a_loss_though_it_is_longer(topic):
     reader, tasks = planned(topic)
     topic.delete()
     topic.create()
-    topic.write([{"value": b"another"}] * count)
+    topic.write([{"value": b"another"}] * (COUNT + 50))
     with pytest.raises(DataLoss, match=rf"offset \[0, {COUNT}\) for topic partition {topic.name}-0.*recreated"):
         rows_of(reader, tasks)
-    tolerant, _ = planned(topic, failOnDataLoss="false")
-    assert rows_of(tolerant, tasks) == []
 
 
 def test_a_topic_deleted_during_the_read_ends_it_behind_what_was_read(topic, caplog):
