@@ -44,9 +44,7 @@ QUICK_STAGES = ("kernel", "read", "write", "streaming", "latency", "memory", "co
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=(__doc__ or "").strip())
-    parser.add_argument(
-        "--quick", action="store_true", help="a tenth of the rows, fewer codecs and turns: six minutes"
-    )
+    parser.add_argument("--quick", action="store_true", help="a tenth of the rows, fewer codecs and turns: six minutes")
     parser.add_argument("--stages", help=f"of {','.join(STAGES)}; all (quick: {','.join(QUICK_STAGES)})")
     parser.add_argument("--turns", type=int, help="timed runs of each contestant (5; quick: 3)")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder for the results")
