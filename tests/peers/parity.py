@@ -158,7 +158,9 @@ class Stream(Read):
     """
 
     trigger: Mapping[str, Any] = field(default_factory=lambda: {"availableNow": True})
-    shape: str = "one"  # or "union": of $numbers and $other, each with the options; "self-join"
+    shape: str = (
+        "one"  # or "union": of $numbers and $other, each with the options; "self-join"; "distinct": each key once
+    )
     during: Sequence[Step] = ()
     dies_in: int | None = None
 

@@ -301,6 +301,8 @@ class Run:
                 self._load(self.spark.readStream, step, subscribe="$other")
             )
         frame = self._load(reader, step)
+        if shape == "distinct":
+            return frame.dropDuplicates(["key"])
         if shape == "self-join":
             return frame.join(frame.selectExpr("key AS key2"), F.expr("key = key2")).drop("key2")
         return frame

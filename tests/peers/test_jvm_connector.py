@@ -23,7 +23,12 @@ def test_our_sink_writes_what_the_jvm_connector_writes_into_the_same_partitions(
         topic = kafka_topic(partitions=3, prefix=f"written-by-{name}")
         kafka = {"kafka.bootstrap.servers": pykafka.bootstrap_servers}
         frame.write.format(name).options(**kafka, topic=topic).mode("append").save()
-        read = pykafka.spark.read.format("kafka").options(**kafka, subscribe=topic, includeHeaders="true").load()
+        read = (
+            pykafka.spark.read.format("kafka")
+            .options(**kafka, subscribe=topic, includeHeaders="true")
+            .option("kafka.fetch.max.wait.ms", "20")
+            .load()
+        )
         placed = "IF(key IS NULL, NULL, partition) AS partition"
         written[name] = read.selectExpr("key", "value", "headers", placed)
     assert written["kafka"].count() == 303

@@ -49,6 +49,14 @@ CASES = option(
         Stream(MINE, reads(offsets={"mine-0": range(8)}, batches=[3, 5])),
     ),
     same(
+        "with state: keys that were seen under the one are known to the other",
+        Topic({0: 4}, partitions=2),
+        Stream(MINE, reads(offsets={"mine-0": range(4)}), shape="distinct"),
+        Change(),
+        Produce({1: 6}),
+        Stream(MINE, reads(offsets={"mine-1": [4, 5]}), shape="distinct"),
+    ),
+    same(
         "of a query that began at `latest` and has had no rows yet",
         Topic(4),
         Stream({"subscribe": "$mine"}, reads(0)),

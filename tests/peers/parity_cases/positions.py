@@ -95,6 +95,11 @@ CASES = (
             Batch({"endingOffsets": "earliest"}, fails("ending offset can't be earliest for batch queries on Kafka")),
             Batch({"endingOffsets": each(5, -2, 1)}, fails("can't be earliest")),
         ),
+        same("bad JSON: an error", Batch({"endingOffsets": "last"}, fails(OFFSETS_JSON))),
+        same(
+            "a start beyond it, found when it is looked up: an error",
+            Batch({"startingOffsets": each(200, 0, 0)}, fails("numbers")),
+        ),
         same(
             "before the start, or of other partitions than the start: an error",
             Batch(
@@ -124,8 +129,7 @@ CASES = (
         "`startingTimestamp`",
         same(
             "one time for all partitions",
-            Batch({"startingTimestamp": after(0)}, reads(113)),
-            Stream({"startingTimestamp": after(-1)}, reads(113, ends=ALL)),
+            Batch({"startingTimestamp": after(-1)}, reads(113)),
         ),
         same(
             "beats `startingOffsetsByTimestamp`, which beats `startingOffsets`",
@@ -246,6 +250,14 @@ CASES = (
     ),
     *option(
         "`endingOffsetsByTimestamp`",
+        same(
+            "before the start, or bad JSON: an error",
+            Batch(
+                {"startingOffsetsByTimestamp": at(5, 0, 0), "endingOffsetsByTimestamp": at(1, 0, 0)},
+                fails(f"The specified start timestamp {after(5)} is greater than the end timestamp {after(1)}"),
+            ),
+            Batch({"endingOffsetsByTimestamp": "noon"}, fails(TIMES_JSON)),
+        ),
         better(
             "in a stream with AvailableNow",
             "The query stops there.",

@@ -48,7 +48,6 @@ CASES = (
         same(
             "none, or two of them: an error",
             Batch(NONE, fails("One of the following options must be specified for Kafka source")),
-            Stream(NONE, fails("One of the following options must be specified for Kafka source")),
             Batch(
                 {"subscribe": "$numbers", "assign": '{"$numbers":[0]}'},
                 fails("Only one of the following options can be specified"),

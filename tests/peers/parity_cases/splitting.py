@@ -27,7 +27,7 @@ CASES = (
             Batch({"minPartitions": "6"}, reads(113, pieces=IN_SIX)),
             Stream({**EARLIEST, "minPartitions": "6"}, reads(113, pieces=IN_SIX)),
         ),
-        same("2 of 3: a task for each", Stream({**EARLIEST, "minPartitions": "2"}, reads(113, pieces=WHOLE))),
+        same("2 of 3: a task for each", Batch({"minPartitions": "2"}, reads(113, pieces=WHOLE))),
         same(
             "0, or not a whole number: an error",
             Batch({"minPartitions": "0"}, **refused("minPartitions must be positive", "minPartitions")),
