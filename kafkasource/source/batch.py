@@ -17,8 +17,9 @@ from pyspark.sql.datasource import DataSourceReader
 
 from kafkasource.client.cache import shared_cluster
 from kafkasource.errors import OptionError
+from kafkasource.source import loss
 from kafkasource.source.offset_reader import OffsetReader
-from kafkasource.source.offsets import EARLIEST, LATEST
+from kafkasource.source.offsets import EARLIEST, LATEST, Offsets
 from kafkasource.source.partition import KafkaInputPartition, PartitionReader, input_partitions
 from kafkasource.source.positions import check_start_before_end, ending_position, starting_position
 from kafkasource.source.subscription import parse_subscription
@@ -69,21 +70,46 @@ class BatchReader(DataSourceReader):
     def _planned(self, reader: OffsetReader) -> list[OffsetRange]:
         assigned = reader.assigned()
         starts, ends = self._start.resolve(assigned, reader), self._end.resolve(assigned, reader)
+        latest = reader.latest(assigned)
         ranges = plan_batch(
             starts,
-            ends,
+            self._as_far_as_logs_go(starts, ends, latest.offsets, reader),
             from_earliest={tp for tp, symbol in self._start.symbols(assigned).items() if symbol == EARLIEST},
             to_latest={tp for tp, symbol in self._end.symbols(assigned).items() if symbol == LATEST},
         )
-        topic_ids, leader_epochs = reader.topic_ids(assigned), reader.leader_epochs(assigned)
+        topic_ids = reader.topic_ids(assigned)
         return [
             replace(
                 one,
                 topic_id=topic_ids.get(one.topic_partition.topic),
-                leader_epoch=leader_epochs.get(one.topic_partition),
+                leader_epoch=latest.leader_epochs.get(one.topic_partition),
             )
             for one in ranges
         ]
+
+    def _as_far_as_logs_go(self, starts: Offsets, ends: Offsets, latest: Offsets, reader: OffsetReader) -> Offsets:
+        """The ends, those beyond a log's end cut: a loss, as in the JVM connector, but seen before any task runs.
+
+        Under read_committed a log reads on behind an open transaction once that has ended: the tasks wait for it.
+        """
+        beyond = {tp: latest[tp] for tp in sorted(ends) if ends[tp] > latest.get(tp, ends[tp])}
+        if beyond and self._options["kafka.isolation.level"] == "read_committed":
+            high_watermarks = reader.high_watermarks(beyond)
+            beyond = {tp: offset for tp, offset in high_watermarks.items() if ends[tp] > offset}
+        cut = {tp: max(offset, starts.get(tp, offset)) for tp, offset in beyond.items()}
+        loss.report(
+            [
+                loss.Loss(
+                    loss.COULD_NOT_READ_OFFSET_RANGE,
+                    f"Could not read records in offset [{offset}, {ends[tp]}) for topic partition {tp}: its log ends at"
+                    f" {beyond[tp]} (option {self._end.option!r}).",
+                    "What there is is read.",
+                )
+                for tp, offset in cut.items()
+            ],
+            fail_on_data_loss=self._options["failOnDataLoss"],
+        )
+        return ends | cut
 
     def _narrowed(self, ranges: Sequence[OffsetRange], reader: OffsetReader) -> Sequence[OffsetRange]:
         """What is to be read of these. `FilteringBatchReader` reads less."""

@@ -21,6 +21,7 @@ class FakeCluster:
         self.ends_of_epochs = {}  # (partition, epoch): offset
         self.timestamps = {}  # of partitions: that of each record, from offset 0 on
         self.committed = {}  # (group, partition): offset
+        self.stable = {}  # of partitions: the last stable offset, where a transaction is open
         self.errors = []  # raised by the next questions for offsets
         self.listed = []
         self.epochs_asked = []
@@ -58,7 +59,10 @@ class FakeCluster:
         self.isolation_levels.add(isolation_level)
         if self.errors:
             raise self.errors.pop(0)
-        return {tp: ListedOffset(self._offset(tp, symbol), None, self.epochs.get(tp)) for tp, symbol in asked.items()}
+        found = {tp: self._offset(tp, symbol) for tp, symbol in asked.items()}
+        if isolation_level == "read_committed":
+            found |= {tp: self.stable[tp] for tp, symbol in asked.items() if symbol == LATEST and tp in self.stable}
+        return {tp: ListedOffset(offset, None, self.epochs.get(tp)) for tp, offset in found.items()}
 
     def _offset(self, tp, symbol):
         start, end = self._bounds(tp)

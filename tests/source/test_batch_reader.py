@@ -9,7 +9,7 @@ from fake_cluster import FakeCluster
 from pyspark.sql.datasource import InputPartition
 
 from kafkasource import options
-from kafkasource.errors import KafkaSourceError, OptionError
+from kafkasource.errors import DataLoss, KafkaSourceError, OptionError
 from kafkasource.source import batch
 from kafkasource.source.batch import BatchReader
 from kafkasource.types import OffsetRange, TopicPartition
@@ -177,6 +177,22 @@ def test_a_start_behind_the_time_of_the_end_is_one_too(cluster):
 def test_a_start_beyond_the_log_is_an_error(cluster):
     with pytest.raises(KafkaSourceError, match="resolved start offset 6 is greater than the resolved end offset 5"):
         ranges(reader(startingOffsets=of_t(6, 2, 4)))
+
+
+def test_an_end_that_the_log_has_not_reached_is_a_loss_before_any_task_runs(cluster):
+    with pytest.raises(DataLoss, match=r"Could not read records in offset \[5, 7\) for topic partition t-0"):
+        ranges(reader(endingOffsets=of_t(7, 9, 4)))
+
+
+def test_what_there_is_is_read_where_that_is_tolerated(cluster):
+    read = reader(endingOffsets=of_t(7, 8, 9), failOnDataLoss="false")
+    assert ranges(read) == [r(0, 0, 5, from_earliest=True), r(1, 2, 8, from_earliest=True)]
+
+
+def test_an_open_transaction_is_waited_for_by_the_tasks(cluster):
+    cluster.stable = {TopicPartition("t", 0): 3}
+    read = reader(endingOffsets=of_t(5, 9, 4), **{"kafka.isolation.level": "read_committed"})
+    assert [(one.start_offset, one.end_offset) for one in ranges(read)] == [(0, 5), (2, 9)]
 
 
 @pytest.mark.parametrize(

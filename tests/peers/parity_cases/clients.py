@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from parity import Batch, Committed, Stream, Topic, better, different, fails, option, reads, same
 
-from parity_cases.shared import EARLIEST, MINE, each, refused
+from parity_cases.shared import EARLIEST, MINE, refused
 
 DESERIALIZER = "org.apache.kafka.common.serialization.StringDeserializer"
 REFUSED = {
@@ -14,7 +14,6 @@ REFUSED = {
     "enable.auto.commit": "true",
     "interceptor.classes": "com.example.Interceptor",
 }
-BEYOND = {"endingOffsets": each(200, 11, 1), "kafkaConsumer.pollTimeoutMs": "1000"}
 
 CASES = (
     *option(
@@ -51,21 +50,6 @@ CASES = (
         same(
             "not a number: an error",
             Batch({"kafkaConsumer.pollTimeoutMs": "long"}, **refused("long", "kafkaConsumer.pollTimeoutMs")),
-        ),
-        same(
-            "an end that the log has not reached: an error",
-            Batch(
-                BEYOND, **refused("Could not read records in offset [101, 200)", "Cannot fetch record for offset 101")
-            ),
-        ),
-        different(
-            "the same, with `failOnDataLoss` false",
-            "Still an error: records that never came are not lost ones. The JVM connector leaves them out.",
-            Batch(
-                {**BEYOND, "failOnDataLoss": "false"},
-                theirs=reads(113),
-                ours=fails("Cannot fetch record for offset 101"),
-            ),
         ),
     ),
     *option(

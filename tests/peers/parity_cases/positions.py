@@ -8,6 +8,8 @@ from parity_cases.shared import ALL, EARLIEST, MINE, after, at, each, from_each,
 
 OFFSETS_JSON = 'Expected e.g. {"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}'
 TIMES_JSON = 'Expected e.g. {"topicA": {"0": 123456789'
+BEYOND = {"endingOffsets": each(200, 11, 1), "kafkaConsumer.pollTimeoutMs": "1000"}
+TOLERANT = {"failOnDataLoss": "false"}
 NO_END = "ending offset not valid in streaming queries"
 NO_MATCH = "No offset matched from request of topic-partition numbers-2"
 COMMITTED = {"kafka.group.id": "$run-group", "commitOffsets": "false"}  # at 90 and 5 of the first two partitions
@@ -96,6 +98,11 @@ CASES = (
             Batch({"endingOffsets": each(5, -2, 1)}, fails("can't be earliest")),
         ),
         same("bad JSON: an error", Batch({"endingOffsets": "last"}, fails(OFFSETS_JSON))),
+        same(
+            "beyond the log's end: an error",
+            Batch(BEYOND, fails("Could not read records in offset [101, 200)")),
+        ),
+        same("the same, with `failOnDataLoss` false: what there is", Batch(BEYOND | TOLERANT, reads(113))),
         same(
             "a start beyond it, found when it is looked up: an error",
             Batch({"startingOffsets": each(200, 0, 0)}, fails("numbers")),
