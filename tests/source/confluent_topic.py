@@ -24,6 +24,16 @@ class Topic:
     def create(self):
         self.admin.create_topics([self._new])[self.name].result(30)
 
+    def leader(self, partition=0):
+        """Its node id. A broker that is asked a moment after the topic was made may not know it yet."""
+        found = []
+        eventually(lambda: found.append(self._leader(partition)) or found[-1] >= 0)
+        return found[-1]
+
+    def _leader(self, partition):
+        known = self.admin.list_topics(self.name, timeout=30).topics[self.name].partitions.get(partition)
+        return -1 if known is None else known.leader
+
     def delete(self):
         """Until the controller forgets the name, so that it can be created again."""
         self.admin.delete_topics([self.name])[self.name].result(30)

@@ -46,8 +46,14 @@ class Topic:
         self._thread.start()
 
     def leader(self, partition: int) -> int:
-        """Its node id; -1 for none."""
-        return self._admin.list_topics(self.name, timeout=30).topics[self.name].partitions[partition].leader
+        """Its node id. The broker that is asked may not have heard of the topic yet."""
+        found: list[int] = []
+        until(lambda: found.append(self._leader(partition)) or found[-1] >= 0, f"a leader of partition {partition}")
+        return found[-1]
+
+    def _leader(self, partition: int) -> int:
+        known = self._admin.list_topics(self.name, timeout=30).topics[self.name].partitions.get(partition)
+        return -1 if known is None else known.leader
 
     def goes_on(self) -> None:
         """Wait until every partition has taken a record more than it has now."""
