@@ -4,8 +4,10 @@ import pytest
 from confluent_topic import Topic
 
 from kafkasource import options
-from kafkasource.errors import DeadlineExceeded
+from kafkasource.errors import DataLoss, DeadlineExceeded
+from kafkasource.source.partition import KafkaInputPartition
 from kafkasource.source.stream import StreamReader
+from kafkasource.types import OffsetRange, TopicPartition
 
 pytestmark = pytest.mark.broker
 
@@ -78,9 +80,19 @@ def test_aborted_transactions_are_seen_by_read_uncommitted_only(topic):
 def test_an_end_that_never_comes_is_an_error_within_the_poll_timeout(topic):
     topic = topic()
     topic.write([{"value": b"v"}])
-    end = f'{{"{topic.name}":{{"0":5}}}}'
+    reader = topic.reader(**{"kafkaConsumer.pollTimeoutMs": "300", "kafka.fetch.max.wait.ms": "50"})
+    task = KafkaInputPartition((OffsetRange(TopicPartition(topic.name, 0), 0, 5),))
     with pytest.raises(DeadlineExceeded, match=r"offset 1 .*kafkaConsumer.pollTimeoutMs.*high watermark is 1"):
-        topic.rows(endingOffsets=end, **{"kafkaConsumer.pollTimeoutMs": "300", "kafka.fetch.max.wait.ms": "50"})
+        list(reader.read(task))
+
+
+def test_an_end_beyond_the_log_is_a_loss_before_any_task_runs(topic):
+    topic = topic()
+    topic.write([{"value": b"v"}])
+    given = {"endingOffsets": f'{{"{topic.name}":{{"0":5}}}}'}
+    with pytest.raises(DataLoss, match=r"Could not read records in offset \[1, 5\) for topic partition .*-0"):
+        topic.reader(**given).partitions()
+    assert [row["value"] for row in topic.rows(**given, failOnDataLoss="false")] == [b"v"]
 
 
 def test_a_stream_reads_in_micro_batches_to_the_end(topic):
