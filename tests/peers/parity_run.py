@@ -61,7 +61,8 @@ class Kafka:
         assert producer.flush(PATIENCE_S) == 0
 
     def _producer(self, **config):
-        return confluent_kafka.Producer({"bootstrap.servers": self.bootstrap_servers, "linger.ms": 2, **config})
+        servers = {"bootstrap.servers": self.bootstrap_servers, "linger.ms": 2, "log_level": 0}
+        return confluent_kafka.Producer(servers | config)
 
     def _produce_one(self, producer, topic, partition, **record):
         offset = self.ends[topic, partition]

@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 PATIENCE_S = 120.0  # for what must happen on however slow a machine
 PARTITIONS = 3
-_IMPATIENT = {"socket.timeout.ms": 2000}  # with a broker that hangs; the default is a minute
+_IMPATIENT = {"socket.timeout.ms": 2000, "log_level": 0}  # with a broker that hangs; the default is a minute
 
 
 def until(condition, what: str):
