@@ -18,10 +18,9 @@ from collections.abc import Callable, Mapping
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, ReadMaxRows, ReadMinRows
 
 from kafkasource.options import Options
-from kafkasource.source.offsets import Offsets
+from kafkasource.source.offsets import Offsets, PartitionOffsets
 from kafkasource.types import TopicPartition
 
-PartitionOffsets = Mapping[TopicPartition, int]
 # (begin, end, the limit in bytes) -> bytes per offset of each partition that holds anything between the two.
 Weigh = Callable[[PartitionOffsets, PartitionOffsets, int], Mapping[TopicPartition, float]]
 

@@ -18,14 +18,12 @@ from kafkasource.client.config import ClientConfig
 from kafkasource.client.network import Pending
 from kafkasource.errors import KafkaSourceError, OffsetNotAvailable, OffsetOutOfRange, UnknownTopicId
 from kafkasource.protocol.apis import FETCH
-from kafkasource.source.fetch_protocol import FetchedPartition, FetchSettings, read_response, request_body
+from kafkasource.source.fetch_protocol import FetchedPartition, FetchSettings, last_version, read_response, request_body
 from kafkasource.source.late_binding import bind_ends
 from kafkasource.source.partition_client import LogBounds, Truncation
 from kafkasource.source.planned_log import PlannedLog, compare, learn
 from kafkasource.source.read_replicas import rack_of, read_replicas
 from kafkasource.types import OffsetRange
-
-_LAST_VERSION_BY_NAME = 12  # from 13 on a fetch names topics by id (KIP-516)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +79,9 @@ class ClusterPartition:
             wait=replica is None,  # a replica without records is behind: the leader has them now
         )
         self._node_id = leader if replica is None else replica
-        last_version = _LAST_VERSION_BY_NAME if topic_id is None else None
-        pending = cluster.send(self._node_id, FETCH, body, timeout_ms=self._timeout_ms, max_version=last_version)
+        pending = cluster.send(
+            self._node_id, FETCH, body, timeout_ms=self._timeout_ms, max_version=last_version([topic_id])
+        )
         return _Sent(pending, fetch_offset, max_bytes, topic_id, replica is None)
 
     def receive(self, sent: _Sent) -> FetchedPartition:

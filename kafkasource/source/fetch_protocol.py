@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from kafkasource.types import TopicPartition
 
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 _NO_ID = uuid.UUID(int=0)
+_LAST_VERSION_BY_NAME = 12  # from 13 on a fetch names topics by id (KIP-516)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,23 +92,58 @@ def request_body(
     rack: str = "",
     wait: bool = True,
 ) -> dict[str, Any]:
-    """A Fetch of one partition without a session (KIP-227: epoch -1). Versions take the topic's name or its id, as
-    they need. With a rack the leader may point to a replica there; without `wait` a broker answers at once.
+    """A Fetch of one partition. With a rack the leader may point to a replica there; without `wait` a broker answers
+    at once.
     """
-    partition = {
+    return fetch_body(
+        {tp.topic: [partition_row(tp, fetch_offset, leader_epoch, max_bytes)]},
+        {tp.topic: topic_id},
+        max_wait_ms=settings.max_wait_ms if wait else 0,
+        min_bytes=settings.min_bytes,
+        max_bytes=max_bytes,
+        isolation_level=settings.isolation_level,
+        rack=rack,
+    )
+
+
+def fetch_body(
+    rows: Mapping[str, Sequence[Mapping[str, int]]],
+    topic_ids: Mapping[str, uuid.UUID | None],
+    *,
+    max_wait_ms: int,
+    min_bytes: int,
+    max_bytes: int,
+    isolation_level: int,
+    rack: str = "",
+) -> dict[str, Any]:
+    """A Fetch without a session (KIP-227: epoch -1) of topics' rows, from `partition_row`. Versions take a topic's name
+    or its id, as they need.
+    """
+    return {
+        "max_wait_ms": max_wait_ms,
+        "min_bytes": min_bytes,
+        "max_bytes": max_bytes,
+        "isolation_level": isolation_level,
+        "topics": [
+            {"topic": topic, "topic_id": topic_ids[topic] or _NO_ID, "partitions": partitions}
+            for topic, partitions in rows.items()
+        ],
+        "rack_id": rack,
+    }
+
+
+def partition_row(tp: TopicPartition, fetch_offset: int, leader_epoch: int | None, max_bytes: int) -> dict[str, int]:
+    return {
         "partition": tp.partition,
         "current_leader_epoch": -1 if leader_epoch is None else leader_epoch,
         "fetch_offset": fetch_offset,
         "partition_max_bytes": max_bytes,
     }
-    return {
-        "max_wait_ms": settings.max_wait_ms if wait else 0,
-        "min_bytes": settings.min_bytes,
-        "max_bytes": max_bytes,
-        "isolation_level": settings.isolation_level,
-        "topics": [{"topic": tp.topic, "topic_id": topic_id or _NO_ID, "partitions": [partition]}],
-        "rack_id": rack,
-    }
+
+
+def last_version(topic_ids: Collection[uuid.UUID | None]) -> int | None:
+    """The newest version in which these topics can be fetched; None: any."""
+    return _LAST_VERSION_BY_NAME if None in topic_ids else None
 
 
 def read_response(

@@ -25,6 +25,7 @@ from typing import Any
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
 from kafkasource.errors import BrokerError, DeadlineExceeded, KafkaSourceError, UnknownTopicOrPartition
+from kafkasource.source.offsets import PartitionOffsets
 from kafkasource.types import TopicPartition
 
 log = logging.getLogger("kafkasource.source")
@@ -35,7 +36,6 @@ MOST_BACKOFF_S = 60.0
 CLOSE_S = 3.0  # how long the query's end waits for its last commit
 CALL_MS = 10_000  # one commit with its retries; after that a newer one is due
 
-Offsets = Mapping[TopicPartition, int]
 TopicIds = Mapping[str, uuid.UUID]
 
 
@@ -58,7 +58,7 @@ class Ledger:
         self._renew_s = float("inf")
         self._failures = 0
 
-    def offer(self, offsets: Offsets, topic_ids: TopicIds) -> None:
+    def offer(self, offsets: PartitionOffsets, topic_ids: TopicIds) -> None:
         """Take over what is newer. What is not offered any more is forgotten."""
         known = self._topic_ids
         recreated = {topic for topic, topic_id in topic_ids.items() if known.get(topic, topic_id) != topic_id}
@@ -86,7 +86,7 @@ class Ledger:
         """What the group has yet to be told, due or not."""
         return self._pending
 
-    def committed(self, offsets: Offsets, now_s: float) -> None:
+    def committed(self, offsets: PartitionOffsets, now_s: float) -> None:
         """`now_s`: when the commit was sent."""
         if offsets.keys() >= self._newest.keys():
             self._renew_s = now_s + RENEW_EVERY_S
@@ -123,10 +123,10 @@ class GroupCommitter:
 
     def _forget(self) -> None:
         self._pid = os.getpid()
-        self._last: Offsets | None = None
+        self._last: PartitionOffsets | None = None
         self._sender: _Sender | None = None
 
-    def offer(self, offsets: Offsets, topic_ids: TopicIds | None = None) -> None:
+    def offer(self, offsets: PartitionOffsets, topic_ids: TopicIds | None = None) -> None:
         """What the query has finished: the next offset to read of each partition. Never blocks; never modify it later.
 
         `topic_ids` of its topics, where they are known. The first offer starts the thread.
@@ -179,7 +179,7 @@ class _Sender:
         self._cluster: Cluster | None = None
         self._ledger = Ledger()
         self._warned_of: set[str] = set()
-        self.inbox: queue.SimpleQueue[tuple[Offsets, TopicIds] | threading.Event | None] = queue.SimpleQueue()
+        self.inbox: queue.SimpleQueue[tuple[PartitionOffsets, TopicIds] | threading.Event | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="kafkasource-group-offsets", daemon=True)
         self._thread.start()
 
@@ -216,7 +216,7 @@ class _Sender:
         except queue.Empty:
             return _NOTHING
 
-    def _commit(self, offsets: Offsets) -> None:
+    def _commit(self, offsets: PartitionOffsets) -> None:
         now_s = self._clock()
         try:
             if self._cluster is None:

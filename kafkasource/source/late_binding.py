@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from kafkasource.client.cluster import LATEST, Cluster, ListedOffset
 from kafkasource.errors import UnknownTopicOrPartition
+from kafkasource.source.planned_log import PlannedLog
 from kafkasource.types import OffsetRange, TopicPartition
 
 
@@ -18,14 +19,9 @@ def bind_ends(cluster: Cluster, ranges: Sequence[OffsetRange], isolation_level: 
 
     A topic that is gone, or another one, keeps the planned end: that its records are gone shows when they are fetched.
     """
-    late = [one for one in ranges if one.to_latest and _is_planned_topic(cluster, one)]
+    late = [one for one in ranges if one.to_latest and PlannedLog(cluster, one).is_same_topic]
     listed = _latest(cluster, {one.topic_partition for one in late}, isolation_level)
     return [_bound(one, listed.get(one.topic_partition)) if one.to_latest else one for one in ranges]
-
-
-def _is_planned_topic(cluster: Cluster, offset_range: OffsetRange) -> bool:
-    known = cluster.topic_id(offset_range.topic_partition.topic)
-    return offset_range.topic_id is None or known in (None, offset_range.topic_id)
 
 
 def _latest(

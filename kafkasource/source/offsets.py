@@ -15,13 +15,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from kafkasource.client.cluster import EARLIEST as EARLIEST
+from kafkasource.client.cluster import LATEST as LATEST
 from kafkasource.errors import KafkaSourceError
 from kafkasource.source import identities
 from kafkasource.types import TopicPartition
 
-EARLIEST, LATEST = -2, -1  # timestamps that ListOffsets understands
-
 Offsets = dict[TopicPartition, int]  # next offset to read
+PartitionOffsets = Mapping[TopicPartition, int]
 OffsetJson = dict[str, dict[str, int]]
 
 

@@ -7,16 +7,14 @@ ids and leader epochs show: a topic that is another one of the same name, and a 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from kafkasource.errors import KafkaSourceError
 from kafkasource.source import loss
 from kafkasource.source.loss import Loss
-from kafkasource.source.offsets import Offsets, StreamOffset
+from kafkasource.source.offsets import Offsets, PartitionOffsets, StreamOffset
 from kafkasource.types import OffsetRange, TopicPartition
-
-PartitionOffsets = Mapping[TopicPartition, int]
 
 
 @dataclass(frozen=True, slots=True)

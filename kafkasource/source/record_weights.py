@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from kafkasource.errors import KafkaSourceError
 from kafkasource.protocol.apis import FETCH
 from kafkasource.records import header as h
+from kafkasource.source.fetch_protocol import fetch_body, last_version, partition_row
 from kafkasource.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -36,8 +37,6 @@ _MOST_ALONE = 8  # requests for one partition each that follow in the same micro
 _TIMEOUT_MS = 2_000
 _MARGIN = 8  # so much heavier may records have become, unseen, since the last sample
 _MAX_AGE_S = 60
-_LAST_VERSION_BY_NAME = 12  # from 13 on a fetch names topics by id (KIP-516)
-_NO_ID = uuid.UUID(int=0)
 
 Sample = tuple[TopicPartition, "memoryview | bytes | None"]  # None: the broker answered with an error
 
@@ -130,8 +129,7 @@ class RecordWeights:
         for leader, partitions in requests:
             ids = {tp.topic: cluster.topic_id(tp.topic) for tp in partitions}
             body = self._request(partitions, begin, ids, each)
-            last_version = _LAST_VERSION_BY_NAME if None in ids.values() else None
-            pending = cluster.send(leader, FETCH, body, timeout_ms=_TIMEOUT_MS, max_version=last_version)
+            pending = cluster.send(leader, FETCH, body, timeout_ms=_TIMEOUT_MS, max_version=last_version(ids.values()))
             sent.append((pending, partitions, ids))
         cluster.wait(*(pending for pending, _, _ in sent))
         for pending, partitions, ids in sent:
@@ -147,26 +145,19 @@ class RecordWeights:
         ids: Mapping[str, uuid.UUID | None],
         each: int,
     ) -> dict[str, Any]:
-        topics: dict[str, list[dict[str, Any]]] = {}
+        topics: dict[str, list[dict[str, int]]] = {}
         for tp in partitions:
             known = self._cluster.cached_partition(tp)
-            epoch = known.leader_epoch if known else None
-            row = {
-                "partition": tp.partition,
-                "current_leader_epoch": -1 if epoch is None else epoch,
-                "fetch_offset": begin[tp],
-                "partition_max_bytes": each,
-            }
+            row = partition_row(tp, begin[tp], known.leader_epoch if known else None, each)
             topics.setdefault(tp.topic, []).append(row)
-        return {
-            "max_wait_ms": 0,
-            "min_bytes": 0,
-            "max_bytes": each * len(partitions),
-            "isolation_level": self._isolation_level,
-            "topics": [
-                {"topic": topic, "topic_id": ids[topic] or _NO_ID, "partitions": rows} for topic, rows in topics.items()
-            ],
-        }
+        return fetch_body(
+            topics,
+            ids,
+            max_wait_ms=0,
+            min_bytes=0,
+            max_bytes=each * len(partitions),
+            isolation_level=self._isolation_level,
+        )
 
 
 def _records_of(

@@ -16,11 +16,11 @@ from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailable
 from kafkasource.client.cluster import Cluster
 from kafkasource.lag import LagLog
 from kafkasource.source import loss
-from kafkasource.source.admission import Admission, PartitionOffsets
+from kafkasource.source.admission import Admission
 from kafkasource.source.goal import Goal
 from kafkasource.source.group_offsets import GroupCommitter, group_to_commit
 from kafkasource.source.offset_reader import OffsetReader
-from kafkasource.source.offsets import OffsetJson, RecentOffsets, StreamOffset
+from kafkasource.source.offsets import OffsetJson, PartitionOffsets, RecentOffsets, StreamOffset
 from kafkasource.source.open_transactions import OpenTransactions
 from kafkasource.source.partition import KafkaInputPartition, PartitionReader, input_partitions
 from kafkasource.source.planner import advanced, carried, check_available_now, plan, questions, recreated_topics
