@@ -65,3 +65,12 @@ class OffsetRange:
 
     def __str__(self) -> str:
         return f"{self.topic_partition} [{self.start_offset}, {self.end_offset})"
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """How to create a topic; -1: the broker's default."""
+
+    partitions: int = -1
+    replication_factor: int = -1
+    configs: tuple[tuple[str, str], ...] = ()  # hashable: pairs of name and value
