@@ -11,6 +11,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any
 
 from kafkasource.client.config import ClientConfig, backoff_ms
@@ -18,6 +19,7 @@ from kafkasource.errors import ClusterMismatch, LeaderNotAvailable, ProtocolErro
 from kafkasource.types import Node, TopicPartition
 
 NO_ID = uuid.UUID(int=0)
+_NAMED = 50  # partitions in a line of the log
 _MAX_BROKERS, _MAX_PARTITIONS = 10_000, 1_000_000  # of one answer; nothing real comes near
 _UNKNOWN_TOPIC, _UNKNOWN_TOPIC_ID, _REBOOTSTRAP_REQUIRED = 3, 100, 129
 
@@ -68,6 +70,20 @@ class Metadata:
         self.topic_errors: dict[str, int] = {}  # of the last answer that spoke of the topic; no entry: no error
 
     # What is known.
+
+    def __str__(self) -> str:
+        """As Java's Cluster prints itself; the first partitions only."""
+        nodes = ", ".join(f"{node.host}:{node.port} (id: {node.node_id} rack: {node.rack})" for node in self.nodes())
+        topics = list(self._topics.values())
+        named = islice(((topic.name, partition) for topic in topics for partition in topic.partitions.values()), _NAMED)
+        partitions = ", ".join(
+            f"Partition(topic = {topic}, partition = {known.partition}, leader = {known.leader_id}, "
+            f"replicas = {list(known.replicas)}, isr = {list(known.in_sync_replicas)})"
+            for topic, known in named
+        )
+        more = sum(len(topic.partitions) for topic in topics) - _NAMED
+        rest = f" and {more} more" if more > 0 else ""
+        return f"Cluster(id = {self.cluster_id}, nodes = [{nodes}], partitions = [{partitions}{rest}])"
 
     def topic(self, name: str) -> TopicMetadata | None:
         return self._topics.get(name)

@@ -271,6 +271,8 @@ class NetworkClient(Streams):
 
         An answer that cannot be used makes the Pending fail.
         """
+        if log.isEnabledFor(logging.DEBUG):
+            log.debug("Sending metadata request {topics=%s} to node %d", "all" if topics is None else topics, node_id)
         pending = self.send(node_id, METADATA, metadata_body(topics), timeout_ms=timeout_ms)
         self._metadata_request = pending
         pending.add_callback(self._take_metadata)
@@ -289,6 +291,7 @@ class NetworkClient(Streams):
             if isinstance(error, ClusterMismatch):
                 self.fatal = error
         else:
+            log.debug("Updated cluster metadata version %d to %s", self.metadata.version, self.metadata)
             self._settle_links()
 
     def _settle_links(self) -> None:

@@ -18,10 +18,12 @@ from typing import Any
 
 from kafkasource.errors import KafkaSourceError
 from kafkasource.records.builder import BatchBuilder, RecordColumns, append_spans
-from kafkasource.sink.batch import NEVER, PartitionBatches, ProducerBatch
+from kafkasource.sink import producer_log
+from kafkasource.sink.batch import NEVER, Allotment, PartitionBatches, ProducerBatch
 from kafkasource.sink.buffer_pool import BufferPool
 from kafkasource.sink.config import ProducerConfig
 from kafkasource.sink.delivery import Delivery
+from kafkasource.sink.splitting import pieces_of, target_bytes
 from kafkasource.types import TopicPartition
 
 LeaderOf = Callable[[TopicPartition], "int | None"]
@@ -78,6 +80,7 @@ class RecordAccumulator:
         up to `max.block.ms` for new batches' memory; raises the delivery's error when it failed meanwhile,
         RecordTooLarge, and what BufferPool.allocate raises. `wake_sender` is called when there is something to send.
         """
+        producer_log.sending(topic, spans)
         rest = self._append_to_open(topic, columns, order, spans, delivery)
         buffer_bytes = self._buffer_bytes(len(spans))
         while rest:
@@ -133,8 +136,10 @@ class RecordAccumulator:
     ) -> list[Span]:
         """Open a batch for each span, for as many as there is memory now, but one at least; what is left of them."""
         delivery.raise_if_failed()
+        producer_log.allocating(buffer_bytes, topic, spans[0][0])
         buffers = [self.pool.allocate(buffer_bytes, self.config.max_block_ms, wake_sender)]
         while len(buffers) < len(spans) and (buffer := self.pool.try_allocate(buffer_bytes)) is not None:
+            producer_log.allocating(buffer_bytes, topic, spans[len(buffers)][0])
             buffers.append(buffer)
         spans, rest = spans[: len(buffers)], list(spans[len(buffers) :])
         now_ms = self.clock_ms()
@@ -176,6 +181,7 @@ class RecordAccumulator:
                 f"a record for {tp} takes up to {needed} bytes, more than 'kafka.max.request.size' "
                 f"({self.config.max_request_bytes}): raise that option, and the topic's max.message.bytes if smaller"
             )
+        producer_log.allocating(needed, *tp)
         buffer = self.pool.allocate(needed, self.config.max_block_ms, wake_sender)
         batch = ProducerBatch(tp, delivery, buffer, self.new_builder(buffer), self.clock_ms(), full=True)
         try:
@@ -199,6 +205,7 @@ class RecordAccumulator:
                 known.waiting.append(batch)
                 self._waiting[known] = None
             self._oldest_ms = min(self._oldest_ms, batches[0].created_ms)
+        producer_log.added(batches)
         wake_sender()
 
     def _buffer_bytes(self, partitions: int) -> int:

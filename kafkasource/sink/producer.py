@@ -7,6 +7,7 @@ forked child inherits neither threads nor the right to its parent's sockets: it 
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import time
@@ -28,6 +29,8 @@ from kafkasource.sink.delivery import Delivery
 from kafkasource.sink.partitioner import Partitioner
 from kafkasource.sink.sender import Client, Sender
 
+log = logging.getLogger("kafkasource.sink")
+
 _MAX_PRODUCERS = 8  # kept by one process; each may hold buffer.memory and a connection per broker
 
 
@@ -46,6 +49,7 @@ class Producer:
         clock_ms: Callable[[], float] = monotonic_ms,
         wall_clock_ms: Callable[[], float] = lambda: time.time() * 1000,
     ) -> None:
+        log.debug("Starting the Kafka producer")
         self.config = config
         self._wall_clock_ms = wall_clock_ms
 
@@ -60,6 +64,7 @@ class Producer:
         self._closing = False
         self._thread = threading.Thread(target=self._run, name="kafkasource-sender", daemon=True)
         self._thread.start()
+        log.debug("Kafka producer started")
 
     @contextmanager
     def delivery(self) -> Iterator[Delivery]:
@@ -70,6 +75,7 @@ class Producer:
         delivery = self.sender.begin()
         try:
             yield delivery
+            log.debug("Flushing accumulated records in producer")
             delivery.flushing = True
             self.sender.wakeup()
             delivery.wait(self._thread.is_alive)
@@ -113,6 +119,7 @@ class Producer:
 
     def _run(self) -> None:
         """The sender thread."""
+        log.debug("Starting Kafka producer I/O thread")
         try:
             while not self._closing:
                 self.sender.run_once()
@@ -124,6 +131,7 @@ class Producer:
         finally:
             self.pool.close()
             self._client.close()
+            log.debug("Shutdown of Kafka producer I/O thread has completed")
 
 
 def _available(topic: TopicMetadata) -> list[int]:

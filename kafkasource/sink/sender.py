@@ -20,6 +20,7 @@ from typing import Any, Protocol
 from kafkasource.client.metadata import Metadata, TopicMetadata
 from kafkasource.errors import DeadlineExceeded, KafkaSourceError
 from kafkasource.protocol.apis import PRODUCE
+from kafkasource.sink import producer_log
 from kafkasource.sink.accumulator import RecordAccumulator
 from kafkasource.sink.answers import Answer, Fate, answers_of, explained, fate_of
 from kafkasource.sink.batch import NEVER, ProducerBatch
@@ -170,6 +171,7 @@ class Sender:
         dropped = self._accumulator.take_expired(now_ms)
         if unwanted:
             dropped += self._accumulator.take_of(unwanted)
+        producer_log.expired(len(dropped))
         for batch in dropped:
             self._give_up(batch, self._too_late(batch))
             self._accumulator.release(batch)
@@ -262,6 +264,7 @@ class Sender:
             "timeout_ms": self.config.request_timeout_ms,
             "topic_data": [{"name": name, "partition_data": data} for name, data in topics.items()],
         }
+        producer_log.created(self._client.metadata, node_id, body, batches)
         pending = self._client.send(
             node_id,
             PRODUCE,
@@ -270,6 +273,7 @@ class Sender:
             expect_response=self.config.acks != 0,
             max_version=_LAST_VERSION_BY_NAME,
         )
+        producer_log.sent(node_id)
         self._in_flight.append(_InFlight(node_id, pending, batches))
 
     def _settle(self) -> None:
@@ -283,6 +287,7 @@ class Sender:
             now_ms = self._clock_ms()
             for request in answered:
                 error = request.pending.error
+                producer_log.received(request.node_id, error, request.batches)
                 body = {} if error is not None else request.pending.result()
                 for answer in answers_of(body, error, request.batches, request.node_id):
                     self._take(answer, now_ms)
@@ -292,6 +297,7 @@ class Sender:
         batch, error = answer.batch, answer.error
         fate = fate_of(answer, is_next=self._accumulator.is_next(batch), retries=self.config.retries)
         if fate is Fate.STORED:
+            producer_log.produced(answer)
             batch.delivery.acknowledged(batch.topic_partition, batch.record_count, batch.size, answer.last_offset)
             self._finish(batch, stored=True)
             return
@@ -301,6 +307,7 @@ class Sender:
             self._client.metadata.request_update()
         late = self._is_late(batch, now_ms)
         if fate is Fate.RETRY and not batch.delivery.failed and not late:
+            producer_log.retrying(batch, self.config.retries, error)
             self._accumulator.put_back(batch)
             return
         self._give_up(batch, self._too_late(batch) if late else explained(error, batch))
@@ -308,6 +315,7 @@ class Sender:
 
     def _give_up(self, batch: ProducerBatch, error: BaseException) -> None:
         """The batch will never be sent again. The caller releases its memory."""
+        producer_log.gave_up(batch.topic_partition, error)
         batch.delivery.fail(error)
         if batch.sequenced:
             self._identity.forget()

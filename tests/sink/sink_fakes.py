@@ -48,6 +48,9 @@ class FakeMetadata:
         }
         return TopicMetadata(name, None, False, found) if found else None
 
+    def node(self, node_id):
+        return next((node for node in self.nodes() if node.node_id == node_id), None)
+
     def nodes(self):
         return [Node(n, "localhost", 9092) for n in {n for n in self.leaders.values() if n is not None}]
 
