@@ -31,6 +31,26 @@ class Node:
         return f"{self.host}:{self.port} (node {self.node_id})"
 
 
+class Written(NamedTuple):
+    """What was written to one topic-partition and is stored. Others' records may lie between first and last."""
+
+    records: int
+    bytes: int  # of record batches as sent, compressed
+    first_offset: int | None = None  # inclusive, as the last; None where no broker told (acks=0, a copy of a lost answer)
+    last_offset: int | None = None
+
+    def merged(self, other: Written) -> Written:
+        """Both together, in whichever order they were written."""
+        firsts = [one.first_offset for one in (self, other) if one.first_offset is not None]
+        lasts = [one.last_offset for one in (self, other) if one.last_offset is not None]
+        return Written(
+            self.records + other.records,
+            self.bytes + other.bytes,
+            min(firsts, default=None),
+            max(lasts, default=None),
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class OffsetRange:
     """What one task reads of one topic-partition. Its size bounds the rows: compaction and markers leave holes."""
