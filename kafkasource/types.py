@@ -31,6 +31,13 @@ class Node:
         return f"{self.host}:{self.port} (node {self.node_id})"
 
 
+class ProducerId(NamedTuple):
+    """Who a producer is to the brokers (KIP-98). A newer epoch of the id fences the ones before."""
+
+    producer_id: int
+    producer_epoch: int
+
+
 class Written(NamedTuple):
     """What was written to one topic-partition and is stored. Others' records may lie between first and last."""
 
