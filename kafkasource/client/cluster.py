@@ -15,7 +15,7 @@ from kafkasource.client.calls import few
 from kafkasource.client.connection import Body
 from kafkasource.client.coordinators import GROUP
 from kafkasource.client.leaders import PROPAGATION_MS, by_topic, indexes_by_topic
-from kafkasource.client.transactions import TransactionCaller
+from kafkasource.client.transaction_admin import TransactionAdmin
 from kafkasource.errors import (
     LeaderNotAvailable,
     UnknownTopicOrPartition,
@@ -55,7 +55,7 @@ class EpochEnd(NamedTuple):
     end_offset: int | None  # exclusive; the log's end for the newest epoch
 
 
-class Cluster(TransactionCaller):
+class Cluster(TransactionAdmin):
     """See the module. Opens no socket before the first call."""
 
     def __enter__(self) -> Cluster:
@@ -145,28 +145,31 @@ class Cluster(TransactionCaller):
         return {tp: found and found[0] for tp, found in self.fetch_committed(group, partitions).items()}
 
     def fetch_committed(
-        self, group: str, partitions: Iterable[TopicPartition], require_stable: bool = True
+        self, group: str, partitions: Iterable[TopicPartition] | None = None, require_stable: bool = True
     ) -> dict[TopicPartition, tuple[int, str] | None]:
         """Committed offsets and what was written beside them; None: none, or one below 0.
 
-        With `require_stable` it waits while a transaction that writes them is open, without it gives those before.
+        Of the partitions named, or else of all that have some. With `require_stable` it waits while a transaction that
+        writes them is open, without it gives those before.
         """
-        wanted = list(partitions)
+        wanted = None if partitions is None else list(partitions)
 
         def body(version: int) -> dict[str, Any]:
-            rows = [{"name": name, "partition_indexes": found} for name, found in indexes_by_topic(wanted).items()]
+            rows = None
+            if wanted is not None:
+                rows = [{"name": name, "partition_indexes": found} for name, found in indexes_by_topic(wanted).items()]
             stable = {"require_stable": require_stable} if version >= 7 else {}
             if version >= 8:
                 return {"groups": [{"group_id": group, "topics": rows}], **stable}
             return {"group_id": group, "topics": rows, **stable}
 
         answer = self.call_coordinator(GROUP, group, OFFSET_FETCH, body, max_version=9)
-        committed: dict[TopicPartition, tuple[int, str] | None] = dict.fromkeys(wanted)
-        for part in answer.get("groups") or [answer]:
+        committed: dict[TopicPartition, tuple[int, str] | None] = dict.fromkeys(wanted or ())
+        for part in answer["groups"] or [answer]:
             for topic in part["topics"]:
                 for row in topic["partitions"]:
                     tp = TopicPartition(topic["name"], row["partition_index"])
-                    if tp in committed and row["committed_offset"] >= 0:
+                    if (wanted is None or tp in committed) and row["committed_offset"] >= 0:
                         committed[tp] = row["committed_offset"], row["metadata"] or ""
         return committed
 
