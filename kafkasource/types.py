@@ -43,7 +43,7 @@ class Written(NamedTuple):
 
     records: int
     bytes: int  # of record batches as sent, compressed
-    first_offset: int | None = None  # inclusive, as the last; None where no broker told (acks=0, a copy of a lost answer)
+    first_offset: int | None = None  # inclusive, as the last; None where no broker told (acks=0, an answer lost)
     last_offset: int | None = None
 
     def merged(self, other: Written) -> Written:
