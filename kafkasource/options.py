@@ -100,12 +100,16 @@ def _new_topic(text: str) -> NewTopic:
     return NewTopic(partitions, replication, tuple(pairs.items()))
 
 
-def _partitioner(text: str) -> str:
-    text = text.strip()
-    return text if text in PARTITIONERS or re.fullmatch(r"[\w.]+:\w+", text) else _refuse(text)
+def _function(text: str) -> str:
+    return text.strip() if re.fullmatch(r"\s*[\w.]+:\w+\s*", text) else _refuse(text)
 
 
 PARTITIONERS = ("murmur2", "murmur2_round_robin")
+
+
+def _partitioner(text: str) -> str:
+    return text.strip() if text.strip() in PARTITIONERS else _function(text)
+
 
 TEXT = Type("string", "a text", str)  # whose reader says what is wrong with an empty one
 STRING = Type("string", "a text that is not empty", lambda text: text.strip() or _refuse(text))
@@ -123,6 +127,7 @@ NEW_TOPIC = Type(
     "partitions=6,replication=3,cleanup.policy=compact (any of these; any of the topic's settings)",
     _new_topic,
 )
+FUNCTION = Type("module:function", "module:function", _function)
 PARTITIONER = Type(
     " \\| ".join((*PARTITIONERS, "module:function")), f"{', '.join(PARTITIONERS)} or module:function", _partitioner
 )
@@ -430,6 +435,15 @@ OPTIONS: tuple[Option, ...] = (
         "in turn. `module:function`: yours, called in the executors with (topic, keys, values, partition count), the "
         "middle two Arrow binary arrays; it returns an Arrow int32 array, where null leaves a row to `murmur2`.",
     ),
+    Option(
+        "commitListener",
+        FUNCTION,
+        None,
+        SINK,
+        "`module:function`, yours, called on the driver after each micro-batch or batch write with what was put into "
+        "each topic-partition: records, bytes, first and last offset (`kafkasource.sink.commit_log.SinkCommit`). In a "
+        "Python process of Spark's, not in yours; an error there is a warning.",
+    ),
     # How often each row arrives.
     Option(
         "deliveryGuarantee",
@@ -457,7 +471,7 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "lostTransactions",
-        choice("fail", "heal", "skip"),
+        choice("fail", "rewrite", "skip"),
         "fail",
         SINK,
         "With exactly_once: when the brokers gave up transactions of a batch that was already decided, because the "
@@ -824,7 +838,7 @@ _NOT_YET_PREFIXES = {
     "kafka.sasl.": "SASL is not built yet",
 }
 # What Spark itself puts among a source's or sink's options.
-SPARKS_OWN = frozenset({"checkpointlocation", "queryname"})
+SPARKS_OWN = frozenset({"checkpointlocation", "queryname", "asyncprogresstrackingenabled"})
 
 _BY_KEY = {key.lower(): option for option in OPTIONS for key in (option.name, *option.aliases)}
 BY_NAME = {option.name: option for option in OPTIONS}
@@ -985,6 +999,11 @@ def _check_guarantee(options: Options) -> None:
     ):
         if not met:
             raise OptionError(f"option 'deliveryGuarantee'=exactly_once needs {name!r} {wanted}, got {options[name]!r}")
+    if options.sparks_own.get("asyncprogresstrackingenabled", "").strip().lower() == "true":
+        raise OptionError(
+            "option 'asyncProgressTrackingEnabled' cannot be had with 'deliveryGuarantee'=exactly_once: a micro-batch "
+            "could be committed in Kafka that Spark's checkpoint does not know of"
+        )
     if options["atomicBatch"] and "lostTransactions" in options.given:
         raise OptionError(
             "option 'lostTransactions' has no meaning with 'atomicBatch'=true: its one transaction is not lost"

@@ -8,10 +8,15 @@ from enum import Enum
 from typing import Any
 
 from kafkasource.errors import (
+    BrokerError,
+    ConcurrentTransactions,
     DuplicateSequenceNumber,
+    InvalidProducerEpoch,
+    InvalidTxnState,
     KafkaSourceError,
     MessageTooLarge,
     OutOfOrderSequenceNumber,
+    ProducerFenced,
     ProtocolError,
     error_for,
 )
@@ -79,8 +84,33 @@ def fate_of(answer: Answer, *, is_next: bool, retries: int) -> Fate:
     return Fate.RETRY if retriable and answer.batch.attempts <= retries else Fate.GIVE_UP
 
 
+_ENDED = (
+    "it was aborted from elsewhere: by another attempt of the task, by another query with the same "
+    "'transactionalIdPrefix', or by the brokers after 'kafka.transaction.timeout.ms'"
+)
+_OF_TRANSACTIONS: dict[type[BrokerError], str] = {
+    InvalidProducerEpoch: f"the transaction is fenced: {_ENDED}",
+    ProducerFenced: f"the transaction is fenced: {_ENDED}",
+    InvalidTxnState: f"the transaction is not open any more: {_ENDED}",
+    ConcurrentTransactions: "the coordinator is still finishing the id's last transaction",
+    OutOfOrderSequenceNumber: "records of the transaction are missing before these, or another task wrote to the "
+    "topic-partition in the same transaction ('atomicBatch'=true wants one task for each: repartition by it)",
+}
+
+
+def of_transaction(error: BaseException, transactional_id: str) -> BaseException:
+    """What it means for a transaction, where that can be said."""
+    if not isinstance(error, BrokerError) or type(error) not in _OF_TRANSACTIONS:
+        return error
+    what = f"transactional id {transactional_id!r}: {_OF_TRANSACTIONS[type(error)]}"
+    return type(error)(error.code, f"{error.context}, {what}")
+
+
 def explained(error: BaseException, batch: ProducerBatch) -> BaseException:
     """What to do about it, where the error itself cannot know."""
+    lane = batch.delivery.lane
+    if lane is not None and type(error) in _OF_TRANSACTIONS:
+        return of_transaction(error, lane.transactional_id)
     if isinstance(error, MessageTooLarge):
         return MessageTooLarge(
             error.code,

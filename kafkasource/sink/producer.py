@@ -18,16 +18,19 @@ import pyarrow.compute as pc
 
 from kafkasource.client.metadata import TopicMetadata
 from kafkasource.client.network import NetworkClient
-from kafkasource.errors import ClientClosed, KafkaSourceError
+from kafkasource.errors import BrokerError, ClientClosed, KafkaSourceError
 from kafkasource.records.builder import BatchBuilder, RecordColumns
 from kafkasource.records.partitions import order_by_partition
 from kafkasource.sink.accumulator import RecordAccumulator
+from kafkasource.sink.answers import of_transaction
 from kafkasource.sink.buffer_pool import BufferPool
 from kafkasource.sink.columns import InvalidRow, Rows
 from kafkasource.sink.config import ProducerConfig
 from kafkasource.sink.delivery import Delivery
+from kafkasource.sink.identity import Lane
 from kafkasource.sink.partitioner import Partitioner
 from kafkasource.sink.sender import Client, Sender
+from kafkasource.types import TopicPartition
 
 log = logging.getLogger("kafkasource.sink")
 
@@ -67,12 +70,13 @@ class Producer:
         log.debug("Kafka producer started")
 
     @contextmanager
-    def delivery(self) -> Iterator[Delivery]:
-        """One task's writes. Leaving it without an error returns only when all is acknowledged; with one gives all up.
+    def delivery(self, lane: Lane | None = None) -> Iterator[Delivery]:
+        """One task's writes, in the lane's transaction where one is given.
 
-        What was given up is dropped by the sender thread; what is on the wire at that moment may still be stored.
+        Leaving it without an error returns only when all is acknowledged; with one gives all up. What
+        was given up is dropped by the sender thread; what is on the wire at that moment may still be stored.
         """
-        delivery = self.sender.begin()
+        delivery = self.sender.begin(lane)
         try:
             yield delivery
             log.debug("Flushing accumulated records in producer")
@@ -99,6 +103,11 @@ class Producer:
         spans = [(0, 0, rows.count)]
         if count > 1:
             order, spans = order_by_partition(_int32_buffer(partitions), count)
+        if delivery.lane is not None:
+            try:
+                delivery.lane.enroll(TopicPartition(rows.topic, partition) for partition, _, _ in spans)
+            except BrokerError as error:
+                raise of_transaction(error, delivery.lane.transactional_id) from None
         try:
             self.accumulator.append(rows.topic, columns, order, spans, delivery, self.sender.wakeup)
         except ValueError as error:
