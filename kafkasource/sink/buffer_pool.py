@@ -65,8 +65,8 @@ class BufferPool:
         """A buffer of exactly `size` bytes, not zeroed when it was used before.
 
         Waits up to `max_block_ms` for room, behind those who came earlier; `on_wait` is called once before waiting (it
-        wakes the sender, whose replies free memory). Raises AllocationTooLarge at once, BufferPoolExhausted after waiting
-        in vain (whatever was gathered goes back), ClientClosed when the pool is closed meanwhile.
+        wakes the sender, whose replies free memory). Raises AllocationTooLarge at once, BufferPoolExhausted after
+        waiting in vain (whatever was gathered goes back), ClientClosed when the pool is closed meanwhile.
         """
         if size > self.total_bytes:
             raise AllocationTooLarge(

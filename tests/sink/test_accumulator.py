@@ -110,7 +110,7 @@ def test_batches_of_a_partition_follow_each_other_into_flight_up_to_the_limit():
     assert drain(rig, 1) == {}
     settle(rig, first)
     (third,) = drain(rig, 1)[1]
-    assert [batch.number for batch in (first, second, third)] == [0, 1, 2]
+    assert [batch.number for batch in (first, second, third)] == [0, 37, 74], "by the records before them"
 
 
 def test_a_task_waits_for_what_another_has_in_flight_to_the_partition():
@@ -182,7 +182,7 @@ def test_batches_put_back_in_any_order_are_sent_again_one_by_one_in_the_order_of
         assert drain(rig, 1) == {}
         settle(rig, expected)
     assert drain(rig, 1)[1] == [flown[2]]
-    assert drain(rig, 1)[1][0].number == 3, "what was never sent needs not wait for an answer"
+    assert drain(rig, 1)[1][0].number > flown[2].number, "what was never sent needs not wait for an answer"
 
 
 def test_a_batch_put_back_goes_before_later_ones_that_are_still_in_flight():
