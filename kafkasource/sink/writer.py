@@ -11,11 +11,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from kafkasource.sink.columns import SinkSchema
+from kafkasource.sink.commit_log import gathered, listener_named, tell
 from kafkasource.sink.config import ProducerConfig
-from kafkasource.types import TopicPartition
+from kafkasource.types import TopicPartition, Written
 from kafkasource.worker import spare_imports_from_gc
 
 if TYPE_CHECKING:
@@ -29,10 +31,13 @@ if TYPE_CHECKING:
 class TaskReport(WriterCommitMessage):
     """What one task wrote, all of it acknowledged. Pickled to the driver."""
 
-    records: int
-    bytes: int  # of record batches as sent, compressed
-    last_offsets: dict[TopicPartition, int] = field(default_factory=dict)  # inclusive; none with acks=0
+    written: dict[TopicPartition, Written] = field(default_factory=dict)
     kernel_compiled: bool = True  # in the worker that wrote
+    query_id: str | None = None  # only tasks know it; None: a batch write
+
+    @property
+    def records(self) -> int:
+        return sum(one.records for one in self.written.values())
 
 
 class _Writer:
@@ -42,6 +47,10 @@ class _Writer:
         """Checks the schema; contacts nobody. Runs on the driver, more than once for a micro-batch."""
         self._schema = SinkSchema.check(schema, options["topic"])
         self._config = ProducerConfig.from_options(options)
+        self._query_name = options.sparks_own.get("queryname")
+        self._listener: str | None = options["commitListener"]
+        if self._listener is not None:
+            listener_named(self._listener)  # refused before a task runs
         spare_imports_from_gc()
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskReport:
@@ -57,21 +66,23 @@ class _Writer:
             for batch in iterator:
                 for rows in self._schema.rows(batch):
                     producer.append(rows, partitioner, delivery)
-        return TaskReport(delivery.records, delivery.bytes, delivery.last_offsets, COMPILED)
+        return TaskReport(delivery.written, COMPILED, _query_id())
 
-    @staticmethod
-    def _check(messages: Sequence[TaskReport | None]) -> None:
+    def _committed(self, messages: Sequence[TaskReport | None], batch_id: int | None = None) -> None:
         """Driver side, after all tasks succeeded."""
         spare_imports_from_gc()
         if any(message is not None and not message.kernel_compiled for message in messages):
             _warn_uncompiled()
+        query_id = next((message.query_id for message in messages if message is not None), None)
+        commit = gathered(messages, batch_id=batch_id, query_id=query_id, query_name=self._query_name)
+        tell(commit, self._listener)
 
 
 class BatchWriter(_Writer, DataSourceArrowWriter):
     """`df.write.format("pykafka").mode("append")`."""
 
     def commit(self, messages: list[TaskReport | None]) -> None:
-        self._check(messages)
+        self._committed(messages)
 
     def abort(self, messages: list[TaskReport | None]) -> None:
         """Nothing can be taken back: what the failed job wrote stays in the topics."""
@@ -81,10 +92,16 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):
     """`df.writeStream.format("pykafka")`. Output mode complete appends each result whole, as the JVM connector does."""
 
     def commit(self, messages: list[TaskReport | None], batchId: int) -> None:
-        self._check(messages)
+        self._committed(messages, batchId)
 
     def abort(self, messages: list[TaskReport | None], batchId: int) -> None:
         """Nothing can be taken back; the micro-batch is run again and its rows are written again."""
+
+
+def _query_id() -> str | None:
+    """Of the streaming query whose task runs here; it survives restarts."""
+    context = TaskContext.get()
+    return None if context is None else context.getLocalProperty("sql.streaming.queryId")
 
 
 _warned = False

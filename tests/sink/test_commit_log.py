@@ -70,8 +70,7 @@ def test_a_batch_is_one_line_at_info(caplog):
     (record,) = caplog.records
     assert record.levelno == logging.INFO
     assert record.getMessage() == (
-        "committed batch 7 of query orders: 11 records in 120 bytes from 1 task to 2 partitions "
-        "(t-0 10 at 5-14, t-1 1)"
+        "committed batch 7 of query orders: 11 records in 120 bytes from 1 task to 2 partitions (t-0 10 at 5-14, t-1 1)"
     )
 
 

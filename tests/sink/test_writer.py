@@ -191,14 +191,14 @@ def test_a_bug_in_the_sender_thread_reaches_the_task_and_the_producer_is_replace
 
 def test_uncompiled_executors_are_told_of_once(monkeypatch):
     monkeypatch.setattr(writer_module, "_warned", False)
-    slow = TaskReport(1, 1, {}, kernel_compiled=False)
+    slow = TaskReport(kernel_compiled=False)
     writer = StreamWriter(sink_options(), SCHEMA)
     with pytest.warns(RuntimeWarning, match="uncompiled"):
-        writer.commit([TaskReport(1, 1), slow, None], 0)
+        writer.commit([TaskReport(), slow, None], 0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         writer.commit([slow], 1)
-        writer.commit([TaskReport(1, 1)], 2)
+        writer.commit([TaskReport()], 2)
 
 
 def test_abort_has_nothing_to_take_back():
