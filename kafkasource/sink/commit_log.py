@@ -11,13 +11,12 @@ nor accumulators from it.
 
 from __future__ import annotations
 
-import importlib
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from kafkasource.errors import OptionError
+from kafkasource.sink.functions import load
 from kafkasource.types import TopicPartition, Written
 
 log = logging.getLogger("kafkasource.sink")
@@ -85,25 +84,9 @@ def tell(commit: SinkCommit, listener: str | None) -> None:
     log.info("%s", commit)
     if listener is not None:
         try:
-            listener_named(listener)(commit)
+            load(listener, "commitListener")(commit)
         except Exception:
             log.warning("the commit listener %s failed; %s all the same", listener, commit, exc_info=True)
-
-
-def listener_named(name: str) -> Callable[[SinkCommit], object]:
-    """The function of `module:function`. Raises OptionError where it cannot be had, which is looked at before a task
-    runs."""
-    module, _, attribute = name.partition(":")
-    try:
-        function = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        raise OptionError(
-            f"option 'commitListener': {name!r} cannot be had in the process that commits ({error}): it must be "
-            "importable on the driver, as from --py-files"
-        ) from None
-    if not callable(function):
-        raise OptionError(f"option 'commitListener': {name!r} is no function")
-    return function  # type: ignore[no-any-return]
 
 
 def _count(number: int, noun: str) -> str:

@@ -15,8 +15,9 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from kafkasource.sink.columns import SinkSchema
-from kafkasource.sink.commit_log import gathered, listener_named, tell
+from kafkasource.sink.commit_log import gathered, tell
 from kafkasource.sink.config import ProducerConfig
+from kafkasource.sink.functions import load
 from kafkasource.types import TopicPartition, Written
 from kafkasource.worker import spare_imports_from_gc
 
@@ -50,7 +51,7 @@ class _Writer:
         self._query_name = options.sparks_own.get("queryname")
         self._listener: str | None = options["commitListener"]
         if self._listener is not None:
-            listener_named(self._listener)  # refused before a task runs
+            load(self._listener, "commitListener")  # what is not there is refused before a task runs
         spare_imports_from_gc()
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskReport:

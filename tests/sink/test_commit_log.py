@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkasource.errors import OptionError
-from kafkasource.sink.commit_log import SinkCommit, gathered, listener_named, tell
+from kafkasource.sink.commit_log import SinkCommit, gathered, tell
 from kafkasource.types import TopicPartition, Written
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -98,9 +97,3 @@ def test_a_listener_that_fails_cannot_undo_a_commit(caplog):
     assert record.levelno == logging.WARNING
     assert "failing failed; committed batch 7" in record.getMessage()
     assert "no such database" in caplog.text
-
-
-@pytest.mark.parametrize("name", ["no_such_module_at_all:f", "json:no_such_function", "json:__name__"])
-def test_a_listener_that_cannot_be_had_is_an_error_of_the_option(name):
-    with pytest.raises(OptionError, match="option 'commitListener'"):
-        listener_named(name)
