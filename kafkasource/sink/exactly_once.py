@@ -47,8 +47,8 @@ log = logging.getLogger("kafkasource.sink")
 
 OnLost = Literal["fail", "rewrite", "skip"]
 
-# Answers to the commit of a lane. Fenced (90, 47, 49): somebody has begun anew under its id, or the brokers have aborted
-# it when its time was up. 48: it was aborted, as dialect 2 says it.
+# Answers to the commit of a lane. Fenced (90, 47, 49): somebody has begun anew under its id, or brokers have aborted it
+# when its time was up. 48: it was aborted, as dialect 2 says it.
 _GONE = (47, 48, 49, 90)
 
 
@@ -262,8 +262,8 @@ class ExactlyOnce:
                 state = "unknown" if row is None else f"{row.state} under epoch {row.producer_epoch}"
                 raise NotDecided(
                     f"transaction {name!r} (epoch {producer.producer_epoch}) is not open any more, but {state}: the "
-                    "batch took longer than 'kafka.transaction.timeout.ms', or another attempt of the task, or another query "
-                    "with this 'transactionalIdPrefix', has fenced it"
+                    "batch took longer than 'kafka.transaction.timeout.ms', or another attempt of the task, or another "
+                    "query with this 'transactionalIdPrefix', has fenced it"
                 )
 
     def _with_replaced(self, again: tuple[WrittenLane, ...], query_id: str, batch_id: int) -> tuple[WrittenLane, ...]:
