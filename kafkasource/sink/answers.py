@@ -18,6 +18,7 @@ from kafkasource.errors import (
     OutOfOrderSequenceNumber,
     ProducerFenced,
     ProtocolError,
+    RecordListTooLarge,
     error_for,
 )
 from kafkasource.sink.batch import ProducerBatch
@@ -41,6 +42,7 @@ class Answer:
 class Fate(Enum):
     STORED = "stored"
     RETRY = "retry"
+    SPLIT = "split"
     GIVE_UP = "give up"
 
 
@@ -80,6 +82,8 @@ def fate_of(answer: Answer, *, is_next: bool, retries: int) -> Fate:
     error = answer.error
     if error is None or isinstance(error, DuplicateSequenceNumber):  # stored by an earlier attempt, where is forgotten
         return Fate.STORED
+    if isinstance(error, (MessageTooLarge, RecordListTooLarge)) and answer.batch.record_count > 1:
+        return Fate.SPLIT  # refused whole, so nothing of it is stored; no attempt is counted, as in Java
     retriable = getattr(error, "retriable", False) or (isinstance(error, OutOfOrderSequenceNumber) and not is_next)
     return Fate.RETRY if retriable and answer.batch.attempts <= retries else Fate.GIVE_UP
 
@@ -112,11 +116,11 @@ def explained(error: BaseException, batch: ProducerBatch) -> BaseException:
     if lane is not None and type(error) in _OF_TRANSACTIONS:
         return of_transaction(error, lane.transactional_id)
     if isinstance(error, MessageTooLarge):
+        records = "a batch of one record" if batch.record_count == 1 else f"a batch of {batch.record_count} records"
         return MessageTooLarge(
             error.code,
-            f"{error.context}: a batch of {batch.record_count} records in {batch.size} bytes; lower "
-            "'kafka.batch.size' or raise the topic's max.message.bytes (and "
-            "'kafka.max.request.size' where that is smaller)",
+            f"{error.context}: {records} in {batch.size} bytes; raise the topic's max.message.bytes, or shrink it "
+            "by 'kafka.compression.type' (several records: also by 'kafka.batch.size')",
         )
     return error if isinstance(error, KafkaSourceError) else KafkaSourceError(f"{type(error).__name__}: {error}")
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from kafkasource.client.metadata import Metadata, TopicMetadata
-from kafkasource.errors import DeadlineExceeded, KafkaSourceError
+from kafkasource.errors import CorruptRecordBatch, DeadlineExceeded, KafkaSourceError
 from kafkasource.protocol.apis import PRODUCE
 from kafkasource.sink import producer_log
 from kafkasource.sink.accumulator import RecordAccumulator
@@ -253,6 +253,9 @@ class Sender:
                     self._give_up(batch, explained(error, batch))
                     self._finish(batch)
                     continue
+                if batch.size > self.config.max_request_bytes and batch.record_count > 1:  # compression made it grow
+                    self._split(batch, None)
+                    continue
             closed.append(batch)
         return closed
 
@@ -319,8 +322,21 @@ class Sender:
             producer_log.retrying(batch, self.config.retries, error)
             self._accumulator.put_back(batch)
             return
+        if fate is Fate.SPLIT and not batch.delivery.failed and not late:
+            self._split(batch, error)
+            return
         self._give_up(batch, self._too_late(batch) if late else explained(error, batch))
         self._finish(batch)
+
+    def _split(self, batch: ProducerBatch, refused: BaseException | None) -> None:
+        """Send a batch in pieces instead: the broker refused it, or it would."""
+        try:
+            if refused is not None:
+                producer_log.splitting(batch, refused)
+            self._accumulator.split(batch)
+        except CorruptRecordBatch as error:  # its bytes in memory are not what was written
+            self._give_up(batch, error)
+            self._finish(batch)
 
     def _give_up(self, batch: ProducerBatch, error: BaseException) -> None:
         """The batch will never be sent again. The caller releases its memory."""
