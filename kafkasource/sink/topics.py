@@ -86,7 +86,7 @@ class AwaitedTopics:
             return BootstrapFailed(attempts, self._config.max_block_ms)
         return DeadlineExceeded(
             f"Topic {topic} not present in metadata after {self._config.max_block_ms} ms.{why} Create it first: "
-            "the sink creates no topics. The wait is 'kafka.max.block.ms'."
+            "the sink creates only what 'createTopic' tells it to. The wait is 'kafka.max.block.ms'."
         )
 
     def ask(self) -> None:
