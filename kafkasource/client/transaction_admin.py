@@ -67,14 +67,13 @@ class TransactionAdmin(TransactionCaller):
         Leaves out, without a word, what the ACLs (Describe on the transactional id) do not let us see. Brokers from
         3.0 on.
         """
-        found: dict[str, ListedTransaction] = {}
 
         def body(version: int) -> dict[str, Any]:
             pattern = {"transactional_id_pattern": _pattern(prefix)} if version >= 2 and prefix else {}
             return {"state_filters": list(states), **pattern}
 
-        def attempt(left_ms: float) -> None:
-            found.clear()  # a coordinator may have moved
+        def attempt(left_ms: float) -> dict[str, ListedTransaction]:
+            found: dict[str, ListedTransaction] = {}
             self._ask_metadata([], left_ms)
             timeout = min(left_ms, self.config.request_timeout_ms)
             pendings = {
@@ -90,8 +89,9 @@ class TransactionAdmin(TransactionCaller):
                     name = row["transactional_id"]
                     if name.startswith(prefix):
                         found[name] = ListedTransaction(name, row["producer_id"], row["transaction_state"], node_id)
+            return found
 
-        self._retrying(f"ListTransactions of {prefix!r}", attempt)
+        found = self._retrying(f"ListTransactions of {prefix!r}", attempt)
         return [found[name] for name in sorted(found)]
 
     def describe_transactions(self, transactional_ids: Iterable[str]) -> dict[str, DescribedTransaction | None]:
