@@ -10,6 +10,7 @@ records, which the broker would drop as duplicates. What is in flight under the 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
@@ -21,6 +22,8 @@ from kafkasource.types import ProducerId, TopicPartition
 
 if TYPE_CHECKING:
     from kafkasource.sink.sender import Client, Pending
+
+log = logging.getLogger("kafkasource.sink")
 
 _NO_TRANSACTION = {"transactional_id": None, "transaction_timeout_ms": 2**31 - 1}  # Java's values
 
@@ -70,6 +73,7 @@ class Lane(Identity):
     def open(cls, calls: TransactionCalls, transactional_id: str, timeout_ms: int, transaction_version: int) -> Lane:
         """A new epoch of the id, which aborts and fences whatever an earlier attempt left open. Blocks."""
         given = calls.init_producer_id(transactional_id, timeout_ms)
+        log.debug("%s: ProducerId set to %d with epoch %d", transactional_id, *given)
         return cls.join(calls, transactional_id, given, transaction_version)
 
     @classmethod
@@ -92,6 +96,7 @@ class Lane(Identity):
         new = [tp for tp in partitions if tp not in self._enrolled]
         if new:
             assert self.calls is not None
+            log.debug("%s: Begin adding %d new partitions to transaction", self.transactional_id, len(new))
             self.calls.add_partitions_to_txn(
                 self.transactional_id, ProducerId(self.producer_id, self.producer_epoch), new
             )
@@ -146,6 +151,7 @@ class ProducerIdentity:
             body = asked.result()
             if body["error_code"] == 0:
                 self.current = Identity(body["producer_id"], body["producer_epoch"])
+                log.debug("ProducerId set to %d with epoch %d", body["producer_id"], body["producer_epoch"])
                 self._failures = 0
                 return None
             error = error_for(body["error_code"], "InitProducerId for an idempotent producer")

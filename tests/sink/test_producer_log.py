@@ -65,6 +65,7 @@ def test_one_record_is_followed_from_the_metadata_to_its_offset(log):
         r"^Sending records to topic test: 1 to test-0",
         r"^Allocating a new \d+ byte message buffer for topic test partition 0",
         r"^Waking up the sender since topic test partition 0 is either full or getting a new batch",
+        r"^ProducerId set to 1 with epoch 0",
         r"^Drained batch test-0: 1 records in \d+ bytes",
         r"^Assigned producerId 1 and producerEpoch 0 to batch with base sequence 0 being sent to partition test-0",
         r"^Nodes with data ready to send: \[127\.0\.0\.1:\d+ \(node 1\)\]",
