@@ -49,7 +49,8 @@ OnLost = Literal["fail", "rewrite", "skip"]
 
 # Answers to the commit of a lane. Fenced (90, 47, 49): somebody has begun anew under its id, or brokers have aborted it
 # when its time was up. 48: it was aborted, as dialect 2 says it.
-_GONE = (47, 48, 49, 90)
+_INVALID_TXN_STATE = 48
+_GONE = (47, _INVALID_TXN_STATE, 49, 90)
 
 
 class LostTransactions(KafkaSourceError):
@@ -105,6 +106,7 @@ class Begun:
 
     ids: TransactionalIds
     turn: Turn
+    write_id: str | None  # of a batch write, in place of a query id; the tasks of a stream know theirs
     decided: tuple[str, int] | None  # the last decision's query id and batch id
     lost: tuple[WrittenLane, ...]  # lanes of the last decision that brokers did not commit when asked at begin
 
@@ -180,14 +182,14 @@ class ExactlyOnce:
         self._atomic = atomic
         self._on_lost = on_lost
 
-    def begin(self) -> Begun:
-        """Before the tasks of a batch: nothing of this prefix is open when it returns, but what is decided is there."""
+    def begin(self, write_id: str | None = None) -> Begun:
+        """Before the tasks of a batch. When it returns nothing of this prefix is open, and what is decided is there."""
         driver = self._cluster.init_producer_id(self._ids.driver, self._timeout_ms)  # an older driver decides no more
         version = self._cluster.transaction_version()
         last = self._last()
         lost = self._recover(last)
         turn = Turn(driver, version, last.number + 1 if last else 1)
-        return Begun(self._ids, turn, (last.query_id, last.batch_id) if last else None, lost)
+        return Begun(self._ids, turn, write_id, (last.query_id, last.batch_id) if last else None, lost)
 
     def commit(self, shares: Sequence[Share], batch_id: int) -> None:
         """After all tasks succeeded. Raises NotDecided and others; after the decision, what a restart makes good."""
@@ -214,15 +216,18 @@ class ExactlyOnce:
         """After a task or commit failed; comes after a commit that decided, too. Correctness rests on begin, not here.
 
         The driver's own transaction is aborted first if it is open, so that no decision comes after it was looked for.
+        Lanes of tasks that sent no message are found by their names, unless another driver is there by now.
         """
         if not shares:
             return
         turn, query_id = self._turn_of(shares)
+        another = False
         try:
             self._cluster.end_txn(self._ids.driver, turn.driver, False, turn.transaction_version)
         except BrokerError as error:
-            if error.code not in _GONE:  # ended already, never begun, or another driver is there
+            if error.code not in _GONE:
                 raise
+            another = error.code != _INVALID_TXN_STATE  # which only says that it had ended, or was never begun
         last = self._last()
         kept: tuple[WrittenLane, ...] = ()
         if last is not None and last.is_of(query_id, batch_id):
@@ -230,6 +235,8 @@ class ExactlyOnce:
             self._end(last, kept)
         undecided = [share.lane for share in shares if share.lane is not None and share.lane not in kept]
         self._cluster.end_txns(self._named(undecided), False, turn.transaction_version)
+        if not another:
+            self._abort_open(last)
 
     # Deciding.
 
@@ -341,13 +348,16 @@ class ExactlyOnce:
         In mid-run nothing is open and each commit is a copy of one that was answered: one round trip each.
         """
         gone = self._gone(last, last.lanes) if last else []
+        self._abort_open(last)
+        return tuple(lane for lane in last.lanes if lane.slot in gone) if last else ()
+
+    def _abort_open(self, last: Decision | None) -> None:
         orphans = [self._ids.lane(slot) for slot in self._open_slots(last)]
         if orphans:
-            log.info("aborting %d transactions that an earlier run left open: %s", len(orphans), few(orphans))
+            log.info("aborting %d transactions that were left open: %s", len(orphans), few(orphans))
             for answer in self._cluster.init_producer_ids(orphans, self._timeout_ms).values():
                 if isinstance(answer, BrokerError):
                     raise answer
-        return tuple(lane for lane in last.lanes if lane.slot in gone) if last else ()
 
     def _open_slots(self, last: Decision | None) -> list[int]:
         """Slots with an open transaction. One of a decided lane's slot is a newer one: its own has ended by now.
