@@ -49,6 +49,7 @@ class AwaitedTopics:
             log.debug("Requesting metadata update for partition %d of topic %s", partition, topic)
         with self._news:
             self._awaited[topic, partition] += 1
+            log.debug("Waking up Sender thread for metadata update")
             self._wakeup()
             try:
                 return self._wait_for(topic, partition)

@@ -5,10 +5,12 @@ import re
 
 import pyarrow as pa
 import pytest
-from fake_broker import CLOSE, Error, FakeKafka, serve
+from fake_broker import CLOSE, Error, FakeKafka, Request, serve
 
 from kafkasource import options
-from kafkasource.protocol.apis import PRODUCE
+from kafkasource.client.config import ClientConfig
+from kafkasource.client.metadata import Metadata
+from kafkasource.protocol.apis import METADATA, PRODUCE
 from kafkasource.sink import producer_log
 from kafkasource.sink.columns import Rows
 from kafkasource.sink.config import ProducerConfig
@@ -59,6 +61,7 @@ def test_one_record_is_followed_from_the_metadata_to_its_offset(log):
         log.messages,
         r"^Starting the Kafka producer",
         r"^Requesting metadata update for topic test",
+        r"^Waking up Sender thread for metadata update",
         r"^Sending metadata request \{topics=\['test'\]\} to node -?1",
         r"^Updated cluster metadata version \d+ to Cluster\(.*nodes = \[127.0.0.1:\d+ \(id: 1 rack: None\)\], "
         r"partitions = \[Partition\(topic = test, partition = 0, leader = 1, replicas = \[1\], isr = \[1\]\)\]\)",
@@ -144,6 +147,10 @@ def test_above_debug_nothing_is_made_ready_for_the_log(caplog):
 
 def test_a_line_of_many_partitions_stays_short(log):
     producer_log.sending("t", [(partition, 0, 1) for partition in range(1000)])
+    kafka = FakeKafka(topics={"t": 1000})
+    metadata = Metadata(ClientConfig.of("localhost:9092"))
+    metadata.update(kafka.answer(Request(1, METADATA, 12, {"topics": [{"name": "t"}]}, None)), 0)
+    assert str(metadata).endswith("Partition(topic = t, partition = 49, leader = 1, replicas = [1], isr = [1]) and 950 more])")
     assert log.messages == [
         "Sending records to topic t: " + ", ".join(f"1 to t-{n}" for n in range(20)) + " and 980 more"
     ]
