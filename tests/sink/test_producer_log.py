@@ -150,7 +150,9 @@ def test_a_line_of_many_partitions_stays_short(log):
     kafka = FakeKafka(topics={"t": 1000})
     metadata = Metadata(ClientConfig.of("localhost:9092"))
     metadata.update(kafka.answer(Request(1, METADATA, 12, {"topics": [{"name": "t"}]}, None)), 0)
-    assert str(metadata).endswith("Partition(topic = t, partition = 49, leader = 1, replicas = [1], isr = [1]) and 950 more])")
+    assert str(metadata).endswith(
+        "Partition(topic = t, partition = 49, leader = 1, replicas = [1], isr = [1]) and 950 more])"
+    )
     assert log.messages == [
         "Sending records to topic t: " + ", ".join(f"1 to t-{n}" for n in range(20)) + " and 980 more"
     ]
