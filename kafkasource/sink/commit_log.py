@@ -79,8 +79,15 @@ def gathered(reports: Iterable[Report | None], **about: Any) -> SinkCommit:
     return SinkCommit(dict(sorted(written.items())), tasks, **about)
 
 
-def tell(commit: SinkCommit, listener: str | None) -> None:
-    """One line in the log at INFO, and a call of the listener that the option `commitListener` names. Never raises."""
+def tell(commit: SinkCommit, listener: str | None, *, by_earlier_run: bool = False) -> None:
+    """One line in the log at INFO, and a call of the listener that the option `commitListener` names. Never raises.
+
+    `by_earlier_run`: exactly once found the batch committed already. What it wrote is not known any more, and the
+    listener may have heard of it: it is not called.
+    """
+    if by_earlier_run:
+        log.info("batch %s was committed by an earlier run: nothing is written again", commit.batch_id)
+        return
     log.info("%s", commit)
     if listener is not None:
         try:

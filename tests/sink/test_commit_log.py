@@ -85,6 +85,13 @@ def test_an_empty_batch_is_told_too(caplog):
     assert heard == [SinkCommit({}, 0, batch_id=8)]
 
 
+def test_a_batch_of_an_earlier_run_is_not_told_as_one_without_records(caplog):
+    caplog.set_level(logging.INFO, "kafkasource.sink")
+    tell(gathered([Report()], batch_id=8), f"{__name__}:listener", by_earlier_run=True)
+    assert caplog.messages == ["batch 8 was committed by an earlier run: nothing is written again"]
+    assert heard == []
+
+
 def test_the_listener_gets_what_was_written():
     commit = gathered([Report({T0: Written(10, 100, 5, 14)})], batch_id=7)
     tell(commit, f"{__name__}:listener")
