@@ -128,7 +128,9 @@ class _Writer:
             _warn_uncompiled()
         query_id = next((message.query_id for message in messages if message is not None), None)
         commit = gathered(messages, batch_id=batch_id, query_id=query_id, query_name=self._query_name)
-        skipped = any(message is not None and message.share is not None and message.share.skipped for message in messages)
+        skipped = any(
+            message is not None and message.share is not None and message.share.skipped for message in messages
+        )
         tell(commit, self._listener, by_earlier_run=skipped and not commit.written)
 
 
