@@ -1,7 +1,7 @@
 """Points at which a process can be told to kill itself, for the tests of what a crash leaves behind.
 
-`KAFKASOURCE_CRASH_AT=decided` in the environment of Spark's Python workers: SIGKILL at that point, as from outside.
-`decided:/some/file`: only the first process that comes there, which makes the file. Nothing else reads the variable.
+`KAFKASOURCE_CRASH_FILE=/a/file` in the environment of Spark's Python workers: the first process that comes to the point
+whose name the file holds removes the file and dies, as by SIGKILL from outside. Nothing else reads the variable.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import signal
 
-ENVIRONMENT = "KAFKASOURCE_CRASH_AT"
+ENVIRONMENT = "KAFKASOURCE_CRASH_FILE"
 
 POINTS = (
     "writing",  # executor: rows are on their way, the task has not ended
@@ -22,16 +22,20 @@ POINTS = (
 
 
 def crashes_at(name: str) -> bool:
-    return os.environ.get(ENVIRONMENT, "").partition(":")[0] == name
+    file = os.environ.get(ENVIRONMENT)
+    if file is None:
+        return False
+    try:
+        with open(file) as opened:
+            return opened.read().strip() == name
+    except FileNotFoundError:
+        return False
 
 
 def crash_point(name: str) -> None:
-    if not crashes_at(name):
-        return
-    once = os.environ[ENVIRONMENT].partition(":")[2]
-    if once:
+    if crashes_at(name):
         try:
-            os.close(os.open(once, os.O_CREAT | os.O_EXCL))
-        except FileExistsError:
+            os.remove(os.environ[ENVIRONMENT])
+        except FileNotFoundError:  # another process was first
             return
-    os.kill(os.getpid(), signal.SIGKILL)
+        os.kill(os.getpid(), signal.SIGKILL)
