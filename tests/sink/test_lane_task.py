@@ -4,7 +4,7 @@ import pickle
 
 import pyarrow as pa
 import pytest
-from transaction_fakes import FakeTransactionCluster, read_committed
+from transaction_fakes import STREAM, FakeContext, FakeTransactionCluster, read_committed
 
 from kafkasource.errors import OptionError
 from kafkasource.sink.exactly_once import ExactlyOnce, LostTransactions, Plan
@@ -15,22 +15,6 @@ from kafkasource.types import ProducerId, TopicPartition, Written
 T0 = TopicPartition("t", 0)
 LANES = Guarantee(TransactionalIds("p"), 600_000, False, "fail")
 ATOMIC = Guarantee(TransactionalIds("p"), 600_000, True, "fail")
-STREAM = {"streaming.sql.batchId": "0", "sql.streaming.queryId": "q"}
-
-
-class FakeContext:
-    def __init__(self, slot=0, attempt=0, **properties):
-        self.slot, self.attempt = slot, attempt
-        self.properties = {name.replace("_", "."): value for name, value in properties.items()} or STREAM
-
-    def partitionId(self):
-        return self.slot
-
-    def attemptNumber(self):
-        return self.attempt
-
-    def getLocalProperty(self, key):
-        return self.properties.get(key)
 
 
 def driver(cluster, guarantee=LANES):

@@ -22,6 +22,26 @@ class Crash(Exception):
     """The process is gone."""
 
 
+STREAM = {"streaming.sql.batchId": "0", "sql.streaming.queryId": "q"}
+
+
+class FakeContext:
+    """pyspark's TaskContext of a task of the stream's first micro-batch."""
+
+    def __init__(self, slot=0, attempt=0):
+        self.slot, self.attempt = slot, attempt
+        self.properties = STREAM
+
+    def partitionId(self):
+        return self.slot
+
+    def attemptNumber(self):
+        return self.attempt
+
+    def getLocalProperty(self, key):
+        return self.properties.get(key)
+
+
 @dataclass
 class Transaction:
     producer: ProducerId
