@@ -30,7 +30,6 @@ from kafkasource.protocol.apis import (
     OFFSET_FETCH,
     OFFSET_FOR_LEADER_EPOCH,
 )
-from kafkasource.types import ProducerId as ProducerId
 from kafkasource.types import TopicPartition
 
 EARLIEST, LATEST = -2, -1
