@@ -274,12 +274,13 @@ class RecordAccumulator:
         with self._lock:
             for partition in self._waiting:
                 wait_ms = partition.wait_ms(self.config, in_a_hurry, producer_id, now_ms)
-                if wait_ms > 0:
-                    delay = min(delay, wait_ms)
+                if wait_ms == NEVER:
                     continue
                 leader = leader_of(partition.topic_partition)
-                if leader is None:
+                if leader is None:  # found while the batch lingers
                     unknown.add(partition.topic_partition.topic)
+                elif wait_ms > 0:
+                    delay = min(delay, wait_ms)
                 elif producer_id is None and partition.waiting[0].delivery.lane is None:
                     wants_producer_id = True
                 else:

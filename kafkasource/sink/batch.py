@@ -84,9 +84,8 @@ class PartitionBatches:
         self.waiting: deque[ProducerBatch] = deque()
         self.in_flight: list[ProducerBatch] = []  # by number
         self.next_number = 0
-        self.known_producer_id = (
-            -1
-        )  # of the last batch stored that had no lane; forgotten with this object, so after each idle time
+        # Of the last batch stored that had no lane; forgotten with this object, so after each idle time.
+        self.known_producer_id = -1
 
     @property
     def held_bytes(self) -> int:

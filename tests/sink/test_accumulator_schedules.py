@@ -1,0 +1,227 @@
+"""Tasks append while the sender drains, fails, splits and retries, in every order of their steps: a state machine.
+
+The broker is Kafka's in what matters: it takes a partition's sequences in order, knows its last five batches again,
+refuses a batch beyond max.message.bytes whole, and may lose an answer.
+"""
+
+from collections import deque
+
+import pyarrow as pa
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from kafka.record.default_records import DefaultRecordBatch
+from sink_fakes import Rig, producer_of
+from sink_schedule import Schedule
+
+from kafkasource.records.builder import RecordColumns
+from kafkasource.sink import accumulator, buffer_pool, delivery
+from kafkasource.sink.accumulator import RecordAccumulator
+from kafkasource.types import TopicPartition
+
+PARTITIONS = [TopicPartition("t", i) for i in range(3)]
+BATCH, REQUEST, MAX_MESSAGE = 600, 1200, 400  # bytes
+DUPLICATE, OUT_OF_ORDER, TOO_LARGE, NOT_LEADER = 46, 45, 10, 6
+
+
+class BrokerLog:
+    """One partition."""
+
+    def __init__(self):
+        self.values, self.last = [], {}
+
+    def append(self, batch):
+        """An error code."""
+        if len(batch) > MAX_MESSAGE:
+            return TOO_LARGE
+        producer_id, _, sequence, count = producer_of(batch)
+        last = self.last.setdefault(producer_id, deque(maxlen=5))
+        if (sequence, count) in last:
+            return 0
+        if last and sequence != sum(last[-1]):
+            return OUT_OF_ORDER
+        last.append((sequence, count))
+        self.values += [record.value for record in DefaultRecordBatch(batch)]
+        return 0
+
+
+class AccumulatorMachine(RuleBasedStateMachine):
+    def __init__(self):
+        super().__init__()
+        self.schedule = Schedule()
+        self.patch = pytest.MonkeyPatch()
+        for module in (accumulator, buffer_pool, delivery):
+            self.patch.setattr(module, "threading", self.schedule)
+        append_spans = accumulator.append_spans
+
+        def append_in_steps(*arguments):
+            self.schedule.stop()
+            reached = append_spans(*arguments)
+            self.schedule.stop()
+            return reached
+
+        self.patch.setattr(accumulator, "append_spans", append_in_steps)
+        self.tasks, self.deliveries = [], []
+        self.given = {tp: [] for tp in PARTITIONS}  # by partition: (task, value) as its thread gave them
+        self.logs = {tp: BrokerLog() for tp in PARTITIONS}
+        self.sequences = dict.fromkeys(PARTITIONS, 0)
+        self.requests = []
+        self.splits = 0
+
+    @initialize(buffers=st.integers(1, 6), in_flight=st.integers(1, 5))
+    def begin(self, buffers, in_flight):
+        self.rig = Rig(
+            dict.fromkeys(PARTITIONS, 1),
+            batch_bytes=BATCH,
+            buffer_memory_bytes=buffers * BATCH,
+            max_request_bytes=REQUEST,
+            max_in_flight=in_flight,
+            linger_ms=5,
+            retry_backoff_ms=10,
+            max_block_ms=10**9,
+            delivery_timeout_ms=10**9,
+        )
+        self.rig.pool = buffer_pool.BufferPool(buffers * BATCH, BATCH, clock=self.schedule.clock)
+        self.accumulator = RecordAccumulator(
+            self.rig.config,
+            self.rig.pool,
+            self.rig.clock,
+            self.rig.accumulator.new_builder,
+            _lock=self.schedule.Lock(),
+        )
+
+    @precondition(lambda self: len(self.deliveries) < 4)
+    @rule(appends=st.lists(st.lists(st.tuples(st.sampled_from(range(3)), st.integers(0, 300))), min_size=1, max_size=4))
+    def begin_task(self, appends):
+        number, given = len(self.deliveries), delivery.Delivery()
+        self.deliveries.append(given)
+
+        def work():
+            for rows in appends:
+                rows = sorted(rows, key=lambda row: row[0])
+                values = []
+                for partition, size in rows:
+                    mine = self.given[PARTITIONS[partition]]
+                    values.append(b"%d.%d." % (number, sum(task == number for task, _ in mine)) + b"v" * size)
+                    mine.append((number, values[-1]))
+                numbers = [partition for partition, _ in rows]
+                spans = [
+                    (partition, numbers.index(partition), numbers.index(partition) + numbers.count(partition))
+                    for partition in sorted(set(numbers))
+                ]
+                columns = RecordColumns(None, pa.array(values, pa.binary()), default_timestamp_ms=1)
+                self.accumulator.append("t", columns, None, spans, given, lambda: None)
+            given.flushing = True
+
+        self.tasks.append(self.schedule.start(f"task {number}", work))
+
+    @precondition(lambda self: self.schedule.runnable)
+    @rule(data=st.data(), steps=st.integers(1, 8))
+    def step(self, data, steps):
+        for _ in range(steps):
+            if tasks := self.schedule.runnable:
+                self.schedule.step(tasks[data.draw(st.integers(0, len(tasks) - 1))])
+
+    @rule(ms=st.sampled_from([1, 10, 1000]))
+    def pass_time(self, ms):
+        self.rig.clock.now_ms += ms
+
+    @rule()
+    def send(self):
+        """One turn of the sender, as far as the requests."""
+        check = self.accumulator.ready(lambda tp: 1, self.rig.clock(), 7)
+        partitions = check.nodes.get(1, [])
+        fillable = [p.topic_partition for p in partitions if not p.waiting[0].appending]
+        sizes = {p.topic_partition: p.waiting[0].size for p in partitions}
+        batches = self.accumulator.drain(partitions)
+        taken = [batch.topic_partition for batch in batches]
+        assert taken == fillable[: len(taken)], "in turn"
+        total = sum(sizes[tp] for tp in taken)
+        assert len(taken) == 1 or total <= REQUEST
+        if len(taken) < len(fillable):
+            assert taken, "the first in turn is always sent"
+            assert total + sizes[fillable[len(taken)]] > REQUEST
+        for batch in batches:
+            tp = batch.topic_partition
+            flown = [other for request in self.requests for other in request if other.topic_partition == tp]
+            assert not batch.appending
+            assert len(flown) < self.rig.config.max_in_flight, "muted"
+            assert all(batch.number != other.number for other in flown)
+            if batch.attempts or batch.encoded is not None:
+                assert all(batch.number < other.number for other in flown), "sent again before those behind it"
+            else:
+                assert all(batch.number > other.number for other in flown)
+                batch.close(7, 0, self.sequences[tp])
+                self.sequences[tp] += batch.record_count
+            batch.attempts += 1
+            batch.last_attempt_ms = self.rig.clock()
+        if batches:
+            self.requests.append(batches)
+
+    @precondition(lambda self: self.requests)
+    @rule(data=st.data(), outcome=st.sampled_from(["stored", "stored", "not leader", "lost", "answer lost"]))
+    def answer(self, data, outcome):
+        """Any request: its partitions' leaders may have moved, so brokers need not answer in order."""
+        request = self.requests.pop(data.draw(st.integers(0, len(self.requests) - 1)))
+        for batch in request:
+            code = NOT_LEADER
+            if outcome in ("stored", "answer lost"):
+                code = self.logs[batch.topic_partition].append(bytes(batch.encoded))
+            if outcome == "answer lost":
+                code = NOT_LEADER
+            self.settle_batch(batch, code)
+
+    def settle_batch(self, batch, code):
+        if code == 0:
+            batch.delivery.acknowledged(batch.topic_partition, batch.record_count, batch.size, 0)
+            self.accumulator.release(batch)
+            self.accumulator.answered(batch, stored=True)
+        elif code == TOO_LARGE:
+            assert batch.record_count > 1
+            self.splits += 1
+            self.accumulator.split(batch)
+        else:
+            assert code != OUT_OF_ORDER or not self.accumulator.is_next(batch), "nothing is missing before it"
+            self.accumulator.put_back(batch)
+
+    @invariant()
+    def memory_is_bounded(self):
+        if hasattr(self, "accumulator"):
+            assert self.rig.pool.in_use_bytes <= self.rig.pool.total_bytes
+
+    @invariant()
+    def what_is_stored_is_in_each_tasks_order_and_once(self):
+        for tp, log in self.logs.items():
+            for number in range(len(self.deliveries)):
+                stored = [value for value in log.values if value.startswith(b"%d." % number)]
+                given = [value for task, value in self.given[tp] if task == number]
+                assert stored == given[: len(stored)]
+
+    def teardown(self):
+        """Nobody starves: with a sender that goes on and a broker that answers, all is stored and all memory back."""
+        try:
+            if not hasattr(self, "accumulator"):
+                return
+            for _ in range(2000):
+                self.schedule.settle()
+                self.rig.clock.now_ms += 10
+                self.send()
+                if self.requests:
+                    for batch in self.requests.pop(0):
+                        self.settle_batch(batch, self.logs[batch.topic_partition].append(bytes(batch.encoded)))
+                elif not self.schedule.alive and not self.accumulator._partitions:
+                    break
+            assert [task.error for task in self.tasks] == [None] * len(self.tasks)
+            for tp, log in self.logs.items():
+                assert sorted(log.values) == sorted(value for _, value in self.given[tp])
+            assert [d._open_batches for d in self.deliveries] == [0] * len(self.deliveries)
+            assert self.rig.pool.in_use_bytes == 0
+            assert self.rig.pool.available_bytes == self.rig.pool.total_bytes
+        finally:
+            self.schedule.abandon()
+            self.patch.undo()
+
+
+TestAccumulatorMachine = AccumulatorMachine.TestCase
+TestAccumulatorMachine.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
