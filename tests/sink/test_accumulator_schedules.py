@@ -4,6 +4,7 @@ The broker is Kafka's in what matters: it takes a partition's sequences in order
 refuses a batch beyond max.message.bytes whole, and may lose an answer.
 """
 
+import random
 from collections import deque
 
 import pyarrow as pa
@@ -21,19 +22,29 @@ from kafkasource.sink.accumulator import RecordAccumulator
 from kafkasource.types import TopicPartition
 
 PARTITIONS = [TopicPartition("t", i) for i in range(3)]
-BATCH, REQUEST, MAX_MESSAGE = 600, 1200, 400  # bytes
-DUPLICATE, OUT_OF_ORDER, TOO_LARGE, NOT_LEADER = 46, 45, 10, 6
+BATCH, REQUEST = 600, 1200  # bytes
+OUT_OF_ORDER, TOO_LARGE, NOT_LEADER = 45, 10, 6
+
+
+# Which request, and what becomes of it.
+OUTCOMES = st.tuples(
+    st.sampled_from([0, 0, 0, 1, 2, 3]), st.sampled_from(["stored", "stored", "stored", "not leader", "answer lost"])
+)
+# Of one append: (partition, bytes of the value).
+ROWS = st.lists(
+    st.tuples(st.sampled_from([0, 0, 0, 1, 2]), st.sampled_from([0, 50, 150, 300])), min_size=1, max_size=20
+)
 
 
 class BrokerLog:
     """One partition."""
 
-    def __init__(self):
-        self.values, self.last = [], {}
+    def __init__(self, max_message_bytes):
+        self.values, self.last, self.max_message_bytes = [], {}, max_message_bytes
 
     def append(self, batch):
         """An error code."""
-        if len(batch) > MAX_MESSAGE:
+        if len(batch) > self.max_message_bytes:
             return TOO_LARGE
         producer_id, _, sequence, count = producer_of(batch)
         last = self.last.setdefault(producer_id, deque(maxlen=5))
@@ -64,20 +75,26 @@ class AccumulatorMachine(RuleBasedStateMachine):
         self.patch.setattr(accumulator, "append_spans", append_in_steps)
         self.tasks, self.deliveries = [], []
         self.given = {tp: [] for tp in PARTITIONS}  # by partition: (task, value) as its thread gave them
-        self.logs = {tp: BrokerLog() for tp in PARTITIONS}
         self.sequences = dict.fromkeys(PARTITIONS, 0)
         self.requests = []
-        self.splits = 0
+        self.skipped = []  # partitions that the last request had no room for
 
-    @initialize(buffers=st.integers(1, 6), in_flight=st.integers(1, 5))
-    def begin(self, buffers, in_flight):
+    @initialize(
+        buffers=st.sampled_from([1, 2, 5, 10, 20]),
+        in_flight=st.integers(1, 5),
+        linger_ms=st.sampled_from([0, 5, 10**9]),
+        max_message_bytes=st.sampled_from([400, 10_000]),
+        first=st.integers(0, 40),
+    )
+    def begin(self, buffers, in_flight, linger_ms, max_message_bytes, first):
+        self.logs = {tp: BrokerLog(max_message_bytes) for tp in PARTITIONS}
         self.rig = Rig(
             dict.fromkeys(PARTITIONS, 1),
             batch_bytes=BATCH,
             buffer_memory_bytes=buffers * BATCH,
             max_request_bytes=REQUEST,
             max_in_flight=in_flight,
-            linger_ms=5,
+            linger_ms=linger_ms,
             retry_backoff_ms=10,
             max_block_ms=10**9,
             delivery_timeout_ms=10**9,
@@ -90,9 +107,11 @@ class AccumulatorMachine(RuleBasedStateMachine):
             self.rig.accumulator.new_builder,
             _lock=self.schedule.Lock(),
         )
+        self.begin_task([[(0, 150)] * first])
+        self.schedule.settle()
 
     @precondition(lambda self: len(self.deliveries) < 4)
-    @rule(appends=st.lists(st.lists(st.tuples(st.sampled_from(range(3)), st.integers(0, 300))), min_size=1, max_size=4))
+    @rule(appends=st.lists(ROWS, min_size=1, max_size=5))
     def begin_task(self, appends):
         number, given = len(self.deliveries), delivery.Delivery()
         self.deliveries.append(given)
@@ -117,26 +136,35 @@ class AccumulatorMachine(RuleBasedStateMachine):
         self.tasks.append(self.schedule.start(f"task {number}", work))
 
     @precondition(lambda self: self.schedule.runnable)
-    @rule(data=st.data(), steps=st.integers(1, 8))
-    def step(self, data, steps):
+    @rule(seed=st.integers(0, 2**16), steps=st.integers(1, 30))
+    def step(self, seed, steps):
+        choose = random.Random(seed).choice
         for _ in range(steps):
             if tasks := self.schedule.runnable:
-                self.schedule.step(tasks[data.draw(st.integers(0, len(tasks) - 1))])
+                self.schedule.step(choose(tasks))
 
     @rule(ms=st.sampled_from([1, 10, 1000]))
     def pass_time(self, ms):
         self.rig.clock.now_ms += ms
 
-    @rule()
-    def send(self):
-        """One turn of the sender, as far as the requests."""
+    @rule(requests=st.integers(1, 4), seed=st.integers(0, 2**16), steps=st.integers(0, 3))
+    def send(self, requests, seed, steps):
+        for _ in range(requests):
+            self.send_one(seed, steps)
+
+    def send_one(self, seed=0, steps=0):
+        """One turn of the sender, as far as the request; tasks come in between."""
         check = self.accumulator.ready(lambda tp: 1, self.rig.clock(), 7)
         partitions = check.nodes.get(1, [])
+        self.step(seed, steps)
         fillable = [p.topic_partition for p in partitions if not p.waiting[0].appending]
         sizes = {p.topic_partition: p.waiting[0].size for p in partitions}
         batches = self.accumulator.drain(partitions)
         taken = [batch.topic_partition for batch in batches]
         assert taken == fillable[: len(taken)], "in turn"
+        still = [tp for tp in self.skipped if tp in fillable]
+        assert fillable[: len(still)] == still, "who had to stand back comes first"
+        self.skipped = fillable[len(taken) :]
         total = sum(sizes[tp] for tp in taken)
         assert len(taken) == 1 or total <= REQUEST
         if len(taken) < len(fillable):
@@ -152,18 +180,26 @@ class AccumulatorMachine(RuleBasedStateMachine):
                 assert all(batch.number < other.number for other in flown), "sent again before those behind it"
             else:
                 assert all(batch.number > other.number for other in flown)
+                assert batch.builder.record_count, "never an empty one"
                 batch.close(7, 0, self.sequences[tp])
                 self.sequences[tp] += batch.record_count
+                values = [record.value for record in DefaultRecordBatch(bytes(batch.encoded))]
+                assert len({value.split(b".")[0] for value in values}) == 1, "two tasks share a batch"
             batch.attempts += 1
             batch.last_attempt_ms = self.rig.clock()
         if batches:
             self.requests.append(batches)
 
     @precondition(lambda self: self.requests)
-    @rule(data=st.data(), outcome=st.sampled_from(["stored", "stored", "not leader", "lost", "answer lost"]))
-    def answer(self, data, outcome):
+    @rule(outcomes=st.lists(OUTCOMES, min_size=1, max_size=5))
+    def answer(self, outcomes):
+        for outcome in outcomes:
+            if self.requests:
+                self.answer_one(*outcome)
+
+    def answer_one(self, which, outcome):
         """Any request: its partitions' leaders may have moved, so brokers need not answer in order."""
-        request = self.requests.pop(data.draw(st.integers(0, len(self.requests) - 1)))
+        request = self.requests.pop(which % len(self.requests))
         for batch in request:
             code = NOT_LEADER
             if outcome in ("stored", "answer lost"):
@@ -179,7 +215,6 @@ class AccumulatorMachine(RuleBasedStateMachine):
             self.accumulator.answered(batch, stored=True)
         elif code == TOO_LARGE:
             assert batch.record_count > 1
-            self.splits += 1
             self.accumulator.split(batch)
         else:
             assert code != OUT_OF_ORDER or not self.accumulator.is_next(batch), "nothing is missing before it"
@@ -188,11 +223,12 @@ class AccumulatorMachine(RuleBasedStateMachine):
     @invariant()
     def memory_is_bounded(self):
         if hasattr(self, "accumulator"):
-            assert self.rig.pool.in_use_bytes <= self.rig.pool.total_bytes
+            held = sum(partition.held_bytes for partition in self.accumulator._partitions.values())
+            assert held <= self.rig.pool.in_use_bytes <= self.rig.pool.total_bytes
 
     @invariant()
     def what_is_stored_is_in_each_tasks_order_and_once(self):
-        for tp, log in self.logs.items():
+        for tp, log in getattr(self, "logs", {}).items():
             for number in range(len(self.deliveries)):
                 stored = [value for value in log.values if value.startswith(b"%d." % number)]
                 given = [value for task, value in self.given[tp] if task == number]
@@ -206,7 +242,7 @@ class AccumulatorMachine(RuleBasedStateMachine):
             for _ in range(2000):
                 self.schedule.settle()
                 self.rig.clock.now_ms += 10
-                self.send()
+                self.send_one()
                 if self.requests:
                     for batch in self.requests.pop(0):
                         self.settle_batch(batch, self.logs[batch.topic_partition].append(bytes(batch.encoded)))
