@@ -14,17 +14,20 @@ import time
 import uuid
 from collections import Counter
 from pathlib import Path
+from random import Random
 
 import confluent_kafka
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from kafkasource.broker import Broker
 from kafkasource.sink.crash_points import ENVIRONMENT, POINTS
 
 pytestmark = [pytest.mark.spark]
 
 APP = Path(__file__).with_name("exactly_once_app.py")
 PATIENCE_S = 120.0
+KILLS = int(os.environ.get("KAFKASOURCE_KILLS", "10"))
 IN_PARTITIONS, OUT_PARTITIONS = 4, 3
 
 
@@ -136,12 +139,45 @@ def copy(kafka_broker, tmp_path):
         print((each.crash_file.parent / "output").read_text()[-4000:])
 
 
-def test_a_crash_at_each_point_of_the_failure_table_loses_and_doubles_nothing(copy):
-    running = copy()
-    for point in POINTS:
-        running.crash(point)
-    running.kill()
-    running.start()
+def run_under_kills(running, kills):
+    """At each point in turn, and the application whole in between, at no particular moment."""
+    random = Random(20_261_121)
+    for number in range(kills):
+        if number % 5 == 4:
+            running.write(400)
+            time.sleep(random.uniform(0, 3))
+            running.kill()
+            running.start()
+        else:
+            running.crash(POINTS[(number - number // 5) % len(POINTS)])
     running.write(400)
+
+
+def test_nothing_is_lost_or_doubled_whatever_dies(copy):
+    running = copy()
+    run_under_kills(running, KILLS)
     assert running.lost_and_doubled() == (0, 0)
     assert all(values == sorted(values) for values in running.order.values())  # each key's rows in their order
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(KILLS < 50, reason="KAFKASOURCE_KILLS=100 asks for it")
+@pytest.mark.parametrize("version", ["3.9.2", "4.3.1"])
+def test_nothing_is_lost_or_doubled_on_three_brokers_with_two_executors(copy, version):
+    with Broker(version=version, nodes=3, use_existing=False) as broker:
+        running = copy(broker.bootstrap_servers, master="local-cluster[2,2,1024]")
+        run_under_kills(running, KILLS)
+        assert running.lost_and_doubled() == (0, 0)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(KILLS < 50, reason="KAFKASOURCE_KILLS=100 asks for it")
+def test_at_least_once_loses_nothing_under_kills_and_may_double(copy):
+    running = copy(guarantee="at_least_once")
+    for _ in range(KILLS // 5):
+        running.write(400)
+        time.sleep(2)
+        running.kill()
+        running.start()
+    lost, _ = running.lost_and_doubled()
+    assert lost == 0
