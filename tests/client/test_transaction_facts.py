@@ -335,7 +335,7 @@ def test_a_marker_shows_with_its_transaction_or_not_at_all(world: World) -> None
     producer = world.begin()
     world.mark(producer, 5, "decided: å")
     assert world.marked(require_stable=False) is None
-    hasty = world.connect(default_api_timeout_ms=300)
+    hasty = world.connect(default_api_timeout_ms=1000)
     with pytest.raises(DeadlineExceeded, match="UNSTABLE_OFFSET_COMMIT"):
         hasty.fetch_committed(world.group, [world.tp(0)])
     with pytest.raises(DeadlineExceeded, match="UNSTABLE_OFFSET_COMMIT"):
@@ -424,3 +424,26 @@ def wait_until(condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < until
         time.sleep(0.02)
+
+
+@pytest.mark.broker
+@pytest.mark.slow
+@pytest.mark.parametrize(("version", "tv"), [("3.9.2", 1), ("4.3.1", 2)])
+def test_a_killed_coordinator_keeps_no_transaction_from_its_end(version: str, tv: int) -> None:
+    with (
+        Broker(version=version, nodes=3, use_existing=False) as broker,
+        Cluster(ClientConfig.of(broker.bootstrap_servers, request_timeout_ms=5_000)) as cluster,
+    ):
+        cluster.create_topics(["t"], partitions=2)
+        world = World(lambda: cluster, "t", tv)
+        names = [f"lane-{i}" for i in range(12)]
+        producers = cluster.init_producer_ids(names)
+        for name in names:
+            world.produce(producers[name], 0, name=name)
+        nodes = {found.transactional_id: found.coordinator_id for found in cluster.list_transactions("lane-")}
+        assert len(nodes) == 12
+        assert len(set(nodes.values())) > 1
+        broker.kill(nodes["lane-0"])
+        assert set(cluster.end_txns(producers.items(), True, tv).values()) == {None}
+        wait_until(lambda: world.ends("read_committed")[0] == 24)
+        assert cluster.list_transactions("lane-") == []
