@@ -98,6 +98,7 @@ class Turn:
     driver: ProducerId
     transaction_version: int
     number: int
+    lost: tuple[int, ...] = ()  # slots of lanes of the last decision that could not be committed at begin
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,8 +159,8 @@ def _lost_text(batch_id: int, lost: Iterable[WrittenLane]) -> str:
     slots, rows = [lane.slot for lane in lost], sum(lane.rows for lane in lost)
     return (
         f"batch {batch_id} was decided, but brokers aborted the transactions of its tasks {slots} ({rows} rows) before "
-        "they were committed: more time than 'kafka.transaction.timeout.ms' had passed. The other tasks' rows are "
-        "visible. 'lostTransactions'=rewrite writes the missing rows again where they are the same, =skip goes on "
+        "they were committed: more time than 'kafka.transaction.timeout.ms' had passed, most likely. The other tasks' "
+        "rows are visible. 'lostTransactions'=rewrite writes the missing rows again where they are the same, =skip goes on "
         "without them"
     )
 
@@ -188,13 +189,13 @@ class ExactlyOnce:
         version = self._cluster.transaction_version()
         last = self._last()
         lost = self._recover(last)
-        turn = Turn(driver, version, last.number + 1 if last else 1)
+        turn = Turn(driver, version, last.number + 1 if last else 1, tuple(lane.slot for lane in lost))
         return Begun(self._ids, turn, write_id, (last.query_id, last.batch_id) if last else None, lost)
 
     def commit(self, shares: Sequence[Share], batch_id: int) -> None:
         """After all tasks succeeded. Raises NotDecided and others; after the decision, what a restart makes good."""
         live = [share for share in shares if share.partitions]
-        if not live:
+        if not live and not any(self._makes_good(share) for share in shares):
             return  # nothing was written: an empty batch, or one that is decided already
         crash_point("written")
         turn, query_id = self._turn_of(shares)
@@ -204,7 +205,7 @@ class ExactlyOnce:
             self._refuse_overlap(live, turn)
         else:
             self._refuse_gone(lanes)
-            if any(share.replaces for share in live):
+            if any(self._makes_good(share) for share in shares):
                 lanes = self._with_replaced(lanes, query_id, batch_id)
         decision = Decision(turn.number, query_id, batch_id, turn.transaction_version, lanes)
         self._decide(decision, turn, [tp for share in live for tp in share.partitions])
@@ -239,6 +240,10 @@ class ExactlyOnce:
             self._abort_open(last)
 
     # Deciding.
+
+    def _makes_good(self, share: Share) -> bool:
+        """Is this a batch of which lost lanes are to be written again? Also where no task was there to do it."""
+        return share.replaces or (share.skipped and bool(share.turn.lost) and self._on_lost == "rewrite")
 
     def _turn_of(self, shares: Sequence[Share]) -> tuple[Turn, str]:
         turns = {(share.turn, share.query_id) for share in shares}

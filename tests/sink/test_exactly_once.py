@@ -273,6 +273,14 @@ def test_lost_lanes_that_were_not_all_written_again_stop_the_query(version):
 
 
 @ANY_DIALECT
+def test_lost_lanes_that_no_task_came_to_write_again_stop_the_query(version):
+    _, query = decided_then_lost(version, "rewrite")
+    begun = query.new_driver().begin()
+    with pytest.raises(LostTransactions, match=r"tasks \[1, 2\]"):
+        query.new_driver().commit([query.task(begun, 0, 0)], 0)
+
+
+@ANY_DIALECT
 def test_lost_lanes_are_gone_without_if_the_user_wants_it(version):
     cluster, query = decided_then_lost(version, "skip")
     query.run()
