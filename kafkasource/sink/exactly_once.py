@@ -160,8 +160,8 @@ def _lost_text(batch_id: int, lost: Iterable[WrittenLane]) -> str:
     return (
         f"batch {batch_id} was decided, but brokers aborted the transactions of its tasks {slots} ({rows} rows) before "
         "they were committed: more time than 'kafka.transaction.timeout.ms' had passed, most likely. The other tasks' "
-        "rows are visible. 'lostTransactions'=rewrite writes the missing rows again where they are the same, =skip goes on "
-        "without them"
+        "rows are visible. 'lostTransactions'=rewrite writes the missing rows again where they are the same, =skip "
+        "goes on without them"
     )
 
 
