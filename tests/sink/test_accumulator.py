@@ -238,13 +238,16 @@ def test_batches_shrink_so_that_every_partition_can_have_one():
 
 
 def test_a_batch_that_is_being_filled_is_left_alone():
-    rig = Rig()
-    rig.append(Delivery())
+    rig, delivery = Rig(), Delivery()
+    rig.append(delivery)
     queue = ready(rig).nodes[1]
     queue[0].waiting[0].appending = True
     assert rig.accumulator.drain(queue) == []
     assert ready(rig).nodes == {}
     assert ready(rig).next_check_delay_ms is not None
+    delivery.fail(RuntimeError("given up"))
+    assert rig.accumulator.take_of({delivery}) == []
+    assert rig.accumulator.take_expired(rig.clock() + 10**9) == []
 
 
 def test_each_broker_gets_its_own_partitions():

@@ -1,4 +1,4 @@
-"""Tasks append while the sender drains, fails, splits and retries, in every order of their steps: a state machine.
+"""Tasks append and fail while the sender drains, expires, splits and retries, in every order: a state machine.
 
 The broker is Kafka's in what matters: it takes a partition's sequences in order, knows its last five batches again,
 refuses a batch beyond max.message.bytes whole, and may lose an answer.
@@ -34,6 +34,10 @@ OUTCOMES = st.tuples(
 ROWS = st.lists(
     st.tuples(st.sampled_from([0, 0, 0, 1, 2]), st.sampled_from([0, 50, 150, 300])), min_size=1, max_size=20
 )
+
+
+class GivenUp(Exception):
+    pass
 
 
 class BrokerLog:
@@ -75,7 +79,7 @@ class AccumulatorMachine(RuleBasedStateMachine):
         self.patch.setattr(accumulator, "append_spans", append_in_steps)
         self.tasks, self.deliveries = [], []
         self.given = {tp: [] for tp in PARTITIONS}  # by partition: (task, value) as its thread gave them
-        self.sequences = dict.fromkeys(PARTITIONS, 0)
+        self.producer_id, self.sequences = 7, dict.fromkeys(PARTITIONS, 0)
         self.requests = []
         self.skipped = []  # partitions that the last request had no room for
 
@@ -85,8 +89,9 @@ class AccumulatorMachine(RuleBasedStateMachine):
         linger_ms=st.sampled_from([0, 5, 10**9]),
         max_message_bytes=st.sampled_from([400, 10_000]),
         first=st.integers(0, 40),
+        timeout_ms=st.sampled_from([10**9, 10**9, 2500]),
     )
-    def begin(self, buffers, in_flight, linger_ms, max_message_bytes, first):
+    def begin(self, buffers, in_flight, linger_ms, max_message_bytes, first, timeout_ms):
         self.logs = {tp: BrokerLog(max_message_bytes) for tp in PARTITIONS}
         self.rig = Rig(
             dict.fromkeys(PARTITIONS, 1),
@@ -97,7 +102,7 @@ class AccumulatorMachine(RuleBasedStateMachine):
             linger_ms=linger_ms,
             retry_backoff_ms=10,
             max_block_ms=10**9,
-            delivery_timeout_ms=10**9,
+            delivery_timeout_ms=timeout_ms,
         )
         self.rig.pool = buffer_pool.BufferPool(buffers * BATCH, BATCH, clock=self.schedule.clock)
         self.accumulator = RecordAccumulator(
@@ -154,7 +159,13 @@ class AccumulatorMachine(RuleBasedStateMachine):
 
     def send_one(self, seed=0, steps=0):
         """One turn of the sender, as far as the request; tasks come in between."""
-        check = self.accumulator.ready(lambda tp: 1, self.rig.clock(), 7)
+        now_ms = self.rig.clock()
+        dropped = self.accumulator.take_expired(now_ms)
+        assert all(now_ms - batch.created_ms >= self.rig.config.delivery_timeout_ms for batch in dropped)
+        dropped += self.accumulator.take_of({given for given in self.deliveries if given.failed})
+        for batch in dropped:
+            self.give_up(batch)
+        check = self.accumulator.ready(lambda tp: 1, now_ms, self.producer_id)
         partitions = check.nodes.get(1, [])
         self.step(seed, steps)
         fillable = [p.topic_partition for p in partitions if not p.waiting[0].appending]
@@ -181,12 +192,12 @@ class AccumulatorMachine(RuleBasedStateMachine):
             else:
                 assert all(batch.number > other.number for other in flown)
                 assert batch.builder.record_count, "never an empty one"
-                batch.close(7, 0, self.sequences[tp])
+                batch.close(self.producer_id, 0, self.sequences[tp])
                 self.sequences[tp] += batch.record_count
                 values = [record.value for record in DefaultRecordBatch(bytes(batch.encoded))]
                 assert len({value.split(b".")[0] for value in values}) == 1, "two tasks share a batch"
             batch.attempts += 1
-            batch.last_attempt_ms = self.rig.clock()
+            batch.last_attempt_ms = now_ms
         if batches:
             self.requests.append(batches)
 
@@ -208,8 +219,25 @@ class AccumulatorMachine(RuleBasedStateMachine):
                 code = NOT_LEADER
             self.settle_batch(batch, code)
 
+    def give_up(self, batch):
+        """Never to be sent again; if it ever was, the broker may have it, and its sequences are spent."""
+        assert not batch.appending, "its task's thread is writing to it"
+        batch.delivery.fail(GivenUp())
+        if batch.sequenced:
+            self.producer_id, self.sequences = self.producer_id + 1, dict.fromkeys(PARTITIONS, 0)
+        self.accumulator.release(batch)
+
+    @precondition(lambda self: self.deliveries)
+    @rule(which=st.integers(0, 3), sure=st.sampled_from([False, False, True]))
+    def interrupt_a_task(self, which, sure):
+        if sure:
+            self.deliveries[which % len(self.deliveries)].fail(GivenUp())
+
     def settle_batch(self, batch, code):
-        if code == 0:
+        if code and batch.delivery.failed:
+            self.give_up(batch)
+            self.accumulator.answered(batch, stored=False)
+        elif code == 0:
             batch.delivery.acknowledged(batch.topic_partition, batch.record_count, batch.size, 0)
             self.accumulator.release(batch)
             self.accumulator.answered(batch, stored=True)
@@ -225,6 +253,12 @@ class AccumulatorMachine(RuleBasedStateMachine):
         if hasattr(self, "accumulator"):
             held = sum(partition.held_bytes for partition in self.accumulator._partitions.values())
             assert held <= self.rig.pool.in_use_bytes <= self.rig.pool.total_bytes
+
+    @invariant()
+    def no_batch_is_forgotten_by_the_deadline(self):
+        if hasattr(self, "accumulator"):
+            waiting = [batch for partition in self.accumulator._waiting for batch in partition.waiting]
+            assert all(self.accumulator._oldest_ms <= batch.created_ms for batch in waiting)
 
     @invariant()
     def what_is_stored_is_in_each_tasks_order_and_once(self):
@@ -248,10 +282,14 @@ class AccumulatorMachine(RuleBasedStateMachine):
                         self.settle_batch(batch, self.logs[batch.topic_partition].append(bytes(batch.encoded)))
                 elif not self.schedule.alive and not self.accumulator._partitions:
                     break
-            assert [task.error for task in self.tasks] == [None] * len(self.tasks)
-            for tp, log in self.logs.items():
-                assert sorted(log.values) == sorted(value for _, value in self.given[tp])
-            assert [d._open_batches for d in self.deliveries] == [0] * len(self.deliveries)
+            for number, (task, given) in enumerate(zip(self.tasks, self.deliveries, strict=True)):
+                assert task.ended
+                assert task.error is given.error or task.error is None
+                if not given.failed:
+                    assert given._open_batches == 0
+                    for tp, log in self.logs.items():
+                        stored = sum(value.startswith(b"%d." % number) for value in log.values)
+                        assert stored == sum(owner == number for owner, _ in self.given[tp])
             assert self.rig.pool.in_use_bytes == 0
             assert self.rig.pool.available_bytes == self.rig.pool.total_bytes
         finally:
