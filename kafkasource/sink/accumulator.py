@@ -86,6 +86,7 @@ class RecordAccumulator:
         RecordTooLarge, and what BufferPool.allocate raises. `wake_sender` is called when there is something to send.
         """
         if self._closed:
+            delivery.raise_if_failed()  # which says why
             raise ClientClosed("the producer is closed")
         producer_log.sending(topic, spans)
         rest = self._append_to_open(topic, columns, order, spans, delivery)
@@ -205,6 +206,9 @@ class RecordAccumulator:
                 buffer = self.pool.allocate(size, self.config.max_block_ms, wake_sender)
             except BufferPoolExhausted as error:
                 raise BufferPoolExhausted(f"{error}; {self._holders()}") from None
+            except ClientClosed:
+                delivery.raise_if_failed()
+                raise
         else:
             found = self.pool.try_allocate(size)
             if found is None:

@@ -122,7 +122,7 @@ class Producer:
     def close(self) -> None:
         """Stop the thread, close the sockets; what was not acknowledged fails its task. Not from the sender thread."""
         self._closing = True
-        self.pool.close()
+        self.accumulator.close()
         self.sender.wakeup()
         self._thread.join()
 
@@ -138,7 +138,7 @@ class Producer:
         else:
             self.sender.fail_all(ClientClosed("the producer was closed"), for_good=True)
         finally:
-            self.pool.close()
+            self.accumulator.close()
             self._client.close()
             log.debug("Shutdown of Kafka producer I/O thread has completed")
 

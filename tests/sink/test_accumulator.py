@@ -321,6 +321,15 @@ def test_nobody_lingers_when_the_accumulator_closes_and_no_row_comes_in_any_more
     assert rig.leaked_bytes == 0
 
 
+def test_a_closed_accumulator_tells_the_task_why_the_sender_ended():
+    rig, delivery = Rig(linger_ms=60_000), Delivery()
+    rig.append(delivery)
+    delivery.fail(RuntimeError("two clusters"))
+    rig.accumulator.close()
+    with pytest.raises(RuntimeError, match="two clusters"):
+        rig.append(delivery)
+
+
 def test_ten_thousand_appends_that_fail_leak_nothing():
     """In every way an append can fail: a row that cannot be encoded, too large, no memory, no builder, a dead task."""
     rig = Rig(buffer_memory_bytes=4 * 4096, max_request_bytes=8192)
