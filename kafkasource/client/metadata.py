@@ -60,6 +60,7 @@ class Metadata:
         self._failures = 0
         self._requested = False
         self._wanted: set[str] = set()
+        self._unasked: set[str] = set()  # wanted since the last answer
         self._topics: dict[str, TopicMetadata] = {}
         self._nodes: dict[int, Node] = {}
         self._taken: dict[str, Any] | None = None  # the answer that came last, while nothing has changed since
@@ -113,6 +114,7 @@ class Metadata:
         new = set(topics) - self._wanted
         if new:
             self.keep(new)
+            self._unasked |= new
             self._last_refresh_ms = float("-inf")  # the wait is for repeated questions; this is a new one
             self.request_update()
         return bool(new)
@@ -167,6 +169,14 @@ class Metadata:
         # while answers leave something open.
         self._wait_ms = backoff_ms(self._failures, *self._backoff, random)
         self._failures = self._failures + 1 if self.topic_errors else 0
+        if self._unasked:
+            # Wanted while this question was under way already? That is a new one too, but only once: an answer about
+            # all topics says nothing of one that does not exist.
+            answered = {topic["name"] for topic in body["topics"]}
+            if not self._unasked <= answered:
+                self._last_refresh_ms = float("-inf")
+                self._requested = True
+            self._unasked = set()
 
     def _take(self, body: dict[str, Any]) -> None:
         if body.get("error_code") == _REBOOTSTRAP_REQUIRED:
