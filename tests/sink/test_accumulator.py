@@ -152,6 +152,18 @@ def test_the_first_batch_under_a_producer_id_goes_alone_until_the_broker_knows_t
     assert ready_under(rig, 1000) == {1}
 
 
+def test_a_batch_that_was_refused_has_not_made_the_producer_id_known():
+    rig = Rig()
+    rig.append(Delivery(), count=130)
+    (first,) = drain(rig, 1)[1]
+    first.close(1000, 0, 0)
+    rig.accumulator.release(first)
+    rig.accumulator.answered(first, stored=False)
+    (second,) = drain(rig, 1)[1]
+    second.close(1000, 0, 37)
+    assert ready_under(rig, 1000) == set()
+
+
 def sent(rig, batches):
     for batch in batches:
         batch.close(-1, -1, -1)

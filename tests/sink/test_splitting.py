@@ -169,6 +169,7 @@ def test_pieces_keep_the_deadline_of_the_batch():
     rig = Rig(delivery_timeout_ms=1000)
     batch = in_flight(rig, Delivery(), ROWS)
     rig.clock.now_ms += 600
+    assert rig.accumulator.take_of({Delivery()}) == []  # nothing waits at this moment
     rig.accumulator.split(batch)
     assert rig.accumulator.next_expiry_ms() == batch.created_ms + 1000
     assert len(rig.accumulator.take_expired(rig.clock() + 400)) == 2
