@@ -19,6 +19,7 @@ def main(bootstrap: str, source: str, sink: str, checkpoint: str, master: str, *
     spark = (
         SparkSession.builder.master(master)
         .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.python.unix.domain.socket.enabled", "true")
         .config("spark.executor.memory", "512m")
@@ -51,8 +52,7 @@ def main(bootstrap: str, source: str, sink: str, checkpoint: str, master: str, *
         try:
             query.awaitTermination()
         except Exception as error:
-            lines = [line for line in str(error).splitlines() if line.strip()]
-            print("died:", (lines[-1] if lines else "")[:300], flush=True)
+            print("died:", str(error)[:300].splitlines()[:1], flush=True)
             time.sleep(0.2)
 
 
