@@ -294,8 +294,7 @@ class FakeKafka(FakeTransactions):
             }
 
         def all_of(group: str) -> list[dict]:
-            pending = [key for txn in self.transactions.values() for key in txn.offsets]
-            found = sorted({key[1:] for key in [*self.committed, *pending] if key[0] == group})
+            found = sorted({key[1:] for key in self.committed if key[0] == group})  # none that is only pending
             return [
                 {"name": name, "partition_indexes": [index for topic, index in found if topic == name]}
                 for name in dict.fromkeys(topic for topic, _ in found)

@@ -11,7 +11,7 @@ from typing import Any
 
 INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE, INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED = 47, 48, 49, 90
 NOT_COORDINATOR, UNSTABLE_OFFSET_COMMIT, TRANSACTIONAL_ID_NOT_FOUND = 16, 88, 105
-OFFSET_METADATA_TOO_LARGE, INVALID_TRANSACTION_TIMEOUT = 12, 50
+OFFSET_METADATA_TOO_LARGE, INVALID_TRANSACTION_TIMEOUT, TRANSACTION_ABORTABLE = 12, 50, 120
 
 _BATCH_PRODUCER = struct.Struct(">qhii")  # id, epoch, base sequence, record count, from byte 43 of a record batch v2
 
@@ -140,7 +140,7 @@ class FakeTransactions:
         if request.node_id != self.coordinator_of(group):
             txn, code = None, NOT_COORDINATOR
         elif txn is not None and request.version < 5 and group not in txn.groups:
-            txn, code = None, INVALID_TXN_STATE
+            txn, code = None, TRANSACTION_ABORTABLE if request.version >= 4 else INVALID_TXN_STATE
 
         def row(topic: str, asked: dict) -> dict:
             index, text = asked["partition_index"], asked["committed_metadata"] or ""
@@ -244,7 +244,7 @@ class FakeTransactions:
             return {PRODUCER_FENCED: INVALID_PRODUCER_EPOCH}.get(code, code)
         if (topic, index) not in txn.partitions:
             if request.version < 12:
-                return INVALID_TXN_STATE
+                return TRANSACTION_ABORTABLE if request.version >= 11 else INVALID_TXN_STATE
             txn.state = "Ongoing"
             txn.partitions.add((topic, index))
         return 0

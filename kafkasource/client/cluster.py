@@ -149,7 +149,8 @@ class Cluster(TransactionAdmin):
         """Committed offsets and what was written beside them; None: none, or one below 0.
 
         Of the partitions named, or else of all that have some. With `require_stable` it waits while a transaction that
-        writes them is open, without it gives those before.
+        writes them is open, without it gives those before. Partitions that are not named and have only what such a
+        transaction is about to write, or has just written, are left out (Kafka 3.9 and 4.3).
         """
         wanted = None if partitions is None else list(partitions)
 

@@ -26,6 +26,7 @@ from kafkasource.errors import (
     InvalidTransactionTimeout,
     InvalidTxnState,
     ProducerFenced,
+    TransactionAbortable,
     UnknownTopicOrPartition,
 )
 from kafkasource.protocol.apis import END_TXN, PRODUCE
@@ -78,8 +79,13 @@ class World:
             "timeout_ms": 10_000,
             "topic_data": [{"name": self.topic, "partition_data": [data]}],
         }
-        answer = cluster.call(cluster.leader(tp), PRODUCE, body, max_version=11 if self.tv == 1 else 12)
-        row = answer["responses"][0]["partition_responses"][0]
+        until = time.monotonic() + 10
+        while True:
+            answer = cluster.call(cluster.leader(tp), PRODUCE, body, max_version=11 if self.tv == 1 else 12)
+            row = answer["responses"][0]["partition_responses"][0]
+            if row["error_code"] not in (3, 6, 51) or time.monotonic() >= until:
+                break  # else the topic is new, or the markers of the last transaction are being written
+            time.sleep(0.02)
         if row["error_code"]:
             raise BrokerError(row["error_code"], "Produce")
         offset: int = row["base_offset"]
@@ -252,7 +258,7 @@ def test_a_new_owner_aborts_what_is_open_and_fences_the_old_one(world: World) ->
         assert code_of(lambda: world.cluster.add_partitions_to_txn(world.name, old, [world.tp(1)])) == 90
         assert code_of(lambda: world.cluster.add_offsets_to_txn(world.name, old, world.group)) == 90
     offsets = {world.tp(0): (1, "")}
-    with pytest.raises((InvalidProducerEpoch, InvalidTxnState) if world.tv == 1 else InvalidProducerEpoch):
+    with pytest.raises((InvalidProducerEpoch, TransactionAbortable)):
         world.cluster.txn_offset_commit(world.name, old, world.group, offsets, world.tv)
     for commit in (True, False):
         with pytest.raises(ProducerFenced):
@@ -325,7 +331,7 @@ def test_produce_of_dialect_1_wants_its_partition_added(world: World) -> None:
     if world.tv == 2:
         pytest.skip("Produce v12 adds it")
     producer = world.begin()
-    assert code_of(lambda: world.produce(producer, 0, add=False)) == 48
+    assert code_of(lambda: world.produce(producer, 0, add=False)) == 120  # 48 before Produce v11
 
 
 # Offsets as markers of a decision.
@@ -338,12 +344,13 @@ def test_a_marker_shows_with_its_transaction_or_not_at_all(world: World) -> None
     hasty = world.connect(default_api_timeout_ms=1000)
     with pytest.raises(DeadlineExceeded, match="UNSTABLE_OFFSET_COMMIT"):
         hasty.fetch_committed(world.group, [world.tp(0)])
-    with pytest.raises(DeadlineExceeded, match="UNSTABLE_OFFSET_COMMIT"):
-        hasty.fetch_committed(world.group)
+    assert hasty.fetch_committed(world.group) == {}  # left out, where nothing was committed before: name the partition
     world.end(producer)
     assert world.marked() == (5, "decided: å")
     producer = world.begin()
     world.mark(producer, 6)
+    with pytest.raises(DeadlineExceeded, match="UNSTABLE_OFFSET_COMMIT"):
+        hasty.fetch_committed(world.group)
     world.end(producer, commit=False)
     assert world.marked() == (5, "decided: å")
     assert world.cluster.fetch_committed(world.group) == {world.tp(0): (5, "decided: å")}
@@ -371,7 +378,7 @@ def test_a_marker_of_dialect_1_wants_its_group_added(world: World) -> None:
     producer = world.begin()
     world.produce(producer, 0)
     offsets = {world.tp(0): (1, "")}
-    with pytest.raises(InvalidTxnState):
+    with pytest.raises(TransactionAbortable):
         world.cluster.txn_offset_commit(world.name, producer, world.group, offsets, 1)
 
 

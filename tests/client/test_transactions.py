@@ -12,6 +12,7 @@ from kafkasource.errors import (
     InvalidTxnState,
     ProducerFenced,
     TopicAuthorizationFailed,
+    TransactionAbortable,
     TransactionalIdAuthorizationFailed,
     TransactionalIdNotFound,
     UnknownTopicOrPartition,
@@ -335,9 +336,9 @@ def test_offsets_of_an_open_transaction_are_waited_for(cluster, kafka, net, tv, 
     assert cluster.fetch_offsets("g", T[:2]) == {T[0]: 2, T[1]: None}
 
 
-def test_a_commit_of_another_dialect_needs_its_group_added(cluster, kafka):
+def test_a_commit_of_dialect_1_needs_its_group_added(cluster, kafka):
     producer = opened(cluster, kafka, 1)
-    with pytest.raises(InvalidTxnState):
+    with pytest.raises(TransactionAbortable):
         cluster.txn_offset_commit("lane", producer, "g", {T[0]: (1, "")}, 1)
 
 
