@@ -7,7 +7,7 @@ from fake_broker import FakeKafka, serve
 from kafkasource import options
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
-from kafkasource.errors import InvalidProducerEpoch, InvalidTxnState
+from kafkasource.errors import InvalidProducerEpoch, TransactionAbortable
 from kafkasource.protocol.apis import ADD_PARTITIONS_TO_TXN, PRODUCE
 from kafkasource.sink.columns import Rows
 from kafkasource.sink.config import ProducerConfig
@@ -76,7 +76,7 @@ def test_a_partition_that_is_not_in_the_transaction_takes_no_record(world, monke
         pytest.skip("produce requests add partitions by themselves")
     lane = world.lane()
     monkeypatch.setattr(lane, "enroll", lambda partitions: None)
-    with pytest.raises(InvalidTxnState, match="not open any more"):
+    with pytest.raises(TransactionAbortable, match=r"'p-0'.*not open any more, or not for this topic-partition"):
         world.write(lane)
 
 

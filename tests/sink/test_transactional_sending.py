@@ -4,7 +4,13 @@ import pyarrow as pa
 import pytest
 from sink_fakes import T0, T1, FakeTransactions, Rig, is_transactional, producer_of
 
-from kafkasource.errors import ConnectionLost, InvalidProducerEpoch, InvalidTxnState, ProducerFenced
+from kafkasource.errors import (
+    ConnectionLost,
+    InvalidProducerEpoch,
+    InvalidTxnState,
+    ProducerFenced,
+    TransactionAbortable,
+)
 from kafkasource.sink.columns import Rows
 from kafkasource.sink.identity import Lane
 from kafkasource.sink.partitioner import Partitioner
@@ -139,7 +145,13 @@ def test_what_passes_sends_the_same_bytes_again(trouble):
 
 
 @pytest.mark.parametrize(
-    ("code", "kind"), [(EPOCH, InvalidProducerEpoch), (FENCED, ProducerFenced), (TXN_STATE, InvalidTxnState)]
+    ("code", "kind"),
+    [
+        (EPOCH, InvalidProducerEpoch),
+        (FENCED, ProducerFenced),
+        (TXN_STATE, InvalidTxnState),
+        (120, TransactionAbortable),
+    ],
 )
 def test_a_transaction_ended_from_elsewhere_fails_the_task_and_says_by_whom(code, kind):
     rig = Rig()

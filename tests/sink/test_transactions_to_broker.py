@@ -17,7 +17,14 @@ from kafkasource.broker import Broker
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
 from kafkasource.client.network import NetworkClient
-from kafkasource.errors import BrokerError, InvalidProducerEpoch, InvalidTxnState, MessageTooLarge, ProducerFenced
+from kafkasource.errors import (
+    BrokerError,
+    InvalidProducerEpoch,
+    InvalidTxnState,
+    MessageTooLarge,
+    ProducerFenced,
+    TransactionAbortable,
+)
 from kafkasource.sink.columns import Rows
 from kafkasource.sink.config import ProducerConfig
 from kafkasource.sink.identity import Lane
@@ -194,7 +201,7 @@ def test_a_transaction_that_took_too_long_names_its_timeout(kafka, producer):
 
     with pytest.raises(BrokerError, match=r"kafka\.transaction\.timeout\.ms") as raised:
         slow()
-    assert isinstance(raised.value, (InvalidProducerEpoch, InvalidTxnState, ProducerFenced))
+    assert isinstance(raised.value, (InvalidProducerEpoch, InvalidTxnState, ProducerFenced, TransactionAbortable))
     assert kafka.read(topic) == {0: []}
 
 
