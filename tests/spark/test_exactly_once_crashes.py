@@ -168,6 +168,7 @@ def test_nothing_is_lost_or_doubled_on_three_brokers_with_two_executors(copy, ve
         running = copy(broker.bootstrap_servers, master="local-cluster[2,2,1024]")
         run_under_kills(running, KILLS)
         assert running.lost_and_doubled() == (0, 0)
+        running.kill()  # before its brokers are gone
 
 
 @pytest.mark.slow
