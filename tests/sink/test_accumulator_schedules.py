@@ -266,7 +266,11 @@ class AccumulatorMachine(RuleBasedStateMachine):
             for number in range(len(self.deliveries)):
                 stored = [value for value in log.values if value.startswith(b"%d." % number)]
                 given = [value for task, value in self.given[tp] if task == number]
-                assert stored == given[: len(stored)]
+                if self.deliveries[number].failed:  # what expired is missing, perhaps before what did not
+                    rest = iter(given)
+                    assert all(value in rest for value in stored)
+                else:
+                    assert stored == given[: len(stored)]
 
     def teardown(self):
         """Nobody starves: with a sender that goes on and a broker that answers, all is stored and all memory back."""
