@@ -5,6 +5,7 @@ Imports nothing heavy: Spark imports this in every Python worker.
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from kafkasource.lag import lag
@@ -14,6 +15,11 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = ["__version__", "lag", "register"]
+
+if os.environ.get("KAFKASOURCE_LOG"):
+    from kafkasource import logs
+
+    logs.show(os.environ["KAFKASOURCE_LOG"])
 
 
 def register(spark: SparkSession) -> None:

@@ -1,4 +1,4 @@
-"""`pykafka`, also `python -m kafkasource`: a Kafka to develop against, and the demo.
+"""`pykafka`, also `python -m kafkasource`: a Kafka to develop against, the demo, and a look at open transactions.
 
 Every error we expect is one line with its remedy (a broker that fails to start adds what it printed) and exit code 1;
 Ctrl-C ends with 130, as a shell expects; wrong arguments with 2.
@@ -10,11 +10,18 @@ import argparse
 import json
 import os
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 from kafkasource import __version__
 from kafkasource.errors import KafkaSourceError
+
+if TYPE_CHECKING:
+    from kafkasource.client.cluster import Cluster
+    from kafkasource.sink.lanes import TransactionalIds
+    from kafkasource.sink.open_lanes import OpenTransaction
 
 INTERRUPTED = 130
 
@@ -45,6 +52,8 @@ def _parser() -> argparse.ArgumentParser:
     demo.set_defaults(run=_demo)
     broker = commands.add_parser("broker", help="a real Apache Kafka on this machine")
     _add_broker(broker.add_subparsers(required=True, metavar="COMMAND"))
+    transactions = commands.add_parser("transactions", help="what a query with exactly_once has open in Kafka")
+    _add_transactions(transactions.add_subparsers(required=True, metavar="COMMAND"))
     return parser
 
 
@@ -63,6 +72,32 @@ def _add_broker(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     status = commands.add_parser("status", help="whether it runs, and where; exit code 1 when it does not")
     status.add_argument("--json", action="store_true", help="one JSON object")
     status.set_defaults(run=_broker_status)
+
+
+def _add_transactions(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    show = commands.add_parser("list", help="what is open, since when, and whether its batch is decided")
+    show.add_argument("--json", action="store_true", help="one JSON object per transaction and line")
+    show.set_defaults(run=_transactions_list)
+    abort = commands.add_parser(
+        "abort",
+        help="abort what is open, for a query that will not start again",
+        description="Fences the query, so that it fails if it still runs, and aborts what it has open. Starting the "
+        "query again does the same, and also commits what belongs to a batch that is decided already.",
+    )
+    abort.add_argument(
+        "--even-decided", action="store_true", help="also what belongs to a decided batch: its rows are lost"
+    )
+    abort.set_defaults(run=_transactions_abort)
+    for command in (show, abort):
+        which = command.add_mutually_exclusive_group(required=True)
+        which.add_argument("--prefix", metavar="P", help="the query's transactionalIdPrefix")
+        which.add_argument("--checkpoint", metavar="LOCATION", help="its checkpointLocation, where it has no prefix")
+        command.add_argument(
+            "--bootstrap-servers",
+            metavar="HOST:PORT,...",
+            default=os.environ.get("KAFKA_BOOTSTRAP_SERVERS"),
+            help="default: KAFKA_BOOTSTRAP_SERVERS",
+        )
 
 
 def _property(text: str) -> tuple[str, str]:
@@ -117,3 +152,69 @@ def _broker_status(arguments: argparse.Namespace) -> int:
     else:
         print(f"Kafka {state.version} was started at {state.bootstrap_servers} and has ended: `pykafka broker start`")
     return 0 if running else 1
+
+
+def _transactions_list(arguments: argparse.Namespace) -> int:
+    from kafkasource.sink.open_lanes import open_transactions
+
+    ids = _ids(arguments)
+    with _cluster(arguments) as cluster:
+        found = open_transactions(cluster, ids)
+    for each in found:
+        print(json.dumps(_as_json(each)) if arguments.json else _as_line(each))
+    if not found and not arguments.json:
+        print(f"no transaction of {ids.prefix!r} is open")
+    return 0
+
+
+def _transactions_abort(arguments: argparse.Namespace) -> int:
+    """Exit code 1 where something is left open."""
+    from kafkasource.sink.open_lanes import abort
+
+    ids = _ids(arguments)
+    with _cluster(arguments) as cluster:
+        aborted, left = abort(cluster, ids, even_decided=arguments.even_decided)
+    for each in aborted:
+        print(f"aborted {_as_line(each)}")
+    for each in left:
+        print(f"left alone {_as_line(each)}")
+    if any(each.decided_batch_id is not None for each in left):
+        print("pykafka: start the query again to commit what is decided; --even-decided loses it", file=sys.stderr)
+    if not aborted and not left:
+        print(f"no transaction of {ids.prefix!r} was open")
+    return 1 if left else 0
+
+
+def _ids(arguments: argparse.Namespace) -> TransactionalIds:
+    from kafkasource.sink.lanes import transactional_ids
+
+    return transactional_ids(arguments.prefix, {"checkpointlocation": arguments.checkpoint})
+
+
+def _cluster(arguments: argparse.Namespace) -> Cluster:
+    from kafkasource.client.cluster import Cluster
+    from kafkasource.client.config import ClientConfig
+    from kafkasource.errors import OptionError
+
+    if not arguments.bootstrap_servers:
+        raise OptionError("which cluster? Give --bootstrap-servers, or set KAFKA_BOOTSTRAP_SERVERS")
+    return Cluster(ClientConfig.of(arguments.bootstrap_servers, client_id="pykafka", default_api_timeout_ms=30_000))
+
+
+def _as_json(open_: OpenTransaction) -> dict[str, object]:
+    fields = asdict(open_.transaction)
+    fields["partitions"] = [str(tp) for tp in open_.transaction.partitions]
+    return {**fields, "decided_batch_id": open_.decided_batch_id}
+
+
+def _as_line(open_: OpenTransaction) -> str:
+    known = open_.transaction
+    since = ""
+    if known.start_time_ms is not None:
+        since = f" for {max(0, round(time.time() - known.start_time_ms / 1000))} s of {known.timeout_ms // 1000} s"
+    names = ", ".join(map(str, known.partitions[:5]))
+    more = f" and {len(known.partitions) - 5} more" if len(known.partitions) > 5 else ""
+    where = f", in {names}{more}" if names else ""
+    decided = f"; batch {open_.decided_batch_id} is decided with it" if open_.decided_batch_id is not None else ""
+    producer = f"producer {known.producer_id} epoch {known.producer_epoch}"
+    return f"{open_.name}: {known.state}{since}, {producer}{where}{decided}"

@@ -234,6 +234,14 @@ class InvalidTxnState(BrokerError):
     CODE = 48
 
 
+class InvalidProducerIdMapping(BrokerError):
+    CODE = 49
+
+
+class InvalidTransactionTimeout(BrokerError):
+    CODE = 50
+
+
 class ConcurrentTransactions(BrokerError):
     CODE = 51
 
@@ -280,6 +288,14 @@ class UnknownTopicId(BrokerError):
 
 class InconsistentTopicId(BrokerError):
     CODE = 103
+
+
+class TransactionalIdNotFound(BrokerError):
+    CODE = 105
+
+
+class TransactionAbortable(BrokerError):
+    CODE = 120
 
 
 FATAL, RETRY, REFRESH = (False, False), (True, False), (True, True)  # refresh metadata, then retry

@@ -13,10 +13,11 @@ import difflib
 import logging
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from kafkasource.errors import OptionError
+from kafkasource.types import NewTopic
 
 log = logging.getLogger(__name__)
 
@@ -78,6 +79,38 @@ def _gzip_level(text: str) -> int:
     return level if level == -1 or 1 <= level <= 9 else _refuse(text)
 
 
+def _new_topic(text: str) -> NewTopic:
+    """`partitions=6,replication=3,cleanup.policy=compact,delete`: what has no `=` goes on with the value before it."""
+    pairs: dict[str, str] = {}
+    name = ""
+    for piece in text.split(","):
+        key, equals, value = piece.partition("=")
+        if equals:
+            name = key.strip()
+            if not re.fullmatch(r"[a-z][a-z.]*", name) or name in pairs:
+                raise ValueError(text)
+            pairs[name] = value.strip()
+        elif name:
+            pairs[name] += "," + piece.strip()
+        else:
+            raise ValueError(text)
+    partitions, replication = int(pairs.pop("partitions", "-1")), int(pairs.pop("replication", "-1"))
+    if not (partitions == -1 or 1 <= partitions <= MAX_INT32) or not (replication == -1 or 1 <= replication < 2**15):
+        raise ValueError(text)
+    return NewTopic(partitions, replication, tuple(pairs.items()))
+
+
+def _function(text: str) -> str:
+    return text.strip() if re.fullmatch(r"\s*[\w.]+:\w+\s*", text) else _refuse(text)
+
+
+PARTITIONERS = ("murmur2", "murmur2_round_robin")
+
+
+def _partitioner(text: str) -> str:
+    return text.strip() if text.strip() in PARTITIONERS else _function(text)
+
+
 TEXT = Type("string", "a text", str)  # whose reader says what is wrong with an empty one
 STRING = Type("string", "a text that is not empty", lambda text: text.strip() or _refuse(text))
 JSON = Type("json", "JSON", lambda text: text.strip() or _refuse(text))
@@ -89,6 +122,15 @@ TIMESTAMP = Type("ms", "a whole number of milliseconds since 1970-01-01 UTC", la
 DURATION = Type("duration", "a duration such as 500ms, 5s, 15m (a bare number: ms)", _duration_ms)
 SIZE = Type("size", "a size such as 64m, 1g (a bare number: bytes)", _size_bytes)
 GZIP_LEVEL = Type("integer", "-1 or a whole number from 1 to 9", _gzip_level)  # as Java: not 0, which is no compression
+NEW_TOPIC = Type(
+    "settings",
+    "partitions=6,replication=3,cleanup.policy=compact (any of these; any of the topic's settings)",
+    _new_topic,
+)
+FUNCTION = Type("module:function", "module:function", _function)
+PARTITIONER = Type(
+    " \\| ".join((*PARTITIONERS, "module:function")), f"{', '.join(PARTITIONERS)} or module:function", _partitioner
+)
 SERVERS = Type("servers", "host:port[,host:port...] with IPv6 addresses in brackets", _bootstrap_servers)
 
 
@@ -374,6 +416,79 @@ OPTIONS: tuple[Option, ...] = (
     ),
     # Where to write.
     Option("topic", STRING, None, SINK, "Topic for all rows; without it each row names its own in the column `topic`."),
+    Option(
+        "createTopic",
+        NEW_TOPIC,
+        None,
+        SINK,
+        "Create the topic that the option `topic` names, where it is missing: `partitions=6,replication=3`, and any of "
+        "the topic's settings, as `cleanup.policy=compact`; what is left out is the broker's default. Topics named by "
+        "rows are never created: a typo in the data would make one.",
+    ),
+    Option(
+        "partitioner",
+        PARTITIONER,
+        "murmur2",
+        SINK,
+        "Where rows go whose column `partition` does not say. `murmur2`: by key as Kafka's Java producer; rows without "
+        "a key stick to a partition for a record batch, then take the next. `murmur2_round_robin`: rows without a key "
+        "in turn. `module:function`: yours, called in the executors with (topic, keys, values, partition count), the "
+        "middle two Arrow binary arrays; it returns an Arrow int32 array, where null leaves a row to `murmur2`.",
+    ),
+    Option(
+        "commitListener",
+        FUNCTION,
+        None,
+        SINK,
+        "`module:function`, yours, called on the driver after each micro-batch or batch write with what was put into "
+        "each topic-partition: records, bytes, first and last offset (`kafkasource.sink.commit_log.SinkCommit`). In a "
+        "Python process of Spark's, not in yours; an error there is a warning.",
+    ),
+    # How often each row arrives.
+    Option(
+        "deliveryGuarantee",
+        choice("at_least_once", "exactly_once"),
+        "at_least_once",
+        SINK,
+        "exactly_once: each task writes in a Kafka transaction; all are committed with the micro-batch or the batch "
+        "write, and readers with `isolation.level=read_committed` see every row once. Others see aborted copies too.",
+    ),
+    Option(
+        "transactionalIdPrefix",
+        STRING,
+        None,
+        SINK,
+        "With exactly_once: how the ids of the query's transactions begin; never the same for two queries. Default: "
+        "made from the checkpoint's location; a batch write has none, so it must give this.",
+    ),
+    Option(
+        "atomicBatch",
+        BOOLEAN,
+        False,
+        SINK,
+        "With exactly_once: one transaction for all tasks, so that readers see a micro-batch whole or not at all. "
+        "Each topic-partition must then be written by one task only, and no task may be run again.",
+    ),
+    Option(
+        "lostTransactions",
+        choice("fail", "rewrite", "skip"),
+        "fail",
+        SINK,
+        "With exactly_once: when the brokers gave up transactions of a batch that was already decided, because the "
+        "query stayed away for longer than `kafka.transaction.timeout.ms`: stop; or write the same rows again where "
+        "they are the same (by count and checksum); or go on without them, with a warning.",
+    ),
+    Option(
+        "kafka.transaction.timeout.ms",
+        MILLISECONDS,
+        600_000,
+        SINK,
+        "With exactly_once: the brokers abort a transaction that is open for longer; a batch with its retries, and a "
+        "restart after a crash, must fit in. At most the brokers' `transaction.max.timeout.ms` (15 minutes).",
+        at_least=1,
+        at_most=MAX_INT32,
+        differs="60000 there; a transaction must outlive the restart of a query",
+    ),
     # Both: how to reach the cluster.
     Option(
         "kafka.bootstrap.servers",
@@ -709,15 +824,13 @@ REFUSED: dict[str, str] = {
     "kafka.value.serializer": _SERIALIZER,
     "kafka.enable.auto.commit": "Spark's checkpoint keeps the offsets",
     "kafka.interceptor.classes": "it names a Java class; transform the DataFrame instead",
-    "kafka.partitioner.class": "it names a Java class; set the column `partition` instead",
+    "kafka.partitioner.class": "it names a Java class; use the option partitioner, or set the column `partition`",
+    "kafka.transactional.id": "each task has its own; use deliveryGuarantee=exactly_once and transactionalIdPrefix",
     "kafka.metric.reporters": "it names a Java class",
 }
 
 # Options of the JVM connector or of Kafka that a later release honours. Refused until then rather than ignored.
 NOT_YET: dict[str, str] = {
-    "kafka.transactional.id": "the sink writes at least once",
-    "kafka.transaction.timeout.ms": "the sink writes at least once",
-    "deliveryGuarantee": "the sink writes at least once",
     "path": "load() and save() take no path; use the option subscribe to read, topic to write",
 }
 _NOT_YET_PREFIXES = {
@@ -725,7 +838,7 @@ _NOT_YET_PREFIXES = {
     "kafka.sasl.": "SASL is not built yet",
 }
 # What Spark itself puts among a source's or sink's options.
-SPARKS_OWN = frozenset({"checkpointlocation", "queryname"})
+SPARKS_OWN = frozenset({"checkpointlocation", "queryname", "asyncprogresstrackingenabled"})
 
 _BY_KEY = {key.lower(): option for option in OPTIONS for key in (option.name, *option.aliases)}
 BY_NAME = {option.name: option for option in OPTIONS}
@@ -737,6 +850,7 @@ class Options(Mapping[str, Any]):
 
     values_by_name: Mapping[str, Any]
     given: frozenset[str]  # canonical names that the user wrote
+    sparks_own: Mapping[str, str] = field(default_factory=dict)  # of SPARKS_OWN what was given, by lower-case key
 
     def __getitem__(self, name: str) -> Any:
         return self.values_by_name[name]
@@ -766,7 +880,8 @@ def parse(written: Mapping[str, str], role: Role) -> Options:
             raise OptionError(f"options {given[option.name]!r} and {key!r} are the same option; give one of them")
         given[option.name] = key
         values[option.name] = option.parse(str(text))
-    options = Options(values, frozenset(given))
+    sparks_own = {key.lower(): str(text) for key, text in written.items() if key.lower() in SPARKS_OWN}
+    options = Options(values, frozenset(given), sparks_own)
     _check_together(options, role)
     return options
 
@@ -843,6 +958,9 @@ def _check_group(options: Options) -> None:
 
 
 def _check_sink(options: Options) -> None:
+    _check_guarantee(options)
+    if options["createTopic"] is not None and options["topic"] is None:
+        raise OptionError("option 'createTopic' needs the option 'topic': topics that rows name are not created")
     acks_all = options["kafka.acks"] in ("all", "-1")
     if options["kafka.enable.idempotence"] and not acks_all:
         raise OptionError(f"option 'kafka.enable.idempotence' needs 'kafka.acks'=all, got {options['kafka.acks']!r}")
@@ -861,6 +979,34 @@ def _check_sink(options: Options) -> None:
         raise OptionError(
             f"option 'kafka.batch.size' ({options['kafka.batch.size']}) is larger than "
             f"'kafka.buffer.memory' ({options['kafka.buffer.memory']})"
+        )
+
+
+_OF_EXACTLY_ONCE = ("transactionalIdPrefix", "atomicBatch", "lostTransactions", "kafka.transaction.timeout.ms")
+
+
+def _check_guarantee(options: Options) -> None:
+    if options["deliveryGuarantee"] != "exactly_once":
+        for name in _OF_EXACTLY_ONCE:
+            if name in options.given and options[name] is not False:
+                raise OptionError(f"option {name!r} has a meaning only with 'deliveryGuarantee'=exactly_once")
+        return
+    in_flight = options["kafka.max.in.flight.requests.per.connection"]
+    for name, wanted, met in (
+        ("kafka.acks", "all", options["kafka.acks"] in ("all", "-1")),
+        ("kafka.enable.idempotence", "true", options["kafka.enable.idempotence"] is not False),
+        ("kafka.max.in.flight.requests.per.connection", "of at most 5", in_flight <= 5),
+    ):
+        if not met:
+            raise OptionError(f"option 'deliveryGuarantee'=exactly_once needs {name!r} {wanted}, got {options[name]!r}")
+    if options.sparks_own.get("asyncprogresstrackingenabled", "").strip().lower() == "true":
+        raise OptionError(
+            "option 'asyncProgressTrackingEnabled' cannot be had with 'deliveryGuarantee'=exactly_once: a micro-batch "
+            "could be committed in Kafka that Spark's checkpoint does not know of"
+        )
+    if options["atomicBatch"] and "lostTransactions" in options.given:
+        raise OptionError(
+            "option 'lostTransactions' has no meaning with 'atomicBatch'=true: its one transaction is not lost"
         )
 
 

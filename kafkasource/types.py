@@ -31,6 +31,33 @@ class Node:
         return f"{self.host}:{self.port} (node {self.node_id})"
 
 
+class ProducerId(NamedTuple):
+    """Who a producer is to the brokers (KIP-98). A newer epoch of the id fences the ones before."""
+
+    producer_id: int
+    producer_epoch: int
+
+
+class Written(NamedTuple):
+    """What was written to one topic-partition and is stored. Others' records may lie between first and last."""
+
+    records: int
+    bytes: int  # of record batches as sent, compressed
+    first_offset: int | None = None  # inclusive, as the last; None where no broker told (acks=0, an answer lost)
+    last_offset: int | None = None
+
+    def merged(self, other: Written) -> Written:
+        """Both together, in whichever order they were written."""
+        firsts = [one.first_offset for one in (self, other) if one.first_offset is not None]
+        lasts = [one.last_offset for one in (self, other) if one.last_offset is not None]
+        return Written(
+            self.records + other.records,
+            self.bytes + other.bytes,
+            min(firsts, default=None),
+            max(lasts, default=None),
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class OffsetRange:
     """What one task reads of one topic-partition. Its size bounds the rows: compaction and markers leave holes."""
@@ -65,3 +92,12 @@ class OffsetRange:
 
     def __str__(self) -> str:
         return f"{self.topic_partition} [{self.start_offset}, {self.end_offset})"
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """How to create a topic; -1: the broker's default."""
+
+    partitions: int = -1
+    replication_factor: int = -1
+    configs: tuple[tuple[str, str], ...] = ()  # hashable: pairs of name and value

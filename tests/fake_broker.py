@@ -14,6 +14,7 @@ Requests and answers go through our own message schemas, which tests/protocol ho
 from __future__ import annotations
 
 import contextlib
+import copy
 import errno
 import selectors
 import socket
@@ -22,6 +23,8 @@ import uuid
 from collections import defaultdict, deque
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+
+from fake_transactions import FakeTransactions
 
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
@@ -97,10 +100,11 @@ class FakeTopic:
     internal: bool = False
 
 
-class FakeKafka:
+class FakeKafka(FakeTransactions):
     """Brokers 1..nodes at broker-1:9092 ...; bootstrap:9092 leads to broker 1."""
 
     def __init__(self, nodes: int = 1, topics: dict[str, int] | None = None, cluster_id: str = "fake-cluster") -> None:
+        super().__init__()
         self.cluster_id = cluster_id
         self.node_ids = list(range(1, nodes + 1))
         self.addresses = {node: (f"broker-{node}", 9092) for node in self.node_ids}  # as advertised
@@ -108,11 +112,8 @@ class FakeKafka:
             name: FakeTopic([self.node_ids[i % nodes] for i in range(count)]) for name, count in (topics or {}).items()
         }
         self.versions = {api.key: api.stable_versions for api in APIS.values()}
-        self.committed: dict[tuple[str, str, int], int] = {}
-        self.coordinator = 1
         self.requests: list[Request] = []
         self._faults: dict[int, deque[Any]] = defaultdict(deque)
-        self._producer_ids = 0
 
     def fault(self, api: Api, *faults: Any) -> None:
         """The next requests of this API meet these, one each."""
@@ -154,11 +155,13 @@ class FakeKafka:
             return []
         if isinstance(fault, Raw):
             return [fault.data]
+        before = copy.deepcopy(self.transactions) if isinstance(fault, Error) else None
         body = fault.body if isinstance(fault, Answer) else self.answer(request)
         if body is None:
             return []
         if isinstance(fault, Error):
             _set_codes(body, fault.code)
+            self.transactions = before  # nothing happened
         if isinstance(fault, Throttle):
             body["throttle_time_ms"] = fault.ms
         shift = 1000 if fault == WRONG_CORRELATION_ID else 0
@@ -191,7 +194,9 @@ class FakeKafka:
         ]
 
     def _api_versions(self, request: Request) -> dict:
-        return {"error_code": 0, "api_keys": self._api_keys()}
+        level = self.transaction_version
+        feature = {"name": "transaction.version", "max_version_level": level, "min_version_level": level}
+        return {"error_code": 0, "api_keys": self._api_keys(), "finalized_features": [feature]}
 
     def _metadata(self, request: Request) -> dict:
         asked = request.body["topics"]
@@ -257,18 +262,17 @@ class FakeKafka:
         }
 
     def _find_coordinator(self, request: Request) -> dict:
-        host, port = self.addresses[self.coordinator]
-        found = {"error_code": 0, "node_id": self.coordinator, "host": host, "port": port}
-        if request.version >= 4:
-            return {"coordinators": [{"key": key, **found} for key in request.body["coordinator_keys"]]}
-        return found
+        def found(key: str) -> dict:
+            node_id = self.coordinator_of(key)
+            host, port = self.addresses[node_id]
+            return {"error_code": 0, "node_id": node_id, "host": host, "port": port}
 
-    def _init_producer_id(self, request: Request) -> dict:
-        self._producer_ids += 1
-        return {"error_code": 0, "producer_id": self._producer_ids, "producer_epoch": 0}
+        if request.version >= 4:
+            return {"coordinators": [{"key": key, **found(key)} for key in request.body["coordinator_keys"]]}
+        return found(request.body["key"])
 
     def _offset_commit(self, request: Request) -> dict:
-        code = 0 if request.node_id == self.coordinator else 16
+        code = 0 if request.node_id == self.coordinator_of(request.body["group_id"]) else 16
 
         def row(name: str, asked: dict) -> dict:
             if not code:
@@ -279,28 +283,35 @@ class FakeKafka:
         return {"topics": _rows(request.body["topics"], row)}
 
     def _offset_fetch(self, request: Request) -> dict:
-        def group_row(group: dict) -> dict:
-            topics = [
-                {
-                    "name": topic["name"],
-                    "partitions": [
-                        {
-                            "partition_index": index,
-                            "committed_offset": self.committed.get((group["group_id"], topic["name"], index), -1),
-                            "metadata": "",
-                            "error_code": 0,
-                        }
-                        for index in topic["partition_indexes"]
-                    ],
-                }
-                for topic in group["topics"]
+        def row(group: str, topic: str, index: int) -> dict:
+            key = (group, topic, index)
+            unstable = request.body["require_stable"] and not self.is_stable(key)
+            return {
+                "partition_index": index,
+                "committed_offset": -1 if unstable else self.committed.get(key, -1),
+                "metadata": "" if unstable else self.committed_metadata.get(key, ""),
+                "error_code": 88 if unstable else 0,
+            }
+
+        def all_of(group: str) -> list[dict]:
+            found = sorted({key[1:] for key in self.committed if key[0] == group})  # none that is only pending
+            return [
+                {"name": name, "partition_indexes": [index for topic, index in found if topic == name]}
+                for name in dict.fromkeys(topic for topic, _ in found)
             ]
-            return {"group_id": group["group_id"], "topics": topics, "error_code": 0}
+
+        def group_row(group: dict) -> dict:
+            name = group["group_id"]
+            asked = all_of(name) if group["topics"] is None else group["topics"]
+            topics = [
+                {"name": topic["name"], "partitions": [row(name, topic["name"], i) for i in topic["partition_indexes"]]}
+                for topic in asked
+            ]
+            return {"group_id": name, "topics": topics, "error_code": 0}
 
         if request.version >= 8:
             return {"groups": [group_row(group) for group in request.body["groups"]]}
-        row = group_row(request.body)
-        return {"topics": row["topics"], "error_code": 0}
+        return {"topics": group_row(request.body)["topics"], "error_code": 0}
 
     def _create_topics(self, request: Request) -> dict:
         rows = []
@@ -328,13 +339,20 @@ class FakeKafka:
             partitions = [
                 {
                     "index": data["index"],
-                    "error_code": 0 if self.topics[name].leaders[data["index"]] == request.node_id else 6,
+                    "error_code": self._produce_code(request, name, data),
                     "base_offset": LOG_END,
                 }
                 for data in topic["partition_data"]
             ]
             rows.append({"name": topic["name"], "topic_id": topic["topic_id"], "partition_responses": partitions})
         return {"responses": rows}
+
+    def _produce_code(self, request: Request, topic: str, data: dict) -> int:
+        if self.topics[topic].leaders[data["index"]] != request.node_id:
+            return 6
+        if request.body["transactional_id"] is None:
+            return 0
+        return self.transactional_code(request, topic, data["index"], data["records"])
 
 
 def _rows(topics: list[dict], row: Any) -> list[dict]:
@@ -347,8 +365,9 @@ def _rows(topics: list[dict], row: Any) -> list[dict]:
 def _set_codes(body: Any, code: int) -> None:
     for item in body if isinstance(body, list) else [body]:
         if isinstance(item, dict):
-            if "error_code" in item:
-                item["error_code"] = code
+            for name in ("error_code", "partition_error_code"):
+                if name in item:
+                    item[name] = code
             for value in item.values():
                 if isinstance(value, (list, dict)):
                     _set_codes(value, code)

@@ -6,10 +6,14 @@ import subprocess
 import sys
 
 import pytest
+from fake_broker import FakeKafka, serve
+from fake_transactions import FakeTransaction
 
 from kafkasource import cli
 from kafkasource.broker import detached
 from kafkasource.cli import main
+from kafkasource.sink.decision import Decision
+from kafkasource.sink.lanes import WrittenLane, transactional_ids
 
 
 @pytest.fixture(autouse=True)
@@ -61,3 +65,88 @@ def test_python_dash_m_is_the_same_command(tmp_path):
     done = subprocess.run([sys.executable, "-m", "kafkasource", "--version"], capture_output=True, text=True)
     assert done.returncode == 0
     assert done.stdout.startswith("pykafka ")
+
+
+@pytest.fixture
+def kafka():
+    """Brokers in this process: the query `orders` has decided batch 7, whose lane 1 was not ended; lane 2 is newer."""
+    kafka = FakeKafka(topics={"t": 2})
+    kafka.transactions = {
+        "orders-driver": FakeTransaction(1000, epoch=5, state="CompleteCommit"),
+        "orders-0": FakeTransaction(1001, epoch=3, state="CompleteCommit"),
+        "orders-1": FakeTransaction(1002, epoch=4, state="Ongoing", partitions={("t", 0), ("t", 1)}),
+        "orders-2": FakeTransaction(1003, epoch=9, state="Ongoing", partitions={("t", 1)}),
+        "orders-eu-1": FakeTransaction(1004, epoch=2, state="Ongoing", partitions={("t", 1)}),  # another query's
+    }
+    lanes = (WrittenLane(0, 1001, 3, 10, 1), WrittenLane(1, 1002, 4, 10, 2), WrittenLane(2, 1003, 8, 10, 3))
+    (text,) = Decision(1, "query", 7, 2, lanes).parts()
+    kafka.committed["orders-marker", "t", 0] = 7
+    kafka.committed_metadata["orders-marker", "t", 0] = text
+    with serve(kafka) as (host, port):
+        kafka.bootstrap_servers = f"{host}:{port}"
+        yield kafka
+
+
+def transactions(kafka, *words):
+    return main(["transactions", *words, "--bootstrap-servers", kafka.bootstrap_servers])
+
+
+def states(kafka):
+    return {name: transaction.state for name, transaction in kafka.transactions.items()}
+
+
+def test_open_transactions_are_listed_with_what_is_decided_of_them(kafka, capsys):
+    before = states(kafka)
+    assert transactions(kafka, "list", "--prefix", "orders") == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.startswith("orders-1: Ongoing")
+    assert first.endswith("producer 1002 epoch 4, in t-0, t-1; batch 7 is decided with it")
+    assert second.startswith("orders-2: Ongoing")
+    assert second.endswith("producer 1003 epoch 9, in t-1")
+    assert states(kafka) == before
+
+
+def test_open_transactions_are_json_for_a_script(kafka, capsys):
+    assert transactions(kafka, "list", "--prefix", "orders", "--json") == 0
+    first, second = (json.loads(line) for line in capsys.readouterr().out.splitlines())
+    assert (first["transactional_id"], first["decided_batch_id"]) == ("orders-1", 7)
+    assert (second["transactional_id"], second["decided_batch_id"]) == ("orders-2", None)
+    assert second["partitions"] == ["t-1"]
+
+
+def test_abort_leaves_what_is_decided_and_what_is_another_querys(kafka, capsys):
+    assert transactions(kafka, "abort", "--prefix", "orders") == 1
+    out, err = capsys.readouterr()
+    assert [line.split(":")[0] for line in out.splitlines()] == ["aborted orders-2", "left alone orders-1"]
+    assert "start the query again" in err
+    after = states(kafka)
+    assert (after["orders-1"], after["orders-eu-1"]) == ("Ongoing", "Ongoing")
+    assert after["orders-2"] != "Ongoing"
+    assert kafka.transactions["orders-driver"].epoch == 6  # a query that still runs can decide nothing more
+
+
+def test_what_is_decided_is_aborted_only_by_name(kafka, capsys):
+    assert transactions(kafka, "abort", "--prefix", "orders", "--even-decided") == 0
+    assert states(kafka)["orders-1"] != "Ongoing"
+    assert transactions(kafka, "list", "--prefix", "orders") == 0
+    assert "no transaction of 'orders' is open" in capsys.readouterr().out
+
+
+def test_a_prefix_mistyped_makes_no_transactional_id(kafka, capsys):
+    before = set(kafka.transactions)
+    assert transactions(kafka, "abort", "--prefix", "ordres") == 0
+    assert capsys.readouterr().out == "no transaction of 'ordres' was open\n"
+    assert set(kafka.transactions) == before
+
+
+def test_a_checkpoint_stands_for_the_prefix_made_from_it(kafka, capsys):
+    name = transactional_ids(None, {"checkpointlocation": "/checkpoints/orders"}).lane(3)
+    kafka.transactions[name] = FakeTransaction(1005, state="Ongoing")
+    assert transactions(kafka, "list", "--checkpoint", "/checkpoints/orders/") == 0
+    assert capsys.readouterr().out.startswith(f"{name}: Ongoing")
+
+
+def test_no_cluster_named_is_said_so(monkeypatch, capsys):
+    monkeypatch.delenv("KAFKA_BOOTSTRAP_SERVERS", raising=False)
+    assert main(["transactions", "list", "--prefix", "orders"]) == 1
+    assert "Give --bootstrap-servers" in capsys.readouterr().err

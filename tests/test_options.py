@@ -10,6 +10,7 @@ import pytest
 
 from kafkasource import options
 from kafkasource.errors import OptionError
+from kafkasource.types import NewTopic
 
 README = (Path(__file__).parent.parent / "README.md").read_text()
 SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}
@@ -55,7 +56,9 @@ def test_defaults_are_javas_unless_the_table_says_why(name):
     assert not options.BY_NAME[name].differs
 
 
-@pytest.mark.parametrize(("name", "javas"), [("kafka.batch.size", 16_384), ("kafka.linger.ms", 5)])
+@pytest.mark.parametrize(
+    ("name", "javas"), [("kafka.batch.size", 16_384), ("kafka.linger.ms", 5), ("kafka.transaction.timeout.ms", 60_000)]
+)
 def test_every_default_that_differs_from_java_gives_its_reason(name, javas):
     assert options.BY_NAME[name].default != javas
     assert options.BY_NAME[name].differs.startswith(f"{javas} there; ")
@@ -101,7 +104,11 @@ def test_an_option_given_under_two_names_is_refused():
         ),
         ("source", {**SERVERS, "kafka.key.deserializer": "x"}, "is not supported"),
         ("sink", {**SERVERS, "kafka.value.serializer": "x"}, "is not supported"),
-        ("sink", {**SERVERS, "deliveryGuarantee": "exactly_once"}, "'deliveryGuarantee' is not supported yet"),
+        ("sink", {**SERVERS, "kafka.transactional.id": "x"}, "use deliveryGuarantee=exactly_once"),
+        ("sink", {**SERVERS, "createTopic": "partitions=0", "topic": "t"}, "'createTopic': expected partitions=6"),
+        ("sink", {**SERVERS, "createTopic": "six", "topic": "t"}, "'createTopic'.*got 'six'"),
+        ("sink", {**SERVERS, "createTopic": "partitions=6"}, "'createTopic' needs the option 'topic'"),
+        ("sink", {**SERVERS, "partitioner": "mine"}, "murmur2, murmur2_round_robin or module:function, got 'mine'"),
         ("source", {**SERVERS, "path": "t"}, "use the option subscribe"),
         ("source", {**SERVERS, "kafka.security.protocol": "SASL_SSL"}, "only PLAINTEXT"),
         ("sink", {**SERVERS, "kafka.enable.idempotence": "true", "kafka.acks": "1"}, "needs 'kafka.acks'=all"),
@@ -112,6 +119,51 @@ def test_an_option_given_under_two_names_is_refused():
 def test_a_wrong_option_is_an_error_that_names_it_and_what_is_allowed(role, written, says):
     with pytest.raises(OptionError, match=says):
         options.parse(written, role)
+
+
+EXACTLY_ONCE = {**SERVERS, "deliveryGuarantee": "exactly_once"}
+
+
+@pytest.mark.parametrize(
+    ("written", "says"),
+    [
+        ({"kafka.acks": "1"}, "exactly_once needs 'kafka.acks' all, got '1'"),
+        ({"kafka.enable.idempotence": "false"}, "needs 'kafka.enable.idempotence' true, got False"),
+        ({"kafka.max.in.flight": "6"}, "'kafka.max.in.flight.requests.per.connection' of at most 5, got 6"),
+        ({"atomicBatch": "true", "lostTransactions": "rewrite"}, "'lostTransactions' has no meaning"),
+        ({"asyncProgressTrackingEnabled": "True"}, "'asyncProgressTrackingEnabled' cannot be had"),
+    ],
+)
+def test_what_contradicts_exactly_once_is_refused(written, says):
+    with pytest.raises(OptionError, match=says):
+        options.parse(EXACTLY_ONCE | written, "sink")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("transactionalIdPrefix", "p"),
+        ("atomicBatch", "true"),
+        ("lostTransactions", "skip"),
+        ("kafka.transaction.timeout.ms", "1"),
+    ],
+)
+def test_what_needs_exactly_once_is_not_ignored_without_it(name, text):
+    assert options.parse(EXACTLY_ONCE | {name: text}, "sink").given >= {name}
+    with pytest.raises(OptionError, match=f"'{name}' has a meaning only with 'deliveryGuarantee'=exactly_once"):
+        options.parse(SERVERS | {name: text}, "sink")
+
+
+def test_a_topic_to_create_keeps_commas_within_a_setting():
+    written = SERVERS | {"topic": "t", "createTopic": "partitions=6, cleanup.policy=compact,delete,replication=3"}
+    parsed = options.parse(written, "sink")["createTopic"]
+    assert parsed == NewTopic(6, 3, (("cleanup.policy", "compact,delete"),))
+
+
+def test_what_spark_adds_is_kept_apart():
+    parsed = options.parse(SERVERS | {"checkpointLocation": "/c", "queryName": "q"}, "sink")
+    assert parsed.sparks_own == {"checkpointlocation": "/c", "queryname": "q"}
+    assert "checkpointlocation" not in parsed
 
 
 # The beginnings are the JVM connector's own texts.

@@ -31,10 +31,13 @@ from kafkasource.errors import (
     RequestTimeout,
     error_for,
 )
-from kafkasource.protocol.apis import FIND_COORDINATOR, Api
+from kafkasource.protocol.apis import Api
 
-GROUP, TRANSACTION = 0, 1  # kinds of coordinator
 _UNKNOWN_TOPIC = 3
+
+# A transaction that ends, after its last answer, writes its markers: some milliseconds. Java waits 20 in such a case.
+_CONCURRENT_TRANSACTIONS, _UNSTABLE_OFFSET_COMMIT = 51, 88
+_MARKERS_MS = 10
 
 T = TypeVar("T")
 
@@ -55,7 +58,7 @@ class Caller:
         self.network = NetworkClient(config, clock=clock, connector=connector, random=random, selector=selector)
         self._random = random
         self._lock = threading.RLock()
-        self._coordinators: dict[tuple[int, str], int] = {}
+        self._coordinators: dict[tuple[int, str], int] = {}  # by kind and key; see `coordinators`
 
     # For those who pipeline: the fetcher and the sender.
 
@@ -121,44 +124,6 @@ class Caller:
 
         return self._retrying(api.name, attempt)
 
-    def call_coordinator(
-        self, kind: int, key: str, api: Api, body: Body, *, max_version: int | None = None
-    ) -> dict[str, Any]:
-        """Ask the coordinator of a group (kind 0) or transactional id (1), found, kept and found again when it moves.
-
-        Raises the first error that the answer holds anywhere.
-        """
-
-        def attempt(left_ms: float) -> dict[str, Any]:
-            node_id = self._coordinators.get((kind, key))
-            if node_id is None:
-                node_id = self._coordinators[kind, key] = self._find_coordinator(kind, key, left_ms)
-            timeout = min(left_ms, self.config.request_timeout_ms)
-            try:
-                answer = self.call(node_id, api, body, timeout_ms=timeout, max_version=max_version)
-                return checked(answer, f"{api.name} of {key!r}")
-            except KafkaSourceError as error:
-                if getattr(error, "refresh_coordinator", not isinstance(error, BrokerError)):
-                    self._coordinators.pop((kind, key), None)
-                raise
-
-        return self._retrying(f"{api.name} of {key!r}", attempt)
-
-    def _find_coordinator(self, kind: int, key: str, left_ms: float) -> int:
-        def body(version: int) -> dict[str, Any]:
-            if version >= 4:
-                return {"key_type": kind, "coordinator_keys": [key]}
-            return {"key": key, "key_type": kind} if version >= 1 else {"key": key}
-
-        pending = self._send_any(FIND_COORDINATOR, body, left_ms)
-        self.wait(pending)
-        answer = checked(pending.result(), f"FindCoordinator of {key!r}")
-        found = (answer.get("coordinators") or [answer])[0]
-        node_id: int = found["node_id"]
-        if self.metadata.node(node_id) is None:
-            self._ask_metadata([], left_ms)
-        return node_id
-
     def _send_any(self, api: Api, body: Body, left_ms: float, max_version: int | None = None) -> Pending:
         node_id, timeout = self._any_node(left_ms), min(left_ms, self.config.request_timeout_ms)
         return self.network.send(node_id, api, body, timeout_ms=timeout, max_version=max_version)
@@ -213,8 +178,11 @@ class Caller:
                 if error.refresh_metadata:
                     with self._lock:
                         self.metadata.request_update()
+                first = self.config.retry_backoff_ms
+                if getattr(error, "code", 0) in (_CONCURRENT_TRANSACTIONS, _UNSTABLE_OFFSET_COMMIT):
+                    first = min(first, _MARKERS_MS)
                 again = self.network.now_ms() + backoff_ms(
-                    failures, self.config.retry_backoff_ms, self.config.retry_backoff_max_ms, self._random()
+                    failures, first, self.config.retry_backoff_max_ms, self._random()
                 )
                 failures += 1
                 if again >= deadline:

@@ -8,13 +8,14 @@ fetcher thread) should own a cluster of his own. It does not pickle, and a fork 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from kafkasource.client.calls import GROUP, TRANSACTION, few
+from kafkasource.client.calls import few
 from kafkasource.client.connection import Body
-from kafkasource.client.leaders import PROPAGATION_MS, LeaderCaller
+from kafkasource.client.coordinators import GROUP
+from kafkasource.client.leaders import PROPAGATION_MS, by_topic, indexes_by_topic
+from kafkasource.client.transaction_admin import TransactionAdmin
 from kafkasource.errors import (
     LeaderNotAvailable,
     UnknownTopicOrPartition,
@@ -24,7 +25,6 @@ from kafkasource.protocol.apis import (
     CREATE_TOPICS,
     DELETE_RECORDS,
     DELETE_TOPICS,
-    INIT_PRODUCER_ID,
     LIST_OFFSETS,
     OFFSET_COMMIT,
     OFFSET_FETCH,
@@ -54,13 +54,7 @@ class EpochEnd(NamedTuple):
     end_offset: int | None  # exclusive; the log's end for the newest epoch
 
 
-@dataclass(frozen=True, slots=True)
-class ProducerId:
-    producer_id: int
-    producer_epoch: int
-
-
-class Cluster(LeaderCaller):
+class Cluster(TransactionAdmin):
     """See the module. Opens no socket before the first call."""
 
     def __enter__(self) -> Cluster:
@@ -90,7 +84,7 @@ class Cluster(LeaderCaller):
         level = _ISOLATION_LEVELS[isolation_level]
 
         def body(led: list[TopicPartition], left_ms: float) -> Body:
-            return {"isolation_level": level, "topics": _by_topic(led, lambda tp: self._list_one(tp, wanted[tp]))}
+            return {"isolation_level": level, "topics": by_topic(led, lambda tp: self._list_one(tp, wanted[tp]))}
 
         return self._ask_leaders(LIST_OFFSETS, wanted, body, _listed)
 
@@ -117,7 +111,7 @@ class Cluster(LeaderCaller):
             }
 
         def body(led: list[TopicPartition], left_ms: float) -> Body:
-            topics = [{"topic": topic["name"], "partitions": topic["partitions"]} for topic in _by_topic(led, row)]
+            topics = [{"topic": topic["name"], "partitions": topic["partitions"]} for topic in by_topic(led, row)]
             return {"replica_id": -1, "topics": topics}
 
         return self._ask_leaders(OFFSET_FOR_LEADER_EPOCH, wanted, body, _epoch_end)
@@ -126,21 +120,12 @@ class Cluster(LeaderCaller):
         """Delete records below an offset (-1: the high watermark); the new log start offset of each partition."""
 
         def body(led: list[TopicPartition], left_ms: float) -> Body:
-            rows = _by_topic(led, lambda tp: {"partition_index": tp.partition, "offset": before[tp]})
+            rows = by_topic(led, lambda tp: {"partition_index": tp.partition, "offset": before[tp]})
             return {"topics": rows, "timeout_ms": int(left_ms)}
 
         return self._ask_leaders(DELETE_RECORDS, before, body, lambda row: int(row["low_watermark"]))
 
-    # Producers and groups.
-
-    def init_producer_id(self, transactional_id: str | None = None, transaction_timeout_ms: int = 60_000) -> ProducerId:
-        """A producer id: any broker's for an idempotent producer, the coordinator's for a transactional one."""
-        body = {"transactional_id": transactional_id, "transaction_timeout_ms": transaction_timeout_ms}
-        if transactional_id is None:
-            answer = self.call_any(INIT_PRODUCER_ID, body)
-        else:
-            answer = self.call_coordinator(TRANSACTION, transactional_id, INIT_PRODUCER_ID, body)
-        return ProducerId(answer["producer_id"], answer["producer_epoch"])
+    # Groups.
 
     def commit_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Commit as a consumer without membership. Raises UnknownMemberId where the group has live members."""
@@ -150,33 +135,43 @@ class Cluster(LeaderCaller):
             "group_id": group,
             "generation_id_or_member_epoch": -1,
             "member_id": "",
-            "topics": _by_topic(offsets, lambda tp: {"partition_index": tp.partition, "committed_offset": offsets[tp]}),
+            "topics": by_topic(offsets, lambda tp: {"partition_index": tp.partition, "committed_offset": offsets[tp]}),
         }
         self.call_coordinator(GROUP, group, OFFSET_COMMIT, body, max_version=9)  # 10 has topic ids for names
 
     def fetch_offsets(self, group: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int | None]:
         """Committed offsets; None: none, or one below 0. Waits while a transaction that writes them is open."""
-        wanted = list(partitions)
+        return {tp: found and found[0] for tp, found in self.fetch_committed(group, partitions).items()}
+
+    def fetch_committed(
+        self, group: str, partitions: Iterable[TopicPartition] | None = None, require_stable: bool = True
+    ) -> dict[TopicPartition, tuple[int, str] | None]:
+        """Committed offsets and what was written beside them; None: none, or one below 0.
+
+        Of the partitions named, or else of all that have some. With `require_stable` it waits while a transaction that
+        writes them is open, without it gives those before. Partitions that are not named and have only what such a
+        transaction is about to write, or has just written, are left out (Kafka 3.9 and 4.3).
+        """
+        wanted = None if partitions is None else list(partitions)
 
         def body(version: int) -> dict[str, Any]:
-            topics: dict[str, list[int]] = {}
-            for tp in wanted:
-                topics.setdefault(tp.topic, []).append(tp.partition)
-            rows = [{"name": name, "partition_indexes": indexes} for name, indexes in topics.items()]
-            stable = {"require_stable": True} if version >= 7 else {}
+            rows = None
+            if wanted is not None:
+                rows = [{"name": name, "partition_indexes": found} for name, found in indexes_by_topic(wanted).items()]
+            stable = {"require_stable": require_stable} if version >= 7 else {}
             if version >= 8:
                 return {"groups": [{"group_id": group, "topics": rows}], **stable}
             return {"group_id": group, "topics": rows, **stable}
 
         answer = self.call_coordinator(GROUP, group, OFFSET_FETCH, body, max_version=9)
-        found: dict[TopicPartition, int | None] = dict.fromkeys(wanted)
-        for part in answer.get("groups") or [answer]:
+        committed: dict[TopicPartition, tuple[int, str] | None] = dict.fromkeys(wanted or ())
+        for part in answer["groups"] or [answer]:
             for topic in part["topics"]:
                 for row in topic["partitions"]:
                     tp = TopicPartition(topic["name"], row["partition_index"])
-                    if tp in found and row["committed_offset"] >= 0:
-                        found[tp] = row["committed_offset"]
-        return found
+                    if (wanted is None or tp in committed) and row["committed_offset"] >= 0:
+                        committed[tp] = row["committed_offset"], row["metadata"] or ""
+        return committed
 
     # Topics, made and unmade. Nothing of this package does it without being asked.
 
@@ -249,15 +244,6 @@ class Cluster(LeaderCaller):
             CREATE_PARTITIONS, {"topics": rows}, list(totals), "results", done_already=_INVALID_PARTITIONS
         )
         self._await_leaders(totals)
-
-
-def _by_topic(
-    partitions: Iterable[TopicPartition], row: Callable[[TopicPartition], dict[str, Any]]
-) -> list[dict[str, Any]]:
-    topics: dict[str, list[dict[str, Any]]] = {}
-    for tp in partitions:
-        topics.setdefault(tp.topic, []).append(row(tp))
-    return [{"name": name, "partitions": rows} for name, rows in topics.items()]
 
 
 def _listed(row: dict[str, Any]) -> ListedOffset:

@@ -145,6 +145,23 @@ class LeaderCaller(Caller):
         return -1 if known is None or known.leader_epoch is None else known.leader_epoch
 
 
+def by_topic(
+    partitions: Iterable[TopicPartition], row: Callable[[TopicPartition], dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """What a request says of each partition, in a row for each topic."""
+    topics: dict[str, list[dict[str, Any]]] = {}
+    for tp in partitions:
+        topics.setdefault(tp.topic, []).append(row(tp))
+    return [{"name": name, "partitions": rows} for name, rows in topics.items()]
+
+
+def indexes_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    topics: dict[str, list[int]] = {}
+    for tp in partitions:
+        topics.setdefault(tp.topic, []).append(tp.partition)
+    return topics
+
+
 def _by_node(leaders: Mapping[TopicPartition, int]) -> dict[int, list[TopicPartition]]:
     led: dict[int, list[TopicPartition]] = {}
     for tp, node in leaders.items():

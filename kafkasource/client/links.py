@@ -97,6 +97,7 @@ class Links:
             except OSError as error:
                 link.reasons.append(self._about(link, address, reason_of(error)))
                 continue
+            log.debug("Initiating connection to node %d at %s", link.node_id, link.address)
             config = self.config
             link.transport = transport
             link.connection = Connection(link.name, config.client_id, config.receive_message_max_bytes, self._buffers)
@@ -150,6 +151,7 @@ class Links:
         link.retry_at_ms = 0.0
         link.connect_deadline_ms = NEVER
         link.last_used_ms = now
+        log.debug("Completed connection to node %d", link.node_id)
         if link.node_id < 0:
             self.bootstrap_errors.pop(link.address, None)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any
 
 from kafkasource.client.config import ClientConfig, backoff_ms
@@ -18,6 +19,7 @@ from kafkasource.errors import ClusterMismatch, LeaderNotAvailable, ProtocolErro
 from kafkasource.types import Node, TopicPartition
 
 NO_ID = uuid.UUID(int=0)
+_NAMED = 50  # partitions in a line of the log
 _MAX_BROKERS, _MAX_PARTITIONS = 10_000, 1_000_000  # of one answer; nothing real comes near
 _UNKNOWN_TOPIC, _UNKNOWN_TOPIC_ID, _REBOOTSTRAP_REQUIRED = 3, 100, 129
 
@@ -58,6 +60,7 @@ class Metadata:
         self._failures = 0
         self._requested = False
         self._wanted: set[str] = set()
+        self._unasked: set[str] = set()  # wanted since the last answer
         self._topics: dict[str, TopicMetadata] = {}
         self._nodes: dict[int, Node] = {}
         self._taken: dict[str, Any] | None = None  # the answer that came last, while nothing has changed since
@@ -68,6 +71,20 @@ class Metadata:
         self.topic_errors: dict[str, int] = {}  # of the last answer that spoke of the topic; no entry: no error
 
     # What is known.
+
+    def __str__(self) -> str:
+        """As Java's Cluster prints itself; the first partitions only."""
+        nodes = ", ".join(f"{node.host}:{node.port} (id: {node.node_id} rack: {node.rack})" for node in self.nodes())
+        topics = list(self._topics.values())
+        named = islice(((topic.name, partition) for topic in topics for partition in topic.partitions.values()), _NAMED)
+        partitions = ", ".join(
+            f"Partition(topic = {topic}, partition = {known.partition}, leader = {known.leader_id}, "
+            f"replicas = {list(known.replicas)}, isr = {list(known.in_sync_replicas)})"
+            for topic, known in named
+        )
+        more = sum(len(topic.partitions) for topic in topics) - _NAMED
+        rest = f" and {more} more" if more > 0 else ""
+        return f"Cluster(id = {self.cluster_id}, nodes = [{nodes}], partitions = [{partitions}{rest}])"
 
     def topic(self, name: str) -> TopicMetadata | None:
         return self._topics.get(name)
@@ -97,6 +114,7 @@ class Metadata:
         new = set(topics) - self._wanted
         if new:
             self.keep(new)
+            self._unasked |= new
             self._last_refresh_ms = float("-inf")  # the wait is for repeated questions; this is a new one
             self.request_update()
         return bool(new)
@@ -151,6 +169,14 @@ class Metadata:
         # while answers leave something open.
         self._wait_ms = backoff_ms(self._failures, *self._backoff, random)
         self._failures = self._failures + 1 if self.topic_errors else 0
+        if self._unasked:
+            # Wanted while this question was under way already? That is a new one too, but only once: an answer about
+            # all topics says nothing of one that does not exist.
+            answered = {topic["name"] for topic in body["topics"]}
+            if not self._unasked <= answered:
+                self._last_refresh_ms = float("-inf")
+                self._requested = True
+            self._unasked = set()
 
     def _take(self, body: dict[str, Any]) -> None:
         if body.get("error_code") == _REBOOTSTRAP_REQUIRED:

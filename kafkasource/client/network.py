@@ -21,6 +21,7 @@ import selectors
 import socket
 import time
 from collections.abc import Callable
+from typing import Any
 
 from kafkasource.client.config import ClientConfig
 from kafkasource.client.connection import Body
@@ -271,7 +272,13 @@ class NetworkClient(Streams):
 
         An answer that cannot be used makes the Pending fail.
         """
-        pending = self.send(node_id, METADATA, metadata_body(topics), timeout_ms=timeout_ms)
+        request = metadata_body(topics)
+
+        def body(version: int) -> dict[str, Any]:  # called when there is a connection to write it to
+            log.debug("Sending metadata request {topics=%s} to node %d", "all" if topics is None else topics, node_id)
+            return request(version)
+
+        pending = self.send(node_id, METADATA, body, timeout_ms=timeout_ms)
         self._metadata_request = pending
         pending.add_callback(self._take_metadata)
         return pending
@@ -289,6 +296,8 @@ class NetworkClient(Streams):
             if isinstance(error, ClusterMismatch):
                 self.fatal = error
         else:
+            if log.isEnabledFor(logging.DEBUG):
+                log.debug("Updated cluster metadata version %d to %s", self.metadata.version, str(self.metadata))
             self._settle_links()
 
     def _settle_links(self) -> None:

@@ -89,6 +89,7 @@ class Streams(Links):
             self._lost(link, now, reason)
 
     def _answered(self, link: Link, pending: Pending, body: dict[str, Any], now: float) -> None:
+        log.debug("Received %s response from node %d", pending.api.name, link.node_id)
         pending.finish(body, None)
         self._completed.append(pending)
         link.round_trip_ms = min(link.round_trip_ms, now - pending.sent_ms)
@@ -122,6 +123,7 @@ class Streams(Links):
                 continue
             pending.request = None  # the parts hold what is still needed of it
             pending.sent_ms = now
+            log.debug("Sending %s request to node %d", pending.api.name, link.node_id)
             self._enqueue(link, parts)
             if not pending.expect_response:
                 link.out.append(pending)

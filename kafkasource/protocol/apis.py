@@ -5,20 +5,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kafkasource.protocol.messages import (
+    add_offsets_to_txn,
+    add_partitions_to_txn,
     api_versions,
     create_partitions,
     create_topics,
     delete_records,
     delete_topics,
+    describe_producers,
+    describe_transactions,
+    end_txn,
     fetch,
     find_coordinator,
     init_producer_id,
     list_offsets,
+    list_transactions,
     metadata,
     offset_commit,
     offset_fetch,
     offset_for_leader_epoch,
     produce,
+    txn_offset_commit,
 )
 from kafkasource.protocol.schema import Message
 
@@ -69,8 +76,25 @@ INIT_PRODUCER_ID = Api(
 OFFSET_FOR_LEADER_EPOCH = Api(
     23, "OffsetForLeaderEpoch",
     offset_for_leader_epoch.OFFSET_FOR_LEADER_EPOCH_REQUEST, offset_for_leader_epoch.OFFSET_FOR_LEADER_EPOCH_RESPONSE)
+ADD_PARTITIONS_TO_TXN = Api(
+    24, "AddPartitionsToTxn",
+    add_partitions_to_txn.ADD_PARTITIONS_TO_TXN_REQUEST, add_partitions_to_txn.ADD_PARTITIONS_TO_TXN_RESPONSE)
+ADD_OFFSETS_TO_TXN = Api(
+    25, "AddOffsetsToTxn",
+    add_offsets_to_txn.ADD_OFFSETS_TO_TXN_REQUEST, add_offsets_to_txn.ADD_OFFSETS_TO_TXN_RESPONSE)
+END_TXN = Api(26, "EndTxn", end_txn.END_TXN_REQUEST, end_txn.END_TXN_RESPONSE)
+TXN_OFFSET_COMMIT = Api(
+    28, "TxnOffsetCommit", txn_offset_commit.TXN_OFFSET_COMMIT_REQUEST, txn_offset_commit.TXN_OFFSET_COMMIT_RESPONSE)
 CREATE_PARTITIONS = Api(
     37, "CreatePartitions", create_partitions.CREATE_PARTITIONS_REQUEST, create_partitions.CREATE_PARTITIONS_RESPONSE)
+DESCRIBE_PRODUCERS = Api(
+    61, "DescribeProducers",
+    describe_producers.DESCRIBE_PRODUCERS_REQUEST, describe_producers.DESCRIBE_PRODUCERS_RESPONSE)
+DESCRIBE_TRANSACTIONS = Api(
+    65, "DescribeTransactions",
+    describe_transactions.DESCRIBE_TRANSACTIONS_REQUEST, describe_transactions.DESCRIBE_TRANSACTIONS_RESPONSE)
+LIST_TRANSACTIONS = Api(
+    66, "ListTransactions", list_transactions.LIST_TRANSACTIONS_REQUEST, list_transactions.LIST_TRANSACTIONS_RESPONSE)
 # fmt: on
 
 APIS: dict[int, Api] = {
@@ -89,7 +113,14 @@ APIS: dict[int, Api] = {
         DELETE_RECORDS,
         INIT_PRODUCER_ID,
         OFFSET_FOR_LEADER_EPOCH,
+        ADD_PARTITIONS_TO_TXN,
+        ADD_OFFSETS_TO_TXN,
+        END_TXN,
+        TXN_OFFSET_COMMIT,
         CREATE_PARTITIONS,
+        DESCRIBE_PRODUCERS,
+        DESCRIBE_TRANSACTIONS,
+        LIST_TRANSACTIONS,
     )
 }
 

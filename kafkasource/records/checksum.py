@@ -36,3 +36,19 @@ def crc32c(data: Any) -> int:
     if kernel.CRC32C:
         return int(kernel.crc32c(memoryview(data).cast("B")))
     return _library(pa.py_buffer(data))  # google-crc32c refuses memoryview but takes a pa.Buffer
+
+
+def _extending() -> Callable[[int, Any], int]:
+    try:
+        import google_crc32c
+    except ImportError:
+        pass
+    else:
+        if google_crc32c.implementation == "c":
+            return lambda crc, data: int(google_crc32c.extend(crc, pa.py_buffer(data)))
+    run = cast("Callable[[Any, int], int]", _crcmod())
+    return lambda crc, data: run(pa.py_buffer(data), crc)
+
+
+extended_crc32c = _extending()
+"""`(crc of what came before, data)`: CRC32C of both, one behind the other. From 0 on."""

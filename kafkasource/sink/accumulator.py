@@ -16,12 +16,14 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kafkasource.errors import KafkaSourceError
+from kafkasource.errors import ClientClosed, KafkaSourceError
 from kafkasource.records.builder import BatchBuilder, RecordColumns, append_spans
-from kafkasource.sink.batch import NEVER, PartitionBatches, ProducerBatch
-from kafkasource.sink.buffer_pool import BufferPool
+from kafkasource.sink import producer_log
+from kafkasource.sink.batch import NEVER, Allotment, PartitionBatches, ProducerBatch
+from kafkasource.sink.buffer_pool import BufferPool, BufferPoolExhausted
 from kafkasource.sink.config import ProducerConfig
 from kafkasource.sink.delivery import Delivery
+from kafkasource.sink.splitting import pieces_of, target_bytes
 from kafkasource.types import TopicPartition
 
 LeaderOf = Callable[[TopicPartition], "int | None"]
@@ -29,6 +31,8 @@ Span = tuple[int, int, int]
 """A partition and [first, last): its positions in the order of rows."""
 
 _SMALLEST_BATCH_BYTES = 16 * 1024  # Java's batch.size: what is left of ours when rows spread over very many partitions
+_SMALLEST_SPLIT_BYTES = 1024  # batch.size cannot be less
+_NAMED_HOLDERS = 3  # in an error
 
 
 class RecordTooLarge(KafkaSourceError):
@@ -42,6 +46,7 @@ class ReadyCheck:
     nodes: dict[int, list[PartitionBatches]]
     next_check_delay_ms: float | None  # None: nothing waits
     unknown_leader_topics: set[str]
+    wants_producer_id: bool = False  # something is ready but for the producer's own id
 
 
 @dataclass
@@ -55,6 +60,8 @@ class RecordAccumulator:
     # Those with waiting batches. The order is that of turns: who was drained goes to the end, so that nobody starves.
     _waiting: dict[PartitionBatches, None] = field(default_factory=dict)
     _oldest_ms: float = NEVER  # no waiting batch was created earlier
+    _fitting_bytes: dict[str, int] = field(default_factory=dict)  # by topic: what batches were split to
+    _closed: bool = False
 
     @property
     def batch_bytes(self) -> int:
@@ -78,8 +85,12 @@ class RecordAccumulator:
         up to `max.block.ms` for new batches' memory; raises the delivery's error when it failed meanwhile,
         RecordTooLarge, and what BufferPool.allocate raises. `wake_sender` is called when there is something to send.
         """
+        if self._closed:
+            delivery.raise_if_failed()  # which says why
+            raise ClientClosed("the producer is closed")
+        producer_log.sending(topic, spans)
         rest = self._append_to_open(topic, columns, order, spans, delivery)
-        buffer_bytes = self._buffer_bytes(len(spans))
+        buffer_bytes = self._buffer_bytes(topic, len(spans))
         while rest:
             rest = self._append_to_new(topic, columns, order, rest, buffer_bytes, delivery, wake_sender)
 
@@ -132,17 +143,15 @@ class RecordAccumulator:
         wake_sender: Callable[[], None],
     ) -> list[Span]:
         """Open a batch for each span, for as many as there is memory now, but one at least; what is left of them."""
-        delivery.raise_if_failed()
-        buffers = [self.pool.allocate(buffer_bytes, self.config.max_block_ms, wake_sender)]
-        while len(buffers) < len(spans) and (buffer := self.pool.try_allocate(buffer_bytes)) is not None:
-            buffers.append(buffer)
-        spans, rest = spans[: len(buffers)], list(spans[len(buffers) :])
-        now_ms = self.clock_ms()
-        batches = [
-            ProducerBatch(TopicPartition(topic, span[0]), delivery, buffer, self.new_builder(buffer), now_ms)
-            for span, buffer in zip(spans, buffers, strict=True)
-        ]
+        batches: list[ProducerBatch] = []
         try:
+            for span in spans:
+                tp = TopicPartition(topic, span[0])
+                batch = self._open(tp, buffer_bytes, delivery, wake_sender, wait=not batches)
+                if batch is None:
+                    break
+                batches.append(batch)
+            spans, rest = spans[: len(batches)], list(spans[len(batches) :])
             self._fill(columns, order, batches, spans, rest)
         except BaseException:
             for batch in batches:
@@ -176,14 +185,50 @@ class RecordAccumulator:
                 f"a record for {tp} takes up to {needed} bytes, more than 'kafka.max.request.size' "
                 f"({self.config.max_request_bytes}): raise that option, and the topic's max.message.bytes if smaller"
             )
-        buffer = self.pool.allocate(needed, self.config.max_block_ms, wake_sender)
-        batch = ProducerBatch(tp, delivery, buffer, self.new_builder(buffer), self.clock_ms(), full=True)
+        batch = self._open(tp, needed, delivery, wake_sender, wait=True)
+        assert batch is not None
+        batch.full = True
         try:
             append_spans(columns, order, [(batch.builder, position, position + 1)])
         except BaseException:
             self.release(batch)
             raise
         self._add([batch], wake_sender)
+
+    def _open(
+        self, tp: TopicPartition, size: int, delivery: Delivery, wake_sender: Callable[[], None], *, wait: bool
+    ) -> ProducerBatch | None:
+        """A new batch that only this thread knows; None where there is no memory and `wait` is false."""
+        delivery.raise_if_failed()
+        if wait:
+            producer_log.allocating(size, *tp)
+            try:
+                buffer = self.pool.allocate(size, self.config.max_block_ms, wake_sender)
+            except BufferPoolExhausted as error:
+                raise BufferPoolExhausted(f"{error}; {self._holders()}") from None
+            except ClientClosed:
+                delivery.raise_if_failed()
+                raise
+        else:
+            found = self.pool.try_allocate(size)
+            if found is None:
+                return None
+            producer_log.allocating(size, *tp)
+            buffer = found
+        try:
+            delivery.raise_if_failed()  # while this thread waited
+            return ProducerBatch(tp, delivery, Allotment(buffer), self.new_builder(buffer), self.clock_ms())
+        except BaseException:
+            self.pool.deallocate(buffer)
+            raise
+
+    def _holders(self) -> str:
+        """Whose batches hold the memory, for the text of an error."""
+        with self._lock:
+            held = sorted(((p.held_bytes, str(p)) for p in self._partitions.values()), reverse=True)
+        names = "; ".join(name for _, name in held[:_NAMED_HOLDERS])
+        more = f"; and {len(held) - _NAMED_HOLDERS} partitions more" if len(held) > _NAMED_HOLDERS else ""
+        return f"it is held by {names or 'rows that are being written'}{more}"
 
     def _add(self, batches: list[ProducerBatch], wake_sender: Callable[[], None]) -> None:
         """Show new batches of one delivery to the sender."""
@@ -199,48 +244,66 @@ class RecordAccumulator:
                 known.waiting.append(batch)
                 self._waiting[known] = None
             self._oldest_ms = min(self._oldest_ms, batches[0].created_ms)
+        producer_log.added(batches)
         wake_sender()
 
-    def _buffer_bytes(self, partitions: int) -> int:
-        """`batch.size`; less where so many partitions are written to that the pool could not hold one for each.
+    def _buffer_bytes(self, topic: str, partitions: int) -> int:
+        """`batch.size`; less where so many partitions are written to that the pool could not hold one for each, and
+        where the topic's brokers have called larger ones too large.
 
         The pool is halved, since while some batches fill others are in flight.
         """
         fair = self.pool.total_bytes // (2 * max(partitions, len(self._partitions), 1))
-        return min(self.batch_bytes, max(fair, _SMALLEST_BATCH_BYTES))
+        largest = self._fitting_bytes.get(topic, self.batch_bytes)
+        return min(self.batch_bytes, largest, max(fair, _SMALLEST_BATCH_BYTES))
+
+    def close(self) -> None:
+        """Take no more rows; whoever waits for memory fails; what waits is ready to be sent at once. Any thread."""
+        self._closed = True
+        self.pool.close()
 
     # The sender thread.
 
-    def ready(self, leader_of: LeaderOf, now_ms: float, producer_id: int = -1) -> ReadyCheck:
-        """Partitions whose first batch is full, has lingered, is being flushed, or must make room; by leader.
+    def ready(self, leader_of: LeaderOf, now_ms: float, producer_id: int | None = -1) -> ReadyCheck:
+        """Partitions whose first batch is full, has lingered, is being flushed, or must make room, and all of them once
+        the accumulator is closed; by leader.
 
-        `producer_id` is the one that batches get now.
+        `producer_id` is the one that batches without a lane get now; None: there is none to be had yet.
         """
         nodes: dict[int, list[PartitionBatches]] = {}
         unknown: set[str] = set()
         delay = NEVER
-        in_a_hurry = self.pool.queued > 0
+        wants_producer_id = False
+        in_a_hurry = self._closed or self.pool.queued > 0
         with self._lock:
             for partition in self._waiting:
                 wait_ms = partition.wait_ms(self.config, in_a_hurry, producer_id, now_ms)
-                if wait_ms > 0:
-                    delay = min(delay, wait_ms)
+                if wait_ms == NEVER:
                     continue
                 leader = leader_of(partition.topic_partition)
-                if leader is None:
+                if leader is None:  # found while the batch lingers
                     unknown.add(partition.topic_partition.topic)
+                elif wait_ms > 0:
+                    delay = min(delay, wait_ms)
+                elif producer_id is None and partition.waiting[0].delivery.lane is None:
+                    wants_producer_id = True
                 else:
                     nodes.setdefault(leader, []).append(partition)
-        return ReadyCheck(nodes, None if delay == NEVER else delay, unknown)
+        return ReadyCheck(nodes, None if delay == NEVER else delay, unknown, wants_producer_id)
 
     def drain(self, partitions: Sequence[PartitionBatches]) -> list[ProducerBatch]:
-        """Take one batch of each of these ready partitions, in turn, up to `max.request.size`; they are in flight."""
+        """Take one batch of each of these ready partitions, in turn, up to `max.request.size`; they are in flight.
+
+        All of one lane or all of none, as the first: a request names one transactional id.
+        """
         taken: list[ProducerBatch] = []
         size = 0
         with self._lock:
             for partition in partitions:
                 batch = partition.waiting[0]
                 if batch.appending:  # since `ready` looked
+                    continue
+                if taken and batch.delivery.lane is not taken[0].delivery.lane:
                     continue
                 size += batch.size
                 if taken and size > self.config.max_request_bytes:
@@ -259,12 +322,35 @@ class RecordAccumulator:
             self._waiting[partition] = None
             self._oldest_ms = min(self._oldest_ms, batch.created_ms)
 
+    def split(self, batch: ProducerBatch) -> int:
+        """Put the pieces of a batch in flight in its place, as `pieces_of`; how many. Its request has been answered, or
+        it was encoded but not sent.
+
+        Batches of its topic that are opened from now on are no larger than the pieces. Nothing is changed where
+        CorruptRecordBatch is raised.
+        """
+        pieces = pieces_of(batch, self.new_builder)
+        tp, fitting = batch.topic_partition, max(target_bytes(batch), _SMALLEST_SPLIT_BYTES)
+        batch.encoded = None
+        batch.builder = None  # type: ignore[assignment]  # as in release
+        batch.allotment.holders += len(pieces) - 1
+        batch.delivery.opened(len(pieces) - 1)
+        with self._lock:
+            partition = self._partitions[tp]
+            partition.replace(batch, pieces)
+            self._waiting[partition] = None
+            self._oldest_ms = min(self._oldest_ms, batch.created_ms)
+            self._fitting_bytes[tp.topic] = min(fitting, self._fitting_bytes.get(tp.topic, fitting))
+        return len(pieces)
+
     def answered(self, batch: ProducerBatch, *, stored: bool) -> None:
         """The batch in flight was answered for good."""
         with self._lock:
             partition = self._partitions[batch.topic_partition]
             partition.in_flight.remove(batch)
-            if stored:
+            if stored and batch.delivery.lane is not None:
+                batch.delivery.lane.known_to_leader.add(batch.topic_partition)
+            elif stored:
                 partition.known_producer_id = batch.producer_id
             self._forget_if_empty(partition)
 
@@ -277,7 +363,9 @@ class RecordAccumulator:
         """Give the batch's memory back: its request was answered or its socket closed, or it was never sent."""
         batch.encoded = None
         batch.builder = None  # type: ignore[assignment]  # no view of the buffer may outlive this
-        self.pool.deallocate(batch.buffer)
+        batch.allotment.holders -= 1
+        if not batch.allotment.holders:
+            self.pool.deallocate(batch.allotment.buffer)
 
     def take_of(self, deliveries: Collection[Delivery]) -> list[ProducerBatch]:
         """Remove the waiting batches of deliveries that have failed and append no more."""

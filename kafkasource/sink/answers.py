@@ -8,11 +8,18 @@ from enum import Enum
 from typing import Any
 
 from kafkasource.errors import (
+    BrokerError,
+    ConcurrentTransactions,
     DuplicateSequenceNumber,
+    InvalidProducerEpoch,
+    InvalidTxnState,
     KafkaSourceError,
     MessageTooLarge,
     OutOfOrderSequenceNumber,
+    ProducerFenced,
     ProtocolError,
+    RecordListTooLarge,
+    TransactionAbortable,
     error_for,
 )
 from kafkasource.sink.batch import ProducerBatch
@@ -36,6 +43,7 @@ class Answer:
 class Fate(Enum):
     STORED = "stored"
     RETRY = "retry"
+    SPLIT = "split"
     GIVE_UP = "give up"
 
 
@@ -75,18 +83,46 @@ def fate_of(answer: Answer, *, is_next: bool, retries: int) -> Fate:
     error = answer.error
     if error is None or isinstance(error, DuplicateSequenceNumber):  # stored by an earlier attempt, where is forgotten
         return Fate.STORED
+    if isinstance(error, (MessageTooLarge, RecordListTooLarge)) and answer.batch.record_count > 1:
+        return Fate.SPLIT  # refused whole, so nothing of it is stored; no attempt is counted, as in Java
     retriable = getattr(error, "retriable", False) or (isinstance(error, OutOfOrderSequenceNumber) and not is_next)
     return Fate.RETRY if retriable and answer.batch.attempts <= retries else Fate.GIVE_UP
 
 
+_ENDED = (
+    "it was aborted from elsewhere: by another attempt of the task, by another query with the same "
+    "'transactionalIdPrefix', or by the brokers after 'kafka.transaction.timeout.ms'"
+)
+_OF_TRANSACTIONS: dict[type[BrokerError], str] = {
+    InvalidProducerEpoch: f"the transaction is fenced: {_ENDED}",
+    ProducerFenced: f"the transaction is fenced: {_ENDED}",
+    InvalidTxnState: f"the transaction is not open any more: {_ENDED}",
+    TransactionAbortable: f"the transaction is not open any more, or not for this topic-partition: {_ENDED}",
+    ConcurrentTransactions: "the coordinator is still finishing the id's last transaction",
+    OutOfOrderSequenceNumber: "records of the transaction are missing before these, or another task wrote to the "
+    "topic-partition in the same transaction ('atomicBatch'=true wants one task for each: repartition by it)",
+}
+
+
+def of_transaction(error: BaseException, transactional_id: str) -> BaseException:
+    """What it means for a transaction, where that can be said."""
+    if not isinstance(error, BrokerError) or type(error) not in _OF_TRANSACTIONS:
+        return error
+    what = f"transactional id {transactional_id!r}: {_OF_TRANSACTIONS[type(error)]}"
+    return type(error)(error.code, f"{error.context}, {what}")
+
+
 def explained(error: BaseException, batch: ProducerBatch) -> BaseException:
     """What to do about it, where the error itself cannot know."""
+    lane = batch.delivery.lane
+    if lane is not None and type(error) in _OF_TRANSACTIONS:
+        return of_transaction(error, lane.transactional_id)
     if isinstance(error, MessageTooLarge):
+        records = "a batch of one record" if batch.record_count == 1 else f"a batch of {batch.record_count} records"
         return MessageTooLarge(
             error.code,
-            f"{error.context}: a batch of {batch.record_count} records in {batch.size} bytes; lower "
-            "'kafka.batch.size' or raise the topic's max.message.bytes (and "
-            "'kafka.max.request.size' where that is smaller)",
+            f"{error.context}: {records} in {batch.size} bytes; raise the topic's max.message.bytes, or shrink it "
+            "by 'kafka.compression.type' (several records: also by 'kafka.batch.size')",
         )
     return error if isinstance(error, KafkaSourceError) else KafkaSourceError(f"{type(error).__name__}: {error}")
 

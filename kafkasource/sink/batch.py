@@ -1,6 +1,7 @@
 """One record batch on its way out, and the row of them that belongs to one topic-partition.
 
-Order within a partition, whatever is retried: batches are numbered when they are first sent. One that was sent before
+Order within a partition, whatever is retried: batches are numbered by their records when they are first sent, so that
+the pieces of a batch that is split have their numbers in its place. One that was sent before
 goes back among the waiting ones by its number, and is sent again only when nothing with a lower number is under way,
 so a partition that recovers has one request in flight until what failed is stored (as Kafka's RecordAccumulator does).
 A batch sent for the first time follows others in flight only where a retry could keep the order: they are of the same
@@ -13,6 +14,7 @@ each run goes alone.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,17 +27,25 @@ NEVER = float("inf")
 
 
 @dataclass(eq=False, slots=True)
+class Allotment:
+    """A buffer of the pool and how many batches are charged to it: the pieces of a split batch share theirs."""
+
+    buffer: bytearray
+    holders: int = 1
+
+
+@dataclass(eq=False, slots=True)
 class ProducerBatch:
     """Rows of one task for one partition. Built by the task's thread until full or drained, then the sender's."""
 
     topic_partition: TopicPartition
     delivery: Delivery
-    buffer: bytearray
+    allotment: Allotment
     builder: BatchBuilder
     created_ms: float
     appending: bool = False  # the task's thread is writing to the buffer, without a lock: hands off
     full: bool = False
-    number: int = -1  # in the order of first sends to the partition; -1: not sent yet
+    number: int = -1  # records first sent to the partition before it; -1: not sent yet
     attempts: int = 0  # times it was sent
     last_attempt_ms: float = 0.0
     encoded: Any = None  # bytes or memoryview once closed: what is sent, the same at every attempt
@@ -48,7 +58,8 @@ class ProducerBatch:
         self.full = True
         self.record_count = self.builder.record_count
         self.producer_id = producer_id
-        self.encoded = self.builder.close(producer_id, producer_epoch, base_sequence)
+        transactional = self.delivery.lane is not None
+        self.encoded = self.builder.close(producer_id, producer_epoch, base_sequence, transactional)
 
     @property
     def size(self) -> int:
@@ -73,7 +84,20 @@ class PartitionBatches:
         self.waiting: deque[ProducerBatch] = deque()
         self.in_flight: list[ProducerBatch] = []  # by number
         self.next_number = 0
-        self.known_producer_id = -1  # of the last batch stored; forgotten with this object, so after each idle time
+        # Of the last batch stored that had no lane; forgotten with this object, so after each idle time.
+        self.known_producer_id = -1
+
+    @property
+    def held_bytes(self) -> int:
+        """Of the buffer pool."""
+        return sum(len(buffer) for buffer in {id(b.allotment): b.allotment.buffer for b in self._batches()}.values())
+
+    def __str__(self) -> str:
+        return f"{self.topic_partition} ({len(self.waiting)} batches wait, {len(self.in_flight)} in flight)"
+
+    def _batches(self) -> Iterator[ProducerBatch]:
+        yield from self.in_flight
+        yield from self.waiting
 
     def open_for(self, delivery: Delivery) -> ProducerBatch | None:
         """The batch at the back, if it is this task's and takes more rows."""
@@ -83,33 +107,37 @@ class PartitionBatches:
                 return batch
         return None
 
-    def wait_ms(self, config: ProducerConfig, in_a_hurry: bool, producer_id: int, now_ms: float) -> float:
+    def wait_ms(self, config: ProducerConfig, in_a_hurry: bool, producer_id: int | None, now_ms: float) -> float:
         """How long until the first waiting batch may be sent; <= 0: now; NEVER: an answer must come first."""
         batch = self.waiting[0]
         if self.in_flight and not self._may_follow(batch, config, producer_id):
             return NEVER
         if batch.number >= 0:
-            return batch.last_attempt_ms + config.retry_backoff(batch.attempts) - now_ms
+            return batch.last_attempt_ms + config.retry_backoff(batch.attempts) - now_ms if batch.attempts else 0
         if batch.appending:
             return 1  # it is being filled this very moment
         if batch.full or in_a_hurry or len(self.waiting) > 1 or batch.delivery.flushing or batch.delivery.failed:
             return 0
         return batch.created_ms + config.linger_ms - now_ms
 
-    def _may_follow(self, batch: ProducerBatch, config: ProducerConfig, producer_id: int) -> bool:
+    def _may_follow(self, batch: ProducerBatch, config: ProducerConfig, producer_id: int | None) -> bool:
         if len(self.in_flight) >= config.max_in_flight:
             return False
         if batch.number >= 0:
             return batch.number < self.in_flight[0].number
-        last = self.in_flight[-1]
-        return last.delivery is batch.delivery and last.producer_id == producer_id == self.known_producer_id
+        last, lane = self.in_flight[-1], batch.delivery.lane
+        if last.delivery is not batch.delivery:
+            return False
+        if lane is not None:
+            return self.topic_partition in lane.known_to_leader
+        return last.producer_id == producer_id == self.known_producer_id
 
     def send_first(self) -> ProducerBatch:
         """Move the first waiting batch into flight."""
         batch = self.waiting.popleft()
         if batch.number < 0:
             batch.number = self.next_number
-            self.next_number += 1
+            self.next_number += batch.builder.record_count
             self.in_flight.append(batch)
         else:
             self.in_flight.insert(0, batch)
@@ -123,6 +151,14 @@ class PartitionBatches:
             place += 1
         self.waiting.insert(place, batch)
 
+    def replace(self, batch: ProducerBatch, pieces: Sequence[ProducerBatch]) -> None:
+        """The pieces take the place of the batch in flight, to be sent one after the other."""
+        self.put_back(batch)
+        place = self.waiting.index(batch)
+        del self.waiting[place]
+        for piece in reversed(pieces):
+            self.waiting.insert(place, piece)
+
     def is_next(self, batch: ProducerBatch) -> bool:
         """Is nothing that was sent before this batch still without its final answer?"""
-        return not any(0 <= other.number < batch.number for other in (*self.in_flight, *self.waiting))
+        return not any(0 <= other.number < batch.number for other in self._batches())

@@ -1,11 +1,13 @@
 """The memory of unsent record batches: one bound per executor worker process (`kafka.buffer.memory`).
 
-Kafka's BufferPool. One size, the poolable one (`kafka.batch.size`), is kept on a free list and used again; any other
-size is taken from the non-pooled part and left to the garbage collector afterwards. When there is no room, callers
-wait in the order they came, so that a large request cannot starve behind small ones: memory given back goes to the
-oldest waiter, which may collect its bytes in several steps.
+Kafka's BufferPool. One size, the poolable one (`kafka.batch.size`), is kept on a free list, which starts empty, and
+used again; any other size is taken from the non-pooled part and left to the garbage collector afterwards. Where the
+non-pooled part runs short, free buffers are given up for it. When there is no room, callers wait in the order they
+came: memory given back goes to the oldest waiter, which may collect its bytes in several steps, and what it leaves over
+goes to the next. Stricter than Kafka's: nobody who comes later is served while somebody waits, even where there is room
+for it, so that a large request cannot starve behind small ones.
 
-Invariant, under the lock: non_pooled + len(free) * poolable + allocated + gathered by waiters == total.
+Invariant, under the lock: non_pooled + len(free) * poolable + in use + gathered by waiters == total.
 """
 
 from __future__ import annotations
@@ -22,6 +24,10 @@ class AllocationTooLarge(KafkaSourceError):
     """More bytes were asked for than the whole pool has: waiting can never help."""
 
 
+class BufferPoolExhausted(DeadlineExceeded):
+    """No room within `kafka.max.block.ms`."""
+
+
 class BufferPool:
     """At most `total_bytes` in the hands of callers at any time. Every method may be called from any thread."""
 
@@ -32,6 +38,8 @@ class BufferPool:
         self._lock = threading.Lock()
         self._free: deque[bytearray] = deque()
         self._non_pooled_bytes = total_bytes
+        self._in_use: dict[int, bytearray] = {}  # by id: what callers hold
+        self._gathered_bytes = 0  # by waiters
         self._waiters: deque[threading.Condition] = deque()
         self._closed = False
 
@@ -47,12 +55,18 @@ class BufferPool:
         with self._lock:
             return len(self._waiters)
 
+    @property
+    def in_use_bytes(self) -> int:
+        """In the hands of callers."""
+        with self._lock:
+            return self._in_use_bytes()
+
     def allocate(self, size: int, max_block_ms: int, on_wait: Callable[[], None] | None = None) -> bytearray:
         """A buffer of exactly `size` bytes, not zeroed when it was used before.
 
         Waits up to `max_block_ms` for room, behind those who came earlier; `on_wait` is called once before waiting (it
-        wakes the sender, whose replies free memory). Raises AllocationTooLarge at once, DeadlineExceeded after waiting
-        in vain (whatever was gathered goes back), ClientClosed when the pool is closed meanwhile.
+        wakes the sender, whose replies free memory). Raises AllocationTooLarge at once, BufferPoolExhausted after
+        waiting in vain (whatever was gathered goes back), ClientClosed when the pool is closed meanwhile.
         """
         if size > self.total_bytes:
             raise AllocationTooLarge(
@@ -65,7 +79,7 @@ class BufferPool:
                 pooled = self._take(size)
             else:
                 pooled = self._wait_for(size, max_block_ms, on_wait)
-        return pooled if pooled is not None else self._make(size)
+        return self._handed_out(pooled, size)
 
     def try_allocate(self, size: int) -> bytearray | None:
         """A buffer as `allocate` gives it, if there is one without waiting and nobody waits. Raises ClientClosed."""
@@ -74,21 +88,31 @@ class BufferPool:
             if self._waiters or self._available() < size:
                 return None
             pooled = self._take(size)
-        return pooled if pooled is not None else self._make(size)
+        return self._handed_out(pooled, size)
 
-    def _make(self, size: int) -> bytearray:
-        """New memory, accounted for already."""
-        try:
-            return bytearray(size)
-        except MemoryError:
-            with self._lock:
-                self._non_pooled_bytes += size
-                self._wake_first()
-            raise
+    def _handed_out(self, pooled: bytearray | None, size: int) -> bytearray:
+        """A free buffer, or new memory, which is accounted for already; made without the lock, as it takes time."""
+        buffer = pooled
+        if buffer is None:
+            try:
+                buffer = bytearray(size)
+            except MemoryError:
+                with self._lock:
+                    self._non_pooled_bytes += size
+                    self._wake_first()
+                raise
+        self._in_use[id(buffer)] = buffer
+        return buffer
 
     def deallocate(self, buffer: bytearray) -> None:
-        """Give back a buffer of `allocate`. The caller keeps no view of it: its bytes will be overwritten."""
+        """Give back a buffer of `allocate`. The caller keeps no view of it: its bytes will be overwritten.
+
+        Raises ValueError for a buffer that was given back before: it may be somebody else's by now.
+        """
         with self._lock:
+            if self._in_use.get(id(buffer)) is not buffer:
+                raise ValueError("this buffer is not of this pool, or was given back already")
+            del self._in_use[id(buffer)]
             if len(buffer) == self.poolable_bytes and not self._closed:
                 self._free.append(buffer)
             else:
@@ -110,6 +134,9 @@ class BufferPool:
 
     def _available(self) -> int:
         return self._non_pooled_bytes + len(self._free) * self.poolable_bytes
+
+    def _in_use_bytes(self) -> int:
+        return self.total_bytes - self._available() - self._gathered_bytes
 
     def _take(self, size: int) -> bytearray | None:
         """Account for `size` available bytes; a free buffer where one fits, None where a new one must be made."""
@@ -143,15 +170,16 @@ class BufferPool:
                     self._free_up(size - gathered)
                     got = min(size - gathered, self._non_pooled_bytes)
                     self._non_pooled_bytes -= got
+                    self._gathered_bytes += got
                     gathered += got
                     if gathered == size:
                         continue
                 remaining = deadline - self._clock()
                 if remaining <= 0:
-                    raise DeadlineExceeded(
-                        f"no room for {size} bytes in 'kafka.buffer.memory' ({self.total_bytes}) within "
-                        f"'kafka.max.block.ms' ({max_block_ms}): the brokers take the records "
-                        "more slowly than Spark gives them"
+                    raise BufferPoolExhausted(
+                        f"no room for {size} bytes in 'kafka.buffer.memory' within 'kafka.max.block.ms' "
+                        f"({max_block_ms}): of {self.total_bytes} bytes {self._in_use_bytes()} are in use in "
+                        f"{len(self._in_use)} buffers, and {len(self._waiters) - 1} others wait"
                     )
                 more_memory.wait(remaining)
                 self._check_open()
@@ -159,6 +187,7 @@ class BufferPool:
             self._non_pooled_bytes += gathered
             raise
         finally:
+            self._gathered_bytes -= gathered
             self._waiters.remove(more_memory)
             self._wake_first()
         return buffer

@@ -11,20 +11,35 @@ import threading
 from collections.abc import Callable
 
 from kafkasource.errors import KafkaSourceError
-from kafkasource.types import TopicPartition
+from kafkasource.sink.identity import Lane
+from kafkasource.types import TopicPartition, Written
 
 
 class Delivery:
     """Batches opened, acknowledged, failed. Any thread may call any method."""
 
-    def __init__(self) -> None:
+    def __init__(self, lane: Lane | None = None) -> None:
+        self.lane = lane  # None: at least once, under the producer's own id
         self._settled = threading.Condition()
         self._open_batches = 0
         self._error: BaseException | None = None
         self.flushing = False  # the task has given its last row: its batches are sent without lingering
-        self.records = 0  # acknowledged
-        self.bytes = 0  # acknowledged, as sent: encoded and compressed
-        self.last_offsets: dict[TopicPartition, int] = {}  # inclusive; absent where the broker did not tell (acks=0)
+        self.written: dict[TopicPartition, Written] = {}  # acknowledged
+
+    @property
+    def records(self) -> int:
+        """Acknowledged."""
+        return sum(one.records for one in self.written.values())
+
+    @property
+    def bytes(self) -> int:
+        """Acknowledged, as sent: encoded and compressed."""
+        return sum(one.bytes for one in self.written.values())
+
+    @property
+    def last_offsets(self) -> dict[TopicPartition, int]:
+        """Inclusive; absent where the broker did not tell (acks=0)."""
+        return {tp: one.last_offset for tp, one in self.written.items() if one.last_offset is not None}
 
     @property
     def failed(self) -> bool:
@@ -43,10 +58,9 @@ class Delivery:
         """One batch is stored as `acks` demands; `last_offset` inclusive, None where the broker did not say."""
         with self._settled:
             self._open_batches -= 1
-            self.records += records
-            self.bytes += size
-            if last_offset is not None and last_offset > self.last_offsets.get(tp, -1):
-                self.last_offsets[tp] = last_offset
+            first_offset = None if last_offset is None else last_offset - records + 1
+            new, before = Written(records, size, first_offset, last_offset), self.written.get(tp)
+            self.written[tp] = new if before is None else before.merged(new)
             self._settled.notify_all()
 
     def fail(self, error: BaseException) -> None:

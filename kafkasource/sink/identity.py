@@ -1,23 +1,29 @@
 """Who the producer is to the brokers: its id and epoch, and the next sequence of each partition (KIP-98).
 
-Owned by the sender thread. An id is asked for when there is something to write, and given up for good (`forget`) as
-soon as a batch is given up that the broker may or may not have: its sequences must never stand for other records, which
-the broker would drop as duplicates. What is in flight under the old id is sent again under the old id.
+Two kinds. The producer's own identity is for deliveries at least once; all tasks share it. A `Lane` is one task's part
+in a transaction: it comes with the delivery and ends with it.
+
+The producer's own is the sender thread's. An id is asked for when there is something to write, and given up for good
+(`forget`) as soon as a batch is given up that the broker may or may not have: its sequences must never stand for other
+records, which the broker would drop as duplicates. What is in flight under the old id is sent again under the old id.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from kafkasource.errors import error_for
 from kafkasource.protocol.apis import INIT_PRODUCER_ID
 from kafkasource.sink.config import ProducerConfig
-from kafkasource.types import TopicPartition
+from kafkasource.types import ProducerId, TopicPartition
 
 if TYPE_CHECKING:
     from kafkasource.sink.sender import Client, Pending
+
+log = logging.getLogger("kafkasource.sink")
 
 _NO_TRANSACTION = {"transactional_id": None, "transaction_timeout_ms": 2**31 - 1}  # Java's values
 
@@ -37,6 +43,64 @@ class Identity:
         sequence = self._next_sequences.get(tp, 0)
         self._next_sequences[tp] = (sequence + count) & 0x7FFFFFFF
         return sequence
+
+
+class TransactionCalls(Protocol):
+    """What a lane needs of `client.cluster.Cluster`."""
+
+    def init_producer_id(
+        self, transactional_id: str | None = None, transaction_timeout_ms: int = ...
+    ) -> ProducerId: ...
+    def add_partitions_to_txn(
+        self, transactional_id: str, producer_id: ProducerId, partitions: Iterable[TopicPartition]
+    ) -> object: ...
+
+
+@dataclass(eq=False)
+class Lane(Identity):
+    """One transactional id under one epoch: what one task writes, seen by read_committed once the driver commits it.
+
+    Made and enrolled by the task's thread; sequences and `known_to_leader` are the sender thread's.
+    """
+
+    transactional_id: str = ""
+    transaction_version: int = 2  # KIP-890: from 2 on a produce request (v12) adds its partitions by itself
+    calls: TransactionCalls | None = None
+    known_to_leader: set[TopicPartition] = field(default_factory=set)  # partitions with a batch stored under this epoch
+    _enrolled: set[TopicPartition] = field(default_factory=set)
+
+    @classmethod
+    def open(cls, calls: TransactionCalls, transactional_id: str, timeout_ms: int, transaction_version: int) -> Lane:
+        """A new epoch of the id, which aborts and fences whatever an earlier attempt left open. Blocks."""
+        given = calls.init_producer_id(transactional_id, timeout_ms)
+        log.debug("%s: ProducerId set to %d with epoch %d", transactional_id, *given)
+        return cls.join(calls, transactional_id, given, transaction_version)
+
+    @classmethod
+    def join(
+        cls, calls: TransactionCalls, transactional_id: str, producer_id: ProducerId, transaction_version: int
+    ) -> Lane:
+        """Part of a transaction that somebody else has opened. Nobody else may write to this task's partitions."""
+        return cls(
+            producer_id.producer_id,
+            producer_id.producer_epoch,
+            transactional_id=transactional_id,
+            transaction_version=transaction_version,
+            calls=calls,
+        )
+
+    def enroll(self, partitions: Iterable[TopicPartition]) -> None:
+        """Add partitions to the transaction before their first batch. Blocks. Nothing to do from version 2 on."""
+        if self.transaction_version >= 2:
+            return
+        new = [tp for tp in partitions if tp not in self._enrolled]
+        if new:
+            assert self.calls is not None
+            log.debug("%s: Begin adding %d new partitions to transaction", self.transactional_id, len(new))
+            self.calls.add_partitions_to_txn(
+                self.transactional_id, ProducerId(self.producer_id, self.producer_epoch), new
+            )
+            self._enrolled.update(new)
 
 
 class ProducerIdentity:
@@ -87,6 +151,7 @@ class ProducerIdentity:
             body = asked.result()
             if body["error_code"] == 0:
                 self.current = Identity(body["producer_id"], body["producer_epoch"])
+                log.debug("ProducerId set to %d with epoch %d", body["producer_id"], body["producer_epoch"])
                 self._failures = 0
                 return None
             error = error_for(body["error_code"], "InitProducerId for an idempotent producer")

@@ -3,24 +3,37 @@
 Keyed rows go where Kafka's Java producer sends them (`toPositive(murmur2(key)) % partitions`), so that a job that
 moves here keeps its keys together with what is in the topic already. Rows without a key stick to one partition until
 about `batch.size` bytes went there and then move on (the uniform sticky partitioner of KIP-794), which fills record
-batches instead of spreading each row thinly over all of them.
+batches instead of spreading each row thinly over all of them; or they go round in turn, where that is asked for.
+
+A function of the user's (`partitioner=module:function`) stands between the row's own choice and its key's hash:
+`function(topic, keys, values, count)` is given a topic's rows, an Arrow batch or less at a time, and returns an Arrow
+array of int32, one for each row, from 0 to `count` - 1, or null for those that it leaves to the rules above.
 """
 
 from __future__ import annotations
 
 import random
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kafkasource.errors import KafkaSourceError
 from kafkasource.records.partitions import partition_by_key
+from kafkasource.sink import functions
 from kafkasource.sink.columns import Column, InvalidRow, Rows
 
 _NONE = pa.scalar(-1, pa.int32())  # no partition yet
+
+
+Function = Callable[[str, Column, Column, int], Column]
+
+
+class PartitionerFailed(KafkaSourceError):
+    """The user's partitioner raised, or returned what cannot be partitions."""
 
 
 @dataclass
@@ -34,20 +47,43 @@ class _Sticky:
 class Partitioner:
     """The partitions of rows, for all topics of one task. Not thread-safe: it belongs to the task's thread."""
 
-    def __init__(self, batch_bytes: int, *, randomness: random.Random | None = None) -> None:
+    def __init__(
+        self,
+        batch_bytes: int,
+        *,
+        function: Function | None = None,
+        in_turn: bool = False,
+        randomness: random.Random | None = None,
+    ) -> None:
+        """`in_turn`: rows without a key take the partitions one after the other instead of sticking to one."""
         self._batch_bytes = batch_bytes
+        self._in_turn = in_turn
+        self._function = function
         self._random = randomness or random.Random()
         self._sticky: dict[str, _Sticky] = {}
+
+    @classmethod
+    def from_option(cls, named: str, batch_bytes: int) -> Partitioner:
+        """As the option `partitioner` says. Executor side; raises OptionError where a function cannot be had."""
+        if named in ("murmur2", "murmur2_round_robin"):
+            return cls(batch_bytes, in_turn=named == "murmur2_round_robin")
+        return cls(batch_bytes, function=functions.load(named, "partitioner"))
 
     def partitions(self, rows: Rows, count: int, available: Sequence[int]) -> Column:
         """The partition of each row, no nulls.
 
         `count` is how many partitions the topic has; `available` those with a leader (all of them where none has one):
-        rows without a key go only there. Raises InvalidRow for a partition that the topic does not have.
+        rows without a key go only there. Raises InvalidRow for a partition that the topic does not have,
+        PartitionerFailed.
         """
         chosen = rows.partitions
         if chosen is not None:
             self._check_range(chosen, rows.topic, count)
+            if chosen.null_count == 0:
+                return chosen
+        if self._function is not None:
+            asked = self._asked(self._function, rows, count)
+            chosen = asked if chosen is None else pc.coalesce(chosen, asked)
             if chosen.null_count == 0:
                 return chosen
         if rows.keys is None and chosen is None:
@@ -62,6 +98,28 @@ class Partitioner:
         return pc.replace_with_mask(hashed, unkeyed, self._stick(rows, missing, available)) if missing else hashed
 
     @staticmethod
+    def _asked(function: Function, rows: Rows, count: int) -> Column:
+        """What the user's function says, checked."""
+        name = f"partitioner {getattr(function, '__module__', '')}:{getattr(function, '__qualname__', function)}"
+        keys = rows.keys if rows.keys is not None else pa.nulls(rows.count, pa.binary())
+        try:
+            found: Any = function(rows.topic, keys, rows.values, count)
+            if isinstance(found, pa.ChunkedArray):
+                found = found.combine_chunks()
+            found = found.cast(pa.int32()) if isinstance(found, pa.Array) else pa.array(found, pa.int32())
+        except Exception as error:
+            raise PartitionerFailed(f"{name}: {type(error).__name__}: {error}") from error
+        if len(found) != rows.count:
+            raise PartitionerFailed(f"{name} returned {len(found)} partitions for {rows.count} rows")
+        bounds: Any = pc.min_max(found).as_py()
+        for partition in (bounds["min"], bounds["max"]):
+            if partition is not None and not 0 <= partition < count:
+                raise PartitionerFailed(
+                    f"{name} returned partition {partition} for topic {rows.topic!r}, which has 0 to {count - 1}"
+                )
+        return found
+
+    @staticmethod
     def _check_range(chosen: Column, topic: str, count: int) -> None:
         found: Any = pc.min_max(chosen).as_py()
         for partition in (found["min"], found["max"]):
@@ -72,11 +130,16 @@ class Partitioner:
                 )
 
     def _stick(self, rows: Rows, count: int, available: Sequence[int]) -> Column:
-        """Partitions of `count` rows without a key: runs of about `batch_bytes` each."""
+        """Partitions of `count` rows without a key: runs of about `batch_bytes` each, or of one row."""
         sticky = self._sticky.get(rows.topic)
         if sticky is None:
             # A random start, or every small task would write to the same partition.
             sticky = self._sticky[rows.topic] = _Sticky(self._random.randrange(len(available)), self._batch_bytes)
+        if self._in_turn:
+            first = sticky.position % len(available)
+            sticky.position = (first + count) % len(available)
+            rounds = array("i", available) * (-(-(first + count) // len(available)))
+            return int32_array(rounds[first : first + count], count)
         row_bytes = max(1, rows.values.nbytes // max(1, rows.count) + 16)
         runs = array("i")
         while len(runs) < count:

@@ -7,6 +7,7 @@ forked child inherits neither threads nor the right to its parent's sockets: it 
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import time
@@ -17,16 +18,21 @@ import pyarrow.compute as pc
 
 from kafkasource.client.metadata import TopicMetadata
 from kafkasource.client.network import NetworkClient
-from kafkasource.errors import ClientClosed, KafkaSourceError
+from kafkasource.errors import BrokerError, ClientClosed, KafkaSourceError
 from kafkasource.records.builder import BatchBuilder, RecordColumns
 from kafkasource.records.partitions import order_by_partition
 from kafkasource.sink.accumulator import RecordAccumulator
+from kafkasource.sink.answers import of_transaction
 from kafkasource.sink.buffer_pool import BufferPool
 from kafkasource.sink.columns import InvalidRow, Rows
 from kafkasource.sink.config import ProducerConfig
 from kafkasource.sink.delivery import Delivery
+from kafkasource.sink.identity import Lane
 from kafkasource.sink.partitioner import Partitioner
 from kafkasource.sink.sender import Client, Sender
+from kafkasource.types import TopicPartition
+
+log = logging.getLogger("kafkasource.sink")
 
 _MAX_PRODUCERS = 8  # kept by one process; each may hold buffer.memory and a connection per broker
 
@@ -46,6 +52,7 @@ class Producer:
         clock_ms: Callable[[], float] = monotonic_ms,
         wall_clock_ms: Callable[[], float] = lambda: time.time() * 1000,
     ) -> None:
+        log.debug("Starting the Kafka producer")
         self.config = config
         self._wall_clock_ms = wall_clock_ms
 
@@ -60,16 +67,19 @@ class Producer:
         self._closing = False
         self._thread = threading.Thread(target=self._run, name="kafkasource-sender", daemon=True)
         self._thread.start()
+        log.debug("Kafka producer started")
 
     @contextmanager
-    def delivery(self) -> Iterator[Delivery]:
-        """One task's writes. Leaving it without an error returns only when all is acknowledged; with one gives all up.
+    def delivery(self, lane: Lane | None = None) -> Iterator[Delivery]:
+        """One task's writes, in the lane's transaction where one is given.
 
-        What was given up is dropped by the sender thread; what is on the wire at that moment may still be stored.
+        Leaving it without an error returns only when all is acknowledged; with one gives all up. What
+        was given up is dropped by the sender thread; what is on the wire at that moment may still be stored.
         """
-        delivery = self.sender.begin()
+        delivery = self.sender.begin(lane)
         try:
             yield delivery
+            log.debug("Flushing accumulated records in producer")
             delivery.flushing = True
             self.sender.wakeup()
             delivery.wait(self._thread.is_alive)
@@ -93,6 +103,11 @@ class Producer:
         spans = [(0, 0, rows.count)]
         if count > 1:
             order, spans = order_by_partition(_int32_buffer(partitions), count)
+        if delivery.lane is not None:
+            try:
+                delivery.lane.enroll(TopicPartition(rows.topic, partition) for partition, _, _ in spans)
+            except BrokerError as error:
+                raise of_transaction(error, delivery.lane.transactional_id) from None
         try:
             self.accumulator.append(rows.topic, columns, order, spans, delivery, self.sender.wakeup)
         except ValueError as error:
@@ -107,12 +122,13 @@ class Producer:
     def close(self) -> None:
         """Stop the thread, close the sockets; what was not acknowledged fails its task. Not from the sender thread."""
         self._closing = True
-        self.pool.close()
+        self.accumulator.close()
         self.sender.wakeup()
         self._thread.join()
 
     def _run(self) -> None:
         """The sender thread."""
+        log.debug("Starting Kafka producer I/O thread")
         try:
             while not self._closing:
                 self.sender.run_once()
@@ -122,8 +138,9 @@ class Producer:
         else:
             self.sender.fail_all(ClientClosed("the producer was closed"), for_good=True)
         finally:
-            self.pool.close()
+            self.accumulator.close()
             self._client.close()
+            log.debug("Shutdown of Kafka producer I/O thread has completed")
 
 
 def _available(topic: TopicMetadata) -> list[int]:

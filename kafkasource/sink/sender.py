@@ -1,8 +1,8 @@
 """The sender thread's work: from waiting batches to produce requests, and from their answers to settled deliveries.
 
 Kafka's Sender. One per executor worker process; `run_once` is one turn of its loop: expire, look what is ready,
-drain it per broker, send, poll, settle. It owns the client and the producer's id; the task's thread touches only the
-accumulator, its delivery and `await_topic`.
+drain it per broker, send, poll, settle. It owns the client and the producer's id (a lane's comes with its delivery);
+the task's thread touches only the accumulator, its delivery and `await_topic`.
 
 Order and duplicates: up to `max.in.flight` requests are unanswered on a connection, so as many batches of a partition.
 A batch sent again carries the same bytes, producer id and sequence, so the broker knows a copy when it sees one and
@@ -18,17 +18,19 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from kafkasource.client.metadata import Metadata, TopicMetadata
-from kafkasource.errors import DeadlineExceeded, KafkaSourceError
+from kafkasource.errors import CorruptRecordBatch, DeadlineExceeded, KafkaSourceError
 from kafkasource.protocol.apis import PRODUCE
+from kafkasource.sink import producer_log
 from kafkasource.sink.accumulator import RecordAccumulator
 from kafkasource.sink.answers import Answer, Fate, answers_of, explained, fate_of
 from kafkasource.sink.batch import NEVER, ProducerBatch
 from kafkasource.sink.config import ProducerConfig
 from kafkasource.sink.delivery import Delivery
-from kafkasource.sink.identity import Identity, ProducerIdentity
+from kafkasource.sink.identity import Identity, Lane, ProducerIdentity
 from kafkasource.sink.topics import AwaitedTopics
 
 _LAST_VERSION_BY_NAME = 12  # from Produce v13 on topics go by id (KIP-516)
+_LAST_VERSION_OF_ENROLLED = 11  # v12 would add partitions to the transaction (KIP-890): not the lane's dialect
 _IDLE_POLL_MS = 60_000.0
 
 
@@ -94,24 +96,27 @@ class Sender:
         self._awake = False  # a byte that ends the next poll is under way
         self._lock = threading.Lock()  # of what follows
         self._deliveries: set[Delivery] = set()
+        self._without_lane = 0  # of them
         self._ended_in_failure: set[Delivery] = set()  # their batches may still wait
         self._failure: BaseException | None = None
 
     # Any thread.
 
-    def begin(self) -> Delivery:
+    def begin(self, lane: Lane | None = None) -> Delivery:
         """A new delivery that this sender will settle. Raises the reason when the sender has ended."""
-        delivery = Delivery()
+        delivery = Delivery(lane)
         with self._lock:
             if self._failure is not None:
                 raise self._failure
             self._deliveries.add(delivery)
+            self._without_lane += lane is None
         return delivery
 
     def end(self, delivery: Delivery) -> None:
         """Its task appends no more."""
         with self._lock:
             self._deliveries.discard(delivery)
+            self._without_lane -= delivery.lane is None
             if delivery.failed:
                 self._ended_in_failure.add(delivery)
         if delivery.failed:
@@ -140,7 +145,7 @@ class Sender:
         now_ms = self._clock_ms()
         self._topics.ask()
         self._drop(now_ms)
-        if self._deliveries:
+        if self._without_lane:
             self._identity.ask(now_ms)
         wait_ms = self._send_ready(now_ms)
         self._client.poll(max(0.0, wait_ms))
@@ -150,12 +155,13 @@ class Sender:
         self._topics.tell()
 
     def fail_all(self, error: BaseException, *, for_good: bool) -> None:
-        """Fail every delivery that is going on; `for_good`: and every later one."""
+        """Fail every delivery that is going on, and every later one; not `for_good`: only those without a lane."""
         with self._lock:
             if for_good:
                 self._failure = error
             for delivery in self._deliveries:
-                delivery.fail(error)
+                if for_good or delivery.lane is None:
+                    delivery.fail(error)
         if for_good:
             self._topics.fail(error)
 
@@ -170,6 +176,7 @@ class Sender:
         dropped = self._accumulator.take_expired(now_ms)
         if unwanted:
             dropped += self._accumulator.take_of(unwanted)
+        producer_log.expired(len(dropped))
         for batch in dropped:
             self._give_up(batch, self._too_late(batch))
             self._accumulator.release(batch)
@@ -194,11 +201,9 @@ class Sender:
         while sent:  # a partition has one batch in a request
             sent = False
             identity = self._identity.current
-            producer_id = identity.producer_id if identity is not None else -1
+            producer_id = identity.producer_id if identity is not None else None
             check = self._accumulator.ready(self._client.metadata.leader_id, now_ms, producer_id)
             nodes = [node for node in check.nodes if self._requests_to(node) < self.config.max_in_flight]
-            if identity is None or not nodes:
-                break
             for node_id in nodes:
                 drained = self._accumulator.drain(check.nodes[node_id])
                 self._send(node_id, self._closed(drained, identity), now_ms)
@@ -211,7 +216,9 @@ class Sender:
         if check.next_check_delay_ms is not None:
             waits.append(check.next_check_delay_ms)
         if nodes:
-            waits.append(1.0 if identity is not None else self._wait_for_identity_ms(now_ms))
+            waits.append(1.0)
+        if check.wants_producer_id:
+            waits.append(self._wait_for_identity_ms(now_ms))
         return min(waits)
 
     def _wait_for_identity_ms(self, now_ms: float) -> float:
@@ -231,11 +238,13 @@ class Sender:
     def _requests_to(self, node_id: int) -> int:
         return sum(request.node_id == node_id for request in self._in_flight)
 
-    def _closed(self, batches: list[ProducerBatch], identity: Identity) -> list[ProducerBatch]:
+    def _closed(self, batches: list[ProducerBatch], own: Identity | None) -> list[ProducerBatch]:
         """Encode those that are sent for the first time; a batch that cannot be encoded fails its task alone."""
         closed = []
         for batch in batches:
             if batch.encoded is None:
+                identity = batch.delivery.lane or own
+                assert identity is not None  # `ready` gave none without a lane otherwise
                 try:
                     sequence = identity.take(batch.topic_partition, batch.builder.record_count)
                     batch.close(identity.producer_id, identity.producer_epoch, sequence)
@@ -243,6 +252,9 @@ class Sender:
                     batch.producer_id = identity.producer_id  # the sequences are taken
                     self._give_up(batch, explained(error, batch))
                     self._finish(batch)
+                    continue
+                if batch.size > self.config.max_request_bytes and batch.record_count > 1:  # compression made it grow
+                    self._split(batch, None)
                     continue
             closed.append(batch)
         return closed
@@ -256,20 +268,24 @@ class Sender:
             batch.last_attempt_ms = now_ms
             tp = batch.topic_partition
             topics.setdefault(tp.topic, []).append({"index": tp.partition, "records": batch.encoded})
+        lane = batches[0].delivery.lane
+        enrolled = lane is not None and lane.transaction_version < 2
         body = {
-            "transactional_id": None,
+            "transactional_id": None if lane is None else lane.transactional_id,
             "acks": self.config.acks,
             "timeout_ms": self.config.request_timeout_ms,
             "topic_data": [{"name": name, "partition_data": data} for name, data in topics.items()],
         }
+        producer_log.created(self._client.metadata, node_id, body, batches)
         pending = self._client.send(
             node_id,
             PRODUCE,
             body,
             timeout_ms=self.config.request_timeout_ms,
             expect_response=self.config.acks != 0,
-            max_version=_LAST_VERSION_BY_NAME,
+            max_version=_LAST_VERSION_OF_ENROLLED if enrolled else _LAST_VERSION_BY_NAME,
         )
+        producer_log.sent(node_id)
         self._in_flight.append(_InFlight(node_id, pending, batches))
 
     def _settle(self) -> None:
@@ -283,6 +299,7 @@ class Sender:
             now_ms = self._clock_ms()
             for request in answered:
                 error = request.pending.error
+                producer_log.received(request.node_id, error, request.batches)
                 body = {} if error is not None else request.pending.result()
                 for answer in answers_of(body, error, request.batches, request.node_id):
                     self._take(answer, now_ms)
@@ -292,6 +309,7 @@ class Sender:
         batch, error = answer.batch, answer.error
         fate = fate_of(answer, is_next=self._accumulator.is_next(batch), retries=self.config.retries)
         if fate is Fate.STORED:
+            producer_log.produced(answer)
             batch.delivery.acknowledged(batch.topic_partition, batch.record_count, batch.size, answer.last_offset)
             self._finish(batch, stored=True)
             return
@@ -301,15 +319,30 @@ class Sender:
             self._client.metadata.request_update()
         late = self._is_late(batch, now_ms)
         if fate is Fate.RETRY and not batch.delivery.failed and not late:
+            producer_log.retrying(batch, self.config.retries, error)
             self._accumulator.put_back(batch)
+            return
+        if fate is Fate.SPLIT and not batch.delivery.failed and not late:
+            self._split(batch, error)
             return
         self._give_up(batch, self._too_late(batch) if late else explained(error, batch))
         self._finish(batch)
 
+    def _split(self, batch: ProducerBatch, refused: BaseException | None) -> None:
+        """Send a batch in pieces instead: the broker refused it, or it would."""
+        try:
+            if refused is not None:
+                producer_log.splitting(batch, refused)
+            self._accumulator.split(batch)
+        except CorruptRecordBatch as error:  # its bytes in memory are not what was written
+            self._give_up(batch, error)
+            self._finish(batch)
+
     def _give_up(self, batch: ProducerBatch, error: BaseException) -> None:
         """The batch will never be sent again. The caller releases its memory."""
+        producer_log.gave_up(batch.topic_partition, error)
         batch.delivery.fail(error)
-        if batch.sequenced:
+        if batch.sequenced and batch.delivery.lane is None:
             self._identity.forget()
 
     def _finish(self, batch: ProducerBatch, *, stored: bool = False) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import Counter
 from collections.abc import Callable
@@ -13,6 +14,8 @@ from kafkasource.sink.config import ProducerConfig
 
 if TYPE_CHECKING:
     from kafkasource.sink.sender import Client
+
+log = logging.getLogger("kafkasource.sink")
 
 _UNKNOWN_TOPIC = 3
 
@@ -40,8 +43,13 @@ class AwaitedTopics:
         known = self._known(topic)
         if known is not None and partition in known.partitions:
             return known
+        if known is None:
+            log.debug("Requesting metadata update for topic %s", topic)
+        else:
+            log.debug("Requesting metadata update for partition %d of topic %s", partition, topic)
         with self._news:
             self._awaited[topic, partition] += 1
+            log.debug("Waking up Sender thread for metadata update")
             self._wakeup()
             try:
                 return self._wait_for(topic, partition)
@@ -79,7 +87,7 @@ class AwaitedTopics:
             return BootstrapFailed(attempts, self._config.max_block_ms)
         return DeadlineExceeded(
             f"Topic {topic} not present in metadata after {self._config.max_block_ms} ms.{why} Create it first: "
-            "the sink creates no topics. The wait is 'kafka.max.block.ms'."
+            "the sink creates only what 'createTopic' tells it to. The wait is 'kafka.max.block.ms'."
         )
 
     def ask(self) -> None:

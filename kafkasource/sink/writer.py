@@ -1,21 +1,34 @@
 """The writers that Spark sees: `write` in the executors' Python workers, the rest on the driver.
 
 At least once: a task reports success when every record is acknowledged, so commit has nothing left to do; a task
-that is run again writes its rows again. Spark pickles a writer to its tasks, so it holds plain values only.
+that is run again writes its rows again. Exactly once: `exactly_once` for the driver, `lane_task` for the tasks.
+
+Spark pickles a writer to its tasks, so it holds plain values only. It does so once before the tasks of each micro-batch
+or batch write, in a process that may talk to the brokers: `__getstate__` is where a batch begins. A stream's commit and
+abort run on a new writer in another process, those of a batch write on one that was pickled.
 """
 
 from __future__ import annotations
 
+import uuid
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
+from kafkasource.client.cache import shared_cluster
 from kafkasource.sink.columns import SinkSchema
+from kafkasource.sink.commit_log import gathered, tell
 from kafkasource.sink.config import ProducerConfig
-from kafkasource.types import TopicPartition
+from kafkasource.sink.exactly_once import Begun, ExactlyOnce, Share
+from kafkasource.sink.functions import load
+from kafkasource.sink.lane_task import Guarantee, LaneTask
+from kafkasource.sink.lanes import transactional_ids
+from kafkasource.sink.new_topic import create_missing
+from kafkasource.types import TopicPartition, Written
 from kafkasource.worker import spare_imports_from_gc
 
 if TYPE_CHECKING:
@@ -23,16 +36,21 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from kafkasource.options import Options
+    from kafkasource.sink.identity import Lane
 
 
 @dataclass(frozen=True)
 class TaskReport(WriterCommitMessage):
     """What one task wrote, all of it acknowledged. Pickled to the driver."""
 
-    records: int
-    bytes: int  # of record batches as sent, compressed
-    last_offsets: dict[TopicPartition, int] = field(default_factory=dict)  # inclusive; none with acks=0
+    written: dict[TopicPartition, Written] = field(default_factory=dict)
     kernel_compiled: bool = True  # in the worker that wrote
+    query_id: str | None = None  # only tasks know it; None: a batch write
+    share: Share | None = None  # with exactly once
+
+    @property
+    def records(self) -> int:
+        return sum(one.records for one in self.written.values())
 
 
 class _Writer:
@@ -42,7 +60,29 @@ class _Writer:
         """Checks the schema; contacts nobody. Runs on the driver, more than once for a micro-batch."""
         self._schema = SinkSchema.check(schema, options["topic"])
         self._config = ProducerConfig.from_options(options)
+        self._query_name = options.sparks_own.get("queryname")
+        self._listener: str | None = options["commitListener"]
+        if self._listener is not None:
+            load(self._listener, "commitListener")  # what is not there is refused before a task runs
+        self._partitioner: str = options["partitioner"]
+        self._new_topic = options["topic"], options["createTopic"]
+        self._guarantee = _guarantee(options)
+        self._begun: Begun | None = None
+        self._prepared = False
         spare_imports_from_gc()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What goes to the tasks. Driver side; talks to the brokers, once however often it is pickled."""
+        if not self._prepared:
+            create_missing(self._config.client, *self._new_topic)
+            if self._guarantee is not None:
+                self._begun = self._driver(self._guarantee).begin(self._write_id())
+            self._prepared = True
+        return self.__dict__
+
+    def _write_id(self) -> str | None:
+        """In place of a query's id, where there is no query."""
+        return None
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskReport:
         """Write a task's rows; returns when all are acknowledged. Executor side."""
@@ -52,39 +92,96 @@ class _Writer:
 
         spare_imports_from_gc()
         producer = shared_producer(self._config)
-        partitioner = Partitioner(self._config.batch_bytes)
-        with producer.delivery() as delivery:
-            for batch in iterator:
-                for rows in self._schema.rows(batch):
-                    producer.append(rows, partitioner, delivery)
-        return TaskReport(delivery.records, delivery.bytes, delivery.last_offsets, COMPILED)
+        partitioner = Partitioner.from_option(self._partitioner, self._config.batch_bytes)
 
-    @staticmethod
-    def _check(messages: Sequence[TaskReport | None]) -> None:
+        def write(batches: Iterator[pa.RecordBatch], lane: Lane | None = None) -> dict[TopicPartition, Written]:
+            with producer.delivery(lane) as delivery:
+                for batch in batches:
+                    for rows in self._schema.rows(batch):
+                        producer.append(rows, partitioner, delivery)
+            return delivery.written
+
+        if self._guarantee is None or self._begun is None:
+            return TaskReport(write(iterator), COMPILED, _query_id())
+        task = LaneTask.start(self._guarantee, self._begun, TaskContext.get())
+        share, written = task.run(iterator, self._schema.positions, shared_cluster(self._config.client), write)
+        return TaskReport(written, COMPILED, _query_id(), share)
+
+    def _driver(self, guarantee: Guarantee) -> ExactlyOnce:
+        return ExactlyOnce(
+            shared_cluster(self._config.client),
+            guarantee.ids,
+            timeout_ms=guarantee.timeout_ms,
+            atomic=guarantee.atomic,
+            on_lost=guarantee.on_lost,
+        )
+
+    def _commit(self, messages: Sequence[TaskReport | None], batch_id: int | None = None) -> None:
+        if self._guarantee is not None:
+            self._driver(self._guarantee).commit(_shares(messages), batch_id or 0)
+        self._committed(messages, batch_id)
+
+    def _committed(self, messages: Sequence[TaskReport | None], batch_id: int | None = None) -> None:
         """Driver side, after all tasks succeeded."""
         spare_imports_from_gc()
         if any(message is not None and not message.kernel_compiled for message in messages):
             _warn_uncompiled()
+        query_id = next((message.query_id for message in messages if message is not None), None)
+        commit = gathered(messages, batch_id=batch_id, query_id=query_id, query_name=self._query_name)
+        skipped = any(
+            message is not None and message.share is not None and message.share.skipped for message in messages
+        )
+        tell(commit, self._listener, by_earlier_run=skipped and not commit.written)
 
 
 class BatchWriter(_Writer, DataSourceArrowWriter):
     """`df.write.format("pykafka").mode("append")`."""
 
+    def _write_id(self) -> str:
+        return str(uuid.uuid4())
+
     def commit(self, messages: list[TaskReport | None]) -> None:
-        self._check(messages)
+        self._commit(messages)
 
     def abort(self, messages: list[TaskReport | None]) -> None:
-        """Nothing can be taken back: what the failed job wrote stays in the topics."""
+        """Exactly once: nobody who reads committed sees what the failed job wrote. Else it stays in the topics."""
+        if self._guarantee is not None and self._begun is not None:
+            nothing = Share(self._begun.turn, self._begun.write_id or "")  # where no task sent a message
+            self._driver(self._guarantee).abort([*_shares(messages), nothing], 0)
 
 
 class StreamWriter(_Writer, DataSourceStreamArrowWriter):
     """`df.writeStream.format("pykafka")`. Output mode complete appends each result whole, as the JVM connector does."""
 
     def commit(self, messages: list[TaskReport | None], batchId: int) -> None:
-        self._check(messages)
+        self._commit(messages, batchId)
 
     def abort(self, messages: list[TaskReport | None], batchId: int) -> None:
-        """Nothing can be taken back; the micro-batch is run again and its rows are written again."""
+        """Exactly once: see there. Else nothing can be taken back; the rows are written again when the batch is."""
+        if self._guarantee is not None:
+            self._driver(self._guarantee).abort(_shares(messages), batchId)
+
+
+def _guarantee(options: Options) -> Guarantee | None:
+    """None: at least once. Raises OptionError where exactly once has no transactional ids."""
+    if options["deliveryGuarantee"] != "exactly_once":
+        return None
+    return Guarantee(
+        transactional_ids(options["transactionalIdPrefix"], options.sparks_own),
+        options["kafka.transaction.timeout.ms"],
+        options["atomicBatch"],
+        options["lostTransactions"],
+    )
+
+
+def _shares(messages: Sequence[TaskReport | None]) -> list[Share]:
+    return [message.share for message in messages if message is not None and message.share is not None]
+
+
+def _query_id() -> str | None:
+    """Of the streaming query whose task runs here; it survives restarts."""
+    context = TaskContext.get()
+    return None if context is None else context.getLocalProperty("sql.streaming.queryId")
 
 
 _warned = False

@@ -21,7 +21,7 @@ from fake_broker import (
 )
 
 from kafkasource.client.cache import close_clusters, shared_cluster
-from kafkasource.client.cluster import EARLIEST, LATEST, EpochEnd, ListedOffset, ProducerId
+from kafkasource.client.cluster import EARLIEST, LATEST, EpochEnd, ListedOffset
 from kafkasource.client.config import ClientConfig
 from kafkasource.errors import (
     BootstrapFailed,
@@ -45,7 +45,7 @@ from kafkasource.protocol.apis import (
     OFFSET_FETCH,
     OFFSET_FOR_LEADER_EPOCH,
 )
-from kafkasource.types import TopicPartition
+from kafkasource.types import ProducerId, TopicPartition
 
 T = [TopicPartition("t", i) for i in range(4)]
 

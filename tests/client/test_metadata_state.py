@@ -77,6 +77,14 @@ def test_a_new_topic_does_not_wait_for_the_backoff_of_others(metadata):
     assert metadata.time_to_next_update(1001) == 300_000
 
 
+def test_a_topic_wanted_while_a_question_is_under_way_is_asked_for_after_it_once(metadata):
+    metadata.want(["t"])
+    metadata.update(answer(), 1000)
+    assert metadata.time_to_next_update(1000) == 0
+    metadata.update(answer(), 1001)
+    assert metadata.time_to_next_update(1001) == 300_000
+
+
 def test_an_answer_with_topic_errors_is_not_repeated_in_a_tight_loop(metadata):
     waits = []
     for now in (1000, 11_000, 21_000):

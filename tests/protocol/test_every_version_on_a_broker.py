@@ -11,20 +11,27 @@ from typing import Any
 import pytest
 
 from kafkasource.protocol.apis import (
+    ADD_OFFSETS_TO_TXN,
+    ADD_PARTITIONS_TO_TXN,
     API_VERSIONS,
     CREATE_PARTITIONS,
     CREATE_TOPICS,
     DELETE_RECORDS,
     DELETE_TOPICS,
+    DESCRIBE_PRODUCERS,
+    DESCRIBE_TRANSACTIONS,
+    END_TXN,
     FETCH,
     FIND_COORDINATOR,
     INIT_PRODUCER_ID,
     LIST_OFFSETS,
+    LIST_TRANSACTIONS,
     METADATA,
     OFFSET_COMMIT,
     OFFSET_FETCH,
     OFFSET_FOR_LEADER_EPOCH,
     PRODUCE,
+    TXN_OFFSET_COMMIT,
     Api,
 )
 from kafkasource.protocol.frames import FrameReader, decode_response, encode_request_parts, peek_correlation_id
@@ -38,7 +45,7 @@ BATCH = bytes.fromhex(
     "ffffffffffffffffffffffffffff000000010e00000001027600"
 )
 
-RETRIABLE = {3, 5, 14, 15, 16}  # what a broker answers while a new topic or coordinator settles
+RETRIABLE = {3, 5, 14, 15, 16, 51}  # what a broker answers while a new topic, coordinator or transaction settles
 
 
 class Conversation:
@@ -204,6 +211,59 @@ def test_producer_ids(conversation: Conversation) -> None:
             conversation.settled(INIT_PRODUCER_ID, version, body, lambda a: int(a["error_code"]))["producer_id"]
         )  # each is new
     assert len(ids) == len(conversation.versions(INIT_PRODUCER_ID))
+
+
+def test_transactions(conversation: Conversation, topic: str) -> None:
+    def begin() -> Body:
+        body = {"transactional_id": topic, "transaction_timeout_ms": 60_000}
+        answer = conversation.settled(INIT_PRODUCER_ID, 1, body, lambda a: int(a["error_code"]))
+        return {"transactional_id": topic, **{name: answer[name] for name in ("producer_id", "producer_epoch")}}
+
+    def add(version: int, owner: Body) -> None:
+        whole = {"topics": [{"name": topic, "partitions": [0]}], **owner}
+        old = {f"v3_and_below_{name}": value for name, value in whole.items()}
+
+        def code(answer: Body) -> int:
+            topics = answer["results_by_topic_v3_and_below"]
+            for each in answer["results_by_transaction"]:
+                topics = each["topic_results"]
+            return int(topics[0]["results_by_partition"][0]["partition_error_code"])
+
+        conversation.settled(ADD_PARTITIONS_TO_TXN, version, {"transactions": [whole]} if version >= 4 else old, code)
+
+    find = {"key": topic, "key_type": 1}
+    conversation.settled(FIND_COORDINATOR, 1, find, lambda a: int(a["error_code"]))
+    conversation.settled(FIND_COORDINATOR, 1, {**find, "key_type": 0}, lambda a: int(a["error_code"]))
+    owner = begin()
+    for version in conversation.versions(ADD_PARTITIONS_TO_TXN):
+        add(version, owner)
+    for version in conversation.versions(ADD_OFFSETS_TO_TXN):
+        body = {**owner, "group_id": topic}
+        conversation.settled(ADD_OFFSETS_TO_TXN, version, body, lambda a: int(a["error_code"]))
+    for version in conversation.versions(TXN_OFFSET_COMMIT):
+        partition = {"partition_index": 0, "committed_offset": version, "committed_metadata": "å"}
+        body = {**owner, "group_id": topic, "topics": [{"name": topic, "partitions": [partition]}]}
+        conversation.settled(TXN_OFFSET_COMMIT, version, body, first_partition("topics"))
+
+    for version in conversation.versions(LIST_TRANSACTIONS):
+        rows = conversation.ask(LIST_TRANSACTIONS, version, {"state_filters": ["Ongoing"]})["transaction_states"]
+        assert [row["producer_id"] for row in rows if row["transactional_id"] == topic] == [owner["producer_id"]]
+    for version in conversation.versions(DESCRIBE_TRANSACTIONS):
+        answer = conversation.ask(DESCRIBE_TRANSACTIONS, version, {"transactional_ids": [topic]})
+        (row,) = answer["transaction_states"]
+        assert (row["error_code"], row["transaction_state"], row["transaction_timeout_ms"]) == (0, "Ongoing", 60_000)
+        assert {"topic": topic, "partitions": [0]} in row["topics"]
+    for version in conversation.versions(DESCRIBE_PRODUCERS):
+        asked = {"topics": [{"name": topic, "partition_indexes": [0]}]}
+        answer = conversation.settled(DESCRIBE_PRODUCERS, version, asked, first_partition("topics"))
+        assert answer["topics"][0]["partitions"][0]["active_producers"] == []  # nothing was written
+
+    for version in conversation.versions(END_TXN):
+        owner = begin()  # aborts what is open
+        add(3, owner)
+        answer = conversation.settled(END_TXN, version, {**owner, "committed": True}, lambda a: int(a["error_code"]))
+        raised = (owner["producer_id"], owner["producer_epoch"] + 1)
+        assert (answer["producer_id"], answer["producer_epoch"]) == (raised if version >= 5 else (-1, -1))
 
 
 def test_topics(conversation: Conversation, topic: str) -> None:

@@ -223,6 +223,8 @@ def test_numbers_that_do_not_sit_side_by_side_keep_their_places() -> None:
 def test_no_count_or_length_allocates_what_it_claims(message: Message, flexible: bool) -> None:
     """Each place in a message in turn is overwritten with the largest count, in both forms."""
     version = message.versions[1] if flexible else message.flexible_since - 1
+    if version < 0:
+        return  # flexible from the first version on
     raw = message.encode(version, full_body(message, version))
     message.decode(version, raw)  # compiled before we measure
     tracemalloc.start()

@@ -16,7 +16,7 @@ from kafkasource.sink.accumulator import RecordAccumulator
 from kafkasource.sink.buffer_pool import BufferPool
 from kafkasource.sink.config import ProducerConfig
 from kafkasource.sink.sender import Sender
-from kafkasource.types import Node, TopicPartition
+from kafkasource.types import Node, ProducerId, TopicPartition
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -48,6 +48,9 @@ class FakeMetadata:
         }
         return TopicMetadata(name, None, False, found) if found else None
 
+    def node(self, node_id):
+        return next((node for node in self.nodes() if node.node_id == node_id), None)
+
     def nodes(self):
         return [Node(n, "localhost", 9092) for n in {n for n in self.leaders.values() if n is not None}]
 
@@ -76,6 +79,7 @@ class Sent:
     pending: FakePending
     expect_response: bool
     batches: dict = field(default_factory=dict)  # TopicPartition -> bytes as they were when sent
+    max_version: int | None = None
 
     def answer(self, offsets=None, codes=None, **extra):
         """Acknowledge every partition, but those in `codes` with their error."""
@@ -123,7 +127,7 @@ class FakeClient:
                 for topic in body["topic_data"]
                 for part in topic["partition_data"]
             }
-            self.sent.append(Sent(node_id, body, pending, expect_response, batches))
+            self.sent.append(Sent(node_id, body, pending, expect_response, batches, max_version))
         return pending
 
     def poll(self, timeout_ms):
@@ -140,6 +144,27 @@ def producer_of(batch):
     """(producer id, epoch, base sequence, record count) in the header of a record batch v2."""
     producer_id, epoch, sequence, count = struct.unpack_from(">qhii", batch, 43)
     return producer_id, epoch, sequence, count
+
+
+def is_transactional(batch):
+    return bool(struct.unpack_from(">h", batch, 21)[0] & 0x10)
+
+
+class FakeTransactions:
+    """What a lane asks of a cluster; producer ids stay, epochs grow."""
+
+    def __init__(self):
+        self.epochs = Counter()
+        self.timeouts_ms = []
+        self.added = []  # (transactional id, ProducerId, [partitions]) of each request
+
+    def init_producer_id(self, transactional_id=None, transaction_timeout_ms=None):
+        self.timeouts_ms.append(transaction_timeout_ms)
+        self.epochs[transactional_id] += 1
+        return ProducerId(5000 + list(self.epochs).index(transactional_id), self.epochs[transactional_id] - 1)
+
+    def add_partitions_to_txn(self, transactional_id, producer_id, partitions):
+        self.added.append((transactional_id, producer_id, list(partitions)))
 
 
 def columns(count, value=b"v" * 100):

@@ -8,10 +8,11 @@ import pytest
 from kafka.record.default_records import DefaultRecordBatch
 from sink_fakes import T0, T1, Rig, columns, producer_of
 
-from kafkasource.errors import DeadlineExceeded
-from kafkasource.records.builder import RecordColumns
+from kafkasource.errors import ClientClosed, DeadlineExceeded
+from kafkasource.records.builder import BatchBuilder, RecordColumns
 from kafkasource.records.partitions import order_by_partition
 from kafkasource.sink.accumulator import RecordTooLarge
+from kafkasource.sink.buffer_pool import BufferPoolExhausted
 from kafkasource.sink.delivery import Delivery
 from kafkasource.types import TopicPartition
 
@@ -110,7 +111,7 @@ def test_batches_of_a_partition_follow_each_other_into_flight_up_to_the_limit():
     assert drain(rig, 1) == {}
     settle(rig, first)
     (third,) = drain(rig, 1)[1]
-    assert [batch.number for batch in (first, second, third)] == [0, 1, 2]
+    assert [batch.number for batch in (first, second, third)] == [0, 37, 74], "by the records before them"
 
 
 def test_a_task_waits_for_what_another_has_in_flight_to_the_partition():
@@ -151,6 +152,18 @@ def test_the_first_batch_under_a_producer_id_goes_alone_until_the_broker_knows_t
     assert ready_under(rig, 1000) == {1}
 
 
+def test_a_batch_that_was_refused_has_not_made_the_producer_id_known():
+    rig = Rig()
+    rig.append(Delivery(), count=130)
+    (first,) = drain(rig, 1)[1]
+    first.close(1000, 0, 0)
+    rig.accumulator.release(first)
+    rig.accumulator.answered(first, stored=False)
+    (second,) = drain(rig, 1)[1]
+    second.close(1000, 0, 37)
+    assert ready_under(rig, 1000) == set()
+
+
 def sent(rig, batches):
     for batch in batches:
         batch.close(-1, -1, -1)
@@ -182,7 +195,7 @@ def test_batches_put_back_in_any_order_are_sent_again_one_by_one_in_the_order_of
         assert drain(rig, 1) == {}
         settle(rig, expected)
     assert drain(rig, 1)[1] == [flown[2]]
-    assert drain(rig, 1)[1][0].number == 3, "what was never sent needs not wait for an answer"
+    assert drain(rig, 1)[1][0].number > flown[2].number, "what was never sent needs not wait for an answer"
 
 
 def test_a_batch_put_back_goes_before_later_ones_that_are_still_in_flight():
@@ -237,13 +250,16 @@ def test_batches_shrink_so_that_every_partition_can_have_one():
 
 
 def test_a_batch_that_is_being_filled_is_left_alone():
-    rig = Rig()
-    rig.append(Delivery())
+    rig, delivery = Rig(), Delivery()
+    rig.append(delivery)
     queue = ready(rig).nodes[1]
     queue[0].waiting[0].appending = True
     assert rig.accumulator.drain(queue) == []
     assert ready(rig).nodes == {}
     assert ready(rig).next_check_delay_ms is not None
+    delivery.fail(RuntimeError("given up"))
+    assert rig.accumulator.take_of({delivery}) == []
+    assert rig.accumulator.take_expired(rig.clock() + 10**9) == []
 
 
 def test_each_broker_gets_its_own_partitions():
@@ -287,6 +303,87 @@ def test_full_memory_is_an_error_after_max_block_ms():
     rig = Rig(buffer_memory_bytes=2 * 4096)
     with pytest.raises(DeadlineExceeded, match=r"kafka\.buffer\.memory"):
         rig.append(Delivery(), count=200)
+
+
+def test_full_memory_says_who_holds_it():
+    rig = Rig(buffer_memory_bytes=3 * 4096)
+    rig.append(Delivery(), T1)
+    with pytest.raises(BufferPoolExhausted) as caught:
+        rig.append(Delivery(), count=200)
+    assert "of 12288 bytes 12288 are in use in 3 buffers" in str(caught.value)
+    assert "held by t-0 (2 batches wait, 0 in flight); t-1 (1 batches wait, 0 in flight)" in str(caught.value)
+
+
+def test_the_leader_is_looked_for_while_a_batch_lingers():
+    rig = Rig({T0: None}, linger_ms=1000)
+    rig.append(Delivery())
+    assert ready(rig).unknown_leader_topics == {"t"}
+
+
+def test_nobody_lingers_when_the_accumulator_closes_and_no_row_comes_in_any_more():
+    rig, delivery = Rig(linger_ms=60_000), Delivery()
+    rig.append(delivery)
+    assert ready_nodes(rig) == set()
+    rig.accumulator.close()
+    assert ready_nodes(rig) == {1}
+    with pytest.raises(ClientClosed):
+        rig.append(delivery)
+    (batch,) = drain(rig, 1)[1]
+    settle(rig, batch)
+    assert rig.leaked_bytes == 0
+
+
+def test_a_closed_accumulator_tells_the_task_why_the_sender_ended():
+    rig, delivery = Rig(linger_ms=60_000), Delivery()
+    rig.append(delivery)
+    delivery.fail(RuntimeError("two clusters"))
+    rig.accumulator.close()
+    with pytest.raises(RuntimeError, match="two clusters"):
+        rig.append(delivery)
+
+
+def test_ten_thousand_appends_that_fail_leak_nothing():
+    """In every way an append can fail: a row that cannot be encoded, too large, no memory, no builder, a dead task."""
+    rig = Rig(buffer_memory_bytes=4 * 4096, max_request_bytes=8192)
+    bad = RecordColumns(pa.array([b"k"]), pa.array([b"v"]), pa.array([2**62], pa.int64()))
+    full, fits = columns(500), columns(1)
+
+    def no_builder(buffer):
+        raise OSError("no builder")
+
+    ways = [
+        (bad, ValueError),
+        (columns(1, b"x" * 9000), RecordTooLarge),
+        (full, BufferPoolExhausted),
+        (fits, InterruptedError),
+        (fits, OSError),
+    ]
+    for i in range(10_000):
+        (rows, error), delivery = ways[i % 5], Delivery()
+        if error is InterruptedError:
+            delivery.fail(InterruptedError())
+        rig.accumulator.new_builder = no_builder if error is OSError else BatchBuilder
+        with pytest.raises(error):
+            rig.accumulator.append("t", rows, None, [(0, 0, rows.count)], delivery, rig.client.wakeup)
+        delivery.fail(RuntimeError("given up"))
+        for batch in rig.accumulator.take_of({delivery}):
+            rig.accumulator.release(batch)
+        assert rig.leaked_bytes == 0
+    assert rig.accumulator._partitions == {}
+
+
+def test_a_task_that_failed_while_it_waited_for_memory_opens_no_batch():
+    rig, delivery = Rig(buffer_memory_bytes=4096, max_block_ms=60_000), Delivery()
+    held = rig.pool.allocate(4096, 0)
+
+    def fail_and_make_room():
+        delivery.fail(RuntimeError("interrupted"))
+        threading.Thread(target=rig.pool.deallocate, args=(held,), daemon=True).start()
+
+    rig.client.wakeup = fail_and_make_room
+    with pytest.raises(RuntimeError, match="interrupted"):
+        rig.append(delivery)
+    assert rig.leaked_bytes == 0
 
 
 def test_a_failed_delivery_takes_no_more_rows():

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafkasource.errors import ClientClosed, DeadlineExceeded
+from kafkasource.sink import buffer_pool
 from kafkasource.sink.buffer_pool import AllocationTooLarge, BufferPool
 
 POOLABLE = 1024
@@ -76,6 +77,38 @@ def test_waiting_in_vain_names_both_options_and_gives_back_what_was_gathered():
     pool.deallocate(held)
     assert pool.available_bytes == 4 * POOLABLE
     assert pool.queued == 0
+
+
+def test_an_exhausted_pool_says_how_full_it_is():
+    pool = BufferPool(4 * POOLABLE, POOLABLE)
+    held = [pool.allocate(POOLABLE, 0), pool.allocate(POOLABLE + 100, 0)]
+    with pytest.raises(DeadlineExceeded, match="of 4096 bytes 2148 are in use in 2 buffers, and 0 others wait"):
+        pool.allocate(4 * POOLABLE, 0)
+    assert pool.in_use_bytes == sum(map(len, held))
+
+
+def test_a_buffer_is_given_back_once():
+    """A second time it may be somebody else's already."""
+    pool = BufferPool(4 * POOLABLE, POOLABLE)
+    buffer = pool.allocate(POOLABLE, 0)
+    pool.deallocate(buffer)
+    for _ in range(2):
+        with pytest.raises(ValueError, match="given back already"):
+            pool.deallocate(buffer)
+    with pytest.raises(ValueError, match="not of this pool"):
+        pool.deallocate(bytearray(POOLABLE))
+    assert pool.available_bytes == 4 * POOLABLE
+
+
+def test_memory_that_the_system_refuses_is_not_accounted_for(monkeypatch):
+    def refuse(size):
+        raise MemoryError
+
+    pool = BufferPool(4 * POOLABLE, POOLABLE)
+    monkeypatch.setattr(buffer_pool, "bytearray", refuse, raising=False)
+    with pytest.raises(MemoryError):
+        pool.allocate(POOLABLE, 0)
+    assert pool.available_bytes == 4 * POOLABLE
 
 
 def test_the_sender_is_woken_only_by_a_caller_that_has_to_wait():

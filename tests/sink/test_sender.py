@@ -251,17 +251,17 @@ def test_sequences_of_a_batch_given_up_are_never_used_again():
     assert producer_of(after.batches[T0]) == (1001, 0, 0, 1)
 
 
-def test_a_too_large_batch_names_both_ways_out():
+def test_a_record_too_large_names_both_ways_out():
     rig = Rig()
     delivery = rig.sender.begin()
-    rig.append(delivery, count=5)
+    rig.append(delivery, count=1)
     (sent,) = rig.turn()
     sent.answer(codes={T0: TOO_LARGE})
     rig.turn()
     error = error_of(delivery)
     assert isinstance(error, MessageTooLarge)
-    assert "kafka.batch.size" in str(error)
-    assert "max.message.bytes" in str(error)
+    assert "kafka.compression.type" in str(error)
+    assert "the topic's max.message.bytes" in str(error)
 
 
 def test_refused_records_are_told_by_index_and_the_brokers_text():

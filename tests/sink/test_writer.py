@@ -22,10 +22,11 @@ from kafkasource.errors import ClientClosed, OptionError
 from kafkasource.sink import producer as producer_module
 from kafkasource.sink import writer as writer_module
 from kafkasource.sink.columns import InvalidRow, InvalidSchema
+from kafkasource.sink.commit_log import SinkCommit
 from kafkasource.sink.config import ProducerConfig
 from kafkasource.sink.producer import Producer, shared_producer
 from kafkasource.sink.writer import BatchWriter, StreamWriter, TaskReport
-from kafkasource.types import TopicPartition
+from kafkasource.types import TopicPartition, Written
 
 SCHEMA = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
 T0 = TopicPartition("t", 0)
@@ -74,6 +75,13 @@ def producer_with(monkeypatch):
         producer.close()
 
 
+commits = []
+
+
+def listener(commit):
+    commits.append(commit)
+
+
 def batch(count=3, value=b"v"):
     return pa.record_batch([pa.array(["k"] * count), pa.array([value] * count, pa.binary())], names=["key", "value"])
 
@@ -86,8 +94,9 @@ def test_a_writer_crosses_to_the_tasks_and_its_report_comes_back(kind, producer_
     writer = pickle.loads(pickle.dumps(kind(sink_options(), SCHEMA)))
     report = pickle.loads(pickle.dumps(writer.write(iter([batch()]))))
     assert isinstance(report, WriterCommitMessage)
-    assert (report.records, report.last_offsets) == (3, {T0: 12})
-    assert report.bytes == sum(len(b) for sent in client.sent for b in sent.batches.values())
+    sent_bytes = sum(len(b) for sent in client.sent for b in sent.batches.values())
+    assert report.written == {T0: Written(3, sent_bytes, 10, 12)}
+    assert (report.records, report.query_id) == (3, None)
 
 
 def test_spark_hands_both_writers_arrow_batches():
@@ -191,14 +200,14 @@ def test_a_bug_in_the_sender_thread_reaches_the_task_and_the_producer_is_replace
 
 def test_uncompiled_executors_are_told_of_once(monkeypatch):
     monkeypatch.setattr(writer_module, "_warned", False)
-    slow = TaskReport(1, 1, {}, kernel_compiled=False)
+    slow = TaskReport(kernel_compiled=False)
     writer = StreamWriter(sink_options(), SCHEMA)
     with pytest.warns(RuntimeWarning, match="uncompiled"):
-        writer.commit([TaskReport(1, 1), slow, None], 0)
+        writer.commit([TaskReport(), slow, None], 0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         writer.commit([slow], 1)
-        writer.commit([TaskReport(1, 1)], 2)
+        writer.commit([TaskReport()], 2)
 
 
 def test_abort_has_nothing_to_take_back():
@@ -225,3 +234,21 @@ def test_lz4s_default_is_its_fast_compressor_as_in_java():
     assert (
         ProducerConfig.from_options(sink_options(**lz4, **{"kafka.compression.lz4.level": "3"})).compression_level == 3
     )
+
+
+def test_commit_tells_the_listener_what_all_tasks_wrote():
+    commits.clear()
+    options_ = sink_options(commitListener=f"{__name__}:listener", queryName="orders")
+    reports = [TaskReport({T0: Written(3, 90, 10, 12)}, query_id="q"), None, TaskReport({T0: Written(2, 70, 13, 14)})]
+    StreamWriter(options_, SCHEMA).commit(reports, 4)
+    BatchWriter(options_, SCHEMA).commit(reports[2:])
+    assert commits == [
+        SinkCommit({T0: Written(5, 160, 10, 14)}, 2, 4, "q", "orders"),
+        SinkCommit({T0: Written(2, 70, 13, 14)}, 1, None, None, "orders"),
+    ]
+
+
+@pytest.mark.parametrize("name", ["no_such_module_at_all:f", "json:no_such_function"])
+def test_a_listener_that_cannot_be_had_is_refused_before_a_task_runs(name):
+    with pytest.raises(OptionError, match="option 'commitListener'"):
+        StreamWriter(sink_options(commitListener=name), SCHEMA)

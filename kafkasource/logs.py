@@ -1,0 +1,28 @@
+"""The log of Spark's Python processes, which nobody configures: `KAFKASOURCE_LOG=DEBUG` in their environment.
+
+Python shows warnings where nothing is set up, and nothing below. A job's own `logging` setup is in the user's process;
+planning, tasks and commits run in others. With the variable each of them writes our lines of that level and above to
+its stderr, which is the executor's or the driver's: `spark.executorEnv.KAFKASOURCE_LOG=INFO` for executors, the
+environment of the driver for the rest. Loggers: `kafkasource.source`, `kafkasource.sink`, `kafkasource.client`.
+"""
+
+from __future__ import annotations
+
+import logging
+
+_LEVELS = {"DEBUG": logging.DEBUG, "INFO": logging.INFO, "WARNING": logging.WARNING, "ERROR": logging.ERROR}
+_FORMAT = "%(asctime)s %(process)d %(levelname)s %(name)s: %(message)s"
+
+
+def show(level: str) -> None:
+    """Let our loggers speak from this level on; on stderr, where the process has no handlers of its own."""
+    log = logging.getLogger("kafkasource")
+    wanted = _LEVELS.get(level.strip().upper())
+    if wanted is None:
+        log.warning("KAFKASOURCE_LOG=%s is no level: %s", level, ", ".join(_LEVELS))
+        return
+    log.setLevel(wanted)
+    if not log.hasHandlers():
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter(_FORMAT))
+        log.addHandler(handler)

@@ -1,0 +1,106 @@
+"""What a micro-batch, or a batch write, has put into the topics: gathered on the driver, logged, told to a listener.
+
+Runs in the process of `commit`, after the tasks and, with exactly once, after the transactions. What is told here has
+happened: a listener that fails is a warning, since raising would make Spark write the batch again. Spark runs `commit`
+again after a crash at the wrong moment, so a listener may hear of a batch twice, or of the last one before a crash
+never; `query_id` and `batch_id` tell a repeated one.
+
+A Python sink has no other way out of Spark: its process is not the user's, and Spark 4.2 and 4.3 carry neither metrics
+nor accumulators from it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from kafkasource.sink.functions import load
+from kafkasource.types import TopicPartition, Written
+
+log = logging.getLogger("kafkasource.sink")
+
+_NAMED_IN_LOG = 20
+
+
+class Report(Protocol):
+    """What `gathered` needs of a task's report."""
+
+    @property
+    def written(self) -> Mapping[TopicPartition, Written]: ...
+
+
+@dataclass(frozen=True)
+class SinkCommit:
+    """What a commit listener is called with."""
+
+    written: dict[TopicPartition, Written]  # sorted; only partitions that got records
+    tasks: int  # that wrote anything
+    batch_id: int | None = None  # of the micro-batch; None: a batch write
+    query_id: str | None = None  # survives restarts; None: a batch write, or no task told
+    query_name: str | None = None
+
+    @property
+    def records(self) -> int:
+        return sum(one.records for one in self.written.values())
+
+    @property
+    def bytes(self) -> int:
+        """Of record batches as sent, compressed."""
+        return sum(one.bytes for one in self.written.values())
+
+    def __str__(self) -> str:
+        what = "a batch write" if self.batch_id is None else f"batch {self.batch_id}"
+        name = self.query_name or self.query_id
+        of = f" of query {name}" if name else ""
+        if not self.written:
+            return f"committed {what}{of}: no records"
+        named = ", ".join(f"{tp} {_span(one)}" for tp, one in list(self.written.items())[:_NAMED_IN_LOG])
+        more = len(self.written) - _NAMED_IN_LOG
+        rest = f" and {more} more" if more > 0 else ""
+        return (
+            f"committed {what}{of}: {_count(self.records, 'record')} in {_count(self.bytes, 'byte')} from "
+            f"{_count(self.tasks, 'task')} to {_count(len(self.written), 'partition')} ({named}{rest})"
+        )
+
+
+def gathered(reports: Iterable[Report | None], **about: Any) -> SinkCommit:
+    """All tasks' reports as one; `about` are further fields of SinkCommit. None: a task that has no report."""
+    written: dict[TopicPartition, Written] = {}
+    tasks = 0
+    for report in reports:
+        if report is None or not report.written:
+            continue
+        tasks += 1
+        for tp, one in report.written.items():
+            before = written.get(tp)
+            written[tp] = one if before is None else before.merged(one)
+    return SinkCommit(dict(sorted(written.items())), tasks, **about)
+
+
+def tell(commit: SinkCommit, listener: str | None, *, by_earlier_run: bool = False) -> None:
+    """One line in the log at INFO, and a call of the listener that the option `commitListener` names. Never raises.
+
+    `by_earlier_run`: exactly once found the batch committed already. What it wrote is not known any more, and the
+    listener may have heard of it: it is not called.
+    """
+    if by_earlier_run:
+        log.info("batch %s was committed by an earlier run: nothing is written again", commit.batch_id)
+        return
+    log.info("%s", commit)
+    if listener is not None:
+        try:
+            load(listener, "commitListener")(commit)
+        except Exception:
+            log.warning("the commit listener %s failed; %s all the same", listener, commit, exc_info=True)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _span(one: Written) -> str:
+    if one.first_offset is None:
+        return f"{one.records}"
+    return f"{one.records} at {one.first_offset}-{one.last_offset}"

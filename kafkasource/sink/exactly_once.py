@@ -1,0 +1,381 @@
+"""Exactly once, the driver's side: begin a batch, decide it, end its lanes; recover what an earlier run left.
+
+Each task writes in a lane, a transaction of its own. When all have written, the driver commits a decision record in a
+transaction of *its* own, and only then the lanes. So at any moment a batch is decided or not, which is all that a
+restart has to know:
+
+    begin    fence an older driver, read the last decision, commit its lanes (again), abort all others
+    tasks    a batch that is decided already is not written again; else each writes in its lane
+    commit   decide, then commit the lanes
+    abort    finish what was decided; else abort the lanes
+
+Between decision and the last lane, read_committed shows some lanes and not others; a crash there is rolled forward by
+the next begin, if that comes before the brokers give up the open lanes (`kafka.transaction.timeout.ms`). Where it comes
+later, lanes are lost, and `lostTransactions` says what then: never silence.
+
+With `atomicBatch` the tasks write in the driver's own transaction, whose one end is the decision and shows the rows.
+
+`begin` runs in the process that pickles the writer, `commit` and `abort` in another: nothing is kept here. Whatever
+they have to know comes with the tasks' messages.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from kafkasource.client.calls import few
+from kafkasource.client.transaction_admin import ONGOING, DescribedTransaction, ListedTransaction
+from kafkasource.errors import (
+    BrokerError,
+    InvalidProducerEpoch,
+    InvalidProducerIdMapping,
+    InvalidTxnState,
+    KafkaSourceError,
+    ProducerFenced,
+    UnsupportedApiVersion,
+)
+from kafkasource.sink.crash_points import crash_point, crashes_at
+from kafkasource.sink.decision import Decision, last_decision
+from kafkasource.sink.lanes import TransactionalIds, WrittenLane
+from kafkasource.types import ProducerId, TopicPartition
+
+log = logging.getLogger("kafkasource.sink")
+
+OnLost = Literal["fail", "rewrite", "skip"]
+
+# Answers to the commit of a lane. Fenced (90, 47, 49): somebody has begun anew under its id, or brokers have aborted it
+# when its time was up. 48: it was aborted, as dialect 2 says it.
+_INVALID_TXN_STATE = 48
+_GONE = (47, _INVALID_TXN_STATE, 49, 90)
+
+
+class LostTransactions(KafkaSourceError):
+    """Of a batch that is decided, brokers have aborted transactions before they could be committed."""
+
+
+class NotDecided(KafkaSourceError):
+    """The batch was not decided, and none of it will be seen by read_committed. It can be written again."""
+
+
+class CheckpointBehind(KafkaSourceError):
+    """The topics hold later batches of this query than its checkpoint knows of."""
+
+
+class TransactionCluster(Protocol):
+    """What is asked of `client.cluster.Cluster`."""
+
+    def transaction_version(self) -> int: ...
+    def init_producer_id(self, transactional_id: str, transaction_timeout_ms: int) -> ProducerId: ...
+    def add_offsets_to_txn(self, transactional_id: str, producer: ProducerId, group: str) -> None: ...
+    def txn_offset_commit(
+        self,
+        transactional_id: str,
+        producer: ProducerId,
+        group: str,
+        offsets: Mapping[TopicPartition, tuple[int, str]],
+        tv: int,
+    ) -> None: ...
+    def end_txn(self, transactional_id: str, producer: ProducerId, commit: bool, tv: int) -> ProducerId: ...
+    def end_txns(
+        self, transactions: Iterable[tuple[str, ProducerId]], commit: bool, tv: int
+    ) -> Mapping[str, BrokerError | None]: ...
+    def fetch_committed(self, group: str, partitions: None) -> Mapping[TopicPartition, tuple[int, str] | None]: ...
+    def init_producer_ids(
+        self, transactional_ids: Iterable[str], transaction_timeout_ms: int
+    ) -> Mapping[str, ProducerId | BrokerError]: ...
+    def list_transactions(self, prefix: str) -> Iterable[ListedTransaction]: ...
+    def describe_transactions(self, transactional_ids: Iterable[str]) -> Mapping[str, DescribedTransaction | None]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """The driver's, from one begin to the next: who it is to the brokers, and the decision that it may make."""
+
+    driver: ProducerId
+    transaction_version: int
+    number: int
+    lost: tuple[int, ...] = ()  # slots of lanes of the last decision that could not be committed at begin
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """What the tasks of a batch are told. Pickled to each."""
+
+    ids: TransactionalIds
+    turn: Turn
+    write_id: str | None  # of a batch write, in place of a query id; the tasks of a stream know theirs
+    decided: tuple[str, int] | None  # the last decision's query id and batch id
+    lost: tuple[WrittenLane, ...]  # lanes of the last decision that brokers did not commit when asked at begin
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A task's share in its batch; goes back to the driver in the task's message."""
+
+    turn: Turn
+    query_id: str
+    skipped: bool = False  # nothing written: the batch was decided in an earlier run
+    lane: WrittenLane | None = None  # None without rows, and with atomicBatch
+    replaces: bool = False  # the lane has the rows of a lost one
+    partitions: tuple[TopicPartition, ...] = ()  # written to
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a task is to do: write, or skip; or write the rows of a lost lane again."""
+
+    write: bool
+    again: WrittenLane | None = None
+
+
+def plan_task(begun: Begun, query_id: str, batch_id: int, slot: int, on_lost: OnLost) -> Plan:
+    """Raises LostTransactions, CheckpointBehind.
+
+    Lanes of a decision from before this batch are lost only in name: their slots were in use again since, and Spark
+    would not have gone on had they not ended.
+    """
+    if begun.decided is None or begun.decided[0] != query_id or begun.decided[1] < batch_id:
+        return Plan(write=True)
+    decided = begun.decided[1]
+    if decided > batch_id:
+        raise CheckpointBehind(
+            f"batch {batch_id} is to be written, but batch {decided} of this query (id {query_id}) is in the topics "
+            "already: the checkpoint is an older copy. Restore the newer one, or start a new query (a new checkpoint, "
+            "and a new 'transactionalIdPrefix' where one is given)"
+        )
+    if not begun.lost or on_lost == "skip":
+        return Plan(write=False)
+    if on_lost == "rewrite":
+        again = next((lane for lane in begun.lost if lane.slot == slot), None)
+        return Plan(write=again is not None, again=again)
+    raise LostTransactions(_lost_text(batch_id, begun.lost))
+
+
+def _lost_text(batch_id: int, lost: Iterable[WrittenLane]) -> str:
+    slots, rows = [lane.slot for lane in lost], sum(lane.rows for lane in lost)
+    return (
+        f"batch {batch_id} was decided, but brokers aborted the transactions of its tasks {slots} ({rows} rows) before "
+        "they were committed: more time than 'kafka.transaction.timeout.ms' had passed, most likely. The other tasks' "
+        "rows are visible. 'lostTransactions'=rewrite writes the missing rows again where they are the same, =skip "
+        "goes on without them"
+    )
+
+
+class ExactlyOnce:
+    """The driver's side. See the module."""
+
+    def __init__(
+        self,
+        cluster: TransactionCluster,
+        ids: TransactionalIds,
+        *,
+        timeout_ms: int,
+        atomic: bool = False,
+        on_lost: OnLost = "fail",
+    ) -> None:
+        self._cluster = cluster
+        self._ids = ids
+        self._timeout_ms = timeout_ms
+        self._atomic = atomic
+        self._on_lost = on_lost
+
+    def begin(self, write_id: str | None = None) -> Begun:
+        """Before the tasks of a batch. When it returns nothing of this prefix is open, and what is decided is there."""
+        driver = self._cluster.init_producer_id(self._ids.driver, self._timeout_ms)  # an older driver decides no more
+        version = self._cluster.transaction_version()
+        last = self._last()
+        lost = self._recover(last)
+        turn = Turn(driver, version, last.number + 1 if last else 1, tuple(lane.slot for lane in lost))
+        return Begun(self._ids, turn, write_id, (last.query_id, last.batch_id) if last else None, lost)
+
+    def commit(self, shares: Sequence[Share], batch_id: int) -> None:
+        """After all tasks succeeded. Raises NotDecided and others; after the decision, what a restart makes good."""
+        live = [share for share in shares if share.partitions]
+        if not live and not any(self._makes_good(share) for share in shares):
+            return  # nothing was written: an empty batch, or one that is decided already
+        crash_point("written")
+        turn, query_id = self._turn_of(shares)
+        lanes = () if self._atomic else tuple(sorted((s.lane for s in live if s.lane), key=lambda lane: lane.slot))
+        written = lanes
+        if self._atomic:
+            self._refuse_overlap(live, turn)
+        else:
+            self._refuse_gone(lanes)
+            if any(self._makes_good(share) for share in shares):
+                lanes = self._with_replaced(lanes, query_id, batch_id)
+        decision = Decision(turn.number, query_id, batch_id, turn.transaction_version, lanes)
+        self._decide(decision, turn, [tp for share in live for tp in share.partitions])
+        crash_point("decided")
+        self._end(decision, written)
+        crash_point("ended")
+
+    def abort(self, shares: Sequence[Share], batch_id: int) -> None:
+        """After a task or commit failed; comes after a commit that decided, too. Correctness rests on begin, not here.
+
+        The driver's own transaction is aborted first if it is open, so that no decision comes after it was looked for.
+        Lanes of tasks that sent no message are found by their names, unless another driver is there by now.
+        """
+        if not shares:
+            return
+        turn, query_id = self._turn_of(shares)
+        another = False
+        try:
+            self._cluster.end_txn(self._ids.driver, turn.driver, False, turn.transaction_version)
+        except BrokerError as error:
+            if error.code not in _GONE:
+                raise
+            another = error.code != _INVALID_TXN_STATE  # which only says that it had ended, or was never begun
+        last = self._last()
+        kept: tuple[WrittenLane, ...] = ()
+        if last is not None and last.is_of(query_id, batch_id):
+            kept = last.lanes
+            self._end(last, kept)
+        undecided = [share.lane for share in shares if share.lane is not None and share.lane not in kept]
+        self._cluster.end_txns(self._named(undecided), False, turn.transaction_version)
+        if not another:
+            self._abort_open(last)
+
+    # Deciding.
+
+    def _makes_good(self, share: Share) -> bool:
+        """Is this a batch of which lost lanes are to be written again? Also where no task was there to do it."""
+        return share.replaces or (share.skipped and bool(share.turn.lost) and self._on_lost == "rewrite")
+
+    def _turn_of(self, shares: Sequence[Share]) -> tuple[Turn, str]:
+        turns = {(share.turn, share.query_id) for share in shares}
+        if len(turns) != 1:
+            raise NotDecided(f"the tasks of one batch were told {len(turns)} different things")
+        return turns.pop()
+
+    def _refuse_overlap(self, live: Sequence[Share], turn: Turn) -> None:
+        """Tasks that share one producer id must not share a partition: the broker takes the second for a copy."""
+        shared = [tp for tp, tasks in Counter(tp for share in live for tp in share.partitions).items() if tasks > 1]
+        if shared:
+            self._cluster.end_txn(self._ids.driver, turn.driver, False, turn.transaction_version)
+            raise NotDecided(
+                f"with 'atomicBatch' each topic-partition must be written by one task; {len(shared)} were written by "
+                f"several, such as {min(shared)}: repartition by what decides the target partition, or coalesce(1)"
+            )
+
+    def _refuse_gone(self, lanes: Sequence[WrittenLane]) -> None:
+        """A lane that brokers or another attempt have aborted by now would be lost: better not to decide."""
+        names = self._named(lanes)
+        try:
+            found = self._cluster.describe_transactions([name for name, _ in names])
+        except UnsupportedApiVersion:  # before Kafka 3.0 nobody can ask
+            return
+        for name, producer in names:
+            row = found.get(name)
+            if row is None or (row.state, row.producer_id, row.producer_epoch) != (ONGOING, *producer):
+                state = "unknown" if row is None else f"{row.state} under epoch {row.producer_epoch}"
+                raise NotDecided(
+                    f"transaction {name!r} (epoch {producer.producer_epoch}) is not open any more, but {state}: the "
+                    "batch took longer than 'kafka.transaction.timeout.ms', or another attempt of the task, or another "
+                    "query with this 'transactionalIdPrefix', has fenced it"
+                )
+
+    def _with_replaced(self, again: tuple[WrittenLane, ...], query_id: str, batch_id: int) -> tuple[WrittenLane, ...]:
+        """The lanes of the decision that is made good, with those that were written again in place of the lost ones."""
+        last = self._last()
+        if last is None or not last.is_of(query_id, batch_id):
+            raise NotDecided(f"the decision of batch {batch_id} that was to be made good is not there any more")
+        lanes = {lane.slot: lane for lane in last.lanes}
+        lost = set(self._gone(last, lanes.values()))
+        if missing := lost - {lane.slot for lane in again}:
+            raise LostTransactions(_lost_text(batch_id, [lanes[slot] for slot in sorted(missing)]))
+        lanes.update((lane.slot, lane) for lane in again)
+        return tuple(lanes[slot] for slot in sorted(lanes))
+
+    def _decide(self, decision: Decision, turn: Turn, partitions: Sequence[TopicPartition]) -> None:
+        offsets = decision.placed(partitions)
+        driver, group, version = self._ids.driver, self._ids.marker_group, turn.transaction_version
+        try:
+            if version == 1:
+                self._cluster.add_offsets_to_txn(driver, turn.driver, group)
+            self._cluster.txn_offset_commit(driver, turn.driver, group, offsets, version)
+            crash_point("deciding")
+        except (ProducerFenced, InvalidProducerEpoch, InvalidProducerIdMapping, InvalidTxnState) as error:
+            raise self._fenced(decision, error) from error
+        try:
+            self._cluster.end_txn(driver, turn.driver, True, version)
+        except KafkaSourceError as error:
+            # Fenced after it was committed, or an answer that never came: what became of it stands in the record.
+            if self._last() != decision:
+                raise self._fenced(decision, error) from error
+
+    def _fenced(self, decision: Decision, error: KafkaSourceError) -> NotDecided:
+        return NotDecided(
+            f"batch {decision.batch_id} was not decided: {error} Another run of this query, or another query with the "
+            f"prefix {self._ids.prefix!r}, has taken over, or the brokers did not answer"
+        )
+
+    # Ending lanes.
+
+    def _end(self, decision: Decision, lanes: Sequence[WrittenLane]) -> None:
+        """Commit lanes of a decision. Raises LostTransactions unless these are to be skipped."""
+        half = len(lanes) // 2 if crashes_at("half_ended") else 0
+        gone = self._gone(decision, lanes[:half])
+        crash_point("half_ended")
+        gone += self._gone(decision, lanes[half:])
+        if gone:
+            text = _lost_text(decision.batch_id, [lane for lane in lanes if lane.slot in gone])
+            if self._on_lost != "skip":
+                raise LostTransactions(text)
+            log.warning("%s", text)
+
+    def _gone(self, decision: Decision, lanes: Iterable[WrittenLane]) -> list[int]:
+        """Commit lanes, first time or again, in the dialect of their decision. The slots of those that are gone."""
+        named = {self._ids.lane(lane.slot): lane for lane in lanes}
+        transactions = [(name, lane.producer) for name, lane in named.items()]
+        results = self._cluster.end_txns(transactions, True, decision.transaction_version) if named else {}
+        gone = []
+        for name, error in results.items():
+            if error is not None and error.code not in _GONE:
+                raise error
+            if error is not None:
+                gone.append(named[name].slot)
+        return gone
+
+    # Recovery.
+
+    def _last(self) -> Decision | None:
+        """The last decision. Waits while one is neither committed nor aborted."""
+        committed = self._cluster.fetch_committed(self._ids.marker_group, None)
+        return last_decision({tp: row for tp, row in committed.items() if row is not None})
+
+    def _recover(self, last: Decision | None) -> tuple[WrittenLane, ...]:
+        """First commit what is decided, then abort what is open: a decided lane must never be among these.
+
+        In mid-run nothing is open and each commit is a copy of one that was answered: one round trip each.
+        """
+        gone = self._gone(last, last.lanes) if last else []
+        self._abort_open(last)
+        return tuple(lane for lane in last.lanes if lane.slot in gone) if last else ()
+
+    def _abort_open(self, last: Decision | None) -> None:
+        orphans = [self._ids.lane(slot) for slot in self._open_slots(last)]
+        if orphans:
+            log.info("aborting %d transactions that were left open: %s", len(orphans), few(orphans))
+            for answer in self._cluster.init_producer_ids(orphans, self._timeout_ms).values():
+                if isinstance(answer, BrokerError):
+                    raise answer
+
+    def _open_slots(self, last: Decision | None) -> list[int]:
+        """Slots with an open transaction. One of a decided lane's slot is a newer one: its own has ended by now.
+
+        Brokers before 3.0 cannot list them: all slots then, up to the highest known, whose lanes were not decided.
+        """
+        try:
+            listed = self._cluster.list_transactions(f"{self._ids.prefix}-")
+        except UnsupportedApiVersion:
+            decided = {lane.slot for lane in last.lanes} if last else set()
+            return [slot for slot in range(max(decided, default=-1)) if slot not in decided]
+        slots = (self._ids.slot(each.transactional_id) for each in listed)
+        return sorted(slot for slot in slots if slot is not None)
+
+    def _named(self, lanes: Iterable[WrittenLane]) -> list[tuple[str, ProducerId]]:
+        return [(self._ids.lane(lane.slot), lane.producer) for lane in lanes]

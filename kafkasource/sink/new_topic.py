@@ -1,0 +1,42 @@
+"""The option `createTopic`: the topic that is written to is made where it is missing.
+
+On the driver, before the tasks, so that many tasks do not race to make it. Only for the topic that an option names: of
+those that rows name the driver knows nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from kafkasource.client.cache import shared_cluster
+from kafkasource.client.cluster import Cluster
+from kafkasource.client.config import ClientConfig
+from kafkasource.errors import BrokerError, TopicAlreadyExists
+from kafkasource.types import NewTopic
+
+log = logging.getLogger(__name__)
+
+_seen: set[tuple[ClientConfig, str]] = set()  # topics that exist: asked for once by each process, not each micro-batch
+
+
+def create_missing(config: ClientConfig, topic: str | None, new: NewTopic | None) -> None:
+    """Make the topic if `new` says how and it is missing. Blocks. Raises what the brokers refuse, naming the option."""
+    if topic is None or new is None or (config, topic) in _seen:
+        return
+    create_in(shared_cluster(config), topic, new)
+    _seen.add((config, topic))
+
+
+def create_in(cluster: Cluster, topic: str, new: NewTopic) -> None:
+    """As `create_missing`, without memory. That somebody else made it at the same time is no error."""
+    if cluster.partitions_of([topic], propagation_ms=0)[topic] is not None:
+        return
+    try:
+        cluster.create_topics(
+            [topic], partitions=new.partitions, replication_factor=new.replication_factor, configs=dict(new.configs)
+        )
+        log.info("created topic %s with %d partitions (-1: the brokers' default)", topic, new.partitions)
+    except TopicAlreadyExists:
+        pass
+    except BrokerError as error:
+        raise type(error)(error.code, f"option 'createTopic': {error.context}") from None

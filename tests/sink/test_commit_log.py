@@ -1,0 +1,106 @@
+"""What a commit has written is told once, whole, and can do no harm."""
+
+import logging
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafkasource.sink.commit_log import SinkCommit, gathered, tell
+from kafkasource.types import TopicPartition, Written
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+@dataclass
+class Report:
+    written: dict = field(default_factory=dict)
+
+
+heard = []
+
+
+def listener(commit):
+    heard.append(commit)
+
+
+def failing(commit):
+    raise RuntimeError("no such database")
+
+
+@pytest.fixture(autouse=True)
+def nothing_heard():
+    heard.clear()
+
+
+def test_reports_of_all_tasks_become_one_per_partition():
+    reports = [
+        Report({T0: Written(10, 100, 5, 14), T1: Written(1, 20, 0, 0)}),
+        None,  # a task without rows
+        Report(),
+        Report({T0: Written(3, 40, 0, 2)}),
+    ]
+    commit = gathered(reports, batch_id=7, query_id="q")
+    assert commit.written == {T0: Written(13, 140, 0, 14), T1: Written(1, 20, 0, 0)}
+    assert (commit.records, commit.bytes, commit.tasks, commit.batch_id) == (14, 160, 2, 7)
+
+
+def test_offsets_that_no_broker_told_leave_the_counts():
+    commit = gathered([Report({T0: Written(10, 100)}), Report({T0: Written(3, 40, 20, 22)})])
+    assert commit.written == {T0: Written(13, 140, 20, 22)}
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 9), st.integers(0, 99)), max_size=20), st.randoms())
+def test_the_order_of_reports_does_not_matter(batches, random):
+    reports = [Report({TopicPartition("t", p): Written(n, 10 * n, at, at + n - 1)}) for p, n, at in batches]
+    commit = gathered(reports)
+    random.shuffle(reports)
+    assert gathered(reports) == commit
+    assert commit.records == sum(n for _, n, _ in batches)
+    for tp, one in commit.written.items():
+        mine = [(n, at) for p, n, at in batches if p == tp.partition]
+        assert (one.first_offset, one.last_offset) == (min(at for _, at in mine), max(at + n - 1 for n, at in mine))
+
+
+def test_a_batch_is_one_line_at_info(caplog):
+    caplog.set_level(logging.INFO, "kafkasource.sink")
+    tell(gathered([Report({T0: Written(10, 100, 5, 14), T1: Written(1, 20)})], batch_id=7, query_name="orders"), None)
+    (record,) = caplog.records
+    assert record.levelno == logging.INFO
+    assert record.getMessage() == (
+        "committed batch 7 of query orders: 11 records in 120 bytes from 1 task to 2 partitions (t-0 10 at 5-14, t-1 1)"
+    )
+
+
+def test_a_line_stays_short_with_a_thousand_partitions():
+    commit = gathered([Report({TopicPartition("t", n): Written(1, 1, 0, 0) for n in range(1000)})])
+    assert str(commit).endswith("t-19 1 at 0-0 and 980 more)")
+
+
+def test_an_empty_batch_is_told_too(caplog):
+    caplog.set_level(logging.INFO, "kafkasource.sink")
+    tell(gathered([None, Report()], batch_id=8), f"{__name__}:listener")
+    assert caplog.messages == ["committed batch 8: no records"]
+    assert heard == [SinkCommit({}, 0, batch_id=8)]
+
+
+def test_a_batch_of_an_earlier_run_is_not_told_as_one_without_records(caplog):
+    caplog.set_level(logging.INFO, "kafkasource.sink")
+    tell(gathered([Report()], batch_id=8), f"{__name__}:listener", by_earlier_run=True)
+    assert caplog.messages == ["batch 8 was committed by an earlier run: nothing is written again"]
+    assert heard == []
+
+
+def test_the_listener_gets_what_was_written():
+    commit = gathered([Report({T0: Written(10, 100, 5, 14)})], batch_id=7)
+    tell(commit, f"{__name__}:listener")
+    assert heard == [commit]
+
+
+def test_a_listener_that_fails_cannot_undo_a_commit(caplog):
+    tell(gathered([], batch_id=7), f"{__name__}:failing")
+    (record,) = caplog.records
+    assert record.levelno == logging.WARNING
+    assert "failing failed; committed batch 7" in record.getMessage()
+    assert "no such database" in caplog.text

@@ -1,0 +1,168 @@
+"""Exactly once on real brokers of both dialects and on three of them: the writers as Spark calls them, without Spark.
+
+A crash is an exception at one of the crash points, after which everything starts anew from what Spark would remember.
+What is asserted is what another client sees that reads committed.
+"""
+
+import itertools
+import pickle
+import uuid
+from collections import Counter
+
+import confluent_kafka
+import pyarrow as pa
+import pytest
+from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
+
+from kafkasource import options
+from kafkasource.broker import Broker
+from kafkasource.client.cluster import Cluster
+from kafkasource.client.config import ClientConfig
+from kafkasource.sink import exactly_once, lane_task, writer
+from kafkasource.sink.crash_points import POINTS
+from kafkasource.sink.exactly_once import LostTransactions
+
+pytestmark = pytest.mark.broker
+
+SCHEMA = StructType([StructField("value", BinaryType()), StructField("partition", IntegerType())])
+SLOTS, ROWS = 4, 50
+_names = itertools.count()
+OFTEN = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 300}
+
+
+class Crash(Exception):
+    pass
+
+
+class FakeContext:
+    def __init__(self, slot, batch_id, query_id):
+        self._slot = slot
+        self._properties = {"streaming.sql.batchId": str(batch_id), "sql.streaming.queryId": query_id}
+
+    def partitionId(self):
+        return self._slot
+
+    def attemptNumber(self):
+        return 0
+
+    def getLocalProperty(self, key):
+        return self._properties.get(key)
+
+
+class Query:
+    """Spark's part: the checkpoint, and who is called when."""
+
+    def __init__(self, servers, monkeypatch, **written):
+        self.servers, self.monkeypatch = servers, monkeypatch
+        self.topic = f"once-{next(_names)}-{uuid.uuid4().hex[:6]}"
+        self.query_id = str(uuid.uuid4())
+        self.atomic = written.get("atomicBatch") == "true"
+        self.options = {
+            "kafka.bootstrap.servers": servers,
+            "topic": self.topic,
+            "checkpointlocation": f"/checkpoints/{self.topic}",
+            "deliveryGuarantee": "exactly_once",
+        } | written
+        with Cluster(ClientConfig.of(servers)) as cluster:
+            cluster.create_topics([self.topic], partitions=SLOTS)
+        self.done = set()
+        monkeypatch.setattr(writer.TaskContext, "get", lambda: self.context)
+        for module in (exactly_once, lane_task):
+            monkeypatch.setattr(module, "crash_point", self.crash_point)
+        monkeypatch.setattr(exactly_once, "crashes_at", lambda name: name == self.crash_at)
+        self.crash_at = None
+
+    def crash_point(self, name):
+        if name == self.crash_at:
+            self.crash_at = None
+            raise Crash(name)
+
+    def writer(self):
+        return writer.StreamWriter(options.parse(self.options, "sink"), SCHEMA)
+
+    def run_batch(self, batch_id):
+        sent = pickle.dumps(self.writer())
+        messages = []
+        try:
+            for slot in range(SLOTS):
+                self.context = FakeContext(slot, batch_id, self.query_id)
+                messages.append(pickle.loads(pickle.dumps(pickle.loads(sent).write(self.rows(batch_id, slot)))))
+            self.context = None
+            self.writer().commit(messages, batch_id)
+        except Crash:
+            raise
+        except Exception:
+            self.context = None
+            self.writer().abort(messages, batch_id)
+            raise
+        self.done.add(batch_id)
+
+    def run(self, batches):
+        for batch_id in range(batches):
+            if batch_id not in self.done:
+                self.run_batch(batch_id)
+
+    def rows(self, batch_id, slot):
+        values = [f"{batch_id}/{slot}/{row}".encode() for row in range(ROWS)]
+        to = [slot if self.atomic else None] * ROWS  # in one transaction each partition has one task
+        yield pa.record_batch([pa.array(values, pa.binary()), pa.array(to, pa.int32())], names=["value", "partition"])
+
+    def expected(self, batches):
+        return Counter(f"{b}/{s}/{r}" for b in range(batches) for s in range(SLOTS) for r in range(ROWS))
+
+    def seen(self):
+        consumer = confluent_kafka.Consumer(
+            {"bootstrap.servers": self.servers, "group.id": "g", "isolation.level": "read_committed"}
+            | {"enable.partition.eof": True}
+        )
+        consumer.assign([confluent_kafka.TopicPartition(self.topic, number, 0) for number in range(SLOTS)])
+        found, ended = Counter(), set()
+        while len(ended) < SLOTS:
+            for message in consumer.consume(1000, 1.0):
+                if message.error():
+                    ended.add(message.partition())
+                else:
+                    found[message.value().decode()] += 1
+        consumer.close()
+        return found
+
+
+@pytest.fixture(scope="module", params=[("3.9.2", 1), ("4.3.1", 1), ("4.3.1", 3)], ids="{0[0]}, {0[1]} nodes".format)
+def servers(request):
+    version, nodes = request.param
+    with Broker(version=version, nodes=nodes, properties=OFTEN, use_existing=False) as broker:
+        yield broker.bootstrap_servers
+
+
+@pytest.mark.parametrize("atomic", ["false", "true"])
+def test_a_crash_at_each_point_loses_and_doubles_nothing(servers, monkeypatch, atomic):
+    query = Query(servers, monkeypatch, atomicBatch=atomic)
+    for batch_id, point in enumerate(POINTS):
+        query.run(batch_id)
+        query.crash_at = point
+        with pytest.raises(Crash):
+            query.run(batch_id + 1)
+    query.run(len(POINTS) + 1)
+    assert query.seen() == query.expected(len(POINTS) + 1)
+
+
+def test_transactions_that_timed_out_after_the_decision_are_told_of_and_written_again(servers, monkeypatch):
+    query = Query(servers, monkeypatch, **{"kafka.transaction.timeout.ms": "1000"})
+    query.run(1)
+    query.crash_at = "half_ended"
+    with pytest.raises(Crash):
+        query.run(2)
+    with Cluster(ClientConfig.of(servers)) as cluster:
+        while cluster.list_transactions(f"{prefix_of(query)}-"):
+            pass
+    with pytest.raises(LostTransactions, match=r"batch 1 was decided"):
+        query.run(2)
+    query.options["lostTransactions"] = "rewrite"
+    query.run(3)
+    assert query.seen() == query.expected(3)
+
+
+def prefix_of(query):
+    from kafkasource.sink.lanes import transactional_ids
+
+    return transactional_ids(None, query.options).prefix

@@ -1,0 +1,141 @@
+"""The writers as Spark calls them with deliveryGuarantee=exactly_once, on a cluster of the tests' own."""
+
+import pickle
+from contextlib import contextmanager
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.types import BinaryType, StructField, StructType
+from transaction_fakes import FakeContext, FakeTransactionCluster, read_committed
+
+from kafkasource import options
+from kafkasource.errors import OptionError
+from kafkasource.sink import producer as producer_module
+from kafkasource.sink import writer as writer_module
+from kafkasource.sink.delivery import Delivery
+from kafkasource.sink.exactly_once import NotDecided
+from kafkasource.sink.writer import BatchWriter, StreamWriter
+from kafkasource.types import ProducerId, TopicPartition
+
+SCHEMA = StructType([StructField("value", BinaryType())])
+T = [TopicPartition("t", number) for number in range(3)]
+
+
+class FakeProducer:
+    """Writes each task's rows to the partition of the task's slot."""
+
+    def __init__(self, cluster, slot):
+        self.cluster, self.slot = cluster, slot
+
+    @contextmanager
+    def delivery(self, lane=None):
+        yield Delivery(lane)
+
+    def append(self, rows, partitioner, delivery):
+        lane, tp, values = delivery.lane, T[self.slot], rows.values.to_pylist()
+        lane.enroll([tp])
+        producer = ProducerId(lane.producer_id, lane.producer_epoch)
+        self.cluster.produce(lane.transactional_id, producer, tp, values, lane.transaction_version)
+        delivery.opened(1)
+        delivery.acknowledged(tp, len(values), 100, len(values) - 1)
+
+
+class Spark:
+    """One process for all: what differs is which writer object is called."""
+
+    def __init__(self, monkeypatch, kind, **written):
+        self.monkeypatch, self.kind = monkeypatch, kind
+        self.cluster = FakeTransactionCluster(2)
+        self.written = {"transactionalIdPrefix": "p"} | written
+        monkeypatch.setattr(writer_module, "shared_cluster", lambda config: self.cluster)
+
+    def writer(self):
+        written = {"kafka.bootstrap.servers": "localhost:1", "topic": "t", "deliveryGuarantee": "exactly_once"}
+        return self.kind(options.parse(written | self.written, "sink"), SCHEMA)
+
+    def sent(self):
+        """As pickled for the tasks, and once more for the commit of a batch write."""
+        writer = self.writer()
+        first = pickle.dumps(writer)
+        assert pickle.dumps(writer) == first
+        return first
+
+    def task(self, sent, slot, *values):
+        self.monkeypatch.setattr(writer_module.TaskContext, "get", lambda: FakeContext(slot))
+        self.monkeypatch.setattr(producer_module, "shared_producer", lambda config: FakeProducer(self.cluster, slot))
+        rows = pa.record_batch([pa.array(values, pa.binary())], names=["value"])
+        return pickle.loads(pickle.dumps(pickle.loads(sent).write(iter([rows]))))
+
+    def seen(self):
+        return [row for tp in T for row in read_committed(self.cluster.logs[tp])]
+
+
+def test_a_batch_begins_once_however_often_the_writer_is_pickled(monkeypatch):
+    spark = Spark(monkeypatch, StreamWriter)
+    spark.sent()
+    assert spark.cluster.calls.count("init p-driver") == 1
+
+
+def test_a_writer_that_writes_at_least_once_asks_nobody(monkeypatch):
+    spark = Spark(monkeypatch, StreamWriter)
+    spark.written = {"transactionalIdPrefix": "p", "deliveryGuarantee": "at_least_once"}
+    with pytest.raises(OptionError, match="transactionalIdPrefix"):
+        spark.writer()
+    spark.written = {"deliveryGuarantee": "at_least_once"}
+    spark.sent()
+    assert spark.cluster.calls == []
+
+
+@pytest.mark.parametrize("atomic", ["false", "true"])
+def test_a_micro_batch_is_seen_once_its_commit_returned_and_its_replay_writes_nothing(monkeypatch, atomic):
+    spark = Spark(monkeypatch, StreamWriter, atomicBatch=atomic)
+    for _ in range(2):
+        sent = spark.sent()
+        messages = [spark.task(sent, slot, b"%d" % slot) for slot in range(3)]
+        assert spark.seen() in ([], [b"0", b"1", b"2"])
+        spark.writer().commit(messages, 0)
+        assert spark.seen() == [b"0", b"1", b"2"]
+    assert sum(message.records for message in messages) == 0
+
+
+@pytest.mark.parametrize("atomic", ["false", "true"])
+def test_a_batch_write_is_seen_whole_or_not_at_all(monkeypatch, atomic):
+    spark = Spark(monkeypatch, BatchWriter, atomicBatch=atomic)
+    sent = spark.sent()
+    failed = [spark.task(sent, 0, b"x"), None, spark.task(sent, 2, b"x")]
+    spark.task(sent, 1, b"x")  # wrote, but its message was lost
+    pickle.loads(sent).abort(failed)
+    assert spark.seen() == []
+    assert not any(known.open for known in spark.cluster.transactions.values())
+    for _ in range(2):  # run again it is another write
+        sent = spark.sent()
+        pickle.loads(sent).commit([spark.task(sent, slot, b"y") for slot in range(3)])
+    assert spark.seen() == [b"y"] * 6
+
+
+def test_a_batch_write_of_which_no_task_reported_leaves_nothing_open(monkeypatch):
+    spark = Spark(monkeypatch, BatchWriter)
+    sent = spark.sent()
+    spark.task(sent, 0, b"x")
+    pickle.loads(sent).abort([None, None])
+    assert not any(known.open for known in spark.cluster.transactions.values())
+
+
+def test_of_two_queries_with_one_prefix_the_one_that_began_later_writes(monkeypatch):
+    spark = Spark(monkeypatch, StreamWriter)
+    first, second = spark.sent(), spark.sent()
+    late = [spark.task(first, 0, b"first")]
+    with pytest.raises(NotDecided, match="prefix 'p'"):
+        spark.writer().commit(late, 0)
+    spark.writer().abort(late, 0)
+    spark.writer().commit([spark.task(second, 0, b"second")], 0)
+    assert spark.seen() == [b"second"]
+
+
+def test_without_checkpoint_and_prefix_it_is_refused(monkeypatch):
+    spark = Spark(monkeypatch, StreamWriter)
+    spark.written = {}
+    with pytest.raises(OptionError, match=r"'checkpointLocation' .* 'transactionalIdPrefix'"):
+        spark.writer()
+    spark.written = {"checkpointlocation": "/c"}
+    spark.sent()

@@ -1,0 +1,248 @@
+"""A cluster of one that knows transactions, as brokers were seen to answer, and may fail at any call.
+
+Rules by `transaction_version` (Kafka 3.9: 1, Kafka 4: 2), each seen on the real brokers:
+- InitProducerId aborts what is open under the id; older epochs then get 47 (produce, offsets) or 90 (the rest).
+- EndTxn again with the same outcome is fine until the id is initialised anew; the opposite, or nothing to end: 48.
+- Dialect 2 bumps the epoch at each end, and knows a copy of the request by that; dialect 1 does not.
+- A transaction whose time is up is aborted and its epoch bumped: EndTxn is then 90 in dialect 1, 48 in dialect 2.
+- Dialect 1 wants partitions and groups added first (48); dialect 2 adds them itself.
+- Offsets with a transaction still open on them are waited for in vain (here: DeadlineExceeded at once).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kafkasource.client.transaction_admin import DescribedTransaction, ListedTransaction
+from kafkasource.errors import BrokerError, DeadlineExceeded, error_for
+from kafkasource.types import ProducerId, TopicPartition
+
+
+class Crash(Exception):
+    """The process is gone."""
+
+
+STREAM = {"streaming.sql.batchId": "0", "sql.streaming.queryId": "q"}
+
+
+class FakeContext:
+    """pyspark's TaskContext of a task of the stream's first micro-batch."""
+
+    def __init__(self, slot=0, attempt=0):
+        self.slot, self.attempt = slot, attempt
+        self.properties = STREAM
+
+    def partitionId(self):
+        return self.slot
+
+    def attemptNumber(self):
+        return self.attempt
+
+    def getLocalProperty(self, key):
+        return self.properties.get(key)
+
+
+@dataclass
+class Transaction:
+    producer: ProducerId
+    state: str = "Empty"
+    committed: bool | None = None  # how the last one ended, until the next InitProducerId
+    partitions: set[TopicPartition] = field(default_factory=set)
+    groups: set[str] = field(default_factory=set)
+
+    @property
+    def open(self):
+        return self.state == "Ongoing"
+
+
+class FakeTransactionCluster:
+    """Logs are lists of ("row", producer id, row) and ("commit" | "abort", producer id, None)."""
+
+    def __init__(self, transaction_version, partitions=3):
+        self.version = transaction_version
+        self.logs = {TopicPartition("t", number): [] for number in range(partitions)}
+        self.transactions: dict[str, Transaction] = {}
+        self.offsets: dict[tuple[str, TopicPartition], tuple[int, str]] = {}
+        self.pending: dict[tuple[str, str, TopicPartition], tuple[int, str]] = {}  # by transactional id, too
+        self.calls: list[str] = []
+        self.crash_at: dict[int, str] = {}  # call number: "before" (the request is lost) or "after" (its answer is)
+        self.raise_at: dict[int, tuple[str, Exception]] = {}  # the same, as an error instead of a crash
+        self._next_id = 1000
+
+    def _call(self, name, act):
+        number = len(self.calls)
+        self.calls.append(name)
+        moment, error = self.raise_at.get(number, (self.crash_at.get(number), Crash(f"{number}: {name}")))
+        if moment == "before":
+            raise error
+        answer = act()
+        if moment == "after":
+            raise error
+        return answer
+
+    # As `Cluster`.
+
+    def transaction_version(self):
+        return self._call("transaction_version", lambda: self.version)
+
+    def init_producer_id(self, name, transaction_timeout_ms):
+        return self._call(f"init {name}", lambda: self._init(name))
+
+    def init_producer_ids(self, names, transaction_timeout_ms):
+        return {name: self._call(f"init {name}", lambda name=name: self._init(name)) for name in names}
+
+    def _init(self, name):
+        known = self.transactions.get(name)
+        if known is None:
+            self._next_id += 1
+            known = self.transactions[name] = Transaction(ProducerId(self._next_id, -1))
+        if known.open:
+            self._end(name, known, False, bump=True)
+        if known.producer.producer_epoch >= 32_766:  # the id has used up its epochs
+            self._next_id += 1
+            known.producer = ProducerId(self._next_id, -1)
+        known.producer = known.producer._replace(producer_epoch=known.producer.producer_epoch + 1)
+        known.state, known.committed = "Empty", None
+        return known.producer
+
+    def add_partitions_to_txn(self, name, producer, partitions):
+        def act():
+            self._checked(name, producer, 90).partitions |= set(partitions)
+            self.transactions[name].state = "Ongoing"
+
+        self._call(f"add partitions {name}", act)
+
+    def add_offsets_to_txn(self, name, producer, group):
+        def act():
+            self._checked(name, producer, 90).groups.add(group)
+            self.transactions[name].state = "Ongoing"
+
+        self._call(f"add offsets {name}", act)
+
+    def txn_offset_commit(self, name, producer, group, offsets, tv):
+        def act():
+            known = self._checked(name, producer, 47)
+            if any(len(text.encode()) > 4096 for _, text in offsets.values()):
+                raise error_for(12, name)
+            if not set(offsets) <= set(self.logs):
+                raise error_for(3, name)
+            self._enter(known, known.groups, group, tv)
+            self.pending.update(((name, group, tp), row) for tp, row in offsets.items())
+
+        self._call(f"offsets {name}", act)
+
+    def end_txn(self, name, producer, commit, tv):
+        def act():
+            error = self._end_txn(name, producer, commit, tv)
+            if error is not None:
+                raise error
+            return self.transactions[name].producer
+
+        return self._call(f"end {name} {commit}", act)
+
+    def end_txns(self, transactions, commit, tv):
+        """Each its own request: a crash may come between them, and leaves those before ended."""
+        return {
+            name: self._call(f"end {name} {commit}", lambda name=name, p=producer: self._end_txn(name, p, commit, tv))
+            for name, producer in transactions
+        }
+
+    def fetch_committed(self, group, partitions):
+        def act():
+            if any(of == group for _, of, _ in self.pending):
+                raise DeadlineExceeded("UNSTABLE_OFFSET_COMMIT (88)")
+            return {tp: row for (of, tp), row in self.offsets.items() if of == group}
+
+        return self._call("fetch committed", act)
+
+    def list_transactions(self, prefix):
+        def act():
+            found = [(name, known) for name, known in self.transactions.items() if name.startswith(prefix)]
+            return [
+                ListedTransaction(n, known.producer.producer_id, known.state, 1) for n, known in found if known.open
+            ]
+
+        return self._call("list", act)
+
+    def describe_transactions(self, names):
+        def one(name):
+            known = self.transactions.get(name)
+            return known and DescribedTransaction(name, known.state, *known.producer, 600_000, 0, ())
+
+        return self._call("describe", lambda: {name: one(name) for name in names})
+
+    # As tasks write.
+
+    def produce(self, name, producer, tp, rows, tv):
+        def act():
+            known = self._checked(name, producer, 47)
+            self._enter(known, known.partitions, tp, tv)
+            self.logs[tp] += [("row", producer.producer_id, row) for row in rows]
+
+        self._call(f"produce {name}", act)
+
+    def _checked(self, name, producer, fenced):
+        known = self.transactions[name]
+        if known.producer.producer_id != producer.producer_id:
+            raise error_for(49, name)
+        if known.producer != producer:
+            raise error_for(fenced, name)
+        return known
+
+    def _enter(self, known, entered, what, tv):
+        if tv == 2:
+            entered.add(what)
+            known.state = "Ongoing"
+        elif what not in entered:
+            raise error_for(48, "not added")
+
+    def _end_txn(self, name, producer, commit, tv) -> BrokerError | None:
+        known = self.transactions[name]
+        (producer_id, epoch), (current_id, current) = producer, known.producer
+        if producer_id != current_id:
+            return error_for(49, name)
+        if known.committed is not None and epoch == (current - 1 if tv == 2 else current):
+            return None if known.committed == commit else error_for(48, name)
+        if epoch != current:
+            return error_for(90, name)
+        if not known.open:
+            return error_for(48, name)
+        self._end(name, known, commit, bump=tv == 2)
+        return None
+
+    def _end(self, name, known, commit, bump):
+        for tp in known.partitions:
+            self.logs[tp].append(("commit" if commit else "abort", known.producer.producer_id, None))
+        for key in [key for key in self.pending if key[0] == name]:
+            row = self.pending.pop(key)
+            if commit:
+                self.offsets[key[1:]] = row
+        if bump:
+            known.producer = known.producer._replace(producer_epoch=known.producer.producer_epoch + 1)
+        known.state, known.committed = "CompleteCommit" if commit else "CompleteAbort", commit
+        known.partitions, known.groups = set(), set()
+
+    def time_is_up(self):
+        """Every open transaction has been open for longer than it may be."""
+        for name, known in self.transactions.items():
+            if known.open:
+                self._end(name, known, False, bump=True)
+
+
+def read_committed(log):
+    """What a reader with isolation.level=read_committed sees: written without a line of the sink's."""
+    seen, held = [], {}
+    for kind, producer_id, row in log:
+        if kind == "row":
+            held.setdefault(producer_id, []).append(row)
+        else:
+            rows = held.pop(producer_id, [])
+            seen += rows if kind == "commit" else []
+    return seen
+
+
+def still_open(log):
+    held = set()
+    for kind, producer_id, _ in log:
+        held = held | {producer_id} if kind == "row" else held - {producer_id}
+    return held
