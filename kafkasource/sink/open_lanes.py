@@ -17,7 +17,9 @@ from kafkasource.sink.decision import Decision, last_decision
 from kafkasource.sink.lanes import TransactionalIds
 from kafkasource.types import TopicPartition
 
-_OPEN = (ONGOING, "PrepareCommit", "PrepareAbort")  # the latter two end by themselves
+# The latter two end by themselves, in milliseconds; where a partition has no leader to take the marker, they hold back
+# its readers for as long.
+_OPEN = (ONGOING, "PrepareCommit", "PrepareAbort")
 
 
 class TransactionCluster(Protocol):
@@ -82,8 +84,12 @@ def _open(cluster: TransactionCluster, ids: TransactionalIds, *, require_stable:
     described = cluster.describe_transactions(mine)
     committed = cluster.fetch_committed(ids.marker_group, None, require_stable)
     decision = last_decision({tp: each for tp, each in committed.items() if each is not None})
-    found = (described[name] for name in mine)
-    return [OpenTransaction(each, _decided(decision, ids, each)) for each in found if each is not None]
+    still = (described[name] for name in mine)  # asked later, so that some have ended by now
+    return [
+        OpenTransaction(each, _decided(decision, ids, each))
+        for each in still
+        if each is not None and each.state in _OPEN
+    ]
 
 
 def _decided(decision: Decision | None, ids: TransactionalIds, open_: DescribedTransaction) -> int | None:
