@@ -35,10 +35,11 @@ lint: .venv/.dev
 
 # With the compiled kernel; tests/records/test_builds.py runs the records tests again with the interpreted one.
 unit: .venv/.dev
-	KAFKASOURCE_KERNEL=require $(PYTEST) -m "not broker and not spark and not slow"
+	KAFKASOURCE_KERNEL=require $(PYTEST) -n 2 -m "not broker and not spark and not slow"
 
+# Most of the time goes by in waiting for brokers to start, to notice a killed one, to elect: side by side.
 broker: .venv/.dev
-	$(PYTEST) -m "broker and not spark"
+	$(PYTEST) -n 2 --dist loadfile -m "broker and not spark"
 
 spark: .venv/.dev
 	$(PYTEST) -m spark
