@@ -67,6 +67,12 @@ class ProducerBatch:
         return len(self.encoded) if self.encoded is not None else self.builder.estimated_size
 
     @property
+    def held_back(self) -> bool:
+        """It is being filled this very moment, or its task has failed: the next turn drops it. What came before it may
+        have been given up, so that it must not be stored."""
+        return self.appending or self.delivery.failed
+
+    @property
     def sequenced(self) -> bool:
         return self.producer_id >= 0
 
@@ -112,11 +118,11 @@ class PartitionBatches:
         batch = self.waiting[0]
         if self.in_flight and not self._may_follow(batch, config, producer_id):
             return NEVER
+        if batch.held_back:
+            return 1
         if batch.number >= 0:
             return batch.last_attempt_ms + config.retry_backoff(batch.attempts) - now_ms if batch.attempts else 0
-        if batch.appending:
-            return 1  # it is being filled this very moment
-        if batch.full or in_a_hurry or len(self.waiting) > 1 or batch.delivery.flushing or batch.delivery.failed:
+        if batch.full or in_a_hurry or len(self.waiting) > 1 or batch.delivery.flushing:
             return 0
         return batch.created_ms + config.linger_ms - now_ms
 

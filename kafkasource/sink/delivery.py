@@ -49,6 +49,11 @@ class Delivery:
     def error(self) -> BaseException | None:
         return self._error
 
+    @property
+    def waits(self) -> bool:
+        """Is there a batch whose fate is open, and a task that wants to know it?"""
+        return self._open_batches > 0 and self._error is None
+
     def opened(self, batches: int) -> None:
         """So many more batches whose fate is open."""
         with self._settled:
@@ -64,9 +69,10 @@ class Delivery:
             self._settled.notify_all()
 
     def fail(self, error: BaseException) -> None:
-        """Give the delivery up. Only the first error counts: the others follow from it."""
+        """Give the delivery up. Only the first error counts: the others follow from it. Nothing is left to give up once
+        the task has handed over its last row and all is acknowledged."""
         with self._settled:
-            if self._error is None:
+            if self._error is None and not (self.flushing and not self._open_batches):
                 self._error = error
             self._settled.notify_all()
 

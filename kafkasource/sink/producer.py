@@ -65,6 +65,7 @@ class Producer:
         self.accumulator = RecordAccumulator(config, self.pool, clock_ms, new_builder)
         self.sender = Sender(config, self.accumulator, self._client, clock_ms=clock_ms)
         self._closing = False
+        self._forced = False  # what is on its way is given up
         self._thread = threading.Thread(target=self._run, name="kafkasource-sender", daemon=True)
         self._thread.start()
         log.debug("Kafka producer started")
@@ -119,18 +120,27 @@ class Producer:
     def usable(self) -> bool:
         return self._thread.is_alive() and not self.sender.broken and not self._closing
 
-    def close(self) -> None:
-        """Stop the thread, close the sockets; what was not acknowledged fails its task. Not from the sender thread."""
+    def close(self, timeout_ms: float | None = None) -> None:
+        """Take no more rows, send what tasks have handed over, then stop the thread and close the sockets.
+
+        What is not acknowledged after `timeout_ms` fails its task; by default `delivery.timeout.ms` bounds the wait.
+        Deliveries end by themselves, so there is something to wait for only while other threads write. Not from the
+        sender thread.
+        """
         self._closing = True
         self.accumulator.close()
         self.sender.wakeup()
+        if timeout_ms is not None:
+            self._thread.join(timeout_ms / 1000)
+            self._forced = True
+            self.sender.wakeup()
         self._thread.join()
 
     def _run(self) -> None:
         """The sender thread."""
         log.debug("Starting Kafka producer I/O thread")
         try:
-            while not self._closing:
+            while not self._closing or (self.sender.waited_for and not self._forced):
                 self.sender.run_once()
         except BaseException as error:
             # Whatever it was, nobody settles deliveries after this: each task must hear of it.

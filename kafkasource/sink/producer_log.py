@@ -138,7 +138,7 @@ def gave_up(tp: TopicPartition, error: BaseException) -> None:
 
 
 def expired(count: int) -> None:
-    """So many batches waited longer than `delivery.timeout.ms`, or their task has failed."""
+    """So many batches waited longer than `delivery.timeout.ms`."""
     if count:
         log.debug("Expired %d batches in accumulator", count)
 

@@ -127,6 +127,12 @@ class Sender:
         """The thread has ended; a new producer is needed."""
         return self._failure is not None
 
+    @property
+    def waited_for(self) -> bool:
+        """Has a task handed over batches whose fate it does not know yet?"""
+        with self._lock:
+            return any(delivery.waits for delivery in self._deliveries)
+
     def wakeup(self) -> None:
         """Make a poll that is going on, or the next one, return at once. One byte per turn is enough for that."""
         if not self._awake:
@@ -170,20 +176,23 @@ class Sender:
 
         In flight, a batch keeps its buffer until the answer or the closed socket.
         """
-        with self._lock:
-            unwanted = {delivery for delivery in self._deliveries if delivery.failed} | self._ended_in_failure
-            self._ended_in_failure.clear()
-        dropped = self._accumulator.take_expired(now_ms)
-        if unwanted:
-            dropped += self._accumulator.take_of(unwanted)
-        producer_log.expired(len(dropped))
-        for batch in dropped:
-            self._give_up(batch, self._too_late(batch))
-            self._accumulator.release(batch)
+        expired = self._accumulator.take_expired(now_ms)
+        producer_log.expired(len(expired))
+        for batch in expired:
+            self._drop_waiting(batch, self._too_late(batch))
         for request in self._in_flight:
             for batch in request.batches:
                 if self._is_late(batch, now_ms):
                     batch.delivery.fail(self._too_late(batch))
+        with self._lock:  # only now: nothing that has just failed is sent in this turn
+            unwanted = {delivery for delivery in self._deliveries if delivery.failed} | self._ended_in_failure
+            self._ended_in_failure.clear()
+        for batch in self._accumulator.take_of(unwanted) if unwanted else ():
+            self._drop_waiting(batch, batch.delivery.error or self._too_late(batch))
+
+    def _drop_waiting(self, batch: ProducerBatch, error: BaseException) -> None:
+        self._give_up(batch, error)
+        self._accumulator.release(batch)
 
     def _is_late(self, batch: ProducerBatch, now_ms: float) -> bool:
         return batch.created_ms + self.config.delivery_timeout_ms <= now_ms

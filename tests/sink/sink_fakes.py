@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import threading
 from collections import Counter
 from dataclasses import dataclass, field, replace
 
@@ -138,6 +139,29 @@ class FakeClient:
 
     def close(self):
         self.closed = True
+
+
+class AcknowledgingClient(FakeClient):
+    """Answers each produce request within the next poll; fails the first with `code` where one is given."""
+
+    def __init__(self, leaders, code=0):
+        super().__init__(leaders)
+        self.code, self.offsets = code, {}
+        self.inits_seen = 0
+        self.woken = threading.Event()
+
+    def wakeup(self):
+        self.woken.set()
+
+    def poll(self, timeout_ms):
+        if all(sent.pending.done for sent in self.sent) and self.inits == self.inits_seen:
+            self.woken.wait(timeout_ms / 1000)
+            self.woken.clear()
+        self.inits_seen = self.inits
+        for sent in self.sent:
+            if not sent.pending.done:
+                codes, self.code = {tp: self.code for tp in sent.batches if self.code}, 0
+                sent.answer(self.offsets, codes)
 
 
 def producer_of(batch):

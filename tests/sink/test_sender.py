@@ -306,6 +306,34 @@ def test_in_flight_past_the_deadline_fails_the_task_but_keeps_the_buffer_until_t
     assert rig.leaked_bytes == 0
 
 
+def test_once_a_batch_is_too_late_nothing_of_its_task_is_sent():
+    """Else rows would be stored whose predecessors were given up."""
+    rig = Rig({T0: None, T1: 1}, delivery_timeout_ms=1000, linger_ms=100)
+    delivery = rig.sender.begin()
+    rig.append(delivery, T0)
+    rig.clock.now_ms += 999
+    rig.append(delivery, T1)
+    rig.clock.now_ms += 1
+    rig.client.metadata.leaders[T0] = 1
+    delivery.flushing = True
+    assert rig.turn() == []
+    assert delivery.failed
+    assert rig.leaked_bytes == 0
+
+
+def test_once_a_batch_in_flight_is_too_late_nothing_more_of_its_task_is_sent():
+    rig = Rig(delivery_timeout_ms=1000)
+    delivery = rig.sender.begin()
+    rig.append(delivery, T0)
+    (sent,) = rig.turn()
+    rig.clock.now_ms += 1000
+    rig.append(delivery, T1)
+    assert rig.turn() == []
+    sent.answer()
+    rig.turn(1)
+    assert rig.leaked_bytes == 0
+
+
 def test_a_failed_task_leaves_no_trace_in_the_next():
     rig = Rig()
     failing = rig.sender.begin()

@@ -14,7 +14,6 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
-from sink_fakes import FakeClient
 
 from kafkasource import options
 from kafkasource.datasource import KafkaDataSource
@@ -34,29 +33,6 @@ T0 = TopicPartition("t", 0)
 
 def sink_options(**written):
     return options.parse({"kafka.bootstrap.servers": "localhost:1", "topic": "t"} | written, "sink")
-
-
-class AcknowledgingClient(FakeClient):
-    """Answers each produce request within the next poll; fails the first with `code` where one is given."""
-
-    def __init__(self, leaders, code=0):
-        super().__init__(leaders)
-        self.code, self.offsets = code, {}
-        self.inits_seen = 0
-        self.woken = threading.Event()
-
-    def wakeup(self):
-        self.woken.set()
-
-    def poll(self, timeout_ms):
-        if all(sent.pending.done for sent in self.sent) and self.inits == self.inits_seen:
-            self.woken.wait(timeout_ms / 1000)
-            self.woken.clear()
-        self.inits_seen = self.inits
-        for sent in self.sent:
-            if not sent.pending.done:
-                codes, self.code = {tp: self.code for tp in sent.batches if self.code}, 0
-                sent.answer(self.offsets, codes)
 
 
 @pytest.fixture
