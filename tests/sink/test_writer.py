@@ -14,6 +14,7 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
+from sink_fakes import AcknowledgingClient
 
 from kafkasource import options
 from kafkasource.datasource import KafkaDataSource
