@@ -42,11 +42,11 @@ broker: .venv/.dev
 	$(PYTEST) -n 2 --dist loadfile -m "broker and not spark"
 
 spark: .venv/.dev
-	$(PYTEST) -m spark
+	$(PYTEST) -n 2 --dist loadfile -m spark
 
 # The newest pyspark; the JVM connector has no release for it, so the peers stay with the one above.
 spark-newest: .venv-newest/.ready
-	.venv-newest/bin/python -m pytest -q -m "spark and not peers"
+	.venv-newest/bin/python -m pytest -q -n 2 --dist loadfile -m "spark and not peers"
 
 # The kernel under AddressSanitizer and UBSan: minutes, so not part of make test.
 sanitize: .venv/.dev

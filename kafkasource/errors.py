@@ -91,7 +91,8 @@ class BootstrapFailed(KafkaSourceError):
         tried = "; ".join(f"{address}: {reason}" for address, reason in self.attempts) or "nothing was tried"
         return (
             f"no bootstrap server answered within {self.waited_ms} ms ({tried}). Check kafka.bootstrap.servers and that"
-            " the brokers run and accept connections from this machine"
+            " the brokers run and accept connections from this machine; kafka.default.api.timeout.ms says how long they are"
+            " tried"
         )
 
 
