@@ -91,8 +91,7 @@ class BootstrapFailed(KafkaSourceError):
         tried = "; ".join(f"{address}: {reason}" for address, reason in self.attempts) or "nothing was tried"
         return (
             f"no bootstrap server answered within {self.waited_ms} ms ({tried}). Check kafka.bootstrap.servers and that"
-            " the brokers run and accept connections from this machine; kafka.default.api.timeout.ms says how long they are"
-            " tried"
+            " the brokers run and accept connections from this machine; they are tried for kafka.default.api.timeout.ms"
         )
 
 
