@@ -11,10 +11,14 @@ from typing import TYPE_CHECKING
 from kafkasource.lag import lag
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql import SparkSession
 
+    from kafkasource.sink.open_lanes import OpenTransaction
+
 __version__ = "0.1.0"
-__all__ = ["__version__", "lag", "register"]
+__all__ = ["__version__", "lag", "open_transactions", "register"]
 
 if os.environ.get("KAFKASOURCE_LOG"):
     from kafkasource import logs
@@ -31,3 +35,16 @@ def register(spark: SparkSession) -> None:
     from kafkasource.datasource import KafkaDataSource
 
     spark.dataSource.register(KafkaDataSource)
+
+
+def open_transactions(options: Mapping[str, str]) -> list[OpenTransaction]:
+    """What a query with `deliveryGuarantee=exactly_once` has open in Kafka now, the driver's first, then the tasks'.
+
+    `options`: its sink's, `checkpointLocation` among them where there is no `transactionalIdPrefix`. For monitors: how
+    many there are, and `max(each.open_for_ms() or 0 for each in ...)`, how long readers at read_committed have waited.
+    Asks the brokers, changes nothing; anywhere, whether the query runs or not. What it did batch by batch a
+    `commitListener` is told.
+    """
+    from kafkasource.sink.open_lanes import of_sink
+
+    return of_sink(options)

@@ -6,7 +6,8 @@ again after a crash at the wrong moment, so a listener may hear of a batch twice
 never; `query_id` and `batch_id` tell a repeated one.
 
 A Python sink has no other way out of Spark: its process is not the user's, and Spark 4.2 and 4.3 carry neither metrics
-nor accumulators from it.
+nor accumulators from it. So the transactions of exactly once are counted here, too; those open at any moment are told
+by `kafkasource.open_transactions`.
 """
 
 from __future__ import annotations
@@ -31,6 +32,30 @@ class Report(Protocol):
     def written(self) -> Mapping[TopicPartition, Written]: ...
 
 
+@dataclass(frozen=True, slots=True)
+class LaneCounts:
+    """Transactions that a batch with exactly once had to do with."""
+
+    opened: int = 0  # by its tasks; those of failed attempts are not known
+    committed: int = 0  # of them; fewer where brokers had given some up and 'lostTransactions' is skip
+    oldest_open_ms: float | None = None  # how long the oldest of them had been open when the batch was decided
+    recovered: int = 0  # of the batch before: decided then, but committed only when this run began
+    aborted: int = 0  # left open by an earlier run or by failed attempts, aborted when this batch began
+
+    def __str__(self) -> str:
+        parts = []
+        if self.opened:
+            open_for = "" if self.oldest_open_ms is None else f", open for up to {self.oldest_open_ms / 1000:.1f} s"
+            lost = self.opened - self.committed
+            of = f" of {self.opened}" if lost else ""
+            parts.append(f"{self.committed}{of} {'transaction' if self.opened == 1 else 'transactions'}{open_for}")
+        if self.recovered:
+            parts.append(f"{self.recovered} of an earlier run recovered")
+        if self.aborted:
+            parts.append(f"{self.aborted} left open before aborted")
+        return ", ".join(parts)
+
+
 @dataclass(frozen=True)
 class SinkCommit:
     """What a commit listener is called with."""
@@ -40,6 +65,7 @@ class SinkCommit:
     batch_id: int | None = None  # of the micro-batch; None: a batch write
     query_id: str | None = None  # survives restarts; None: a batch write, or no task told
     query_name: str | None = None
+    lanes: LaneCounts | None = None  # with exactly once
 
     @property
     def records(self) -> int:
@@ -54,14 +80,15 @@ class SinkCommit:
         what = "a batch write" if self.batch_id is None else f"batch {self.batch_id}"
         name = self.query_name or self.query_id
         of = f" of query {name}" if name else ""
+        lanes = f"; {self.lanes}" if self.lanes is not None and str(self.lanes) else ""
         if not self.written:
-            return f"committed {what}{of}: no records"
+            return f"committed {what}{of}: no records{lanes}"
         named = ", ".join(f"{tp} {_span(one)}" for tp, one in list(self.written.items())[:_NAMED_IN_LOG])
         more = len(self.written) - _NAMED_IN_LOG
         rest = f" and {more} more" if more > 0 else ""
         return (
             f"committed {what}{of}: {_count(self.records, 'record')} in {_count(self.bytes, 'byte')} from "
-            f"{_count(self.tasks, 'task')} to {_count(len(self.written), 'partition')} ({named}{rest})"
+            f"{_count(self.tasks, 'task')} to {_count(len(self.written), 'partition')} ({named}{rest}){lanes}"
         )
 
 
@@ -83,12 +110,16 @@ def tell(commit: SinkCommit, listener: str | None, *, by_earlier_run: bool = Fal
     """One line in the log at INFO, and a call of the listener that the option `commitListener` names. Never raises.
 
     `by_earlier_run`: exactly once found the batch committed already. What it wrote is not known any more, and the
-    listener may have heard of it: it is not called.
+    listener may have heard of it: it is called only where transactions were left to be ended, to tell of these.
     """
     if by_earlier_run:
-        log.info("batch %s was committed by an earlier run: nothing is written again", commit.batch_id)
-        return
-    log.info("%s", commit)
+        ended = str(commit.lanes or "")
+        told = f" ({ended})" if ended else ""
+        log.info("batch %s was committed by an earlier run: nothing is written again%s", commit.batch_id, told)
+        if not ended:
+            return
+    else:
+        log.info("%s", commit)
     if listener is not None:
         try:
             load(listener, "commitListener")(commit)

@@ -1,4 +1,5 @@
-"""What a query with exactly_once has open in Kafka, for an operator: looked at, or aborted without losing a decision.
+"""What a query with exactly_once has open in Kafka, for monitors and operators: looked at, or aborted without losing a
+decision.
 
 Open transactions hold back every reader at read_committed. A query that starts again ends its own; this is for one that
 will not. Of a batch that is decided the transactions are as good as committed, so they are not aborted unless that is
@@ -8,13 +9,17 @@ will, so that the decision read afterwards is the last.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from kafkasource.client.cluster import Cluster
+from kafkasource.client.config import ClientConfig
 from kafkasource.client.transaction_admin import ONGOING, DescribedTransaction, ListedTransaction
+from kafkasource.options import parse
 from kafkasource.sink.decision import Decision, last_decision
-from kafkasource.sink.lanes import TransactionalIds
+from kafkasource.sink.lanes import TransactionalIds, transactional_ids
 from kafkasource.types import TopicPartition
 
 # The latter two end by themselves, in milliseconds; where a partition has no leader to take the marker, they hold back
@@ -43,6 +48,20 @@ class OpenTransaction:
     @property
     def name(self) -> str:
         return self.transaction.transactional_id
+
+    def open_for_ms(self, now_ms: float | None = None) -> float | None:
+        """Since its first record, by the coordinator's clock against ours. The brokers abort it after its `timeout_ms`
+        and, until it has ended, show readers at read_committed nothing that lies behind it."""
+        started = self.transaction.start_time_ms
+        return None if started is None else max(0.0, (time.time() * 1000 if now_ms is None else now_ms) - started)
+
+
+def of_sink(options: Mapping[str, str]) -> list[OpenTransaction]:
+    """`open_transactions` of the query whose sink has these options."""
+    parsed = parse(options, "sink")
+    ids = transactional_ids(parsed["transactionalIdPrefix"], parsed.sparks_own)
+    with Cluster(ClientConfig.from_options(parsed)) as cluster:
+        return open_transactions(cluster, ids)
 
 
 def open_transactions(cluster: TransactionCluster, ids: TransactionalIds) -> list[OpenTransaction]:

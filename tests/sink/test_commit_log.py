@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkasource.sink.commit_log import SinkCommit, gathered, tell
+from kafkasource.sink.commit_log import LaneCounts, SinkCommit, gathered, tell
 from kafkasource.types import TopicPartition, Written
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -90,6 +90,34 @@ def test_a_batch_of_an_earlier_run_is_not_told_as_one_without_records(caplog):
     tell(gathered([Report()], batch_id=8), f"{__name__}:listener", by_earlier_run=True)
     assert caplog.messages == ["batch 8 was committed by an earlier run: nothing is written again"]
     assert heard == []
+
+
+@pytest.mark.parametrize(
+    ("lanes", "told"),
+    [
+        (LaneCounts(4, 4, 1234.0), "; 4 transactions, open for up to 1.2 s"),
+        (LaneCounts(1, 1), "; 1 transaction"),
+        (LaneCounts(4, 3, 60_000.0), "; 3 of 4 transactions, open for up to 60.0 s"),
+        (LaneCounts(2, 2, 0.0, 0, 3), "; 2 transactions, open for up to 0.0 s, 3 left open before aborted"),
+        (LaneCounts(), ""),
+        (None, ""),
+    ],
+)
+def test_with_exactly_once_the_line_tells_of_transactions(lanes, told):
+    commit = gathered([Report({T0: Written(10, 100, 5, 14)})], batch_id=7, lanes=lanes)
+    assert (
+        str(commit) == f"committed batch 7: 10 records in 100 bytes from 1 task to 1 partition (t-0 10 at 5-14){told}"
+    )
+
+
+def test_transactions_of_an_earlier_run_that_were_recovered_are_told(caplog):
+    caplog.set_level(logging.INFO, "kafkasource.sink")
+    commit = gathered([Report()], batch_id=8, lanes=LaneCounts(recovered=2))
+    tell(commit, f"{__name__}:listener", by_earlier_run=True)
+    assert caplog.messages == [
+        "batch 8 was committed by an earlier run: nothing is written again (2 of an earlier run recovered)"
+    ]
+    assert heard == [commit]
 
 
 def test_the_listener_gets_what_was_written():

@@ -2,8 +2,14 @@
 
 from dataclasses import dataclass, field
 
+import pytest
+from fake_broker import FakeKafka, serve
+from fake_transactions import FakeTransaction
+
+import kafkasource
 from kafkasource.client.transaction_admin import DescribedTransaction, ListedTransaction
-from kafkasource.sink.lanes import TransactionalIds
+from kafkasource.errors import OptionError
+from kafkasource.sink.lanes import TransactionalIds, transactional_ids
 from kafkasource.sink.open_lanes import abort, open_transactions
 
 IDS = TransactionalIds("orders")
@@ -54,3 +60,34 @@ def test_one_whose_markers_are_still_missing_is_shown_and_left_to_its_coordinato
     assert [each.name for each in open_transactions(cluster, IDS)] == ["orders-0"]
     aborted, left = abort(cluster, IDS)
     assert (aborted, [each.name for each in left], cluster.aborted) == ([], ["orders-0"], [])
+
+
+LOCATION = "/checkpoints/orders"
+
+
+@pytest.mark.parametrize(
+    ("given", "prefix"),
+    [
+        ({"transactionalIdPrefix": "orders"}, "orders"),
+        ({"checkpointLocation": LOCATION}, transactional_ids(None, {"checkpointlocation": LOCATION}).prefix),
+    ],
+)
+def test_a_monitor_asks_with_the_options_of_the_sink(given, prefix):
+    kafka = FakeKafka(topics={"t": 2})
+    kafka.transactions = {
+        f"{prefix}-driver": FakeTransaction(1000, state="CompleteCommit"),
+        f"{prefix}-0": FakeTransaction(1001, state="Ongoing", partitions={("t", 0)}),
+        f"{prefix}-1": FakeTransaction(1002, state="Ongoing", partitions={("t", 1)}),
+        "another-0": FakeTransaction(1003, state="Ongoing", partitions={("t", 1)}),
+    }
+    with serve(kafka) as (host, port):
+        options = {"kafka.bootstrap.servers": f"{host}:{port}", "topic": "t", "deliveryGuarantee": "exactly_once"}
+        found = kafkasource.open_transactions(options | given)
+    assert [each.name for each in found] == [f"{prefix}-0", f"{prefix}-1"]
+    assert [each.open_for_ms(1_700_000_005_000) for each in found] == [5000, 5000]  # as the fake's clock has it
+
+
+def test_whoever_names_no_query_is_told_what_is_missing():
+    options = {"kafka.bootstrap.servers": "localhost:1", "deliveryGuarantee": "exactly_once"}
+    with pytest.raises(OptionError, match="transactionalIdPrefix"):
+        kafkasource.open_transactions(options)
