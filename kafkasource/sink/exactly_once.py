@@ -83,7 +83,9 @@ class TransactionCluster(Protocol):
     def end_txns(
         self, transactions: Iterable[tuple[str, ProducerId]], commit: bool, tv: int
     ) -> Mapping[str, BrokerError | None]: ...
-    def fetch_committed(self, group: str, partitions: None) -> Mapping[TopicPartition, tuple[int, str] | None]: ...
+    def fetch_committed(
+        self, group: str, partitions: Iterable[TopicPartition] | None
+    ) -> Mapping[TopicPartition, tuple[int, str] | None]: ...
     def init_producer_ids(
         self, transactional_ids: Iterable[str], transaction_timeout_ms: int
     ) -> Mapping[str, ProducerId | BrokerError]: ...
@@ -119,7 +121,7 @@ class Share:
     turn: Turn
     query_id: str
     skipped: bool = False  # nothing written: the batch was decided in an earlier run
-    lane: WrittenLane | None = None  # None without rows, and with atomicBatch
+    lane: WrittenLane | None = None  # None without rows. With atomicBatch it is empty: the task's claim (lane_task)
     replaces: bool = False  # the lane has the rows of a lost one
     partitions: tuple[TopicPartition, ...] = ()  # written to
 
@@ -199,8 +201,8 @@ class ExactlyOnce:
             return  # nothing was written: an empty batch, or one that is decided already
         crash_point("written")
         turn, query_id = self._turn_of(shares)
-        lanes = () if self._atomic else tuple(sorted((s.lane for s in live if s.lane), key=lambda lane: lane.slot))
-        written = lanes
+        opened = tuple(sorted((share.lane for share in live if share.lane), key=lambda lane: lane.slot))
+        lanes = written = () if self._atomic else opened
         if self._atomic:
             self._refuse_overlap(live, turn)
         else:
@@ -211,6 +213,8 @@ class ExactlyOnce:
         self._decide(decision, turn, [tp for share in live for tp in share.partitions])
         crash_point("decided")
         self._end(decision, written)
+        if self._atomic:
+            self._cluster.end_txns(self._named(opened), False, turn.transaction_version)  # nothing is in them
         crash_point("ended")
 
     def abort(self, shares: Sequence[Share], batch_id: int) -> None:
@@ -229,7 +233,7 @@ class ExactlyOnce:
             if error.code not in _GONE:
                 raise
             another = error.code != _INVALID_TXN_STATE  # which only says that it had ended, or was never begun
-        last = self._last()
+        last = self._last(tp for share in shares for tp in share.partitions)
         kept: tuple[WrittenLane, ...] = ()
         if last is not None and last.is_of(query_id, batch_id):
             kept = last.lanes
@@ -304,7 +308,7 @@ class ExactlyOnce:
             self._cluster.end_txn(driver, turn.driver, True, version)
         except KafkaSourceError as error:
             # Fenced after it was committed, or an answer that never came: what became of it stands in the record.
-            if self._last() != decision:
+            if self._last(offsets) != decision:
                 raise self._fenced(decision, error) from error
 
     def _fenced(self, decision: Decision, error: KafkaSourceError) -> NotDecided:
@@ -342,9 +346,18 @@ class ExactlyOnce:
 
     # Recovery.
 
-    def _last(self) -> Decision | None:
-        """The last decision. Waits while one is neither committed nor aborted."""
-        committed = self._cluster.fetch_committed(self._ids.marker_group, None)
+    def _last(self, places: Iterable[TopicPartition] = ()) -> Decision | None:
+        """The last decision. Waits while one that may lie at these places is neither committed nor aborted.
+
+        It is not enough to ask for all that the group has: brokers leave out a partition that had no offset before,
+        while one is on its way there in a transaction, and until they have taken in its end (Kafka 3.9: which may be
+        after the transaction's coordinator calls it complete). So whoever may have decided names where. `begin` cannot
+        know that, but comes after its own InitProducerId, which ends what is on its way.
+        """
+        group, named = self._ids.marker_group, sorted(set(places))
+        if named:
+            self._cluster.fetch_committed(group, named)
+        committed = self._cluster.fetch_committed(group, None)
         return last_decision({tp: row for tp, row in committed.items() if row is not None})
 
     def _recover(self, last: Decision | None) -> tuple[WrittenLane, ...]:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from kafkasource.client.transaction_admin import ONGOING, DescribedTransaction
 from kafkasource.errors import KafkaSourceError, OptionError
 from kafkasource.sink.crash_points import crash_point
 from kafkasource.sink.exactly_once import Begun, LostTransactions, OnLost, Plan, Share, plan_task
 from kafkasource.sink.identity import Lane, TransactionCalls
 from kafkasource.sink.lanes import TransactionalIds, WrittenLane
 from kafkasource.sink.row_sum import RowSum
-from kafkasource.types import TopicPartition, Written
+from kafkasource.types import ProducerId, TopicPartition, Written
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,6 +25,13 @@ class Context(Protocol):
     def partitionId(self) -> int: ...
     def attemptNumber(self) -> int: ...
     def getLocalProperty(self, key: str) -> str | None: ...
+
+
+class TaskCalls(TransactionCalls, Protocol):
+    """What is asked of `client.cluster.Cluster`."""
+
+    def describe_transactions(self, transactional_ids: Iterable[str]) -> Mapping[str, DescribedTransaction | None]: ...
+    def add_offsets_to_txn(self, transactional_id: str, producer: ProducerId, group: str) -> None: ...
 
 
 class CannotWriteOnce(KafkaSourceError):
@@ -95,7 +103,7 @@ class LaneTask:
         self,
         iterator: Iterator[pa.RecordBatch],
         positions: dict[str, int],
-        cluster: TransactionCalls,
+        cluster: TaskCalls,
         write: Callable[[Iterator[pa.RecordBatch], Lane], dict[TopicPartition, Written]],
     ) -> tuple[Share, dict[TopicPartition, Written]]:
         """Write the rows with `write`, which returns when all are acknowledged; what goes to the driver."""
@@ -107,7 +115,15 @@ class LaneTask:
         first = next(filled, None)
         if first is None:
             return self._share(None, None, {}), {}
-        lane = self._lane(cluster)  # not before there is a row: an idle task costs the brokers nothing
+        ids, turn = self.guarantee.ids, self.begun.turn
+        # Not before there is a row: an idle task costs the brokers nothing.
+        if self.guarantee.atomic:
+            own = self._claim(cluster)
+            lane = Lane.join(cluster, ids.driver, turn.driver, turn.transaction_version)
+        else:
+            name = ids.lane(self.task.slot)
+            lane = Lane.open(cluster, name, self.guarantee.timeout_ms, turn.transaction_version)
+            own = ProducerId(lane.producer_id, lane.producer_epoch)
         row_sum = RowSum(positions)
 
         def summed() -> Iterator[pa.RecordBatch]:
@@ -119,16 +135,38 @@ class LaneTask:
                 batch = next(filled, None)
 
         written = write(summed(), lane)
-        return self._share(lane, row_sum, written), written
+        return self._share(own, row_sum, written), written
 
-    def _lane(self, cluster: TransactionCalls) -> Lane:
-        ids, turn = self.guarantee.ids, self.begun.turn
-        if self.guarantee.atomic:
-            return Lane.join(cluster, ids.driver, turn.driver, turn.transaction_version)
-        name = ids.lane(self.task.slot)
-        return Lane.open(cluster, name, self.guarantee.timeout_ms, turn.transaction_version)
+    def _claim(self, cluster: TaskCalls) -> ProducerId:
+        """With atomicBatch: be the one attempt of this task that writes, or raise.
 
-    def _share(self, lane: Lane | None, row_sum: RowSum | None, written: dict[TopicPartition, Written]) -> Share:
+        An attempt's number does not tell: Spark counts from 0 again when it runs a stage again because shuffle files
+        were lost, even beside an attempt that still runs. What two of them write under one producer id is mixed, or
+        dropped as copies, without an error where their batches are of one size.
+
+        So the slot's own transaction is opened, with nothing in it, and stays open until the batch ends. Who finds it
+        open is late. Of those that find it closed, one is given the next epoch and the others see that they were not;
+        or the next but one, when the first can no longer open it.
+        """
+        name = self.guarantee.ids.lane(self.task.slot)
+        before = cluster.describe_transactions([name])[name]
+        late = before is not None and before.state == ONGOING
+        if not late:
+            mine = cluster.init_producer_id(name, self.guarantee.timeout_ms)
+            following = mine._replace(producer_epoch=0)
+            if before is not None:
+                following = ProducerId(before.producer_id, before.producer_epoch + 1)
+            late = mine != following
+        if late:
+            raise CannotWriteOnce(
+                f"with 'atomicBatch' a task cannot be run again, and another attempt of task {self.task.slot} has "
+                f"begun to write (transaction {name!r}): Spark ran its stage again, most likely because shuffle files "
+                "were lost. The batch starts anew with the query"
+            )
+        cluster.add_offsets_to_txn(name, mine, self.guarantee.ids.marker_group)
+        return mine
+
+    def _share(self, own: ProducerId | None, row_sum: RowSum | None, written: dict[TopicPartition, Written]) -> Share:
         again = self.plan.again
         rows, crc = (row_sum.rows, row_sum.crc) if row_sum is not None else (0, 0)
         if again is not None and (again.rows, again.crc) != (rows, crc):
@@ -138,9 +176,7 @@ class LaneTask:
                 f"now, {again.rows} then{sums}), so that writing them "
                 "could double some. 'lostTransactions'=skip goes on without them"
             )
-        recorded = None
-        if lane is not None and not self.guarantee.atomic:
-            recorded = WrittenLane(self.task.slot, lane.producer_id, lane.producer_epoch, rows, crc)
+        recorded = None if own is None else WrittenLane(self.task.slot, *own, rows, crc)
         return Share(
             self.begun.turn,
             self.task.query_id,
