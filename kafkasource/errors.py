@@ -356,11 +356,14 @@ TABLE: dict[int, ErrorCode] = {
          "The group is rebalancing: another consumer uses the same kafka.group.id."),
         (28, "INVALID_COMMIT_OFFSET_SIZE", FATAL, "The offset commit is too large."),
         (29, "TOPIC_AUTHORIZATION_FAILED", FATAL,
-         "No permission for the topic: grant Describe plus Read (to read) or Write (to write)."),
+         "No permission for the topic: grant Describe plus Read (to read) or Write (to write) on it, or correct the "
+         "option that names it ('subscribe', 'assign', 'topic')."),
         (30, "GROUP_AUTHORIZATION_FAILED", FATAL,
-         "No permission for the consumer group: grant Read on kafka.group.id."),
+         "No permission for the consumer group: grant Read on it. It is kafka.group.id of a query that reads; of one "
+         "that writes with exactly_once it is 'transactionalIdPrefix' with -marker behind it."),
         (31, "CLUSTER_AUTHORIZATION_FAILED", FATAL,
-         "No permission on the cluster: grant IdempotentWrite, or what the request needs."),
+         "No permission on the cluster. To write with 'kafka.enable.idempotence', grant IdempotentWrite on it (from "
+         "Kafka 2.8 on Write on any topic will do), or set the option to false; otherwise, what the request needs."),
         (32, "INVALID_TIMESTAMP", FATAL,
          "The record's timestamp is further from the broker's clock than the topic allows."),
         (33, "UNSUPPORTED_SASL_MECHANISM", FATAL,
@@ -392,7 +395,8 @@ TABLE: dict[int, ErrorCode] = {
         (51, "CONCURRENT_TRANSACTIONS", RETRY, "Another operation on the same transaction is still going on."),
         (52, "TRANSACTION_COORDINATOR_FENCED", FATAL, "Another broker is the transaction coordinator now."),
         (53, "TRANSACTIONAL_ID_AUTHORIZATION_FAILED", FATAL,
-         "No permission for the transactional id: grant Write and Describe on it."),
+         "No permission for the transactional id: grant Write and Describe on all that begin with the query's "
+         "'transactionalIdPrefix' (kafka-acls --resource-pattern-type prefixed), or correct the option."),
         (54, "SECURITY_DISABLED", FATAL, "The cluster runs without an authorizer."),
         (55, "OPERATION_NOT_ATTEMPTED", FATAL,
          "The broker did not try this part, because another part of the request failed."),

@@ -99,7 +99,9 @@ class TransactionCaller(CoordinatorCaller):
 
         body = {**_of(transactional_id, producer), "group_id": group, "topics": by_topic(offsets, row)}
         first, last = _TXN_OFFSET_COMMIT[tv]
-        self.call_coordinator(GROUP, group, TXN_OFFSET_COMMIT, _from(first, body), max_version=last)
+        self.call_coordinator(
+            GROUP, group, TXN_OFFSET_COMMIT, _from(first, body), max_version=last, check=check_committed_offsets
+        )
 
     def end_txn(self, transactional_id: str, producer: ProducerId, commit: bool, tv: int) -> ProducerId:
         """Commit or abort; the producer id and epoch for the next transaction, which in dialect 1 are the same.
@@ -148,6 +150,15 @@ def check_added_partitions(answer: dict[str, Any], what: str) -> dict[str, Any]:
     if errors:
         raise min(errors, key=lambda error: (error.code == _OPERATION_NOT_ATTEMPTED, error.retriable))
     return checked(answer, what)
+
+
+def check_committed_offsets(answer: dict[str, Any], what: str) -> dict[str, Any]:
+    """Raise the first error, which names its partition: permission for a topic may be what is missing."""
+    for topic in answer["topics"]:
+        for row in topic["partitions"]:
+            if row["error_code"]:
+                raise error_for(row["error_code"], f"{what}, {topic['name']}-{row['partition_index']}")
+    return answer
 
 
 def _of(transactional_id: str, producer: ProducerId) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from kafkasource.errors import (
     ProtocolError,
     RecordListTooLarge,
     TransactionAbortable,
+    TransactionalIdAuthorizationFailed,
     error_for,
 )
 from kafkasource.sink.batch import ProducerBatch
@@ -98,6 +99,7 @@ _OF_TRANSACTIONS: dict[type[BrokerError], str] = {
     ProducerFenced: f"the transaction is fenced: {_ENDED}",
     InvalidTxnState: f"the transaction is not open any more: {_ENDED}",
     TransactionAbortable: f"the transaction is not open any more, or not for this topic-partition: {_ENDED}",
+    TransactionalIdAuthorizationFailed: "it may not be used",
     ConcurrentTransactions: "the coordinator is still finishing the id's last transaction",
     OutOfOrderSequenceNumber: "records of the transaction are missing before these, or another task wrote to the "
     "topic-partition in the same transaction ('atomicBatch'=true wants one task for each: repartition by it)",
