@@ -1,59 +1,74 @@
-"""A Spark application that copies a topic exactly once and starts its query again whenever that dies.
+"""A Spark application that copies a topic, once for each query it is given, and starts a query again when it dies.
 
-    python exactly_once_app.py BOOTSTRAP SOURCE SINK CHECKPOINT MASTER [option=value ...]
+    python exactly_once_app.py BOOTSTRAP SOURCE CHECKPOINTS MASTER '{"topic": "out", ... options of the sink}' ...
 
-Prints what the query died of. Ends when it is killed.
+Prints what queries died of. Ends when it is killed.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming import StreamingQuery
 
 from kafkasource import register
 
 
-def main(bootstrap: str, source: str, sink: str, checkpoint: str, master: str, *options: str) -> None:
-    spark = (
+def session(master: str, folder: str) -> SparkSession:
+    """What it leaves when it is killed stays in the folder."""
+    return (
         SparkSession.builder.master(master)
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.warehouse.dir", f"{folder}/warehouse")
+        .config("spark.local.dir", f"{folder}/local")
         .config("spark.python.unix.domain.socket.enabled", "true")
         .config("spark.executor.memory", "512m")
+        .config("spark.log.level", "OFF")
         .getOrCreate()
     )
-    spark.sparkContext.setLogLevel("OFF")
+
+
+def copied(
+    spark: SparkSession, bootstrap: str, source: str, checkpoints: str, options: dict[str, str]
+) -> StreamingQuery:
+    """Micro-batches of at most 100 rows of each input partition; a task for each of these."""
+    rows = (
+        spark.readStream.format("pykafka")
+        .option("kafka.bootstrap.servers", bootstrap)
+        .option("subscribe", source)
+        .option("startingOffsets", "earliest")
+        .option("minRecordsPerPartition", "1")
+        .option("maxOffsetsPerTrigger", "400")
+        .load()
+    )
+    return (
+        rows.select("key", "value")
+        .writeStream.format("pykafka")
+        .option("kafka.bootstrap.servers", bootstrap)
+        .option("checkpointLocation", f"{checkpoints}/{options['topic']}")
+        .options(**options)
+        .trigger(processingTime="50 milliseconds")
+        .start()
+    )
+
+
+def main(bootstrap: str, source: str, folder: str, master: str, *sinks: str) -> None:
+    spark = session(master, folder)
     register(spark)
-    print("started", flush=True)
+    queries: dict[str, StreamingQuery] = {}
     while True:
-        rows = (
-            spark.readStream.format("pykafka")
-            .option("kafka.bootstrap.servers", bootstrap)
-            .option("subscribe", source)
-            .option("startingOffsets", "earliest")
-            .option("minRecordsPerPartition", "1")
-            .option("maxOffsetsPerTrigger", "400")
-            .load()
-        )
-        query = (
-            rows.select("key", "value")
-            .writeStream.format("pykafka")
-            .option("kafka.bootstrap.servers", bootstrap)
-            .option("topic", sink)
-            .option("checkpointLocation", checkpoint)
-            .option("deliveryGuarantee", "exactly_once")
-            .options(**dict(option.split("=", 1) for option in options))
-            .trigger(processingTime="50 milliseconds")
-            .start()
-        )
-        try:
-            query.awaitTermination()
-        except Exception as error:
-            print("died:", str(error)[:300].splitlines()[:1], flush=True)
-            time.sleep(0.2)
+        for sink in sinks:
+            query = queries.get(sink)
+            if query is not None and not query.isActive:
+                print("died:", str(query.exception())[:400].splitlines()[:2], flush=True)
+            if query is None or not query.isActive:
+                queries[sink] = copied(spark, bootstrap, source, f"{folder}/checkpoints", json.loads(sink))
+        time.sleep(0.05)
 
 
 if __name__ == "__main__":
