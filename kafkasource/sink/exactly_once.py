@@ -22,8 +22,9 @@ they have to know comes with the tasks' messages.
 from __future__ import annotations
 
 import logging
+import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -38,6 +39,7 @@ from kafkasource.errors import (
     ProducerFenced,
     UnsupportedApiVersion,
 )
+from kafkasource.sink.commit_log import LaneCounts
 from kafkasource.sink.crash_points import crash_point, crashes_at
 from kafkasource.sink.decision import Decision, last_decision
 from kafkasource.sink.lanes import TransactionalIds, WrittenLane
@@ -101,6 +103,8 @@ class Turn:
     transaction_version: int
     number: int
     lost: tuple[int, ...] = ()  # slots of lanes of the last decision that could not be committed at begin
+    recovered: int = 0  # lanes of the last decision that were still open at begin, and were committed then
+    aborted: int = 0  # transactions that were left open, and were aborted at begin
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +171,10 @@ def _lost_text(batch_id: int, lost: Iterable[WrittenLane]) -> str:
     )
 
 
+def _counts(turn: Turn, opened: int = 0, committed: int = 0, oldest_open_ms: float | None = None) -> LaneCounts:
+    return LaneCounts(opened, committed, oldest_open_ms, turn.recovered, turn.aborted)
+
+
 class ExactlyOnce:
     """The driver's side. See the module."""
 
@@ -178,44 +186,49 @@ class ExactlyOnce:
         timeout_ms: int,
         atomic: bool = False,
         on_lost: OnLost = "fail",
+        wall_clock_ms: Callable[[], float] = lambda: time.time() * 1000,
     ) -> None:
         self._cluster = cluster
         self._ids = ids
         self._timeout_ms = timeout_ms
         self._atomic = atomic
         self._on_lost = on_lost
+        self._wall_clock_ms = wall_clock_ms
 
     def begin(self, write_id: str | None = None) -> Begun:
         """Before the tasks of a batch. When it returns nothing of this prefix is open, and what is decided is there."""
         driver = self._cluster.init_producer_id(self._ids.driver, self._timeout_ms)  # an older driver decides no more
         version = self._cluster.transaction_version()
         last = self._last()
-        lost = self._recover(last)
-        turn = Turn(driver, version, last.number + 1 if last else 1, tuple(lane.slot for lane in lost))
+        lost, recovered, aborted = self._recover(last)
+        slots = tuple(lane.slot for lane in lost)
+        turn = Turn(driver, version, last.number + 1 if last else 1, slots, recovered, aborted)
         return Begun(self._ids, turn, write_id, (last.query_id, last.batch_id) if last else None, lost)
 
-    def commit(self, shares: Sequence[Share], batch_id: int) -> None:
+    def commit(self, shares: Sequence[Share], batch_id: int) -> LaneCounts:
         """After all tasks succeeded. Raises NotDecided and others; after the decision, what a restart makes good."""
         live = [share for share in shares if share.partitions]
-        if not live and not any(self._makes_good(share) for share in shares):
-            return  # nothing was written: an empty batch, or one that is decided already
+        if not live and not any(self._makes_good(share) for share in shares):  # empty, or decided already
+            return _counts(shares[0].turn) if shares else LaneCounts()
         crash_point("written")
         turn, query_id = self._turn_of(shares)
         opened = tuple(sorted((share.lane for share in live if share.lane), key=lambda lane: lane.slot))
         lanes = written = () if self._atomic else opened
+        oldest_ms = None
         if self._atomic:
             self._refuse_overlap(live, turn)
         else:
-            self._refuse_gone(lanes)
+            oldest_ms = self._refuse_gone(lanes)
             if any(self._makes_good(share) for share in shares):
                 lanes = self._with_replaced(lanes, query_id, batch_id)
         decision = Decision(turn.number, query_id, batch_id, turn.transaction_version, lanes)
         self._decide(decision, turn, [tp for share in live for tp in share.partitions])
         crash_point("decided")
-        self._end(decision, written)
+        committed = self._end(decision, written)
         if self._atomic:
             self._cluster.end_txns(self._named(opened), False, turn.transaction_version)  # nothing is in them
         crash_point("ended")
+        return _counts(turn, 1, 1) if self._atomic else _counts(turn, len(written), committed, oldest_ms)
 
     def abort(self, shares: Sequence[Share], batch_id: int) -> None:
         """After a task or commit failed; comes after a commit that decided, too. Correctness rests on begin, not here.
@@ -241,7 +254,7 @@ class ExactlyOnce:
         undecided = [share.lane for share in shares if share.lane is not None and share.lane not in kept]
         self._cluster.end_txns(self._named(undecided), False, turn.transaction_version)
         if not another:
-            self._abort_open(last)
+            self._abort_slots(last, self._open_slots())
 
     # Deciding.
 
@@ -265,13 +278,17 @@ class ExactlyOnce:
                 f"several, such as {min(shared)}: repartition by what decides the target partition, or coalesce(1)"
             )
 
-    def _refuse_gone(self, lanes: Sequence[WrittenLane]) -> None:
-        """A lane that brokers or another attempt have aborted by now would be lost: better not to decide."""
+    def _refuse_gone(self, lanes: Sequence[WrittenLane]) -> float | None:
+        """A lane that brokers or another attempt have aborted by now would be lost: better not to decide.
+
+        How long the oldest has been open, in ms, by its coordinator's clock against ours.
+        """
         names = self._named(lanes)
         try:
             found = self._cluster.describe_transactions([name for name, _ in names])
         except UnsupportedApiVersion:  # before Kafka 3.0 nobody can ask
-            return
+            return None
+        started = [row.start_time_ms for row in found.values() if row is not None and row.start_time_ms is not None]
         for name, producer in names:
             row = found.get(name)
             if row is None or (row.state, row.producer_id, row.producer_epoch) != (ONGOING, *producer):
@@ -281,6 +298,7 @@ class ExactlyOnce:
                     "batch took longer than 'kafka.transaction.timeout.ms', or another attempt of the task, or another "
                     "query with this 'transactionalIdPrefix', has fenced it"
                 )
+        return max(0.0, self._wall_clock_ms() - min(started)) if started else None
 
     def _with_replaced(self, again: tuple[WrittenLane, ...], query_id: str, batch_id: int) -> tuple[WrittenLane, ...]:
         """The lanes of the decision that is made good, with those that were written again in place of the lost ones."""
@@ -319,8 +337,8 @@ class ExactlyOnce:
 
     # Ending lanes.
 
-    def _end(self, decision: Decision, lanes: Sequence[WrittenLane]) -> None:
-        """Commit lanes of a decision. Raises LostTransactions unless these are to be skipped."""
+    def _end(self, decision: Decision, lanes: Sequence[WrittenLane]) -> int:
+        """Commit lanes of a decision; how many are. Raises LostTransactions unless these are to be skipped."""
         half = len(lanes) // 2 if crashes_at("half_ended") else 0
         gone = self._gone(decision, lanes[:half])
         crash_point("half_ended")
@@ -330,6 +348,7 @@ class ExactlyOnce:
             if self._on_lost != "skip":
                 raise LostTransactions(text)
             log.warning("%s", text)
+        return len(lanes) - len(gone)
 
     def _gone(self, decision: Decision, lanes: Iterable[WrittenLane]) -> list[int]:
         """Commit lanes, first time or again, in the dialect of their decision. The slots of those that are gone."""
@@ -360,33 +379,40 @@ class ExactlyOnce:
         committed = self._cluster.fetch_committed(group, None)
         return last_decision({tp: row for tp, row in committed.items() if row is not None})
 
-    def _recover(self, last: Decision | None) -> tuple[WrittenLane, ...]:
+    def _recover(self, last: Decision | None) -> tuple[tuple[WrittenLane, ...], int, int]:
         """First commit what is decided, then abort what is open: a decided lane must never be among these.
 
-        In mid-run nothing is open and each commit is a copy of one that was answered: one round trip each.
+        The lanes of the decision that are lost, how many of it were open until now, and how many were aborted. In
+        mid-run nothing is open and each commit is a copy of one that was answered: one round trip each.
         """
+        before = self._open_slots()
         gone = self._gone(last, last.lanes) if last else []
-        self._abort_open(last)
-        return tuple(lane for lane in last.lanes if lane.slot in gone) if last else ()
+        after = self._open_slots() if before else before
+        self._abort_slots(last, after)
+        lost = tuple(lane for lane in last.lanes if lane.slot in gone) if last else ()
+        return lost, len(before or ()) - len(after or ()), len(after or ())
 
-    def _abort_open(self, last: Decision | None) -> None:
-        orphans = [self._ids.lane(slot) for slot in self._open_slots(last)]
+    def _abort_slots(self, last: Decision | None, slots: Sequence[int] | None) -> None:
+        """Abort what is open. None: it is not known, so all slots up to the highest known whose lanes were not decided.
+
+        One of a decided lane's slot is a newer one: its own has ended by now.
+        """
+        if slots is None:
+            decided = {lane.slot for lane in last.lanes} if last else set()
+            slots = [slot for slot in range(max(decided, default=-1)) if slot not in decided]
+        orphans = [self._ids.lane(slot) for slot in slots]
         if orphans:
             log.info("aborting %d transactions that were left open: %s", len(orphans), few(orphans))
             for answer in self._cluster.init_producer_ids(orphans, self._timeout_ms).values():
                 if isinstance(answer, BrokerError):
                     raise answer
 
-    def _open_slots(self, last: Decision | None) -> list[int]:
-        """Slots with an open transaction. One of a decided lane's slot is a newer one: its own has ended by now.
-
-        Brokers before 3.0 cannot list them: all slots then, up to the highest known, whose lanes were not decided.
-        """
+    def _open_slots(self) -> list[int] | None:
+        """Slots with an open transaction. None: brokers before 3.0 cannot list them."""
         try:
             listed = self._cluster.list_transactions(f"{self._ids.prefix}-")
         except UnsupportedApiVersion:
-            decided = {lane.slot for lane in last.lanes} if last else set()
-            return [slot for slot in range(max(decided, default=-1)) if slot not in decided]
+            return None
         slots = (self._ids.slot(each.transactional_id) for each in listed)
         return sorted(slot for slot in slots if slot is not None)
 

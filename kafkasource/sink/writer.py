@@ -21,7 +21,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 
 from kafkasource.client.cache import shared_cluster
 from kafkasource.sink.columns import SinkSchema
-from kafkasource.sink.commit_log import gathered, tell
+from kafkasource.sink.commit_log import LaneCounts, gathered, tell
 from kafkasource.sink.config import ProducerConfig
 from kafkasource.sink.exactly_once import Begun, ExactlyOnce, Share
 from kafkasource.sink.functions import load
@@ -117,17 +117,20 @@ class _Writer:
         )
 
     def _commit(self, messages: Sequence[TaskReport | None], batch_id: int | None = None) -> None:
+        lanes = None
         if self._guarantee is not None:
-            self._driver(self._guarantee).commit(_shares(messages), batch_id or 0)
-        self._committed(messages, batch_id)
+            lanes = self._driver(self._guarantee).commit(_shares(messages), batch_id or 0)
+        self._committed(messages, batch_id, lanes)
 
-    def _committed(self, messages: Sequence[TaskReport | None], batch_id: int | None = None) -> None:
+    def _committed(
+        self, messages: Sequence[TaskReport | None], batch_id: int | None = None, lanes: LaneCounts | None = None
+    ) -> None:
         """Driver side, after all tasks succeeded."""
         spare_imports_from_gc()
         if any(message is not None and not message.kernel_compiled for message in messages):
             _warn_uncompiled()
         query_id = next((message.query_id for message in messages if message is not None), None)
-        commit = gathered(messages, batch_id=batch_id, query_id=query_id, query_name=self._query_name)
+        commit = gathered(messages, batch_id=batch_id, query_id=query_id, query_name=self._query_name, lanes=lanes)
         skipped = any(
             message is not None and message.share is not None and message.share.skipped for message in messages
         )

@@ -166,7 +166,7 @@ def test_an_error_at_any_call_after_which_spark_aborts_loses_and_doubles_nothing
 def test_the_checks_would_see_a_driver_that_does_not_recover(version, moment):
     class Forgetful(ExactlyOnce):
         def _recover(self, last):
-            return ()
+            return (), 0, 0
 
     wrong = 0
     for number in range(calls_of_a_run(version, False)):

@@ -41,7 +41,7 @@ from kafkasource.sink.exactly_once import ExactlyOnce
 
 def unless_planted(right):
     file = os.path.join(os.path.dirname(__file__), "planted")
-    return lambda *args: () if os.path.exists(file) else right(*args)
+    return lambda *args: ((), 0, 0) if os.path.exists(file) else right(*args)
 
 ExactlyOnce._recover = unless_planted(ExactlyOnce._recover)
 ExactlyOnce.abort = unless_planted(ExactlyOnce.abort)  # after a kill of the whole application it does not come
