@@ -6,6 +6,7 @@
         proxy.cut(after=100)       # reset the connection after so many more bytes from the broker
         proxy.blackhole = True     # take bytes, deliver none, both ways
         proxy.refuse = True        # close new connections at once
+        proxy.bytes_per_s = 10e6   # all connections together, to the broker: a broker that is slow to take records
     Proxy(upstream, delay_ms=10)   # bytes come so much later, each way, and as fast as ever
 
 So that clients come through it, a broker must advertise the port of the proxy (`advertised.listeners`), or our
@@ -37,6 +38,9 @@ class Proxy:
         self.delay_s = delay_ms / 1000
         self.blackhole = False
         self.refuse = False
+        self.bytes_per_s: float | None = None
+        self.bytes_to_broker = 0  # passed on so far
+        self._free_at_s = 0.0  # when the throttled line has sent what it was given
         self.connections = 0  # accepted so far
         self.harmed = 0  # faults that met bytes
         self._flip_at: int | None = None
@@ -98,7 +102,16 @@ class Proxy:
 
     def _harms(self) -> tuple[Harm, Harm]:
         """For one connection: of what goes to the broker, and of what comes from it."""
-        return lambda data: (data, False), self._harm
+        return self._throttle, self._harm
+
+    def _throttle(self, data: bytes) -> tuple[bytes, bool]:
+        with self._lock:
+            self.bytes_to_broker += len(data)
+            now_s = time.monotonic()
+            if self.bytes_per_s:
+                self._free_at_s = max(now_s, self._free_at_s) + len(data) / self.bytes_per_s
+        time.sleep(max(0.0, self._free_at_s - now_s))
+        return data, False
 
     def _pump(self, source: socket.socket, target: socket.socket, harm: Harm) -> None:
         line = _DelayLine(target, self.delay_s) if self.delay_s else None

@@ -1,0 +1,59 @@
+"""A process that writes as Spark's Python worker does, for one task after the other, and tells how much memory it took.
+
+    python memory_worker.py '{"servers": ..., "proxy": [host, port], "topic": ..., "options": {...}}'
+
+Takes a number of bytes a line on stdin, writes so many as one task, and answers with a line of JSON.
+"""
+
+import json
+import sys
+import time
+from pathlib import Path
+
+import pyarrow as pa
+from proxy import Proxy, ThroughProxy
+from pyspark.sql.types import BinaryType, StructField, StructType
+
+from kafkasource import options
+from kafkasource.client.network import NetworkClient
+from kafkasource.sink import producer as producer_module
+from kafkasource.sink.config import ProducerConfig
+from kafkasource.sink.producer import Producer
+from kafkasource.sink.writer import StreamWriter
+
+ROWS, VALUE_BYTES = 10_000, 100  # of an Arrow batch, as Spark hands them over
+
+
+def memory():
+    """VmHWM, the peak: of this program alone, where getrusage counts the one that started it, too. RssFile: pages of
+    files, so the code of libraries, shared with every other worker."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    kilobytes = {line.split(":")[0]: int(line.split()[1]) for line in lines if line.endswith(" kB")}
+    return {"peak": kilobytes["VmHWM"] * 1024, "shared": kilobytes["RssFile"] * 1024}
+
+
+def batches(size):
+    """Each made when it is wanted, as from a socket."""
+    for number in range(0, size // VALUE_BYTES, ROWS):
+        values = [b"%0*d" % (VALUE_BYTES, row) for row in range(number, number + ROWS)]
+        yield pa.record_batch([pa.array(values, pa.binary())], names=["value"])
+
+
+def main(told):
+    written = {"kafka.bootstrap.servers": told["servers"], "topic": told["topic"], **told["options"]}
+    parsed = options.parse(written, "sink")
+    config = ProducerConfig.from_options(parsed)
+    proxy = Proxy()
+    proxy.address = tuple(told["proxy"])
+    client = NetworkClient(config.client, connector=ThroughProxy(config.client, proxy))
+    producer_module._producers[config] = Producer(config, client=client)
+    writer = StreamWriter(parsed, StructType([StructField("value", BinaryType())]))
+    for line in sys.stdin:
+        started = time.monotonic()
+        report = writer.write(batches(int(line)))
+        seconds = time.monotonic() - started
+        print(json.dumps({"records": report.records, "seconds": seconds, **memory()}), flush=True)
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))

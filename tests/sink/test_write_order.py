@@ -1,0 +1,181 @@
+"""Rows of one task stay in their order, key by key, and are stored once, while leaders move and answers get lost."""
+
+import random
+import time
+import uuid
+from itertools import pairwise
+
+import kafka
+import pyarrow as pa
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from proxy import Proxy, ThroughProxy
+
+from kafkasource import options
+from kafkasource.broker import Broker
+from kafkasource.client.cluster import Cluster
+from kafkasource.client.config import ClientConfig
+from kafkasource.client.network import NetworkClient
+from kafkasource.sink.columns import SinkSchema
+from kafkasource.sink.config import ProducerConfig
+from kafkasource.sink.identity import Lane
+from kafkasource.sink.partitioner import Partitioner
+from kafkasource.sink.producer import Producer
+from kafkasource.types import ProducerId
+
+pytestmark = [pytest.mark.broker, pytest.mark.slow]
+
+PARTITIONS, KEYS, BATCHES, ROWS = 2, 17, 30, 500
+SMALL = {
+    "kafka.batch.size": "4096",
+    "kafka.buffer.memory": "65536",  # so little that a task cannot run ahead of what happens on the wire
+    "kafka.linger.ms": "0",
+    "kafka.retry.backoff.ms": "20",
+}
+
+
+@pytest.fixture(scope="module")
+def brokers():
+    with Broker(nodes=3, use_existing=False) as broker:
+        yield broker
+
+
+@pytest.fixture
+def cluster(brokers):
+    with Cluster(ClientConfig.of(brokers.bootstrap_servers)) as cluster:
+        yield cluster
+
+
+@pytest.fixture(params=["whole", "split"])
+def topic(request, cluster):
+    """One that takes the batches as they are, and one for which each is too large."""
+    name = f"order-{uuid.uuid4().hex[:8]}"
+    configs = {"min.insync.replicas": "2"} | ({"max.message.bytes": "1500"} if request.param == "split" else {})
+    cluster.create_topics([name], partitions=PARTITIONS, replication_factor=3, configs=configs)
+    return name
+
+
+def rows():
+    """Arrow batches of keys and values; the values of each key ascend."""
+    for number in range(BATCHES):
+        rows = range(number * ROWS, (number + 1) * ROWS)
+        keys, values = [b"key %d" % (row % KEYS) for row in rows], [b"%06d" % row + b"." * 60 for row in rows]
+        yield pa.record_batch([pa.array(keys, pa.binary()), pa.array(values, pa.binary())], names=["key", "value"])
+
+
+def write(brokers, topic, disturb, *, proxy=None, lane=None):
+    """As one task; `disturb(number)` is called before each batch."""
+    written = {**SMALL, "kafka.bootstrap.servers": brokers.bootstrap_servers, "topic": topic}
+    config = ProducerConfig.from_options(options.parse(written, "sink"))
+    connector = ThroughProxy(config.client, proxy) if proxy else None
+    producer = Producer(config, client=NetworkClient(config.client, connector=connector))
+    schema, partitioner = SinkSchema(topic, {"key": 0, "value": 1}), Partitioner(config.batch_bytes)
+    try:
+        with producer.delivery(lane) as delivery:
+            for number, batch in enumerate(rows()):
+                disturb(number)
+                for part in schema.rows(batch):
+                    producer.append(part, partitioner, delivery)
+        assert delivery.records == BATCHES * ROWS
+        assert producer.pool.available_bytes == producer.pool.total_bytes
+    finally:
+        producer.close()
+
+
+def check_each_row_once_and_in_order(brokers, topic):
+    consumer = Consumer(
+        {"bootstrap.servers": brokers.bootstrap_servers, "group.id": topic, "isolation.level": "read_committed"}
+    )
+    consumer.assign([TopicPartition(topic, number, 0) for number in range(PARTITIONS)])
+    found, left = {}, BATCHES * ROWS
+    while left > 0:
+        messages = consumer.consume(min(left, 10_000), timeout=20)
+        assert messages, f"{left} records did not come"
+        left -= len(messages)
+        for message in messages:
+            assert message.error() is None
+            found.setdefault((message.partition(), message.key()), []).append(message.value())
+    assert consumer.consume(1, timeout=1) == [], "more records than rows"
+    consumer.close()
+    assert sorted(key for _, key in found) == sorted(b"key %d" % number for number in range(KEYS))
+    for values in found.values():
+        assert all(a < b for a, b in pairwise(values))
+    assert sorted(value[:6] for values in found.values() for value in values) == [
+        b"%06d" % row for row in range(BATCHES * ROWS)
+    ]
+
+
+class Leaders:
+    """Moves them from one living broker to the next."""
+
+    def __init__(self, brokers, topic):
+        self._admin = kafka.KafkaAdminClient(bootstrap_servers=brokers.bootstrap_servers)
+        self._asking = AdminClient({"bootstrap.servers": brokers.bootstrap_servers})
+        self._topic = topic
+        self.moves = 0
+
+    def close(self):
+        self._admin.close()
+
+    def now(self):
+        """By partition."""
+        topic = self._asking.list_topics(self._topic, timeout=30).topics[self._topic]
+        return {number: partition.leader for number, partition in topic.partitions.items()}
+
+    def move(self):
+        """Another replica becomes the preferred one, and is elected; nobody is killed."""
+        turned = {number: [(leader + turn) % 3 + 1 for turn in range(3)] for number, leader in self.now().items()}
+        self._admin.alter_partition_reassignments(
+            {kafka.TopicPartition(self._topic, number): nodes for number, nodes in turned.items()}
+        )
+        self._admin.elect_leaders(0, {self._topic: list(turned)})
+        until = time.monotonic() + 30
+        while self.now() != {number: nodes[0] for number, nodes in turned.items()}:
+            assert time.monotonic() < until, "the election does not happen"
+        self.moves += 1
+
+
+@pytest.fixture
+def leaders(brokers, topic):
+    leaders = Leaders(brokers, topic)
+    yield leaders
+    leaders.close()
+
+
+def test_when_leaders_move_between_living_brokers(brokers, topic, leaders):
+    write(brokers, topic, lambda number: leaders.move() if number % 10 == 5 else None)
+    assert leaders.moves == 3
+    check_each_row_once_and_in_order(brokers, topic)
+
+
+def test_when_leaders_move_in_the_middle_of_a_transaction(brokers, topic, leaders, cluster):
+    dialect = cluster.transaction_version()
+    lane = Lane.open(cluster, f"lane-{topic}", 60_000, dialect)
+    write(brokers, topic, lambda number: leaders.move() if number % 10 == 5 else None, lane=lane)
+    cluster.end_txn(lane.transactional_id, ProducerId(lane.producer_id, lane.producer_epoch), True, dialect)
+    check_each_row_once_and_in_order(brokers, topic)
+
+
+def test_when_a_leader_is_killed_and_comes_back(brokers, topic, leaders):
+    killed = []
+
+    def kill(number):
+        if number == 10:
+            killed.append(leaders.now()[0])
+            brokers.kill(killed[0])
+        elif number == 20:
+            brokers.restart(killed[0])
+
+    write(brokers, topic, kill)
+    check_each_row_once_and_in_order(brokers, topic)
+
+
+def test_when_answers_are_lost_after_the_append(kafka_broker, kafka_topic):
+    """All through one proxy, so of one broker; batches are too large, so that answers to pieces are lost, too."""
+    topic, randomness = kafka_topic(partitions=PARTITIONS, config={"max.message.bytes": "1500"}), random.Random(1)
+    host, port = kafka_broker.bootstrap_servers.rsplit(":", 1)
+    with Proxy((host, int(port))) as proxy:
+        write(kafka_broker, topic, lambda number: proxy.cut(after=randomness.randrange(100)), proxy=proxy)
+        assert proxy.harmed >= 10
+    check_each_row_once_and_in_order(kafka_broker, topic)
