@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+_LAST_EPOCH = 32_766  # after which InitProducerId gives another producer id (KIP-360)
+
+
 class Context(Protocol):
     """What is used of pyspark's TaskContext."""
 
@@ -153,8 +156,8 @@ class LaneTask:
         late = before is not None and before.state == ONGOING
         if not late:
             mine = cluster.init_producer_id(name, self.guarantee.timeout_ms)
-            following = mine._replace(producer_epoch=0)
-            if before is not None:
+            following = mine._replace(producer_epoch=0)  # of an id that is new, or that has used up its epochs
+            if before is not None and before.producer_epoch < _LAST_EPOCH:
                 following = ProducerId(before.producer_id, before.producer_epoch + 1)
             late = mine != following
         if late:

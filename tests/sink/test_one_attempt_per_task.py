@@ -87,6 +87,18 @@ def test_a_crash_or_an_error_at_any_call_of_driver_and_tasks_loses_and_doubles_n
             check(cluster, query.expected())
 
 
+@ANY_DIALECT
+def test_a_task_writes_also_when_its_producer_id_has_used_up_its_epochs(version):
+    cluster = FakeTransactionCluster(version)
+    query = AtomicQuery(cluster, batches=6)
+    query.run_batch(0)
+    for name in ("p-driver", "p-0", "p-1"):
+        known = cluster.transactions[name]
+        known.producer = known.producer._replace(producer_epoch=32_764)
+    query.run()
+    check(cluster, query.expected())
+
+
 class InTurn:
     """The cluster for several threads, whose calls come in the order given; afterwards in any."""
 
