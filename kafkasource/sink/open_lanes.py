@@ -5,6 +5,9 @@ Open transactions hold back every reader at read_committed. A query that starts 
 will not. Of a batch that is decided the transactions are as good as committed, so they are not aborted unless that is
 asked for by name. Aborting first fences the query, as its own restart would: what it has not decided by then it never
 will, so that the decision read afterwards is the last.
+
+One whose end is under way (PrepareCommit, PrepareAbort) is not open: nobody can abort it, and its markers are there
+within milliseconds, or as soon as the partition has a leader again.
 """
 
 from __future__ import annotations
@@ -22,15 +25,11 @@ from kafkasource.sink.decision import Decision, last_decision
 from kafkasource.sink.lanes import TransactionalIds, transactional_ids
 from kafkasource.types import TopicPartition
 
-# The latter two end by themselves, in milliseconds; where a partition has no leader to take the marker, they hold back
-# its readers for as long.
-_OPEN = (ONGOING, "PrepareCommit", "PrepareAbort")
-
 
 class TransactionCluster(Protocol):
     """What is asked of `client.cluster.Cluster`."""
 
-    def list_transactions(self, prefix: str, states: tuple[str, ...]) -> list[ListedTransaction]: ...
+    def list_transactions(self, prefix: str) -> list[ListedTransaction]: ...
     def describe_transactions(self, transactional_ids: Iterable[str]) -> Mapping[str, DescribedTransaction | None]: ...
     def abort_transaction(self, transactional_id: str) -> DescribedTransaction: ...
     def fetch_committed(
@@ -84,7 +83,7 @@ def abort(
             aborted.append(OpenTransaction(driver, None))
     left = []
     for each in _open(cluster, ids, require_stable=True):
-        if each.transaction.state != ONGOING or (each.decided_batch_id is not None and not even_decided):
+        if each.decided_batch_id is not None and not even_decided:
             left.append(each)
         else:
             cluster.abort_transaction(each.name)
@@ -93,7 +92,7 @@ def abort(
 
 
 def _open(cluster: TransactionCluster, ids: TransactionalIds, *, require_stable: bool) -> list[OpenTransaction]:
-    listed = cluster.list_transactions(ids.prefix, _OPEN)
+    listed = cluster.list_transactions(ids.prefix)
     slots = {each.transactional_id: ids.slot(each.transactional_id) for each in listed}
     mine = sorted((name for name in slots if slots[name] is not None), key=lambda name: slots[name] or 0)
     if ids.driver in slots:
@@ -107,7 +106,7 @@ def _open(cluster: TransactionCluster, ids: TransactionalIds, *, require_stable:
     return [
         OpenTransaction(each, _decided(decision, ids, each))
         for each in still
-        if each is not None and each.state in _OPEN
+        if each is not None and each.state == ONGOING
     ]
 
 
