@@ -7,7 +7,7 @@ from fake_broker import FakeKafka, serve
 from kafkasource import options
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
-from kafkasource.errors import InvalidProducerEpoch, TransactionAbortable
+from kafkasource.errors import InvalidProducerEpoch, InvalidTxnState, TransactionAbortable
 from kafkasource.protocol.apis import ADD_PARTITIONS_TO_TXN, PRODUCE
 from kafkasource.sink.columns import Rows
 from kafkasource.sink.config import ProducerConfig
@@ -71,13 +71,20 @@ def test_what_a_lane_writes_is_in_its_transaction(world):
     assert transaction.state == "CompleteCommit"
 
 
-def test_a_partition_that_is_not_in_the_transaction_takes_no_record(world, monkeypatch):
+@pytest.mark.parametrize(
+    ("last_version", "error"),
+    [(11, TransactionAbortable), (10, InvalidTxnState)],  # as Kafka 3.9 and 4.3 answer v11, and all answer v10
+)
+def test_a_partition_that_is_not_in_the_transaction_takes_no_record(world, monkeypatch, last_version, error):
     if world.dialect == 2:
         pytest.skip("produce requests add partitions by themselves")
+    first, _ = world.kafka.versions[PRODUCE.key]
+    world.kafka.versions[PRODUCE.key] = first, last_version
     lane = world.lane()
     monkeypatch.setattr(lane, "enroll", lambda partitions: None)
-    with pytest.raises(TransactionAbortable, match=r"'p-0'.*not open any more, or not for this topic-partition"):
+    with pytest.raises(error, match=r"'p-0'.*is not open any more"):
         world.write(lane)
+    assert [asked.version for asked in world.kafka.asked(PRODUCE)] == [last_version]
 
 
 def test_the_attempt_before_is_fenced_and_the_next_one_writes(world):
