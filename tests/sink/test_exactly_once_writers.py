@@ -70,6 +70,24 @@ class Spark:
         return [row for tp in T for row in read_committed(self.cluster.logs[tp])]
 
 
+heard = []
+
+
+def listener(commit):
+    heard.append(commit)
+
+
+def test_the_listener_is_told_of_the_batchs_transactions_and_of_those_left_behind(monkeypatch):
+    heard.clear()
+    spark = Spark(monkeypatch, StreamWriter, commitListener=f"{__name__}:listener")
+    spark.task(spark.sent(), 2, b"x")  # and the application dies
+    sent = spark.sent()
+    spark.writer().commit([spark.task(sent, slot, b"y") for slot in range(2)], 0)
+    (commit,) = heard
+    lanes = commit.lanes
+    assert (commit.records, lanes.opened, lanes.committed, lanes.aborted, lanes.recovered) == (2, 2, 2, 1, 0)
+
+
 def test_a_batch_begins_once_however_often_the_writer_is_pickled(monkeypatch):
     spark = Spark(monkeypatch, StreamWriter)
     spark.sent()
