@@ -58,7 +58,11 @@ class LaneCounts:
 
 @dataclass(frozen=True)
 class SinkCommit:
-    """What a commit listener is called with."""
+    """What a commit listener is called with.
+
+    `written` is empty for a batch without rows, and where exactly once found the batch decided by an earlier run and
+    only had to commit what that one had left (`lanes.recovered`): what was written is not known then.
+    """
 
     written: dict[TopicPartition, Written]  # sorted; only partitions that got records
     tasks: int  # that wrote anything
