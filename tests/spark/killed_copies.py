@@ -40,8 +40,7 @@ class Application:
 
     def __init__(self, bootstrap_servers, queries, *, master="local[2,3]", modules=None):
         """`modules`: text of Python modules that all of its processes can import, by name."""
-        self.folder = Path(tempfile.mkdtemp(prefix="copies-"))  # a short path: unix sockets are made in it
-        self.bootstrap_servers, stem = bootstrap_servers, uuid.uuid4().hex[:10]
+        stem = uuid.uuid4().hex[:10]
         self.source = f"in-{stem}"
         self.written = [0] * IN_PARTITIONS
         self.copies = {name: Copy(bootstrap_servers, f"{name}-{stem}") for name in queries}
@@ -51,6 +50,7 @@ class Application:
         for made in admin.create_topics(topics).values():
             made.result(60)
         self._producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap_servers, "linger.ms": 0})
+        self.folder = Path(tempfile.mkdtemp(prefix="copies-"))  # a short path: unix sockets are made in it
         for name, text in (modules or {}).items():
             (self.folder / f"{name}.py").write_text(text)
         (self.folder / "tmp").mkdir()
