@@ -4,6 +4,8 @@ Rules by `transaction_version` (Kafka 3.9: 1, Kafka 4: 2), each seen on the real
 - InitProducerId aborts what is open under the id; older epochs then get 47 (produce, offsets) or 90 (the rest).
 - EndTxn again with the same outcome is fine until the id is initialised anew; the opposite, or nothing to end: 48.
 - Dialect 2 bumps the epoch at each end, and knows a copy of the request by that; dialect 1 does not.
+- A producer id has 32,767 epochs, of which 32,766 is the last to be given out (32,767 only fences): InitProducerId, and
+  dialect 2's end of a transaction, give another id with epoch 0 then. The end may be asked again under the old id.
 - A transaction whose time is up is aborted and its epoch bumped: EndTxn is then 90 in dialect 1, 48 in dialect 2.
 - Dialect 1 wants partitions and groups added first (48); dialect 2 adds them itself.
 - Offsets with a transaction still open on them are waited for in vain (here: DeadlineExceeded at once).
@@ -16,6 +18,8 @@ from dataclasses import dataclass, field
 from kafkasource.client.transaction_admin import DescribedTransaction, ListedTransaction
 from kafkasource.errors import BrokerError, DeadlineExceeded, error_for
 from kafkasource.types import ProducerId, TopicPartition
+
+LAST_EPOCH = 32_766
 
 
 class Crash(Exception):
@@ -47,6 +51,7 @@ class Transaction:
     producer: ProducerId
     state: str = "Empty"
     committed: bool | None = None  # how the last one ended, until the next InitProducerId
+    ended_as: ProducerId | None = None  # who had it before dialect 2's last end gave the next epoch or id
     partitions: set[TopicPartition] = field(default_factory=set)
     groups: set[str] = field(default_factory=set)
 
@@ -98,12 +103,15 @@ class FakeTransactionCluster:
             known = self.transactions[name] = Transaction(ProducerId(self._next_id, -1))
         if known.open:
             self._end(name, known, False, bump=True)
-        if known.producer.producer_epoch >= 32_766:  # the id has used up its epochs
-            self._next_id += 1
-            known.producer = ProducerId(self._next_id, -1)
-        known.producer = known.producer._replace(producer_epoch=known.producer.producer_epoch + 1)
-        known.state, known.committed = "Empty", None
+        known.producer = self._next(known.producer)
+        known.state, known.committed, known.ended_as = "Empty", None, None
         return known.producer
+
+    def _next(self, producer):
+        if producer.producer_epoch < LAST_EPOCH:
+            return producer._replace(producer_epoch=producer.producer_epoch + 1)
+        self._next_id += 1
+        return ProducerId(self._next_id, 0)
 
     def add_partitions_to_txn(self, name, producer, partitions):
         def act():
@@ -198,16 +206,18 @@ class FakeTransactionCluster:
 
     def _end_txn(self, name, producer, commit, tv) -> BrokerError | None:
         known = self.transactions[name]
-        (producer_id, epoch), (current_id, current) = producer, known.producer
-        if producer_id != current_id:
-            return error_for(49, name)
-        if known.committed is not None and epoch == (current - 1 if tv == 2 else current):
+        again = producer == (known.ended_as if tv == 2 else known.producer)
+        if known.committed is not None and again:
             return None if known.committed == commit else error_for(48, name)
-        if epoch != current:
+        if producer.producer_id != known.producer.producer_id:
+            return error_for(49, name)
+        if producer != known.producer:
             return error_for(90, name)
         if not known.open:
             return error_for(48, name)
-        self._end(name, known, commit, bump=tv == 2)
+        self._end(name, known, commit, bump=False)
+        if tv == 2:
+            known.ended_as, known.producer = producer, self._next(producer)
         return None
 
     def _end(self, name, known, commit, bump):
@@ -217,6 +227,7 @@ class FakeTransactionCluster:
             row = self.pending.pop(key)
             if commit:
                 self.offsets[key[1:]] = row
+        known.ended_as = known.producer if bump else None
         if bump:
             known.producer = known.producer._replace(producer_epoch=known.producer.producer_epoch + 1)
         known.state, known.committed = "CompleteCommit" if commit else "CompleteAbort", commit
