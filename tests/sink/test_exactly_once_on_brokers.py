@@ -1,4 +1,4 @@
-"""Exactly once on real brokers of both dialects and on three of them: the writers as Spark calls them, without Spark.
+"""Exactly once on three real brokers, of either dialect: the writers as Spark calls them, without Spark.
 
 A crash is an exception at one of the crash points, after which everything starts anew from what Spark would remember.
 What is asserted is what another client sees that reads committed.
@@ -18,16 +18,27 @@ from kafkasource import options
 from kafkasource.broker import Broker
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
+from kafkasource.client.coordinators import GROUP, TRANSACTION
+from kafkasource.errors import DeadlineExceeded
 from kafkasource.sink import exactly_once, lane_task, writer
 from kafkasource.sink.crash_points import POINTS
-from kafkasource.sink.exactly_once import LostTransactions
+from kafkasource.sink.exactly_once import ExactlyOnce, LostTransactions, Share
+from kafkasource.sink.lane_task import CannotWriteOnce
+from kafkasource.sink.lanes import TransactionalIds, transactional_ids
+from kafkasource.types import TopicPartition
 
 pytestmark = pytest.mark.broker
 
 SCHEMA = StructType([StructField("value", BinaryType()), StructField("partition", IntegerType())])
 SLOTS, ROWS = 4, 50
 _names = itertools.count()
-OFTEN = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 300}
+PROPERTIES = {
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": 300,
+    # What one node does, the others can do without it.
+    "transaction.state.log.replication.factor": 1,
+    "transaction.state.log.min.isr": 1,
+    "offsets.topic.replication.factor": 1,
+}
 
 
 class Crash(Exception):
@@ -77,12 +88,13 @@ class Query:
             self.crash_at = None
             raise Crash(name)
 
-    def writer(self):
-        return writer.StreamWriter(options.parse(self.options, "sink"), SCHEMA)
+    def writer(self, written=None):
+        return writer.StreamWriter(options.parse(self.options | (written or {}), "sink"), SCHEMA)
 
-    def run_batch(self, batch_id):
+    def run_batch(self, batch_id, messages=None):
+        """`messages` is given those of the tasks."""
         sent = pickle.dumps(self.writer())
-        messages = []
+        messages = [] if messages is None else messages
         try:
             for slot in range(SLOTS):
                 self.context = FakeContext(slot, batch_id, self.query_id)
@@ -127,11 +139,15 @@ class Query:
         return found
 
 
-@pytest.fixture(scope="module", params=[("3.9.2", 1), ("4.3.1", 1), ("4.3.1", 3)], ids="{0[0]}, {0[1]} nodes".format)
-def servers(request):
-    version, nodes = request.param
-    with Broker(version=version, nodes=nodes, properties=OFTEN, use_existing=False) as broker:
-        yield broker.bootstrap_servers
+@pytest.fixture(scope="module", params=["3.9.2", "4.3.1"])
+def broker(request):
+    with Broker(version=request.param, nodes=3, properties=PROPERTIES, use_existing=False) as broker:
+        yield broker
+
+
+@pytest.fixture
+def servers(broker):
+    return broker.bootstrap_servers
 
 
 @pytest.mark.parametrize("atomic", ["false", "true"])
@@ -163,6 +179,82 @@ def test_transactions_that_timed_out_after_the_decision_are_told_of_and_written_
 
 
 def prefix_of(query):
-    from kafkasource.sink.lanes import transactional_ids
+    return transactional_ids(query.options.get("transactionalIdPrefix"), query.options).prefix
 
-    return transactional_ids(None, query.options).prefix
+
+# Attempts of a task that Spark numbers alike: a stage that is run again.
+
+
+def test_in_one_transaction_a_task_of_a_stage_that_is_run_again_is_refused_and_the_batch_starts_anew(
+    servers, monkeypatch
+):
+    query = Query(servers, monkeypatch, atomicBatch="true")
+    query.run(1)
+    sent = pickle.dumps(query.writer())
+    query.context = FakeContext(2, 1, query.query_id)
+    message = pickle.loads(sent).write(query.rows(1, 2))
+    with pytest.raises(CannotWriteOnce, match="another attempt of task 2"):
+        pickle.loads(sent).write(query.rows(1, 2))
+    query.context = None
+    query.writer().abort([None, message], 1)
+    query.run(3)
+    assert query.seen() == query.expected(3)
+
+
+# A decision that is on its way. Brokers leave it out of the list of a group's offsets.
+
+
+def test_a_begin_right_after_a_decision_finds_it(servers):
+    names = [f"early-{uuid.uuid4().hex[:8]}" for _ in range(10)]
+    left_out = 0
+    with Cluster(ClientConfig.of(servers)) as cluster:
+        cluster.create_topics(names)
+        for name in names:
+            ids = TransactionalIds(name)
+            turn = ExactlyOnce(cluster, ids, timeout_ms=60_000).begin().turn
+            share = Share(turn, "q", partitions=(TopicPartition(name, 0),))
+            ExactlyOnce(cluster, ids, timeout_ms=60_000).commit([share], 7)
+            left_out += not cluster.fetch_committed(ids.marker_group)
+            assert ExactlyOnce(cluster, ids, timeout_ms=60_000).begin().decided == ("q", 7)
+    print(f"{left_out} of {len(names)} decisions were not listed at first")
+
+
+def test_what_was_decided_is_waited_for_and_finished_while_its_markers_cannot_be_written(broker, monkeypatch):
+    query, keeper = a_query_with_two_coordinators(broker, monkeypatch)
+    query.run(1)
+    ids = TransactionalIds(prefix_of(query))
+    others = [each for node, each in enumerate(broker.bootstrap_servers.split(","), 1) if node != keeper]
+    crash_point, messages = query.crash_point, []
+    with Cluster(ClientConfig.of(",".join(others), default_api_timeout_ms=1500)) as hasty:
+
+        def pausing(name):
+            if name == "deciding" and query.crash_at:
+                hasty.describe_transactions([ids.driver])  # finds its coordinator, as long as every node answers
+                broker.pause(keeper)
+            crash_point(name)
+
+        monkeypatch.setattr(exactly_once, "crash_point", pausing)
+        query.crash_at = "decided"
+        driver = ExactlyOnce(hasty, ids, timeout_ms=60_000)
+        try:
+            with pytest.raises(Crash):
+                query.run_batch(1, messages)
+            for call in (lambda: driver.abort([message.share for message in messages], 1), driver.begin):
+                with pytest.raises(DeadlineExceeded, match="CONCURRENT_TRANSACTIONS"):
+                    call()
+        finally:
+            broker.resume(keeper)
+    query.writer().abort(messages, 1)
+    assert query.seen() == query.expected(2)
+    query.run(3)
+    assert query.seen() == query.expected(3)
+
+
+def a_query_with_two_coordinators(broker, monkeypatch):
+    """One for its driver's transactions, and another that keeps its decisions: the node id of this one."""
+    with Cluster(ClientConfig.of(broker.bootstrap_servers)) as cluster:
+        while True:
+            ids = TransactionalIds(f"two-{uuid.uuid4().hex[:8]}")
+            keeper = cluster._coordinators_of(GROUP, [ids.marker_group], 60_000)[ids.marker_group]
+            if keeper != cluster._coordinators_of(TRANSACTION, [ids.driver], 60_000)[ids.driver]:
+                return Query(broker.bootstrap_servers, monkeypatch, transactionalIdPrefix=ids.prefix), keeper
