@@ -130,28 +130,6 @@ def test_a_broker_killed_in_the_middle_of_a_task_loses_and_repeats_nothing(produ
         check_once_in_order(read(broker.bootstrap_servers, topic, 2), [v for batch in batches for v in batch])
 
 
-@pytest.mark.slow
-def test_a_leader_killed_in_the_middle_of_a_task_loses_and_repeats_nothing(producer_through):
-    """Batches in flight to the old leader, others already sent to the new one: each is stored once, in order."""
-    with Broker(nodes=3, use_existing=False) as broker:
-        topic = "moved"
-        with Cluster(ClientConfig.of(broker.bootstrap_servers)) as cluster:
-            configs = {"min.insync.replicas": "2"}  # what is acknowledged survives its leader
-            cluster.create_topics([topic], partitions=2, replication_factor=3, configs=configs)
-        producer = producer_through(broker.bootstrap_servers, topic, **{"kafka.buffer.memory": "65536"})
-        batches = [[b"%06d" % (i * 500 + j) + b"." * 60 for j in range(500)] for i in range(30)]
-
-        def with_kill():
-            for number, values in enumerate(batches):
-                yield values
-                if number == 15:
-                    broker.kill(producer.sender.await_topic(topic).partitions[0].leader_id)
-
-        assert write(producer, topic, with_kill()).records == 15_000
-        assert producer.pool.available_bytes == producer.pool.total_bytes
-        check_once_in_order(read(broker.bootstrap_servers, topic, 2), [v for batch in batches for v in batch])
-
-
 def test_each_configuration_has_one_producer_and_few_are_kept(kafka_broker, monkeypatch):
     monkeypatch.setattr(producer_module, "_producers", {})
     monkeypatch.setattr(producer_module, "_MAX_PRODUCERS", 2)

@@ -47,11 +47,20 @@ def cluster(brokers):
         yield cluster
 
 
-@pytest.fixture(params=["whole", "split"])
-def topic(request, cluster):
-    """One that takes the batches as they are, and one for which each is too large."""
+@pytest.fixture
+def topic(cluster):
+    return made(cluster)
+
+
+@pytest.fixture
+def small_topic(cluster):
+    """Each batch is too large for it, and goes on in pieces."""
+    return made(cluster, {"max.message.bytes": "1500"})
+
+
+def made(cluster, configs=()):
     name = f"order-{uuid.uuid4().hex[:8]}"
-    configs = {"min.insync.replicas": "2"} | ({"max.message.bytes": "1500"} if request.param == "split" else {})
+    configs = {"min.insync.replicas": "2", **dict(configs)}  # what is acknowledged survives its leader
     cluster.create_topics([name], partitions=PARTITIONS, replication_factor=3, configs=configs)
     return name
 
@@ -137,28 +146,37 @@ class Leaders:
 
 
 @pytest.fixture
-def leaders(brokers, topic):
-    leaders = Leaders(brokers, topic)
-    yield leaders
-    leaders.close()
+def leaders(brokers):
+    made = []
+
+    def of(topic):
+        made.append(Leaders(brokers, topic))
+        return made[-1]
+
+    yield of
+    for leaders in made:
+        leaders.close()
 
 
-def test_when_leaders_move_between_living_brokers(brokers, topic, leaders):
-    write(brokers, topic, lambda number: leaders.move() if number % 10 == 5 else None)
+def test_when_leaders_move_between_living_brokers_and_batches_are_split(brokers, small_topic, leaders):
+    leaders = leaders(small_topic)
+    write(brokers, small_topic, lambda number: leaders.move() if number % 10 == 5 else None)
     assert leaders.moves == 3
-    check_each_row_once_and_in_order(brokers, topic)
+    check_each_row_once_and_in_order(brokers, small_topic)
 
 
 def test_when_leaders_move_in_the_middle_of_a_transaction(brokers, topic, leaders, cluster):
-    dialect = cluster.transaction_version()
+    leaders, dialect = leaders(topic), cluster.transaction_version()
     lane = Lane.open(cluster, f"lane-{topic}", 60_000, dialect)
     write(brokers, topic, lambda number: leaders.move() if number % 10 == 5 else None, lane=lane)
+    assert leaders.moves == 3
     cluster.end_txn(lane.transactional_id, ProducerId(lane.producer_id, lane.producer_epoch), True, dialect)
     check_each_row_once_and_in_order(brokers, topic)
 
 
 def test_when_a_leader_is_killed_and_comes_back(brokers, topic, leaders):
-    killed = []
+    """Batches in flight to the old leader, others already sent to the new one."""
+    leaders, killed = leaders(topic), []
 
     def kill(number):
         if number == 10:
