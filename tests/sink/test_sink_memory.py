@@ -10,8 +10,8 @@ import pytest
 from proxy import Proxy
 
 TESTS = Path(__file__).parent.parent
-BUFFER_MEMORY, MB = 16 * 1024 * 1024, 1_000_000
-LITTLE, MUCH = 1 * MB, 50 * MB  # three times what the memory holds, and not more: each costs its seconds, slowly
+BUFFER_MEMORY, MB = 8 * 1024 * 1024, 1_000_000
+LITTLE, MUCH = 1 * MB, 30 * MB  # three times what the memory holds, and not more: each costs its seconds, slowly
 
 pytestmark = [
     pytest.mark.broker,
