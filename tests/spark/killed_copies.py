@@ -49,7 +49,10 @@ class Application:
         admin = AdminClient({"bootstrap.servers": bootstrap_servers})
         for made in admin.create_topics(topics).values():
             made.result(60)
-        self._producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap_servers, "linger.ms": 0})
+        # Idempotent: else the first row, when its broker has not heard of the new topic, comes behind the next ones.
+        self._producer = confluent_kafka.Producer(
+            {"bootstrap.servers": bootstrap_servers, "linger.ms": 0, "enable.idempotence": True}
+        )
         self.folder = Path(tempfile.mkdtemp(prefix="copies-"))  # a short path: unix sockets are made in it
         for name, text in (modules or {}).items():
             (self.folder / f"{name}.py").write_text(text)
