@@ -8,7 +8,8 @@ import select
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from kafkasource.broker import supervisor
@@ -68,9 +69,17 @@ class NodeProcess:
         self._close_pipes()
 
     def send_signal(self, which: signal.Signals) -> None:
-        """To the node and its supervisor alike."""
+        """To the node and its supervisor alike. SIGSTOP returns when both stand still, where /proc tells (Linux)."""
         if not self._gone(0):
             os.killpg(self._process.pid, which)
+            if which == signal.SIGSTOP:
+                self._await_standstill()
+
+    def _await_standstill(self) -> None:
+        """A stop begins when one thread of the process is scheduled; until then, on a laden machine, the others run."""
+        deadline = time.monotonic() + KILL_TIMEOUT_S
+        while set(_states(self._process.pid)) - {"T"} and time.monotonic() < deadline:
+            time.sleep(0.002)
 
     def terminate(self) -> None:
         """In order: leaderships handed over, logs flushed. Killed when that takes longer than 20 s."""
@@ -96,6 +105,15 @@ class NodeProcess:
             if each >= 0:
                 os.close(each)
         self._pipe = self._life = -1
+
+
+def _states(group: int) -> Iterator[str]:
+    """One letter for each process of a group, as in proc(5): T is stopped. None where there is no /proc."""
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # gone by now
+            state, _parent, its_group, *_ = stat.read_text().rpartition(")")[2].split()
+            if int(its_group) == group:
+                yield state
 
 
 def tail(log: Path, lines: int = 30) -> str:
