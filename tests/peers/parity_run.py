@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import json
 import string
+import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,11 +18,15 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from parity import Seen
 from pyspark.sql import functions as F
 
+import kafkasource
+
 PATIENCE_S = 60  # for a query to end, and for what Kafka does in its own time
 
 # For both connectors, unless a case says otherwise: do not wait for records at the end of a log (the JVM connector's
 # offset requests queue behind that), nor a second before a failed question is asked again.
 QUICK = {"kafka.fetch.max.wait.ms": "20", "fetchOffset.retryIntervalMs": "10"}
+
+_REGISTERING = threading.Lock()
 
 
 class Kafka:
@@ -281,7 +286,10 @@ class Run:
             self._finish(query, seen, act)
 
     def _start(self, step, seen, **trigger):
-        frame = self._shaped(step)
+        with _REGISTERING:  # runs at a time must not share a registration (docs/decisions.md, 59)
+            if self.format == "pykafka":
+                kafkasource.register(self.spark)
+            frame = self._shaped(step)
         during = list(getattr(step, "during", ()) if isinstance(step, parity.Stream) else ())
 
         def take(rows, batch_id):
