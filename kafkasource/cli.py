@@ -10,7 +10,6 @@ import argparse
 import json
 import os
 import sys
-import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
@@ -210,8 +209,8 @@ def _as_json(open_: OpenTransaction) -> dict[str, object]:
 def _as_line(open_: OpenTransaction) -> str:
     known = open_.transaction
     since = ""
-    if known.start_time_ms is not None:
-        since = f" for {max(0, round(time.time() - known.start_time_ms / 1000))} s of {known.timeout_ms // 1000} s"
+    if (open_for_ms := open_.open_for_ms()) is not None:
+        since = f" for {round(open_for_ms / 1000)} s of {known.timeout_ms // 1000} s"
     names = ", ".join(map(str, known.partitions[:5]))
     more = f" and {len(known.partitions) - 5} more" if len(known.partitions) > 5 else ""
     where = f", in {names}{more}" if names else ""

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from kafkasource.client.connection import Body
 from kafkasource.client.coordinators import TRANSACTION
 from kafkasource.client.leaders import indexes_by_topic
-from kafkasource.client.transactions import TransactionCaller
+from kafkasource.client.transactions import TransactionCaller, init_body, producer_id_of
 from kafkasource.errors import BrokerError, TransactionalIdNotFound, error_for
 from kafkasource.protocol.apis import DESCRIBE_PRODUCERS, DESCRIBE_TRANSACTIONS, INIT_PRODUCER_ID, LIST_TRANSACTIONS
 from kafkasource.types import ProducerId, TopicPartition
@@ -34,6 +34,10 @@ class DescribedTransaction:
     start_time_ms: int | None  # since the Unix epoch; None: nothing is open
     partitions: tuple[TopicPartition, ...]  # where it has written; while it ends, those that do not know yet
 
+    def open_for_ms(self, now_ms: float) -> float | None:
+        """Since its first record, by the coordinator's clock against ours; None: nothing is open."""
+        return None if self.start_time_ms is None else max(0.0, now_ms - self.start_time_ms)
+
 
 class ActiveProducer(NamedTuple):
     """One that a partition's leader remembers."""
@@ -51,15 +55,9 @@ class TransactionAdmin(TransactionCaller):
         self, transactional_ids: Iterable[str], transaction_timeout_ms: int = 60_000
     ) -> dict[str, ProducerId | BrokerError]:
         """`init_producer_id` of many, pipelined to their coordinators: aborts and fences what is open under each."""
-        bodies: dict[str, Body] = {
-            name: {"transactional_id": name, "transaction_timeout_ms": transaction_timeout_ms}
-            for name in transactional_ids
-        }
+        bodies: dict[str, Body] = {name: init_body(name, transaction_timeout_ms) for name in transactional_ids}
         answers = self.ask_each(TRANSACTION, INIT_PRODUCER_ID, bodies)
-        return {
-            name: each if isinstance(each, BrokerError) else ProducerId(each["producer_id"], each["producer_epoch"])
-            for name, each in answers.items()
-        }
+        return {name: each if isinstance(each, BrokerError) else producer_id_of(each) for name, each in answers.items()}
 
     def list_transactions(self, prefix: str, states: Collection[str] = (ONGOING,)) -> list[ListedTransaction]:
         """Those whose id begins with `prefix`, by id; of all states where none is named. Every broker is asked.
@@ -150,7 +148,7 @@ def _described(row: Mapping[str, Any]) -> DescribedTransaction:
 
 def _active(row: Mapping[str, Any]) -> ActiveProducer:
     return ActiveProducer(
-        ProducerId(row["producer_id"], row["producer_epoch"]),
+        producer_id_of(row),
         _known(row["last_sequence"]),
         _known(row["last_timestamp"]),
         _known(row["current_txn_start_offset"]),

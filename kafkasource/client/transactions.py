@@ -55,10 +55,10 @@ class TransactionCaller(CoordinatorCaller):
 
         The latter aborts what is open under the transactional id and fences whoever began it.
         """
-        body = {"transactional_id": transactional_id, "transaction_timeout_ms": transaction_timeout_ms}
+        body = init_body(transactional_id, transaction_timeout_ms)
         if transactional_id is None:
-            return _producer_id(self.call_any(INIT_PRODUCER_ID, body))
-        return _producer_id(self.call_coordinator(TRANSACTION, transactional_id, INIT_PRODUCER_ID, body))
+            return producer_id_of(self.call_any(INIT_PRODUCER_ID, body))
+        return producer_id_of(self.call_coordinator(TRANSACTION, transactional_id, INIT_PRODUCER_ID, body))
 
     # Dialect 1 only.
 
@@ -113,7 +113,7 @@ class TransactionCaller(CoordinatorCaller):
         first, last = _END_TXN[tv]
         body = _from(first, {**_of(transactional_id, producer), "committed": commit})
         answer = self.call_coordinator(TRANSACTION, transactional_id, END_TXN, body, max_version=last)
-        return producer if answer["producer_id"] < 0 else _producer_id(answer)
+        return producer if answer["producer_id"] < 0 else producer_id_of(answer)
 
     def end_txns(
         self, transactions: Iterable[tuple[str, ProducerId]], commit: bool, tv: int
@@ -126,6 +126,11 @@ class TransactionCaller(CoordinatorCaller):
         bodies = {name: _from(first, {**_of(name, producer), "committed": commit}) for name, producer in transactions}
         answers = self.ask_each(TRANSACTION, END_TXN, bodies, max_version=last)
         return {name: each if isinstance(each, BrokerError) else None for name, each in answers.items()}
+
+
+def init_body(transactional_id: str | None, transaction_timeout_ms: int) -> dict[str, Any]:
+    """Of an InitProducerId request."""
+    return {"transactional_id": transactional_id, "transaction_timeout_ms": transaction_timeout_ms}
 
 
 def add_partitions_body(
@@ -165,7 +170,8 @@ def _of(transactional_id: str, producer: ProducerId) -> dict[str, Any]:
     return {"transactional_id": transactional_id, **producer._asdict()}
 
 
-def _producer_id(answer: Mapping[str, Any]) -> ProducerId:
+def producer_id_of(answer: Mapping[str, Any]) -> ProducerId:
+    """The producer that an answer, or a row of one, names."""
     return ProducerId(answer["producer_id"], answer["producer_epoch"])
 
 

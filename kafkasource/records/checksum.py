@@ -12,43 +12,33 @@ import pyarrow as pa
 
 from kafkasource.records import kernel
 
+Extend = Callable[[int, Any], int]
 
-def _google() -> Callable[[Any], int] | None:
+
+def _google() -> Extend | None:
     try:
         import google_crc32c
     except ImportError:
         return None
-    # Its pure Python fallback is slower than crcmod's C extension.
-    return cast("Callable[[Any], int]", google_crc32c.value) if google_crc32c.implementation == "c" else None
+    if google_crc32c.implementation != "c":  # its pure Python fallback is slower than crcmod's C extension
+        return None
+    # It refuses memoryview but takes a pa.Buffer.
+    return lambda crc, data: int(google_crc32c.extend(crc, pa.py_buffer(data)))
 
 
-def _crcmod() -> Callable[[Any], int]:
+def _crcmod() -> Extend:
     import crcmod.predefined
 
-    return cast("Callable[[Any], int]", crcmod.predefined.mkPredefinedCrcFun("crc-32c"))
+    run = cast("Callable[[Any, int], int]", crcmod.predefined.mkPredefinedCrcFun("crc-32c"))
+    return lambda crc, data: run(pa.py_buffer(data), crc)
 
 
-_library = _google() or _crcmod()
+extended_crc32c = _google() or _crcmod()
+"""`(crc of what came before, data)`: CRC32C of both, one behind the other. From 0 on."""
 
 
 def crc32c(data: Any) -> int:
     """CRC32C of any contiguous buffer."""
     if kernel.CRC32C:
         return int(kernel.crc32c(memoryview(data).cast("B")))
-    return _library(pa.py_buffer(data))  # google-crc32c refuses memoryview but takes a pa.Buffer
-
-
-def _extending() -> Callable[[int, Any], int]:
-    try:
-        import google_crc32c
-    except ImportError:
-        pass
-    else:
-        if google_crc32c.implementation == "c":
-            return lambda crc, data: int(google_crc32c.extend(crc, pa.py_buffer(data)))
-    run = cast("Callable[[Any, int], int]", _crcmod())
-    return lambda crc, data: run(pa.py_buffer(data), crc)
-
-
-extended_crc32c = _extending()
-"""`(crc of what came before, data)`: CRC32C of both, one behind the other. From 0 on."""
+    return extended_crc32c(0, data)

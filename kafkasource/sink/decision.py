@@ -29,8 +29,8 @@ _RECORD = re.compile(
     r" part=(\d{1,6})/(\d{1,6}) lanes=(\d{1,6}) ([!-~]*)"
 )
 
-Committed = Mapping[TopicPartition, tuple[int, str]]
-"""Offsets of a group with their metadata."""
+Committed = Mapping[TopicPartition, "tuple[int, str] | None"]
+"""Offsets of a group with their metadata; None where there is none."""
 
 
 class UnreadableDecision(KafkaSourceError):
@@ -96,8 +96,10 @@ class Decision:
 def last_decision(committed: Committed) -> Decision | None:
     """The decision that a group's offsets stand for; None where there are none. Raises UnreadableDecision."""
     found: dict[int, dict[int, tuple[int, Decision]]] = {}
-    for tp, (offset, text) in committed.items():
-        part, parts, decision = _parsed(tp, offset, text)
+    for tp, row in committed.items():
+        if row is None:
+            continue
+        part, parts, decision = _parsed(tp, *row)
         found.setdefault(decision.number, {})[part] = parts, decision
     if not found:
         return None

@@ -208,7 +208,8 @@ class ExactlyOnce:
     def commit(self, shares: Sequence[Share], batch_id: int) -> LaneCounts:
         """After all tasks succeeded. Raises NotDecided and others; after the decision, what a restart makes good."""
         live = [share for share in shares if share.partitions]
-        if not live and not any(self._makes_good(share) for share in shares):  # empty, or decided already
+        makes_good = any(self._makes_good(share) for share in shares)
+        if not live and not makes_good:  # empty, or decided already
             return _counts(shares[0].turn) if shares else LaneCounts()
         crash_point("written")
         turn, query_id = self._turn_of(shares)
@@ -219,7 +220,7 @@ class ExactlyOnce:
             self._refuse_overlap(live, turn)
         else:
             oldest_ms = self._refuse_gone(lanes)
-            if any(self._makes_good(share) for share in shares):
+            if makes_good:
                 lanes = self._with_replaced(lanes, query_id, batch_id)
         decision = Decision(turn.number, query_id, batch_id, turn.transaction_version, lanes)
         self._decide(decision, turn, [tp for share in live for tp in share.partitions])
@@ -288,7 +289,6 @@ class ExactlyOnce:
             found = self._cluster.describe_transactions([name for name, _ in names])
         except UnsupportedApiVersion:  # before Kafka 3.0 nobody can ask
             return None
-        started = [row.start_time_ms for row in found.values() if row is not None and row.start_time_ms is not None]
         for name, producer in names:
             row = found.get(name)
             if row is None or (row.state, row.producer_id, row.producer_epoch) != (ONGOING, *producer):
@@ -298,7 +298,9 @@ class ExactlyOnce:
                     "batch took longer than 'kafka.transaction.timeout.ms', or another attempt of the task, or another "
                     "query with this 'transactionalIdPrefix', has fenced it"
                 )
-        return max(0.0, self._wall_clock_ms() - min(started)) if started else None
+        now_ms = self._wall_clock_ms()
+        ages_ms = [row.open_for_ms(now_ms) for row in found.values() if row is not None]
+        return max((age_ms for age_ms in ages_ms if age_ms is not None), default=None)
 
     def _with_replaced(self, again: tuple[WrittenLane, ...], query_id: str, batch_id: int) -> tuple[WrittenLane, ...]:
         """The lanes of the decision that is made good, with those that were written again in place of the lost ones."""
@@ -376,8 +378,7 @@ class ExactlyOnce:
         group, named = self._ids.marker_group, sorted(set(places))
         if named:
             self._cluster.fetch_committed(group, named)
-        committed = self._cluster.fetch_committed(group, None)
-        return last_decision({tp: row for tp, row in committed.items() if row is not None})
+        return last_decision(self._cluster.fetch_committed(group, None))
 
     def _recover(self, last: Decision | None) -> tuple[tuple[WrittenLane, ...], int, int]:
         """First commit what is decided, then abort what is open: a decided lane must never be among these.

@@ -28,6 +28,11 @@ log = logging.getLogger("kafkasource.sink")
 _NO_TRANSACTION = {"transactional_id": None, "transaction_timeout_ms": 2**31 - 1}  # Java's values
 
 
+def sequence_after(sequence: int, records: int) -> int:
+    """That of the record so many further on; wraps at 2^31."""
+    return (sequence + records) & 0x7FFFFFFF
+
+
 @dataclass
 class Identity:
     """One producer id, or none: the id -1."""
@@ -36,12 +41,16 @@ class Identity:
     producer_epoch: int = -1
     _next_sequences: dict[TopicPartition, int] = field(default_factory=dict)
 
+    @property
+    def producer(self) -> ProducerId:
+        return ProducerId(self.producer_id, self.producer_epoch)
+
     def take(self, tp: TopicPartition, count: int) -> int:
-        """The base sequence of the partition's next `count` records; wraps at 2^31. -1 without an id."""
+        """The base sequence of the partition's next `count` records. -1 without an id."""
         if self.producer_id < 0:
             return -1
         sequence = self._next_sequences.get(tp, 0)
-        self._next_sequences[tp] = (sequence + count) & 0x7FFFFFFF
+        self._next_sequences[tp] = sequence_after(sequence, count)
         return sequence
 
 
@@ -97,9 +106,7 @@ class Lane(Identity):
         if new:
             assert self.calls is not None
             log.debug("%s: Begin adding %d new partitions to transaction", self.transactional_id, len(new))
-            self.calls.add_partitions_to_txn(
-                self.transactional_id, ProducerId(self.producer_id, self.producer_epoch), new
-            )
+            self.calls.add_partitions_to_txn(self.transactional_id, self.producer, new)
             self._enrolled.update(new)
 
 

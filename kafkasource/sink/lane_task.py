@@ -126,7 +126,7 @@ class LaneTask:
         else:
             name = ids.lane(self.task.slot)
             lane = Lane.open(cluster, name, self.guarantee.timeout_ms, turn.transaction_version)
-            own = ProducerId(lane.producer_id, lane.producer_epoch)
+            own = lane.producer
         row_sum = RowSum(positions)
 
         def summed() -> Iterator[pa.RecordBatch]:

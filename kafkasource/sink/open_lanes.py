@@ -51,8 +51,7 @@ class OpenTransaction:
     def open_for_ms(self, now_ms: float | None = None) -> float | None:
         """Since its first record, by the coordinator's clock against ours. The brokers abort it after its `timeout_ms`
         and, until it has ended, show readers at read_committed nothing that lies behind it."""
-        started = self.transaction.start_time_ms
-        return None if started is None else max(0.0, (time.time() * 1000 if now_ms is None else now_ms) - started)
+        return self.transaction.open_for_ms(time.time() * 1000 if now_ms is None else now_ms)
 
 
 def of_sink(options: Mapping[str, str]) -> list[OpenTransaction]:
@@ -100,8 +99,7 @@ def _open(cluster: TransactionCluster, ids: TransactionalIds, *, require_stable:
     if not mine:
         return []
     described = cluster.describe_transactions(mine)
-    committed = cluster.fetch_committed(ids.marker_group, None, require_stable)
-    decision = last_decision({tp: each for tp, each in committed.items() if each is not None})
+    decision = last_decision(cluster.fetch_committed(ids.marker_group, None, require_stable))
     still = (described[name] for name in mine)  # asked later, so that some have ended by now
     return [
         OpenTransaction(each, _decided(decision, ids, each))

@@ -111,23 +111,19 @@ class Partitioner:
             raise PartitionerFailed(f"{name}: {type(error).__name__}: {error}") from error
         if len(found) != rows.count:
             raise PartitionerFailed(f"{name} returned {len(found)} partitions for {rows.count} rows")
-        bounds: Any = pc.min_max(found).as_py()
-        for partition in (bounds["min"], bounds["max"]):
-            if partition is not None and not 0 <= partition < count:
-                raise PartitionerFailed(
-                    f"{name} returned partition {partition} for topic {rows.topic!r}, which has 0 to {count - 1}"
-                )
+        if (partition := _outside(found, count)) is not None:
+            raise PartitionerFailed(
+                f"{name} returned partition {partition} for topic {rows.topic!r}, which has 0 to {count - 1}"
+            )
         return found
 
     @staticmethod
     def _check_range(chosen: Column, topic: str, count: int) -> None:
-        found: Any = pc.min_max(chosen).as_py()
-        for partition in (found["min"], found["max"]):
-            if partition is not None and not 0 <= partition < count:
-                raise InvalidRow(
-                    f"column 'partition': topic {topic!r} has no partition {partition}, only 0 to {count - 1} "
-                    f"(Partition {partition} of topic {topic} with partition count {count} is not present in metadata)"
-                )
+        if (partition := _outside(chosen, count)) is not None:
+            raise InvalidRow(
+                f"column 'partition': topic {topic!r} has no partition {partition}, only 0 to {count - 1} "
+                f"(Partition {partition} of topic {topic} with partition count {count} is not present in metadata)"
+            )
 
     def _stick(self, rows: Rows, count: int, available: Sequence[int]) -> Column:
         """Partitions of `count` rows without a key: runs of about `batch_bytes` each, or of one row."""
@@ -150,6 +146,13 @@ class Partitioner:
             runs.extend(array("i", [available[sticky.position % len(available)]]) * length)
             sticky.bytes_left -= length * row_bytes
         return int32_array(runs, count)
+
+
+def _outside(partitions: Column, count: int) -> int | None:
+    """One of these that a topic of `count` partitions does not have, if there is one. Nulls are passed over."""
+    bounds: Any = pc.min_max(partitions).as_py()
+    found = (bounds["min"], bounds["max"])
+    return next((partition for partition in found if partition is not None and not 0 <= partition < count), None)
 
 
 def int32_array(buffer: Any, count: int) -> Column:

@@ -19,6 +19,7 @@ from kafkasource.records import header as h
 from kafkasource.records.batches import decode
 from kafkasource.records.builder import BatchBuilder, RecordColumns
 from kafkasource.sink.batch import ProducerBatch
+from kafkasource.sink.identity import sequence_after
 
 
 def pieces_of(batch: ProducerBatch, new_builder: Callable[[bytearray], BatchBuilder]) -> list[ProducerBatch]:
@@ -46,7 +47,7 @@ def pieces_of(batch: ProducerBatch, new_builder: Callable[[bytearray], BatchBuil
             batch.created_ms,
             number=batch.number + done,
         )
-        piece.close(producer_id, epoch, (sequence + done) & 0x7FFFFFFF if producer_id >= 0 else -1)
+        piece.close(producer_id, epoch, sequence_after(sequence, done) if producer_id >= 0 else -1)
         pieces.append(piece)
         done = reached
     return pieces

@@ -23,7 +23,7 @@ def implementation(request, monkeypatch):
     library = {"google": checksum._google, "crcmod": checksum._crcmod}[request.param]()
     if library is None:
         pytest.skip("google-crc32c has no C implementation here")
-    monkeypatch.setattr(checksum, "_library", library)
+    monkeypatch.setattr(checksum, "extended_crc32c", library)
 
 
 @pytest.mark.usefixtures("implementation")

@@ -15,7 +15,7 @@ from kafkasource.sink import writer as writer_module
 from kafkasource.sink.delivery import Delivery
 from kafkasource.sink.exactly_once import NotDecided
 from kafkasource.sink.writer import BatchWriter, StreamWriter
-from kafkasource.types import ProducerId, TopicPartition
+from kafkasource.types import TopicPartition
 
 SCHEMA = StructType([StructField("value", BinaryType())])
 T = [TopicPartition("t", number) for number in range(3)]
@@ -34,7 +34,7 @@ class FakeProducer:
     def append(self, rows, partitioner, delivery):
         lane, tp, values = delivery.lane, T[self.slot], rows.values.to_pylist()
         lane.enroll([tp])
-        producer = ProducerId(lane.producer_id, lane.producer_epoch)
+        producer = lane.producer
         self.cluster.produce(lane.transactional_id, producer, tp, values, lane.transaction_version)
         delivery.opened(1)
         delivery.acknowledged(tp, len(values), 100, len(values) - 1)

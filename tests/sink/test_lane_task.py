@@ -10,7 +10,7 @@ from kafkasource.errors import OptionError
 from kafkasource.sink.exactly_once import ExactlyOnce, LostTransactions, Plan
 from kafkasource.sink.lane_task import CannotWriteOnce, Guarantee, LaneTask
 from kafkasource.sink.lanes import TransactionalIds, WrittenLane
-from kafkasource.types import ProducerId, TopicPartition, Written
+from kafkasource.types import TopicPartition, Written
 
 T0 = TopicPartition("t", 0)
 LANES = Guarantee(TransactionalIds("p"), 600_000, False, "fail")
@@ -31,7 +31,7 @@ def run(cluster, task, rows, upstream=None):
     def write(found, lane):
         values = [value for batch in found for value in batch["value"].to_pylist()]
         lane.enroll([T0])
-        producer = ProducerId(lane.producer_id, lane.producer_epoch)
+        producer = lane.producer
         cluster.produce(lane.transactional_id, producer, T0, values, lane.transaction_version)
         return {T0: Written(len(values), 1, 0, len(values) - 1)}
 

@@ -14,7 +14,6 @@ from kafkasource.sink.config import ProducerConfig
 from kafkasource.sink.identity import Lane
 from kafkasource.sink.partitioner import Partitioner
 from kafkasource.sink.producer import Producer
-from kafkasource.types import ProducerId
 
 
 class World:
@@ -67,7 +66,7 @@ def test_what_a_lane_writes_is_in_its_transaction(world):
     ]
     assert added == ([("t", [0, 1]), ("u", [0]), ("t", [3])] if world.dialect == 1 else [])
     assert {asked.version for asked in world.kafka.asked(PRODUCE)} == {11 if world.dialect == 1 else 12}
-    world.cluster.end_txn("p-0", ProducerId(lane.producer_id, lane.producer_epoch), True, world.dialect)
+    world.cluster.end_txn("p-0", lane.producer, True, world.dialect)
     assert transaction.state == "CompleteCommit"
 
 

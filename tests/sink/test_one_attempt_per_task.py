@@ -12,7 +12,7 @@ from kafkasource.errors import BrokerError, DeadlineExceeded
 from kafkasource.sink.exactly_once import NotDecided
 from kafkasource.sink.lane_task import CannotWriteOnce, Guarantee, LaneTask
 from kafkasource.sink.lanes import TransactionalIds
-from kafkasource.types import ProducerId, Written
+from kafkasource.types import Written
 
 ATOMIC = Guarantee(TransactionalIds("p"), 600_000, True, "fail")
 ANY_DIALECT = pytest.mark.parametrize("version", [1, 2])
@@ -35,7 +35,7 @@ class AtomicQuery(Query):
         def write(found, lane):
             assert [value for batch in found for value in batch["value"].to_pylist()] == rows
             lane.enroll(of_partition)
-            producer = ProducerId(lane.producer_id, lane.producer_epoch)
+            producer = lane.producer
             for tp, some in of_partition.items():
                 cluster.produce(lane.transactional_id, producer, tp, some, lane.transaction_version)
             if after is not None:

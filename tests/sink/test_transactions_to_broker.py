@@ -64,7 +64,7 @@ class Kafka:
         return Lane.open(self.cluster, name, timeout_ms, self.dialect)
 
     def end(self, lane, commit=True):
-        who = ProducerId(lane.producer_id, lane.producer_epoch)
+        who = lane.producer
         self.cluster.end_txn(lane.transactional_id, who, commit, self.dialect)
 
     def producer(self, **written):

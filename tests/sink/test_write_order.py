@@ -22,7 +22,6 @@ from kafkasource.sink.config import ProducerConfig
 from kafkasource.sink.identity import Lane
 from kafkasource.sink.partitioner import Partitioner
 from kafkasource.sink.producer import Producer
-from kafkasource.types import ProducerId
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
@@ -170,7 +169,7 @@ def test_when_leaders_move_in_the_middle_of_a_transaction(brokers, topic, leader
     lane = Lane.open(cluster, f"lane-{topic}", 60_000, dialect)
     write(brokers, topic, lambda number: leaders.move() if number % 10 == 5 else None, lane=lane)
     assert leaders.moves == 3
-    cluster.end_txn(lane.transactional_id, ProducerId(lane.producer_id, lane.producer_epoch), True, dialect)
+    cluster.end_txn(lane.transactional_id, lane.producer, True, dialect)
     check_each_row_once_and_in_order(brokers, topic)
 
 
