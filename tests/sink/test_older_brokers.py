@@ -1,0 +1,168 @@
+"""What the sink sends to brokers before 0.11, and what it refuses to send them."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from legacy_wire import rows_of
+from sink_fakes import T0, T1, Rig, columns
+
+from kafkasource.errors import NotLeaderOrFollower, UnsupportedApiVersion, error_for
+from kafkasource.records.builder import BatchBuilder, RecordColumns
+from kafkasource.sink.identity import Lane
+
+HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+
+
+def old(version, **settings):
+    rig = Rig(**settings)
+    rig.client.produce_version = version
+    return rig
+
+
+def with_codec(rig, codec):
+    rig.accumulator.new_builder = lambda buffer: BatchBuilder(buffer, codec=codec)
+
+
+@pytest.mark.parametrize(("version", "magic"), [(0, 0), (1, 0), (2, 1)])
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4"])
+def test_an_older_broker_gets_message_sets(version, magic, codec):
+    rig = old(version)
+    with_codec(rig, codec)
+    delivery = rig.sender.begin()
+    rig.append(delivery, count=5)
+    (sent,) = rig.turn()
+    time = (0, 1) if magic else (-1, -1)
+    assert rows_of(sent.batches[T0]) == [(i, *time, None, b"v" * 100) for i in range(5)]
+    sent.answer({T0: 7})
+    rig.turn(1)
+    assert (delivery.records, delivery.last_offsets) == (5, {T0: 11})
+    rig.sender.end(delivery)
+    assert rig.leaked_bytes == 0
+
+
+def test_without_idempotence_one_batch_of_a_partition_is_in_flight(caplog):
+    rig = old(1)
+    delivery = rig.sender.begin()
+    for _ in range(3):
+        rig.append(delivery, count=30)
+        rig.append(delivery, T1, count=30)
+    for _ in range(3):
+        (sent,) = rig.turn()
+        assert set(sent.batches) == {T0, T1}
+        assert rig.turn() == []  # the next ones wait for the answer
+        sent.answer()
+    rig.turn(1)
+    assert delivery.records == 180
+    assert caplog.text.count("written without idempotence") == 1
+
+
+def test_a_retry_keeps_the_order():
+    rig = old(1)
+    delivery = rig.sender.begin()
+    rig.append(delivery, value=b"first" * 800)
+    rig.append(delivery, value=b"second" * 600)
+    (sent,) = rig.turn()
+    sent.answer(codes={T0: NotLeaderOrFollower.CODE})
+    rig.clock.now_ms += 10_000
+    (again,) = rig.turn()
+    assert again.batches == sent.batches
+    again.answer()
+    (second,) = rig.turn()
+    assert b"second" in second.batches[T0]
+
+
+def test_the_same_batch_goes_as_the_broker_of_the_moment_takes_it():
+    rig = old(1)
+    delivery = rig.sender.begin()
+    rig.append(delivery)
+    (sent,) = rig.turn()
+    assert sent.batches[T0][16] == 0
+    sent.fail(error_for(NotLeaderOrFollower.CODE, "moved"))
+    rig.client.produce_version = 13
+    rig.clock.now_ms += 10_000
+    (again,) = rig.turn()
+    assert again.batches[T0][16] == 2
+
+
+def test_demanded_idempotence_is_an_error():
+    rig = old(2, idempotence_demanded=True)
+    delivery = rig.sender.begin()
+    rig.append(delivery)
+    assert rig.turn() == []
+    assert isinstance(delivery.error, UnsupportedApiVersion)
+    assert "'kafka.enable.idempotence'=true needs Kafka 0.11" in str(delivery.error)
+
+
+def appended(rig, delivery, rows, tp=T0):
+    rig.accumulator.append(tp.topic, rows, None, [(tp.partition, 0, rows.count)], delivery, rig.client.wakeup)
+
+
+def test_what_the_broker_cannot_keep_is_refused_and_the_others_rows_are_not():
+    rig = old(2)
+    fine, refused = rig.sender.begin(), rig.sender.begin()
+    appended(rig, fine, columns(2))
+    headers = pa.array([[{"key": "h", "value": b"x"}]], HEADERS)
+    appended(rig, refused, RecordColumns(None, pa.array([b"v"]), None, headers), T1)
+    (sent,) = rig.turn()
+    assert set(sent.batches) == {T0}
+    sent.answer()
+    rig.turn(1)
+    assert fine.records == 2
+    assert "headers: that needs Kafka 0.11 (Produce v3), and node 1 serves Produce up to v2" in str(refused.error)
+    rig.sender.end(refused)
+    rig.turn()
+    assert rig.leaked_bytes == 0
+
+
+@pytest.mark.parametrize(("version", "refuses"), [(1, True), (2, False), (13, False)])
+def test_timestamps_of_the_rows_need_magic_1(version, refuses):
+    rig = old(version)
+    delivery = rig.sender.begin()
+    delivery.has_timestamps = True
+    rig.append(delivery)
+    assert bool(rig.turn()) is not refuses
+    assert (delivery.error is not None) is refuses
+    assert not refuses or "timestamps: that needs Kafka 0.10 (Produce v2)" in str(delivery.error)
+
+
+@pytest.mark.parametrize(("version", "refuses"), [(1, True), (6, True), (7, False)])
+def test_zstd_needs_a_broker_that_knows_it(version, refuses):
+    rig = old(version)
+    with_codec(rig, "zstd")
+    delivery = rig.sender.begin()
+    rig.append(delivery)
+    assert bool(rig.turn()) is not refuses
+    assert not refuses or "zstd: that needs Kafka 2.1 (Produce v7)" in str(delivery.error)
+
+
+def test_a_transaction_is_never_written_as_message_sets():
+    rig = old(2)
+    lane = Lane(5000, 0, transactional_id="p-0")
+    delivery = rig.sender.begin(lane)
+    rig.append(delivery)
+    assert rig.turn() == []
+    assert "transactions: that needs Kafka 0.11" in str(delivery.error)
+
+
+def test_a_message_set_that_is_too_large_is_sent_in_pieces():
+    rig = old(1)
+    delivery = rig.sender.begin()
+    rig.append(delivery, count=8)
+    (sent,) = rig.turn()
+    sent.answer(codes={T0: 10})
+    rows = []
+    while delivery.records < 8:
+        for piece in rig.turn():
+            rows += rows_of(piece.batches[T0])
+            piece.answer()
+    assert [row[4] for row in rows] == [b"v" * 100] * 8
+
+
+def test_whoever_turned_idempotence_off_keeps_several_requests_in_flight():
+    rig = Rig(idempotent=False)
+    rig.client.produce_version = 1
+    delivery = rig.sender.begin()
+    for _ in range(3):
+        rig.append(delivery, count=30)
+    assert len(rig.turn()) > 1
