@@ -1,7 +1,7 @@
 """Messages written straight from their tables, so that any one length, count or tag in them can be a lie.
 
-Nothing of the package's own writer is used: told the truth it must write the same bytes (a test compares). What encloses
-a lie stays true: the size of a tagged field is that of what is written in it.
+Nothing of the package's own writer is used: told the truth it must write the same bytes (a test compares). What
+encloses a lie stays true: the size of a tagged field is that of what is written in it.
 
     place       each number that says how much follows: count of an array, length of a string or of bytes, number of
                 tagged fields, tag, size of a tagged field
