@@ -97,7 +97,10 @@ def locked(path: Path) -> Iterator[None]:
 def kafka_jars(version: str) -> Path:
     """The folder with the jars of a Kafka broker of this version, downloaded when not there (45 MB, some 35 s)."""
     folder = cache_dir() / f"kafka-{version}"
-    resolve_jars(f"org.apache.kafka:kafka_2.13:{version}", LOGGING, dest=folder)
+    if version.startswith("0."):  # their Scala; a log4j 1.2 comes along
+        resolve_jars(f"org.apache.kafka:kafka_2.11:{version}", dest=folder)
+    else:
+        resolve_jars(f"org.apache.kafka:kafka_2.13:{version}", LOGGING, dest=folder)
     return folder
 
 

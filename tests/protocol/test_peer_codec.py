@@ -20,7 +20,7 @@ from kafka.protocol import admin, consumer, metadata, producer
 pytestmark = pytest.mark.peers
 
 # What kafka-python calls and holds otherwise: these are sets of bit numbers there, None for "not asked".
-BIT_FIELDS = {"topic_authorized_operations", "cluster_authorized_operations"}
+BIT_FIELDS = {"topic_authorized_operations", "cluster_authorized_operations", "authorized_operations"}
 NOT_ASKED = -(2**31)
 
 
@@ -34,7 +34,7 @@ def to_peer(data_class: Any, body: Body, version: int) -> Any:
     values = {}
     for name, value in body.items():
         if name in BIT_FIELDS:
-            name = "authorized_operations"
+            name = "authorized_operations"  # as some messages call it anyway
             value = None if value == NOT_ASKED else {bit for bit in range(32) if value >> bit & 1}
         inner = data_class.fields[name]
         if isinstance(value, dict):

@@ -1,0 +1,114 @@
+"""Kafka before KRaft: a ZooKeeper beside the brokers, run from the same jars, and what both are told.
+
+    <folder>/zookeeper.properties, zookeeper.log, zookeeper/    its configuration, what it printed, its data
+    <folder>/log4j.properties                                   of both: warnings to stdout, which is their log file
+
+A broker registers itself in ZooKeeper, and its registration outlives a killed broker by the session's timeout; who
+starts again sooner is refused. ZooKeeper goes last: a broker that stops waits for it.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from kafkasource.broker.properties import HOST, NodePorts
+
+MAIN_CLASS = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+HEAP_MB = 64
+SESSION_TIMEOUT_MS = 3000  # as long as KRaft's broker.session.timeout.ms here
+_TICK_MS = 1000  # a session lasts 2 ticks at least
+
+LOG4J = """\
+log4j.rootLogger=WARN, stdout
+log4j.appender.stdout=org.apache.log4j.ConsoleAppender
+log4j.appender.stdout.layout=org.apache.log4j.PatternLayout
+log4j.appender.stdout.layout.ConversionPattern=[%d] %p %m (%c)%n
+"""
+
+
+def zookeeper_properties(port: int, data: Path) -> dict[str, str]:
+    return {
+        "dataDir": str(data),
+        "clientPort": str(port),
+        "clientPortAddress": HOST,
+        "maxClientCnxns": "0",  # no limit
+        "tickTime": str(_TICK_MS),
+    }
+
+
+def legacy_server_properties(
+    release: tuple[int, int],
+    node_id: int,
+    ports: Sequence[NodePorts],
+    zookeeper_port: int,
+    data: Path,
+    extra: Mapping[str, object],
+) -> dict[str, str]:
+    """A node (numbered from 1) of a cluster of Kafka `release`, 0.8 or 0.9; `extra` has the last word."""
+    own, replicas = ports[node_id - 1], min(len(ports), 3)
+    largest = 10 * 1024 * 1024
+    properties: dict[str, object] = {
+        "broker.id": node_id,
+        "log.dirs": data,
+        "zookeeper.connect": f"{HOST}:{zookeeper_port}",
+        "zookeeper.session.timeout.ms": SESSION_TIMEOUT_MS,
+        "offsets.topic.replication.factor": replicas,
+        "offsets.topic.num.partitions": 4,
+        "default.replication.factor": replicas,
+        "min.insync.replicas": max(1, replicas - 1),
+        "num.partitions": 4,  # of topics that come into being because a client asks for them: no API makes any
+        "delete.topic.enable": "true",
+        "message.max.bytes": largest,
+        "replica.fetch.max.bytes": largest + 1024,  # a smaller one would stop replication at a large message
+        "log.cleaner.enable": "false",  # it takes 128 MiB at the start
+    }
+    if release < (0, 9):
+        properties |= {
+            "port": own.client,
+            "host.name": HOST,
+            "advertised.host.name": HOST,
+            "advertised.port": own.advertised,
+        }
+    else:
+        properties |= {
+            "listeners": f"PLAINTEXT://{HOST}:{own.client}",
+            "advertised.listeners": f"PLAINTEXT://{HOST}:{own.advertised}",
+        }
+    return {name: str(value) for name, value in (properties | dict(extra)).items()}
+
+
+def ask(port: int, word: str, timeout_s: float = 5.0) -> str:
+    """The answer to one of ZooKeeper's four-letter words; OSError when it does not listen."""
+    with socket.create_connection((HOST, port), timeout_s) as connection:
+        connection.settimeout(timeout_s)
+        connection.sendall(word.encode())
+        answer = b""
+        while piece := connection.recv(65536):
+            answer += piece
+    return answer.decode(errors="replace")
+
+
+def serves(port: int) -> bool:
+    """Has it loaded its data? `ruok` says imok before that."""
+    try:
+        return ask(port, "srvr").startswith("Zookeeper version")
+    except OSError:
+        return False
+
+
+def registered(port: int, node_id: int) -> bool:
+    """Does ZooKeeper hold a session in which this broker is registered? `dump` lists what ends with each session."""
+    return f"/brokers/ids/{node_id}" in ask(port, "dump").split()
+
+
+def await_free(port: int, node_id: int, timeout_s: float, poll_s: float) -> bool:
+    """Wait until the registration of a broker that is gone has ended; False: not in time."""
+    deadline = time.monotonic() + timeout_s
+    while registered(port, node_id):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(poll_s)
+    return True
