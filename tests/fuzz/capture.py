@@ -56,9 +56,8 @@ def capture(release: str) -> None:
     recorder = Recorder(release)
     with Broker(version=release) as broker:
         os.environ["KAFKA_BOOTSTRAP_SERVERS"] = broker.bootstrap_servers  # which the fixtures take
-        failed = pytest.main(["-q", "-p", "kafkasource.testing", *map(str, SUITES)], plugins=[recorder])
-    if failed:
-        sys.exit(f"the suite failed against Kafka {release}")
+        # What fails, in a suite that is made for the newest release, leaves the frames before it.
+        pytest.main(["-q", "--tb=line", "-p", "kafkasource.testing", *map(str, SUITES)], plugins=[recorder])
     Path(sys.argv[3]).write_text("".join(f"{line}\n" for line in recorder.lines))
 
 
