@@ -29,7 +29,7 @@ def test_an_option_is_refused_by_its_name(value: str) -> None:
         assigned(f'{{"t":[{value}]}}')
 
 
-@pytest.mark.parametrize("depth", [10, 300, 900, 960])
+@pytest.mark.parametrize("depth", [10, 300, 5000])
 def test_a_checkpoint_of_nested_values_is_refused(depth: int) -> None:
     nested: Any = 1
     for _ in range(depth):
