@@ -56,6 +56,25 @@ class CoordinatorCaller(LeaderCaller):
 
         return self._retrying(what, attempt)
 
+    def coordinator(self, kind: int, key: str) -> int:
+        """The node id of the coordinator of a group or transactional id, for those who `send` to it themselves.
+
+        What is known is answered at once, until `forget_coordinator`.
+        """
+
+        def attempt(left_ms: float) -> int:
+            node_id = self._coordinators_of(kind, [key], left_ms)[key]
+            if isinstance(node_id, BrokerError):
+                raise node_id
+            return node_id
+
+        return self._retrying(f"coordinator of {key!r}", attempt)
+
+    def forget_coordinator(self, kind: int, key: str) -> None:
+        """It moved, or does not answer: look it up again before the next request."""
+        with self._lock:
+            self._coordinators.pop((kind, key), None)
+
     def ask_each(
         self, kind: int, api: Api, bodies: Mapping[str, Body], *, max_version: int | None = None
     ) -> dict[str, dict[str, Any] | BrokerError]:
