@@ -1,0 +1,137 @@
+"""Arguments that several commands share, and the cluster that they name.
+
+`-X name=value` takes the options of the table, with or without `kafka.`: `-X request.timeout.ms=5000`. Unlike in a
+Spark job, where it may be another program's, a name that nobody knows is an error here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from kafkasource import options
+from kafkasource.errors import OptionError
+
+if TYPE_CHECKING:
+    from kafkasource.client.admin import Admin
+    from kafkasource.client.config import ClientConfig
+    from kafkasource.options import Options, Role
+
+_FIRST_ANSWER_MS = 8_000  # how long a person is left waiting for a cluster that nobody reaches
+_ONE_CALL_MS = 30_000
+
+
+def name_and_value(text: str) -> tuple[str, str]:
+    """An argparse type: `NAME=VALUE`."""
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
+    return name, value
+
+
+def at_least(least: int) -> type[int]:
+    """An argparse type: a whole number, not below `least`."""
+
+    class Number(int):
+        def __new__(cls, text: str) -> Number:
+            try:
+                number = super().__new__(cls, text)
+            except ValueError:
+                raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
+            if number < least:
+                raise argparse.ArgumentTypeError(f"{text} is less than {least}")
+            return number
+
+    return Number
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="JSON on stdout, for scripts")
+
+
+def add_cluster(parser: argparse.ArgumentParser) -> None:
+    """Which cluster, and how to talk to it."""
+    parser.add_argument(
+        "-b",
+        "--bootstrap-servers",
+        metavar="HOST:PORT,...",
+        help="default: KAFKA_BOOTSTRAP_SERVERS, else the broker that `pykafka broker start` left running",
+    )
+    parser.add_argument(
+        "-X",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        type=name_and_value,
+        dest="settings",
+        help="a client option of the README's table, as request.timeout.ms=5000; may be given again",
+    )
+
+
+def bootstrap_servers(arguments: argparse.Namespace) -> str:
+    """Raises OptionError where no cluster is named and none runs here."""
+    named: str | None = arguments.bootstrap_servers or os.environ.get("KAFKA_BOOTSTRAP_SERVERS")
+    if named:
+        return named
+    from kafkasource.broker import detached
+
+    state = detached.status()
+    if state is not None and state.running:
+        return state.bootstrap_servers
+    raise OptionError(
+        "which cluster? Give --bootstrap-servers, or set KAFKA_BOOTSTRAP_SERVERS, or run `pykafka broker start`"
+    )
+
+
+def parsed_options(arguments: argparse.Namespace, role: Role, more: Mapping[str, str] | None = None) -> Options:
+    """The options that the command line gives, as a Spark job would. Raises OptionError."""
+    written = {_canonical(name): value for name, value in arguments.settings}
+    written.setdefault("kafka.bootstrap.servers", bootstrap_servers(arguments))
+    written.setdefault("kafka.client.id", "pykafka")
+    written.setdefault("kafka.default.api.timeout.ms", str(_ONE_CALL_MS))
+    return options.parse({**written, **(more or {})}, role)
+
+
+def _canonical(name: str) -> str:
+    known = {key.lower(): option.name for option in options.OPTIONS for key in (option.name, *option.aliases)}
+    refused = {key.lower(): key for key in (*options.REFUSED, *options.NOT_YET)}
+    for candidate in (name.lower(), f"kafka.{name.lower()}"):
+        if candidate in known or candidate in refused:
+            return known.get(candidate) or refused[candidate]
+        if candidate.startswith(("kafka.ssl.", "kafka.sasl.")):
+            return candidate  # its error says when
+    near = difflib.get_close_matches(f"kafka.{name.lower().removeprefix('kafka.')}", known, n=1)
+    hint = f"did you mean {known[near[0]].removeprefix('kafka.')}?" if near else "the README has the table"
+    raise OptionError(f"-X {name}: no such option; {hint}")
+
+
+def client_config(arguments: argparse.Namespace) -> ClientConfig:
+    """For commands that neither read nor write records."""
+    from kafkasource.client.config import ClientConfig
+
+    return ClientConfig.from_options(parsed_options(arguments, "source"))
+
+
+def reach(config: ClientConfig) -> None:
+    """Raise BootstrapFailed soon where nobody answers, so that longer deadlines are for those who do."""
+    from kafkasource.client.cluster import Cluster
+
+    soon = min(config.default_api_timeout_ms, _FIRST_ANSWER_MS)
+    with Cluster(replace(config, default_api_timeout_ms=soon)) as cluster:
+        cluster.partitions_of([])
+
+
+@contextmanager
+def admin(arguments: argparse.Namespace) -> Iterator[Admin]:
+    """The cluster, reached. Raises BootstrapFailed and whatever the calls inside raise."""
+    from kafkasource.client.admin import Admin
+
+    config = client_config(arguments)
+    reach(config)
+    with Admin(config) as cluster:
+        yield cluster
