@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import argparse
 import sys
-from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kafkasource.cli.formats import Output
+from kafkasource.errors import CommitFailed
 from kafkasource.group.member import GroupMember
 
 if TYPE_CHECKING:
@@ -30,25 +30,30 @@ def read_as_member(reader: Reader, arguments: argparse.Namespace, output: Output
     """
     positions: dict[TopicPartition, int] = {}
     left: int | None = arguments.count
-    joined = False
-    with closing(GroupMember(reader.cluster, arguments.group, arguments.topics)) as member:
+    ranges: list[OffsetRange] = []
+    with GroupMember(reader.cluster, arguments.group, arguments.topics) as member:
         while left is None or left > 0:
-            changes = member.poll(_IDLE_S if not positions else 0)
+            had_share = member.wait_until_stable(0)
+            changes = member.poll(0 if ranges else _IDLE_S)
             for tp in (*changes.revoked, *changes.lost):
                 positions.pop(tp, None)
             if changes.assigned:
-                positions.update(_starts(reader, arguments.group, changes.assigned))
+                positions.update(_starts(reader, arguments.group, frozenset(changes.assigned)))
                 _tell(positions)
-            joined = joined or bool(changes.assigned)
             ranges = _step(reader.next_ranges(positions), left)
             for one in ranges:
                 left = _copy(reader, one, output, left, positions)
-            if ranges:
-                member.commit({one.topic_partition: positions[one.topic_partition] for one in ranges})
-            elif joined and not arguments.follow:
+            _commit(member, {one.topic_partition: positions[one.topic_partition] for one in ranges})
+            if had_share and not changes and not ranges and not arguments.follow:
                 return
-            elif positions:
-                member.poll(_IDLE_S)
+
+
+def _commit(member: GroupMember, offsets: dict[TopicPartition, int]) -> None:
+    """What is not this member's any more is read again by whoever has it now."""
+    try:
+        member.commit(offsets)
+    except CommitFailed as error:
+        print(f"pykafka: {error}", file=sys.stderr)
 
 
 def _starts(reader: Reader, group: str, assigned: frozenset[TopicPartition]) -> dict[TopicPartition, int]:
@@ -84,8 +89,9 @@ def _copy(
         if part.num_rows:
             output.write(part)
             positions[tp] = part.column("offset")[-1].as_py() + 1
-        left = None if left is None else left - part.num_rows
-        if left == 0:
-            return left
+        if left is not None:
+            left -= part.num_rows
+            if left == 0:
+                return left
     positions[tp] = one.end_offset
     return left
