@@ -34,13 +34,12 @@ def _text(cell: Cell, terminal: bool) -> str:
 
 def _with_rich(titles: Sequence[str], texts: Sequence[Sequence[str]], numeric: Sequence[bool]) -> bool:
     try:
-        from rich import box
         from rich.console import Console
         from rich.table import Table
         from rich.text import Text
     except ImportError:
         return False
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for title, right in zip(titles, numeric, strict=True):
         table.add_column(title, justify="right" if right else "left", overflow="fold")
     for row in texts:
