@@ -111,6 +111,11 @@ def _partitioner(text: str) -> str:
     return text.strip() if text.strip() in PARTITIONERS else _function(text)
 
 
+def _old_release(text: str) -> str:
+    match = re.fullmatch(r"(auto|0\.9\.0|0\.8\.2)(?:\.\d+)?", text.strip().lower())
+    return match[1] if match else _refuse(text)
+
+
 TEXT = Type("string", "a text", str)  # whose reader says what is wrong with an empty one
 STRING = Type("string", "a text that is not empty", lambda text: text.strip() or _refuse(text))
 JSON = Type("json", "JSON", lambda text: text.strip() or _refuse(text))
@@ -131,6 +136,7 @@ FUNCTION = Type("module:function", "module:function", _function)
 PARTITIONER = Type(
     " \\| ".join((*PARTITIONERS, "module:function")), f"{', '.join(PARTITIONERS)} or module:function", _partitioner
 )
+OLD_RELEASE = Type("auto \\| 0.9.0 \\| 0.8.2", "auto, 0.9.0 or 0.8.2", _old_release)
 SERVERS = Type("servers", "host:port[,host:port...] with IPv6 addresses in brackets", _bootstrap_servers)
 
 
@@ -499,6 +505,14 @@ OPTIONS: tuple[Option, ...] = (
         aliases=("kafka.metadata.broker.list",),
     ),
     Option("kafka.client.id", STRING, "kafkasource", BOTH, "Name in the broker's logs, metrics and quotas."),
+    Option(
+        "kafka.broker.version.fallback",
+        OLD_RELEASE,
+        "auto",
+        BOTH,
+        "What a broker is that closes the connection when it is asked for its versions, as those before 0.10 do. `auto`"
+        " finds out by further requests; a release spares them.",
+    ),
     Option(
         "kafka.security.protocol",
         choice("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
