@@ -1,9 +1,9 @@
 """One Produce request: what it says depends on the version that its connection has negotiated.
 
-Batches are built as record batches v2, which brokers take from Produce v3 on (Kafka 0.11). An older broker gets the same
-records as a message set, converted when the request is written, since only then the version is certain; a retry, to a
-broker that was upgraded meanwhile perhaps, converts again or not. What the broker has no place for is never dropped
-quietly: such a batch is refused here, alone, before anything of it is sent.
+Batches are built as record batches v2, which brokers take from Produce v3 on (Kafka 0.11). An older broker gets the
+same records as a message set, converted when the request is written, since only then the version is certain; a retry,
+to a broker that was upgraded meanwhile perhaps, converts again or not. What the broker has no place for is never
+dropped quietly: such a batch is refused here, alone, before anything of it is sent.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MAGIC_1, _MAGIC_2, _ZSTD = 2, 3, 7  # the first versions with timestamps (KIP-3
 
 
 class ProduceRequest:
-    """The body, for `NetworkClient.send`. Called by the sender thread; `refused` tells of batches that were left out."""
+    """The body, for `NetworkClient.send`. For the sender thread; `refused` tells of batches that were left out."""
 
     def __init__(self, batches: Sequence[ProducerBatch], *, acks: int, timeout_ms: int, node_id: int) -> None:
         lane = batches[0].delivery.lane
@@ -74,6 +74,6 @@ class ProduceRequest:
         self, batch: ProducerBatch, version: int, feature: str, first: int, release: str, remedy: str
     ) -> UnsupportedApiVersion:
         return UnsupportedApiVersion(
-            f"records for {batch.topic_partition} cannot be written with {feature}: that needs Kafka {release} (Produce "
-            f"v{first}), and node {self._node_id} serves Produce up to v{version}. Write {remedy}"
+            f"records for {batch.topic_partition} cannot be written with {feature}: that needs Kafka {release} "
+            f"(Produce v{first}), and node {self._node_id} serves Produce up to v{version}. Write {remedy}"
         )
