@@ -92,7 +92,7 @@ class Membership:
         self._revocation_told = False
         self._lost: frozenset[TopicPartition] = frozenset()
         self._owned_in: int | None = None  # the generation that gave us what we own
-        self._under_way: Action | None = None
+        self.under_way: Action | None = None  # the request whose end counts
         self._actions: list[Action] = []
         self._failures = 0
         self._not_before_ms = now_ms
@@ -131,7 +131,7 @@ class Membership:
         }
         if self.state not in (State.STABLE, State.REVOKING):
             return timers.get(self.state, [])
-        heartbeat = NEVER if self._under_way else max(self._heartbeat_ms, self._not_before_ms)
+        heartbeat = NEVER if self.under_way else max(self._heartbeat_ms, self._not_before_ms)
         return [
             (self._session_ms, Event.SESSION_EXPIRED),
             (poll_by, Event.POLL_EXPIRED),
@@ -142,7 +142,7 @@ class Membership:
 
     def joined(self, answer: Mapping[str, Any], now_ms: float) -> None:
         """Raises ProtocolError where a member's metadata is none."""
-        if self._under_way is not Action.JOIN:
+        if self.under_way is not Action.JOIN:
             return
         leads = answer["leader"] == answer["member_id"]
         rows = answer["members"] if leads else ()
@@ -161,7 +161,7 @@ class Membership:
         return {member_id: Assignment(tuple(partitions)) for member_id, partitions in placed.items()}
 
     def synced(self, assignment: Assignment, now_ms: float) -> None:
-        if self._under_way not in (Action.SYNC, Action.SYNC_AS_LEADER):
+        if self.under_way not in (Action.SYNC, Action.SYNC_AS_LEADER):
             return
         self._succeeded(now_ms)
         assigned = frozenset(assignment.partitions)
@@ -173,15 +173,15 @@ class Membership:
         self._fire(Event.SYNCED_LESS if taken else Event.SYNCED, now_ms)
 
     def heartbeat_done(self, now_ms: float) -> None:
-        if self._under_way is Action.HEARTBEAT:
+        if self.under_way is Action.HEARTBEAT:
             self._succeeded(now_ms)
             self._fire(Event.HEARTBEAT_DONE, now_ms)
 
     def failed(self, request: Action, error: Exception, now_ms: float, member_id: str = "") -> None:
         """A request ended without its answer. `member_id`: what came along with MEMBER_ID_REQUIRED."""
-        if self._under_way is not request:
+        if self.under_way is not request:
             return
-        self._under_way = None
+        self.under_way = None
         self._take_error(error, now_ms, member_id)
 
     def commit_failed(self, identity: Identity, error: Exception, now_ms: float) -> None:
@@ -276,7 +276,7 @@ class Membership:
         before = self.state
         self.state, actions = TRANSITIONS[before, event]
         if self.state is not before:
-            self._under_way = None
+            self.under_way = None
         for action in actions:
             self._do(action, now_ms)
         if self.state is State.REVOKING and not self._must_be_told(self._revoking):
@@ -288,7 +288,7 @@ class Membership:
         if action is Action.LEAVE:
             self.leaving = self.identity
         if action in REQUESTS:
-            self._under_way = None if action is Action.LEAVE else action
+            self.under_way = None if action is Action.LEAVE else action
             self._actions = [each for each in self._actions if each not in REQUESTS]
             self._actions.append(action)
         elif action in (Action.FIND_COORDINATOR, Action.ABANDON):
@@ -297,7 +297,7 @@ class Membership:
             _MEMORY[action](self, now_ms)
 
     def _succeeded(self, now_ms: float) -> None:
-        self._under_way = None
+        self.under_way = None
         self._failures = 0
         self._not_before_ms = now_ms
         self._session_ms = now_ms + self.terms.session_timeout_ms

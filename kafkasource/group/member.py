@@ -1,0 +1,371 @@
+"""A member of a consumer group: shares topics with whatever other clients are in the group.
+
+    with GroupMember(cluster, "group", ["topic"]) as member:
+        while True:
+            changes = member.poll(timeout_s=0.1)
+            ...                                     # stop reading changes.lost and, after a commit, changes.revoked;
+            ...                                     # begin with changes.assigned at the group's committed offsets
+            member.commit({tp: next_offset, ...})
+
+The member's thread owns a Cluster of its own, because the coordinator holds a JoinGroup until all members have come,
+and answers nothing else on that connection meanwhile. It finds the coordinator, joins, assigns where it leads,
+heartbeats, and joins again when the group rebalances. What it tells the user waits for `poll`: see `Membership`.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from kafkasource.client.calls import checked
+from kafkasource.client.cluster import Cluster
+from kafkasource.client.config import ClientConfig, backoff_ms
+from kafkasource.client.coordinators import GROUP
+from kafkasource.client.link import Pending
+from kafkasource.errors import BrokerError, ClientClosed, CommitFailed, DeadlineExceeded
+from kafkasource.group import requests
+from kafkasource.group.assignors import Assignor, assignors_named
+from kafkasource.group.consumer_protocol import Assignment
+from kafkasource.group.membership import Changes, Membership, Terms
+from kafkasource.group.states import REQUESTS, Action, State
+from kafkasource.protocol.apis import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, OFFSET_COMMIT, SYNC_GROUP
+from kafkasource.types import TopicPartition
+
+DEFAULT_ASSIGNORS = ("range", "cooperative-sticky")  # the Java consumer's: every other client knows one of them
+SESSION_TIMEOUT_MS = 45_000
+REBALANCE_TIMEOUT_MS = 300_000
+HEARTBEAT_INTERVAL_MS = 3_000
+
+LEAVE_MS = 3_000
+LOOK_UP_MS = 5_000  # one search for the coordinator, or for the topics' partitions: then timers have their turn
+JOIN_GRACE_MS = 5_000  # beyond the rebalance timeout, as in Java: the coordinator answers late rather than not at all
+MOST_WAIT_MS = 60_000.0
+
+_REBALANCE_IN_PROGRESS = 27
+_OF_MEMBERSHIP = (22, 25, _REBALANCE_IN_PROGRESS, 82)
+
+
+class GroupMember:
+    """See the module. For one user thread, that of `poll`; `close` and `commit` may come from others.
+
+    `cluster` stays the caller's and is used on his threads alone, for commits. `assignors` by name, in order of
+    preference; with an eager one among them each rebalance revokes everything. `rebalance_timeout_ms` is also how long
+    the user may go without a poll (Java: `max.poll.interval.ms`). With `instance_id` the member is static (KIP-345): a
+    close does not leave the group, and whoever comes back with the id within the session has its partitions again.
+    Raises OptionError for unknown assignors; what brokers refuse is raised by `poll`.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        group: str,
+        topics: Iterable[str],
+        *,
+        assignors: Iterable[str | Assignor] = DEFAULT_ASSIGNORS,
+        session_timeout_ms: int = SESSION_TIMEOUT_MS,
+        rebalance_timeout_ms: int = REBALANCE_TIMEOUT_MS,
+        heartbeat_interval_ms: int = HEARTBEAT_INTERVAL_MS,
+        instance_id: str | None = None,
+        rack_id: str | None = None,
+        must_poll: bool = True,
+        open_cluster: Callable[[ClientConfig], Cluster] = Cluster,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.group = group
+        self._caller = cluster
+        self._clock = clock
+        config = cluster.config
+        terms = Terms(
+            tuple(dict.fromkeys(topics)),
+            tuple(each if isinstance(each, Assignor) else assignors_named([each])[0] for each in assignors),
+            session_timeout_ms,
+            rebalance_timeout_ms,
+            min(heartbeat_interval_ms, max(1, session_timeout_ms // 3)),
+            instance_id,
+            rack_id,
+            must_poll,
+            lambda failures: backoff_ms(
+                failures, config.retry_backoff_ms, config.retry_backoff_max_ms, random.random()
+            ),
+        )
+        self._membership = Membership(terms, self._now_ms())
+        self._changed = threading.Condition()
+        own = replace(config, default_api_timeout_ms=min(config.default_api_timeout_ms, LOOK_UP_MS))
+        self._own_cluster = open_cluster(own)
+        loop = _Loop(self._own_cluster, group, self._membership, self._changed, self._now_ms)
+        self._thread = threading.Thread(target=loop.run, name="kafkasource-group-member", daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> GroupMember:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _now_ms(self) -> float:
+        return self._clock() * 1000
+
+    @property
+    def assignment(self) -> frozenset[TopicPartition]:
+        """What the user may read now: told by polls, and not lost since."""
+        with self._changed:
+            return self._membership.held
+
+    @property
+    def member_id(self) -> str:
+        """Given by the coordinator; empty before, and again after the coordinator gave the member up."""
+        with self._changed:
+            return self._membership.identity.member_id
+
+    def poll(self, timeout_s: float = 0.0) -> Changes:
+        """What changed since the last poll; waits at most `timeout_s` for something to change.
+
+        Raises what the group refuses: FencedInstanceId, GroupAuthorizationFailed, an inconsistent protocol (23), ...
+        """
+        deadline_s = self._clock() + timeout_s
+        with self._changed:
+            self._membership.polling(True, self._now_ms())
+            try:
+                while True:
+                    self._check_open()
+                    before = self._membership.state
+                    changes = self._membership.poll(self._now_ms())
+                    if self._membership.state is not before:
+                        self._own_cluster.wakeup()
+                    left_s = deadline_s - self._clock()
+                    if changes or left_s <= 0:
+                        return changes
+                    self._changed.wait_for(self._has_news, left_s)
+            finally:
+                self._membership.polling(False, self._now_ms())
+
+    def wait_until_stable(self, timeout_s: float) -> bool:
+        """Has the group given this member its share? Waits at most `timeout_s`; raises as `poll`, but tells nothing."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._membership.error or self._stable(), timeout_s)
+            if self._membership.error is not None:
+                raise self._membership.error
+            return self._stable()
+
+    def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Commit the next offset to read of partitions that are this member's, revoked ones included.
+
+        Waits while the group rebalances. Raises CommitFailed where they are not the member's any more: who has them
+        now begins where the last commit was.
+        """
+        if any(offset < 0 for offset in offsets.values()):
+            raise ValueError(f"a negative offset to commit for group {self.group!r}")  # brokers would take it
+        deadline_s = self._clock() + self._caller.config.default_api_timeout_ms / 1000
+        while offsets:
+            identity = self._identity_to_commit(offsets, deadline_s)
+            body = requests.commit_body(self.group, identity, offsets)
+            try:
+                self._caller.call_coordinator(GROUP, self.group, OFFSET_COMMIT, body, max_version=9)
+                return
+            except BrokerError as error:
+                if error.code not in _OF_MEMBERSHIP:
+                    raise
+                with self._changed:
+                    self._membership.commit_failed(identity, error, self._now_ms())
+                    self._changed.notify_all()
+                self._own_cluster.wakeup()
+                if error.code != _REBALANCE_IN_PROGRESS or self._clock() >= deadline_s:
+                    raise CommitFailed(f"group {self.group!r}: the commit was refused: {error}") from error
+
+    def close(self, timeout_s: float = 5.0) -> None:
+        """Leave the group, so that the others take over at once; a static member stays for its session."""
+        with self._changed:
+            self._membership.close(self._now_ms())
+            self._changed.notify_all()
+        self._own_cluster.wakeup()
+        self._thread.join(timeout_s)
+
+    def _stable(self) -> bool:
+        return self._membership.state is State.STABLE
+
+    def _has_news(self) -> bool:
+        return self._membership.has_news or self._membership.state is State.CLOSED
+
+    def _check_open(self) -> None:
+        if self._membership.state is State.CLOSED:
+            raise ClientClosed(f"the member of group {self.group!r} is closed")
+
+    def _identity_to_commit(self, offsets: Mapping[TopicPartition, int], deadline_s: float) -> Any:
+        """Of the generation that is in force; between two the coordinator takes no commits."""
+        membership = self._membership
+        with self._changed:
+            self._check_open()
+            done = self._changed.wait_for(
+                lambda: membership.state is not State.SYNCING, max(0.0, deadline_s - self._clock())
+            )
+            foreign = sorted(offsets.keys() - membership.held) if membership.terms.must_poll else []
+            if foreign or membership.identity.generation_id < 0:
+                raise CommitFailed(
+                    f"group {self.group!r}: {', '.join(map(str, foreign[:5])) or 'the generation'} is not this member's"
+                    " (any more); what was read since the last commit is read again by whoever has it now"
+                )
+            if not done:
+                raise DeadlineExceeded(f"commit of group {self.group!r}: the group did not finish its rebalance")
+            return membership.identity
+
+
+class _Loop:
+    """What the member's thread does: carries out what the membership asks for, and brings back what came of it."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        group: str,
+        membership: Membership,
+        changed: threading.Condition,
+        now_ms: Callable[[], float],
+    ) -> None:
+        self._cluster = cluster
+        self._group = group
+        self._membership = membership
+        self._changed = changed
+        self._now_ms = now_ms
+        self._request: Action | None = None
+        self._pending: Pending | None = None
+        self._counts: dict[str, int] = {}  # as leader: what the assignment was made for
+        self._look_again_ms = 0.0
+
+    def run(self) -> None:
+        try:
+            while self.turn():
+                pass
+        except Exception as error:  # ours: nobody waits for a member whose thread is dead
+            with self._changed:
+                self._membership.error = self._membership.error or error
+                self._changed.notify_all()
+        finally:
+            self._cluster.close()
+
+    def turn(self) -> bool:
+        """Do what is due, then wait for what comes next; False: the member is closed."""
+        with self._changed:
+            self._membership.tick(self._now_ms())
+            actions = self._membership.take_actions()
+            self._changed.notify_all()
+        for action in actions:
+            self._carry_out(action)
+        with self._changed:
+            if self._membership.state is State.CLOSED:
+                return False
+            wait = min(self._membership.wait_ms(self._now_ms()), MOST_WAIT_MS)
+        if self._pending is None or not self._pending.done:
+            self._cluster.poll(wait)
+        self._take_answer()
+        self._watch_partitions()
+        return True
+
+    def _carry_out(self, action: Action) -> None:
+        if action in REQUESTS or action is Action.ABANDON:
+            self._drop_request()
+        if action is Action.FIND_COORDINATOR:
+            self._cluster.forget_coordinator(GROUP, self._group)
+        elif action is Action.LEAVE:
+            self._leave()
+        elif action in REQUESTS:
+            try:
+                self._pending, self._request = self._send(action), action
+            except Exception as error:
+                with self._changed:
+                    self._membership.failed(action, error, self._now_ms())
+
+    def _drop_request(self) -> None:
+        """The coordinator does nothing for this connection while it holds a JoinGroup or SyncGroup of ours."""
+        pending, self._pending = self._pending, None
+        if pending is not None and not pending.done and self._request is not Action.HEARTBEAT:
+            self._cluster.disconnect(pending.node_id)
+
+    def _send(self, action: Action) -> Pending | None:
+        node_id = self._cluster.coordinator(GROUP, self._group)
+        assignments = self._assign() if action is Action.SYNC_AS_LEADER else {}
+        with self._changed:
+            membership = self._membership
+            terms = membership.terms
+            if membership.under_way is not action:
+                return None  # something happened while we looked for the coordinator
+            if action is Action.JOIN:
+                body = requests.join_body(self._group, membership)
+                timeout = float(max(terms.rebalance_timeout_ms, terms.session_timeout_ms) + JOIN_GRACE_MS)
+                return self._cluster.send(node_id, JOIN_GROUP, body, timeout_ms=timeout)
+            if action is Action.HEARTBEAT:
+                body = requests.heartbeat_body(self._group, membership.identity)
+                return self._cluster.send(node_id, HEARTBEAT, body, timeout_ms=terms.session_timeout_ms)
+            body = requests.sync_body(self._group, membership, assignments)
+            timeout = float(terms.rebalance_timeout_ms + JOIN_GRACE_MS)
+            return self._cluster.send(node_id, SYNC_GROUP, body, timeout_ms=timeout)
+
+    def _leave(self) -> None:
+        """Said once; where it is not heard, the session ends by itself."""
+        with self._changed:
+            identity = self._membership.leaving
+        if identity is None:
+            return
+        try:
+            node_id = self._cluster.coordinator(GROUP, self._group)
+            body = requests.leave_body(self._group, identity)
+            self._cluster.wait(self._cluster.send(node_id, LEAVE_GROUP, body, timeout_ms=LEAVE_MS))
+        except Exception:
+            return
+
+    def _take_answer(self) -> None:
+        pending, request = self._pending, self._request
+        if pending is None or request is None or not pending.done:
+            return
+        self._pending = self._request = None
+        answer: dict[str, Any] = {}
+        with self._changed:
+            now_ms = self._now_ms()
+            try:
+                answer = pending.result()
+                self._tell(request, checked(answer, f"{request.value} of group {self._group!r}"), now_ms)
+            except Exception as error:
+                self._membership.failed(request, error, now_ms, answer.get("member_id") or "")
+            self._changed.notify_all()
+
+    def _tell(self, request: Action, answer: dict[str, Any], now_ms: float) -> None:
+        if request is Action.JOIN:
+            self._membership.joined(answer, now_ms)
+        elif request is Action.HEARTBEAT:
+            self._membership.heartbeat_done(now_ms)
+        else:
+            self._membership.synced(Assignment.decode(answer["assignment"]), now_ms)
+
+    # As leader.
+
+    def _assign(self) -> dict[str, Assignment]:
+        with self._changed:
+            members, skip = self._membership.leading, self._membership.skip_assignment
+        topics = {topic for member in (members or {}).values() for topic in member.subscription.topics}
+        counts = self._count(topics)
+        with self._changed:
+            if self._membership.leading is not members:
+                return {}  # out of date meanwhile
+            self._counts = dict.fromkeys(topics, 0) | counts
+            return {} if skip else self._membership.assignments(counts)
+
+    def _count(self, topics: Iterable[str]) -> dict[str, int]:
+        found = self._cluster.partitions_of(topics, propagation_ms=0) if topics else {}
+        self._look_again_ms = self._now_ms() + self._cluster.config.metadata_max_age_ms
+        return {name: len(topic.partitions) for name, topic in found.items() if topic is not None}
+
+    def _watch_partitions(self) -> None:
+        """A topic that was made, grew or went: the leader lets the group rebalance (`metadata.max.age.ms`)."""
+        with self._changed:
+            leads = self._membership.leading is not None and self._membership.state is State.STABLE
+        if not leads or self._now_ms() < self._look_again_ms:
+            return
+        try:
+            counts = dict.fromkeys(self._counts, 0) | self._count(self._counts)
+        except Exception:
+            return  # asked again when it is due
+        if counts != self._counts:
+            with self._changed:
+                self._membership.rejoin(self._now_ms())
