@@ -25,6 +25,7 @@ HELP = "what a job needs: Python, kernel, Spark, Java, brokers and their address
 
 OK, WARNING, FAILED = "ok", "warning", "FAILED"
 _LEAST_SPARK = (4, 2)
+_ANSWER_MS = 10_000  # of one broker
 
 # The newest version of Fetch that a release serves: how old a broker is, seen from outside.
 _FETCH_VERSIONS = (
@@ -194,16 +195,17 @@ _LOCAL = {"localhost", "127.0.0.1", "::1"}
 
 def _broker(cluster: Admin, node: Node, local: bool) -> Finding:
     """By the address that it advertises, which all clients are sent to."""
-    from kafkasource.protocol.apis import API_VERSIONS, FETCH
+    from kafkasource.client.metadata import metadata_body
+    from kafkasource.protocol.apis import FETCH, METADATA
 
     what, where = f"broker {node.node_id}", f"{node.host}:{node.port}"
     remedy = f"the broker advertises {where} (advertised.listeners): it must be an address that clients can reach"
     try:
-        rows = cluster.call(node.node_id, API_VERSIONS, {}, timeout_ms=10_000)["api_keys"]
+        cluster.call(node.node_id, METADATA, metadata_body([]), timeout_ms=_ANSWER_MS)
+        served = cluster.served(FETCH, node.node_id)
     except KafkaSourceError as error:
         return Finding(FAILED, what, str(error), remedy)
-    newest = next((row["max_version"] for row in rows if row["api_key"] == FETCH.key), 0)
-    release = next(text for least, text in _FETCH_VERSIONS if newest >= least)
+    release = next(text for least, text in _FETCH_VERSIONS if served is None or served[1] >= least)
     shown = f"{where}, Kafka {release}" + (f", rack {node.rack}" if node.rack else "")
     if node.host in _LOCAL and not local:
         return Finding(WARNING, what, f"{shown}: only clients on its own machine reach that", remedy)
