@@ -76,6 +76,10 @@ class DeadlineExceeded(KafkaSourceError):
     """Retries did not succeed in time. `__cause__`, where it survives, is the last error; its text is in ours."""
 
 
+class CommitFailed(KafkaSourceError):
+    """A group member cannot commit: its partitions are not its own any more, others may read them already."""
+
+
 class BootstrapFailed(KafkaSourceError):
     """None of the bootstrap servers could be used before the deadline.
 
