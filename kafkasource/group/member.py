@@ -116,6 +116,12 @@ class GroupMember:
             return self._membership.held
 
     @property
+    def joined(self) -> bool:
+        """Has the group given this member its share, which may be nothing? False while it joins or rebalances."""
+        with self._changed:
+            return self._stable()
+
+    @property
     def member_id(self) -> str:
         """Given by the coordinator; empty before, and again after the coordinator gave the member up."""
         with self._changed:
