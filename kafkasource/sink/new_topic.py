@@ -50,6 +50,6 @@ def _require(cluster: Cluster, topic: str) -> None:
     """Asks for all topics: one that such a broker is asked for by name it makes, as it likes."""
     if all(found.name != topic for found in cluster.all_topics()):
         raise UnsupportedApiVersion(
-            f"option 'createTopic': brokers before Kafka 0.10.1 make no topic on request, and {topic!r} does not exist. "
-            "Make it with their kafka-topics.sh, or leave the option out where auto.create.topics.enable is on"
+            f"option 'createTopic': brokers before Kafka 0.10.1 make no topic on request, and {topic!r} does not "
+            "exist. Make it with their kafka-topics.sh, or leave the option out where auto.create.topics.enable is on"
         )

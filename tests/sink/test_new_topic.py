@@ -39,7 +39,7 @@ def test_brokers_that_make_no_topics_are_not_asked_for_a_missing_one(kafka, clus
     """They would make it by being asked for its metadata, and not as the option says."""
     kafka.become(release)
     create_in(cluster, "there", NewTopic(6))
-    with pytest.raises(UnsupportedApiVersion, match="option 'createTopic': .* 'new' does not exist"):
+    with pytest.raises(UnsupportedApiVersion, match=r"option 'createTopic': .* 'new' does not exist"):
         create_in(cluster, "new", NewTopic(6))
     assert [asked.body["topics"] for asked in kafka.asked(METADATA) if asked.body["topics"]] == []
 
