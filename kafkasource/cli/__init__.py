@@ -1,7 +1,8 @@
 """`pykafka`, also `python -m kafkasource`: what people do around Kafka jobs, from a shell.
 
-One file for each command in this folder; `_COMMANDS` is the list. A command's module has `HELP` and `add`, which gives
-its parser arguments and sets `run`, a function from the parsed arguments to the exit code.
+One file for each command in this folder; `_COMMANDS` is the list. A command's module has a docstring for those who ask
+for help, a line of `HELP`, perhaps `EXAMPLES`, and `add`, which gives its parser arguments and sets `run`, a function
+from the parsed arguments to the exit code.
 
     0    done                 1    an expected error: one line on stderr, with its remedy; or the answer is "no"
     2    wrong arguments      130  Ctrl-C (143: SIGTERM), after tidying up; 0 where Ctrl-C is how a command is ended
@@ -68,7 +69,15 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for name in _COMMANDS:
         command: Any = importlib.import_module(f"kafkasource.cli.{name}")
-        command.add(commands.add_parser(name, help=command.HELP, description=command.__doc__.partition("\n\n")[0]))
+        command.add(
+            commands.add_parser(
+                name,
+                help=command.HELP,
+                description=command.__doc__,
+                epilog=getattr(command, "EXAMPLES", None),
+                formatter_class=argparse.RawDescriptionHelpFormatter,
+            )
+        )
     return parser
 
 

@@ -10,17 +10,19 @@ import argparse
 import difflib
 import logging
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kafkasource import options
-from kafkasource.errors import OptionError
+from kafkasource.errors import KafkaSourceError, OptionError
 
 if TYPE_CHECKING:
     from kafkasource.client.admin import Admin
+    from kafkasource.client.cluster import Cluster
     from kafkasource.client.config import ClientConfig
+    from kafkasource.client.metadata import TopicMetadata
     from kafkasource.options import Options, Role
 
 _FIRST_ANSWER_MS = 5_000  # how long a person is left waiting for a cluster that nobody reaches
@@ -106,8 +108,9 @@ def _canonical(name: str) -> str:
             return known.get(candidate) or refused[candidate]
         if candidate.startswith(("kafka.ssl.", "kafka.sasl.")):
             return candidate  # its error says when
-    near = difflib.get_close_matches(f"kafka.{name.lower().removeprefix('kafka.')}", known, n=1)
-    hint = f"did you mean {known[near[0]].removeprefix('kafka.')}?" if near else "the README has the table"
+    short = {key.removeprefix("kafka."): canonical for key, canonical in known.items()}
+    near = difflib.get_close_matches(name.lower().removeprefix("kafka."), short, n=1)
+    hint = f"did you mean {short[near[0]].removeprefix('kafka.')}?" if near else "the README has the table"
     raise OptionError(f"-X {name}: no such option; {hint}")
 
 
@@ -134,6 +137,29 @@ def reach(config: ClientConfig) -> None:
 
 def _is_no_warning(record: logging.LogRecord) -> bool:
     return record.levelno < logging.WARNING
+
+
+def existing(cluster: Cluster, topics: Iterable[str]) -> dict[str, TopicMetadata]:
+    """The topics as they are now. Raises KafkaSourceError naming those that do not exist."""
+    described = cluster.partitions_of(topics, propagation_ms=0)
+    missing = [name for name, topic in described.items() if topic is None]
+    if missing:
+        raise KafkaSourceError(f"no topic {', '.join(map(repr, missing))} (`pykafka topics list` shows all)")
+    return {name: topic for name, topic in described.items() if topic is not None}
+
+
+def check_partitions(topic: TopicMetadata, numbers: Iterable[int]) -> None:
+    """Raise KafkaSourceError for a partition that the topic does not have."""
+    strange = sorted(set(numbers) - topic.partitions.keys())
+    if strange:
+        raise KafkaSourceError(
+            f"topic {topic.name!r} has no partition {strange[0]}, only 0 to {len(topic.partitions) - 1}"
+        )
+
+
+def many(count: int, noun: str) -> str:
+    """`1 record`, `1,200 records`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 @contextmanager

@@ -25,6 +25,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     add_json(start)
     start.set_defaults(run=_start)
     stop = commands.add_parser("stop", help="stop it and remove its data (unless started with --data)")
+    add_json(stop)
     stop.set_defaults(run=_stop)
     status = commands.add_parser("status", help="whether it runs, and where; exit code 1 when it does not")
     add_json(status)
@@ -50,7 +51,9 @@ def _stop(arguments: argparse.Namespace) -> int:
     from kafkasource.broker import detached
 
     state = detached.stop()
-    if state is None:
+    if arguments.json:
+        print(json.dumps({"stopped": state is not None, **(asdict(state) if state else {})}))
+    elif state is None:
         print("no broker was started")
     elif state.keeps_data:
         print(f"stopped; its data stays in {state.folder}")

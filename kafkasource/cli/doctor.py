@@ -14,7 +14,7 @@ from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 from kafkasource import __version__
-from kafkasource.cli.arguments import add_cluster, add_json, bootstrap_servers, client_config, reach
+from kafkasource.cli.arguments import add_cluster, add_json, bootstrap_servers, client_config, many, reach
 from kafkasource.errors import KafkaSourceError, OptionError
 
 if TYPE_CHECKING:
@@ -184,7 +184,9 @@ def _cluster(arguments: argparse.Namespace, servers: str) -> Iterator[Finding]:
         return
     with Admin(config) as cluster:
         known = cluster.brokers()
-        yield Finding(OK, "cluster", f"{known.cluster_id or 'without an id'}, {len(known.nodes)} brokers, by {servers}")
+        yield Finding(
+            OK, "cluster", f"{known.cluster_id or 'without an id'}, {many(len(known.nodes), 'broker')}, by {servers}"
+        )
         local = {host for host, _ in config.bootstrap_servers} <= _LOCAL
         for node in known.nodes:
             yield _broker(cluster, node, local)

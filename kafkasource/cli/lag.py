@@ -11,6 +11,9 @@ from datetime import datetime
 from kafkasource.cli.arguments import add_cluster, add_json, admin, at_least
 from kafkasource.cli.standing import Standing, add_who, standing
 
+EXAMPLES = """examples:
+  pykafka lag --group billing --watch
+  pykafka lag --checkpoint /checkpoints/billing --fail-above 100000"""
 HELP = "how far a group or a query's checkpoint is behind; --watch"
 
 

@@ -7,8 +7,8 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from kafkasource.cli import tables
-from kafkasource.cli.arguments import add_cluster, add_json, admin, parsed_options
-from kafkasource.cli.positions import EXAMPLES, position
+from kafkasource.cli.arguments import add_cluster, add_json, admin, check_partitions, existing, parsed_options
+from kafkasource.cli.positions import PLACES, position
 from kafkasource.cli.standing import add_who, committed_offsets
 from kafkasource.errors import BrokerError, KafkaSourceError, OptionError, UnknownMemberId
 
@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from kafkasource.client.admin import Admin
     from kafkasource.types import TopicPartition
 
+EXAMPLES = """examples:
+  pykafka offsets show --checkpoint /checkpoints/billing
+  pykafka offsets set --group billing --topic orders:0,1 --to 2h          shows what would change; --yes does it
+  pykafka offsets set --group billing --to-checkpoint /checkpoints/billing --yes"""
 HELP = "show or set a group's offsets; show a checkpoint's"
 
 
@@ -33,7 +37,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     change.add_argument("-g", "--group", required=True, metavar="GROUP")
     change.add_argument("-t", "--topic", action="append", default=[], metavar="TOPIC[:PARTITION,...]")
     to = change.add_mutually_exclusive_group(required=True)
-    to.add_argument("--to", type=position, metavar="WHERE", help=EXAMPLES)
+    to.add_argument("--to", type=position, metavar="WHERE", help=PLACES)
     to.add_argument("--to-checkpoint", metavar="LOCATION", help="where this streaming query stands")
     change.add_argument("-y", "--yes", action="store_true", help="do it")
     change.set_defaults(run=_set)
@@ -153,13 +157,9 @@ def _partitions(cluster: Admin, named: list[str]) -> set[TopicPartition]:
         except ValueError:
             raise OptionError(f"--topic {text}: expected TOPIC or TOPIC:0,1") from None
     found = set()
-    for name, known in cluster.partitions_of(wanted, propagation_ms=0).items():
-        if known is None:
-            raise KafkaSourceError(f"no topic {name!r} (`pykafka topics list` shows all)")
+    for name, known in existing(cluster, wanted).items():
         only = wanted[name]
-        strange = sorted(only - known.partitions.keys()) if only else []
-        if strange:
-            raise KafkaSourceError(f"topic {name!r} has no partition {strange[0]}: 0 to {len(known.partitions) - 1}")
+        check_partitions(known, only or ())
         found |= {tp for tp in known.topic_partitions if only is None or tp.partition in only}
     return found
 

@@ -24,7 +24,7 @@ from kafkasource.source.offsets import Offsets
 from kafkasource.source.positions import AtOffsets, AtTimestamps, Position
 from kafkasource.types import TopicPartition
 
-EXAMPLES = "earliest, latest, an offset (1500), a time (2026-11-21T22:30, UTC), or how long ago (15m, 2h, 7d)"
+PLACES = "earliest, latest, an offset (1500), a time (2026-11-21T22:30, UTC), or how long ago (15m, 2h, 7d)"
 
 _WORDS = {"earliest": EARLIEST, "latest": LATEST}
 _AGO_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -51,7 +51,7 @@ def _milliseconds(text: str, now_ms: float | None) -> int:
         # Python 3.10 takes neither Z nor a fraction of other than 3 or 6 digits
         moment = datetime.fromisoformat(re.sub(r"[zZ]$", "+00:00", text))
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is none of {EXAMPLES}") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is none of {PLACES}") from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=timezone.utc)
     return max(0, round(moment.timestamp() * 1000))

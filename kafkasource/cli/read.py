@@ -11,13 +11,13 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from kafkasource.cli import formats
-from kafkasource.cli.arguments import add_cluster, at_least, parsed_options, reach
-from kafkasource.cli.positions import EXAMPLES, LastRecords, position
+from kafkasource.cli.arguments import add_cluster, at_least, check_partitions, existing, many, parsed_options, reach
+from kafkasource.cli.positions import PLACES, LastRecords, position
 from kafkasource.cli.progress import Progress, progress
 from kafkasource.errors import OptionError
 
@@ -28,6 +28,12 @@ if TYPE_CHECKING:
     from kafkasource.source.positions import Position
 
 HELP = "print records, follow a topic, save one as Parquet"
+EXAMPLES = """examples:
+  pykafka read events                                   all there is, one value a line
+  pykafka read events --last 5 -K '\\t'                  the last five of each partition, with keys
+  pykafka read events --from 15m --json                 of the last quarter of an hour
+  pykafka read events --follow --group audit            what comes, shared with the group's other members
+  pykafka read events --from 2026-11-21 --to day.parquet"""
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -39,7 +45,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         dest="start",
         type=position,
         metavar="WHERE",
-        help=f"the first record: {EXAMPLES}. Default: earliest; with --follow latest; with --group where it stands, "
+        help=f"the first record: {PLACES}. Default: earliest; with --follow latest; with --group where it stands, "
         "and only where it has never been what --from says",
     )
     start.add_argument("--last", type=at_least(0), metavar="N", help="begin N offsets before the end of each partition")
@@ -93,6 +99,8 @@ def _read(arguments: argparse.Namespace) -> int:
         None if arguments.key_separator is None else unescaped(arguments.key_separator), arguments.null.encode()
     )
     with Reader(options, start=_start(arguments), end=arguments.until) as reader, _stream(arguments.to) as stream:
+        for topic in existing(reader.cluster, arguments.topics).values():
+            check_partitions(topic, arguments.partitions or ())
         output = form.open(stream, style)
         ends_by_ctrl_c = contextlib.suppress(KeyboardInterrupt) if arguments.follow else contextlib.nullcontext()
         with ends_by_ctrl_c:
@@ -166,13 +174,9 @@ def _copy(reader: Reader, arguments: argparse.Namespace, output: formats.Output)
     with progress("records", total, stdout_is_used=arguments.to is None) as bar:
         copied = copy_batches(reader.read(ranges), output, arguments.count, bar)
     if arguments.to:
-        print(f"{copied:,} records in {arguments.to}", file=sys.stderr)
+        print(f"{many(copied, 'record')} in {arguments.to}", file=sys.stderr)
     elif not copied and sys.stderr.isatty():
-        print(f"no records {_where(arguments.topics)} in that range", file=sys.stderr)
-
-
-def _where(topics: Sequence[str]) -> str:
-    return f"of {', '.join(topics)}"
+        print(f"no records of {', '.join(arguments.topics)} in that range", file=sys.stderr)
 
 
 def copy_batches(batches: Iterator[pa.RecordBatch], output: formats.Output, most: int | None, bar: Progress) -> int:

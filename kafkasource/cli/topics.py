@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkasource.cli import tables
-from kafkasource.cli.arguments import add_cluster, add_json, admin, at_least, name_and_value
+from kafkasource.cli.arguments import add_cluster, add_json, admin, at_least, existing, many, name_and_value
 from kafkasource.errors import KafkaSourceError, UnsupportedApiVersion
 
 if TYPE_CHECKING:
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from kafkasource.client.metadata import TopicMetadata
     from kafkasource.types import TopicPartition
 
+EXAMPLES = """examples:
+  pykafka topics create events --partitions 6 --set cleanup.policy=compact
+  pykafka topics describe events
+  pykafka topics alter events --partitions 12 --unset cleanup.policy"""
 HELP = "list, describe, create, alter, delete topics"
 
 
@@ -121,11 +125,7 @@ def _bounds(cluster: Admin, topics: Iterable[TopicMetadata]) -> dict[TopicPartit
 
 def _describe(arguments: argparse.Namespace) -> int:
     with admin(arguments) as cluster:
-        described = cluster.partitions_of(arguments.topics, propagation_ms=0)
-        missing = [name for name, topic in described.items() if topic is None]
-        if missing:
-            raise KafkaSourceError(f"no topic {', '.join(map(repr, missing))} (`pykafka topics list` shows all)")
-        found = [topic for topic in described.values() if topic is not None]
+        found = list(existing(cluster, arguments.topics).values())
         bounds = _bounds(cluster, found)
         settings = _settings(cluster, arguments.topics)
     if arguments.json:
@@ -150,7 +150,9 @@ def _print_topic(
 ) -> None:
     total = sum(bounds[tp].offsets or 0 for tp in topic.topic_partitions)
     known_id = f", id {topic.topic_id}" if topic.topic_id else ""
-    print(f"{topic.name}: {len(topic.partitions)} partitions, {total:,} offsets, {_health(topic)}{known_id}")
+    print(
+        f"{topic.name}: {many(len(topic.partitions), 'partition')}, {many(total, 'offset')}, {_health(topic)}{known_id}"
+    )
     for each in settings or ():
         if everything or each.source == "topic":
             print(f"  {each.name}={each.value}" + (f"  ({each.source})" if everything else ""))
@@ -214,7 +216,9 @@ def _create(arguments: argparse.Namespace) -> int:
                         f"topic {name!r} exists already (`pykafka topics describe {name}`); --if-missing lets it be"
                     ) from None
         counts = {name: len(topic.partitions) for name, topic in cluster.partitions_of(created).items() if topic}
-    return _say(arguments, "created", [(name, f"{name} with {counts.get(name, 0)} partitions") for name in created])
+    return _say(
+        arguments, "created", [(name, f"{name} with {many(counts.get(name, 0), 'partition')}") for name in created]
+    )
 
 
 def _alter(arguments: argparse.Namespace) -> int:
@@ -223,8 +227,7 @@ def _alter(arguments: argparse.Namespace) -> int:
     if not changes and arguments.partitions is None:
         raise KafkaSourceError("nothing to change: give --set NAME=VALUE, --unset NAME or --partitions N")
     with admin(arguments) as cluster:
-        if cluster.partitions_of([name], propagation_ms=0)[name] is None:
-            raise KafkaSourceError(f"no topic {name!r} (`pykafka topics list` shows all)")
+        existing(cluster, [name])
         if changes:
             cluster.alter_topic_settings(name, changes)
         if arguments.partitions is not None:

@@ -32,6 +32,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     abort.add_argument(
         "--even-decided", action="store_true", help="also what belongs to a decided batch: its rows are lost"
     )
+    add_json(abort)
     abort.set_defaults(run=_abort)
     for command in (show, abort):
         which = command.add_mutually_exclusive_group(required=True)
@@ -60,13 +61,16 @@ def _abort(arguments: argparse.Namespace) -> int:
     ids = _ids(arguments)
     with admin(arguments) as cluster:
         aborted, left = abort(cluster, ids, even_decided=arguments.even_decided)
-    for each in aborted:
-        print(f"aborted {_as_line(each)}")
-    for each in left:
-        print(f"left alone {_as_line(each)}")
+    if arguments.json:
+        print(json.dumps({"aborted": list(map(_as_json, aborted)), "left_alone": list(map(_as_json, left))}))
+    else:
+        for each in aborted:
+            print(f"aborted {_as_line(each)}")
+        for each in left:
+            print(f"left alone {_as_line(each)}")
     if any(each.decided_batch_id is not None for each in left):
         print("pykafka: start the query again to commit what is decided; --even-decided loses it", file=sys.stderr)
-    if not aborted and not left:
+    if not aborted and not left and not arguments.json:
         print(f"no transaction of {ids.prefix!r} was open")
     return 1 if left else 0
 

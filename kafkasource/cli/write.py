@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from kafkasource.cli.arguments import add_cluster, at_least, name_and_value, parsed_options, reach
+from kafkasource.cli.arguments import add_cluster, at_least, many, name_and_value, parsed_options, reach
 from kafkasource.cli.positions import position
 from kafkasource.cli.progress import progress
 from kafkasource.cli.read import unescaped
@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 HELP = "lines of stdin become records: text or JSON, with keys and headers"
+EXAMPLES = """examples:
+  seq 1000 | pykafka write numbers --create partitions=6
+  printf 'ada:1\\nbob:\\n' | pykafka write orders -K : --null ''      bob's value is null: a tombstone
+  pykafka read orders --json | pykafka write copy --format json"""
 
 _READ_BYTES = 1 << 20
 _MAX_LINE_BYTES = 64 << 20  # no broker takes a record of that size
@@ -71,9 +75,12 @@ def _write(arguments: argparse.Namespace) -> int:
     with Writer(options) as writer, progress("records", None, stdout_is_used=False) as bar:
         try:
             for first, lines in _lines(sys.stdin.fileno()):
-                batch = rows_of(lines, first, arguments)
-                writer.write(batch)
-                bar.advance(batch.num_rows)
+                rows, bad_line = rows_of(lines, first, arguments)
+                if rows:
+                    writer.write(_batch(rows, arguments))
+                    bar.advance(len(rows))
+                if bad_line is not None:
+                    raise bad_line
         except (_BadLine, KeyboardInterrupt) as error:
             ended_by = error  # what came before is written
     _report(arguments, writer.written)
@@ -89,13 +96,14 @@ def _require_topic(arguments: argparse.Namespace, config: Any) -> None:
     if arguments.create:
         return
     with Cluster(config) as cluster:
-        if cluster.partitions_of([arguments.topic], propagation_ms=500)[arguments.topic] is None:
+        if cluster.partitions_of([arguments.topic], propagation_ms=0)[arguments.topic] is None:
             raise KafkaSourceError(f"no topic {arguments.topic!r}: --create makes it, as does `pykafka topics create`")
 
 
 def _report(arguments: argparse.Namespace, written: dict[Any, Any]) -> None:
     total = sum(one.records for one in written.values())
-    print(f"{total:,} records written to {len(written)} partitions of {arguments.topic}", file=sys.stderr)
+    where = f"{many(len(written), 'partition')} of {arguments.topic}"
+    print(f"{many(total, 'record')} written to {where}", file=sys.stderr)
     if arguments.json:
         rows = [{"topic": tp.topic, "partition": tp.partition, **one._asdict()} for tp, one in sorted(written.items())]
         print(json.dumps(rows))
@@ -119,36 +127,37 @@ def _lines(fd: int) -> Iterator[tuple[int, list[bytes]]]:
         yield number, [rest.removesuffix(b"\r")]
 
 
-def _text_rows(lines: list[bytes], first: int, arguments: argparse.Namespace) -> pa.RecordBatch:
+Rows = tuple[list[dict[str, Any]], _BadLine | None]  # up to a bad line
+
+
+def _text_rows(lines: list[bytes], first: int, arguments: argparse.Namespace) -> Rows:
     null = None if arguments.null is None else arguments.null.encode()
     key: bytes | None = None if arguments.key is None else arguments.key.encode()
     separator = unescaped(arguments.key_separator) if arguments.key_separator else None
-    rows: list[tuple[bytes | None, bytes | None]] = [(key, line) for line in lines]
-    if separator is not None:
-        rows = []
-        for number, line in enumerate(lines, first):
+    rows: list[dict[str, Any]] = []
+    for number, line in enumerate(lines, first):
+        start, value = key, line
+        if separator is not None:
             start, found, value = line.partition(separator)
             if not found:
-                raise _BadLine(f"line {number} has no key separator {arguments.key_separator!r}")
-            rows.append((start, value))
-    if null is not None:
-        rows = [(None if k == null else k, None if v == null else v) for k, v in rows]
-    return _batch([{"key": k, "value": v} for k, v in rows], arguments)
+                return rows, _BadLine(f"line {number} has no key separator {arguments.key_separator!r}")
+        rows.append({"key": None if start == null else start, "value": None if value == null else value})
+    return rows, None
 
 
-def _json_rows(lines: list[bytes], first: int, arguments: argparse.Namespace) -> pa.RecordBatch:
-    rows = []
+def _json_rows(lines: list[bytes], first: int, arguments: argparse.Namespace) -> Rows:
+    rows: list[dict[str, Any]] = []
     for number, line in enumerate(lines, first):
         if not line.strip():
             continue
         try:
             row = from_json(json.loads(line))
         except (ValueError, TypeError, AttributeError, KeyError, RecursionError, argparse.ArgumentTypeError) as error:
-            raise _BadLine(f"line {number} is no record in JSON: {error}") from None
+            return rows, _BadLine(f"line {number} is no record in JSON: {error}")
         if row["key"] is None and arguments.key is not None:
             row["key"] = arguments.key.encode()
         rows.append(row)
-    return _batch(rows, arguments)
+    return rows, None
 
 
 def from_json(document: Any) -> dict[str, Any]:

@@ -159,7 +159,7 @@ def test_lines_become_records_that_another_client_reads(typed, consumed, kafka_t
     out, err = typed("write", name, "-K", ":", "--null", "", "-H", "src=cli", "--json").communicate(
         b"a:1\nb:2\nc:\n", 60
     )
-    assert err == f"3 records written to 1 partitions of {name}\n".encode()
+    assert err == f"3 records written to 1 partition of {name}\n".encode()
     (written,) = json.loads(out)
     assert (written["records"], written["first_offset"], written["last_offset"]) == (3, 0, 2)
     header = [("src", b"cli")]
@@ -182,7 +182,7 @@ def test_lines_before_a_bad_one_are_written_and_it_is_named(typed, consumed, kaf
     assert [one[3] for one in consumed(name, 1, 1)] == [b"1"]  # while the command waits for more
     _, err = process.communicate(b"nonsense\n", 60)
     assert process.returncode == 1
-    assert b"1 records written" in err
+    assert b"1 record written" in err
     assert b"pykafka: line 2 is no record in JSON" in err
 
 

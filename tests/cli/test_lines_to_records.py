@@ -6,7 +6,7 @@ import os
 import pytest
 
 from kafkasource.cli import write
-from kafkasource.cli.write import _BadLine, _json_rows, _lines, _text_rows
+from kafkasource.cli.write import _BadLine, _batch, _json_rows, _lines, _text_rows
 
 
 def arguments(**given):
@@ -14,8 +14,10 @@ def arguments(**given):
     return argparse.Namespace(**{**default, **given})
 
 
-def rows(batch):
-    return [(row["key"], row["value"]) for row in batch.to_pylist()]
+def rows(found):
+    made, bad_line = found
+    assert bad_line is None
+    return [(row["key"], row["value"]) for row in made]
 
 
 @pytest.fixture
@@ -56,12 +58,14 @@ def test_text_is_value_or_key_and_value():
 
 
 def test_a_line_without_its_key_is_named():
-    with pytest.raises(_BadLine, match="line 12 has no key separator '='"):
-        _text_rows([b"a=1", b"b"], 11, arguments(key_separator="="))
+    made, bad_line = _text_rows([b"a=1", b"b", b"c=1"], 11, arguments(key_separator="="))
+    assert str(bad_line) == "line 12 has no key separator '='"
+    assert made == [{"key": b"a", "value": b"1"}]  # those before it are written
 
 
 def test_headers_and_partition_of_the_command_go_with_every_record():
-    batch = _text_rows([b"x"], 1, arguments(header=[("a", "1"), ("b", "")], partition=2)).to_pylist()
+    given = arguments(header=[("a", "1"), ("b", "")], partition=2)
+    batch = _batch(_text_rows([b"x"], 1, given)[0], given).to_pylist()
     assert batch[0]["headers"] == [{"key": "a", "value": b"1"}, {"key": "b", "value": b""}]
     assert batch[0]["partition"] == 2
 
@@ -76,11 +80,9 @@ def test_json_values_that_are_no_text_are_written_as_json():
 
 
 def test_json_headers_may_be_an_object_and_times_a_number():
-    (row,) = _json_rows(
-        [b'{"value": "v", "headers": {"a": "1"}, "timestamp": 1795300000250, "partition": 1}'],
-        1,
-        arguments(header=[("b", "2")], partition=9),
-    ).to_pylist()
+    given = arguments(header=[("b", "2")], partition=9)
+    line = b'{"value": "v", "headers": {"a": "1"}, "timestamp": 1795300000250, "partition": 1}'
+    (row,) = _batch(_json_rows([line], 1, given)[0], given).to_pylist()
     assert row["headers"] == [{"key": "a", "value": b"1"}, {"key": "b", "value": b"2"}]
     assert row["timestamp"].isoformat() == "2026-11-21T22:26:40.250000+00:00"
     assert row["partition"] == 1
@@ -96,5 +98,6 @@ def test_json_headers_may_be_an_object_and_times_a_number():
     ],
 )  # fmt: skip
 def test_json_that_is_no_record_is_refused_by_its_line(line):
-    with pytest.raises(_BadLine, match="line 5 is no record"):
-        _json_rows([line], 5, arguments())
+    made, bad_line = _json_rows([b'{"value": 1}', line, b'{"value": 2}'], 4, arguments())
+    assert str(bad_line).startswith("line 5 is no record in JSON: ")
+    assert [row["value"] for row in made] == [b"1"]
