@@ -721,7 +721,7 @@ OPTIONS: tuple[Option, ...] = (
         BOOLEAN,
         None,
         SINK,
-        "A batch sent twice is stored once. Default: true with acks=all.",
+        "A batch sent twice is stored once. Default: true with acks=all, on brokers that have it (0.11 and newer).",
     ),
     Option(
         "kafka.compression.type",
