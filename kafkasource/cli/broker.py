@@ -15,7 +15,11 @@ HELP = "a real Apache Kafka on this machine"
 def add(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     start = commands.add_parser("start", help="start one, wait until it is ready, print its bootstrap servers")
-    start.add_argument("--kafka-version", metavar="V", help="a release from Maven Central (default 4.3.1)")
+    start.add_argument(
+        "--kafka-version",
+        metavar="V",
+        help="a release from Maven Central: 3.9 and newer, 0.8.2.2, 0.9.0.1 (default 4.3.1)",
+    )
     start.add_argument("--nodes", type=int, choices=(1, 3), default=1)
     start.add_argument("--port", type=int, help="of the first node, the others take the next; default: free ones")
     start.add_argument(

@@ -33,7 +33,7 @@ def read_as_member(reader: Reader, arguments: argparse.Namespace, output: Output
     ranges: list[OffsetRange] = []
     with GroupMember(reader.cluster, arguments.group, arguments.topics) as member:
         while left is None or left > 0:
-            had_share = member.wait_until_stable(0)
+            had_share = member.joined
             changes = member.poll(0 if ranges else _IDLE_S)
             for tp in (*changes.revoked, *changes.lost):
                 positions.pop(tp, None)
