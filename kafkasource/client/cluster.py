@@ -26,6 +26,7 @@ from kafkasource.protocol.apis import (
     CREATE_TOPICS,
     DELETE_RECORDS,
     DELETE_TOPICS,
+    LIST_GROUPS,
     LIST_OFFSETS,
     OFFSET_COMMIT,
     OFFSET_FETCH,
@@ -169,12 +170,18 @@ class Cluster(TransactionAdmin):
 
         Of the partitions named, or else of all that have some. With `require_stable` it waits while a transaction that
         writes them is open, without it gives those before. Partitions that are not named and have only what such a
-        transaction is about to write, or has just written, are left out (Kafka 3.9 and 4.3).
+        transaction is about to write, or has just written, are left out (Kafka 3.9 and 4.3). Brokers before 0.9 cannot
+        name all: UnsupportedApiVersion.
         """
         wanted = None if partitions is None else list(partitions)
+        if wanted is None and not self.supports(LIST_GROUPS):
+            raise UnsupportedApiVersion(
+                f"Kafka before 0.9 does not tell of which partitions group {group!r} has offsets: name them"
+            )
 
         def body(version: int) -> dict[str, Any]:
-            rows = None
+            # In version 1 asking for nothing asks for all, as seen on 0.9.0.1.
+            rows: list[dict[str, Any]] | None = None if version >= 2 else []
             if wanted is not None:
                 rows = [{"name": name, "partition_indexes": found} for name, found in indexes_by_topic(wanted).items()]
             stable = {"require_stable": require_stable} if version >= 7 else {}

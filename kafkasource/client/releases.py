@@ -6,7 +6,7 @@ ApiVersions when they did. The answer and then a close: it is that release. Two 
 and the second one counts. No answer: the next older release is tried.
 
 0.9 says nothing at all (it fails inside, on an index out of bounds, and goes on with the next request). So where an
-answer to ApiVersions takes longer than `NUDGE_MS`, ListGroups v0 is sent behind it. Answers come in order: a slow broker
+answer to ApiVersions takes longer than `NUDGE_MS`, ListGroups v0 is sent behind it. Answers come in order: a slow one
 answers ApiVersions first, and nothing is changed; who answers ListGroups first has dropped ApiVersions and is 0.9.
 """
 
