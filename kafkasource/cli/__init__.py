@@ -20,6 +20,7 @@ import os
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -108,14 +109,22 @@ class _OnStderr(logging.Handler):
         print(f"pykafka: {record.getMessage()}", file=sys.stderr)
 
 
+def _on_stderr(
+    message: Warning | str, category: object, filename: str, lineno: int, file: object = None, line: object = None
+) -> None:
+    """A Python warning, without the line of code that it came from."""
+    print(f"pykafka: {message}", file=sys.stderr)
+
+
 @contextlib.contextmanager
 def _warnings_on_stderr() -> Iterator[None]:
     log, handler = logging.getLogger("kafkasource"), _OnStderr(logging.WARNING)
-    if log.handlers:  # KAFKASOURCE_LOG has set some
-        yield
-        return
-    log.addHandler(handler)
+    ours = not log.handlers  # else KAFKASOURCE_LOG has set some
+    if ours:
+        log.addHandler(handler)
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.showwarning = _on_stderr
+            yield
     finally:
         log.removeHandler(handler)

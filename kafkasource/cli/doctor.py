@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import warnings
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from importlib import metadata
@@ -97,7 +98,9 @@ def _python() -> Finding:
 
 
 def _kernel() -> Finding:
-    from kafkasource.records import COMPILED
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what it warns of is said here
+        from kafkasource.records import COMPILED
 
     if COMPILED:
         return Finding(OK, "kernel", "compiled")
@@ -105,7 +108,7 @@ def _kernel() -> Finding:
         WARNING,
         "kernel",
         "not compiled: records are decoded about a hundred times slower",
-        "install a C compiler, then the package again (pip install --force-reinstall --no-deps kafkasource)",
+        "where a C compiler is: pip install --force-reinstall --no-deps --no-binary kafkasource kafkasource",
     )
 
 
