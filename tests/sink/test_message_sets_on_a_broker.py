@@ -1,0 +1,80 @@
+"""Message sets v0 and v1 from the sink, taken by a broker that checks every one of them and still takes them all (3.9).
+
+The brokers of their time are in tests/spark/test_every_broker.py; none of 0.10, whose format is v1, is among them.
+"""
+
+from __future__ import annotations
+
+import uuid
+
+import pyarrow as pa
+import pytest
+from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as PeersTopicPartition
+
+from kafkasource import options
+from kafkasource.broker import Broker
+from kafkasource.client.cluster import Cluster
+from kafkasource.client.config import ClientConfig
+from kafkasource.sink import sender
+from kafkasource.sink.columns import Rows
+from kafkasource.sink.config import ProducerConfig
+from kafkasource.sink.partitioner import Partitioner
+from kafkasource.sink.producer import Producer
+
+pytestmark = [pytest.mark.broker, pytest.mark.peers]
+
+CODECS = ["none", "gzip", "snappy", "lz4"]
+COUNT, TIME = 300, 1_700_000_000_000
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with (
+        Broker(version="3.9.2", use_existing=False) as broker,
+        Cluster(ClientConfig.of(broker.bootstrap_servers)) as one,
+    ):
+        yield broker.bootstrap_servers, one
+
+
+def consumed(servers, topic, count):
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": topic, "check.crcs": True})
+    consumer.assign([PeersTopicPartition(topic, 0, 0)])
+    found = []
+    while len(found) < count:
+        messages = consumer.consume(count - len(found), timeout=30)
+        assert messages
+        found += [(one.offset(), one.key(), one.value(), one.timestamp()[1]) for one in messages]
+    consumer.close()
+    return found
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_a_broker_stores_the_message_sets_of_each_codec(cluster, monkeypatch, version):
+    monkeypatch.setattr(sender, "_LAST_VERSION_BY_NAME", version)
+    servers, asked = cluster
+    topic = f"sets-{uuid.uuid4().hex[:8]}"
+    asked.create_topics([topic])
+    expected = []
+    for codec in CODECS:
+        keys = [None if i % 5 == 0 else b"%d" % i for i in range(COUNT)]
+        values = [None if i % 7 == 0 else codec.encode() + b" %d" % i * 50 for i in range(COUNT)]
+        times = [TIME + i for i in range(COUNT)] if version == 2 else None
+        settings = {"kafka.bootstrap.servers": servers, "kafka.compression.type": codec}
+        config = ProducerConfig.from_options(options.parse({**settings, "kafka.enable.idempotence": "false"}, "sink"))
+        producer = Producer(config)
+        try:
+            with producer.delivery() as delivery:
+                columns = pa.array(keys, pa.binary()), pa.array(values, pa.binary())
+                stamps = None if times is None else pa.array(times, pa.int64())
+                rows = Rows(topic, COUNT, *columns, None, None, stamps)
+                producer.append(rows, Partitioner(config.batch_bytes), delivery)
+        finally:
+            producer.close()
+        assert delivery.records == COUNT
+        expected += zip(keys, values, times or [-1] * COUNT, strict=True)
+    found = consumed(servers, topic, len(expected))
+    assert [row[0] for row in found] == list(range(len(expected)))
+    assert [(row[1], row[2]) for row in found] == [row[:2] for row in expected]
+    if version == 2:
+        assert [row[3] for row in found] == [row[2] for row in expected]
