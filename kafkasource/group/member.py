@@ -260,6 +260,8 @@ class _Loop:
         for action in actions:
             self._carry_out(action)
         with self._changed:
+            if self._membership.has_actions:
+                return True  # the user closed it, say, while we looked for the coordinator
             if self._membership.state is State.CLOSED:
                 return False
             wait = min(self._membership.wait_ms(self._now_ms()), MOST_WAIT_MS)

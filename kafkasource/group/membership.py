@@ -107,6 +107,10 @@ class Membership:
         actions, self._actions = self._actions, []
         return actions
 
+    @property
+    def has_actions(self) -> bool:
+        return bool(self._actions)
+
     def wait_ms(self, now_ms: float) -> float:
         """How long until `tick` has something to do; NEVER: only an answer or the user brings something new."""
         due = min((at for at, _ in self._timers()), default=NEVER)

@@ -72,11 +72,16 @@ class GroupKafka(FakeKafka):
             group.rebalance()
             self.moved.notify_all()
             generation = group.generation
-            self.moved.wait_for(lambda: group.generation > generation or group.waiting >= group.members.keys(), WAIT_S)
-            if group.generation == generation:
-                self._begin_generation(group)
+
+            def come() -> bool:
+                over = group.generation > generation or member_id not in group.members
+                return over or group.waiting >= group.members.keys()
+
+            self.moved.wait_for(come, WAIT_S)
             if member_id not in group.members:
                 return {"error_code": 25, "member_id": member_id, "leader": "", "protocol_name": ""}
+            if group.generation == generation:
+                self._begin_generation(group)
             return self._joined(group, member_id)
 
     def _begin_generation(self, group: FakeGroup) -> None:
@@ -123,6 +128,7 @@ class GroupKafka(FakeKafka):
     def _heartbeat(self, request: Request) -> dict:
         with self.moved:
             group, code = self._known(request.body)
+            self.moved.notify_all()
             return {"error_code": code or (27 if group.state == "PreparingRebalance" else 0)}
 
     def _leave_group(self, request: Request) -> dict:
@@ -136,7 +142,8 @@ class GroupKafka(FakeKafka):
         with self.moved:
             group = self.groups.get(body["group_id"])
             asked = {"member_id": body["member_id"], "generation_id": body["generation_id_or_member_epoch"]}
-            code = self._known({**body, **asked})[1] if group is not None and group.members else 0
+            alone = asked["generation_id"] < 0 and (group is None or not group.members)
+            code = 0 if alone else self._known({**body, **asked})[1]
             if not code:
                 return super()._offset_commit(request)
         rows = [
