@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kafkasource.cli import tables
 from kafkasource.cli.arguments import add_cluster, add_json, admin, check_partitions, existing, parsed_options
 from kafkasource.cli.positions import PLACES, position
-from kafkasource.cli.standing import add_who, committed_offsets
+from kafkasource.cli.standing import add_who, committed_offsets, described_group
 from kafkasource.errors import BrokerError, KafkaSourceError, OptionError, UnknownMemberId
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def _set(arguments: argparse.Namespace) -> int:
 
 
 def _commit(cluster: Admin, group: str, wanted: dict[TopicPartition, int]) -> None:
-    described = cluster.describe_groups([group])[group]
+    described = described_group(cluster, group)
     members = len(described.members) if described else 0
     busy = KafkaSourceError(
         f"group {group!r} has {members or 'live'} members, which would commit over it: end them first "

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from kafkasource.errors import BrokerError, KafkaSourceError, UnsupportedApiVersion
+from kafkasource.cli.arguments import many
+from kafkasource.errors import KafkaSourceError, UnsupportedApiVersion
 
 if TYPE_CHECKING:
     from kafkasource.client.admin import Admin, DescribedGroup, GroupMember
@@ -85,20 +86,21 @@ def standing(cluster: Admin, arguments: argparse.Namespace) -> Standing:
 
 def of_group(cluster: Admin, group: str) -> Standing:
     """Raises KafkaSourceError where the cluster knows no such group."""
-    described = _described(cluster, group)
+    described = described_group(cluster, group)
     committed = committed_offsets(cluster, group)
     readers = assignments(described) if described else {}
     if described is None and not committed:
         raise KafkaSourceError(f"no group {group!r} (`pykafka groups list` shows all)")
     partitions = sorted(committed.keys() | readers.keys())
     ends = ends_of(cluster, partitions)
-    state, members = (described.state, len(described.members)) if described else ("no members", 0)
-    who = f"group {group}: {state}" + (f", {members} member{'s' * (members != 1)}" if described else "")
+    state = f"{described.state}, {many(len(described.members), 'member')}" if described else "members not known"
+    who = f"group {group}: {state}"
     places = [Place(tp, committed.get(tp), ends.get(tp), readers.get(tp)) for tp in partitions]
     return Standing(who, places, described, {"group": group, "state": described.state if described else None})
 
 
-def _described(cluster: Admin, group: str) -> DescribedGroup | None:
+def described_group(cluster: Admin, group: str) -> DescribedGroup | None:
+    """None: there is none, or the brokers cannot tell."""
     try:
         return cluster.describe_groups([group])[group]
     except UnsupportedApiVersion:  # before 0.9 there were only offsets
@@ -109,10 +111,8 @@ def committed_offsets(cluster: Admin, group: str) -> dict[TopicPartition, int]:
     """All that a group has committed; what an open transaction is about to commit does not count yet."""
     try:
         found = cluster.fetch_committed(group, require_stable=False)
-    except (UnsupportedApiVersion, KafkaSourceError) as error:
-        if isinstance(error, BrokerError) or not isinstance(error, UnsupportedApiVersion):
-            raise
-        every = [tp for topic in cluster.all_topics() for tp in topic.topic_partitions]  # before 0.10.2
+    except UnsupportedApiVersion:  # 0.8
+        every = [tp for topic in cluster.all_topics() for tp in topic.topic_partitions]
         found = cluster.fetch_committed(group, every, require_stable=False)
     return {tp: one[0] for tp, one in found.items() if one is not None}
 
