@@ -15,7 +15,7 @@ from kafkasource.client.cluster import Cluster
 from kafkasource.client.connection import Body
 from kafkasource.client.coordinators import GROUP
 from kafkasource.client.leaders import indexes_by_topic
-from kafkasource.errors import BrokerError, error_for
+from kafkasource.errors import BrokerError, ProtocolError, error_for
 from kafkasource.protocol.apis import (
     DELETE_GROUPS,
     DESCRIBE_CONFIGS,
@@ -122,7 +122,9 @@ class Admin(Cluster):
                     raise answer
                 described[name] = None
             else:
-                row = answer["groups"][0]
+                row = next((row for row in answer["groups"] if row["group_id"] == name), None)
+                if row is None:
+                    raise ProtocolError(f"DescribeGroups of {name!r}: the answer does not speak of it")
                 described[name] = None if row["group_state"] == _DEAD else _described(row)
         return described
 

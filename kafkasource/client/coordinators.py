@@ -22,6 +22,7 @@ from kafkasource.errors import (
 from kafkasource.protocol.apis import FIND_COORDINATOR, Api
 
 GROUP, TRANSACTION = 0, 1  # kinds of coordinator
+_NOT_AVAILABLE = 15
 
 Check = Callable[[dict[str, Any], str], dict[str, Any]]
 """Gives an answer back, or raises the error in it, whose context is the text."""
@@ -128,8 +129,9 @@ class CoordinatorCaller(LeaderCaller):
         found: dict[str, int | BrokerError] = {}
         unknown = [key for key in keys if (kind, key) not in self._coordinators]
         for key, row in self._find_coordinators(kind, unknown, left_ms).items() if unknown else ():
-            if row["error_code"]:
-                found[key] = error_for(row["error_code"], f"FindCoordinator of {key!r}")
+            code = row["error_code"] or (_NOT_AVAILABLE if row["node_id"] < 0 else 0)
+            if code:
+                found[key] = error_for(code, f"FindCoordinator of {key!r}")
                 continue
             self._coordinators[kind, key] = row["node_id"]
             if self.metadata.node(row["node_id"]) is None:
@@ -154,5 +156,5 @@ class CoordinatorCaller(LeaderCaller):
         rows = {row["key"]: row for row in answer["coordinators"]} if answer["coordinators"] else {keys[0]: answer}
         missing = [key for key in keys if key not in rows]
         if missing:
-            raise error_for(15, f"FindCoordinator: no answer for {few(missing)}")
+            raise error_for(_NOT_AVAILABLE, f"FindCoordinator: no answer for {few(missing)}")
         return rows

@@ -236,7 +236,10 @@ class NetworkClient(Streams):
             if link.queue and link.ready:
                 self._write_queued(link, now)  # a throttle ended
             idle_ms = self.config.connections_max_idle_ms
-            if link.ready and not link.load and not link.out and 0 <= idle_ms <= now - link.last_used_ms:
+            idle = (
+                idle_ms >= 0 and link.last_used_ms + idle_ms <= now
+            )  # added as for the timer: rounding must not differ
+            if link.ready and not link.load and not link.out and idle:
                 log.debug("closing the idle connection to %s", link.name)
                 self._disconnect(link, None)
 

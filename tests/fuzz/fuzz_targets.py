@@ -15,6 +15,7 @@ from functools import cache
 from typing import Any
 
 from frame_mutations import damaged, damaged_records, fetched_records, frames, with_records
+from lying_broker import ask
 from lying_encoder import encoded, encoded_with_a_lie, lies
 from message_bodies import EVERY_VERSION, full_body
 
@@ -209,6 +210,12 @@ def decisions(rng: random.Random) -> bool:
     return last_decision(committed) is not None
 
 
+def answers(rng: random.Random) -> bool:
+    """Right frames with wrong words, to every question that the client asks."""
+    ask(rng)
+    return True
+
+
 TARGETS = (
     Target("frame", 40, frame),
     Target("records", 25, records),
@@ -216,5 +223,6 @@ TARGETS = (
     Target("conversation", 8, conversation),
     Target("members", 6, members),
     Target("documents", 4, documents),
-    Target("decisions", 2, decisions),
+    Target("decisions", 1, decisions),
+    Target("answers", 1, answers),
 )

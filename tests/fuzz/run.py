@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import faulthandler
+import logging
 import os
 import resource
 import signal
@@ -27,7 +28,7 @@ from random import Random, SystemRandom
 
 if __name__ != "run":  # as a program, and in the processes that it starts
     TESTS = Path(__file__).parent.parent
-    sys.path += [str(TESTS / name) for name in ("fuzz", "protocol", "records")]
+    sys.path += [str(TESTS / name) for name in ("fuzz", "protocol", "records", "")]
 
 from fuzz_targets import TARGETS, Target
 
@@ -106,6 +107,7 @@ def _too_slow(signum: int, frame: object) -> None:
 
 def limit_memory() -> None:
     faulthandler.enable()
+    logging.disable(logging.CRITICAL)  # of lying brokers there is much to say
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     most = pages * resource.getpagesize() + MEMORY_BYTES
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
