@@ -248,6 +248,8 @@ class FakeKafka(FakeTransactions):
                 code = 0 if topic.leaders[partition] == request.node_id else 6
             offset = {-1: LOG_END, -2: LOG_START}.get(asked["timestamp"], -1)
             row = {"partition_index": partition, "error_code": code, "timestamp": -1}
+            if request.version == 0:
+                return {**row, "old_style_offsets": [] if code else [offset]}
             return {
                 **row,
                 "offset": offset if code == 0 else -1,
@@ -271,8 +273,10 @@ class FakeKafka(FakeTransactions):
             ]
         }
 
-    def _list_groups(self, request: Request) -> dict:
-        return {"error_code": 0, "groups": []}
+    def _describe_groups(self, request: Request) -> dict:
+        return {
+            "groups": [{"group_id": group, "error_code": 0, "group_state": "Dead"} for group in request.body["groups"]]
+        }
 
     def _find_coordinator(self, request: Request) -> dict:
         def found(key: str) -> dict:
@@ -315,7 +319,8 @@ class FakeKafka(FakeTransactions):
 
         def group_row(group: dict) -> dict:
             name = group["group_id"]
-            asked = all_of(name) if group["topics"] is None else group["topics"]
+            everything = group["topics"] is None or (request.version == 1 and not group["topics"])
+            asked = all_of(name) if everything else group["topics"]
             topics = [
                 {"name": topic["name"], "partitions": [row(name, topic["name"], i) for i in topic["partition_indexes"]]}
                 for topic in asked

@@ -1,14 +1,16 @@
 """`Broker` before KRaft: with a ZooKeeper, and the same promises; kafka-python says whether it is a Kafka."""
 
+import json
 import os
 import signal
 import subprocess
 
 import pytest
 
-from kafkasource.broker import Broker, zookeeper
+from kafkasource.broker import Broker, kafka_jars, zookeeper
 from kafkasource.broker.probe import probe
 from kafkasource.broker.properties import HOST, NodePorts
+from kafkasource.cli import main
 
 THREE = [NodePorts(client=9092 + n, controller=9192 + n, advertised=9292 + n) for n in range(3)]
 
@@ -85,3 +87,21 @@ def test_data_that_is_kept_is_found_again_by_the_next_old_broker(tmp_path):
         os.killpg(broker.pids[0], signal.SIGKILL)  # it cannot say goodbye to ZooKeeper
     with Broker("0.9.0.1", ports=ports, log_dir=tmp_path) as broker:
         assert consume(broker, (0, 9), "t", 1) == [b"kept"]
+
+
+@pytest.mark.broker
+def test_the_command_leaves_an_old_broker_running_and_ends_it_with_its_zookeeper(tmp_path, monkeypatch, capsys):
+    jars, cache, data = kafka_jars("0.8.2.2"), tmp_path / "cache", tmp_path / "data"
+    cache.mkdir()
+    (cache / "kafka-0.8.2.2").symlink_to(jars)
+    monkeypatch.setenv("KAFKASOURCE_CACHE", str(cache))
+    assert main(["broker", "start", "--kafka-version", "0.8.2.2", "--data", str(data), "--json"]) == 0
+    try:
+        state = json.loads(capsys.readouterr().out)
+        host, _, port = state["bootstrap_servers"].partition(":")
+        assert [node.node_id for node in probe(host, int(port), timeout_s=5)] == [1]
+        assert len(commands_that_name(f"{data}/")) == 4
+    finally:
+        assert main(["broker", "stop"]) == 0
+    assert commands_that_name(f"{data}/") == []
+    assert (data / "zookeeper").is_dir()

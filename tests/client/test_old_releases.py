@@ -8,10 +8,10 @@ from kafkasource.errors import ConnectFailed, UnsupportedApiVersion
 from kafkasource.options import BY_NAME
 from kafkasource.protocol.apis import (
     API_VERSIONS,
+    DESCRIBE_GROUPS,
     FETCH,
     INIT_PRODUCER_ID,
     JOIN_GROUP,
-    LIST_GROUPS,
     LIST_OFFSETS,
     METADATA,
     OFFSET_COMMIT,
@@ -83,7 +83,7 @@ def test_a_new_broker_that_closed_the_connection_is_not_taken_for_an_old_one(net
     """As one that restarts does, or a proxy before it: at the first or also at the second connection."""
     net.kafka.fault(API_VERSIONS, CLOSE)
     if closes == 2:
-        net.kafka.fault(LIST_GROUPS, CLOSE)
+        net.kafka.fault(DESCRIBE_GROUPS, CLOSE)
     client = net.client()
     assert asked(client).error is None
     assert net.kafka.asked(LIST_OFFSETS)[-1].version == LIST_OFFSETS.versions[1]
@@ -132,7 +132,7 @@ def test_an_address_where_nobody_answers_is_followed_by_the_next_one_of_the_host
 
 def test_a_broker_that_hangs_is_not_taken_for_an_old_one(net):
     net.kafka.fault(API_VERSIONS, SILENCE)
-    net.kafka.fault(LIST_GROUPS, SILENCE)
+    net.kafka.fault(DESCRIBE_GROUPS, SILENCE)
     pending = asked(net.client())
     assert "no answer to ApiVersions in time" in str(pending.error)
 
@@ -171,7 +171,7 @@ def test_a_slow_broker_answers_in_order_and_is_spoken_to_as_what_it_is(net):
     net.kafka.handle = slow
     net.later(5, recover)
     assert asked(net.client()).error is None
-    assert [request.api for request in net.kafka.requests[:2]] == [API_VERSIONS, LIST_GROUPS]
+    assert [request.api for request in net.kafka.requests[:2]] == [API_VERSIONS, DESCRIBE_GROUPS]
     assert net.kafka.asked(LIST_OFFSETS)[0].version == LIST_OFFSETS.versions[1]
     assert len(net.opened) == 1
 

@@ -82,7 +82,7 @@ def test_every_field_set_gives_the_same_bytes(message: Message, version: int) ->
 
 
 @every_version
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(data=st.data())
 def test_they_read_what_we_write(message: Message, version: int, data: st.DataObject) -> None:
     body = data.draw(bodies(message, version))
@@ -93,7 +93,7 @@ def test_they_read_what_we_write(message: Message, version: int, data: st.DataOb
 
 
 @every_version
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(data=st.data())
 def test_we_read_what_they_write(message: Message, version: int, data: st.DataObject) -> None:
     body = data.draw(bodies(message, version))
