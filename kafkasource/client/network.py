@@ -236,9 +236,7 @@ class NetworkClient(Streams):
             if link.queue and link.ready:
                 self._write_queued(link, now)  # a throttle ended
             idle_ms = self.config.connections_max_idle_ms
-            idle = (
-                idle_ms >= 0 and link.last_used_ms + idle_ms <= now
-            )  # added as for the timer: rounding must not differ
+            idle = idle_ms >= 0 and link.last_used_ms + idle_ms <= now  # added up as for the timer, so rounded alike
             if link.ready and not link.load and not link.out and idle:
                 log.debug("closing the idle connection to %s", link.name)
                 self._disconnect(link, None)

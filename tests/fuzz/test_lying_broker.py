@@ -61,9 +61,10 @@ def test_an_idle_connection_is_closed_at_the_time_that_was_waited_for(kafka: Fak
         net = FakeNet(kafka)
         net.now += start * 0.1234567
         client = net.client(connections_max_idle_ms=1000)
-        pending = client.send(-1, METADATA, {"topics": None})
-        while not pending.done:
-            client.poll(1000)
+        for node_id in (-1, 1):  # the first brings the address of the other
+            pending = client.send(node_id, METADATA, {"topics": None})
+            while not pending.done:
+                client.poll(1000)
         rounds, until = 0, net.now + 5
         while net.now < until:
             client.poll(1000 * (until - net.now) + 1)
