@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from legacy_wire import rows_of
 from sink_fakes import T0, T1, Rig, columns
 
-from kafkasource.errors import NotLeaderOrFollower, UnsupportedApiVersion, error_for
+from kafkasource.errors import ConnectFailed, ConnectionLost, NotLeaderOrFollower, UnsupportedApiVersion, error_for
 from kafkasource.records.builder import BatchBuilder, RecordColumns
 from kafkasource.sink.identity import Lane
 
@@ -70,6 +74,39 @@ def test_a_retry_keeps_the_order():
     again.answer()
     (second,) = rig.turn()
     assert b"second" in second.batches[T0]
+
+
+OUTCOMES = st.lists(st.sampled_from(["stored", "answer lost", "not leader", "never sent"]), max_size=15)
+
+
+@settings(deadline=None, max_examples=60)
+@given(outcomes=OUTCOMES)
+def test_whatever_fails_nothing_is_lost_or_out_of_order(outcomes):
+    """Only a record whose answer was lost may be there twice, since nothing tells such a broker a copy."""
+    rig, logs, lost, left = old(1), {T0: [], T1: []}, 0, deque(outcomes)
+    delivery = rig.sender.begin()
+    for number in range(12):
+        rig.append(delivery, [T0, T1][number % 2], value=b"%d " % number * 700)
+    while delivery.records < 12:
+        for sent in rig.turn():
+            outcome = left.popleft() if left else "stored"
+            found = {tp: [int(row[4].split()[0]) for row in rows_of(data)] for tp, data in sent.batches.items()}
+            if outcome in ("stored", "answer lost"):
+                for tp, numbers in found.items():
+                    logs[tp] += numbers
+            if outcome == "stored":
+                sent.answer()
+            elif outcome == "not leader":
+                sent.answer(codes=dict.fromkeys(sent.batches, NotLeaderOrFollower.CODE))
+            else:
+                lost += sum(map(len, found.values())) if outcome == "answer lost" else 0
+                sent.fail((ConnectionLost if outcome == "answer lost" else ConnectFailed)("gone"))
+        rig.clock.now_ms += 1200
+    for tp, log in logs.items():
+        assert list(dict.fromkeys(log)) == list(range(tp.partition, 12, 2))
+    assert sum(map(len, logs.values())) == 12 + lost
+    rig.sender.end(delivery)
+    assert rig.leaked_bytes == 0
 
 
 def test_the_same_batch_goes_as_the_broker_of_the_moment_takes_it():
