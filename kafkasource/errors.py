@@ -80,6 +80,10 @@ class CommitFailed(KafkaSourceError):
     """A group member cannot commit: its partitions are not its own any more, others may read them already."""
 
 
+class GroupInUse(KafkaSourceError):
+    """A consumer group that a query must have to itself (`groupOwnership=exclusive`) has other members."""
+
+
 class BootstrapFailed(KafkaSourceError):
     """None of the bootstrap servers could be used before the deadline.
 

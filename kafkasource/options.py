@@ -420,6 +420,15 @@ OPTIONS: tuple[Option, ...] = (
         "With `commitOffsets=true` and without `kafka.group.id`: the group's name. No effect otherwise, since no group "
         "is used to read.",
     ),
+    Option(
+        "groupOwnership",
+        choice("shared", "exclusive"),
+        "shared",
+        SOURCE,
+        "`exclusive`: a streaming query joins `kafka.group.id` as its only member and owns the group while it runs; a "
+        "second query or a consumer of that group is refused. One that was killed keeps the group for 10 seconds. "
+        "`shared`: it commits without being a member (`commitOffsets`), as may others.",
+    ),
     # Where to write.
     Option("topic", STRING, None, SINK, "Topic for all rows; without it each row names its own in the column `topic`."),
     Option(
@@ -969,6 +978,10 @@ def _check_group(options: Options) -> None:
         log.warning("option 'groupIdPrefix' has no effect without commitOffsets=true: no group is used to read")
     if options["commitOffsets"] and group is None and prefix is None:
         raise OptionError("option 'commitOffsets' needs a group to commit to: set 'kafka.group.id'")
+    if options["groupOwnership"] == "exclusive" and group is None:
+        raise OptionError("option 'groupOwnership'=exclusive needs the group to own: set 'kafka.group.id'")
+    if options["groupOwnership"] == "exclusive" and options["commitOffsets"] is False:
+        raise OptionError("option 'groupOwnership'=exclusive is for committing: it goes not with 'commitOffsets'=false")
 
 
 def _check_sink(options: Options) -> None:

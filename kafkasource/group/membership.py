@@ -158,9 +158,11 @@ class Membership:
         self._fire(Event.JOINED_AS_LEADER if leads else Event.JOINED_AS_FOLLOWER, now_ms)
 
     def assignments(self, counts: PartitionCounts) -> dict[str, Assignment]:
-        """As leader: who gets what, by member id."""
+        """As leader: who gets what, by member id. Raises ProtocolError where the coordinator chose what we never named."""
         assert self.leading is not None
-        assignor = next(each for each in self.terms.assignors if each.name == self.protocol_name)
+        assignor = next((each for each in self.terms.assignors if each.name == self.protocol_name), None)
+        if assignor is None:
+            raise ProtocolError(f"the coordinator chose the assignor {self.protocol_name!r}, which this member lacks")
         placed = assignor.assign(counts, self.leading)
         return {member_id: Assignment(tuple(partitions)) for member_id, partitions in placed.items()}
 

@@ -137,6 +137,24 @@ class GroupKafka(FakeKafka):
                 self._remove(self.groups[request.body["group_id"]], row["member_id"])
         return {"error_code": 0}
 
+    def _describe_groups(self, request: Request) -> dict:
+        def row(name: str) -> dict:
+            group = self.groups.get(name, FakeGroup())
+            members = [
+                {
+                    "member_id": each,
+                    "client_id": "c",
+                    "client_host": "/10.0.0.7",
+                    "member_metadata": b"",
+                    "member_assignment": b"",
+                }
+                for each in group.members
+            ]
+            return {"error_code": 0, "group_id": name, "group_state": group.state, "members": members}
+
+        with self.moved:
+            return {"groups": [row(name) for name in request.body["groups"]]}
+
     def _offset_commit(self, request: Request) -> dict:
         body = request.body
         with self.moved:
