@@ -30,7 +30,12 @@ from kafkasource.errors import KafkaSourceError, OptionError
 from kafkasource.java import find_java
 
 DEFAULT_VERSION = "4.3.1"
-LEGACY = ((0, 8), (0, 9))  # releases with a ZooKeeper that were seen to run under the Java that Spark needs
+LEGACY = (
+    (0, 8),
+    (0, 9),
+    (0, 10),
+    (0, 11),
+)  # releases with a ZooKeeper that were seen to run under the Java that Spark needs
 START_ATTEMPTS = 3  # a port chosen as free can be taken before the broker has it
 START_TIMEOUT_S = 120.0  # up in ~4 s on an idle machine; a laden CI machine takes far longer
 POLL_S = 0.05
@@ -49,7 +54,7 @@ class BrokerNotOurs(KafkaSourceError):
 class Broker:
     """A real Kafka on 127.0.0.1: `with Broker() as broker: ... broker.bootstrap_servers`.
 
-    version              as on Maven Central: 3.9 and newer (KRaft), 0.8.2.2, 0.9.0.1 (with a ZooKeeper of their own)
+    version              as on Maven Central: 3.9 and newer (KRaft), 0.8.2 to 0.11 (with a ZooKeeper of their own)
     nodes                1 or 3, numbered from 1; each is broker and controller (before KRaft: one of them at a time)
     ports                a client port for each node; free ones when absent
     advertised_ports     what Metadata tells clients instead of `ports`: where a test put a TCP proxy
@@ -84,7 +89,7 @@ class Broker:
         if racks is not None and len(racks) != nodes:
             raise OptionError(f"racks={list(racks)}: one for each of the {nodes} nodes")
         self._release = _release_of(version)
-        if racks is not None and self.legacy:
+        if racks is not None and self._release < (0, 10):
             raise OptionError(
                 f"racks={list(racks)}: brokers of {version} know nothing of racks (KIP-36 came with 0.10)"
             )
@@ -104,7 +109,7 @@ class Broker:
 
     @property
     def legacy(self) -> bool:
-        """Whether this is a Kafka from before KRaft, which needs a ZooKeeper; no API makes or deletes topics there."""
+        """Whether this is a Kafka from before KRaft, with a ZooKeeper. Before 0.10.1 no API makes topics."""
         return self._release in LEGACY
 
     @property
@@ -309,8 +314,9 @@ class Broker:
         told.write_text(render(zookeeper.zookeeper_properties(self._zookeeper_port, data)))
         for node in range(1, self.nodes + 1):
             folder = self.folder / f"node-{node}"
+            own = {"broker.rack": self._racks[node - 1]} if self._racks else {}
             properties = zookeeper.legacy_server_properties(
-                self._release, node, self._ports, self._zookeeper_port, folder, self.properties
+                self._release, node, self._ports, self._zookeeper_port, folder, {**own, **self.properties}
             )
             (self.folder / f"node-{node}.properties").write_text(render(properties))
         command = self._command(zookeeper.MAIN_CLASS, str(told), heap_mb=zookeeper.HEAP_MB)
@@ -397,6 +403,6 @@ def _release_of(version: str) -> tuple[int, int]:
     release = int(match[1]), int(match[2])
     if release < (3, 9) and release not in LEGACY:
         raise OptionError(
-            f"version={version!r}: Kafka 0.10 to 3.8 is not run here; use 0.8.2.2, 0.9.0.1, 3.9.2 or 4.3.1"
+            f"version={version!r}: not run here; use 0.8.2.2, 0.9.0.1, 0.10.2.2, 0.11.0.3, 3.9.2 or 4.3.1"
         )
     return release

@@ -39,8 +39,12 @@ class Detached:
 
     @property
     def running(self) -> bool:
-        """Whether every node runs."""
-        return all(_is_ours(pid, self.folder) for pid in self.pids)
+        """Whether every node runs, and their ZooKeeper."""
+        return all(_is_ours(pid, self.folder) for pid in self.pids + self.zookeeper_pids)
+
+    @property
+    def zookeeper_pids(self) -> tuple[int, ...]:
+        return () if self.zookeeper_pid is None else (self.zookeeper_pid,)
 
 
 def start(
@@ -96,7 +100,7 @@ def status() -> Detached | None:
 
 
 def _end(state: Detached) -> None:
-    for pids in (state.pids, () if state.zookeeper_pid is None else (state.zookeeper_pid,)):
+    for pids in (state.pids, state.zookeeper_pids):
         ours = [pid for pid in pids if _is_ours(pid, state.folder)]
         if state.keeps_data:
             for pid in ours:

@@ -47,8 +47,9 @@ def legacy_server_properties(
     data: Path,
     extra: Mapping[str, object],
 ) -> dict[str, str]:
-    """A node (numbered from 1) of a cluster of Kafka `release`, 0.8 or 0.9; `extra` has the last word."""
+    """A node (numbered from 1) of a cluster of Kafka `release`, 0.8 to 0.11; `extra` has the last word."""
     own, replicas = ports[node_id - 1], min(len(ports), 3)
+    in_sync = max(1, replicas - 1)
     largest = 10 * 1024 * 1024
     properties: dict[str, object] = {
         "broker.id": node_id,
@@ -58,7 +59,7 @@ def legacy_server_properties(
         "offsets.topic.replication.factor": replicas,
         "offsets.topic.num.partitions": 4,
         "default.replication.factor": replicas,
-        "min.insync.replicas": max(1, replicas - 1),
+        "min.insync.replicas": in_sync,
         "num.partitions": 4,  # of topics that come into being because a client asks for them: no API makes any
         "delete.topic.enable": "true",
         "message.max.bytes": largest,
@@ -76,6 +77,13 @@ def legacy_server_properties(
         properties |= {
             "listeners": f"PLAINTEXT://{HOST}:{own.client}",
             "advertised.listeners": f"PLAINTEXT://{HOST}:{own.advertised}",
+        }
+    if release >= (0, 11):
+        properties |= {
+            "transaction.state.log.replication.factor": replicas,
+            "transaction.state.log.min.isr": in_sync,
+            "transaction.state.log.num.partitions": 4,
+            "group.initial.rebalance.delay.ms": 0,
         }
     return {name: str(value) for name, value in (properties | dict(extra)).items()}
 
