@@ -158,7 +158,7 @@ class Membership:
         self._fire(Event.JOINED_AS_LEADER if leads else Event.JOINED_AS_FOLLOWER, now_ms)
 
     def assignments(self, counts: PartitionCounts) -> dict[str, Assignment]:
-        """As leader: who gets what, by member id. Raises ProtocolError where the coordinator chose what we never named."""
+        """As leader: who gets what, by member id. Raises ProtocolError for an assignor that we never named."""
         assert self.leading is not None
         assignor = next((each for each in self.terms.assignors if each.name == self.protocol_name), None)
         if assignor is None:

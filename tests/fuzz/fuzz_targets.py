@@ -23,7 +23,9 @@ from kafkasource.client.config import ClientConfig
 from kafkasource.client.connection import Connection
 from kafkasource.client.metadata import Metadata
 from kafkasource.errors import KafkaSourceError
+from kafkasource.group.assignors import ASSIGNORS, assignors_named
 from kafkasource.group.consumer_protocol import Assignment, Subscription
+from kafkasource.group.membership import Membership, Terms
 from kafkasource.protocol.apis import API_VERSIONS, FETCH, METADATA
 from kafkasource.protocol.frames import decode_response
 from kafkasource.records.batches import decode_all, next_fetch_offset
@@ -160,6 +162,50 @@ def members(rng: random.Random) -> bool:
     return True
 
 
+COUNTS = {"t": 3, "u": 5, "å": 1}
+TERMS = Terms(("t",), assignors_named(ASSIGNORS), 45_000, 300_000, 3_000)
+
+
+def rebalances(rng: random.Random) -> bool:
+    """The leader of a group whose members say what they like; what it decides holds together all the same."""
+    membership = Membership(TERMS, 0)
+    membership.tick(0)
+    membership.take_actions()
+    answer = {
+        "leader": "me",
+        "member_id": rng.choice(("me", "me", "me", "", "you")),
+        "generation_id": rng.choice((1, 7, 0, -1, (1 << 31) - 1)),
+        "protocol_name": rng.choice((*ASSIGNORS, *ASSIGNORS, "sticky", "", None)),
+        "skip_assignment": rng.random() < 0.1,
+        "members": [said_by(rng, f"member-{number}") for number in range(rng.randrange(6))],
+    }
+    membership.joined(answer, 1)
+    if membership.leading is None:
+        return False
+    placed = membership.assignments(COUNTS)
+    given = [tp for assignment in placed.values() for tp in assignment.partitions]
+    assert len(given) == len(set(given))
+    assert all(0 <= tp.partition < COUNTS[tp.topic] for tp in given)
+    for member_id, assignment in placed.items():
+        topics = membership.leading[member_id].subscription.topics
+        assert all(tp.topic in topics for tp in assignment.partitions)
+        Assignment.decode(assignment.encode())
+    assigned = Assignment(tuple(given)).encode()
+    membership.synced(Assignment.decode(damaged(rng, assigned) if rng.random() < 0.3 else assigned), 2)
+    membership.poll(3)
+    return True
+
+
+def said_by(rng: random.Random, member_id: str) -> dict[str, Any]:
+    topics = tuple(rng.choice((*COUNTS, "v", "")) for _ in range(rng.randrange(4)))
+    places = [(rng.choice((*COUNTS, "v")), rng.choice((0, 1, 2, 4, 99, -1))) for _ in range(rng.randrange(4))]
+    owned = tuple(TopicPartition(*place) for place in places)
+    user_data = rng.choice((None, b"", bytes.fromhex("00000007"), b"x", b"\xff" * 8))
+    metadata = Subscription(topics, user_data, owned, rng.choice((None, 0, 7)), None).encode(rng.randrange(4))
+    metadata = damaged(rng, metadata) if rng.random() < 0.1 else metadata
+    return {"member_id": member_id, "group_instance_id": rng.choice((None, None, "", "i")), "metadata": metadata}
+
+
 DOCUMENTS = (
     '{"t":{"0":23,"1":7},"@1;t/2b1yVQz0RZmGV9kUS9nT6A/0-1=5":{}}',
     '{"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}',
@@ -221,7 +267,8 @@ TARGETS = (
     Target("records", 25, records),
     Target("lengths", 15, lengths),
     Target("conversation", 8, conversation),
-    Target("members", 6, members),
+    Target("members", 3, members),
+    Target("rebalances", 3, rebalances),
     Target("documents", 4, documents),
     Target("decisions", 1, decisions),
     Target("answers", 1, answers),
