@@ -126,6 +126,18 @@ class ProducerIdentity:
         if self._config.idempotent:
             self.current = None
 
+    def do_without(self, why: str) -> None:
+        """From now on no id: some broker is too old. The first batch of a partition under an id goes alone, so nothing
+        has overtaken it.
+        """
+        if self.current is None or not self.current.keeps_order_alone:
+            log.warning(
+                "%s. Records are written without idempotence: in order, but a batch whose answer gets lost may be "
+                "stored twice ('kafka.enable.idempotence'=true makes this an error)",
+                why,
+            )
+            self.current = Identity(keeps_order_alone=True)
+
     def ask(self, now_ms: float) -> bool:
         """Ask any broker that is known for an id, if one is needed. False: one is needed, but not to be had now."""
         if self.current is not None or self._asked is not None:
@@ -163,12 +175,7 @@ class ProducerIdentity:
             error = error_for(body["error_code"], "InitProducerId for an idempotent producer")
         if isinstance(error, UnsupportedApiVersion):
             if not self._config.idempotence_demanded:
-                log.warning(
-                    "%s. Records are written without idempotence: in order, but a batch whose answer gets lost may be "
-                    "stored twice ('kafka.enable.idempotence'=true makes this an error)",
-                    error,
-                )
-                self.current = Identity(keeps_order_alone=True)
+                self.do_without(str(error))
                 return None
             return UnsupportedApiVersion(f"option 'kafka.enable.idempotence'=true needs Kafka 0.11: {error}")
         self._failures += 1

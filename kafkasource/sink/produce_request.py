@@ -15,6 +15,7 @@ from kafkasource.errors import KafkaSourceError, UnsupportedApiVersion, Unsuppor
 from kafkasource.records.compression import ZSTD
 from kafkasource.records.down_conversion import down_convert
 from kafkasource.sink.batch import ProducerBatch
+from kafkasource.sink.config import ProducerConfig
 
 _MAGIC_1, _MAGIC_2, _ZSTD = 2, 3, 7  # the first versions with timestamps (KIP-32), record batches (KIP-98), zstd
 
@@ -22,13 +23,14 @@ _MAGIC_1, _MAGIC_2, _ZSTD = 2, 3, 7  # the first versions with timestamps (KIP-3
 class ProduceRequest:
     """The body, for `NetworkClient.send`. For the sender thread; `refused` tells of batches that were left out."""
 
-    def __init__(self, batches: Sequence[ProducerBatch], *, acks: int, timeout_ms: int, node_id: int) -> None:
+    def __init__(self, batches: Sequence[ProducerBatch], config: ProducerConfig, node_id: int) -> None:
         lane = batches[0].delivery.lane
         self.transactional_id = None if lane is None else lane.transactional_id
-        self.acks = acks
+        self.acks, self.timeout_ms = config.acks, config.request_timeout_ms
+        self.lost_idempotence = False  # a batch had a sequence, and the broker no place for it
+        self._idempotence_demanded = config.idempotence_demanded
         self.refused: dict[ProducerBatch, KafkaSourceError] = {}
         self._batches = batches
-        self.timeout_ms = timeout_ms
         self._node_id = node_id
 
     def __call__(self, version: int) -> dict[str, Any]:
@@ -61,6 +63,9 @@ class ProduceRequest:
             raise self._lack(batch, version, "transactions", _MAGIC_2, "0.11", "'deliveryGuarantee'=at_least_once")
         if version < _MAGIC_1 and batch.delivery.has_timestamps:
             raise self._lack(batch, version, "timestamps", _MAGIC_1, "0.10", "a DataFrame without column 'timestamp'")
+        if batch.sequenced and self._idempotence_demanded:
+            raise self._lack(batch, version, "idempotence", _MAGIC_2, "0.11", "without 'kafka.enable.idempotence'=true")
+        self.lost_idempotence |= batch.sequenced
         magic = 0 if version < _MAGIC_1 else 1
         try:
             return down_convert(

@@ -75,7 +75,7 @@ class _InFlight:
     node_id: int
     pending: Pending
     batches: list[ProducerBatch]
-    refused: Mapping[ProducerBatch, KafkaSourceError]  # of them, those that the request had to leave out
+    request: ProduceRequest
 
 
 class Sender:
@@ -270,9 +270,7 @@ class Sender:
             batch.last_attempt_ms = now_ms
         lane = batches[0].delivery.lane
         enrolled = lane is not None and lane.transaction_version < 2
-        request = ProduceRequest(
-            batches, acks=self.config.acks, timeout_ms=self.config.request_timeout_ms, node_id=node_id
-        )
+        request = ProduceRequest(batches, self.config, node_id)
         producer_log.created(self._client.metadata, node_id, request, batches)
         pending = self._client.send(
             node_id,
@@ -283,13 +281,13 @@ class Sender:
             max_version=_LAST_VERSION_OF_ENROLLED if enrolled else _LAST_VERSION_BY_NAME,
         )
         producer_log.sent(node_id)
-        self._in_flight.append(_InFlight(node_id, pending, batches, request.refused))
+        self._in_flight.append(_InFlight(node_id, pending, batches, request))
 
     def _settle(self) -> None:
         """Take in every answer that has come."""
-        refused = self._identity.settle()
-        if refused is not None:
-            self.fail_all(refused, for_good=False)
+        no_identity = self._identity.settle()
+        if no_identity is not None:
+            self.fail_all(no_identity, for_good=False)
         answered = [request for request in self._in_flight if request.pending.done]
         if answered:
             self._in_flight = [request for request in self._in_flight if not request.pending.done]
@@ -298,10 +296,15 @@ class Sender:
                 error = request.pending.error
                 producer_log.received(request.node_id, error, request.batches)
                 body = {} if error is not None else request.pending.result()
-                sent = [batch for batch in request.batches if batch not in request.refused]
+                refused = request.request.refused
+                if request.request.lost_idempotence:
+                    self._identity.do_without(
+                        f"node {request.node_id} stores no sequences: it is older than Kafka 0.11"
+                    )
+                sent = [batch for batch in request.batches if batch not in refused]
                 for answer in answers_of(body, error, sent, request.node_id):
                     self._take(answer, now_ms)
-                for batch, refusal in request.refused.items():
+                for batch, refusal in refused.items():
                     self._take(Answer(batch, refusal), now_ms)
 
     def _take(self, answer: Answer, now_ms: float) -> None:

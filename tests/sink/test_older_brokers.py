@@ -12,6 +12,7 @@ from legacy_wire import rows_of
 from sink_fakes import T0, T1, Rig, columns
 
 from kafkasource.errors import ConnectFailed, ConnectionLost, NotLeaderOrFollower, UnsupportedApiVersion, error_for
+from kafkasource.protocol.apis import PRODUCE
 from kafkasource.records.builder import BatchBuilder, RecordColumns
 from kafkasource.sink.identity import Lane
 
@@ -129,6 +130,36 @@ def test_demanded_idempotence_is_an_error():
     assert rig.turn() == []
     assert isinstance(delivery.error, UnsupportedApiVersion)
     assert "'kafka.enable.idempotence'=true needs Kafka 0.11" in str(delivery.error)
+
+
+def half_upgraded(**settings):
+    """The broker that gives producer ids is newer than the one that leads."""
+    rig = Rig(**settings)
+    send = rig.client.send
+
+    def as_old(node_id, api, body, **more):
+        rig.client.produce_version = 2 if api is PRODUCE else 13
+        return send(node_id, api, body, **more)
+
+    rig.client.send = as_old
+    return rig
+
+
+def test_amid_an_upgrade_the_order_holds_too():
+    rig = half_upgraded()
+    delivery = rig.sender.begin()
+    for _ in range(4):
+        rig.append(delivery, count=30)
+    while delivery.records < 120:
+        sent = rig.turn()
+        assert len(sent) <= 1
+        for one in sent:
+            one.answer()
+    demanded = half_upgraded(idempotence_demanded=True)
+    delivery = demanded.sender.begin()
+    demanded.append(delivery)
+    demanded.turn()
+    assert "idempotence: that needs Kafka 0.11" in str(delivery.error)
 
 
 def appended(rig, delivery, rows, tp=T0):
