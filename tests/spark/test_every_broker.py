@@ -209,6 +209,26 @@ def test_a_group_with_a_member_of_kafka_python_is_listed_and_described(release):
         consumer.close()
 
 
+def test_a_group_is_owned_where_brokers_have_members(release, tmp_path):
+    topic, group = release.topic("owned"), f"g-{uuid.uuid4().hex[:8]}"
+    rows = pairs("owned", 50)
+    release.produce(topic, rows, "none")
+    owning = {"kafka.group.id": group, "groupOwnership": "exclusive", "startingOffsets": "earliest"}
+    query = (
+        release.reading(topic, stream=True, **owning)
+        .writeStream.format("noop")
+        .option("checkpointLocation", str(tmp_path))
+        .trigger(availableNow=True)
+        .start()
+    )
+    if release.version == "0.8.2.2":
+        with pytest.raises(Exception, match="does not serve JoinGroup"):
+            query.awaitTermination(PATIENCE_S)
+        return
+    assert query.awaitTermination(PATIENCE_S)
+    assert release.admin.fetch_offsets(group, release.partitions(topic)) == release.ends(topic)
+
+
 def test_what_a_release_lacks_is_said_before_anything_is_written(release):
     if not release.legacy:
         pytest.skip("has it all")
