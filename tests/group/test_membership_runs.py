@@ -109,4 +109,4 @@ def test_from_wherever_it_is_a_member_that_is_answered_becomes_stable(run, assig
         answer(driven, PARTITIONS)
     assert driven.member.state is State.STABLE
     user.hear(driven.member.poll(driven.now))
-    assert user.has == set(PARTITIONS)
+    assert user.has == driven.member.held == driven.member.owned
