@@ -5,7 +5,7 @@ for help, a line of `HELP`, perhaps `EXAMPLES`, and `add`, which gives its parse
 from the parsed arguments to the exit code.
 
     0    done                 1    an expected error: one line on stderr, with its remedy; or the answer is "no"
-    2    wrong arguments      130  Ctrl-C (143: SIGTERM), after tidying up; 0 where Ctrl-C is how a command is ended
+    2    wrong arguments      130  Ctrl-C (143: SIGTERM), after tidying up; 0 where that is how a command is ended
 
 What a command was asked for goes to stdout, all else (progress, warnings, totals of what was written) to stderr.
 """

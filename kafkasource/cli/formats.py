@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -42,6 +41,8 @@ class _Lines:
         self._stream, self._lines, self._style = stream, lines, style
 
     def write(self, batch: pa.RecordBatch) -> None:
+        if not batch.num_rows:
+            return
         lines = [*self._lines(batch, self._style), b""]
         self._stream.write(b"\n".join(lines))
         self._stream.flush()
@@ -59,19 +60,44 @@ def _text(batch: pa.RecordBatch, style: Style) -> Iterable[bytes]:
     return (key + separator + value for key, value in zip(keys, values, strict=True))
 
 
+_encode = json.JSONEncoder(ensure_ascii=False).encode
+
+
 def _json(batch: pa.RecordBatch, style: Style) -> Iterable[bytes]:
-    return (json.dumps(as_json(row), ensure_ascii=False).encode() for row in batch.to_pylist())
+    for row in _rows(batch):
+        headers = row.pop("headers")
+        key, value = row.pop("key"), row.pop("value")
+        row.update(_bytes_as_json("key", key))
+        row.update(_bytes_as_json("value", value))
+        if headers:
+            row["headers"] = [{"key": each["key"], **_bytes_as_json("value", each["value"])} for each in headers]
+        yield _encode(row).encode()
 
 
-def as_json(row: dict[str, Any]) -> dict[str, Any]:
-    """A record as `read --format json` prints it."""
-    out: dict[str, Any] = {"topic": row["topic"], "partition": row["partition"], "offset": row["offset"]}
-    out["timestamp"] = moment(row["timestamp"])
-    for name in ("key", "value"):
-        out.update(_bytes_as_json(name, row[name]))
-    if row.get("headers"):
-        out["headers"] = [{"key": each["key"], **_bytes_as_json("value", each["value"])} for each in row["headers"]]
-    return out
+def _rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
+    """Records as Python values, the timestamp as text; column by column, which is several times faster than by row."""
+    topic, partition = (batch.column(name)[0].as_py() for name in ("topic", "partition"))  # of one partition, all
+    columns = [batch.column(name).to_pylist() for name in ("offset", "key", "value")]
+    headers = batch.column("headers")
+    lists = [None] * len(headers) if headers.null_count == len(headers) else headers.to_pylist()
+    for offset, key, value, timestamp, each in zip(*columns, _moments(batch.column("timestamp")), lists, strict=True):
+        yield {
+            **{"topic": topic, "partition": partition, "offset": offset, "timestamp": timestamp},
+            **{"key": key, "value": value, "headers": each},
+        }
+
+
+def _moments(timestamps: pa.Array[Any]) -> list[str | None]:
+    """`2026-11-21T22:30:05.250Z`; None: the record has no timestamp (-1)."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    naive = (
+        timestamps.cast(pa.timestamp("ms", timestamps.type.tz), safe=False).cast(pa.int64()).cast(pa.timestamp("ms"))
+    )
+    known = pc.if_else(pc.less(naive.cast(pa.int64()), 0), pa.scalar(None, naive.type), naive)
+    texts: list[str | None] = pc.strftime(known, "%Y-%m-%dT%H:%M:%SZ").to_pylist()
+    return texts
 
 
 def _bytes_as_json(name: str, data: bytes | None) -> dict[str, str | None]:
@@ -83,19 +109,12 @@ def _bytes_as_json(name: str, data: bytes | None) -> dict[str, str | None]:
         return {f"{name}_base64": base64.b64encode(data).decode()}
 
 
-def moment(timestamp: datetime | None) -> str | None:
-    """`2026-11-21T22:30:05.250Z`; None: the record has no timestamp."""
-    if timestamp is None or timestamp.timestamp() < 0:
-        return None
-    return timestamp.astimezone(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
 _HEX_WIDTH = 16
 
 
 def _hex(batch: pa.RecordBatch, style: Style) -> Iterable[bytes]:
-    for row in batch.to_pylist():
-        yield f"{row['topic']}-{row['partition']} offset {row['offset']}  {moment(row['timestamp']) or ''}".encode()
+    for row in _rows(batch):
+        yield f"{row['topic']}-{row['partition']} offset {row['offset']}  {row['timestamp'] or ''}".encode()
         parts = [("key", row["key"]), ("value", row["value"])]
         parts += [(f"header {each['key']!r}", each["value"]) for each in row.get("headers") or ()]
         for name, data in parts:

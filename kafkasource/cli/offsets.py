@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from kafkasource.cli import tables
-from kafkasource.cli.arguments import add_cluster, add_json, admin, check_partitions, existing, parsed_options
+from kafkasource.cli.arguments import add_cluster, add_json, admin, check_partitions, existing, many, parsed_options
 from kafkasource.cli.positions import PLACES, position
 from kafkasource.cli.standing import add_who, committed_offsets, described_group
 from kafkasource.errors import BrokerError, KafkaSourceError, OptionError, UnknownMemberId
@@ -117,7 +117,7 @@ def _commit(cluster: Admin, group: str, wanted: dict[TopicPartition, int]) -> No
     described = described_group(cluster, group)
     members = len(described.members) if described else 0
     busy = KafkaSourceError(
-        f"group {group!r} has {members or 'live'} members, which would commit over it: end them first "
+        f"group {group!r} has {many(members, 'member') if members else 'members'} to commit over it: end them first "
         f"(`pykafka groups describe {group}` shows who)"
     )
     if members:

@@ -1,4 +1,4 @@
-"""How far long work has come, on stderr: a bar where it is a terminal and stdout does not write to the same one.
+"""How far long work has come, on stderr: a bar where it is a terminal.
 
 With rich where it is installed; else one line that is written over, a few times a second.
 """
@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any, Protocol, TextIO
 
 
 class Progress(Protocol):
@@ -49,9 +49,11 @@ class _Rich:
 
 
 @contextmanager
-def progress(what: str, total: int | None, *, stdout_is_used: bool = True) -> Iterator[Progress]:
-    """Something to tell how far it is. `total` None: nobody knows."""
-    if not sys.stderr.isatty() or (stdout_is_used and sys.stdout.isatty()):
+def progress(what: str, total: int | None, *, shares_with: TextIO | None = None) -> Iterator[Progress]:
+    """Something to tell how far it is. `total` None: nobody knows. Silent where `shares_with` is a terminal too: what
+    is printed or typed there is not to be written over.
+    """
+    if not sys.stderr.isatty() or (shares_with is not None and shares_with.isatty()):
         yield _Silent()
         return
     try:

@@ -165,13 +165,13 @@ def _copy(reader: Reader, arguments: argparse.Namespace, output: formats.Output)
     if arguments.follow:
         if arguments.start is None and arguments.last is None and sys.stderr.isatty():
             print("waiting for new records; --from earliest shows those that are there, Ctrl-C ends", file=sys.stderr)
-        with progress("records", arguments.count, stdout_is_used=arguments.to is None) as bar:
+        with progress("records", arguments.count, shares_with=None if arguments.to else sys.stdout) as bar:
             copy_batches(reader.follow(), output, arguments.count, bar)
         return
     ranges = reader.plan()
     total = sum(one.size for one in ranges)
     total = total if arguments.count is None else min(total, arguments.count)
-    with progress("records", total, stdout_is_used=arguments.to is None) as bar:
+    with progress("records", total, shares_with=None if arguments.to else sys.stdout) as bar:
         copied = copy_batches(reader.read(ranges), output, arguments.count, bar)
     if arguments.to:
         print(f"{many(copied, 'record')} in {arguments.to}", file=sys.stderr)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _STEP = 20_000  # offsets between two commits, and two looks at the group
 _IDLE_S = 0.2
+_SESSION_TIMEOUT_MS = 30_000  # the longest that Kafka 0.9 takes
 
 
 def read_as_member(reader: Reader, arguments: argparse.Namespace, output: Output) -> None:
@@ -31,7 +32,9 @@ def read_as_member(reader: Reader, arguments: argparse.Namespace, output: Output
     positions: dict[TopicPartition, int] = {}
     left: int | None = arguments.count
     ranges: list[OffsetRange] = []
-    with GroupMember(reader.cluster, arguments.group, arguments.topics) as member:
+    with GroupMember(
+        reader.cluster, arguments.group, arguments.topics, session_timeout_ms=_SESSION_TIMEOUT_MS
+    ) as member:
         while left is None or left > 0:
             had_share = member.joined
             changes = member.poll(0 if ranges else _IDLE_S)

@@ -72,7 +72,7 @@ def _write(arguments: argparse.Namespace) -> int:
         print(f"each line becomes a record of {arguments.topic}; Ctrl-D ends", file=sys.stderr)
     rows_of = _text_rows if arguments.format == "text" else _json_rows
     ended_by: BaseException | None = None
-    with Writer(options) as writer, progress("records", None, stdout_is_used=False) as bar:
+    with Writer(options) as writer, progress("records", None, shares_with=sys.stdin) as bar:
         try:
             for first, lines in _lines(sys.stdin.fileno()):
                 rows, bad_line = rows_of(lines, first, arguments)
