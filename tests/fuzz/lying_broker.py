@@ -137,6 +137,8 @@ def lie_about(rng: random.Random, f: Field, version: int, value: Any) -> Any:
         rows = list(value or ())
         ways = ([], rows[:-1], rows[::-1], rows + rows, rows * 20)
         return rng.choice(ways)
+    if f.name == "throttle_time_ms":  # obeyed however long it is, so that 24 days would be many rounds of polls
+        return rng.choice((-(1 << 31), -1, 1, 5_000))
     return _other(rng, f.type, value) if isinstance(f.type, Primitive) else value
 
 
