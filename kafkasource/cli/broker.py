@@ -20,10 +20,16 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="V",
         help="a release from Maven Central: 3.9 and newer, 0.8.2.2, 0.9.0.1 (default 4.3.1)",
     )
-    start.add_argument("--nodes", type=int, choices=(1, 3), default=1)
+    start.add_argument("--nodes", type=int, choices=(1, 3), default=1, help="default: 1")
     start.add_argument("--port", type=int, help="of the first node, the others take the next; default: free ones")
     start.add_argument(
-        "--property", action="append", default=[], metavar="NAME=VALUE", type=name_and_value, dest="properties"
+        "--property",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        type=name_and_value,
+        dest="properties",
+        help="of server.properties; may be given again",
     )
     start.add_argument("--data", metavar="DIR", help="keep the data here; without it, stop removes the data")
     add_json(start)

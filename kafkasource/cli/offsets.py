@@ -34,17 +34,24 @@ def add(parser: argparse.ArgumentParser) -> None:
         description="Says what would change; --yes changes it. A streaming query of Spark's goes by its checkpoint, "
         "not by its group: to move one, start it on a new checkpoint with startingOffsets.",
     )
-    change.add_argument("-g", "--group", required=True, metavar="GROUP")
-    change.add_argument("-t", "--topic", action="append", default=[], metavar="TOPIC[:PARTITION,...]")
     to = change.add_mutually_exclusive_group(required=True)
     to.add_argument("--to", type=position, metavar="WHERE", help=PLACES)
     to.add_argument("--to-checkpoint", metavar="LOCATION", help="where this streaming query stands")
     change.add_argument("-y", "--yes", action="store_true", help="do it")
     change.set_defaults(run=_set)
     forget = commands.add_parser("delete", help="forget a group's offsets of topics that no member reads")
-    forget.add_argument("-g", "--group", required=True, metavar="GROUP")
-    forget.add_argument("-t", "--topic", action="append", required=True, metavar="TOPIC[:PARTITION,...]")
     forget.set_defaults(run=_delete)
+    for command in (change, forget):
+        command.add_argument("-g", "--group", required=True, metavar="GROUP", help="whose offsets")
+        command.add_argument(
+            "-t",
+            "--topic",
+            action="append",
+            default=[],
+            required=command is forget,
+            metavar="TOPIC[:PARTITION,...]",
+            help="of these topics, or of some of their partitions; may be given again",
+        )
     for command in (show, change, forget):
         add_cluster(command)
         add_json(command)
