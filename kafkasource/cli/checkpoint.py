@@ -92,13 +92,13 @@ def _kafka_offsets(text: str) -> Iterator[StreamOffset]:
     for line in text.splitlines()[1:]:
         try:
             document = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         inner = list(document.values()) if isinstance(document, dict) else []
         for candidate in (document, *inner):
             try:
                 found = from_json(json.loads(candidate) if isinstance(candidate, str) else candidate)
-            except (KafkaSourceError, ValueError):
+            except (KafkaSourceError, ValueError, RecursionError):
                 continue
             if found.offsets:
                 yield found

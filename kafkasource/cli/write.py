@@ -26,6 +26,9 @@ from kafkasource.errors import KafkaSourceError
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from kafkasource.client.config import ClientConfig
+    from kafkasource.types import TopicPartition, Written
+
 HELP = "lines of stdin become records: text or JSON, with keys and headers"
 EXAMPLES = """examples:
   seq 1000 | pykafka write numbers --create partitions=6
@@ -89,7 +92,7 @@ def _write(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _require_topic(arguments: argparse.Namespace, config: Any) -> None:
+def _require_topic(arguments: argparse.Namespace, config: ClientConfig) -> None:
     """At once, instead of after `max.block.ms`: nobody creates it meanwhile but us."""
     from kafkasource.client.cluster import Cluster
 
@@ -100,7 +103,7 @@ def _require_topic(arguments: argparse.Namespace, config: Any) -> None:
             raise KafkaSourceError(f"no topic {arguments.topic!r}: --create makes it, as does `pykafka topics create`")
 
 
-def _report(arguments: argparse.Namespace, written: dict[Any, Any]) -> None:
+def _report(arguments: argparse.Namespace, written: dict[TopicPartition, Written]) -> None:
     total = sum(one.records for one in written.values())
     where = f"{many(len(written), 'partition')} of {arguments.topic}"
     print(f"{many(total, 'record')} written to {where}", file=sys.stderr)
@@ -127,6 +130,9 @@ def _lines(fd: int) -> Iterator[tuple[int, list[bytes]]]:
         yield number, [rest.removesuffix(b"\r")]
 
 
+# What a line in JSON can be instead of a record; OverflowError and OSError come of numbers and times beyond all bounds.
+_NO_RECORD = (ValueError, TypeError, AttributeError, KeyError, RecursionError, OverflowError, OSError)
+
 Rows = tuple[list[dict[str, Any]], _BadLine | None]  # up to a bad line
 
 
@@ -152,7 +158,7 @@ def _json_rows(lines: list[bytes], first: int, arguments: argparse.Namespace) ->
             continue
         try:
             row = from_json(json.loads(line))
-        except (ValueError, TypeError, AttributeError, KeyError, RecursionError, argparse.ArgumentTypeError) as error:
+        except (*_NO_RECORD, argparse.ArgumentTypeError) as error:
             return rows, _BadLine(f"line {number} is no record in JSON: {error}")
         if row["key"] is None and arguments.key is not None:
             row["key"] = arguments.key.encode()
@@ -161,7 +167,7 @@ def _json_rows(lines: list[bytes], first: int, arguments: argparse.Namespace) ->
 
 
 def from_json(document: Any) -> dict[str, Any]:
-    """A record as a row for the sink. Raises ValueError, TypeError, AttributeError or KeyError."""
+    """A record as a row for the sink. Raises one of _NO_RECORD."""
     if not isinstance(document, dict):
         raise ValueError("expected an object with at least a value")
     if not {"value", "value_base64"} & document.keys():
@@ -172,10 +178,22 @@ def from_json(document: Any) -> dict[str, Any]:
     return {
         "key": _bytes(document, "key"),
         "value": _bytes(document, "value"),
-        "headers": [{"key": str(each["key"]), "value": _bytes(each, "value")} for each in headers],
-        "partition": None if document.get("partition") is None else int(document["partition"]),
+        "headers": [{"key": _name(each["key"]), "value": _bytes(each, "value")} for each in headers],
+        "partition": None if document.get("partition") is None else _partition(document["partition"]),
         "timestamp": _timestamp(document.get("timestamp")),
     }
+
+
+def _name(value: Any) -> str:
+    """Of a header. JSON can write half of a character (a lone surrogate), which is a ValueError here."""
+    return str(value).encode().decode()
+
+
+def _partition(value: Any) -> int:
+    number = int(value)
+    if not 0 <= number < 1 << 31:
+        raise ValueError(f"partition {number} is not a number from 0 to 2^31-1")
+    return number
 
 
 def _bytes(document: dict[str, Any], name: str) -> bytes | None:
