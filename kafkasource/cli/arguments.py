@@ -10,7 +10,7 @@ import argparse
 import difflib
 import logging
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -37,20 +37,19 @@ def name_and_value(text: str) -> tuple[str, str]:
     return name, value
 
 
-def at_least(least: int) -> type[int]:
+def at_least(least: int) -> Callable[[str], int]:
     """An argparse type: a whole number, not below `least`."""
 
-    class Number(int):
-        def __new__(cls, text: str) -> Number:
-            try:
-                number = super().__new__(cls, text)
-            except ValueError:
-                raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
-            if number < least:
-                raise argparse.ArgumentTypeError(f"{text} is less than {least}")
-            return number
+    def number(text: str) -> int:
+        try:
+            found = int(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
+        if found < least:
+            raise argparse.ArgumentTypeError(f"{text} is less than {least}")
+        return found
 
-    return Number
+    return number
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:

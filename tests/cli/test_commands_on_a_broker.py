@@ -274,6 +274,16 @@ def test_two_readers_of_a_group_read_every_record_once_and_the_next_goes_on_ther
     }
 
 
+def test_a_reader_that_is_terminated_leaves_its_group_at_once(typed, admin, produce, kafka_topic, group):
+    name = kafka_topic()
+    produce(name, {0: [b"one"]})
+    process = typed("read", name, "--group", group, "--follow")
+    assert process.stdout.readline() == b"one\n"
+    process.terminate()
+    assert process.communicate(timeout=30) == (b"", b"")
+    assert admin.describe_groups([group])[group].members == ()  # long before its session would end
+
+
 def test_doctor_reaches_each_broker_by_the_address_that_it_advertises(as_json, kafka_broker):
     found = {each["what"]: each for each in as_json("doctor")}
     assert found["broker 1"]["level"] == "ok"
