@@ -14,6 +14,7 @@ heartbeats, and joins again when the group rebalances. What it tells the user wa
 
 from __future__ import annotations
 
+import logging
 import random
 import threading
 import time
@@ -26,7 +27,7 @@ from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig, backoff_ms
 from kafkasource.client.coordinators import GROUP
 from kafkasource.client.link import Pending
-from kafkasource.errors import BrokerError, ClientClosed, CommitFailed, DeadlineExceeded
+from kafkasource.errors import BootstrapFailed, BrokerError, ClientClosed, CommitFailed, DeadlineExceeded
 from kafkasource.group import requests
 from kafkasource.group.assignors import Assignor, assignors_named
 from kafkasource.group.consumer_protocol import Assignment
@@ -34,6 +35,8 @@ from kafkasource.group.membership import Changes, Membership, Terms
 from kafkasource.group.states import REQUESTS, Action, State
 from kafkasource.protocol.apis import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, OFFSET_COMMIT, SYNC_GROUP
 from kafkasource.types import TopicPartition
+
+log = logging.getLogger("kafkasource.group")
 
 DEFAULT_ASSIGNORS = ("range", "cooperative-sticky")  # the Java consumer's: every other client knows one of them
 SESSION_TIMEOUT_MS = 45_000
@@ -44,6 +47,7 @@ LEAVE_MS = 3_000
 LOOK_UP_MS = 5_000  # one search for the coordinator, or for the topics' partitions: then timers have their turn
 JOIN_GRACE_MS = 5_000  # beyond the rebalance timeout, as in Java: the coordinator answers late rather than not at all
 MOST_WAIT_MS = 60_000.0
+LOOK_AGAIN_S = 0.1
 
 _REBALANCE_IN_PROGRESS = 27
 _OF_MEMBERSHIP = (22, 25, _REBALANCE_IN_PROGRESS, 82)
@@ -97,6 +101,7 @@ class GroupMember:
         own = replace(config, default_api_timeout_ms=min(config.default_api_timeout_ms, LOOK_UP_MS))
         self._own_cluster = open_cluster(own)
         loop = _Loop(self._own_cluster, group, self._membership, self._changed, self._now_ms)
+        loop.reach_by_ms = self._now_ms() + config.default_api_timeout_ms
         self._thread = threading.Thread(target=loop.run, name="kafkasource-group-member", daemon=True)
         self._thread.start()
 
@@ -178,9 +183,12 @@ class GroupMember:
                 with self._changed:
                     self._membership.commit_failed(identity, error, self._now_ms())
                     self._changed.notify_all()
+                    between = self._membership.state in (State.JOINING, State.SYNCING)
                 self._own_cluster.wakeup()
-                if error.code != _REBALANCE_IN_PROGRESS or self._clock() >= deadline_s:
+                if error.code != _REBALANCE_IN_PROGRESS or not between or self._clock() >= deadline_s:
                     raise CommitFailed(f"group {self.group!r}: the commit was refused: {error}") from error
+                with self._changed:
+                    self._changed.wait(LOOK_AGAIN_S)  # until something changes, or to look again
 
     def close(self, timeout_s: float = 5.0) -> None:
         """Leave the group, so that the others take over at once; a static member stays for its session."""
@@ -235,10 +243,12 @@ class _Loop:
         self._membership = membership
         self._changed = changed
         self._now_ms = now_ms
+        self._seen = membership.state
         self._request: Action | None = None
         self._pending: Pending | None = None
         self._counts: dict[str, int] = {}  # as leader: what the assignment was made for
         self._look_again_ms = 0.0
+        self.reach_by_ms = 0.0  # until then a cluster that no bootstrap server leads to is waited for
 
     def run(self) -> None:
         try:
@@ -257,6 +267,11 @@ class _Loop:
             self._membership.tick(self._now_ms())
             actions = self._membership.take_actions()
             self._changed.notify_all()
+            state, identity = self._membership.state, self._membership.identity
+        if state is not self._seen:
+            text = "group %r: %s -> %s, as member %r in generation %d"
+            log.debug(text, self._group, self._seen.value, state.value, identity.member_id, identity.generation_id)
+            self._seen = state
         for action in actions:
             self._carry_out(action)
         with self._changed:
@@ -283,7 +298,10 @@ class _Loop:
                 self._pending, self._request = self._send(action), action
             except Exception as error:
                 with self._changed:
-                    self._membership.failed(action, error, self._now_ms())
+                    now_ms = self._now_ms()
+                    if isinstance(error, BootstrapFailed) and now_ms < self.reach_by_ms:
+                        error = DeadlineExceeded(str(error))
+                    self._membership.failed(action, error, now_ms)
 
     def _drop_request(self) -> None:
         """The coordinator does nothing for this connection while it holds a JoinGroup or SyncGroup of ours."""

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kafkasource.errors import BrokerError, ProtocolError
+from kafkasource.errors import BrokerError, DeadlineExceeded, ProtocolError
 from kafkasource.group.assignors import Assignor, Member, PartitionCounts
 from kafkasource.group.consumer_protocol import Assignment, Subscription
 from kafkasource.group.states import REQUESTS, TRANSITIONS, Action, Event, State
@@ -203,7 +203,7 @@ class Membership:
             self._rebalance(now_ms)
             return
         event = _BY_CODE.get(code or 0)
-        if event is None and getattr(error, "retriable", False):
+        if event is None and (getattr(error, "retriable", False) or isinstance(error, DeadlineExceeded)):
             event = Event.NOT_YET if code else Event.COORDINATOR_GONE
         if event is Event.MEMBER_ID_GIVEN:
             self.identity = Identity(member_id, -1, self.terms.instance_id)

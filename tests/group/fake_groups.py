@@ -113,7 +113,7 @@ class GroupKafka(FakeKafka):
     def _sync_group(self, request: Request) -> dict:
         with self.moved:
             group, code = self._known(request.body)
-            if not code and request.body["assignments"]:
+            if not code and request.body["member_id"] == group.leader:
                 group.assignments = {row["member_id"]: bytes(row["assignment"]) for row in request.body["assignments"]}
                 group.state = "Stable"
                 self.moved.notify_all()

@@ -9,7 +9,14 @@ from group_wire import tps
 
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
-from kafkasource.errors import BrokerError, ClientClosed, CommitFailed, OptionError, UnsupportedApiVersion
+from kafkasource.errors import (
+    BootstrapFailed,
+    BrokerError,
+    ClientClosed,
+    CommitFailed,
+    OptionError,
+    UnsupportedApiVersion,
+)
 from kafkasource.group.consumer_protocol import Subscription
 from kafkasource.group.member import GroupMember
 from kafkasource.group.membership import Changes
@@ -163,6 +170,42 @@ def test_static_membership_on_an_old_broker_says_what_it_needs(join, kafka):
     kafka.versions[JOIN_GROUP.key] = (0, 4)
     with pytest.raises(UnsupportedApiVersion, match="static membership"):
         join(instance_id="worker-1").poll(WAIT_S)
+
+
+def test_brokers_too_old_for_apiversions_have_groups_from_09_on(join, kafka):
+    kafka.become("0.9.0")
+    assert join().poll(WAIT_S) == Changes(assigned=ALL)
+    assert kafka.asked(JOIN_GROUP)[-1].version == 0
+
+
+def test_brokers_without_groups_say_so(join, kafka):
+    kafka.become("0.8.2")
+    with pytest.raises(UnsupportedApiVersion, match="JoinGroup"):
+        join().poll(WAIT_S)
+
+
+def test_a_cluster_that_cannot_be_reached_is_an_error_of_poll(kafka):
+    with serve(kafka) as (host, port):
+        pass  # nobody listens there any more
+    config = ClientConfig.of(f"{host}:{port}", default_api_timeout_ms=100)
+    with Cluster(config) as cluster, GroupMember(cluster, "g", ["t"]) as member:
+        pytest.raises(BootstrapFailed, member.poll, WAIT_S).match("refused")
+
+
+def test_a_leader_that_came_back_leaves_the_assignment_as_it_is(join, kafka):
+    """KIP-814: a static leader restarts, and nothing else changed."""
+
+    def joined(group, member_id):
+        return {**GroupKafka._joined(kafka, group, member_id), "skip_assignment": True}
+
+    first = join(assignors=["range"])
+    assert first.poll(WAIT_S).assigned == ALL
+    kafka._joined = joined
+    kafka.expire("g", "nobody")  # a rebalance
+    assert first.poll(WAIT_S).revoked == ALL
+    first.poll(0)
+    kafka.expect(lambda: len(kafka.asked(SYNC_GROUP)) == 2)
+    assert kafka.asked(SYNC_GROUP)[-1].body["assignments"] == []
 
 
 def test_a_topic_that_grows_is_shared_out_anew(kafka):

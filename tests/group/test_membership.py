@@ -3,7 +3,7 @@
 import pytest
 from group_wire import tps
 
-from kafkasource.errors import ConnectionLost, ProtocolError, error_for
+from kafkasource.errors import ConnectionLost, DeadlineExceeded, ProtocolError, RequestTimeout, error_for
 from kafkasource.group.assignors import assignors_named
 from kafkasource.group.consumer_protocol import Assignment, Subscription
 from kafkasource.group.membership import NEVER, Changes, Membership, Terms
@@ -415,10 +415,10 @@ def test_an_answer_to_a_request_that_was_replaced_does_not_count():
 def test_a_lost_connection_is_no_lost_membership():
     driven = Driven()
     stable(driven)
-    for _ in range(3):
+    for error in (ConnectionLost("reset"), RequestTimeout("late"), DeadlineExceeded("nobody knows the coordinator")):
         driven.pass_ms(HEARTBEAT)
         driven.actions()
-        driven.fail_with(ConnectionLost("reset"))
+        driven.fail_with(error)
         assert driven.actions() == [FIND]
     assert driven.member.held == ALL
     driven.pass_ms(BACKOFF)
