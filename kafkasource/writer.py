@@ -37,7 +37,7 @@ _COLUMNS = ("topic", "key", "value", "headers", "partition", "timestamp")
 
 
 class Writer:
-    """See the module. Opens its connections when something is to be written."""
+    """See the module. Connects at once, on its own thread; makes no topic before something is written."""
 
     def __init__(self, options: Mapping[str, str] | option_table.Options) -> None:
         """Raises OptionError."""
