@@ -118,20 +118,21 @@ class _BadLine(KafkaSourceError):
 
 def _lines(fd: int) -> Iterator[tuple[int, list[bytes]]]:
     """Lines as they come, without their ends, and the number of the first, from 1: never waits for more to come."""
-    rest, number = b"", 1
+    begun, begun_bytes, number = [b""], 0, 1  # the pieces of a line that has not ended: joined once, however many
     while data := os.read(fd, _READ_BYTES):
-        *lines, rest = (rest + data).split(b"\n")
-        if len(rest) > _MAX_LINE_BYTES:
-            raise _BadLine(f"line {number + len(lines)} is longer than {_MAX_LINE_BYTES >> 20} MiB")
-        if lines:
+        if b"\n" in data:
+            *lines, rest = b"".join([*begun, data]).split(b"\n")
             yield number, [line.removesuffix(b"\r") for line in lines]
             number += len(lines)
-    if rest:
-        yield number, [rest.removesuffix(b"\r")]
+            begun, begun_bytes = [rest], len(rest)
+        else:
+            begun.append(data)
+            begun_bytes += len(data)
+        if begun_bytes > _MAX_LINE_BYTES:
+            raise _BadLine(f"line {number} is longer than {_MAX_LINE_BYTES >> 20} MiB")
+    if begun_bytes:
+        yield number, [b"".join(begun).removesuffix(b"\r")]
 
-
-# What a line in JSON can be instead of a record; OverflowError and OSError come of numbers and times beyond all bounds.
-_NO_RECORD = (ValueError, TypeError, AttributeError, KeyError, RecursionError, OverflowError, OSError)
 
 Rows = tuple[list[dict[str, Any]], _BadLine | None]  # up to a bad line
 

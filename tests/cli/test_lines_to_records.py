@@ -46,8 +46,10 @@ def test_a_line_without_end_is_refused_before_it_fills_the_memory(pipe, monkeypa
     monkeypatch.setattr(write, "_MAX_LINE_BYTES", 3)
     reader, send = pipe
     send(b"ok\nlonger")
+    lines = _lines(reader)
+    assert next(lines) == (1, [b"ok"])
     with pytest.raises(_BadLine, match="line 2"):
-        next(_lines(reader))
+        next(lines)
 
 
 def test_text_is_value_or_key_and_value():
