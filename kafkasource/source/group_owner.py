@@ -121,11 +121,10 @@ class GroupOwner:
             try:
                 if member.wait_until_stable(self._config.default_api_timeout_ms / 1000):
                     return member
-                member.close()
                 raise DeadlineExceeded(f"could not join group {self._group!r} (option groupOwnership=exclusive)")
-            except BrokerError as error:
+            except KafkaSourceError as error:
                 member.close()
-                if error.code != _INCONSISTENT_GROUP_PROTOCOL:
+                if not isinstance(error, BrokerError) or error.code != _INCONSISTENT_GROUP_PROTOCOL:
                     raise
                 if self._clock() >= deadline_s:
                     raise self._in_use("has other members") from error

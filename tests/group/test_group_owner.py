@@ -9,7 +9,7 @@ from group_wire import tps
 
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
-from kafkasource.errors import BrokerError, CommitFailed, GroupInUse, OptionError
+from kafkasource.errors import BrokerError, CommitFailed, GroupInUse, OptionError, UnsupportedApiVersion
 from kafkasource.group.member import GroupMember
 from kafkasource.options import parse
 from kafkasource.protocol.apis import LEAVE_GROUP, OFFSET_COMMIT
@@ -137,6 +137,14 @@ def test_who_lost_the_group_can_commit_no_more_and_hears_it(owner, kafka):
         first._member.poll(WAIT_S)  # when it has heard
     with pytest.raises(GroupInUse, match="was taken over"):
         hold(first)
+
+
+def test_a_broker_without_groups_is_an_error_at_once(owner, kafka):
+    kafka.become("0.8.2")
+    clock = Clock()
+    with pytest.raises(UnsupportedApiVersion, match="JoinGroup"):
+        hold(owner(clock))
+    assert clock.naps == []
 
 
 def test_the_option_needs_a_group_and_commits(config):
