@@ -134,6 +134,8 @@ def _lines(fd: int) -> Iterator[tuple[int, list[bytes]]]:
         yield number, [b"".join(begun).removesuffix(b"\r")]
 
 
+# What a line in JSON can be instead of a record; OverflowError and OSError come of numbers and times beyond all bounds.
+_NO_RECORD = (ValueError, TypeError, AttributeError, KeyError, RecursionError, OverflowError, OSError)
 Rows = tuple[list[dict[str, Any]], _BadLine | None]  # up to a bad line
 
 
