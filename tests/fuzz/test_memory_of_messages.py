@@ -99,6 +99,6 @@ def test_more_structs_than_any_cluster_needs_are_refused_before_they_are_made() 
 
 def test_the_metadata_of_a_very_large_cluster_is_taken() -> None:
     partition = {"leader_id": 1, "replica_nodes": [1, 2, 3], "isr_nodes": [1, 2, 3]}
-    topic = {"name": "t", "partitions": [{**partition, "partition_index": i} for i in range(1500)]}
-    data = METADATA.response.encode(12, {"topics": [topic] * 80})
+    topic = {"name": "t", "partitions": [{**partition, "partition_index": i} for i in range(1200)]}
+    data = METADATA.response.encode(12, {"topics": [topic] * 100})
     assert sum(len(each["partitions"]) for each in METADATA.response.decode(12, data)["topics"]) == 120_000

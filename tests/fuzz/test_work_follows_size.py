@@ -1,6 +1,6 @@
-"""Bad input costs time as its bytes do: four times the bytes, nowhere near sixteen times the work.
+"""Bad input costs time as its bytes do: eight times the bytes, nowhere near 64 times the work.
 
-Measured in processor time, the best of some runs; the factor allowed is far from both.
+Measured in processor time, the best of three runs; the factor allowed is far from both.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from kafkasource.records.batches import decode_all
 from kafkasource.records.compression import Arena
 from kafkasource.source.positions import parse_offsets
 
-MOST = 10
+TIMES = 8
+MOST = 30
 XERIAL = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
 
 
@@ -111,29 +112,33 @@ def seconds(work: Callable[[], None]) -> float:
     best = float("inf")
     for _ in range(3):
         gc.collect()
-        start = time.process_time()
-        work()
-        best = min(best, time.process_time() - start)
+        gc.disable()  # it looks at all that other tests have left
+        try:
+            start = time.process_time()
+            work()
+            best = min(best, time.process_time() - start)
+        finally:
+            gc.enable()
     return best
 
 
 @pytest.mark.parametrize(
     ("work", "size"),
     [
-        (empty_blocks, 100_000),
-        (tiny_batches, 400_000),
-        (compressed_batches, 100_000),
-        (tiny_messages, 200_000),
-        (wrapped_messages, 200_000),
-        (many_headers, 200_000),
-        (rows_of_partitions, 150_000),
-        (small_frames, 100_000),
-        (a_byte_at_a_time, 400_000),
-        (assigned, 100_000),
-        (offsets, 100_000),
+        (empty_blocks, 25_000),
+        (tiny_batches, 100_000),
+        (compressed_batches, 25_000),
+        (tiny_messages, 50_000),
+        (wrapped_messages, 50_000),
+        (many_headers, 50_000),
+        (rows_of_partitions, 37_500),
+        (small_frames, 25_000),
+        (a_byte_at_a_time, 100_000),
+        (assigned, 25_000),
+        (offsets, 25_000),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
 def test_the_time_follows_the_bytes(work: Callable[[int], Callable[[], None]], size: int) -> None:
-    small, large = seconds(work(size)), seconds(work(4 * size))
+    small, large = seconds(work(size)), seconds(work(TIMES * size))
     assert large < MOST * max(small, 0.002), (small, large)
