@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from confluent_kafka import Consumer, KafkaException
 
-from kafkasource.client.cluster import Cluster
+from kafkasource.client.admin import Admin
 from kafkasource.client.config import ClientConfig
+from kafkasource.source.group_owner import SESSION_MS
 from kafkasource.types import TopicPartition
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.slow]
@@ -21,7 +24,7 @@ def start(pykafka, topic, folder):
 def test_while_a_query_runs_its_group_is_its_own(pykafka, kafka_broker, kafka_topic, tmp_path):
     from pyspark.errors import StreamingQueryException
 
-    topic, group = kafka_topic(partitions=1), None
+    topic = kafka_topic(partitions=1)
     group = f"{topic}-group"
     pykafka.write(pykafka.spark.range(10).selectExpr("CAST(id AS STRING) AS value").coalesce(1), topic)
     first = start(pykafka, topic, tmp_path / "first")
@@ -39,9 +42,12 @@ def test_while_a_query_runs_its_group_is_its_own(pykafka, kafka_broker, kafka_to
 
     assert first.isActive
     first.stop()
-    with Cluster(ClientConfig.of(kafka_broker.bootstrap_servers)) as cluster:
-        assert cluster.fetch_offsets(group, [TopicPartition(topic, 0)]) == {TopicPartition(topic, 0): 10}
+    with Admin(ClientConfig.of(kafka_broker.bootstrap_servers)) as admin:
+        give_up_s = time.monotonic() + SESSION_MS / 2000  # long before the session would end
+        while admin.describe_groups([group])[group].members:
+            assert time.monotonic() < give_up_s, "the query did not leave its group"
+        assert admin.fetch_offsets(group, [TopicPartition(topic, 0)]) == {TopicPartition(topic, 0): 10}
 
-    third = start(pykafka, topic, tmp_path / "third")  # at once: the first one left the group when it stopped
+    third = start(pykafka, topic, tmp_path / "third")
     third.processAllAvailable()
     third.stop()
