@@ -59,7 +59,7 @@ class MemberLoop:
                 pass
         except Exception as error:  # ours: nobody waits for a member whose thread is dead
             with self._changed:
-                self._membership.error = self._membership.error or error
+                self._membership.crash(error, self._now_ms())
                 self._changed.notify_all()
         finally:
             self._cluster.close()

@@ -196,6 +196,12 @@ class Membership:
         if alive and identity == self.identity and getattr(error, "code", None) in (22, 25, 27, 82):
             self._take_error(error, now_ms)
 
+    def crash(self, error: Exception, now_ms: float) -> None:
+        """Who carries things out cannot go on: nobody keeps up the membership, so what it gave is lost."""
+        self.error = self.error or error
+        self.state = State.FAILED
+        self._lose(now_ms)
+
     def _take_error(self, error: Exception, now_ms: float, member_id: str = "") -> None:
         code = error.code if isinstance(error, BrokerError) else None
         if code == _REBALANCE_IN_PROGRESS:

@@ -227,6 +227,19 @@ def test_closing_while_others_are_waited_for_leaves_at_once(join, kafka):
     settle(first, shares=[4])
 
 
+def test_a_member_whose_thread_died_holds_nothing_and_says_why(join):
+    member = join()
+    assert member.poll(WAIT_S).assigned == ALL
+
+    def broken(timeout_ms):
+        raise ClusterMismatch("another cluster answered")
+
+    member._own_cluster.poll = broken
+    with pytest.raises(ClusterMismatch):
+        member.poll(WAIT_S)
+    assert member.assignment == frozenset()
+
+
 def test_a_closed_member_says_so(join):
     member = join()
     member.close()
