@@ -13,6 +13,7 @@ from kafkasource.errors import (
     BootstrapFailed,
     BrokerError,
     ClientClosed,
+    ClusterMismatch,
     CommitFailed,
     OptionError,
     UnsupportedApiVersion,
