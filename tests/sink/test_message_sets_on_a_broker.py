@@ -29,10 +29,10 @@ CODECS = ["none", "gzip", "snappy", "lz4"]
 COUNT, TIME = 300, 1_700_000_000_000
 
 
-@pytest.fixture(scope="module")
-def cluster():
+@pytest.fixture(scope="module", params=["0.10.2.2", "3.9.2"])
+def cluster(request):
     with (
-        Broker(version="3.9.2", use_existing=False) as broker,
+        Broker(version=request.param, use_existing=False) as broker,
         Cluster(ClientConfig.of(broker.bootstrap_servers)) as one,
     ):
         yield broker.bootstrap_servers, one

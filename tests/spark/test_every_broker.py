@@ -230,8 +230,8 @@ def test_a_group_is_owned_where_brokers_have_members(release, tmp_path):
 
 
 def test_what_a_release_lacks_is_said_before_anything_is_written(release):
-    if not release.legacy:
-        pytest.skip("has it all")
+    if release.version != "0.8.2.2":
+        pytest.skip("0.9 lacks the same, and the others have it all")
     topic = release.topic()
     frame = frame_of(release, pairs("refused", 3))
     lacks = {
