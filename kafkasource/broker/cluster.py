@@ -21,11 +21,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
-from kafkasource.broker import zookeeper
 from kafkasource.broker.jars import kafka_jars
 from kafkasource.broker.node import NodeProcess, tail, telling
 from kafkasource.broker.probe import ask_for_coordinator, probe
 from kafkasource.broker.properties import HOST, NodePorts, free_ports, is_free, kafka_uuid, render, server_properties
+from kafkasource.broker.zookeeper import (
+    HEAP_MB,
+    LOG4J,
+    MAIN_CLASS,
+    ZooKeeper,
+    legacy_server_properties,
+    zookeeper_properties,
+)
 from kafkasource.errors import KafkaSourceError, OptionError
 from kafkasource.java import find_java
 
@@ -103,8 +110,7 @@ class Broker:
         self._folder: Path | None = None
         self._ports: list[NodePorts] = []
         self._running: dict[int, NodeProcess] = {}
-        self._zookeeper: NodeProcess | None = None
-        self._zookeeper_port = 0
+        self._zookeeper: ZooKeeper | None = None
         self._owner_pid: int | None = None
 
     @property
@@ -148,7 +154,7 @@ class Broker:
         self._refuse_existing("zookeeper")
         if self._zookeeper is None:
             raise BrokerStartFailed(f"Kafka {self.version} runs without a ZooKeeper, or is not started")
-        return f"{HOST}:{self._zookeeper_port}"
+        return f"{HOST}:{self._zookeeper.port}"
 
     @property
     def folder(self) -> Path:
@@ -238,10 +244,7 @@ class Broker:
             else:
                 process.terminate()
         if self._zookeeper is not None:
-            if self._log_dir is None:
-                self._zookeeper.kill()
-            else:
-                self._zookeeper.terminate()
+            self._zookeeper.end(in_order=self._log_dir is not None)
         self._zookeeper = None
         if self._folder is not None and self._log_dir is None:
             shutil.rmtree(self._folder, ignore_errors=True)
@@ -274,8 +277,7 @@ class Broker:
                     f"port {port} of {HOST} is in use: choose another, or let Broker find a free one"
                 )
         taken = {*(self._wanted_ports or ()), *(self._advertised_ports or ())}
-        spare = [port for port in free_ports(2 * self.nodes + 1 + len(taken)) if port not in taken]
-        self._zookeeper_port = spare.pop()
+        spare = [port for port in free_ports(2 * self.nodes + len(taken)) if port not in taken]
         clients = list(self._wanted_ports or spare[: self.nodes])
         advertised = list(self._advertised_ports or clients)
         return [NodePorts(*each) for each in zip(clients, spare[self.nodes :], advertised, strict=False)]
@@ -307,26 +309,22 @@ class Broker:
                 (data / "meta.properties").write_text(meta)
 
     def _prepare_legacy(self) -> None:
-        """Write what each process is told, and have a ZooKeeper that serves."""
-        data = self.folder / "zookeeper"
-        (self.folder / "log4j.properties").write_text(zookeeper.LOG4J)
+        """Write what each process is told, and have a ZooKeeper that serves, at the first node's controller port."""
+        port = self._ports[0].controller
+        (self.folder / "log4j.properties").write_text(LOG4J)
         told = self.folder / "zookeeper.properties"
-        told.write_text(render(zookeeper.zookeeper_properties(self._zookeeper_port, data)))
+        told.write_text(render(zookeeper_properties(port, self.folder / "zookeeper")))
         for node in range(1, self.nodes + 1):
-            folder = self.folder / f"node-{node}"
             own = {"broker.rack": self._racks[node - 1]} if self._racks else {}
-            properties = zookeeper.legacy_server_properties(
-                self._release, node, self._ports, self._zookeeper_port, folder, {**own, **self.properties}
-            )
+            data, extra = self.folder / f"node-{node}", {**own, **self.properties}
+            properties = legacy_server_properties(self._release, node, self._ports, port, data, extra)
             (self.folder / f"node-{node}.properties").write_text(render(properties))
-        command = self._command(zookeeper.MAIN_CLASS, str(told), heap_mb=zookeeper.HEAP_MB)
         log = self.folder / "zookeeper.log"
-        self._zookeeper = NodeProcess(command, log, self.folder if self._log_dir is None else None)
-        deadline = time.monotonic() + self._start_timeout_s
-        while not zookeeper.serves(self._zookeeper_port):
-            if self._zookeeper.exit_code is not None or time.monotonic() > deadline:
-                raise BrokerStartFailed(f"the ZooKeeper of Kafka {self.version} did not come up: {tail(log)}")
-            time.sleep(POLL_S)
+        command = self._command(MAIN_CLASS, str(told), heap_mb=HEAP_MB)
+        process = NodeProcess(command, log, self.folder if self._log_dir is None else None)
+        self._zookeeper = ZooKeeper(process, port, log)
+        if (said := self._zookeeper.await_ready(self._start_timeout_s)) is not None:
+            raise BrokerStartFailed(f"the ZooKeeper of Kafka {self.version} did not come up: {said}")
 
     def _command(self, *main_class: str, heap_mb: int | None = None) -> list[str]:
         # Killed, a JVM leaves its codecs' libraries in java.io.tmpdir and its counters in /tmp: both go with the rest.
@@ -338,7 +336,7 @@ class Broker:
 
     def _start_node(self, node: int) -> None:
         # Killed a moment ago, or in an earlier run whose data this one goes on with.
-        if self.legacy and not zookeeper.await_free(self._zookeeper_port, node, self._start_timeout_s, POLL_S):
+        if self._zookeeper is not None and not self._zookeeper.await_free(node, self._start_timeout_s):
             raise BrokerStartFailed(f"ZooKeeper still holds the registration of another broker {node}")
         command = self._command("kafka.Kafka", str(self.folder / f"node-{node}.properties"))
         remove = self.folder if self._log_dir is None else None
@@ -375,7 +373,7 @@ class Broker:
                 time.sleep(POLL_S)
 
     def _registered(self, nodes: Sequence[int]) -> bool:
-        return self.legacy and all(zookeeper.registered(self._zookeeper_port, node) for node in nodes)
+        return self._zookeeper is not None and all(map(self._zookeeper.registered, nodes))
 
     def _said(self, node: int) -> str:
         said = self.log(node)

@@ -14,11 +14,13 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from kafkasource.broker.node import NodeProcess, tail
 from kafkasource.broker.properties import HOST, NodePorts
 
 MAIN_CLASS = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 HEAP_MB = 64
 SESSION_TIMEOUT_MS = 3000  # as long as KRaft's broker.session.timeout.ms here
+_POLL_S = 0.05
 _TICK_MS = 1000  # a session lasts 2 ticks at least
 
 LOG4J = """\
@@ -88,6 +90,57 @@ def legacy_server_properties(
     return {name: str(value) for name, value in (properties | dict(extra)).items()}
 
 
+class ZooKeeper:
+    """A ZooKeeper of its own for a cluster: its process, and what it knows of the brokers."""
+
+    def __init__(self, process: NodeProcess, port: int, log: Path) -> None:
+        self._process, self.port, self._log = process, port, log
+
+    @property
+    def pid(self) -> int:
+        """Of its supervisor."""
+        return self._process.pid
+
+    def await_ready(self, timeout_s: float) -> str | None:
+        """Wait until it serves; otherwise what it said before it ended or the time was up."""
+        deadline = time.monotonic() + timeout_s
+        while not self._serves():
+            if self._process.exit_code is not None or time.monotonic() > deadline:
+                return tail(self._log) or "it logged nothing"
+            time.sleep(_POLL_S)
+        return None
+
+    def _serves(self) -> bool:
+        """Has it loaded its data? `ruok` says imok before that."""
+        try:
+            return ask(self.port, "srvr").startswith("Zookeeper version")
+        except OSError:
+            return False
+
+    def registered(self, node_id: int) -> bool:
+        """Does it hold a session in which this broker is registered? `dump` lists what ends with each session."""
+        return f"/brokers/ids/{node_id}" in ask(self.port, "dump").split()
+
+    def await_free(self, node_id: int, timeout_s: float) -> bool:
+        """Wait until the registration of a broker that is gone has ended; False: not in time."""
+        deadline = time.monotonic() + timeout_s
+        while self.registered(node_id):
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(_POLL_S)
+        return True
+
+    def end(self, in_order: bool) -> None:
+        """When its brokers are gone."""
+        if in_order:
+            self._process.terminate()
+        else:
+            self._process.kill()
+
+    def let_go(self) -> None:
+        self._process.let_go()
+
+
 def ask(port: int, word: str, timeout_s: float = 5.0) -> str:
     """The answer to one of ZooKeeper's four-letter words; OSError when it does not listen."""
     with socket.create_connection((HOST, port), timeout_s) as connection:
@@ -97,26 +150,3 @@ def ask(port: int, word: str, timeout_s: float = 5.0) -> str:
         while piece := connection.recv(65536):
             answer += piece
     return answer.decode(errors="replace")
-
-
-def serves(port: int) -> bool:
-    """Has it loaded its data? `ruok` says imok before that."""
-    try:
-        return ask(port, "srvr").startswith("Zookeeper version")
-    except OSError:
-        return False
-
-
-def registered(port: int, node_id: int) -> bool:
-    """Does ZooKeeper hold a session in which this broker is registered? `dump` lists what ends with each session."""
-    return f"/brokers/ids/{node_id}" in ask(port, "dump").split()
-
-
-def await_free(port: int, node_id: int, timeout_s: float, poll_s: float) -> bool:
-    """Wait until the registration of a broker that is gone has ended; False: not in time."""
-    deadline = time.monotonic() + timeout_s
-    while registered(port, node_id):
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(poll_s)
-    return True
