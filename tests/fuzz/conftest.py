@@ -6,4 +6,4 @@ import sys
 from pathlib import Path
 
 TESTS = Path(__file__).parent.parent
-sys.path += [str(TESTS / name) for name in ("protocol", "records") if str(TESTS / name) not in sys.path]
+sys.path += [str(TESTS / name) for name in ("protocol", "records", "source") if str(TESTS / name) not in sys.path]

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+import lying_log
 from frame_mutations import damaged, damaged_records, fetched_records, frames, with_records
 from lying_broker import ask
 from lying_encoder import encoded, encoded_with_a_lie, lies
@@ -262,14 +263,21 @@ def answers(rng: random.Random) -> bool:
     return True
 
 
+def reads(rng: random.Random) -> bool:
+    """A task's read of brokers that lie: all rows, or an error."""
+    assert lying_log.read(rng) == lying_log.ROWS
+    return True
+
+
 TARGETS = (
     Target("frame", 40, frame),
     Target("records", 25, records),
-    Target("lengths", 15, lengths),
+    Target("lengths", 14, lengths),
     Target("conversation", 8, conversation),
     Target("members", 3, members),
     Target("rebalances", 3, rebalances),
     Target("documents", 4, documents),
     Target("decisions", 1, decisions),
     Target("answers", 1, answers),
+    Target("reads", 1, reads),
 )
