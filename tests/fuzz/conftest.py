@@ -6,4 +6,5 @@ import sys
 from pathlib import Path
 
 TESTS = Path(__file__).parent.parent
-sys.path += [str(TESTS / name) for name in ("protocol", "records", "source") if str(TESTS / name) not in sys.path]
+HELPERS = [str(TESTS / name) for name in ("protocol", "records", "source", "group")]
+sys.path += [folder for folder in HELPERS if folder not in sys.path]

@@ -18,6 +18,7 @@ import lying_log
 from frame_mutations import damaged, damaged_records, fetched_records, frames, with_records
 from lying_broker import ask
 from lying_encoder import encoded, encoded_with_a_lie, lies
+from lying_group import belong
 from message_bodies import EVERY_VERSION, full_body
 
 from kafkasource.client.config import ClientConfig
@@ -27,6 +28,7 @@ from kafkasource.errors import KafkaSourceError
 from kafkasource.group.assignors import ASSIGNORS, assignors_named
 from kafkasource.group.consumer_protocol import Assignment, Subscription
 from kafkasource.group.membership import Membership, Terms
+from kafkasource.group.states import State
 from kafkasource.protocol.apis import API_VERSIONS, FETCH, METADATA
 from kafkasource.protocol.frames import decode_response
 from kafkasource.records.batches import decode_all, next_fetch_offset
@@ -269,10 +271,15 @@ def reads(rng: random.Random) -> bool:
     return True
 
 
+def memberships(rng: random.Random) -> bool:
+    """A member of a group whose coordinator lies."""
+    return belong(rng) is State.CLOSED
+
+
 TARGETS = (
     Target("frame", 40, frame),
     Target("records", 25, records),
-    Target("lengths", 14, lengths),
+    Target("lengths", 13, lengths),
     Target("conversation", 8, conversation),
     Target("members", 3, members),
     Target("rebalances", 3, rebalances),
@@ -280,4 +287,5 @@ TARGETS = (
     Target("decisions", 1, decisions),
     Target("answers", 1, answers),
     Target("reads", 1, reads),
+    Target("memberships", 1, memberships),
 )

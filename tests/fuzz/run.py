@@ -28,7 +28,7 @@ from random import Random, SystemRandom
 
 if __name__ != "run":  # as a program, and in the processes that it starts
     TESTS = Path(__file__).parent.parent
-    sys.path += [str(TESTS / name) for name in ("fuzz", "protocol", "records", "source", "")]
+    sys.path += [str(TESTS / name) for name in ("fuzz", "protocol", "records", "source", "group", "")]
 
 from fuzz_targets import TARGETS, Target
 
@@ -108,6 +108,8 @@ def _too_slow(signum: int, frame: object) -> None:
 def limit_memory() -> None:
     faulthandler.enable()
     logging.disable(logging.CRITICAL)  # of lying brokers there is much to say
+    if not Path("/proc/self/statm").exists():
+        return  # not Linux, whose limit this is
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     most = pages * resource.getpagesize() + MEMORY_BYTES
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
