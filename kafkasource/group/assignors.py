@@ -8,17 +8,19 @@ how many partitions the topics have; tests hold the results against Kafka's own 
     cooperative-sticky  even, and as few partitions as possible change hands; one that does goes to nobody for now: its
                         owner gives it up first, and the rebalance that follows hands it out (KIP-429)
 
-Racks (KIP-881) are passed on to leaders that know them; as leader we place without them.
+Where members say in which rack they are, range and cooperative-sticky prefer readers near a replica (KIP-881), within
+the same shares; cooperative-sticky does so where all members read the same topics.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from itertools import cycle
+from itertools import cycle, islice
 
 from kafkasource.errors import OptionError
 from kafkasource.group.consumer_protocol import Subscription
+from kafkasource.group.racks import NO_RACKS, Nearness, ReplicaRacks, nearness
 from kafkasource.group.sticky import assign_sticky, generation_data
 from kafkasource.types import TopicPartition
 
@@ -47,25 +49,83 @@ class Assignor:
 
     name: str
     cooperative: bool
-    assign: Callable[[PartitionCounts, Members], Placement]
+    assign: Callable[[PartitionCounts, Members, ReplicaRacks], Placement]
     user_data: Callable[[int | None], bytes | None] = lambda generation: None
 
 
-def assign_range(counts: PartitionCounts, members: Members) -> Placement:
-    """The first `count % readers` members of a topic have one partition more."""
+def assign_range(counts: PartitionCounts, members: Members, racks: ReplicaRacks = NO_RACKS) -> Placement:
+    """The first `count % readers` members of a topic have one partition more.
+
+    Where racks tell readers from each other, each topic is first shared out among those near its partitions; topics of
+    the same readers and the same size so that equal partition numbers stay together.
+    """
+    near = nearness({member_id: member.subscription for member_id, member in members.items()}, racks)
     placed: Placement = {member_id: [] for member_id in members}
-    for topic, readers in _readers(members).items():
-        share, more = divmod(counts.get(topic, 0), len(readers))
-        at = 0
-        for i, member_id in enumerate(sorted(readers, key=lambda member_id: _rank(member_id, members))):
-            size = share + (i < more)
-            placed[member_id] += [TopicPartition(topic, partition) for partition in range(at, at + size)]
-            at += size
+    topics = [
+        _Topic(topic, counts[topic], sorted(readers, key=lambda each: _rank(each, members)), placed)
+        for topic, readers in _readers(members).items()
+        if counts.get(topic, 0) > 0
+    ]
+    if any(near.matters(topic.taken, topic.free) for topic in topics):
+        _share_nearby(topics, near)
+    for topic in topics:
+        topic.share_out(lambda member_id, tp: True)
     return placed
 
 
-def assign_roundrobin(counts: PartitionCounts, members: Members) -> Placement:
-    """Who does not read a topic is passed over, and is next again for the partition that follows him."""
+class _Topic:
+    """What is left of one topic, and how much each reader may still have of it."""
+
+    def __init__(self, name: str, count: int, readers: list[str], placed: Placement) -> None:
+        self.name = name
+        self.free = dict.fromkeys(TopicPartition(name, partition) for partition in range(count))
+        self.taken = dict.fromkeys(readers, 0)
+        self._placed = placed
+        self._share, self._more = divmod(count, len(readers))
+
+    def room(self, member_id: str) -> int:
+        return max(0, self._share + (self._more > 0) - self.taken[member_id])
+
+    def give(self, member_id: str, partitions: list[TopicPartition]) -> None:
+        self._placed[member_id] += partitions
+        self.taken[member_id] += len(partitions)
+        if partitions and self.taken[member_id] > self._share:
+            self._more -= 1
+        for tp in partitions:
+            del self.free[tp]
+
+    def share_out(self, may_have: Callable[[str, TopicPartition], bool]) -> None:
+        for member_id in self.taken:
+            fitting = (tp for tp in self.free if may_have(member_id, tp))
+            self.give(member_id, list(islice(fitting, self.room(member_id))))
+
+
+def _share_nearby(topics: list[_Topic], near: Nearness) -> None:
+    alike: dict[tuple[frozenset[str], int], list[_Topic]] = {}
+    for topic in topics:
+        if any(member_id in near.rack_of for member_id in topic.taken):
+            alike.setdefault((frozenset(topic.taken), len(topic.free)), []).append(topic)
+    for (_, count), together in alike.items():
+        if len(together) > 1:
+            _share_together(together, count, near)
+        elif near.matters(together[0].taken, together[0].free):
+            together[0].share_out(near.near)
+
+
+def _share_together(topics: list[_Topic], count: int, near: Nearness) -> None:
+    """Partition n of all these topics to the first reader that is near all of them and may still have one of each."""
+    for partition in range(count):
+        for member_id in topics[0].taken:
+            if all(
+                near.near(member_id, TopicPartition(each.name, partition)) and each.room(member_id) for each in topics
+            ):
+                for topic in topics:
+                    topic.give(member_id, [TopicPartition(topic.name, partition)])
+                break
+
+
+def assign_roundrobin(counts: PartitionCounts, members: Members, racks: ReplicaRacks = NO_RACKS) -> Placement:
+    """Who does not read a topic is passed over, and is next again for the one that follows. Racks play no part."""
     placed: Placement = {member_id: [] for member_id in members}
     readers = _readers(members)
     turns = cycle(sorted(members, key=lambda member_id: _rank(member_id, members)))
@@ -77,10 +137,10 @@ def assign_roundrobin(counts: PartitionCounts, members: Members) -> Placement:
     return placed
 
 
-def assign_cooperative_sticky(counts: PartitionCounts, members: Members) -> Placement:
+def assign_cooperative_sticky(counts: PartitionCounts, members: Members, racks: ReplicaRacks = NO_RACKS) -> Placement:
     """Of a partition that changes hands neither the old nor the new owner has it in the result."""
     subscriptions = {member_id: member.subscription for member_id, member in members.items()}
-    placed, moving = assign_sticky(counts, subscriptions)
+    placed, moving = assign_sticky(counts, subscriptions, racks)
     return {member_id: [tp for tp in tps if tp not in moving] for member_id, tps in placed.items()}
 
 

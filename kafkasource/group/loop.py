@@ -19,8 +19,10 @@ from kafkasource.errors import BootstrapFailed, DeadlineExceeded
 from kafkasource.group import requests
 from kafkasource.group.consumer_protocol import Assignment
 from kafkasource.group.membership import Membership
+from kafkasource.group.racks import NO_RACKS, ReplicaRacks
 from kafkasource.group.states import REQUESTS, Action, State
 from kafkasource.protocol.apis import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
+from kafkasource.types import TopicPartition
 
 log = logging.getLogger("kafkasource.group")
 
@@ -172,18 +174,31 @@ class MemberLoop:
     def _assign(self) -> dict[str, Assignment]:
         with self._changed:
             members, skip = self._membership.leading, self._membership.skip_assignment
-        topics = {topic for member in (members or {}).values() for topic in member.subscription.topics}
+        told = [member.subscription for member in (members or {}).values()]
+        topics = {topic for subscription in told for topic in subscription.topics}
         counts = self._count(topics)
+        racks = self._racks(counts) if any(subscription.rack_id for subscription in told) else NO_RACKS
         with self._changed:
             if self._membership.leading is not members:
                 return {}  # out of date meanwhile
             self._counts = dict.fromkeys(topics, 0) | counts
-            return {} if skip else self._membership.assignments(counts)
+            return {} if skip else self._membership.assignments(counts, racks)
 
     def _count(self, topics: Iterable[str]) -> dict[str, int]:
         found = self._cluster.partitions_of(topics, propagation_ms=0) if topics else {}
         self._look_again_ms = self._now_ms() + self._cluster.config.metadata_max_age_ms
         return {name: len(topic.partitions) for name, topic in found.items() if topic is not None}
+
+    def _racks(self, topics: Iterable[str]) -> ReplicaRacks:
+        """Where the replicas are, as the answer that `_count` got has told."""
+        metadata = self._cluster.metadata
+        rack_of = {node.node_id: node.rack for node in metadata.nodes()}
+        return {
+            TopicPartition(name, index): frozenset(filter(None, map(rack_of.get, partition.replicas)))
+            for name in topics
+            if (topic := metadata.topic(name)) is not None
+            for index, partition in topic.partitions.items()
+        }
 
     def _watch_partitions(self) -> None:
         """A topic that was made, grew or went: the leader lets the group rebalance (`metadata.max.age.ms`)."""

@@ -17,6 +17,7 @@ from typing import Any
 from kafkasource.errors import BrokerError, DeadlineExceeded, ProtocolError
 from kafkasource.group.assignors import Assignor, Member, PartitionCounts
 from kafkasource.group.consumer_protocol import Assignment, Subscription
+from kafkasource.group.racks import NO_RACKS, ReplicaRacks
 from kafkasource.group.states import REQUESTS, TRANSITIONS, Action, Event, State
 from kafkasource.types import TopicPartition
 
@@ -157,13 +158,13 @@ class Membership:
         self._succeeded(now_ms)
         self._fire(Event.JOINED_AS_LEADER if leads else Event.JOINED_AS_FOLLOWER, now_ms)
 
-    def assignments(self, counts: PartitionCounts) -> dict[str, Assignment]:
+    def assignments(self, counts: PartitionCounts, racks: ReplicaRacks = NO_RACKS) -> dict[str, Assignment]:
         """As leader: who gets what, by member id. Raises ProtocolError for an assignor that we never named."""
         assert self.leading is not None
         assignor = next((each for each in self.terms.assignors if each.name == self.protocol_name), None)
         if assignor is None:
             raise ProtocolError(f"the coordinator chose the assignor {self.protocol_name!r}, which this member lacks")
-        placed = assignor.assign(counts, self.leading)
+        placed = assignor.assign(counts, self.leading, racks)
         return {member_id: Assignment(tuple(partitions)) for member_id, partitions in placed.items()}
 
     def synced(self, assignment: Assignment, now_ms: float) -> None:

@@ -9,10 +9,11 @@ moves can make it, as Kafka's is, though not always the same.
 from __future__ import annotations
 
 import struct
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 
 from kafkasource.group.consumer_protocol import NO_GENERATION, Subscription
+from kafkasource.group.racks import NO_RACKS, Nearness, ReplicaRacks, nearness
 from kafkasource.types import TopicPartition
 
 Subscriptions = Mapping[str, Subscription]
@@ -29,7 +30,9 @@ def generation_data(generation: int | None) -> bytes:
     return _GENERATION.pack(NO_GENERATION if generation is None else generation)
 
 
-def assign_sticky(counts: Mapping[str, int], subscriptions: Subscriptions) -> tuple[Placement, set[TopicPartition]]:
+def assign_sticky(
+    counts: Mapping[str, int], subscriptions: Subscriptions, racks: ReplicaRacks = NO_RACKS
+) -> tuple[Placement, set[TopicPartition]]:
     """The placement, and which of its partitions another member still has, or may have: those change hands."""
     owners, contested = _claims(counts, subscriptions)
     owned: Placement = {member_id: [] for member_id in subscriptions}
@@ -37,7 +40,8 @@ def assign_sticky(counts: Mapping[str, int], subscriptions: Subscriptions) -> tu
         if tp.topic in subscriptions[member_id].topics:
             owned[member_id].append(tp)
     if len({frozenset(each.topics) for each in subscriptions.values()}) == 1:
-        placed = _share_evenly(counts, owned, next(iter(subscriptions.values())).topics)
+        topics = sorted(set(next(iter(subscriptions.values())).topics))
+        placed = _share_evenly(_partitions(counts, topics), owned, nearness(subscriptions, racks))
     else:
         placed = _share_among_readers(counts, owned, subscriptions)
     moving = {
@@ -81,14 +85,16 @@ def _generation(subscription: Subscription) -> int:
 # All members read the same topics.
 
 
-def _share_evenly(counts: Mapping[str, int], owned: Placement, topics: Sequence[str]) -> Placement:
+def _share_evenly(everything: Sequence[TopicPartition], owned: Placement, near: Nearness) -> Placement:
     """Everybody has `least` partitions, and as many as it takes have one more: first those who own as many already."""
-    everything = _partitions(counts, sorted(set(topics)))
+    by_rack = near.matters(owned, everything)
     least, more = divmod(len(everything), len(owned))
     placed: Placement = {member_id: [] for member_id in owned}
     below, at_least = [], []
     for member_id in hash_map_order(list(owned)):
         mine = sorted(owned[member_id], key=lambda tp: (tp.partition, tp.topic))
+        if by_rack:
+            mine = [tp for tp in mine if near.near(member_id, tp)]
         if len(mine) < least:
             below.append(member_id)
             placed[member_id] = mine
@@ -99,8 +105,50 @@ def _share_evenly(counts: Mapping[str, int], owned: Placement, topics: Sequence[
             at_least.append(member_id)
             placed[member_id] = mine[:least]
     kept = {tp for tps in placed.values() for tp in tps}
-    _deal([tp for tp in everything if tp not in kept], placed, sorted(below), deque(sorted(at_least)), least)
+    free = [tp for tp in everything if tp not in kept]
+    below, waiting = sorted(below), deque(sorted(at_least) if more else ())
+    if by_rack:
+        free = _deal_nearby(free, placed, below, waiting, near, least, more)
+    _deal(free, placed, below, waiting, least)
     return placed
+
+
+def _deal_nearby(
+    free: list[TopicPartition],
+    placed: Placement,
+    below: list[str],
+    at_least: deque[str],
+    near: Nearness,
+    least: int,
+    more: int,
+) -> list[TopicPartition]:
+    """In turn to those near a replica, the partitions with the fewest such members first; returns what is left.
+
+    Those at their share, of whom `more` may have one more, come after those below it.
+    """
+    members_in = Counter(near.rack_of.values())
+    left = []
+    turn = 0
+    for tp in sorted(free, key=lambda tp: sum(members_in[rack] for rack in near.racks.get(tp, ()))):
+        order = [*range(turn, len(below)), *range(turn)]
+        found = next((i for i in order if near.beside(below[i], tp)), None)
+        if found is not None:
+            taker = below[found]
+            if len(placed[taker]) + 1 == least:
+                at_least.append(below.pop(found))
+            else:
+                found += 1
+            turn = found % len(below) if below else 0
+        else:
+            extra = next((each for each in at_least if near.beside(each, tp)), None) if more else None
+            if extra is None:
+                left.append(tp)
+                continue
+            taker = extra
+            at_least.remove(taker)
+            more -= 1
+        placed[taker].append(tp)
+    return left
 
 
 def _deal(

@@ -6,6 +6,8 @@ import org.apache.kafka.clients.consumer.ConsumerPartitionAssignor.Assignment;
 import org.apache.kafka.clients.consumer.ConsumerPartitionAssignor.Subscription;
 import org.apache.kafka.clients.consumer.internals.AbstractPartitionAssignor;
 import org.apache.kafka.clients.consumer.internals.ConsumerProtocol;
+import org.apache.kafka.common.Node;
+import org.apache.kafka.common.PartitionInfo;
 import org.apache.kafka.common.TopicPartition;
 
 /**
@@ -15,7 +17,9 @@ import org.apache.kafka.common.TopicPartition;
  *   assignment VERSION PARTITIONS DATA     its bytes in hex       read-assignment HEX      PARTITIONS DATA
  *   data GENERATION                        the user data of cooperative-sticky after that generation, in hex
  *   assign NAME COUNTS MEMBER...           ID=PARTITIONS of each member, both sorted
+ *   assign-near NAME RACKS MEMBER...       the same, with the racks of each partition's replicas
  *
+ * RACKS         t:a+b/c/-,u:a            by topic, then by partition
  * SUBSCRIPTION  TOPICS;PARTITIONS;GENERATION;RACK;DATA        MEMBER  ID;INSTANCE_ID;SUBSCRIPTION
  * TOPICS  t,u     PARTITIONS  t:0,t:1     COUNTS  t:3,u:1     DATA  hex      "-": none or null, of anything
  */
@@ -67,9 +71,6 @@ public class KafkaGroups {
             case "roundrobin" -> new RoundRobinAssignor();
             default -> new CooperativeStickyAssignor();
         };
-        Map<String, Integer> counts = new HashMap<>();
-        for (String each : words[2].split(","))
-            counts.put(each.split(":")[0], Integer.parseInt(each.split(":")[1]));
         Map<String, Subscription> members = new HashMap<>();
         for (String word : Arrays.copyOfRange(words, 3, words.length)) {
             String[] cells = word.split(";");
@@ -79,12 +80,38 @@ public class KafkaGroups {
             members.put(cells[0], subscription);
         }
         List<String> rows = new ArrayList<>();
-        new TreeMap<>(assignor.assign(counts, members)).forEach((member, found) -> {
+        Map<String, List<TopicPartition>> placed = words[0].equals("assign")
+            ? assignor.assign(counts(words[2]), members) : assignor.assignPartitions(replicas(words[2]), members);
+        new TreeMap<>(placed).forEach((member, found) -> {
             List<TopicPartition> sorted = new ArrayList<>(found);
             sorted.sort(Comparator.comparing(TopicPartition::topic).thenComparing(TopicPartition::partition));
             rows.add(member + "=" + shown(sorted));
         });
         return String.join(" ", rows);
+    }
+
+    static Map<String, Integer> counts(String text) {
+        Map<String, Integer> counts = new HashMap<>();
+        for (String each : text.split(","))
+            counts.put(each.split(":")[0], Integer.parseInt(each.split(":")[1]));
+        return counts;
+    }
+
+    static Map<String, List<PartitionInfo>> replicas(String text) {
+        Map<String, List<PartitionInfo>> found = new HashMap<>();
+        for (String each : text.split(",")) {
+            String topic = each.split(":")[0];
+            List<PartitionInfo> partitions = new ArrayList<>();
+            for (String racks : each.split(":")[1].split("/")) {
+                List<Node> nodes = new ArrayList<>();
+                for (String rack : racks.split("\\+"))
+                    nodes.add(new Node(nodes.size(), "h", 9, rack.equals("-") ? null : rack));
+                Node[] all = nodes.toArray(new Node[0]);
+                partitions.add(new PartitionInfo(topic, partitions.size(), all[0], all, all));
+            }
+            found.put(topic, partitions);
+        }
+        return found;
     }
 
     static List<String> topics(String text) {

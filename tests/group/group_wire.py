@@ -44,9 +44,18 @@ def assign_command(name, counts, members):
     return ["assign", name, topics, *(member_text(member_id, member) for member_id, member in members.items())]
 
 
+def assign_near_command(name, counts, members, racks):
+    def of(topic, count):
+        return "/".join("+".join(sorted(racks[TopicPartition(topic, n)])) or "-" for n in range(count))
+
+    topics = ",".join(f"{topic}:{of(topic, count)}" for topic, count in counts.items())
+    told = [member_text(member_id, member) for member_id, member in members.items()]
+    return ["assign-near", name, topics, *told]
+
+
 def placement_text(placement):
     return " ".join(f"{member_id}={shown(sorted(placement[member_id]))}" for member_id in sorted(placement))
 
 
-def member(topics, owned=(), generation=None, instance_id=None, user_data=None):
-    return Member(Subscription(tuple(topics), user_data, tuple(owned), generation), instance_id)
+def member(topics, owned=(), generation=None, instance_id=None, user_data=None, rack=None):
+    return Member(Subscription(tuple(topics), user_data, tuple(owned), generation, rack), instance_id)

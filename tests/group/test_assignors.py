@@ -4,7 +4,7 @@ import random
 from dataclasses import dataclass
 
 import pytest
-from group_wire import assign_command, member, placement_text, tps
+from group_wire import assign_command, assign_near_command, member, placement_text, tps
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -92,6 +92,44 @@ def test_placements_are_those_of_kafkas_own_assignors(kafka_groups):
             assert placement_text(case.place()) == answer, case
             compared += 1
     assert compared > 1_500
+
+
+def in_racks(rnd, case):
+    """The case with members and replicas in racks, some of neither; equal numbers of partitions now and then."""
+    racks = ["a", "b", "c"][: rnd.randint(1, 3)]
+    counts = dict.fromkeys(case.counts, min(case.counts.values())) if rnd.random() < 0.3 else case.counts
+    told = rnd.choice([1, 1, 0.7, 0.3])
+    members = {
+        name: member(
+            each.subscription.topics,
+            [tp for tp in each.subscription.owned_partitions if tp.partition < counts[tp.topic]],
+            each.subscription.generation_id,
+            each.instance_id,
+            rack=rnd.choice(racks) if rnd.random() < told else None,
+        )
+        for name, each in case.members.items()
+    }
+    replicas = {
+        TopicPartition(topic, n): frozenset(rnd.sample([*racks, "d"], rnd.randint(0, 2)))
+        for topic, count in counts.items()
+        for n in range(count)
+    }
+    return Case(case.name, counts, members), replicas
+
+
+@pytest.mark.peers
+def test_among_racks_too_placements_are_those_of_kafkas_own_assignors(kafka_groups):
+    rnd = random.Random(11)
+    cases = [in_racks(rnd, case) for case in random_cases(seed=9, count=1_500)]
+    cases = [(case, racks) for case, racks in cases if case.name != STICKY.name or case.all_read_the_same]
+    theirs = kafka_groups([assign_near_command(case.name, case.counts, case.members, racks) for case, racks in cases])
+    assert len(cases) > 1_000
+    moved = 0
+    for (case, racks), answer in zip(cases, theirs, strict=True):
+        ours = placement_text(ASSIGNORS[case.name].assign(case.counts, case.members, racks))
+        assert ours == answer, (case, racks)
+        moved += ours != placement_text(case.place())
+    assert moved > 300  # racks did matter
 
 
 @pytest.mark.peers

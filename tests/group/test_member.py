@@ -258,6 +258,27 @@ def test_the_metadata_names_topics_and_rack(join, kafka):
     assert Subscription.decode(sent[0]["metadata"]) == Subscription(("t",), b"\xff\xff\xff\xff", (), None, "r1")
 
 
+def test_as_leader_it_places_readers_near_the_replicas(join, kafka, monkeypatch):
+    """KIP-881: partitions 0 and 1 have their replicas in rack b, 2 and 3 in rack a."""
+
+    def with_racks(request):
+        answer = GroupKafka._metadata(kafka, request)
+        first = answer["brokers"][0]
+        answer["brokers"] = [{**first, "rack": "a"}, {**first, "node_id": 2, "rack": "b"}]
+        for topic in answer["topics"]:
+            for partition in topic["partitions"]:
+                partition["replica_nodes"] = [2 if partition["partition_index"] < 2 else 1]
+        return answer
+
+    monkeypatch.setattr(kafka, "_metadata", with_racks)
+    one = join(rack_id="a", assignors=["range"])
+    one.poll(WAIT_S)
+    two = join(rack_id="b", assignors=["range"])
+    settle(one, two, shares=[2, 2])
+    assert one.assignment == set(tps("t:2,t:3"))
+    assert two.assignment == set(tps("t:0,t:1"))
+
+
 def test_what_cannot_be_is_refused_before_anything_is_sent(join, kafka):
     with pytest.raises(OptionError, match="sticky"):
         join(assignors=["sticky"])
