@@ -4,9 +4,9 @@
         for batch in reader:                     # all there is now; `follow` goes on with what comes
             print(batch.column("value").to_pylist())
 
-Options are those of the format `pykafka`, in one table with them (`options`); what only Spark could honour (limits per
-trigger, splitting into tasks) has no effect. Columns: `records.columns.ROW_SCHEMA`, with `includeHeaders` the headers
-too; a batch holds one partition's rows in the order of their offsets. Records that are gone go through `source.loss`.
+Options are those of the format `pykafka`, in one table with them (`options`); those that only a query of Spark's could
+honour are refused. Columns: `records.columns.ROW_SCHEMA`, with `includeHeaders` the headers too; a batch holds one
+partition's rows in the order of their offsets. Records that are gone go through `source.loss`.
 
 One thread at a time. Ctrl-C may interrupt any call; the reader can be closed after it.
 """
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from kafkasource import options as option_table
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
+from kafkasource.errors import OptionError
 from kafkasource.source import loss
 from kafkasource.source.fetch_client import ClusterPartition
 from kafkasource.source.fetch_protocol import FetchSettings
@@ -33,6 +34,20 @@ from kafkasource.types import OffsetRange, TopicPartition
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_OF_QUERIES = (
+    "maxOffsetsPerTrigger",
+    "maxBytesPerTrigger",
+    "minOffsetsPerTrigger",
+    "maxTriggerDelay",
+    "minPartitions",
+    "maxPartitions",
+    "minRecordsPerPartition",
+    "maxRecordsPerPartition",
+    "pushDownPredicate",
+    "commitOffsets",
+    "groupIdPrefix",
+    "groupOwnership",
+)
 _LOOK_FOR_PARTITIONS_S = 5.0  # while following; topics and partitions come and go
 
 
@@ -48,6 +63,9 @@ class Reader:
     ) -> None:
         """`start` and `end`: in place of what the options say. Raises OptionError."""
         parsed = options if isinstance(options, option_table.Options) else option_table.parse(options, "source")
+        for name in _OF_QUERIES:
+            if name in parsed.given:
+                raise OptionError(f"option {name!r} is for queries of Spark's and means nothing here: leave it out")
         self._start = start or starting_position(parsed, streaming=False)
         self._end = end or ending_position(parsed, streaming=False)
         self._settings = FetchSettings.from_options(parsed)

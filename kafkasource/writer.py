@@ -44,6 +44,8 @@ class Writer:
         parsed = options if isinstance(options, option_table.Options) else option_table.parse(options, "sink")
         if parsed["deliveryGuarantee"] == "exactly_once":
             raise OptionError("option 'deliveryGuarantee'=exactly_once needs Spark's checkpoint: leave it out here")
+        if parsed["commitListener"] is not None:
+            raise OptionError("option 'commitListener' is for Spark's commits: `flush` returns what was written")
         config = ProducerConfig.from_options(parsed)
         self._topic: str | None = parsed["topic"]
         self._create = config.client, self._topic, parsed["createTopic"]

@@ -5,7 +5,7 @@ import contextlib
 import pytest
 
 from kafkasource.cli.positions import position
-from kafkasource.errors import DataLoss
+from kafkasource.errors import DataLoss, OptionError
 from kafkasource.reader import Reader
 from kafkasource.source.offset_reader import LogEnds
 from kafkasource.types import OffsetRange, TopicPartition
@@ -88,3 +88,12 @@ def test_a_log_that_became_shorter_is_a_loss():
 def test_a_loss_that_is_tolerated_is_told_and_reading_goes_on_there(caplog):
     assert followed(Logs({T0: 3}, {T0: 1}, {T0: 2}), failOnDataLoss="false")[1:] == [OffsetRange(T0, 1, 2)]
     assert "Reading goes on at 1" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("maxOffsetsPerTrigger", "5"), ("minPartitions", "2"), ("commitOffsets", "true"), ("groupOwnership", "exclusive")],
+)
+def test_what_only_a_query_could_honour_is_refused_and_not_ignored(name, value):
+    with pytest.raises(OptionError, match=name):
+        Reader({"kafka.bootstrap.servers": "x:1", "subscribe": "t", "kafka.group.id": "g", name: value})

@@ -109,3 +109,5 @@ def test_rows_that_cannot_be_written_are_refused(kafka, rows, error):
 def test_exactly_once_is_sparks_affair(kafka):
     with pytest.raises(OptionError, match="Spark's checkpoint"):
         Writer({**kafka.options, "deliveryGuarantee": "exactly_once", "transactionalIdPrefix": "p"})
+    with pytest.raises(OptionError, match="commitListener"):
+        Writer({**kafka.options, "commitListener": "module:function"})
