@@ -133,24 +133,19 @@ def test_among_racks_too_placements_are_those_of_kafkas_own_assignors(kafka_grou
 
 
 @pytest.mark.peers
-def test_where_members_read_different_topics_shares_are_about_as_even_as_kafkas(kafka_groups):
-    cases = [case for case in random_cases(seed=8, count=2_000) if case.name == STICKY.name]
+def test_where_members_read_different_topics_placements_are_nearly_always_kafkas(kafka_groups):
+    """And where not, as even; in a few cases Kafka, or we, let one partition more change hands."""
+    cases = [case for case in random_cases(seed=8, count=3_000) if case.name == STICKY.name]
     cases = [case for case in cases if not case.all_read_the_same]
     theirs = kafka_groups([assign_command(case.name, case.counts, case.members) for case in cases])
-    worse = less_sticky = 0
+    same = 0
     for case, answer in zip(cases, theirs, strict=True):
         java = {row.split("=")[0]: tps(row.split("=")[1]) for row in answer.split(" ")}
         ours = case.place()
-        worse += unevenness(ours) > unevenness(java)
-        less_sticky += kept(case, ours) < kept(case, java)
-    assert len(cases) > 300
-    assert worse <= len(cases) // 100
-    assert less_sticky <= len(cases) // 100
-
-
-def unevenness(placement):
-    sizes = [len(each) for each in placement.values()]
-    return sum(abs(a - b) for i, a in enumerate(sizes) for b in sizes[i + 1 :])
+        same += placement_text(ours) == answer
+        assert abs(kept(case, ours) - kept(case, java)) <= 2, case
+    assert len(cases) > 500
+    assert same >= len(cases) * 99 // 100
 
 
 def kept(case, placement):
