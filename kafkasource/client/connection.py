@@ -118,7 +118,7 @@ class Connection:
 
     def nudge(self) -> Parts:
         """ApiVersions is not answered yet: what to send now, so that a broker that never will shows itself."""
-        if self.ready or self._step.probe is not None:
+        if self.ready or (self._step.probe is not None and not self.identified):
             return []
         api, version, body = SILENT.probe
         return self._request(api, version, body, token=None, expect_response=True)

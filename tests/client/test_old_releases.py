@@ -151,6 +151,22 @@ def test_a_broker_that_says_nothing_to_api_versions_is_known_within_a_moment_and
     assert len(net.opened) == 2
 
 
+def test_a_silent_broker_that_once_closed_the_connection_is_known_as_soon(net):
+    """It restarts at the first connection; at the second it answers the probe, and ApiVersions not."""
+    net.kafka.become("0.9.0")
+    handle = net.kafka.handle
+
+    def restarting(node_id, frame):
+        net.kafka.handle = handle
+        return [None]
+
+    net.kafka.handle = restarting
+    before = net.now
+    assert asked(net.client()).error is None
+    assert net.now - before == pytest.approx(0.2)
+    assert len(net.opened) == 2
+
+
 def test_a_slow_broker_answers_in_order_and_is_spoken_to_as_what_it_is(net):
     """The nudge comes before its answer to ApiVersions; the answer to the nudge is nobody's."""
     late, handle = [], net.kafka.handle
