@@ -12,7 +12,7 @@ import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
 from kafkasource import options
@@ -93,6 +93,8 @@ def bootstrap_servers(arguments: argparse.Namespace) -> str:
 def parsed_options(arguments: argparse.Namespace, role: Role, more: Mapping[str, str] | None = None) -> Options:
     """The options that the command line gives, as a Spark job would. Raises OptionError."""
     written = {_canonical(name): value for name, value in arguments.settings}
+    for name in written.keys() & (more or {}).keys():
+        raise OptionError(f"-X {name}: the command itself says so (`--help`)")
     written.setdefault("kafka.bootstrap.servers", bootstrap_servers(arguments))
     written.setdefault("kafka.client.id", "pykafka")
     written.setdefault("kafka.default.api.timeout.ms", str(_ONE_CALL_MS))
@@ -117,7 +119,12 @@ def client_config(arguments: argparse.Namespace) -> ClientConfig:
     """For commands that neither read nor write records."""
     from kafkasource.client.config import ClientConfig
 
-    return ClientConfig.from_options(parsed_options(arguments, "source"))
+    parsed = parsed_options(arguments, "source")
+    meant = {"kafka." + field.name.replace("_", ".") for field in fields(ClientConfig)}
+    for name, _ in arguments.settings:
+        if _canonical(name) not in meant:
+            raise OptionError(f"-X {name}: means nothing here, where no records are read or written")
+    return ClientConfig.from_options(parsed)
 
 
 def reach(config: ClientConfig) -> None:

@@ -62,6 +62,21 @@ def test_an_option_that_is_none_is_an_error_with_the_nearest(setting, said, caps
     assert (said in err, err.count("\n")) == (True, 1)
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["topics", "list", "-X", "acks=1"], "means nothing here"),
+        (["read", "t", "-X", "subscribe=u"], "the command itself says so"),
+        (["read", "t", "-X", "maxOffsetsPerTrigger=1"], "leave it out"),
+        (["write", "t", "-X", "topic=u"], "the command itself says so"),
+    ],
+)
+def test_an_option_that_would_be_ignored_is_an_error(words, said, servers, capsys):
+    assert main([*words, "-b", servers]) == 1
+    err = capsys.readouterr().err
+    assert (said in err, err.count("\n")) == (True, 1)
+
+
 @pytest.mark.parametrize("name", ["client.id", "kafka.client.id", "KAFKA.CLIENT.ID"])
 def test_options_are_taken_with_and_without_their_prefix(name, servers, capsys):
     assert topics(capsys, "-b", servers, "-X", f"{name}=x") == ["t"]
