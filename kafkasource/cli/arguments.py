@@ -119,12 +119,11 @@ def client_config(arguments: argparse.Namespace) -> ClientConfig:
     """For commands that neither read nor write records."""
     from kafkasource.client.config import ClientConfig
 
-    parsed = parsed_options(arguments, "source")
     meant = {"kafka." + field.name.replace("_", ".") for field in fields(ClientConfig)}
     for name, _ in arguments.settings:
-        if _canonical(name) not in meant:
+        if _canonical(name) in options.BY_NAME.keys() - meant:
             raise OptionError(f"-X {name}: means nothing here, where no records are read or written")
-    return ClientConfig.from_options(parsed)
+    return ClientConfig.from_options(parsed_options(arguments, "source"))
 
 
 def reach(config: ClientConfig) -> None:
