@@ -95,6 +95,9 @@ def parsed_options(arguments: argparse.Namespace, role: Role, more: Mapping[str,
     written = {_canonical(name): value for name, value in arguments.settings}
     for name in written.keys() & (more or {}).keys():
         raise OptionError(f"-X {name}: the command itself says so (`--help`)")
+    for name in written.keys() & options.BY_NAME.keys():
+        if role not in options.BY_NAME[name].used_by:
+            raise OptionError(f"-X {name}: is for {'writing' if role == 'source' else 'reading'}")
     written.setdefault("kafka.bootstrap.servers", bootstrap_servers(arguments))
     written.setdefault("kafka.client.id", "pykafka")
     written.setdefault("kafka.default.api.timeout.ms", str(_ONE_CALL_MS))

@@ -66,6 +66,8 @@ def test_an_option_that_is_none_is_an_error_with_the_nearest(setting, said, caps
     ("words", "said"),
     [
         (["topics", "list", "-X", "acks=1"], "means nothing here"),
+        (["read", "t", "-X", "acks=1"], "is for writing"),
+        (["write", "t", "-X", "isolation.level=read_committed"], "is for reading"),
         (["read", "t", "-X", "subscribe=u"], "the command itself says so"),
         (["read", "t", "-X", "maxOffsetsPerTrigger=1"], "leave it out"),
         (["write", "t", "-X", "topic=u"], "the command itself says so"),
