@@ -1,6 +1,7 @@
 """What a streaming query's checkpoint says of where it stands, read from its files; Spark need not run.
 
-    <location>/offsets/N    the plan of micro-batch N: version, metadata, then a line for each source's end offset
+    <location>/offsets/N    the plan of micro-batch N: version, metadata, then a line for each source's end offset, in
+                            version 2 (sources that can be added and removed, Spark 4.2) with its name and : before
     <location>/commits/N    there when micro-batch N is done
 
 A location may be a URI of what pyarrow reads (s3://, gs://, hdfs://). Sources that are not Kafka's are passed over.
@@ -88,17 +89,12 @@ def _merged(text: str) -> StreamOffset:
 
 
 def _kafka_offsets(text: str) -> Iterator[StreamOffset]:
-    """Of each line that is an offset of Kafka's, or (the newer format of the log) has one for each source's name."""
-    for line in text.splitlines()[1:]:
+    """Of each source's line that is an offset of Kafka's; in version 2 the source's name stands before it."""
+    version, *lines = text.splitlines() or [""]
+    for line in lines[1:]:  # the first is metadata
         try:
-            document = json.loads(line)
-        except (ValueError, RecursionError):
+            found = from_json(json.loads(line.partition(":")[2] if version.strip() == "v2" else line))
+        except (KafkaSourceError, ValueError, RecursionError):
             continue
-        inner = list(document.values()) if isinstance(document, dict) else []
-        for candidate in (document, *inner):
-            try:
-                found = from_json(json.loads(candidate) if isinstance(candidate, str) else candidate)
-            except (KafkaSourceError, ValueError, RecursionError):
-                continue
-            if found.offsets:
-                yield found
+        if found.offsets:
+            yield found

@@ -53,7 +53,7 @@ def test_other_sources_of_the_query_are_passed_over_and_two_of_kafka_taken_toget
 
 
 def test_a_newer_log_that_names_its_sources_is_read_too(checkpoint):
-    checkpoint(0, json.dumps({"orders": '{"t":{"0":23}}', "files": '{"logOffset":5}'}), version="v2")
+    checkpoint(0, 'orders:{"t":{"0":23}}', 'files:{"logOffset":5}', "later:-", version="v2")
     assert read_checkpoint(checkpoint.location).done.offsets == {T0: 23}
 
 
@@ -75,6 +75,12 @@ def test_offsets_as_json_are_what_startingOffsets_takes(checkpoint, capsys):
 def test_where_no_checkpoint_is_the_error_is_one_line(location, capsys):
     assert main(["offsets", "show", "--checkpoint", location]) == 1
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_an_empty_file_is_no_offset(checkpoint, tmp_path):
+    checkpoint(0, '{"t":{"0":23}}')
+    (tmp_path / "offsets" / "1").write_text("")
+    assert read_checkpoint(checkpoint.location).planned.offsets == {}
 
 
 def test_a_query_without_kafka_is_told_so(checkpoint):
