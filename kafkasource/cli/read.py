@@ -106,8 +106,9 @@ def _read(arguments: argparse.Namespace) -> int:
         with ends_by_ctrl_c:
             if arguments.group:
                 from kafkasource.cli.shared_read import read_as_member
+                from kafkasource.source.read_replicas import rack_of
 
-                read_as_member(reader, arguments, output)
+                read_as_member(reader, arguments, output, rack_of(options["kafka.client.rack"]) or None)
             else:
                 _copy(reader, arguments, output)
         output.close()

@@ -26,13 +26,23 @@ _SESSION_TIMEOUT_MS = 30_000  # the longest that Kafka 0.9 takes
 
 
 def read_as_member(
-    reader: Reader, arguments: argparse.Namespace, output: Output, join: Callable[..., GroupMember] = GroupMember
+    reader: Reader,
+    arguments: argparse.Namespace,
+    output: Output,
+    rack: str | None = None,
+    join: Callable[..., GroupMember] = GroupMember,
 ) -> None:
     """Until the assigned partitions are read to their ends, or `--count` is reached; with `--follow` for ever.
 
     Leaves the group in any case, so that the others take over at once; after Ctrl-C what was written out is committed.
     """
-    with join(reader.cluster, arguments.group, arguments.topics, session_timeout_ms=_SESSION_TIMEOUT_MS) as member:
+    with join(
+        reader.cluster,
+        arguments.group,
+        arguments.topics,
+        session_timeout_ms=_SESSION_TIMEOUT_MS,
+        rack_id=rack,
+    ) as member:
         share = _Share(reader, member, arguments.group, output)
         left: int | None = arguments.count
         try:
