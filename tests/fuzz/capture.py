@@ -1,9 +1,11 @@
 """Renews `frames.txt`: what real brokers answered in the suite that asks them everything in every version.
 
-    python tests/fuzz/capture.py 3.9.2 4.3.1
+    python tests/fuzz/capture.py 4.3.1 3.9.2 0.9.0.1 0.8.2.2
 
-A release after the first adds the versions that those before it do not serve. Each line is a release, an API, a version
-and the frame without its length in hex; the first one or two different answers to each, none above 4 KiB.
+The frames of these releases are new ones, those of others stay. A release adds the versions that the ones before it do
+not serve; those of before 0.10 add all they have.
+Each line is a release, an API, a version and the frame without its length in hex; the first few different answers to
+each, none above 4 KiB.
 """
 
 from __future__ import annotations
@@ -17,13 +19,15 @@ from typing import Any
 import pytest
 
 from kafkasource.broker import Broker
+from kafkasource.protocol.apis import FETCH
 
 HERE = Path(__file__).parent
 TESTS = HERE.parent
 FRAMES = HERE / "frames.txt"
 MOST_BYTES = 4096
-MOST_OF_ONE = 2
+MOST_OF_ONE, MOST_OF_FETCH = 2, 6
 SUITES = [TESTS / "protocol" / "test_every_version_on_a_broker.py", HERE / "captured_records.py"]
+OLD_SUITES = [TESTS / "protocol" / "test_guide_versions_on_old_brokers.py", HERE / "captured_messages.py"]
 
 
 class Recorder:
@@ -43,7 +47,8 @@ class Recorder:
         def decode(api: Any, version: int, frame: Any) -> Any:
             raw, body = bytes(frame), decode_response(api, version, frame)
             seen = self._seen.setdefault((api.name, version), set())
-            if len(raw) <= MOST_BYTES and len(seen) < MOST_OF_ONE and raw[4:] not in seen:  # correlation ids differ
+            most = MOST_OF_FETCH if api is FETCH else MOST_OF_ONE
+            if len(raw) <= MOST_BYTES and len(seen) < most and raw[4:] not in seen:  # correlation ids differ
                 seen.add(raw[4:])
                 self.lines.append(f"{self._release} {api.name} {version} {raw.hex()}")
             return body
@@ -54,25 +59,34 @@ class Recorder:
 def capture(release: str) -> None:
     """In a process of its own: prints the lines."""
     recorder = Recorder(release)
-    with Broker(version=release) as broker:
-        os.environ["KAFKA_BOOTSTRAP_SERVERS"] = broker.bootstrap_servers  # which the fixtures take
-        # What fails, in a suite that is made for the newest release, leaves the frames before it.
-        pytest.main(["-q", "--tb=line", "-p", "kafkasource.testing", *map(str, SUITES)], plugins=[recorder])
+    arguments = ["-q", "--tb=short", "-p", "kafkasource.testing"]
+    if is_old(release):  # whose suites start their own
+        pytest.main([*arguments, "-k", release, *map(str, OLD_SUITES)], plugins=[recorder])
+    else:
+        with Broker(version=release) as broker:
+            os.environ["KAFKA_BOOTSTRAP_SERVERS"] = broker.bootstrap_servers  # which the fixtures take
+            # What fails, in a suite that is made for the newest release, leaves the frames before it.
+            pytest.main([*arguments, *map(str, SUITES)], plugins=[recorder])
     Path(sys.argv[3]).write_text("".join(f"{line}\n" for line in recorder.lines))
 
 
+def is_old(release: str) -> bool:
+    return release.startswith("0.")
+
+
 def main(releases: list[str]) -> None:
-    known: set[tuple[str, str]] = set()
-    lines: list[str] = []
+    lines = [line for line in FRAMES.read_text().splitlines() if line.split()[0] not in releases]
     for release in releases:
         part = FRAMES.with_suffix(f".{release}")
-        subprocess.run([sys.executable, __file__, "--one", release, str(part)], check=True)
-        new = [line for line in part.read_text().splitlines() if tuple(line.split()[1:3]) not in known]
-        known |= {(name, version) for _, name, version, _ in map(str.split, new)}
-        lines += new
-        part.unlink()
+        try:
+            subprocess.run([sys.executable, __file__, "--one", release, str(part)], check=True)
+            found = part.read_text().splitlines()
+        finally:
+            part.unlink(missing_ok=True)
+        known = {tuple(line.split()[1:3]) for line in lines}
+        lines += [line for line in found if is_old(release) or tuple(line.split()[1:3]) not in known]
     FRAMES.write_text("".join(f"{line}\n" for line in lines))
-    print(f"{len(lines)} frames of {len(known)} APIs and versions in {FRAMES}")
+    print(f"{len(lines)} frames in {FRAMES}")
 
 
 if __name__ == "__main__":
