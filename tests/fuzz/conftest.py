@@ -6,5 +6,5 @@ import sys
 from pathlib import Path
 
 TESTS = Path(__file__).parent.parent
-HELPERS = [str(TESTS / name) for name in ("protocol", "records", "source", "group")]
+HELPERS = [str(TESTS / name) for name in ("protocol", "records", "source", "sink", "group")]
 sys.path += [folder for folder in HELPERS if folder not in sys.path]

@@ -15,6 +15,7 @@ from functools import cache
 from typing import Any
 
 import lying_log
+import lying_sink
 from frame_mutations import damaged, damaged_records, fetched_records, frames, with_records
 from lying_broker import ask
 from lying_encoder import encoded, encoded_with_a_lie, lies
@@ -276,10 +277,15 @@ def memberships(rng: random.Random) -> bool:
     return belong(rng) is State.CLOSED
 
 
+def writes(rng: random.Random) -> bool:
+    """A task's writes to brokers that lie."""
+    return lying_sink.write(rng) > 0
+
+
 TARGETS = (
     Target("frame", 40, frame),
     Target("records", 25, records),
-    Target("lengths", 13, lengths),
+    Target("lengths", 12, lengths),
     Target("conversation", 8, conversation),
     Target("members", 3, members),
     Target("rebalances", 3, rebalances),
@@ -288,4 +294,5 @@ TARGETS = (
     Target("answers", 1, answers),
     Target("reads", 1, reads),
     Target("memberships", 1, memberships),
+    Target("writes", 1, writes),
 )

@@ -28,7 +28,7 @@ from random import Random, SystemRandom
 
 if __name__ != "run":  # as a program, and in the processes that it starts
     TESTS = Path(__file__).parent.parent
-    sys.path += [str(TESTS / name) for name in ("fuzz", "protocol", "records", "source", "group", "")]
+    sys.path += [str(TESTS / name) for name in ("fuzz", "protocol", "records", "source", "sink", "group", "")]
 
 from fuzz_targets import TARGETS, Target
 
