@@ -56,6 +56,7 @@ def share_and_take_over(join, servers, topic, assignor):
         assert cluster.fetch_offsets(f"{topic}-group", expected) == expected
         with pytest.raises(BrokerError, match="UNKNOWN_MEMBER_ID"):
             cluster.commit_offsets(f"{topic}-group", {TopicPartition(topic, 0): 1})  # from outside
+    second.close()
 
 
 @pytest.mark.parametrize("assignor", ["range", "roundrobin", "cooperative-sticky"])
@@ -110,3 +111,4 @@ def test_a_member_outlives_its_coordinator(join):
         assert member.poll(1) == Changes()
         assert (member.assignment, member.member_id) == (mine, before)
         assert member.joined
+        member.close()
