@@ -1,8 +1,9 @@
 """Real frames, and how they are damaged. All by the random.Random that is handed in.
 
-`frames.txt` holds what brokers answered (see capture.py). Damage within records is followed by the CRC that the
-damaged bytes should have, in record batches (CRC32C) and in messages of before 0.11 (CRC32): else all would end at the
-first check.
+`frames.txt` holds what brokers answered (see capture.py); of APIs and versions that are missing there, the frame is the
+one that Kafka's own classes write for a body with every field set, and codecs that no captured frame has come from the
+writers of tests/records. Damage within records is followed by the CRC that the damaged bytes should have, in record
+batches (CRC32C) and in messages of before 0.11 (CRC32): else all would end at the first check.
 """
 
 from __future__ import annotations
@@ -11,14 +12,16 @@ import random
 import struct
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
 import google_crc32c
-from record_wire import CODECS, compressed, decompressed
+from legacy_wire import TIME, wrapped
+from message_bodies import full_body
+from record_wire import CODECS, batch, compressed, decompressed, record
 
-from kafkasource.protocol.apis import APIS, FETCH, Api
+from kafkasource.protocol.apis import API_VERSIONS, APIS, FETCH, Api
 from kafkasource.protocol.frames import decode_response
 
 NUMBERS = (-(1 << 31), -(1 << 15), -129, -2, -1, 0, 1, 2, 3, 7, 63, 64, 127, 128, 255, 1 << 13, 100_001, (1 << 31) - 1)
@@ -38,11 +41,26 @@ class Frame:
 
 
 @cache
-def frames() -> tuple[Frame, ...]:
+def captured_frames() -> tuple[Frame, ...]:
     by_name = {api.name: api for api in APIS.values()}
     lines = Path(__file__).with_name("frames.txt").read_text().splitlines()
     rows = (line.split() for line in lines)
     return tuple(Frame(where, by_name[name], int(version), bytes.fromhex(raw)) for where, name, version, raw in rows)
+
+
+@cache
+def frames() -> tuple[Frame, ...]:
+    """Of every API in every version."""
+    captured = captured_frames()
+    known = {(frame.api, frame.version) for frame in captured}
+    missing = [(api, v) for api in APIS.values() for v in range(api.versions[0], api.versions[1] + 1)]
+    return (*captured, *(full_frame(api, version) for api, version in missing if (api, version) not in known))
+
+
+def full_frame(api: Api, version: int) -> Frame:
+    """Our writer's, whose bytes tests/protocol holds against Kafka's classes."""
+    header = bytes(4 + (api is not API_VERSIONS and api.response.is_flexible(version)))
+    return Frame("tables", api, version, header + api.response.encode(version, full_body(api.response, version)))
 
 
 @dataclass(frozen=True)
@@ -57,17 +75,32 @@ class FetchedRecords:
 
 @cache
 def fetched_records() -> tuple[FetchedRecords, ...]:
-    found = []
-    for frame in frames():
-        if frame.api is not FETCH:
-            continue
-        for topic in decode_response(FETCH, frame.version, frame.data)["responses"]:
-            for partition in topic["partitions"]:
-                records = bytes(partition["records"] or b"")
-                if records and frame.data.count(records) == 1:
-                    before, after = frame.data.split(records)
-                    found.append(FetchedRecords(frame, before, records, after))
-    return tuple(found)
+    """From brokers, and in each format and codec behind the same response."""
+    captured = [found for frame in captured_frames() if frame.api is FETCH for found in _records_in(frame)]
+    first = captured[0]
+    written = [with_records(first, records) for records in _of_every_kind()]
+    return (*captured, *(found for data in written for found in _records_in(replace(first.frame, data=data))))
+
+
+def _records_in(frame: Frame) -> Iterator[FetchedRecords]:
+    for topic in decode_response(FETCH, frame.version, frame.data)["responses"]:
+        for partition in topic["partitions"]:
+            records = bytes(partition["records"] or b"")
+            if records and frame.data.count(records) == 1:
+                before, after = frame.data.split(records)
+                yield FetchedRecords(frame, before, records, after)
+
+
+def _of_every_kind() -> Iterator[bytes]:
+    rows = [(b"key", b"value"), (None, b"a value that repeats, " * 9), (b"", None), (b"k", b"")]
+    headers = [(b"h", b"v"), ("å".encode(), None)]
+    for codec in CODECS:
+        records = [record(i, key, value, headers[:i], i) for i, (key, value) in enumerate(rows)]
+        yield batch(records, codec=codec) + batch(records, len(rows), codec=codec)
+    for magic in (0, 1):
+        times = [(key, value, TIME if magic else -1) for key, value in rows]
+        for codec in ("gzip", "snappy", "lz4"):
+            yield wrapped(times, 3, codec=codec, magic=magic) + wrapped(times, 7, codec=codec, magic=magic)
 
 
 def with_records(fetched: FetchedRecords, records: bytes) -> bytes:

@@ -8,11 +8,20 @@ from __future__ import annotations
 import os
 import random
 from dataclasses import replace
+from itertools import product
 
 import fuzz_targets
 import pytest
 import run
-from frame_mutations import FetchedRecords, damaged, fetched_records, frames, with_records, with_right_crcs
+from frame_mutations import (
+    FetchedRecords,
+    captured_frames,
+    damaged,
+    fetched_records,
+    frames,
+    with_records,
+    with_right_crcs,
+)
 
 from kafkasource.errors import ProtocolError
 from kafkasource.protocol.apis import APIS, FETCH
@@ -33,12 +42,21 @@ def test_bad_input_is_an_error_of_ours_or_taken() -> None:
         assert found.taken[target.name] > 3, target
 
 
-def test_the_frames_are_of_every_api_that_answers_with_records_or_places() -> None:
-    assert {frame.api.name for frame in frames()} >= {"Fetch", "Produce", "Metadata", "ListOffsets", "OffsetFetch"}
-    assert len({(frame.api.key, frame.version) for frame in frames()}) > 100
+def test_there_is_a_frame_of_every_api_and_version_most_of_them_from_brokers() -> None:
+    every = {(api.name, v) for api in APIS.values() for v in range(api.versions[0], api.versions[1] + 1)}
+    assert {(frame.api.name, frame.version) for frame in frames()} == every
+    captured = {frame.api.name for frame in captured_frames()}
+    assert captured >= {"Fetch", "Produce", "Metadata", "ListOffsets", "OffsetFetch", "FindCoordinator", "ApiVersions"}
     for frame in frames():
-        assert APIS[frame.api.key] is frame.api
         decode_response(frame.api, frame.version, frame.data)
+
+
+def test_the_records_are_of_every_format_and_codec() -> None:
+    kinds = set()
+    for fetched in fetched_records():
+        magic = fetched.records[16]
+        kinds.add((magic, fetched.records[22 if magic == 2 else 17] & 7))
+    assert kinds == {*product((0, 1), range(4)), *product((2,), range(5))}
 
 
 def test_records_put_back_unharmed_give_the_same_frame() -> None:
