@@ -281,7 +281,8 @@ def test_a_reader_that_is_terminated_leaves_its_group_at_once(typed, admin, prod
     assert process.stdout.readline() == b"one\n"
     process.terminate()
     assert process.communicate(timeout=30) == (b"", b"")
-    assert admin.describe_groups([group])[group].members == ()  # long before its session would end
+    found = admin.describe_groups([group])[group]  # long before its session would end
+    assert found is None or found.members == ()  # None: terminated before its first commit, so the broker forgot it
 
 
 def test_doctor_reaches_each_broker_by_the_address_that_it_advertises(as_json, kafka_broker):
