@@ -36,7 +36,7 @@ from kafkasource.errors import KafkaSourceError
 
 MEMORY_BYTES = 512 << 20  # beyond what the process has mapped before the first input
 SECONDS = 1.0  # of processor time for one input
-HANG_SECONDS = 120  # for as many as a process takes at once, in C too
+HANG_SECONDS = 900  # on the wall, for as many as a process takes at once, on a busy machine; in C too
 AT_ONCE = 5000
 MOST_FAILURES = 20
 
