@@ -118,6 +118,12 @@ class GroupMember:
             return self._stable()
 
     @property
+    def share(self) -> frozenset[TopicPartition] | None:
+        """What the group gives this member, told by a poll or not yet; None while it joins or rebalances."""
+        with self._changed:
+            return self._membership.owned if self._stable() else None
+
+    @property
     def member_id(self) -> str:
         """Given by the coordinator; empty before, and again after the coordinator gave the member up."""
         with self._changed:

@@ -6,6 +6,9 @@ second query, or a consumer, that comes with the group's name is refused, also w
 we are refused (INCONSISTENT_GROUP_PROTOCOL) while the group has members. What the query has finished is committed with
 the generation of its membership, which brokers refuse from whoever is not the owner any more.
 
+Only a consumer of the newer protocol (KIP-848) gets in: Kafka 4 converts the group for it and places the partitions
+itself. Then our share is no longer what our own assignor gave us, and the query ends with an error.
+
 A query that stops leaves the group. One that was killed stays its member until its session ends: the next one waits
 for so long before it gives up.
 """
@@ -21,10 +24,12 @@ from typing import Any
 from kafkasource.client.admin import Admin
 from kafkasource.client.config import ClientConfig
 from kafkasource.errors import BrokerError, DeadlineExceeded, GroupInUse, KafkaSourceError
-from kafkasource.group.assignors import Assignor, assign_range
+from kafkasource.group.assignors import Assignor, Members, PartitionCounts, Placement, assign_range
 from kafkasource.group.member import GroupMember
+from kafkasource.group.racks import ReplicaRacks
 from kafkasource.source.group_offsets import close_at_sigterm, closed
 from kafkasource.source.offsets import PartitionOffsets
+from kafkasource.types import TopicPartition
 
 SESSION_MS = 10_000  # a killed query keeps others out for so long
 HEARTBEAT_MS = 2_000
@@ -66,6 +71,7 @@ class GroupOwner:
         self._pid = os.getpid()
         self._admin: Admin | None = None
         self._member: GroupMember | None = None
+        self._given: frozenset[TopicPartition] | None = None  # by our own assignor, on the member's thread
 
     def hold(self, topics: Callable[[], Iterable[str]]) -> None:
         """Join the group, or see that it is still ours. `topics`: what monitors are shown as the member's.
@@ -84,6 +90,9 @@ class GroupOwner:
             if error.code != _INCONSISTENT_GROUP_PROTOCOL:
                 raise
             raise self._in_use("was taken over while this query could not reach its coordinator") from error
+        given, share = self._given, self._member.share
+        if share is not None and share != given and given == self._given:
+            raise self._in_use("was joined by a consumer of the newer group protocol")
 
     def committer(self, config: ClientConfig) -> Any:
         """In place of a Cluster, for GroupCommitter: commits as the group's member. `config` is not needed."""
@@ -106,7 +115,7 @@ class GroupOwner:
 
     def _join(self, admin: Admin, topics: list[str]) -> GroupMember:
         deadline_s = self._clock() + OUTLIVE_S
-        ours = Assignor(f"exclusive-{uuid.uuid4()}", False, assign_range)
+        ours = Assignor(f"exclusive-{uuid.uuid4()}", False, self._assign)
         while True:
             member = self._make(
                 admin,
@@ -129,6 +138,11 @@ class GroupOwner:
                 if self._clock() >= deadline_s:
                     raise self._in_use("has other members") from error
             self._sleep(TRY_AGAIN_S)
+
+    def _assign(self, counts: PartitionCounts, members: Members, racks: ReplicaRacks) -> Placement:
+        placed = assign_range(counts, members)
+        self._given = frozenset(tp for partitions in placed.values() for tp in partitions)
+        return placed
 
     def _in_use(self, what: str) -> GroupInUse:
         return GroupInUse(

@@ -10,6 +10,7 @@ from group_wire import tps
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
 from kafkasource.errors import BrokerError, CommitFailed, GroupInUse, OptionError, UnsupportedApiVersion
+from kafkasource.group.consumer_protocol import Assignment
 from kafkasource.group.member import GroupMember
 from kafkasource.options import parse
 from kafkasource.protocol.apis import LEAVE_GROUP, OFFSET_COMMIT
@@ -137,6 +138,13 @@ def test_who_lost_the_group_can_commit_no_more_and_hears_it(owner, kafka):
         first._member.poll(WAIT_S)  # when it has heard
     with pytest.raises(GroupInUse, match="was taken over"):
         hold(first)
+
+
+def test_a_group_that_a_newer_consumer_was_let_into_is_no_longer_owned(owner, kafka):
+    """Kafka 4 converts the group (KIP-848) and places partitions itself: our member has one of two."""
+    kafka._sync_group = lambda request: {"error_code": 0, "assignment": Assignment((P0,)).encode()}
+    with pytest.raises(GroupInUse, match="newer group protocol"):
+        hold(owner())
 
 
 def test_a_broker_without_groups_is_an_error_at_once(owner, kafka):
