@@ -47,7 +47,3 @@ def test_while_a_query_runs_its_group_is_its_own(pykafka, kafka_broker, kafka_to
         while admin.describe_groups([group])[group].members:
             assert time.monotonic() < give_up_s, "the query did not leave its group"
         assert admin.fetch_offsets(group, [TopicPartition(topic, 0)]) == {TopicPartition(topic, 0): 10}
-
-    third = start(pykafka, topic, tmp_path / "third")
-    third.processAllAvailable()
-    third.stop()
