@@ -17,6 +17,8 @@ from kafkasource.types import NewTopic
 
 log = logging.getLogger(__name__)
 
+_WITH_DEFAULTS = 4  # CreateTopics from this version on (KIP-464)
+
 _seen: set[tuple[ClientConfig, str]] = set()  # topics that exist: asked for once by each process, not each micro-batch
 
 
@@ -35,6 +37,11 @@ def create_in(cluster: Cluster, topic: str, new: NewTopic) -> None:
         return
     if cluster.partitions_of([topic], propagation_ms=0)[topic] is not None:
         return
+    if -1 in (new.partitions, new.replication_factor) and not cluster.supports(CREATE_TOPICS, _WITH_DEFAULTS):
+        raise UnsupportedApiVersion(
+            f"option 'createTopic': {topic!r} does not exist, and brokers before Kafka 2.4 have no defaults for a "
+            "topic that is made on request: give both 'partitions' and 'replication'"
+        )
     try:
         cluster.create_topics(
             [topic], partitions=new.partitions, replication_factor=new.replication_factor, configs=dict(new.configs)

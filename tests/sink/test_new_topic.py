@@ -44,6 +44,15 @@ def test_brokers_that_make_no_topics_are_not_asked_for_a_missing_one(kafka, clus
     assert [asked.body["topics"] for asked in kafka.asked(METADATA) if asked.body["topics"]] == []
 
 
+def test_brokers_without_defaults_want_partitions_and_replication(kafka, cluster):
+    kafka.versions[CREATE_TOPICS.key] = (0, 3)
+    for new in (NewTopic(6), NewTopic(replication_factor=1)):
+        with pytest.raises(UnsupportedApiVersion, match=r"Kafka 2\.4 .* both 'partitions' and 'replication'"):
+            create_in(cluster, "new", new)
+    create_in(cluster, "new", NewTopic(6, 1))
+    assert len(kafka.topics["new"].leaders) == 6
+
+
 def refusal(code, text=None):
     return Answer({"topics": [{"name": "new", "error_code": code, "error_message": text}], "throttle_time_ms": 0})
 
