@@ -16,7 +16,7 @@ from typing import Any
 
 import lying_log
 import lying_sink
-from frame_mutations import damaged, damaged_records, fetched_records, frames, with_records
+from frame_mutations import Frame, damaged, damaged_records, fetched_records, frames, with_records
 from lying_broker import ask
 from lying_encoder import encoded, encoded_with_a_lie, lies
 from lying_group import belong
@@ -121,10 +121,10 @@ def full_body_of(message: Any, version: int) -> Any:
 
 def conversation(rng: random.Random) -> bool:
     """A stream of answers as a connection receives it: damaged, in pieces of any size."""
-    asked = [rng.choice(frames()) for _ in range(rng.randrange(1, 4))]
+    asked = [rng.choice(negotiable_frames()) for _ in range(rng.randrange(1, 4))]
     connection = Connection("a broker", "fuzz", 1 << 20)
     connection.negotiate()
-    stream = [versions_answer()] + [each.data for each in asked]
+    stream = [versions_answer(asked)] + [each.data for each in asked]
     whole = b"".join(
         len(data).to_bytes(4, "big") + number.to_bytes(4, "big") + data[4:] for number, data in enumerate(stream)
     )
@@ -145,12 +145,16 @@ def conversation(rng: random.Random) -> bool:
 
 
 @cache
-def versions_answer() -> bytes:
-    """As if the broker served each API in the one version of which a frame is at hand: the newest."""
-    newest: dict[int, int] = {}
-    for each in frames():
-        newest[each.api.key] = max(each.version, newest.get(each.api.key, 0))
-    keys = [{"api_key": key, "min_version": version, "max_version": version} for key, version in newest.items()]
+def negotiable_frames() -> tuple[Frame, ...]:
+    return tuple(each for each in frames() if each.version <= each.api.stable_versions[1])
+
+
+def versions_answer(asked: list[Frame]) -> bytes:
+    """As if the broker served each API in the one version of which a frame comes; of two the last one's."""
+    keys = [
+        {"api_key": key, "min_version": version, "max_version": version}
+        for key, version in {each.api.key: each.version for each in asked}.items()
+    ]
     return bytes(4) + API_VERSIONS.response.encode(API_VERSIONS.versions[1], {"api_keys": keys})
 
 
