@@ -32,7 +32,7 @@ def test_while_a_query_runs_its_group_is_its_own(pykafka, kafka_broker, kafka_to
 
     second = start(pykafka, topic, tmp_path / "second")
     with pytest.raises(StreamingQueryException, match=f"consumer group '{group}' has other members"):
-        second.awaitTermination(60)
+        second.awaitTermination(120)
 
     consumer = Consumer({"bootstrap.servers": kafka_broker.bootstrap_servers, "group.id": group})
     consumer.subscribe([topic])
