@@ -83,7 +83,11 @@ def _open(cluster: TransactionCluster, ids: TransactionalIds, *, require_stable:
     committed = cluster.fetch_committed(ids.marker_group, None, require_stable)
     decision = last_decision({tp: each for tp, each in committed.items() if each is not None})
     found = (described[name] for name in mine)
-    return [OpenTransaction(each, _decided(decision, ids, each)) for each in found if each is not None]
+    return [  # without those that ended since they were listed
+        OpenTransaction(each, _decided(decision, ids, each))
+        for each in found
+        if each is not None and each.state in _OPEN
+    ]
 
 
 def _decided(decision: Decision | None, ids: TransactionalIds, open_: DescribedTransaction) -> int | None:
