@@ -53,6 +53,8 @@ def read_as_member(
                 if had_share and not changed and not share.busy and not arguments.follow:
                     return
         except KeyboardInterrupt:
+            for node in reader.cluster.metadata.nodes():  # it may have come in the middle of a request
+                reader.cluster.disconnect(node.node_id)
             share.commit()
             raise
 

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 import uuid
 from itertools import islice
 from pathlib import Path
@@ -279,10 +280,12 @@ def test_a_reader_that_is_terminated_leaves_its_group_at_once(typed, admin, prod
     produce(name, {0: [b"one"]})
     process = typed("read", name, "--group", group, "--follow")
     assert process.stdout.readline() == b"one\n"
+    first, deadline_s = TopicPartition(name, 0), time.monotonic() + 30
+    while admin.fetch_offsets(group, [first])[first] is None:
+        assert time.monotonic() < deadline_s
     process.terminate()
     assert process.communicate(timeout=30) == (b"", b"")
-    found = admin.describe_groups([group])[group]  # long before its session would end
-    assert found is None or found.members == ()  # None: terminated before its first commit, so the broker forgot it
+    assert admin.describe_groups([group])[group].members == ()  # long before its session would end
 
 
 def test_doctor_reaches_each_broker_by_the_address_that_it_advertises(as_json, kafka_broker):

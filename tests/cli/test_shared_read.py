@@ -53,7 +53,10 @@ class Reader:
 
     def __init__(self, ends, committed=None, holes=()):
         self.ends, self.holes = ends, holes
-        self.cluster = SimpleNamespace(fetch_offsets=lambda group, tps: {tp: (committed or {}).get(tp) for tp in tps})
+        self.cluster = SimpleNamespace(
+            fetch_offsets=lambda group, tps: {tp: (committed or {}).get(tp) for tp in tps},
+            metadata=SimpleNamespace(nodes=list),
+        )
 
     def start_of(self, partitions):
         return dict.fromkeys(partitions, 0)
