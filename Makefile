@@ -44,9 +44,9 @@ broker: .venv/.dev
 spark: .venv/.dev
 	$(PYTEST) -n 2 --dist loadfile -m spark
 
-# The newest pyspark; the JVM connector has no release for it, so the peers stay with the one above.
+# The newest pyspark; the JVM connector has no release for it, so the peers stay with the one above, as do slow tests.
 spark-newest: .venv-newest/.ready
-	.venv-newest/bin/python -m pytest -q -n 2 --dist loadfile -m "spark and not peers"
+	.venv-newest/bin/python -m pytest -q -n 2 --dist loadfile -m "spark and not peers and not slow"
 
 # The kernel under AddressSanitizer and UBSan: minutes, so not part of make test.
 sanitize: .venv/.dev

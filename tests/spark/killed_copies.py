@@ -51,7 +51,7 @@ class Application:
             made.result(60)
         # Idempotent: else the first row, when its broker has not heard of the new topic, comes behind the next ones.
         self._producer = confluent_kafka.Producer(
-            {"bootstrap.servers": bootstrap_servers, "linger.ms": 0, "enable.idempotence": True}
+            {"bootstrap.servers": bootstrap_servers, "linger.ms": 0, "enable.idempotence": True, "log_level": 0}
         )
         self.folder = Path(tempfile.mkdtemp(prefix="copies-"))  # a short path: unix sockets are made in it
         for name, text in (modules or {}).items():
