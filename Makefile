@@ -7,7 +7,7 @@ PY := .venv/bin/python
 SOURCES := pyproject.toml setup.py scripts/prepare.sh $(wildcard kafkasource/records/kernel.p* kafkasource/records/*.h)
 PYTEST := $(PY) -m pytest -q
 
-.PHONY: demo test lint unit broker spark spark-newest sanitize bench bench-quick readme kernel clean
+.PHONY: demo test lint unit broker spark spark-newest sanitize fuzz bench bench-quick readme kernel clean
 
 demo: .venv/.ready
 	@.venv/bin/pykafka demo
@@ -51,6 +51,10 @@ spark-newest: .venv-newest/.ready
 # The kernel under AddressSanitizer and UBSan: minutes, so not part of make test.
 sanitize: .venv/.dev
 	$(PYTEST) -m slow tests/records
+
+# Bad input for every decoder, a few minutes; a short run is part of make unit. SEED=7 INPUTS=1000 make fuzz
+fuzz: .venv/.dev
+	$(PY) tests/fuzz/run.py --inputs $${INPUTS:-2000000} $${SEED:+--seed $$SEED}
 
 bench: .venv/.dev
 	$(PY) -m benchmarks

@@ -76,6 +76,14 @@ class DeadlineExceeded(KafkaSourceError):
     """Retries did not succeed in time. `__cause__`, where it survives, is the last error; its text is in ours."""
 
 
+class CommitFailed(KafkaSourceError):
+    """A group member cannot commit: its partitions are not its own any more, others may read them already."""
+
+
+class GroupInUse(KafkaSourceError):
+    """A consumer group that a query must have to itself (`groupOwnership=exclusive`) has other members."""
+
+
 class BootstrapFailed(KafkaSourceError):
     """None of the bootstrap servers could be used before the deadline.
 

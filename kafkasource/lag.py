@@ -61,7 +61,7 @@ def _offsets(document: Any) -> dict[TopicPartition, int]:
             for topic, partitions in topics.items()
             for partition, offset in partitions.items()
         }
-    except (ValueError, TypeError, AttributeError):
+    except (ValueError, TypeError, AttributeError, RecursionError):
         return {}
 
 

@@ -111,6 +111,11 @@ def _partitioner(text: str) -> str:
     return text.strip() if text.strip() in PARTITIONERS else _function(text)
 
 
+def _old_release(text: str) -> str:
+    match = re.fullmatch(r"(auto|0\.9\.0|0\.8\.2)(?:\.\d+)?", text.strip().lower())
+    return match[1] if match else _refuse(text)
+
+
 TEXT = Type("string", "a text", str)  # whose reader says what is wrong with an empty one
 STRING = Type("string", "a text that is not empty", lambda text: text.strip() or _refuse(text))
 JSON = Type("json", "JSON", lambda text: text.strip() or _refuse(text))
@@ -131,6 +136,7 @@ FUNCTION = Type("module:function", "module:function", _function)
 PARTITIONER = Type(
     " \\| ".join((*PARTITIONERS, "module:function")), f"{', '.join(PARTITIONERS)} or module:function", _partitioner
 )
+OLD_RELEASE = Type("auto \\| 0.9.0 \\| 0.8.2", "auto, 0.9.0 or 0.8.2", _old_release)
 SERVERS = Type("servers", "host:port[,host:port...] with IPv6 addresses in brackets", _bootstrap_servers)
 
 
@@ -414,6 +420,15 @@ OPTIONS: tuple[Option, ...] = (
         "With `commitOffsets=true` and without `kafka.group.id`: the group's name. No effect otherwise, since no group "
         "is used to read.",
     ),
+    Option(
+        "groupOwnership",
+        choice("shared", "exclusive"),
+        "shared",
+        SOURCE,
+        "`exclusive`: a streaming query joins `kafka.group.id` as its only member and owns the group while it runs; a "
+        "second query or a consumer of that group is refused. One that was killed keeps the group for 10 seconds. "
+        "`shared`: it commits without being a member (`commitOffsets`), as may others.",
+    ),
     # Where to write.
     Option("topic", STRING, None, SINK, "Topic for all rows; without it each row names its own in the column `topic`."),
     Option(
@@ -499,6 +514,14 @@ OPTIONS: tuple[Option, ...] = (
         aliases=("kafka.metadata.broker.list",),
     ),
     Option("kafka.client.id", STRING, "kafkasource", BOTH, "Name in the broker's logs, metrics and quotas."),
+    Option(
+        "kafka.broker.version.fallback",
+        OLD_RELEASE,
+        "auto",
+        BOTH,
+        "What a broker is that closes the connection when it is asked for its versions, as those before 0.10 do. `auto`"
+        " finds out by further requests; a release spares them.",
+    ),
     Option(
         "kafka.security.protocol",
         choice("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
@@ -707,7 +730,7 @@ OPTIONS: tuple[Option, ...] = (
         BOOLEAN,
         None,
         SINK,
-        "A batch sent twice is stored once. Default: true with acks=all.",
+        "A batch sent twice is stored once. Default: true with acks=all, on brokers that have it (0.11 and newer).",
     ),
     Option(
         "kafka.compression.type",
@@ -955,6 +978,10 @@ def _check_group(options: Options) -> None:
         log.warning("option 'groupIdPrefix' has no effect without commitOffsets=true: no group is used to read")
     if options["commitOffsets"] and group is None and prefix is None:
         raise OptionError("option 'commitOffsets' needs a group to commit to: set 'kafka.group.id'")
+    if options["groupOwnership"] == "exclusive" and group is None:
+        raise OptionError("option 'groupOwnership'=exclusive needs the group to own: set 'kafka.group.id'")
+    if options["groupOwnership"] == "exclusive" and options["commitOffsets"] is False:
+        raise OptionError("option 'groupOwnership'=exclusive is for committing: it goes not with 'commitOffsets'=false")
 
 
 def _check_sink(options: Options) -> None:

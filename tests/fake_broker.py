@@ -29,6 +29,7 @@ from fake_transactions import FakeTransactions
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
 from kafkasource.client.network import NetworkClient
+from kafkasource.client.releases import RELEASES
 from kafkasource.client.transport import Address
 from kafkasource.protocol.apis import API_VERSIONS, APIS, Api
 from kafkasource.protocol.primitives import Reader, Writer
@@ -113,6 +114,8 @@ class FakeKafka(FakeTransactions):
         }
         self.versions = {api.key: api.stable_versions for api in APIS.values()}
         self.requests: list[Request] = []
+        self.silent = False  # about APIs that it does not know
+        self.refused: list[tuple[int, int, int]] = []  # node, API key and version of what it does not serve
         self._faults: dict[int, deque[Any]] = defaultdict(deque)
 
     def fault(self, api: Api, *faults: Any) -> None:
@@ -121,6 +124,11 @@ class FakeKafka(FakeTransactions):
 
     def asked(self, api: Api) -> list[Request]:
         return [request for request in self.requests if request.api is api]
+
+    def become(self, release: str) -> None:
+        """Be brokers of this release, from before ApiVersions: 0.8 closes the connection on it, 0.9 says nothing."""
+        self.versions = dict(RELEASES[release].versions)
+        self.silent = release == "0.9.0"
 
     def move_leader(self, topic: str, partition: int, node_id: int) -> None:
         self.topics[topic].leaders[partition] = node_id
@@ -135,8 +143,9 @@ class FakeKafka(FakeTransactions):
         api = APIS.get(key)
         low, high = self.versions.get(key, (1, 0))
         if api is None or not low <= version <= high:
-            if api is not API_VERSIONS:
-                return [None]
+            if api is not API_VERSIONS or key not in self.versions:
+                self.refused.append((node_id, key, version))
+                return [] if self.silent else [None]
             ranges = {"error_code": 35, "api_keys": self._api_keys(lambda key: key == API_VERSIONS.key)}
             return [self._frame(api, 0, correlation_id, ranges)]
         if api.request.is_flexible(version):
@@ -200,7 +209,8 @@ class FakeKafka(FakeTransactions):
 
     def _metadata(self, request: Request) -> dict:
         asked = request.body["topics"]
-        names = list(self.topics) if asked is None else [topic["name"] for topic in asked]
+        everything = asked is None or (not asked and request.version == 0)
+        names = list(self.topics) if everything else [topic["name"] for topic in asked]
         return {
             "brokers": [
                 {"node_id": node, "host": self.addresses[node][0], "port": self.addresses[node][1]}
@@ -238,6 +248,8 @@ class FakeKafka(FakeTransactions):
                 code = 0 if topic.leaders[partition] == request.node_id else 6
             offset = {-1: LOG_END, -2: LOG_START}.get(asked["timestamp"], -1)
             row = {"partition_index": partition, "error_code": code, "timestamp": -1}
+            if request.version == 0:
+                return {**row, "old_style_offsets": [] if code else [offset]}
             return {
                 **row,
                 "offset": offset if code == 0 else -1,
@@ -259,6 +271,11 @@ class FakeKafka(FakeTransactions):
                 {"topic": one["topic"], "partitions": [row(one["topic"], asked) for asked in one["partitions"]]}
                 for one in request.body["topics"]
             ]
+        }
+
+    def _describe_groups(self, request: Request) -> dict:
+        return {
+            "groups": [{"group_id": group, "error_code": 0, "group_state": "Dead"} for group in request.body["groups"]]
         }
 
     def _find_coordinator(self, request: Request) -> dict:
@@ -302,7 +319,8 @@ class FakeKafka(FakeTransactions):
 
         def group_row(group: dict) -> dict:
             name = group["group_id"]
-            asked = all_of(name) if group["topics"] is None else group["topics"]
+            everything = group["topics"] is None or (request.version == 1 and not group["topics"])
+            asked = all_of(name) if everything else group["topics"]
             topics = [
                 {"name": topic["name"], "partitions": [row(name, topic["name"], i) for i in topic["partition_indexes"]]}
                 for topic in asked
@@ -426,6 +444,8 @@ class FakeTransport:
         data = b"".join(pieces)[: self.net.most_bytes_at_once]
         if self.fate != "blackhole":
             for frame in self._frames.feed(data):
+                if self.ended:
+                    break
                 for answer in self.net.kafka_of(self.address).handle(self.node_id, frame):
                     if answer is None:
                         self.ended = True

@@ -16,19 +16,49 @@ def all_subclasses(cls):
     return {cls}.union(*(all_subclasses(sub) for sub in cls.__subclasses__()))
 
 
-@pytest.mark.broker
-def test_the_table_is_that_of_kafka_4_3_1():
+def kafkas_table(version):
     from kafkasource.broker import kafka_jars
     from kafkasource.java import find_java
 
-    command = [str(find_java()), "-cp", f"{kafka_jars('4.3.1')}/*", str(PROGRAM)]
+    command = [str(find_java()), "-cp", f"{kafka_jars(version)}/*", str(PROGRAM)]
     printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    kafkas = [line.split("\t") for line in printed.splitlines()]
+    return [line.split("\t") for line in printed.splitlines()]
+
+
+@pytest.mark.broker
+def test_the_table_is_that_of_kafka_4_3_1():
+    kafkas = kafkas_table("4.3.1")
     ours = [
         [str(row.code), row.name, str(row.retriable).lower(), str(row.refresh_metadata).lower()]
         for row in TABLE.values()
     ]
     assert ours == kafkas
+
+
+@pytest.mark.broker
+def test_the_codes_of_kafka_0_9_mean_what_they_mean_today():
+    """By their names then; 9 was of no interest to clients before they could read from followers (KIP-392)."""
+    then = {
+        "UNKNOWN": "UNKNOWN_SERVER_ERROR",
+        "NOT_LEADER_FOR_PARTITION": "NOT_LEADER_OR_FOLLOWER",
+        "GROUP_LOAD_IN_PROGRESS": "COORDINATOR_LOAD_IN_PROGRESS",
+        "GROUP_COORDINATOR_NOT_AVAILABLE": "COORDINATOR_NOT_AVAILABLE",
+        "NOT_COORDINATOR_FOR_GROUP": "NOT_COORDINATOR",
+    }
+    kafkas = kafkas_table("0.9.0.1")
+    assert len(kafkas) > 30
+    for code, name, retriable, refresh in kafkas:
+        row = TABLE[int(code)]
+        assert row.name == then.get(name, name)
+        if row.code != 9:
+            assert (str(row.retriable).lower(), str(row.refresh_metadata).lower()) == (retriable, refresh), name
+
+
+def test_what_the_protocol_guide_calls_retriable_is_retried():
+    """Codes -1 to 31, of Kafka 0.8 and 0.9."""
+    ours = {code for code in range(-1, 32) if TABLE[code].retriable}
+    assert ours - {9, 13} == {2, 3, 5, 6, 7, 14, 15, 16, 19, 20}  # 9: see above; 13 is none of the guide's
+    assert all(TABLE[code].name for code in range(-1, 32))
 
 
 def test_every_code_has_an_error_that_tells_what_it_means():

@@ -2,6 +2,7 @@
 
     <folder>/node-1.properties, node-1.log    what the node was told, what it printed (stdout and stderr)
     <folder>/node-1/                          its data: log.dirs
+    <folder>/zookeeper.properties, ...        before KRaft; see zookeeper.py
 
 The folder is a temporary one and removed at the end, also after a crash of this process (supervisor.py does that),
 unless `log_dir` names one to keep.
@@ -22,12 +23,26 @@ from types import TracebackType
 
 from kafkasource.broker.jars import kafka_jars
 from kafkasource.broker.node import NodeProcess, tail, telling
-from kafkasource.broker.probe import probe
+from kafkasource.broker.probe import ask_for_coordinator, probe
 from kafkasource.broker.properties import HOST, NodePorts, free_ports, is_free, kafka_uuid, render, server_properties
+from kafkasource.broker.zookeeper import (
+    HEAP_MB,
+    LOG4J,
+    MAIN_CLASS,
+    ZooKeeper,
+    legacy_server_properties,
+    zookeeper_properties,
+)
 from kafkasource.errors import KafkaSourceError, OptionError
 from kafkasource.java import find_java
 
 DEFAULT_VERSION = "4.3.1"
+LEGACY = (
+    (0, 8),
+    (0, 9),
+    (0, 10),
+    (0, 11),
+)  # releases with a ZooKeeper that were seen to run under the Java that Spark needs
 START_ATTEMPTS = 3  # a port chosen as free can be taken before the broker has it
 START_TIMEOUT_S = 120.0  # up in ~4 s on an idle machine; a laden CI machine takes far longer
 POLL_S = 0.05
@@ -46,11 +61,11 @@ class BrokerNotOurs(KafkaSourceError):
 class Broker:
     """A real Kafka on 127.0.0.1: `with Broker() as broker: ... broker.bootstrap_servers`.
 
-    version              as on Maven Central, 3.9 and newer (KRaft)
-    nodes                1 or 3, numbered from 1; each is broker and controller
+    version              as on Maven Central: 3.9 and newer (KRaft), 0.8.2 to 0.11 (with a ZooKeeper of their own)
+    nodes                1 or 3, numbered from 1; each is broker and controller (before KRaft: one of them at a time)
     ports                a client port for each node; free ones when absent
     advertised_ports     what Metadata tells clients instead of `ports`: where a test put a TCP proxy
-    racks                a `broker.rack` for each node (KIP-36, KIP-392)
+    racks                a `broker.rack` for each node (KIP-36, KIP-392; not before 0.10)
     properties           more of server.properties, for all nodes; they have the last word
     log_dir              keeps the data in this folder; a later Broker with the same `ports` and `nodes` finds it again
     use_existing         with KAFKA_BOOTSTRAP_SERVERS in the environment, use that cluster and start nothing
@@ -80,7 +95,11 @@ class Broker:
                 raise OptionError(f"{name}={list(given)}: a different port for each of the {nodes} nodes")
         if racks is not None and len(racks) != nodes:
             raise OptionError(f"racks={list(racks)}: one for each of the {nodes} nodes")
-        _check_version(version)
+        self._release = _release_of(version)
+        if racks is not None and self._release < (0, 10):
+            raise OptionError(
+                f"racks={list(racks)}: brokers of {version} know nothing of racks (KIP-36 came with 0.10)"
+            )
         self.version, self.nodes, self.heap_mb = version, nodes, heap_mb
         self.properties = dict(properties or {})
         self._racks = racks
@@ -91,7 +110,13 @@ class Broker:
         self._folder: Path | None = None
         self._ports: list[NodePorts] = []
         self._running: dict[int, NodeProcess] = {}
+        self._zookeeper: ZooKeeper | None = None
         self._owner_pid: int | None = None
+
+    @property
+    def legacy(self) -> bool:
+        """Whether this is a Kafka from before KRaft, with a ZooKeeper. Before 0.10.1 no API makes topics."""
+        return self._release in LEGACY
 
     @property
     def existing(self) -> bool:
@@ -119,6 +144,19 @@ class Broker:
         return [process.pid for process in self._running.values()]
 
     @property
+    def zookeeper_pid(self) -> int | None:
+        """Of the supervisor of the ZooKeeper, which must go last."""
+        return self._zookeeper.pid if self._zookeeper is not None else None
+
+    @property
+    def zookeeper(self) -> str:
+        """`host:port` of its ZooKeeper, for the tools of that time."""
+        self._refuse_existing("zookeeper")
+        if self._zookeeper is None:
+            raise BrokerStartFailed(f"Kafka {self.version} runs without a ZooKeeper, or is not started")
+        return f"{HOST}:{self._zookeeper.port}"
+
+    @property
     def folder(self) -> Path:
         self._refuse_existing("folder")
         if self._folder is None:
@@ -144,7 +182,10 @@ class Broker:
             self._make_folder()
             self._ports = self._choose_ports()
             try:
-                self._format()
+                if self.legacy:
+                    self._prepare_legacy()
+                else:
+                    self._format()
                 for node in range(1, self.nodes + 1):
                     self._start_node(node)
                 self._await_nodes(range(1, self.nodes + 1))
@@ -202,6 +243,9 @@ class Broker:
                 process.kill()  # nobody will read that data again
             else:
                 process.terminate()
+        if self._zookeeper is not None:
+            self._zookeeper.end(in_order=self._log_dir is not None)
+        self._zookeeper = None
         if self._folder is not None and self._log_dir is None:
             shutil.rmtree(self._folder, ignore_errors=True)
         self._folder, self._ports, self._owner_pid = None, [], None
@@ -210,7 +254,9 @@ class Broker:
         """Leave the nodes running after this process, for whoever has `pids` and `folder`; this object is done."""
         for process in self._running.values():
             process.let_go()
-        self._running, self._owner_pid = {}, None
+        if self._zookeeper is not None:
+            self._zookeeper.let_go()
+        self._running, self._zookeeper, self._owner_pid = {}, None, None
 
     def log(self, node: int = 1, lines: int = 30) -> str:
         """The last lines of what a node logged: warnings and errors."""
@@ -262,13 +308,36 @@ class Broker:
                 meta = re.sub(r"(?m)^directory\.id=.*$", f"directory.id={kafka_uuid()}", meta)
                 (data / "meta.properties").write_text(meta)
 
-    def _command(self, *main_class: str) -> list[str]:
+    def _prepare_legacy(self) -> None:
+        """Write what each process is told, and have a ZooKeeper that serves, at the first node's controller port."""
+        port = self._ports[0].controller
+        (self.folder / "log4j.properties").write_text(LOG4J)
+        told = self.folder / "zookeeper.properties"
+        told.write_text(render(zookeeper_properties(port, self.folder / "zookeeper")))
+        for node in range(1, self.nodes + 1):
+            own = {"broker.rack": self._racks[node - 1]} if self._racks else {}
+            data, extra = self.folder / f"node-{node}", {**own, **self.properties}
+            properties = legacy_server_properties(self._release, node, self._ports, port, data, extra)
+            (self.folder / f"node-{node}.properties").write_text(render(properties))
+        log = self.folder / "zookeeper.log"
+        command = self._command(MAIN_CLASS, str(told), heap_mb=HEAP_MB)
+        process = NodeProcess(command, log, self.folder if self._log_dir is None else None)
+        self._zookeeper = ZooKeeper(process, port, log)
+        if (said := self._zookeeper.await_ready(self._start_timeout_s)) is not None:
+            raise BrokerStartFailed(f"the ZooKeeper of Kafka {self.version} did not come up: {said}")
+
+    def _command(self, *main_class: str, heap_mb: int | None = None) -> list[str]:
         # Killed, a JVM leaves its codecs' libraries in java.io.tmpdir and its counters in /tmp: both go with the rest.
         files = (f"-Djava.io.tmpdir={self.folder}", "-XX:-UsePerfData")
-        heap = (f"-Xms{min(256, self.heap_mb)}m", f"-Xmx{self.heap_mb}m")
-        return [str(self._java), *heap, *files, *LOGGING, "-cp", f"{self._jars}/*", *main_class]
+        most = heap_mb or self.heap_mb
+        heap = (f"-Xms{min(256, most)}m", f"-Xmx{most}m")
+        logging = (f"-Dlog4j.configuration=file:{self.folder}/log4j.properties",) if self.legacy else LOGGING
+        return [str(self._java), *heap, *files, *logging, "-cp", f"{self._jars}/*", *main_class]
 
     def _start_node(self, node: int) -> None:
+        # Killed a moment ago, or in an earlier run whose data this one goes on with.
+        if self._zookeeper is not None and not self._zookeeper.await_free(node, self._start_timeout_s):
+            raise BrokerStartFailed(f"ZooKeeper still holds the registration of another broker {node}")
         command = self._command("kafka.Kafka", str(self.folder / f"node-{node}.properties"))
         remove = self.folder if self._log_dir is None else None
         self._running[node] = NodeProcess(command, self.folder / f"node-{node}.log", remove)
@@ -285,6 +354,8 @@ class Broker:
             for node in sorted(waiting):
                 try:
                     known = {each.node_id for each in probe(HOST, self._ports[node - 1].client, timeout_s=5.0)}
+                    if not known and self._registered(nodes):
+                        ask_for_coordinator(HOST, self._ports[node - 1].client, timeout_s=5.0)
                 except (OSError, ValueError) as error:
                     reason = str(error)
                     break
@@ -300,6 +371,9 @@ class Broker:
                 )
             if waiting:
                 time.sleep(POLL_S)
+
+    def _registered(self, nodes: Sequence[int]) -> bool:
+        return self._zookeeper is not None and all(map(self._zookeeper.registered, nodes))
 
     def _said(self, node: int) -> str:
         said = self.log(node)
@@ -320,11 +394,13 @@ class Broker:
             )
 
 
-def _check_version(version: str) -> None:
+def _release_of(version: str) -> tuple[int, int]:
     match = re.fullmatch(r"(\d+)\.(\d+)\.\d+(?:\.\d+)?", version)
     if not match:
         raise OptionError(f"version={version!r}: a Kafka release such as {DEFAULT_VERSION}")
-    if (int(match.group(1)), int(match.group(2))) < (3, 9):
+    release = int(match[1]), int(match[2])
+    if release < (3, 9) and release not in LEGACY:
         raise OptionError(
-            f"version={version!r}: brokers older than 3.9 (ZooKeeper) are not supported yet; use 3.9.2 or 4.3.1"
+            f"version={version!r}: not run here; use 0.8.2.2, 0.9.0.1, 0.10.2.2, 0.11.0.3, 3.9.2 or 4.3.1"
         )
+    return release

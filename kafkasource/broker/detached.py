@@ -35,11 +35,16 @@ class Detached:
     pids: tuple[int, ...]  # of the nodes' supervisors
     folder: str
     keeps_data: bool  # --data: the folder stays when the broker is stopped
+    zookeeper_pid: int | None = None  # before KRaft; ended when the nodes are
 
     @property
     def running(self) -> bool:
-        """Whether every node runs."""
-        return all(_is_ours(pid, self.folder) for pid in self.pids)
+        """Whether every node runs, and their ZooKeeper."""
+        return all(_is_ours(pid, self.folder) for pid in self.pids + self.zookeeper_pids)
+
+    @property
+    def zookeeper_pids(self) -> tuple[int, ...]:
+        return () if self.zookeeper_pid is None else (self.zookeeper_pid,)
 
 
 def start(
@@ -69,6 +74,7 @@ def start(
                 pids=tuple(broker.pids),
                 folder=str(broker.folder),
                 keeps_data=data is not None,
+                zookeeper_pid=broker.zookeeper_pid,
             )
             _write(state)
             broker.let_go()
@@ -94,15 +100,16 @@ def status() -> Detached | None:
 
 
 def _end(state: Detached) -> None:
-    ours = [pid for pid in state.pids if _is_ours(pid, state.folder)]
-    if state.keeps_data:
+    for pids in (state.pids, state.zookeeper_pids):
+        ours = [pid for pid in pids if _is_ours(pid, state.folder)]
+        if state.keeps_data:
+            for pid in ours:
+                _signal(os.kill, pid, signal.SIGTERM)
+            _await_end(ours, state.folder, TERMINATE_TIMEOUT_S)
         for pid in ours:
-            _signal(os.kill, pid, signal.SIGTERM)
+            if _is_ours(pid, state.folder):
+                _signal(os.killpg, pid, signal.SIGKILL)  # the supervisor leads the group of its JVM
         _await_end(ours, state.folder, TERMINATE_TIMEOUT_S)
-    for pid in ours:
-        if _is_ours(pid, state.folder):
-            _signal(os.killpg, pid, signal.SIGKILL)  # the supervisor leads the group of its JVM
-    _await_end(ours, state.folder, TERMINATE_TIMEOUT_S)
     if not state.keeps_data:
         shutil.rmtree(state.folder, ignore_errors=True)
     _state_file().unlink(missing_ok=True)
@@ -130,7 +137,7 @@ def _is_ours(pid: int, folder: str) -> bool:
     else:  # macOS
         asked = ["ps", "-o", "command=", "-p", str(pid)]
         command = subprocess.run(asked, capture_output=True, text=True, stdin=subprocess.DEVNULL).stdout
-    return f"{folder}/node-" in command
+    return f"{folder}/node-" in command or f"{folder}/zookeeper.properties" in command
 
 
 def _state_file() -> Path:

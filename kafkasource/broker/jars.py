@@ -60,6 +60,9 @@ class Coordinate:
 # Kafka logs to SLF4J, whose 1.7 API comes with it but no binding: without one it fails to start and says nothing.
 LOGGING = Coordinate.parse("org.slf4j:slf4j-simple:1.7.36!")
 
+# Kafka 0.10.1 to 1.0 makes its cluster id with it; Java has dropped it since.
+JAXB = Coordinate.parse("javax.xml.bind:jaxb-api:2.3.1!")
+
 # The JVM connector as a peer in tests and benchmarks. Its POM wants a token provider of its own version, which cannot
 # be resolved; 4.0.0 works with it. lz4, snappy and zstd are left out because pyspark has them.
 JVM_CONNECTOR = tuple(
@@ -97,7 +100,11 @@ def locked(path: Path) -> Iterator[None]:
 def kafka_jars(version: str) -> Path:
     """The folder with the jars of a Kafka broker of this version, downloaded when not there (45 MB, some 35 s)."""
     folder = cache_dir() / f"kafka-{version}"
-    resolve_jars(f"org.apache.kafka:kafka_2.13:{version}", LOGGING, dest=folder)
+    if version.startswith("0."):  # their Scala; a log4j 1.2 comes along
+        jaxb = () if version.startswith(("0.8", "0.9")) else (JAXB,)
+        resolve_jars(f"org.apache.kafka:kafka_2.11:{version}", *jaxb, dest=folder)
+    else:
+        resolve_jars(f"org.apache.kafka:kafka_2.13:{version}", LOGGING, dest=folder)
     return folder
 
 

@@ -20,7 +20,7 @@ PORTS = range(20000, 32000)
 @dataclass(frozen=True)
 class NodePorts:
     client: int  # where clients connect: the PLAINTEXT listener
-    controller: int  # where the nodes agree with each other (KRaft)
+    controller: int  # where the nodes agree with each other (KRaft); the first one is ZooKeeper's before that
     advertised: int  # what Metadata says: `client`, or a proxy's port in front of it
 
 

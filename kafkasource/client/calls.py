@@ -114,6 +114,31 @@ class Caller:
 
     # With retries.
 
+    def served(self, api: Api, node_id: int | None = None) -> tuple[int, int] | None:
+        """The versions of an API, first and last, that a broker and this client have in common; None: none.
+
+        Of `node_id`, or of any broker: where they differ, as during an upgrade, a request may still meet
+        UnsupportedApiVersion.
+        """
+
+        def attempt(left_ms: float) -> tuple[int, int] | None:
+            try:
+                return self.network.served(api, node_id)
+            except ConnectFailed:
+                node = self._any_node(left_ms) if node_id is None else node_id
+                timeout = min(left_ms, self.config.request_timeout_ms)
+                pending = self.network.refresh_metadata(node, self.metadata.wanted, timeout)
+                self.wait(pending)
+                pending.result()
+                return self.network.served(api, node_id)
+
+        return self._retrying(f"versions of {api.name}", attempt)
+
+    def supports(self, api: Api, version: int = 0) -> bool:
+        """May requests of this version, or of a later one, be sent? Blocking at the first question; see `served`."""
+        versions = self.served(api)
+        return versions is not None and versions[1] >= version
+
     def call_any(self, api: Api, body: Body, *, max_version: int | None = None) -> dict[str, Any]:
         """Ask any broker; retry within the deadline. Raises what the answer's top-level `error_code` says."""
 

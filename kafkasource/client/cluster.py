@@ -19,12 +19,14 @@ from kafkasource.client.transaction_admin import TransactionAdmin
 from kafkasource.errors import (
     LeaderNotAvailable,
     UnknownTopicOrPartition,
+    UnsupportedApiVersion,
 )
 from kafkasource.protocol.apis import (
     CREATE_PARTITIONS,
     CREATE_TOPICS,
     DELETE_RECORDS,
     DELETE_TOPICS,
+    LIST_GROUPS,
     LIST_OFFSETS,
     OFFSET_COMMIT,
     OFFSET_FETCH,
@@ -37,6 +39,7 @@ EARLIEST, LATEST = -2, -1
 _ISOLATION_LEVELS: dict[int | str, int] = {"read_uncommitted": 0, "read_committed": 1, 0: 0, 1: 1}
 _UNKNOWN_TOPIC, _TOPIC_ALREADY_EXISTS = 3, 36
 _INVALID_PARTITIONS = 37
+_LISTS_BY_TIME, _LISTS_COMMITTED = 1, 2  # versions of ListOffsets (KIP-79, KIP-98)
 
 
 class ListedOffset(NamedTuple):
@@ -79,12 +82,26 @@ class Cluster(TransactionAdmin):
         """The offset at EARLIEST (-2), LATEST (-1; exclusive) or at the first record not older than a timestamp in ms.
 
         One request per leader, in parallel. LATEST is the high watermark, under read_committed the last stable offset.
-        Every partition is in the answer, or an error is raised.
+        Every partition is in the answer, or an error is raised: UnsupportedApiVersion where a timestamp is asked of a
+        broker before 0.10.1, which knows only when segments of the log were written. Brokers before 0.11 have no
+        transactions, so both isolation levels see the same there.
         """
         level = _ISOLATION_LEVELS[isolation_level]
 
         def body(led: list[TopicPartition], left_ms: float) -> Body:
-            return {"isolation_level": level, "topics": by_topic(led, lambda tp: self._list_one(tp, wanted[tp]))}
+            topics = by_topic(led, lambda tp: self._list_one(tp, wanted[tp]))
+
+            def of_version(version: int) -> dict[str, Any]:
+                by_time = [tp for tp in led if wanted[tp] >= 0]
+                if by_time and version < _LISTS_BY_TIME:
+                    raise UnsupportedApiVersion(
+                        f"the offset of a timestamp cannot be asked for, here of {few(by_time)}: that needs Kafka"
+                        f" 0.10.1 (ListOffsets v{_LISTS_BY_TIME}), and its leader serves ListOffsets v{version}. Use"
+                        " offsets instead of times"
+                    )
+                return {"topics": topics} | ({"isolation_level": level} if version >= _LISTS_COMMITTED else {})
+
+            return of_version
 
         return self._ask_leaders(LIST_OFFSETS, wanted, body, _listed)
 
@@ -131,12 +148,15 @@ class Cluster(TransactionAdmin):
         """Commit as a consumer without membership. Raises UnknownMemberId where the group has live members."""
         if any(offset < 0 for offset in offsets.values()):
             raise ValueError(f"a negative offset to commit for group {group!r}")  # brokers would take it
-        body = {
-            "group_id": group,
-            "generation_id_or_member_epoch": -1,
-            "member_id": "",
-            "topics": by_topic(offsets, lambda tp: {"partition_index": tp.partition, "committed_offset": offsets[tp]}),
-        }
+        rows = by_topic(
+            offsets,
+            lambda tp: {
+                "partition_index": tp.partition,
+                "committed_offset": offsets[tp],
+                "committed_metadata": "",  # as Java's consumer; of null 0.8 and 0.9 make an error
+            },
+        )
+        body = {"group_id": group, "generation_id_or_member_epoch": -1, "member_id": "", "topics": rows}
         self.call_coordinator(GROUP, group, OFFSET_COMMIT, body, max_version=9)  # 10 has topic ids for names
 
     def fetch_offsets(self, group: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int | None]:
@@ -150,12 +170,18 @@ class Cluster(TransactionAdmin):
 
         Of the partitions named, or else of all that have some. With `require_stable` it waits while a transaction that
         writes them is open, without it gives those before. Partitions that are not named and have only what such a
-        transaction is about to write, or has just written, are left out (Kafka 3.9 and 4.3).
+        transaction is about to write, or has just written, are left out (Kafka 3.9 and 4.3). Brokers before 0.9 cannot
+        name all: UnsupportedApiVersion.
         """
         wanted = None if partitions is None else list(partitions)
+        if wanted is None and not self.supports(LIST_GROUPS):
+            raise UnsupportedApiVersion(
+                f"Kafka before 0.9 does not tell of which partitions group {group!r} has offsets: name them"
+            )
 
         def body(version: int) -> dict[str, Any]:
-            rows = None
+            # In version 1 asking for nothing asks for all, as seen on 0.9.0.1.
+            rows: list[dict[str, Any]] | None = None if version >= 2 else []
             if wanted is not None:
                 rows = [{"name": name, "partition_indexes": found} for name, found in indexes_by_topic(wanted).items()]
             stable = {"require_stable": require_stable} if version >= 7 else {}
@@ -247,6 +273,8 @@ class Cluster(TransactionAdmin):
 
 
 def _listed(row: dict[str, Any]) -> ListedOffset:
+    if row.get("old_style_offsets"):  # v0: as many as were asked for, the newest first
+        return ListedOffset(row["old_style_offsets"][0])
     return ListedOffset(_known(row["offset"]), _known(row["timestamp"]), _known(row.get("leader_epoch", -1)))
 
 

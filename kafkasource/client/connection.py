@@ -1,8 +1,9 @@
 """One broker conversation, without its socket: requests to bytes, bytes to responses, versions negotiated first.
 
 Order of events: `negotiate()` gives the ApiVersions request; once its answer is in (`ready`), `send()` gives the bytes
-of any other request. A broker answers in order, so the oldest request in flight owns the next frame; anything else is a
-`ProtocolError`, after which the connection must be closed (nothing is matched by guess).
+of any other request. Brokers before 0.10 take more than one connection to be known: `releases` has the steps. A broker
+answers in order, so the oldest request in flight owns the next frame; anything else is a `ProtocolError`, after which
+the connection must be closed (nothing is matched by guess).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from functools import cache
 from importlib import metadata
 from typing import Any, NamedTuple, TypeAlias
 
+from kafkasource.client.releases import SILENT, Release, Step
 from kafkasource.errors import ProtocolError, UnsupportedApiVersion, error_for
 from kafkasource.protocol.apis import API_VERSIONS, METADATA, Api
 from kafkasource.protocol.frames import (
@@ -65,13 +67,23 @@ class _InFlight:
 class Connection:
     """The state of one conversation; not thread-safe. `peer` names the broker in errors."""
 
-    def __init__(self, peer: str, client_id: str, max_frame_bytes: int, buffers: FrameBuffers | None = None) -> None:
+    def __init__(
+        self,
+        peer: str,
+        client_id: str,
+        max_frame_bytes: int,
+        buffers: FrameBuffers | None = None,
+        step: Step | None = None,
+    ) -> None:
         self._peer = peer
+        self._step = step or Step()
+        self.identified = False  # did it answer the step's probe?
+        self.release: Release | None = self._step.known  # of a broker from before ApiVersions
         self._client_id = client_id
         self._frames = FrameReader(max_frame_bytes, buffers)
         self._in_flight: deque[_InFlight] = deque()
         self._next_correlation_id = 0
-        self._versions: dict[int, tuple[int, int]] | None = None
+        self._versions = self.release.versions if self.release else None
         self._last_metadata: tuple[int, bytes, dict[str, Any]] | None = None  # version, answer, what it says
 
     @property
@@ -91,10 +103,32 @@ class Connection:
     # Out.
 
     def negotiate(self, version: int | None = None) -> Parts:
-        """The request to send first: which versions does the broker serve? By default in our newest version."""
+        """What to send first: which versions does the broker serve? By default in our newest version.
+
+        Nothing where that is known; where an old release is probed, a request of that release.
+        """
+        if self.release is not None:
+            return []
+        if self._step.probe is not None and version is None:
+            api, of, asked = self._step.probe.probe
+            return self._request(api, of, asked, token=None, expect_response=True)
         version = API_VERSIONS.versions[1] if version is None else version
         body = {"client_software_name": "kafkasource", "client_software_version": software_version()}
         return self._request(API_VERSIONS, version, body, token=None, expect_response=True)
+
+    def nudge(self) -> Parts:
+        """ApiVersions is not answered yet: what to send now, so that a broker that never will shows itself."""
+        if self.ready or (self._step.probe is not None and not self.identified):
+            return []
+        api, version, body = SILENT.probe
+        return self._request(api, version, body, token=None, expect_response=True)
+
+    def served(self, api: Api) -> tuple[int, int] | None:
+        """The versions of an API that both sides know, first and last; None: none. Only when `ready`."""
+        first, last = api.stable_versions
+        low, high = (self._versions or {}).get(api.key, (1, 0))
+        first, last = max(first, low), min(last, high)
+        return (first, last) if first <= last else None
 
     def version_of(self, api: Api, max_version: int | None = None) -> int:
         """The highest version that broker, client and `max_version` allow. Raises UnsupportedApiVersion."""
@@ -102,11 +136,12 @@ class Connection:
         if max_version is not None:
             high = min(high, max_version)
         served = (self._versions or {}).get(api.key)
+        peer = f"{self._peer} (Kafka {self.release.name})" if self.release else self._peer
         if served is None:
-            raise UnsupportedApiVersion(f"{self._peer} does not serve {api.name}, which this needs: it is too old")
+            raise UnsupportedApiVersion(f"{peer} does not serve {api.name}, which this needs: it is too old")
         if max(low, served[0]) > min(high, served[1]):
             raise UnsupportedApiVersion(
-                f"{self._peer} serves {api.name} in versions {served[0]} to {served[1]}, this client speaks {low} to"
+                f"{peer} serves {api.name} in versions {served[0]} to {served[1]}, this client speaks {low} to"
                 f" {high}: they have none in common"
             )
         return min(high, served[1])
@@ -160,10 +195,10 @@ class Connection:
         for frame in frames:
             try:
                 sent, body = self._complete(frame)
-                if self.ready:
-                    responses.append(Response(sent.token, body))
-                else:
+                if not self.ready:
                     reply += self._negotiated(sent, body)
+                elif sent.token is not None:  # else: late, to a nudge
+                    responses.append(Response(sent.token, body))
             except ProtocolError as error:
                 return Received(responses, [], error)
         return Received(responses, reply, None)
@@ -171,7 +206,11 @@ class Connection:
     def _complete(self, frame: memoryview) -> tuple[_InFlight, dict[str, Any]]:
         if not self._in_flight:
             raise ProtocolError(f"{self._peer} sent {len(frame)} bytes that nobody asked for")
-        sent, got = self._in_flight[0], peek_correlation_id(frame)
+        got = peek_correlation_id(frame)
+        if not self.ready and len(self._in_flight) == 2 and got == self._in_flight[1].correlation_id:
+            self._in_flight.popleft()  # dropped by the broker: what was sent behind it is answered
+            self.release = SILENT
+        sent = self._in_flight[0]
         if got != sent.correlation_id:
             raise ProtocolError(
                 f"{self._peer} answered request {got}; the oldest in flight is {sent.correlation_id} ({sent.api.name})"
@@ -200,6 +239,12 @@ class Connection:
 
     def _negotiated(self, sent: _InFlight, body: dict[str, Any]) -> Parts:
         """Keep the broker's versions; if it does not serve the one asked in, the request to send instead (KIP-511)."""
+        if self.release is not None:
+            self._versions = self.release.versions
+            return []
+        if sent.api is not API_VERSIONS:
+            self.identified = True  # whatever it says
+            return self.negotiate(0)
         code = body["error_code"]
         if code == _UNSUPPORTED_VERSION and sent.version > 0:
             return self.negotiate(0)

@@ -22,6 +22,7 @@ from kafkasource.errors import (
 from kafkasource.protocol.apis import FIND_COORDINATOR, Api
 
 GROUP, TRANSACTION = 0, 1  # kinds of coordinator
+_NOT_AVAILABLE = 15
 
 Check = Callable[[dict[str, Any], str], dict[str, Any]]
 """Gives an answer back, or raises the error in it, whose context is the text."""
@@ -55,6 +56,25 @@ class CoordinatorCaller(LeaderCaller):
                 raise
 
         return self._retrying(what, attempt)
+
+    def coordinator(self, kind: int, key: str) -> int:
+        """The node id of the coordinator of a group or transactional id, for those who `send` to it themselves.
+
+        What is known is answered at once, until `forget_coordinator`.
+        """
+
+        def attempt(left_ms: float) -> int:
+            node_id = self._coordinators_of(kind, [key], left_ms)[key]
+            if isinstance(node_id, BrokerError):
+                raise node_id
+            return node_id
+
+        return self._retrying(f"coordinator of {key!r}", attempt)
+
+    def forget_coordinator(self, kind: int, key: str) -> None:
+        """It moved, or does not answer: look it up again before the next request."""
+        with self._lock:
+            self._coordinators.pop((kind, key), None)
 
     def ask_each(
         self, kind: int, api: Api, bodies: Mapping[str, Body], *, max_version: int | None = None
@@ -109,8 +129,9 @@ class CoordinatorCaller(LeaderCaller):
         found: dict[str, int | BrokerError] = {}
         unknown = [key for key in keys if (kind, key) not in self._coordinators]
         for key, row in self._find_coordinators(kind, unknown, left_ms).items() if unknown else ():
-            if row["error_code"]:
-                found[key] = error_for(row["error_code"], f"FindCoordinator of {key!r}")
+            code = row["error_code"] or (_NOT_AVAILABLE if row["node_id"] < 0 else 0)
+            if code:
+                found[key] = error_for(code, f"FindCoordinator of {key!r}")
                 continue
             self._coordinators[kind, key] = row["node_id"]
             if self.metadata.node(row["node_id"]) is None:
@@ -135,5 +156,5 @@ class CoordinatorCaller(LeaderCaller):
         rows = {row["key"]: row for row in answer["coordinators"]} if answer["coordinators"] else {keys[0]: answer}
         missing = [key for key in keys if key not in rows]
         if missing:
-            raise error_for(15, f"FindCoordinator: no answer for {few(missing)}")
+            raise error_for(_NOT_AVAILABLE, f"FindCoordinator: no answer for {few(missing)}")
         return rows

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from kafkasource.client.connection import Body, Connection
+from kafkasource.client.releases import NUDGE_MS, Step
 from kafkasource.client.transport import Address, Transport
 from kafkasource.protocol.apis import Api
 
@@ -84,6 +85,9 @@ class Link:
         self.events = 0
         self.addresses: list[Address] = []  # still to try in this attempt
         self.reasons: list[str] = []  # why the ones before failed
+        self.step = Step()  # of finding out what the broker at this address serves
+        self.nudge_after_ms = NUDGE_MS  # once it was found to be silent: at once
+        self.nudge_at_ms = NEVER
         self.connect_deadline_ms = NEVER  # connecting and negotiating
         self.failures = 0
         self.retry_at_ms = 0.0

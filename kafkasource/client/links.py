@@ -16,6 +16,7 @@ from kafkasource.client.config import ClientConfig, backoff_ms
 from kafkasource.client.connection import Connection
 from kafkasource.client.link import NEVER, Link, Pending
 from kafkasource.client.metadata import Metadata
+from kafkasource.client.releases import NUDGE_MS, SILENT, Step, next_step
 from kafkasource.client.transport import Address, Connector
 from kafkasource.errors import ConnectFailed, ConnectionLost, KafkaSourceError, ProtocolError
 from kafkasource.protocol.frames import FrameBuffers
@@ -82,6 +83,7 @@ class Links:
     def _connect(self, link: Link, now: float) -> None:
         """Begin an attempt: all addresses of the host, one after the other."""
         link.reasons = []
+        link.step = Step()
         try:
             link.addresses = self._connector.resolve(link.host, link.port)
         except (OSError, UnicodeError) as error:  # a label of more than 63 bytes is a UnicodeError
@@ -100,7 +102,9 @@ class Links:
             log.debug("Initiating connection to node %d at %s", link.node_id, link.address)
             config = self.config
             link.transport = transport
-            link.connection = Connection(link.name, config.client_id, config.receive_message_max_bytes, self._buffers)
+            link.connection = Connection(
+                link.name, config.client_id, config.receive_message_max_bytes, self._buffers, link.step
+            )
             link.connected = False
             link.current_address = address
             link.connect_deadline_ms = now + min(
@@ -120,10 +124,27 @@ class Links:
         """This address did not work out; go on with the next one of the host."""
         link.reasons.append(self._about(link, link.current_address, reason) if link.current_address else reason)
         self._close_transport(link)
+        link.step = Step()
         if protocol_error is not None and self.metadata.version == 0:  # all addresses of one name are one service
             self._connect_failed(link, now, protocol_error)
         else:
             self._connect_next(link, now)
+
+    def _next_step(self, link: Link, now: float) -> bool:
+        """The broker closed the connection without an answer to ApiVersions: go on as `releases` says. False: no way.
+
+        From a failure to connect again it goes on as from any other.
+        """
+        assert link.connection is not None
+        assert link.current_address is not None
+        step = next_step(link.step, link.connection.identified, self.config.broker_version_fallback)
+        if step is None:
+            return False
+        self._close_transport(link)
+        link.addresses.insert(0, link.current_address)
+        link.step = step
+        self._connect_next(link, now)
+        return True
 
     def _connect_failed(self, link: Link, now: float, error: KafkaSourceError) -> None:
         """The attempt failed with all addresses: what waited for it fails, the next one waits for its backoff."""
@@ -152,6 +173,12 @@ class Links:
         link.connect_deadline_ms = NEVER
         link.last_used_ms = now
         log.debug("Completed connection to node %d", link.node_id)
+        link.nudge_at_ms = NEVER
+        assert link.connection is not None
+        release = link.connection.release
+        link.nudge_after_ms = 0.0 if release is SILENT else NUDGE_MS
+        if release is not None:
+            log.info("%s knows no ApiVersions: it is spoken to as Kafka %s", link.name, release.name)
         if link.node_id < 0:
             self.bootstrap_errors.pop(link.address, None)
 
@@ -187,7 +214,7 @@ class Links:
         link.transport = link.connection = None
         link.round_trip_ms = NEVER
         link.connected = False
-        link.connect_deadline_ms = NEVER
+        link.connect_deadline_ms = link.nudge_at_ms = NEVER
 
     def _fail(self, pendings: list[Pending], error: Exception) -> None:
         for pending in pendings:

@@ -21,6 +21,7 @@ from kafkasource.types import Node, TopicPartition
 NO_ID = uuid.UUID(int=0)
 _NAMED = 50  # partitions in a line of the log
 _MAX_BROKERS, _MAX_PARTITIONS = 10_000, 1_000_000  # of one answer; nothing real comes near
+_INTERNAL = ("__consumer_offsets", "__transaction_state")  # brokers before 0.10 do not say so
 _UNKNOWN_TOPIC, _UNKNOWN_TOPIC_ID, _REBOOTSTRAP_REQUIRED = 3, 100, 129
 
 
@@ -212,7 +213,8 @@ class Metadata:
         if len(topic["partitions"]) > _MAX_PARTITIONS:
             raise ProtocolError(f"topic {name!r} with {len(topic['partitions'])} partitions")
         topic_id = topic.get("topic_id")
-        fresh = TopicMetadata(name, None if topic_id == NO_ID else topic_id, bool(topic.get("is_internal")))
+        internal = bool(topic.get("is_internal")) or name in _INTERNAL
+        fresh = TopicMetadata(name, None if topic_id == NO_ID else topic_id, internal)
         known = self._topics.get(name)
         same = known is not None and known.topic_id == fresh.topic_id
         for raw in topic["partitions"]:
@@ -234,6 +236,8 @@ def _node(broker: dict[str, Any]) -> Node:
     host, port = broker["host"], broker["port"]
     if not 0 < len(host) <= 255 or not host.isprintable() or not 0 < port <= 65535:
         raise ProtocolError(f"a broker advertises the address {host[:255]!r}:{port}: check its advertised.listeners")
+    if broker["node_id"] < 0:  # those below 0 are our names for bootstrap servers
+        raise ProtocolError(f"a broker at {host}:{port} has the node id {broker['node_id']}")
     return Node(broker["node_id"], host, port, broker.get("rack"))
 
 

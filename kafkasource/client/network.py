@@ -162,6 +162,16 @@ class NetworkClient(Streams):
         link = self._links.get(node_id)
         return link.failures if link else 0
 
+    def served(self, api: Api, node_id: int | None = None) -> tuple[int, int] | None:
+        """The versions of an API (first, last) that a node and this client have in common; None: none.
+
+        Of the node's present connection, or of any ready one. Raises ConnectFailed where there is none.
+        """
+        for link in self._links.values():
+            if link.connection is not None and link.ready and node_id in (None, link.node_id):
+                return link.connection.served(api)
+        raise ConnectFailed("not connected")
+
     def round_trip_ms(self, node_id: int) -> float | None:
         """The shortest time from sending a request to the node to having its answer, on the present connection."""
         link = self._links.get(node_id)
@@ -204,7 +214,7 @@ class NetworkClient(Streams):
         for link in self._links.values():
             for pending in link.pending():
                 at = min(at, pending.deadline_ms)
-            at = min(at, link.connect_deadline_ms)
+            at = min(at, link.connect_deadline_ms, link.nudge_at_ms)
             if link.queue and link.transport is None:
                 at = min(at, link.retry_at_ms)
             elif link.queue and link.ready:
@@ -218,13 +228,16 @@ class NetworkClient(Streams):
             if now >= link.connect_deadline_ms:
                 what = "no answer to ApiVersions" if link.connected else "no connection"
                 self._address_failed(link, now, f"{what} in time (socket.connection.setup.timeout.ms)")
+            if now >= link.nudge_at_ms:
+                self._nudge(link, now)
             if not link.receiving:  # what nobody polled for in time may be here in full
                 self._expire_requests(link, now)
             link.receiving = False
             if link.queue and link.ready:
                 self._write_queued(link, now)  # a throttle ended
             idle_ms = self.config.connections_max_idle_ms
-            if link.ready and not link.load and not link.out and 0 <= idle_ms <= now - link.last_used_ms:
+            idle = idle_ms >= 0 and link.last_used_ms + idle_ms <= now  # added up as for the timer, so rounded alike
+            if link.ready and not link.load and not link.out and idle:
                 log.debug("closing the idle connection to %s", link.name)
                 self._disconnect(link, None)
 

@@ -6,7 +6,7 @@ import logging
 from typing import Any
 
 from kafkasource.client.connection import Parts
-from kafkasource.client.link import Link, Pending
+from kafkasource.client.link import NEVER, Link, Pending
 from kafkasource.client.links import READ, WRITE, Links, reason_of
 
 log = logging.getLogger("kafkasource.client")
@@ -20,9 +20,10 @@ class Streams(Links):
     def _serve(self, link: Link, events: int, now: float) -> None:
         if not link.connected and not self._finish_connect(link, now):
             return
+        transport = link.transport
         if events & READ:
             self._receive(link, now)
-        if link.transport is not None:
+        if transport is not None and link.transport is transport:  # else: closed, or the next attempt began
             self._write(link, now)
 
     def _finish_connect(self, link: Link, now: float) -> bool:
@@ -35,7 +36,18 @@ class Streams(Links):
             return False
         if link.connected:
             self._enqueue(link, link.connection.negotiate())
+            link.nudge_at_ms = now + link.nudge_after_ms
+            if link.connection.ready:
+                self._became_ready(link, now)
+                self._write_queued(link, now)
         return link.connected
+
+    def _nudge(self, link: Link, now: float) -> None:
+        """No answer to ApiVersions so far; see `releases`."""
+        link.nudge_at_ms = NEVER
+        if link.connection is not None and not link.connection.pending_bytes:
+            self._enqueue(link, link.connection.nudge())
+            self._write(link, now)
 
     def _receive(self, link: Link, now: float) -> None:
         transport, connection = link.transport, link.connection
@@ -77,11 +89,11 @@ class Streams(Links):
         connection = link.connection
         assert connection is not None
         if not connection.ready:
-            hint = (
-                ""
-                if connection.pending_bytes
-                else (" (no answer to ApiVersions: a TLS listener, a broker older than 0.10, or not Kafka?)")
-            )
+            hint = ""
+            if not connection.pending_bytes:
+                if self._next_step(link, now):
+                    return
+                hint = " (no answer to ApiVersions, nor as Kafka 0.9 or 0.8.2: a TLS listener, or not Kafka?)"
             self._address_failed(link, now, reason + hint)
         elif connection.pending_bytes:
             self._lost(link, now, f"{reason} in the middle of a response ({connection.pending_bytes} bytes had come)")

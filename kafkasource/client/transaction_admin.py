@@ -10,7 +10,7 @@ from kafkasource.client.connection import Body
 from kafkasource.client.coordinators import TRANSACTION
 from kafkasource.client.leaders import indexes_by_topic
 from kafkasource.client.transactions import TransactionCaller, init_body, producer_id_of
-from kafkasource.errors import BrokerError, TransactionalIdNotFound, error_for
+from kafkasource.errors import BrokerError, ProtocolError, TransactionalIdNotFound, error_for
 from kafkasource.protocol.apis import DESCRIBE_PRODUCERS, DESCRIBE_TRANSACTIONS, INIT_PRODUCER_ID, LIST_TRANSACTIONS
 from kafkasource.types import ProducerId, TopicPartition
 
@@ -102,7 +102,10 @@ class TransactionAdmin(TransactionCaller):
             elif isinstance(answer, BrokerError):
                 raise answer
             else:
-                described[name] = _described(answer["transaction_states"][0])
+                row = next((row for row in answer["transaction_states"] if row["transactional_id"] == name), None)
+                if row is None:
+                    raise ProtocolError(f"DescribeTransactions of {name!r}: the answer does not speak of it")
+                described[name] = _described(row)
         return described
 
     def abort_transaction(self, transactional_id: str) -> DescribedTransaction:

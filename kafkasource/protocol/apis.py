@@ -10,21 +10,32 @@ from kafkasource.protocol.messages import (
     api_versions,
     create_partitions,
     create_topics,
+    delete_groups,
     delete_records,
     delete_topics,
+    describe_cluster,
+    describe_configs,
+    describe_groups,
     describe_producers,
     describe_transactions,
     end_txn,
     fetch,
     find_coordinator,
+    heartbeat,
+    incremental_alter_configs,
     init_producer_id,
+    join_group,
+    leave_group,
+    list_groups,
     list_offsets,
     list_transactions,
     metadata,
     offset_commit,
+    offset_delete,
     offset_fetch,
     offset_for_leader_epoch,
     produce,
+    sync_group,
     txn_offset_commit,
 )
 from kafkasource.protocol.schema import Message
@@ -66,6 +77,13 @@ OFFSET_COMMIT = Api(8, "OffsetCommit", offset_commit.OFFSET_COMMIT_REQUEST, offs
 OFFSET_FETCH = Api(9, "OffsetFetch", offset_fetch.OFFSET_FETCH_REQUEST, offset_fetch.OFFSET_FETCH_RESPONSE)
 FIND_COORDINATOR = Api(
     10, "FindCoordinator", find_coordinator.FIND_COORDINATOR_REQUEST, find_coordinator.FIND_COORDINATOR_RESPONSE)
+JOIN_GROUP = Api(11, "JoinGroup", join_group.JOIN_GROUP_REQUEST, join_group.JOIN_GROUP_RESPONSE)
+HEARTBEAT = Api(12, "Heartbeat", heartbeat.HEARTBEAT_REQUEST, heartbeat.HEARTBEAT_RESPONSE)
+LEAVE_GROUP = Api(13, "LeaveGroup", leave_group.LEAVE_GROUP_REQUEST, leave_group.LEAVE_GROUP_RESPONSE)
+SYNC_GROUP = Api(14, "SyncGroup", sync_group.SYNC_GROUP_REQUEST, sync_group.SYNC_GROUP_RESPONSE)
+DESCRIBE_GROUPS = Api(
+    15, "DescribeGroups", describe_groups.DESCRIBE_GROUPS_REQUEST, describe_groups.DESCRIBE_GROUPS_RESPONSE)
+LIST_GROUPS = Api(16, "ListGroups", list_groups.LIST_GROUPS_REQUEST, list_groups.LIST_GROUPS_RESPONSE)
 API_VERSIONS = Api(18, "ApiVersions", api_versions.API_VERSIONS_REQUEST, api_versions.API_VERSIONS_RESPONSE)
 CREATE_TOPICS = Api(19, "CreateTopics", create_topics.CREATE_TOPICS_REQUEST, create_topics.CREATE_TOPICS_RESPONSE)
 DELETE_TOPICS = Api(20, "DeleteTopics", delete_topics.DELETE_TOPICS_REQUEST, delete_topics.DELETE_TOPICS_RESPONSE)
@@ -85,8 +103,18 @@ ADD_OFFSETS_TO_TXN = Api(
 END_TXN = Api(26, "EndTxn", end_txn.END_TXN_REQUEST, end_txn.END_TXN_RESPONSE)
 TXN_OFFSET_COMMIT = Api(
     28, "TxnOffsetCommit", txn_offset_commit.TXN_OFFSET_COMMIT_REQUEST, txn_offset_commit.TXN_OFFSET_COMMIT_RESPONSE)
+DESCRIBE_CONFIGS = Api(
+    32, "DescribeConfigs", describe_configs.DESCRIBE_CONFIGS_REQUEST, describe_configs.DESCRIBE_CONFIGS_RESPONSE)
 CREATE_PARTITIONS = Api(
     37, "CreatePartitions", create_partitions.CREATE_PARTITIONS_REQUEST, create_partitions.CREATE_PARTITIONS_RESPONSE)
+DELETE_GROUPS = Api(42, "DeleteGroups", delete_groups.DELETE_GROUPS_REQUEST, delete_groups.DELETE_GROUPS_RESPONSE)
+INCREMENTAL_ALTER_CONFIGS = Api(
+    44, "IncrementalAlterConfigs",
+    incremental_alter_configs.INCREMENTAL_ALTER_CONFIGS_REQUEST,
+    incremental_alter_configs.INCREMENTAL_ALTER_CONFIGS_RESPONSE)
+OFFSET_DELETE = Api(47, "OffsetDelete", offset_delete.OFFSET_DELETE_REQUEST, offset_delete.OFFSET_DELETE_RESPONSE)
+DESCRIBE_CLUSTER = Api(
+    60, "DescribeCluster", describe_cluster.DESCRIBE_CLUSTER_REQUEST, describe_cluster.DESCRIBE_CLUSTER_RESPONSE)
 DESCRIBE_PRODUCERS = Api(
     61, "DescribeProducers",
     describe_producers.DESCRIBE_PRODUCERS_REQUEST, describe_producers.DESCRIBE_PRODUCERS_RESPONSE)
@@ -107,6 +135,12 @@ APIS: dict[int, Api] = {
         OFFSET_COMMIT,
         OFFSET_FETCH,
         FIND_COORDINATOR,
+        JOIN_GROUP,
+        HEARTBEAT,
+        LEAVE_GROUP,
+        SYNC_GROUP,
+        DESCRIBE_GROUPS,
+        LIST_GROUPS,
         API_VERSIONS,
         CREATE_TOPICS,
         DELETE_TOPICS,
@@ -117,7 +151,12 @@ APIS: dict[int, Api] = {
         ADD_OFFSETS_TO_TXN,
         END_TXN,
         TXN_OFFSET_COMMIT,
+        DESCRIBE_CONFIGS,
         CREATE_PARTITIONS,
+        DELETE_GROUPS,
+        INCREMENTAL_ALTER_CONFIGS,
+        OFFSET_DELETE,
+        DESCRIBE_CLUSTER,
         DESCRIBE_PRODUCERS,
         DESCRIBE_TRANSACTIONS,
         LIST_TRANSACTIONS,

@@ -29,8 +29,11 @@ MAX_STRING_BYTES = 0x7FFF
 MAX_ARRAY_LENGTH = 100_000
 """Elements of one array. Brokers, topics of a cluster, partitions, aborted transactions: far above any seen."""
 
-MAX_ELEMENTS = 1_000_000
-"""Elements of all the arrays of one message: a body of tiny elements costs 50 times its bytes in objects."""
+MAX_VALUES = 2_000_000
+"""Values in all the arrays of one message, a struct's fields each for one: a body of tiny structs costs 80 times its
+bytes in objects. Each takes at most 128 bytes of memory, beside the text in it (a test measures), so that a message
+takes 256 MiB; metadata of 150,000 partitions with three replicas is within.
+"""
 
 MAX_TAGS = 64
 """Tagged fields of one struct; Kafka has at most five."""
@@ -50,11 +53,11 @@ _FLOAT64 = struct.Struct(">d")
 class Reader:
     """Takes values off the front of a buffer. A `memoryview` that it returns shares that buffer, keeps it alive."""
 
-    __slots__ = ("_elements", "_view", "end", "pos")
+    __slots__ = ("_values", "_view", "end", "pos")
 
     def __init__(self, data: Buffer) -> None:
         self._view = memoryview(data).cast("B")
-        self._elements = 0
+        self._values = 0
         self.pos = 0
         self.end = len(self._view)
 
@@ -188,17 +191,20 @@ class Reader:
         length = self.unsigned_varint() - 1
         return None if length == -1 else self.take(length)
 
-    def array_length(self, *, compact: bool, element_bytes: int) -> int | None:
-        """The count before an array, None for null; `element_bytes`: the least that one element takes, 1 or more."""
+    def array_length(self, *, compact: bool, element_bytes: int, element_values: int = 1) -> int | None:
+        """The count before an array, None for null.
+
+        `element_bytes`: the least that one element takes, 1 or more; `element_values`: how many of MAX_VALUES it is.
+        """
         pos = self.pos
         count = self.unsigned_varint() - 1 if compact else self.int32()
         if count == -1:
             return None
         if count < 0 or count * element_bytes > self.remaining:
             raise ProtocolError(f"array of {count} elements at byte {pos}, {self.remaining} bytes left")
-        self._elements += count
-        if count > MAX_ARRAY_LENGTH or self._elements > MAX_ELEMENTS:
-            limits = f"{MAX_ARRAY_LENGTH} in one, {MAX_ELEMENTS} in all"
+        self._values += count * element_values
+        if count > MAX_ARRAY_LENGTH or self._values > MAX_VALUES:
+            limits = f"{MAX_ARRAY_LENGTH} in one, {MAX_VALUES} values in all"
             raise ProtocolError(f"array of {count} elements at byte {pos}, above our limits: {limits}")
         return count
 

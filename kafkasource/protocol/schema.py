@@ -233,6 +233,13 @@ def _width(kind: Type, version: int, flexible: bool) -> int:
     return max(1, sum(_width(f.type, version, flexible) for f in fields) + flexible)
 
 
+def _values(kind: Type) -> int:
+    """What it counts for among MAX_VALUES: a decoded struct has all its fields, also those that did not come."""
+    if isinstance(kind, Struct):
+        return 1 + sum(_values(f.type) for f in kind.fields)
+    return 2 if kind in (BYTES, RECORDS) else 1  # a view of what came is larger than a number
+
+
 def _reader(kind: Type, version: int, flexible: bool, nullable: bool) -> Read:
     if isinstance(kind, Primitive):
         return kind.read(nullable, flexible)
@@ -251,13 +258,13 @@ def _writer(kind: Type, version: int, flexible: bool, nullable: bool) -> Write:
 
 def _array_reader(array: Array, version: int, flexible: bool, nullable: bool) -> Read:
     element = array.element
-    width = _width(element, version, flexible)
+    width, values = _width(element, version, flexible), _values(element)
     letter = element.layout if isinstance(element, Primitive) else ""
     read = _reader(element, version, flexible, nullable=False)
     read_rows = _rows_reader(element.fields, version, flexible) if isinstance(element, Struct) else None
 
     def read_array(reader: Reader) -> list[Any] | None:
-        count = reader.array_length(compact=flexible, element_bytes=width)
+        count = reader.array_length(compact=flexible, element_bytes=width, element_values=values)
         if count is None:
             if nullable:
                 return None

@@ -123,6 +123,16 @@ class BatchBuilder:
         self.writer: Any = kernel.RecordWriter(self._buffer, h.HEADER_BYTES, len(self._buffer))
 
     @property
+    def codec(self) -> int:
+        """Kafka's number of it."""
+        return self._codec
+
+    @property
+    def level(self) -> int | None:
+        """As `compress` takes it."""
+        return self._level
+
+    @property
     def record_count(self) -> int:
         return int(self.writer.count)
 

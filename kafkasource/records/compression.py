@@ -230,6 +230,11 @@ def with_right_lz4_header(frame: memoryview) -> bytes:
     return b"".join((frame[:end], bytes([checksum]), frame[end + 1 :]))
 
 
+def with_first_lz4_header(frame: bytes) -> bytes:
+    """An LZ4 frame of ours as message sets v0 want it: the header's checksum takes the magic number in."""
+    return frame[:6] + bytes([_xxh32(frame[:6]) >> 8 & 0xFF]) + frame[7:]
+
+
 def _xxh32(data: bytes) -> int:
     """Of fewer than 16 bytes, seed 0: all that a frame's header can have."""
     p1, p2, p3, p4, p5 = _XXH32_PRIMES

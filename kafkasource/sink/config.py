@@ -22,6 +22,7 @@ class ProducerConfig:
     client: ClientConfig
     acks: int
     idempotent: bool
+    idempotence_demanded: bool  # by the user, so a broker that has none (< 0.11) is an error
     compression: str
     compression_level: int | None  # None: the codec's own
     batch_bytes: int
@@ -49,6 +50,7 @@ class ProducerConfig:
             client=ClientConfig.from_options(options),
             acks=acks,
             idempotent=acks == -1 if idempotent is None else idempotent,
+            idempotence_demanded=bool(idempotent),
             compression=compression,
             compression_level=level,
             batch_bytes=options["kafka.batch.size"],

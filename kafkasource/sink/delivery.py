@@ -23,6 +23,7 @@ class Delivery:
         self._settled = threading.Condition()
         self._open_batches = 0
         self._error: BaseException | None = None
+        self.has_timestamps = False  # rows came with their own: a broker that cannot keep them must not take them
         self.flushing = False  # the task has given its last row: its batches are sent without lingering
         self.written: dict[TopicPartition, Written] = {}  # acknowledged
 

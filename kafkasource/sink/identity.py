@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from kafkasource.errors import error_for
+from kafkasource.errors import UnsupportedApiVersion, error_for
 from kafkasource.protocol.apis import INIT_PRODUCER_ID
 from kafkasource.sink.config import ProducerConfig
 from kafkasource.types import ProducerId, TopicPartition
@@ -39,11 +39,17 @@ class Identity:
 
     producer_id: int = -1
     producer_epoch: int = -1
+    keeps_order_alone: bool = False  # no id protects the order of retries, so one batch of a partition is in flight
     _next_sequences: dict[TopicPartition, int] = field(default_factory=dict)
 
     @property
     def producer(self) -> ProducerId:
         return ProducerId(self.producer_id, self.producer_epoch)
+
+    @property
+    def in_line(self) -> int:
+        """The producer id under which a batch may follow others in flight; -2, which none of them has: never."""
+        return -2 if self.keeps_order_alone else self.producer_id
 
     def take(self, tp: TopicPartition, count: int) -> int:
         """The base sequence of the partition's next `count` records. -1 without an id."""
@@ -127,6 +133,18 @@ class ProducerIdentity:
         if self._config.idempotent:
             self.current = None
 
+    def do_without(self, why: str) -> None:
+        """From now on no id: some broker is too old. The first batch of a partition under an id goes alone, so nothing
+        has overtaken it.
+        """
+        if self.current is None or not self.current.keeps_order_alone:
+            log.warning(
+                "%s. Records are written without idempotence: in order, but a batch whose answer gets lost may be "
+                "stored twice ('kafka.enable.idempotence'=true makes this an error)",
+                why,
+            )
+            self.current = Identity(keeps_order_alone=True)
+
     def ask(self, now_ms: float) -> bool:
         """Ask any broker that is known for an id, if one is needed. False: one is needed, but not to be had now."""
         if self.current is not None or self._asked is not None:
@@ -162,6 +180,11 @@ class ProducerIdentity:
                 self._failures = 0
                 return None
             error = error_for(body["error_code"], "InitProducerId for an idempotent producer")
+        if isinstance(error, UnsupportedApiVersion):
+            if not self._config.idempotence_demanded:
+                self.do_without(str(error))
+                return None
+            return UnsupportedApiVersion(f"option 'kafka.enable.idempotence'=true needs Kafka 0.11: {error}")
         self._failures += 1
         self.retry_at_ms = self._clock_ms() + self._config.retry_backoff(self._failures)
         self._client.metadata.request_update()

@@ -11,10 +11,13 @@ import logging
 from kafkasource.client.cache import shared_cluster
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
-from kafkasource.errors import BrokerError, TopicAlreadyExists
+from kafkasource.errors import BrokerError, TopicAlreadyExists, UnsupportedApiVersion
+from kafkasource.protocol.apis import CREATE_TOPICS
 from kafkasource.types import NewTopic
 
 log = logging.getLogger(__name__)
+
+_WITH_DEFAULTS = 4  # CreateTopics from this version on (KIP-464)
 
 _seen: set[tuple[ClientConfig, str]] = set()  # topics that exist: asked for once by each process, not each micro-batch
 
@@ -29,8 +32,16 @@ def create_missing(config: ClientConfig, topic: str | None, new: NewTopic | None
 
 def create_in(cluster: Cluster, topic: str, new: NewTopic) -> None:
     """As `create_missing`, without memory. That somebody else made it at the same time is no error."""
+    if not cluster.supports(CREATE_TOPICS):
+        _require(cluster, topic)
+        return
     if cluster.partitions_of([topic], propagation_ms=0)[topic] is not None:
         return
+    if -1 in (new.partitions, new.replication_factor) and not cluster.supports(CREATE_TOPICS, _WITH_DEFAULTS):
+        raise UnsupportedApiVersion(
+            f"option 'createTopic': {topic!r} does not exist, and brokers before Kafka 2.4 have no defaults for a "
+            "topic that is made on request: give both 'partitions' and 'replication'"
+        )
     try:
         cluster.create_topics(
             [topic], partitions=new.partitions, replication_factor=new.replication_factor, configs=dict(new.configs)
@@ -40,3 +51,12 @@ def create_in(cluster: Cluster, topic: str, new: NewTopic) -> None:
         pass
     except BrokerError as error:
         raise type(error)(error.code, f"option 'createTopic': {error.context}") from None
+
+
+def _require(cluster: Cluster, topic: str) -> None:
+    """Asks for all topics: one that such a broker is asked for by name it makes, as it likes."""
+    if all(found.name != topic for found in cluster.all_topics()):
+        raise UnsupportedApiVersion(
+            f"option 'createTopic': brokers before Kafka 0.10.1 make no topic on request, and {topic!r} does not "
+            "exist. Make it with their kafka-topics.sh, or leave the option out where auto.create.topics.enable is on"
+        )

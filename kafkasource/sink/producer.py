@@ -97,6 +97,8 @@ class Producer:
         topic = self.sender.await_topic(rows.topic, max(0, last_named))
         count = max(topic.partitions) + 1
         partitions = partitioner.partitions(rows, count, _available(topic))
+        if rows.timestamps_ms is not None:
+            delivery.has_timestamps = True
         columns = RecordColumns(
             rows.keys, rows.values, rows.timestamps_ms, rows.headers, default_timestamp_ms=int(self._wall_clock_ms())
         )

@@ -30,7 +30,7 @@ import logging
 import struct
 from collections.abc import Iterable, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkasource.types import TopicPartition
 
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from kafkasource.client.metadata import Metadata
     from kafkasource.sink.answers import Answer
     from kafkasource.sink.batch import ProducerBatch
+    from kafkasource.sink.produce_request import ProduceRequest
 
 log = logging.getLogger("kafkasource.sink")
 
@@ -69,7 +70,7 @@ def added(batches: Iterable[ProducerBatch]) -> None:
             )
 
 
-def created(metadata: Metadata, node_id: int, body: dict[str, Any], batches: Sequence[ProducerBatch]) -> None:
+def created(metadata: Metadata, node_id: int, request: ProduceRequest, batches: Sequence[ProducerBatch]) -> None:
     """A produce request for these encoded batches exists, and is about to be sent."""
     if not log.isEnabledFor(logging.DEBUG):
         return
@@ -86,9 +87,9 @@ def created(metadata: Metadata, node_id: int, body: dict[str, Any], batches: Seq
     data = (f"{batch.topic_partition}: {len(batch.encoded)} bytes" for batch in batches)
     log.debug(
         "Created 1 produce requests: [(transactionalId=%s, acks=%d, timeout=%d, {%s})]",
-        body["transactional_id"],
-        body["acks"],
-        body["timeout_ms"],
+        request.transactional_id,
+        request.acks,
+        request.timeout_ms,
         _few(data, len(batches)),
     )
 

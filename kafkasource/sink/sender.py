@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from kafkasource.client.connection import Body
 from kafkasource.client.metadata import Metadata, TopicMetadata
 from kafkasource.errors import CorruptRecordBatch, DeadlineExceeded, KafkaSourceError
 from kafkasource.protocol.apis import PRODUCE
@@ -27,6 +28,7 @@ from kafkasource.sink.batch import NEVER, ProducerBatch
 from kafkasource.sink.config import ProducerConfig
 from kafkasource.sink.delivery import Delivery
 from kafkasource.sink.identity import Identity, Lane, ProducerIdentity
+from kafkasource.sink.produce_request import ProduceRequest
 from kafkasource.sink.topics import AwaitedTopics
 
 _LAST_VERSION_BY_NAME = 12  # from Produce v13 on topics go by id (KIP-516)
@@ -57,7 +59,7 @@ class Client(Protocol):
         self,
         node_id: int,
         api: Any,
-        body: dict[str, Any],
+        body: Body,
         *,
         timeout_ms: float | None = None,
         expect_response: bool = True,
@@ -73,6 +75,7 @@ class _InFlight:
     node_id: int
     pending: Pending
     batches: list[ProducerBatch]
+    request: ProduceRequest
 
 
 class Sender:
@@ -210,7 +213,7 @@ class Sender:
         while sent:  # a partition has one batch in a request
             sent = False
             identity = self._identity.current
-            producer_id = identity.producer_id if identity is not None else None
+            producer_id = identity.in_line if identity is not None else None
             check = self._accumulator.ready(self._client.metadata.leader_id, now_ms, producer_id)
             nodes = [node for node in check.nodes if self._requests_to(node) < self.config.max_in_flight]
             for node_id in nodes:
@@ -271,37 +274,29 @@ class Sender:
     def _send(self, node_id: int, batches: list[ProducerBatch], now_ms: float) -> None:
         if not batches:
             return
-        topics: dict[str, list[dict[str, Any]]] = {}
         for batch in batches:
             batch.attempts += 1
             batch.last_attempt_ms = now_ms
-            tp = batch.topic_partition
-            topics.setdefault(tp.topic, []).append({"index": tp.partition, "records": batch.encoded})
         lane = batches[0].delivery.lane
         enrolled = lane is not None and lane.transaction_version < 2
-        body = {
-            "transactional_id": None if lane is None else lane.transactional_id,
-            "acks": self.config.acks,
-            "timeout_ms": self.config.request_timeout_ms,
-            "topic_data": [{"name": name, "partition_data": data} for name, data in topics.items()],
-        }
-        producer_log.created(self._client.metadata, node_id, body, batches)
+        request = ProduceRequest(batches, self.config, node_id)
+        producer_log.created(self._client.metadata, node_id, request, batches)
         pending = self._client.send(
             node_id,
             PRODUCE,
-            body,
+            request,
             timeout_ms=self.config.request_timeout_ms,
             expect_response=self.config.acks != 0,
             max_version=_LAST_VERSION_OF_ENROLLED if enrolled else _LAST_VERSION_BY_NAME,
         )
         producer_log.sent(node_id)
-        self._in_flight.append(_InFlight(node_id, pending, batches))
+        self._in_flight.append(_InFlight(node_id, pending, batches, request))
 
     def _settle(self) -> None:
         """Take in every answer that has come."""
-        refused = self._identity.settle()
-        if refused is not None:
-            self.fail_all(refused, for_good=False)
+        no_identity = self._identity.settle()
+        if no_identity is not None:
+            self.fail_all(no_identity, for_good=False)
         answered = [request for request in self._in_flight if request.pending.done]
         if answered:
             self._in_flight = [request for request in self._in_flight if not request.pending.done]
@@ -310,8 +305,16 @@ class Sender:
                 error = request.pending.error
                 producer_log.received(request.node_id, error, request.batches)
                 body = {} if error is not None else request.pending.result()
-                for answer in answers_of(body, error, request.batches, request.node_id):
+                refused = request.request.refused
+                if request.request.lost_idempotence:
+                    self._identity.do_without(
+                        f"node {request.node_id} stores no sequences: it is older than Kafka 0.11"
+                    )
+                sent = [batch for batch in request.batches if batch not in refused]
+                for answer in answers_of(body, error, sent, request.node_id):
                     self._take(answer, now_ms)
+                for batch, refusal in refused.items():
+                    self._take(Answer(batch, refusal), now_ms)
 
     def _take(self, answer: Answer, now_ms: float) -> None:
         """Send a batch again where that can help and its task still wants it; else its task fails."""

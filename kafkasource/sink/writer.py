@@ -20,6 +20,8 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from kafkasource.client.cache import shared_cluster
+from kafkasource.errors import UnsupportedApiVersion
+from kafkasource.protocol.apis import INIT_PRODUCER_ID
 from kafkasource.sink.columns import SinkSchema
 from kafkasource.sink.commit_log import LaneCounts, gathered, tell
 from kafkasource.sink.config import ProducerConfig
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
+    from kafkasource.client.cluster import Cluster
     from kafkasource.options import Options
     from kafkasource.sink.identity import Lane
 
@@ -76,6 +79,7 @@ class _Writer:
         if not self._prepared:
             create_missing(self._config.client, *self._new_topic)
             if self._guarantee is not None:
+                _require_transactions(shared_cluster(self._config.client))
                 self._begun = self._driver(self._guarantee).begin(self._write_id())
             self._prepared = True
         return self.__dict__
@@ -175,6 +179,14 @@ def _guarantee(options: Options) -> Guarantee | None:
         options["atomicBatch"],
         options["lostTransactions"],
     )
+
+
+def _require_transactions(cluster: Cluster) -> None:
+    if not cluster.supports(INIT_PRODUCER_ID):
+        raise UnsupportedApiVersion(
+            "option 'deliveryGuarantee'=exactly_once needs transactions, which brokers have from Kafka 0.11 on; these "
+            "are older. Use at_least_once there"
+        )
 
 
 def _shares(messages: Sequence[TaskReport | None]) -> list[Share]:

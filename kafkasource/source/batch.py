@@ -38,6 +38,7 @@ _OF_STREAMS = (
     "minOffsetsPerTrigger",
     "maxTriggerDelay",
     "commitOffsets",
+    "groupOwnership",
 )
 
 

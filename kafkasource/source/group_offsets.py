@@ -20,7 +20,7 @@ import time
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
@@ -138,8 +138,7 @@ class GroupCommitter:
         self._last = offsets
         if self._sender is None:
             self._sender = _Sender(self._config, self._group, self._open_cluster, self._clock)
-            _open_senders.add(self._sender)
-            _catch_sigterm()
+            close_at_sigterm(self._sender)
         self._sender.inbox.put((offsets, topic_ids or {}))
 
     def flush(self, timeout_s: float = CLOSE_S) -> None:
@@ -153,8 +152,7 @@ class GroupCommitter:
         """Commit what is pending and end the thread; waits as `flush` does. A later offer begins anew."""
         if self._sender is not None and self._pid == os.getpid():
             self._sender.close(timeout_s)
-            _open_senders.discard(self._sender)
-            _release_sigterm()
+            closed(self._sender)
         self._forget()
 
 
@@ -258,26 +256,34 @@ def _of_deleted_topics(error: Exception) -> bool:
 # Spark ends the reader process with SIGTERM when a query stops, and calls `stop` only when it loses the connection
 # first. Python's own answer to that signal is to die on the spot, with the last commit still waiting for its second.
 
-_open_senders: set[_Sender] = set()
+
+class _Closable(Protocol):
+    def close(self, timeout_s: float) -> None: ...
 
 
-def _catch_sigterm() -> None:
-    """Send what is pending before dying, unless somebody else handles the signal or we are not on the main thread."""
+_open: dict[_Closable, None] = {}  # in the order in which they were opened; the last is closed first
+
+
+def close_at_sigterm(this: _Closable) -> None:
+    """Do what is pending before dying, unless somebody else handles the signal or we are not on the main thread."""
+    _open[this] = None
     if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, _terminated)
 
 
-def _release_sigterm() -> None:
+def closed(this: _Closable) -> None:
+    """Nothing is pending of this one any more."""
+    _open.pop(this, None)
     on_main_thread = threading.current_thread() is threading.main_thread()
-    if not _open_senders and on_main_thread and signal.getsignal(signal.SIGTERM) is _terminated:
+    if not _open and on_main_thread and signal.getsignal(signal.SIGTERM) is _terminated:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _terminated(_signal: int, _frame: Any) -> None:
-    for sender in list(_open_senders):
-        sender.close(CLOSE_S)
+    for each in reversed(list(_open)):
+        each.close(CLOSE_S)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-os.register_at_fork(after_in_child=_open_senders.clear)
+os.register_at_fork(after_in_child=_open.clear)

@@ -68,7 +68,7 @@ def from_json(document: Any) -> StreamOffset:
                 if type(offset) is not int or not 0 <= offset < 2**63:
                     raise ValueError(f"offset {offset!r} of {topic}-{number} is not a whole number from 0 to 2^63-1")
                 offsets[TopicPartition(topic, partition_number(number))] = offset
-    except (ValueError, TypeError, AttributeError) as error:
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:  # the last from the text of nested values
         raise KafkaSourceError(f'not an offset of this source, expected e.g. {{"topic":{{"0":23}}}}: {error}') from None
     return StreamOffset(offsets) if known is None else StreamOffset(offsets, *known)
 

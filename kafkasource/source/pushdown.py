@@ -31,7 +31,7 @@ from pyspark.sql.datasource import (
     Not,
 )
 
-from kafkasource.errors import BrokerError
+from kafkasource.errors import BrokerError, UnsupportedApiVersion
 from kafkasource.source.batch import BatchReader
 from kafkasource.types import OffsetRange, TopicPartition
 
@@ -138,6 +138,8 @@ class FilteringBatchReader(BatchReader):
             except BrokerError as error:
                 if error.code != _UNSUPPORTED_FOR_MESSAGE_FORMAT:  # a log without timestamps cannot be asked for them
                     raise
+                found = {}
+            except UnsupportedApiVersion:  # nor a broker before 0.10.1
                 found = {}
             kept = narrowing.by_time(kept, found)
         log.info("filters leave %d of %d offsets to read", sum(r.size for r in kept), sum(r.size for r in ranges))

@@ -19,6 +19,7 @@ from kafkasource.source import loss
 from kafkasource.source.admission import Admission
 from kafkasource.source.goal import Goal
 from kafkasource.source.group_offsets import GroupCommitter, group_to_commit
+from kafkasource.source.group_owner import GroupOwner, owner_of
 from kafkasource.source.offset_reader import OffsetReader
 from kafkasource.source.offsets import OffsetJson, PartitionOffsets, RecentOffsets, StreamOffset
 from kafkasource.source.open_transactions import OpenTransactions
@@ -46,7 +47,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self,
         options: Options,
         open_cluster: Callable[[ClientConfig], Cluster] = Cluster,
-        committer: Callable[[ClientConfig, str], GroupCommitter] = GroupCommitter,
+        committer: Callable[..., GroupCommitter] = GroupCommitter,
+        own: Callable[[Mapping[str, Any], ClientConfig], GroupOwner | None] = owner_of,
     ) -> None:
         self._options = options
         self._open_cluster = open_cluster
@@ -56,7 +58,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         check_start_before_end(self._start, self._end)
         self._tasks = PartitionReader.from_options(options)
         group = group_to_commit(options)
-        self._committer = None if group is None else committer(self._tasks.config, group)
+        self._owner = own(options, self._tasks.config)
+        self._committer = None if group is None else self._commits_of(committer, group)
         self._read_committed = options["kafka.isolation.level"] == "read_committed"
         self._forget()
 
@@ -71,6 +74,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._recent = RecentOffsets()
         self._first_start: StreamOffset | None = None  # what initialOffset answered, until a micro-batch follows
 
+    def _commits_of(self, committer: Callable[..., GroupCommitter], group: str) -> GroupCommitter:
+        if self._owner is None:
+            return committer(self._tasks.config, group)
+        return committer(self._tasks.config, group, open_cluster=self._owner.committer)
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Spark pickles the reader for the tasks alone: no connection and nothing of the driver's state."""
         return PartitionReader, (self._tasks.config, self._tasks.settings)
@@ -81,6 +89,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._opened is None:
             self._cluster = self._open_cluster(self._tasks.config)
             self._opened = OffsetReader.from_options(self._cluster, self._subscription, self._options)
+        if self._owner is not None:
+            opened = self._opened
+            self._owner.hold(lambda: {tp.topic for tp in opened.assigned()})
         return self._opened
 
     # Spark's calls, in the order in which they come.
@@ -110,8 +121,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         self._first_start = None
         begin = self._recent.from_json(start or {})
+        reader = self._reader  # first: it takes the group where that is to be owned
         self._finished(begin)
-        reader = self._reader
         listed = self._goal.seen_from(begin, reader)
         self._observe(begin, reader)
         ends = self._admission.admit(
@@ -161,6 +172,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def stop(self) -> None:
         if self._committer is not None:
             self._committer.close()
+        if self._owner is not None:
+            self._owner.close()
         if self._cluster is not None:
             self._cluster.close()
         self._forget()

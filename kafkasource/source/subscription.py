@@ -107,7 +107,7 @@ def _assign(text: str) -> Assign:
         partitions = [
             TopicPartition(topic, number) for topic, numbers in json.loads(text).items() for number in _numbers(numbers)
         ]
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         raise OptionError(f'option \'assign\': Expected e.g. {{"topicA":[0,1],"topicB":[0,1]}}, got {text}') from None
     if not partitions:
         raise OptionError(f"No topicpartitions to assign: option 'assign' is {text!r}")

@@ -81,8 +81,12 @@ def test_wrong_arguments_are_refused_before_anything_starts():
         Broker(nodes=2)
     with pytest.raises(OptionError, match="ports"):
         Broker(nodes=3, ports=[9092])
-    with pytest.raises(OptionError, match=r"0\.8\.2\.2.*not supported yet"):
-        Broker("0.8.2.2")
+    with pytest.raises(
+        OptionError, match=r"1\.1\.1.*use 0\.8\.2\.2, 0\.9\.0\.1, 0\.10\.2\.2, 0\.11\.0\.3, 3\.9\.2 or 4\.3\.1"
+    ):
+        Broker("1.1.1")
+    with pytest.raises(OptionError, match="nothing of racks"):
+        Broker("0.9.0.1", racks=["a"])
     with pytest.raises(OptionError, match="a Kafka release"):
         Broker("latest")
 

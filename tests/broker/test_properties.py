@@ -50,21 +50,21 @@ def test_free_ports_differ_and_are_free():
     assert all(map(is_free, ports))
 
 
-def test_the_hand_built_request_is_metadata_v1_for_no_topics():
-    head = bytes.fromhex("0000001f 0003 0001 00006b61 0011")
+def test_the_hand_built_request_is_metadata_v0():
+    head = bytes.fromhex("0000001f 0003 0000 00006b61 0011")
     assert head + b"kafkasource-probe" + bytes(4) == REQUEST
 
 
 RESPONSE = (
     struct.pack(">ii", CORRELATION_ID, 2)
-    + bytes.fromhex("00000001 0009") + b"127.0.0.1" + bytes.fromhex("00002384 ffff")
-    + bytes.fromhex("00000002 0001") + b"b" + bytes.fromhex("00002385 0002") + b"r1"
+    + bytes.fromhex("00000001 0009") + b"127.0.0.1" + bytes.fromhex("00002384")
+    + bytes.fromhex("00000002 0001") + b"b" + bytes.fromhex("00002385")
 )  # fmt: skip
 
 
 def test_the_brokers_are_read_from_a_metadata_response():
-    rest = bytes.fromhex("00000001 00000000")  # controller and topics, which nobody asks for
-    assert decode_brokers(RESPONSE + rest) == [Node(1, "127.0.0.1", 9092), Node(2, "b", 9093, "r1")]
+    rest = bytes.fromhex("00000000")  # topics, which nobody asks for
+    assert decode_brokers(RESPONSE + rest) == [Node(1, "127.0.0.1", 9092), Node(2, "b", 9093)]
 
 
 def test_a_response_cut_anywhere_or_of_somebody_else_is_refused():

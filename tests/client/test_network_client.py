@@ -16,7 +16,7 @@ from kafkasource.errors import (
     RequestTimeout,
     UnsupportedApiVersion,
 )
-from kafkasource.protocol.apis import API_VERSIONS, LIST_OFFSETS, METADATA, PRODUCE
+from kafkasource.protocol.apis import API_VERSIONS, DESCRIBE_GROUPS, LIST_OFFSETS, METADATA, OFFSET_FETCH, PRODUCE
 
 ASK = {"topics": [], "allow_auto_topic_creation": False}
 NOTHING = {"acks": 0, "timeout_ms": 1000, "topic_data": []}
@@ -216,6 +216,8 @@ def test_an_advertised_address_that_cannot_be_reached_names_advertised_listeners
 def test_a_broker_that_closes_without_a_byte_gets_the_likely_reasons(net):
     client = ready(net)
     net.kafka.fault(API_VERSIONS, CLOSE)
+    net.kafka.fault(DESCRIBE_GROUPS, CLOSE)
+    net.kafka.fault(OFFSET_FETCH, CLOSE)
     pending = client.send(2, LIST_OFFSETS, LIST)
     until_done(client, pending)
     assert isinstance(pending.error, ConnectFailed)

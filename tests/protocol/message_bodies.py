@@ -32,6 +32,7 @@ _PRIMITIVES: dict[str, st.SearchStrategy[Any]] = {
     "int64": _whole(64),
     "uuid": st.uuids(),
     "string": st.text(st.characters(exclude_categories=["Cs"]), max_size=12) | st.just("å" * 100),
+    "bytes": st.binary(max_size=40),
     "records": st.binary(max_size=40),
 }
 
@@ -72,6 +73,7 @@ def full_body(message: Message, version: int) -> Body:
             "bool": True,
             "string": f"string {n}",
             "uuid": uuid.UUID(int=n),
+            "bytes": b"bytes" * n,
             "records": b"records" * n,
         }.get(kind.name, n)
 

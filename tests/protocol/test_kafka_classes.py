@@ -52,17 +52,24 @@ def with_nulls(fields: Any, body: Body, version: int) -> Body:
     return nulled
 
 
-def bytes_from_kafka(release: str, bodies: list[tuple[Message, int, Body]]) -> list[bytes]:
+def bytes_from_kafka(release: str, bodies: list[tuple[Message, int, Body]], *, framed: bool = False) -> list[bytes]:
+    """`framed`: with length and header, of correlation id and client id as the program has them."""
+    words = "frame:" if framed else ""
+    lines = [f"{words}{message.name} {version} {json.dumps(to_json(body))}\n" for message, version, body in bodies]
+    return [bytes.fromhex(line) for line in ask_java(release, PROGRAM, "".join(lines))]
+
+
+def ask_java(release: str, program: Path, lines: str) -> list[str]:
+    """What the program prints to each line, with the jars of a Kafka."""
     from kafkasource.java import find_java
 
     jars = clients_jar(release).parent / "*"  # skips without Java
-    lines = "".join(f"{message.name} {version} {json.dumps(to_json(body))}\n" for message, version, body in bodies)
-    command = [find_java(), "-Xmx256m", "-cp", str(jars), str(PROGRAM)]
+    command = [find_java(), "-Xmx256m", "-cp", str(jars), str(program)]
     done = subprocess.run(command, input=lines.encode(), capture_output=True, timeout=300, check=False)
     if b"jdk.compiler" in done.stderr:
         pytest.skip("needs a JDK: this Java cannot run a source file")
     assert done.returncode == 0, done.stderr.decode()
-    return [bytes.fromhex(line) for line in done.stdout.decode().split("\n")[:-1]]
+    return done.stdout.decode().split("\n")[:-1]
 
 
 @pytest.mark.parametrize("release", RELEASES)

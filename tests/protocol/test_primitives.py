@@ -15,9 +15,9 @@ from kafkasource.errors import ProtocolError
 from kafkasource.protocol.primitives import (
     COPY_BELOW_BYTES,
     MAX_ARRAY_LENGTH,
-    MAX_ELEMENTS,
     MAX_STRING_BYTES,
     MAX_TAGS,
+    MAX_VALUES,
     ZERO_UUID,
     Reader,
     Writer,
@@ -178,17 +178,18 @@ def test_a_negative_count_other_than_null_is_refused() -> None:
         Reader(b"\xff\xff\xff\xfe").array_length(compact=False, element_bytes=1)
 
 
-def test_the_elements_of_one_message_are_bounded() -> None:
+def test_the_values_of_one_message_are_bounded() -> None:
     raw = (MAX_ARRAY_LENGTH + 1).to_bytes(4, "big") + bytes(MAX_ARRAY_LENGTH + 1)
     with pytest.raises(ProtocolError, match="limits"):
         Reader(raw).array_length(compact=False, element_bytes=1)
 
-    counts = MAX_ELEMENTS // MAX_ARRAY_LENGTH
-    reader = Reader(MAX_ARRAY_LENGTH.to_bytes(4, "big") * (counts + 1) + bytes(MAX_ARRAY_LENGTH))
-    for _ in range(counts):
-        assert reader.array_length(compact=False, element_bytes=1) == MAX_ARRAY_LENGTH
-    with pytest.raises(ProtocolError, match="limits"):
-        reader.array_length(compact=False, element_bytes=1)
+    for values in (1, 4):
+        counts = MAX_VALUES // MAX_ARRAY_LENGTH // values
+        reader = Reader(MAX_ARRAY_LENGTH.to_bytes(4, "big") * (counts + 1) + bytes(MAX_ARRAY_LENGTH))
+        for _ in range(counts):
+            assert reader.array_length(compact=False, element_bytes=1, element_values=values) == MAX_ARRAY_LENGTH
+        with pytest.raises(ProtocolError, match="limits"):
+            reader.array_length(compact=False, element_bytes=1, element_values=values)
 
 
 def test_unknown_tags_are_skipped() -> None:

@@ -54,7 +54,7 @@ def kafkas_default(field: dict[str, Any], message: dict[str, Any]) -> Any:
         return {snake_case(f["name"]): kafkas_default(f, message) for f in fields_of(field, message) or ()}
     if kind.startswith("int"):
         return int(text or "0", 0)
-    return {"bool": text.lower() == "true", "string": text, "uuid": uuid.UUID(int=0)}[kind]
+    return {"bool": text.lower() == "true", "string": text, "bytes": text.encode(), "uuid": uuid.UUID(int=0)}[kind]
 
 
 def kafkas_fields(message: dict[str, Any], version: int) -> list[tuple[Any, ...]]:

@@ -16,6 +16,8 @@ from record_wire import compressed
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3}
 LOG_APPEND = 0x08
 TIME = 1_500_000_000_000
+FIRST_LZ4_CHECKSUM = b"\x60\x40\x1a"  # of a frame of independent 64 KiB blocks, as Kafka's classes write it in magic 0
+RIGHT_LZ4_CHECKSUM = b"\x82"
 
 
 def sized(data):
@@ -75,6 +77,8 @@ def unpacked(data, codec, magic):
             out += snappy.uncompress(data[pos + 4 : pos + 4 + size])
             pos += 4 + size
         return out
+    if not magic and data[4:7] == FIRST_LZ4_CHECKSUM:
+        return lz4.frame.decompress(data[:6] + RIGHT_LZ4_CHECKSUM + data[7:])
     return lz4.frame.decompress(data if magic else with_other_lz4_checksum(data))
 
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from kafkasource import options
 from kafkasource.client.metadata import PartitionMetadata, TopicMetadata
+from kafkasource.errors import KafkaSourceError, UnsupportedApiVersion
 from kafkasource.protocol.apis import INIT_PRODUCER_ID, PRODUCE
 from kafkasource.records.builder import BatchBuilder, RecordColumns
 from kafkasource.sink.accumulator import RecordAccumulator
@@ -109,13 +110,16 @@ class FakeClient:
         self.sent: list[Sent] = []
         self.polls: list[float] = []
         self.init_codes: list[int] = []  # errors to give first
+        self.produce_version = 13  # what the brokers serve
         self.inits = 0
         self.wakeups = 0
         self.closed = False
 
     def send(self, node_id, api, body, *, timeout_ms=None, expect_response=True, max_version=None):
         pending = FakePending()
-        if api is INIT_PRODUCER_ID:
+        if api is INIT_PRODUCER_ID and self.produce_version < 3:
+            pending.error, pending.done = UnsupportedApiVersion("broker 1 does not serve InitProducerId"), True
+        elif api is INIT_PRODUCER_ID:
             code = self.init_codes.pop(0) if self.init_codes else 0
             if not code:
                 self.inits += 1
@@ -123,6 +127,11 @@ class FakeClient:
             pending.done = True
         else:
             assert api is PRODUCE
+            try:
+                body = body(min(self.produce_version, max_version))
+            except KafkaSourceError as error:
+                pending.error, pending.done = error, True
+                return pending
             batches = {
                 TopicPartition(topic["name"], part["index"]): bytes(part["records"])
                 for topic in body["topic_data"]

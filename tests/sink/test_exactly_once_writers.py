@@ -9,7 +9,7 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 from transaction_fakes import FakeContext, FakeTransactionCluster, read_committed
 
 from kafkasource import options
-from kafkasource.errors import OptionError
+from kafkasource.errors import OptionError, UnsupportedApiVersion
 from kafkasource.sink import producer as producer_module
 from kafkasource.sink import writer as writer_module
 from kafkasource.sink.delivery import Delivery
@@ -148,6 +148,14 @@ def test_of_two_queries_with_one_prefix_the_one_that_began_later_writes(monkeypa
     spark.writer().abort(late, 0)
     spark.writer().commit([spark.task(second, 0, b"second")], 0)
     assert spark.seen() == [b"second"]
+
+
+def test_brokers_before_transactions_are_refused_before_a_task_runs(monkeypatch):
+    spark = Spark(monkeypatch, StreamWriter)
+    spark.cluster.before_transactions = True
+    with pytest.raises(UnsupportedApiVersion, match=r"'deliveryGuarantee'=exactly_once needs .* Kafka 0\.11"):
+        spark.sent()
+    assert spark.cluster.calls == []
 
 
 def test_without_checkpoint_and_prefix_it_is_refused(monkeypatch):

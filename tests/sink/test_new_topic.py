@@ -3,7 +3,7 @@
 import pytest
 from fake_broker import Answer, FakeKafka, FakeNet
 
-from kafkasource.errors import BrokerError
+from kafkasource.errors import BrokerError, UnsupportedApiVersion
 from kafkasource.protocol.apis import CREATE_TOPICS, METADATA
 from kafkasource.sink import new_topic
 from kafkasource.sink.new_topic import create_in, create_missing
@@ -32,6 +32,25 @@ def test_a_missing_topic_is_made_as_the_option_says(kafka, cluster):
 def test_a_topic_that_is_there_is_left_alone(kafka, cluster):
     create_in(cluster, "there", NewTopic(6))
     assert kafka.asked(CREATE_TOPICS) == []
+
+
+@pytest.mark.parametrize("release", ["0.8.2", "0.9.0"])
+def test_brokers_that_make_no_topics_are_not_asked_for_a_missing_one(kafka, cluster, release):
+    """They would make it by being asked for its metadata, and not as the option says."""
+    kafka.become(release)
+    create_in(cluster, "there", NewTopic(6))
+    with pytest.raises(UnsupportedApiVersion, match=r"option 'createTopic': .* 'new' does not exist"):
+        create_in(cluster, "new", NewTopic(6))
+    assert [asked.body["topics"] for asked in kafka.asked(METADATA) if asked.body["topics"]] == []
+
+
+def test_brokers_without_defaults_want_partitions_and_replication(kafka, cluster):
+    kafka.versions[CREATE_TOPICS.key] = (0, 3)
+    for new in (NewTopic(6), NewTopic(replication_factor=1)):
+        with pytest.raises(UnsupportedApiVersion, match=r"Kafka 2\.4 .* both 'partitions' and 'replication'"):
+            create_in(cluster, "new", new)
+    create_in(cluster, "new", NewTopic(6, 1))
+    assert len(kafka.topics["new"].leaders) == 6
 
 
 def refusal(code, text=None):

@@ -73,6 +73,10 @@ class FakeTransactionCluster:
         self.crash_at: dict[int, str] = {}  # call number: "before" (the request is lost) or "after" (its answer is)
         self.raise_at: dict[int, tuple[str, Exception]] = {}  # the same, as an error instead of a crash
         self._next_id = 1000
+        self.before_transactions = False  # Kafka before 0.11
+
+    def supports(self, api, version=0):
+        return not self.before_transactions
 
     def _call(self, name, act):
         number = len(self.calls)

@@ -1,0 +1,130 @@
+"""`pykafka`, also `python -m kafkasource`: what people do around Kafka jobs, from a shell.
+
+One file for each command in this folder; `_COMMANDS` is the list. A command's module has a docstring for those who ask
+for help, a line of `HELP`, perhaps `EXAMPLES`, and `add`, which gives its parser arguments and sets `run`, a function
+from the parsed arguments to the exit code.
+
+    0    done                 1    an expected error: one line on stderr, with its remedy; or the answer is "no"
+    2    wrong arguments      130  Ctrl-C (143: SIGTERM), after tidying up; 0 where that is how a command is ended
+
+What a command was asked for goes to stdout, all else (progress, warnings, totals of what was written) to stderr.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib
+import logging
+import os
+import signal
+import sys
+import threading
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from kafkasource import __version__
+from kafkasource.errors import KafkaSourceError
+
+INTERRUPTED, TERMINATED = 130, 143
+
+_COMMANDS = (
+    "topics",
+    "read",
+    "write",
+    "groups",
+    "lag",
+    "offsets",
+    "transactions",
+    "broker",
+    "demo",
+    "doctor",
+)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit code."""
+    arguments = _parser().parse_args(argv)
+    try:
+        with _terminable(), _warnings_on_stderr():
+            code: int = arguments.run(arguments)
+            sys.stdout.flush()
+        return code
+    except KafkaSourceError as error:
+        print(f"pykafka: {error}", file=sys.stderr)
+        return 1
+    except _Terminated:
+        return TERMINATED
+    except KeyboardInterrupt:
+        print("pykafka: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:  # `pykafka read events | head -1`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="pykafka", description="Kafka for PySpark without jars.")
+    parser.add_argument("--version", action="version", version=f"pykafka {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    for name in _COMMANDS:
+        command: Any = importlib.import_module(f"kafkasource.cli.{name}")
+        command.add(
+            commands.add_parser(
+                name,
+                help=command.HELP,
+                description=command.__doc__,
+                epilog=getattr(command, "EXAMPLES", None),
+                formatter_class=argparse.RawDescriptionHelpFormatter,
+            )
+        )
+    return parser
+
+
+class _Terminated(KeyboardInterrupt):
+    """SIGTERM, for everyone who tidies up after Ctrl-C."""
+
+
+@contextlib.contextmanager
+def _terminable() -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def terminated(*_: object) -> None:
+        raise _Terminated
+
+    before = signal.signal(signal.SIGTERM, terminated)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+class _OnStderr(logging.Handler):
+    """Warnings of the package, a line each; the stream is looked up late, as tests replace it."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        print(f"pykafka: {record.getMessage()}", file=sys.stderr)
+
+
+def _on_stderr(
+    message: Warning | str, category: object, filename: str, lineno: int, file: object = None, line: object = None
+) -> None:
+    """A Python warning, without the line of code that it came from."""
+    print(f"pykafka: {message}", file=sys.stderr)
+
+
+@contextlib.contextmanager
+def _warnings_on_stderr() -> Iterator[None]:
+    log, handler = logging.getLogger("kafkasource"), _OnStderr(logging.WARNING)
+    ours = not log.handlers  # else KAFKASOURCE_LOG has set some
+    if ours:
+        log.addHandler(handler)
+    try:
+        with warnings.catch_warnings():
+            warnings.showwarning = _on_stderr
+            yield
+    finally:
+        log.removeHandler(handler)

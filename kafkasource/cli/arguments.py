@@ -1,0 +1,181 @@
+"""Arguments that several commands share, and the cluster that they name.
+
+`-X name=value` takes the options of the table, with or without `kafka.`: `-X request.timeout.ms=5000`. Unlike in a
+Spark job, where it may be another program's, a name that nobody knows is an error here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import logging
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING
+
+from kafkasource import options
+from kafkasource.errors import KafkaSourceError, OptionError
+
+if TYPE_CHECKING:
+    from kafkasource.client.admin import Admin
+    from kafkasource.client.cluster import Cluster
+    from kafkasource.client.config import ClientConfig
+    from kafkasource.client.metadata import TopicMetadata
+    from kafkasource.options import Options, Role
+
+_FIRST_ANSWER_MS = 5_000  # how long a person is left waiting for a cluster that nobody reaches
+_ONE_CALL_MS = 30_000
+
+
+def name_and_value(text: str) -> tuple[str, str]:
+    """An argparse type: `NAME=VALUE`."""
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
+    return name, value
+
+
+def at_least(least: int) -> Callable[[str], int]:
+    """An argparse type: a whole number, not below `least`."""
+
+    def number(text: str) -> int:
+        try:
+            found = int(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
+        if found < least:
+            raise argparse.ArgumentTypeError(f"{text} is less than {least}")
+        return found
+
+    return number
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="JSON on stdout, for scripts")
+
+
+def add_cluster(parser: argparse.ArgumentParser) -> None:
+    """Which cluster, and how to talk to it."""
+    parser.add_argument(
+        "-b",
+        "--bootstrap-servers",
+        metavar="HOST:PORT,...",
+        help="default: KAFKA_BOOTSTRAP_SERVERS, else the broker that `pykafka broker start` left running",
+    )
+    parser.add_argument(
+        "-X",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        type=name_and_value,
+        dest="settings",
+        help="a client option of the README's table, as request.timeout.ms=5000; may be given again",
+    )
+
+
+def bootstrap_servers(arguments: argparse.Namespace) -> str:
+    """Raises OptionError where no cluster is named and none runs here."""
+    named: str | None = arguments.bootstrap_servers or os.environ.get("KAFKA_BOOTSTRAP_SERVERS")
+    if named:
+        return named
+    from kafkasource.broker import detached
+
+    state = detached.status()
+    if state is not None and state.running:
+        return state.bootstrap_servers
+    raise OptionError(
+        "which cluster? Give --bootstrap-servers, or set KAFKA_BOOTSTRAP_SERVERS, or run `pykafka broker start`"
+    )
+
+
+def parsed_options(arguments: argparse.Namespace, role: Role, more: Mapping[str, str] | None = None) -> Options:
+    """The options that the command line gives, as a Spark job would. Raises OptionError."""
+    written = {_canonical(name): value for name, value in arguments.settings}
+    for name in written.keys() & (more or {}).keys():
+        raise OptionError(f"-X {name}: the command itself says so (`--help`)")
+    for name in written.keys() & options.BY_NAME.keys():
+        if role not in options.BY_NAME[name].used_by:
+            raise OptionError(f"-X {name}: is for {'writing' if role == 'source' else 'reading'}")
+    written.setdefault("kafka.bootstrap.servers", bootstrap_servers(arguments))
+    written.setdefault("kafka.client.id", "pykafka")
+    written.setdefault("kafka.default.api.timeout.ms", str(_ONE_CALL_MS))
+    return options.parse({**written, **(more or {})}, role)
+
+
+def _canonical(name: str) -> str:
+    known = {key.lower(): option.name for option in options.OPTIONS for key in (option.name, *option.aliases)}
+    refused = {key.lower(): key for key in (*options.REFUSED, *options.NOT_YET)}
+    for candidate in (name.lower(), f"kafka.{name.lower()}"):
+        if candidate in known or candidate in refused:
+            return known.get(candidate) or refused[candidate]
+        if candidate.startswith(("kafka.ssl.", "kafka.sasl.")):
+            return candidate  # its error says when
+    short = {key.removeprefix("kafka."): canonical for key, canonical in known.items()}
+    near = difflib.get_close_matches(name.lower().removeprefix("kafka."), short, n=1)
+    hint = f"did you mean {short[near[0]].removeprefix('kafka.')}?" if near else "the README has the table"
+    raise OptionError(f"-X {name}: no such option; {hint}")
+
+
+def client_config(arguments: argparse.Namespace) -> ClientConfig:
+    """For commands that neither read nor write records."""
+    from kafkasource.client.config import ClientConfig
+
+    meant = {"kafka." + field.name.replace("_", ".") for field in fields(ClientConfig)}
+    for name, _ in arguments.settings:
+        if _canonical(name) in options.BY_NAME.keys() - meant:
+            raise OptionError(f"-X {name}: means nothing here, where no records are read or written")
+    return ClientConfig.from_options(parsed_options(arguments, "source"))
+
+
+def reach(config: ClientConfig) -> None:
+    """Raise BootstrapFailed soon where nobody answers, so that longer deadlines are for those who do."""
+    from kafkasource.client.cluster import Cluster
+
+    soon = min(config.default_api_timeout_ms, _FIRST_ANSWER_MS)
+    log = logging.getLogger("kafkasource.client")
+    log.addFilter(_is_no_warning)  # the error says what each of them would, once
+    try:
+        with Cluster(replace(config, default_api_timeout_ms=soon)) as cluster:
+            cluster.partitions_of([])
+    finally:
+        log.removeFilter(_is_no_warning)
+
+
+def _is_no_warning(record: logging.LogRecord) -> bool:
+    return record.levelno < logging.WARNING
+
+
+def existing(cluster: Cluster, topics: Iterable[str]) -> dict[str, TopicMetadata]:
+    """The topics as they are now. Raises KafkaSourceError naming those that do not exist."""
+    described = cluster.partitions_of(topics, propagation_ms=0)
+    missing = [name for name, topic in described.items() if topic is None]
+    if missing:
+        raise KafkaSourceError(f"no topic {', '.join(map(repr, missing))} (`pykafka topics list` shows all)")
+    return {name: topic for name, topic in described.items() if topic is not None}
+
+
+def check_partitions(topic: TopicMetadata, numbers: Iterable[int]) -> None:
+    """Raise KafkaSourceError for a partition that the topic does not have."""
+    strange = sorted(set(numbers) - topic.partitions.keys())
+    if strange:
+        raise KafkaSourceError(
+            f"topic {topic.name!r} has no partition {strange[0]}, only 0 to {len(topic.partitions) - 1}"
+        )
+
+
+def many(count: int, noun: str) -> str:
+    """`1 record`, `1,200 records`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+@contextmanager
+def admin(arguments: argparse.Namespace) -> Iterator[Admin]:
+    """The cluster, reached. Raises BootstrapFailed and whatever the calls inside raise."""
+    from kafkasource.client.admin import Admin
+
+    config = client_config(arguments)
+    reach(config)
+    with Admin(config) as cluster:
+        yield cluster

@@ -1,0 +1,88 @@
+"""A real Apache Kafka on this machine, one at a time, that outlives the command."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import asdict
+
+from kafkasource.cli.arguments import add_json, name_and_value
+
+HELP = "a real Apache Kafka on this machine"
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    start = commands.add_parser("start", help="start one, wait until it is ready, print its bootstrap servers")
+    start.add_argument(
+        "--kafka-version",
+        metavar="V",
+        help="a release from Maven Central: 3.9 and newer, 0.8.2.2, 0.9.0.1 (default 4.3.1)",
+    )
+    start.add_argument("--nodes", type=int, choices=(1, 3), default=1, help="default: 1")
+    start.add_argument("--port", type=int, help="of the first node, the others take the next; default: free ones")
+    start.add_argument(
+        "--property",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        type=name_and_value,
+        dest="properties",
+        help="of server.properties; may be given again",
+    )
+    start.add_argument("--data", metavar="DIR", help="keep the data here; without it, stop removes the data")
+    add_json(start)
+    start.set_defaults(run=_start)
+    stop = commands.add_parser("stop", help="stop it and remove its data (unless started with --data)")
+    add_json(stop)
+    stop.set_defaults(run=_stop)
+    status = commands.add_parser("status", help="whether it runs, and where; exit code 1 when it does not")
+    add_json(status)
+    status.set_defaults(run=_status)
+
+
+def _start(arguments: argparse.Namespace) -> int:
+    from kafkasource.broker import DEFAULT_VERSION, detached
+
+    ports = [arguments.port + n for n in range(arguments.nodes)] if arguments.port is not None else None
+    version = arguments.kafka_version or DEFAULT_VERSION
+    state, ran_already = detached.start(version, arguments.nodes, ports, dict(arguments.properties), arguments.data)
+    if ran_already:
+        print(f"pykafka: Kafka {state.version} is already running (pykafka broker stop ends it)", file=sys.stderr)
+    if arguments.json:
+        print(json.dumps({"running": True, **asdict(state)}))
+    else:
+        print(state.bootstrap_servers)  # alone on stdout: BOOTSTRAP=$(pykafka broker start)
+    return 0
+
+
+def _stop(arguments: argparse.Namespace) -> int:
+    from kafkasource.broker import detached
+
+    state = detached.stop()
+    if arguments.json:
+        print(json.dumps({"stopped": state is not None, **(asdict(state) if state else {})}))
+    elif state is None:
+        print("no broker was started")
+    elif state.keeps_data:
+        print(f"stopped; its data stays in {state.folder}")
+    else:
+        print("stopped, its data removed")
+    return 0
+
+
+def _status(arguments: argparse.Namespace) -> int:
+    from kafkasource.broker import detached
+
+    state = detached.status()
+    running = state is not None and state.running
+    if arguments.json:
+        print(json.dumps({"running": running, **(asdict(state) if state else {})}))
+    elif state is None:
+        print("no broker is running: start one with `pykafka broker start`")
+    elif running:
+        print(f"Kafka {state.version} is running at {state.bootstrap_servers}, its data in {state.folder}")
+    else:
+        print(f"Kafka {state.version} was started at {state.bootstrap_servers} and has ended: `pykafka broker start`")
+    return 0 if running else 1

@@ -1,0 +1,100 @@
+"""What a streaming query's checkpoint says of where it stands, read from its files; Spark need not run.
+
+    <location>/offsets/N    the plan of micro-batch N: version, metadata, then a line for each source's end offset, in
+                            version 2 (sources that can be added and removed, Spark 4.2) with its name and : before
+    <location>/commits/N    there when micro-batch N is done
+
+A location may be a URI of what pyarrow reads (s3://, gs://, hdfs://). Sources that are not Kafka's are passed over.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from kafkasource.errors import KafkaSourceError
+from kafkasource.source.offsets import StreamOffset, from_json
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """Next offsets to read, of all Kafka sources of a query together; where two read a partition, the lesser."""
+
+    location: str
+    done_batch: int | None  # the last micro-batch that is done; None: none yet
+    done: StreamOffset  # its end
+    planned_batch: int | None  # one that was begun and is not known to be done
+    planned: StreamOffset | None
+
+
+def read_checkpoint(location: str) -> Checkpoint:
+    """Raises KafkaSourceError where there is none, or none of a query that reads Kafka."""
+    files = _Files(location)
+    plans, commits = files.numbers("offsets"), files.numbers("commits")
+    if not plans:
+        raise KafkaSourceError(
+            f"{location} is no checkpoint of a streaming query: it has no folder offsets with a micro-batch in it"
+        )
+    done = max((number for number in plans if commits and number <= max(commits)), default=None)
+    planned = max(plans) if done is None or max(plans) > done else None
+
+    def plan(number: int | None) -> StreamOffset | None:
+        return None if number is None else _merged(files.text("offsets", number))
+
+    found = Checkpoint(location, done, plan(done) or StreamOffset({}), planned, plan(planned))
+    if not found.done.offsets and not (found.planned and found.planned.offsets):
+        raise KafkaSourceError(f"{location} is the checkpoint of a query that reads nothing from Kafka")
+    return found
+
+
+class _Files:
+    def __init__(self, location: str) -> None:
+        from pyarrow import fs
+
+        try:
+            if "://" in location:
+                self._fs, self._root = fs.FileSystem.from_uri(location)
+            else:
+                self._fs, self._root = fs.LocalFileSystem(), location.removeprefix("file:").rstrip("/")
+        except (OSError, ValueError, ImportError) as error:
+            raise KafkaSourceError(f"{location} cannot be read: {error}") from None
+        self._selector = fs.FileSelector
+        self._location = location
+
+    def numbers(self, folder: str) -> list[int]:
+        try:
+            found = self._fs.get_file_info(self._selector(f"{self._root}/{folder}", allow_not_found=True))
+        except OSError as error:
+            raise KafkaSourceError(f"{self._location} cannot be read: {error}") from None
+        return sorted(int(each.base_name) for each in found if each.base_name.isdecimal())
+
+    def text(self, folder: str, number: int) -> str:
+        try:
+            with self._fs.open_input_stream(f"{self._root}/{folder}/{number}") as stream:
+                return bytes(stream.read()).decode()
+        except (OSError, UnicodeDecodeError) as error:
+            raise KafkaSourceError(f"{self._location}/{folder}/{number} cannot be read: {error}") from None
+
+
+def _merged(text: str) -> StreamOffset:
+    offsets: dict[Any, int] = {}
+    ids: dict[str, Any] = {}
+    for one in _kafka_offsets(text):
+        ids.update(one.topic_ids)
+        for tp, offset in one.offsets.items():
+            offsets[tp] = min(offset, offsets.get(tp, offset))
+    return StreamOffset(offsets, ids)
+
+
+def _kafka_offsets(text: str) -> Iterator[StreamOffset]:
+    """Of each source's line that is an offset of Kafka's; in version 2 the source's name stands before it."""
+    version, *lines = text.splitlines() or [""]
+    for line in lines[1:]:  # the first is metadata
+        try:
+            found = from_json(json.loads(line.partition(":")[2] if version.strip() == "v2" else line))
+        except (KafkaSourceError, ValueError, RecursionError):
+            continue
+        if found.offsets:
+            yield found

@@ -1,0 +1,187 @@
+"""THE table of output formats of `pykafka read`, and the JSON that `pykafka write` takes back.
+
+A format turns Arrow batches of records into bytes of a stream. Those of lines go to stdout as well; the others are for
+files. In JSON, bytes that are UTF-8 are a text under `key`, `value`; others are base64 under `key_base64`,
+`value_base64`, so that what was read can be written again as it was.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """What the formats of lines let one choose."""
+
+    key_separator: bytes | None = None  # between key and value; None: no keys
+    null: bytes = b""  # for a key or value that is null
+
+
+class Output(Protocol):
+    durable: bool  # is a batch with the reader's side (written, flushed) when `write` has returned?
+
+    def write(self, batch: pa.RecordBatch) -> None: ...
+
+    def close(self) -> None:
+        """Write what belongs at the end. The stream stays open."""
+
+
+class _Lines:
+    durable = True
+
+    def __init__(self, stream: IO[bytes], lines: Callable[[pa.RecordBatch, Style], Iterable[bytes]], style: Style):
+        self._stream, self._lines, self._style = stream, lines, style
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        if not batch.num_rows:
+            return
+        lines = [*self._lines(batch, self._style), b""]
+        self._stream.write(b"\n".join(lines))
+        self._stream.flush()
+
+    def close(self) -> None:
+        self._stream.flush()
+
+
+def _text(batch: pa.RecordBatch, style: Style) -> Iterable[bytes]:
+    values = (style.null if each is None else each for each in batch.column("value").to_pylist())
+    if style.key_separator is None:
+        return values
+    keys = (style.null if each is None else each for each in batch.column("key").to_pylist())
+    separator = style.key_separator
+    return (key + separator + value for key, value in zip(keys, values, strict=True))
+
+
+_encode = json.JSONEncoder(ensure_ascii=False).encode
+
+
+def _json(batch: pa.RecordBatch, style: Style) -> Iterable[bytes]:
+    for row in _rows(batch):
+        headers = row.pop("headers")
+        key, value = row.pop("key"), row.pop("value")
+        row.update(_bytes_as_json("key", key))
+        row.update(_bytes_as_json("value", value))
+        if headers:
+            row["headers"] = [{"key": each["key"], **_bytes_as_json("value", each["value"])} for each in headers]
+        yield _encode(row).encode()
+
+
+def _rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
+    """Records as Python values, the timestamp as text; column by column, which is several times faster than by row."""
+    topic, partition = (batch.column(name)[0].as_py() for name in ("topic", "partition"))  # of one partition, all
+    columns = [batch.column(name).to_pylist() for name in ("offset", "key", "value")]
+    headers = batch.column("headers")
+    lists = [None] * len(headers) if headers.null_count == len(headers) else headers.to_pylist()
+    for offset, key, value, timestamp, each in zip(*columns, _moments(batch.column("timestamp")), lists, strict=True):
+        yield {
+            **{"topic": topic, "partition": partition, "offset": offset, "timestamp": timestamp},
+            **{"key": key, "value": value, "headers": each},
+        }
+
+
+def _moments(timestamps: pa.Array[Any]) -> list[str | None]:
+    """`2026-11-21T22:30:05.250Z`; None: the record has no timestamp (-1)."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    naive = (
+        timestamps.cast(pa.timestamp("ms", timestamps.type.tz), safe=False).cast(pa.int64()).cast(pa.timestamp("ms"))
+    )
+    known = pc.if_else(pc.less(naive.cast(pa.int64()), 0), pa.scalar(None, naive.type), naive)
+    texts: list[str | None] = pc.strftime(known, "%Y-%m-%dT%H:%M:%SZ").to_pylist()
+    return texts
+
+
+def _bytes_as_json(name: str, data: bytes | None) -> dict[str, str | None]:
+    if data is None:
+        return {name: None}
+    try:
+        return {name: data.decode()}
+    except UnicodeDecodeError:
+        return {f"{name}_base64": base64.b64encode(data).decode()}
+
+
+_HEX_WIDTH = 16
+
+
+def _hex(batch: pa.RecordBatch, style: Style) -> Iterable[bytes]:
+    for row in _rows(batch):
+        yield f"{row['topic']}-{row['partition']} offset {row['offset']}  {row['timestamp'] or ''}".encode()
+        parts = [("key", row["key"]), ("value", row["value"])]
+        parts += [(f"header {each['key']!r}", each["value"]) for each in row.get("headers") or ()]
+        for name, data in parts:
+            yield f"  {name}: null".encode() if data is None else f"  {name}: {len(data)} bytes".encode()
+            for start in range(0, len(data or b""), _HEX_WIDTH):
+                piece = data[start : start + _HEX_WIDTH]
+                shown = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in piece)
+                yield f"    {start:08x}  {piece.hex(' '):<{3 * _HEX_WIDTH - 1}}  {shown}".encode()
+
+
+class _Parquet:
+    durable = False  # a file is one when its footer is written
+
+    def __init__(self, stream: IO[bytes], _: Style) -> None:
+        import pyarrow.parquet as parquet
+
+        from kafkasource.records.columns import ROW_SCHEMA_WITH_HEADERS
+
+        self._writer = parquet.ParquetWriter(stream, ROW_SCHEMA_WITH_HEADERS, compression="zstd")
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._writer.write_batch(batch)
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+class _Arrow:
+    durable = False
+
+    def __init__(self, stream: IO[bytes], _: Style) -> None:
+        import pyarrow as pa
+
+        from kafkasource.records.columns import ROW_SCHEMA_WITH_HEADERS
+
+        self._writer = pa.ipc.new_file(stream, ROW_SCHEMA_WITH_HEADERS)
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._writer.write_batch(batch)
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+def _of_lines(lines: Callable[[pa.RecordBatch, Style], Iterable[bytes]]) -> Callable[[IO[bytes], Style], Output]:
+    return lambda stream, style: _Lines(stream, lines, style)
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    name: str
+    suffixes: tuple[str, ...]  # of files, the first one usual
+    doc: str
+    open: Callable[[IO[bytes], Style], Output]
+    only_files: bool = False
+
+
+FORMATS: tuple[Format, ...] = (
+    Format("text", (".txt",), "values as they are, one a line", _of_lines(_text)),
+    Format("json", (".jsonl", ".ndjson", ".json"), "an object a line, with key, headers and place", _of_lines(_json)),
+    Format("hex", (".hex",), "for bytes: a dump of key, value and headers", _of_lines(_hex)),
+    Format("parquet", (".parquet",), "all columns, as Spark reads them", _Parquet, only_files=True),
+    Format("arrow", (".arrow", ".feather"), "an Arrow IPC file", _Arrow, only_files=True),
+)
+BY_NAME = {each.name: each for each in FORMATS}
+
+
+def of_file(name: str) -> Format | None:
+    """The format that a file's name asks for."""
+    return next((each for each in FORMATS if name.lower().endswith(each.suffixes)), None)

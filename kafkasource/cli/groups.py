@@ -1,0 +1,135 @@
+"""Consumer groups: which there are, who is in them, what they have read and what not."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import TYPE_CHECKING, Any
+
+from kafkasource.cli import tables
+from kafkasource.cli.arguments import add_cluster, add_json, admin
+from kafkasource.errors import BrokerError, KafkaSourceError
+
+if TYPE_CHECKING:
+    from kafkasource.cli.standing import Standing
+
+HELP = "list, describe (members, lag), delete consumer groups"
+
+_NON_EMPTY = 68
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    show = commands.add_parser("list", help="all groups with their state and how many members they have")
+    show.set_defaults(run=_list)
+    describe = commands.add_parser("describe", help="the total lag, then members, then each partition")
+    describe.add_argument("groups", nargs="+", metavar="GROUP")
+    describe.set_defaults(run=_describe)
+    delete = commands.add_parser("delete", help="delete groups that have no members, with their offsets")
+    delete.add_argument("groups", nargs="+", metavar="GROUP")
+    delete.set_defaults(run=_delete)
+    for command in (show, describe, delete):
+        add_cluster(command)
+        add_json(command)
+
+
+def _list(arguments: argparse.Namespace) -> int:
+    with admin(arguments) as cluster:
+        found = cluster.list_groups()
+        described = cluster.describe_groups([each.group for each in found if each.type in (None, "classic")])
+    rows: list[tuple[Any, ...]] = []
+    for each in found:
+        known = described.get(each.group)
+        state = known.state if known else each.state
+        members = len(known.members) if known else None
+        rows.append((each.group, state, members, each.protocol_type or None, each.type, each.coordinator_id))
+    names = ("group", "state", "members", "protocol", "type", "coordinator")
+    if arguments.json:
+        print(json.dumps([dict(zip(names, row, strict=True)) for row in rows], indent=1))
+    elif rows:
+        tables.show(names, rows)
+    else:
+        print("no groups: nobody has joined one or committed offsets")
+    return 0
+
+
+def _describe(arguments: argparse.Namespace) -> int:
+    from kafkasource.cli.standing import of_group
+
+    with admin(arguments) as cluster:
+        found = [of_group(cluster, name) for name in arguments.groups]
+    if arguments.json:
+        print(json.dumps([_as_json(each) for each in found], indent=1))
+        return 0
+    for number, each in enumerate(found):
+        if number:
+            print()
+        _print(each)
+    return 0
+
+
+def _print(found: Standing) -> None:
+    print(found.totals)
+    reading: dict[str, int] = {}
+    for place in found.places:
+        if place.member is not None:
+            reading[place.member.member_id] = reading.get(place.member.member_id, 0) + 1
+    if found.group is not None and found.group.members:
+        print()
+        tables.show(
+            ("member", "client", "host", "partitions"),
+            [
+                (each.instance_id or each.member_id, each.client_id, each.host, reading.get(each.member_id, 0))
+                for each in found.group.members
+            ],
+        )
+    print_places(found)
+
+
+def print_places(found: Standing) -> None:
+    """A line for each partition, those with most lag first."""
+    if not found.places:
+        return
+    print()
+    with_members = any(place.member is not None for place in found.places)
+    rows: list[tuple[Any, ...]] = [
+        (place.tp.topic, place.tp.partition, place.consumed, place.latest, place.lag)
+        + ((place.member and (place.member.instance_id or place.member.client_id),) if with_members else ())
+        for place in sorted(found.places, key=lambda place: (-(place.lag or 0), place.tp))
+    ]
+    tables.show(("topic", "partition", "offset", "latest", "lag") + (("client",) if with_members else ()), rows)
+
+
+def _as_json(found: Standing) -> dict[str, Any]:
+    group = found.group
+    members = [
+        {
+            "member": each.member_id,
+            "instance": each.instance_id,
+            "client": each.client_id,
+            "host": each.host,
+        }
+        for each in (group.members if group else ())
+    ]
+    return {**found.as_json(), "assignor": group.assignor if group else None, "members": members}
+
+
+def _delete(arguments: argparse.Namespace) -> int:
+    """Exit code 1 where one was not deleted."""
+    with admin(arguments) as cluster:
+        done = cluster.delete_groups(arguments.groups)
+    failed = {name: error for name, error in done.items() if error is not None}
+    if arguments.json:
+        print(json.dumps({"deleted": [name for name in done if name not in failed]}))
+    for name in done if not arguments.json else ():
+        if name not in failed:
+            print(f"deleted {name}")
+    if failed:
+        raise KafkaSourceError("; ".join(_why_not(name, error) for name, error in failed.items()))
+    return 0
+
+
+def _why_not(name: str, error: BrokerError) -> str:
+    if error.code == _NON_EMPTY:
+        return f"group {name!r} has members: end them first (`pykafka groups describe {name}` shows who)"
+    return f"group {name!r}: {error.name}: {error.doc}"

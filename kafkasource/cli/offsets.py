@@ -1,0 +1,185 @@
+"""Offsets that a group has committed, or that a streaming query's checkpoint holds: shown, and for groups set."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import TYPE_CHECKING, Any
+
+from kafkasource.cli import tables
+from kafkasource.cli.arguments import add_cluster, add_json, admin, check_partitions, existing, many, parsed_options
+from kafkasource.cli.positions import PLACES, position
+from kafkasource.cli.standing import add_who, committed_offsets, described_group
+from kafkasource.errors import BrokerError, KafkaSourceError, OptionError, UnknownMemberId
+
+if TYPE_CHECKING:
+    from kafkasource.client.admin import Admin
+    from kafkasource.types import TopicPartition
+
+EXAMPLES = """examples:
+  pykafka offsets show --checkpoint /checkpoints/billing
+  pykafka offsets set --group billing --topic orders:0,1 --to 2h          shows what would change; --yes does it
+  pykafka offsets set --group billing --to-checkpoint /checkpoints/billing --yes"""
+HELP = "show or set a group's offsets; show a checkpoint's"
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    show = commands.add_parser("show", help="the next offsets to read, of a group or of a checkpoint")
+    add_who(show)
+    show.set_defaults(run=_show)
+    change = commands.add_parser(
+        "set",
+        help="set a group's offsets; its members must have ended",
+        description="Says what would change; --yes changes it. A streaming query of Spark's goes by its checkpoint, "
+        "not by its group: to move one, start it on a new checkpoint with startingOffsets.",
+    )
+    to = change.add_mutually_exclusive_group(required=True)
+    to.add_argument("--to", type=position, metavar="WHERE", help=PLACES)
+    to.add_argument("--to-checkpoint", metavar="LOCATION", help="where this streaming query stands")
+    change.add_argument("-y", "--yes", action="store_true", help="do it")
+    change.set_defaults(run=_set)
+    forget = commands.add_parser("delete", help="forget a group's offsets of topics that no member reads")
+    forget.set_defaults(run=_delete)
+    for command in (change, forget):
+        command.add_argument("-g", "--group", required=True, metavar="GROUP", help="whose offsets")
+        command.add_argument(
+            "-t",
+            "--topic",
+            action="append",
+            default=[],
+            required=command is forget,
+            metavar="TOPIC[:PARTITION,...]",
+            help="of these topics, or of some of their partitions; may be given again",
+        )
+    for command in (show, change, forget):
+        add_cluster(command)
+        add_json(command)
+
+
+def _show(arguments: argparse.Namespace) -> int:
+    if arguments.checkpoint:
+        return _show_checkpoint(arguments)
+    with admin(arguments) as cluster:
+        found = committed_offsets(cluster, arguments.group)
+    if arguments.json:
+        print(json.dumps(_by_topic(found), indent=1))
+    elif found:
+        tables.show(("topic", "partition", "offset"), [(*tp, offset) for tp, offset in sorted(found.items())])
+    else:
+        print(f"group {arguments.group} has committed nothing")
+    return 0
+
+
+def _show_checkpoint(arguments: argparse.Namespace) -> int:
+    """Needs no broker."""
+    from kafkasource.cli.checkpoint import read_checkpoint
+
+    found = read_checkpoint(arguments.checkpoint)
+    planned = found.planned.offsets if found.planned else {}
+    if arguments.json:
+        document: dict[str, Any] = {"batch": found.done_batch, "offsets": _by_topic(found.done.offsets)}
+        if found.planned_batch is not None:
+            document |= {"planned_batch": found.planned_batch, "planned_offsets": _by_topic(planned)}
+        document["topic_ids"] = {topic: str(each) for topic, each in found.done.topic_ids.items()}
+        print(json.dumps(document, indent=1))
+        return 0
+    done = f"micro-batch {found.done_batch} is done" if found.done_batch is not None else "no micro-batch is done"
+    print(done + (f"; {found.planned_batch} is planned, or under way" if found.planned_batch is not None else ""))
+    offsets = found.done.offsets
+    rows: list[tuple[Any, ...]] = [
+        (*tp, offsets.get(tp)) + ((planned.get(tp),) if planned else ()) for tp in sorted(offsets.keys() | planned)
+    ]
+    tables.show(("topic", "partition", "offset") + (("planned",) if planned else ()), rows)
+    return 0
+
+
+def _by_topic(offsets: dict[TopicPartition, int]) -> dict[str, dict[str, int]]:
+    """As `startingOffsets` takes them."""
+    topics: dict[str, dict[str, int]] = {}
+    for tp, offset in sorted(offsets.items()):
+        topics.setdefault(tp.topic, {})[str(tp.partition)] = offset
+    return topics
+
+
+def _set(arguments: argparse.Namespace) -> int:
+    if arguments.to is not None and not arguments.topic:
+        raise OptionError("of which topics? Give --topic TOPIC or TOPIC:0,1")
+    with admin(arguments) as cluster:
+        wanted = _wanted(cluster, arguments)
+        before = committed_offsets(cluster, arguments.group)
+        if arguments.yes:
+            _commit(cluster, arguments.group, wanted)
+    if arguments.json:
+        print(json.dumps({"set": arguments.yes, "group": arguments.group, "offsets": _by_topic(wanted)}, indent=1))
+    else:
+        rows = [(*tp, before.get(tp), offset) for tp, offset in sorted(wanted.items())]
+        tables.show(("topic", "partition", "before", "after" if arguments.yes else "would be"), rows)
+        if not arguments.yes:
+            print("nothing was changed: --yes does it")
+    return 0
+
+
+def _commit(cluster: Admin, group: str, wanted: dict[TopicPartition, int]) -> None:
+    described = described_group(cluster, group)
+    members = len(described.members) if described else 0
+    busy = KafkaSourceError(
+        f"group {group!r} has {many(members, 'member') if members else 'members'} to commit over it: end them first "
+        f"(`pykafka groups describe {group}` shows who)"
+    )
+    if members:
+        raise busy
+    try:
+        cluster.commit_offsets(group, wanted)
+    except UnknownMemberId:
+        raise busy from None
+
+
+def _wanted(cluster: Admin, arguments: argparse.Namespace) -> dict[TopicPartition, int]:
+    if arguments.to_checkpoint:
+        from kafkasource.cli.checkpoint import read_checkpoint
+
+        found = read_checkpoint(arguments.to_checkpoint).done.offsets
+        if not found:
+            raise KafkaSourceError(f"{arguments.to_checkpoint}: no micro-batch is done yet, so there is nothing to set")
+        if not arguments.topic:
+            return found
+        named = _partitions(cluster, arguments.topic)
+        return {tp: offset for tp, offset in found.items() if tp in named}
+    from kafkasource.reader import Reader
+
+    partitions = _partitions(cluster, arguments.topic)
+    options = parsed_options(arguments, "source", {"subscribe": ",".join({tp.topic for tp in partitions})})
+    with Reader(options, start=arguments.to) as reader:
+        return reader.start_of(partitions)
+
+
+def _partitions(cluster: Admin, named: list[str]) -> set[TopicPartition]:
+    """Of `TOPIC` and `TOPIC:0,1`. Raises KafkaSourceError for what does not exist."""
+    wanted = {}
+    for text in named:
+        topic, colon, numbers = text.partition(":")
+        try:
+            wanted[topic] = {int(each) for each in numbers.split(",")} if colon else None
+        except ValueError:
+            raise OptionError(f"--topic {text}: expected TOPIC or TOPIC:0,1") from None
+    found = set()
+    for name, known in existing(cluster, wanted).items():
+        only = wanted[name]
+        check_partitions(known, only or ())
+        found |= {tp for tp in known.topic_partitions if only is None or tp.partition in only}
+    return found
+
+
+def _delete(arguments: argparse.Namespace) -> int:
+    with admin(arguments) as cluster:
+        gone = sorted(_partitions(cluster, arguments.topic))
+        try:
+            cluster.delete_offsets(arguments.group, gone)
+        except BrokerError as error:
+            raise KafkaSourceError(f"group {arguments.group!r}: {error.name}: {error.doc}") from None
+    if arguments.json:
+        print(json.dumps({"group": arguments.group, "deleted": list(map(str, gone))}))
+    else:
+        print(f"group {arguments.group} has no offsets any more of {', '.join(map(str, gone))}")
+    return 0

@@ -1,0 +1,70 @@
+"""Places in logs as people write them: `earliest`, `latest`, an offset, a time; for all partitions of a command.
+
+    earliest  latest          the ends of what the log holds
+    1500                      an offset
+    @1795300000000            milliseconds since 1970-01-01 UTC
+    2026-11-21  2026-11-21T22:30  2026-11-21T22:30:05.250+01:00     UTC where no zone is given
+    90s  15m  2h  7d          so long ago
+
+A time means the first record that is not older, and the end of the log where all are.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timezone
+
+from kafkasource.client.cluster import EARLIEST, LATEST
+from kafkasource.source.offset_reader import OffsetReader
+from kafkasource.source.offsets import Offsets
+from kafkasource.source.positions import AtOffsets, AtTimestamps, Position
+from kafkasource.types import TopicPartition
+
+PLACES = "earliest, latest, an offset (1500), a time (2026-11-21T22:30, UTC), or how long ago (15m, 2h, 7d)"
+
+_WORDS = {"earliest": EARLIEST, "latest": LATEST}
+_AGO_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+def position(text: str, *, now_ms: float | None = None) -> Position:
+    """An argparse type; see the module."""
+    text = text.strip()
+    if text.lower() in _WORDS:
+        return AtOffsets(text, everywhere=_WORDS[text.lower()])
+    if re.fullmatch(r"\d{1,18}", text):
+        return AtOffsets(text, everywhere=int(text))
+    return AtTimestamps(text, everywhere_ms=_milliseconds(text, now_ms), else_latest=True)
+
+
+def _milliseconds(text: str, now_ms: float | None) -> int:
+    if re.fullmatch(r"@\d{1,15}", text):
+        return int(text[1:])
+    ago = re.fullmatch(r"(\d{1,9})([smhd])", text)
+    if ago is not None:
+        now = time.time() * 1000 if now_ms is None else now_ms
+        return max(0, int(now) - int(ago[1]) * _AGO_MS[ago[2]])
+    try:
+        # Python 3.10 takes neither Z nor a fraction of other than 3 or 6 digits
+        moment = datetime.fromisoformat(re.sub(r"[zZ]$", "+00:00", text))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is none of {PLACES}") from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=timezone.utc)
+    return max(0, round(moment.timestamp() * 1000))
+
+
+@dataclass(frozen=True, slots=True)
+class LastRecords(Position):
+    """So many offsets before the end of each partition."""
+
+    count: int = 0
+
+    def resolve(self, assigned: Iterable[TopicPartition], reader: OffsetReader) -> Offsets:
+        return {tp: max(0, end - self.count) for tp, end in reader.latest(assigned).offsets.items()}
+
+    def covered(self, assigned: Iterable[TopicPartition]) -> set[TopicPartition]:
+        return set(assigned)

@@ -1,0 +1,72 @@
+"""How far long work has come, on stderr: a bar where it is a terminal.
+
+With rich where it is installed; else one line that is written over, a few times a second.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol, TextIO
+
+
+class Progress(Protocol):
+    def advance(self, count: int) -> None:
+        """So many more are done."""
+
+
+class _Silent:
+    def advance(self, count: int) -> None:
+        pass
+
+
+class _Line:
+    """`    1,200 of 5,000 records`, at most ten times a second."""
+
+    def __init__(self, what: str, total: int | None) -> None:
+        self._what, self._total = what, total
+        self._done, self._shown_s = 0, 0.0
+
+    def advance(self, count: int) -> None:
+        self._done += count
+        if time.monotonic() - self._shown_s >= 0.1:
+            self._shown_s = time.monotonic()
+            self.show()
+
+    def show(self, end: str = "") -> None:
+        total = "" if self._total is None else f" of {self._total:,}"
+        print(f"\r    {self._done:,}{total} {self._what}", end=end, file=sys.stderr, flush=True)
+
+
+class _Rich:
+    def __init__(self, bar: Any, task: Any) -> None:
+        self._bar, self._task = bar, task
+
+    def advance(self, count: int) -> None:
+        self._bar.advance(self._task, count)
+
+
+@contextmanager
+def progress(what: str, total: int | None, *, shares_with: TextIO | None = None) -> Iterator[Progress]:
+    """Something to tell how far it is. `total` None: nobody knows. Silent where `shares_with` is a terminal too: what
+    is printed or typed there is not to be written over.
+    """
+    if not sys.stderr.isatty() or (shares_with is not None and shares_with.isatty()):
+        yield _Silent()
+        return
+    try:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import Progress as Bar
+    except ImportError:
+        line = _Line(what, total)
+        try:
+            yield line
+        finally:
+            line.show(end="\n")
+        return
+    columns = (BarColumn(), MofNCompleteColumn(), TextColumn(what), TimeRemainingColumn())
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        yield _Rich(bar, bar.add_task(what, total=total))

@@ -1,0 +1,193 @@
+"""Records of topics to the terminal, to another program or to a file; all there are, a part, or as they come.
+
+Of one partition in the order of their offsets, one partition after the other. With --group the topics are shared with
+the group's other members, whoever's clients they are, and offsets are committed when their records are written out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from kafkasource.cli import formats
+from kafkasource.cli.arguments import add_cluster, at_least, check_partitions, existing, many, parsed_options, reach
+from kafkasource.cli.positions import PLACES, LastRecords, position
+from kafkasource.cli.progress import Progress, progress
+from kafkasource.errors import OptionError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from kafkasource.reader import Reader
+    from kafkasource.source.positions import Position
+
+HELP = "print records, follow a topic, save one as Parquet"
+EXAMPLES = """examples:
+  pykafka read events                                   all there is, one value a line
+  pykafka read events --last 5 -K '\\t'                  the last five of each partition, with keys
+  pykafka read events --from 15m --json                 of the last quarter of an hour
+  pykafka read events --follow --group audit            what comes, shared with the group's other members
+  pykafka read events --from 2026-11-21 --to day.parquet"""
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("topics", nargs="+", metavar="TOPIC")
+    parser.add_argument("-p", "--partitions", metavar="N,...", type=_numbers, help="only these; default: all")
+    start = parser.add_mutually_exclusive_group()
+    start.add_argument(
+        "--from",
+        dest="start",
+        type=position,
+        metavar="WHERE",
+        help=f"the first record: {PLACES}. Default: earliest; with --follow latest; with --group where it stands, "
+        "and only where it has never been what --from says",
+    )
+    start.add_argument("--last", type=at_least(0), metavar="N", help="begin N offsets before the end of each partition")
+    parser.add_argument("--until", type=position, metavar="WHERE", help="read to before this; default: the end of now")
+    parser.add_argument("-f", "--follow", action="store_true", help="go on with what comes; Ctrl-C ends")
+    parser.add_argument("-n", "--count", type=at_least(1), metavar="N", help="at most so many records in all")
+    parser.add_argument("-g", "--group", metavar="GROUP", help="read as a member of this consumer group, and commit")
+    parser.add_argument(
+        "--format",
+        choices=[each.name for each in formats.FORMATS],
+        help="; ".join(f"{each.name}: {each.doc}" for each in formats.FORMATS) + ". Default: text, or as --to ends",
+    )
+    parser.add_argument("--json", action="store_const", const="json", dest="format", help="the same as --format json")
+    parser.add_argument("--to", metavar="FILE", help="write to a file, as events.parquet, which is there when all is")
+    parser.add_argument(
+        "-K", "--key-separator", metavar="SEP", help=r"in text: the key and this before each value; \t is a tab"
+    )
+    parser.add_argument("--null", default="", metavar="TEXT", help="in text: stands for a key or value that is null")
+    add_cluster(parser)
+    parser.set_defaults(run=_read)
+
+
+def _numbers(text: str) -> list[int]:
+    try:
+        return [int(each) for each in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not N,N,...") from None
+
+
+def unescaped(text: str) -> bytes:
+    r"""A separator as a shell passes it on: `\t` is a tab."""
+    return text.replace("\\t", "\t").encode()
+
+
+def _read(arguments: argparse.Namespace) -> int:
+    if arguments.group and (arguments.partitions or arguments.until or arguments.last is not None):
+        raise OptionError("--group shares whole topics out by itself: no --partitions, --last or --until with it")
+    if arguments.group and arguments.to:
+        raise OptionError(
+            "--group commits what is written out, and a file of --to may be given up: redirect stdout (>)"
+        )
+    if arguments.follow and arguments.until:
+        raise OptionError("--follow has no end: leave --until out")
+    form = _format(arguments)
+    options = parsed_options(arguments, "source", _selection(arguments))
+    from kafkasource.client.config import ClientConfig
+    from kafkasource.reader import Reader
+
+    reach(ClientConfig.from_options(options))
+    style = formats.Style(
+        None if arguments.key_separator is None else unescaped(arguments.key_separator), arguments.null.encode()
+    )
+    with Reader(options, start=_start(arguments), end=arguments.until) as reader, _stream(arguments.to) as stream:
+        for topic in existing(reader.cluster, arguments.topics).values():
+            check_partitions(topic, arguments.partitions or ())
+        output = form.open(stream, style)
+        ends_by_ctrl_c = contextlib.suppress(KeyboardInterrupt) if arguments.follow else contextlib.nullcontext()
+        with ends_by_ctrl_c:
+            if arguments.group:
+                from kafkasource.cli.shared_read import read_as_member
+                from kafkasource.source.read_replicas import rack_of
+
+                read_as_member(reader, arguments, output, rack_of(options["kafka.client.rack"]) or None)
+            else:
+                _copy(reader, arguments, output)
+        output.close()
+    return 0
+
+
+def _selection(arguments: argparse.Namespace) -> dict[str, str]:
+    more = {"includeHeaders": "true"}
+    if arguments.partitions:
+        return {**more, "assign": json.dumps(dict.fromkeys(arguments.topics, arguments.partitions))}
+    return {**more, "subscribe": ",".join(arguments.topics)}
+
+
+def _start(arguments: argparse.Namespace) -> Position:
+    given: Position | None = arguments.start
+    if arguments.last is not None:
+        return LastRecords("--last", arguments.last)
+    return given or position("latest" if arguments.follow and not arguments.group else "earliest")
+
+
+def _format(arguments: argparse.Namespace) -> formats.Format:
+    """Raises OptionError where the format and the file do not fit."""
+    by_file = formats.of_file(arguments.to) if arguments.to else None
+    form = formats.BY_NAME[arguments.format] if arguments.format else by_file
+    if form is None and arguments.to:
+        known = ", ".join(suffix for each in formats.FORMATS for suffix in each.suffixes)
+        raise OptionError(
+            f"--to {arguments.to}: which format? Let the file end with one of {known}, or give --format"
+            " (where the read ends is --until)"
+        )
+    form = form or formats.BY_NAME["text"]
+    if form.only_files and not arguments.to and sys.stdout.isatty():
+        raise OptionError(f"--format {form.name} is for files: give --to FILE{form.suffixes[0]}")
+    return form
+
+
+@contextlib.contextmanager
+def _stream(file: str | None) -> Iterator[IO[bytes]]:
+    """Stdout, or a file that has its name only when all is in it: after an error there is none, or the old one."""
+    if file is None:
+        yield sys.stdout.buffer
+        return
+    partial = Path(f"{file}.part")
+    try:
+        with partial.open("wb") as stream:
+            yield stream
+        os.replace(partial, file)
+    except OSError as error:
+        raise OptionError(f"--to {file}: {error.strerror}") from None
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _copy(reader: Reader, arguments: argparse.Namespace, output: formats.Output) -> None:
+    if arguments.follow:
+        if arguments.start is None and arguments.last is None and sys.stderr.isatty():
+            print("waiting for new records; --from earliest shows those that are there, Ctrl-C ends", file=sys.stderr)
+        with progress("records", arguments.count, shares_with=None if arguments.to else sys.stdout) as bar:
+            copy_batches(reader.follow(), output, arguments.count, bar)
+        return
+    ranges = reader.plan()
+    total = sum(one.size for one in ranges)
+    total = total if arguments.count is None else min(total, arguments.count)
+    with progress("records", total, shares_with=None if arguments.to else sys.stdout) as bar:
+        copied = copy_batches(reader.read(ranges), output, arguments.count, bar)
+    if arguments.to:
+        print(f"{many(copied, 'record')} in {arguments.to}", file=sys.stderr)
+    elif not copied and sys.stderr.isatty():
+        print(f"no records of {', '.join(arguments.topics)} in that range", file=sys.stderr)
+
+
+def copy_batches(batches: Iterator[pa.RecordBatch], output: formats.Output, most: int | None, bar: Progress) -> int:
+    """Write batches out, at most so many records in all; how many they were."""
+    copied = 0
+    for batch in batches:
+        part = batch if most is None else batch.slice(0, most - copied)
+        output.write(part)
+        copied += part.num_rows
+        bar.advance(part.num_rows)
+        if copied == most:
+            break
+    return copied

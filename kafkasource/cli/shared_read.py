@@ -1,0 +1,127 @@
+"""`pykafka read --group`: as one member of a consumer group, whose other members may be any clients.
+
+In steps of some thousand offsets: read, write out, flush, commit. So a record is committed when it has left this
+process, and what a killed one had not committed is read again by whoever takes over.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from kafkasource.cli.formats import Output
+from kafkasource.errors import CommitFailed
+from kafkasource.group.member import GroupMember
+
+if TYPE_CHECKING:
+    from kafkasource.reader import Reader
+    from kafkasource.types import OffsetRange, TopicPartition
+
+_STEP = 20_000  # offsets between two commits, and two looks at the group
+_IDLE_S = 0.2
+_SESSION_TIMEOUT_MS = 30_000  # the longest that Kafka 0.9 takes
+
+
+def read_as_member(
+    reader: Reader,
+    arguments: argparse.Namespace,
+    output: Output,
+    rack: str | None = None,
+    join: Callable[..., GroupMember] = GroupMember,
+) -> None:
+    """Until the assigned partitions are read to their ends, or `--count` is reached; with `--follow` for ever.
+
+    Leaves the group in any case, so that the others take over at once; after Ctrl-C what was written out is committed.
+    """
+    with join(
+        reader.cluster,
+        arguments.group,
+        arguments.topics,
+        session_timeout_ms=_SESSION_TIMEOUT_MS,
+        rack_id=rack,
+    ) as member:
+        share = _Share(reader, member, arguments.group, output)
+        left: int | None = arguments.count
+        try:
+            while left is None or left > 0:
+                had_share = member.joined
+                changed = share.look(0 if share.busy else _IDLE_S)
+                left = share.step(left)
+                if had_share and not changed and not share.busy and not arguments.follow:
+                    return
+        except KeyboardInterrupt:
+            for node in reader.cluster.metadata.nodes():  # it may have come in the middle of a request
+                reader.cluster.disconnect(node.node_id)
+            share.commit()
+            raise
+
+
+class _Share:
+    """The partitions that this member has now, and how far it has come in each."""
+
+    def __init__(self, reader: Reader, member: GroupMember, group: str, output: Output) -> None:
+        self._reader = reader
+        self._member = member
+        self._group = group
+        self._output = output
+        self._positions: dict[TopicPartition, int] = {}  # the next offsets to read
+        self._uncommitted: dict[TopicPartition, int] = {}
+        self.busy = False  # did the last step find anything?
+
+    def look(self, wait_s: float) -> bool:
+        """Take in what the group has changed."""
+        changes = self._member.poll(wait_s)
+        for tp in (*changes.revoked, *changes.lost):
+            self._positions.pop(tp, None)
+            self._uncommitted.pop(tp, None)
+        if changes.assigned:
+            self._positions.update(self._starts(frozenset(changes.assigned)))
+            if sys.stderr.isatty():
+                print(f"reading {', '.join(map(str, sorted(self._positions)))}", file=sys.stderr)
+        return bool(changes)
+
+    def _starts(self, assigned: frozenset[TopicPartition]) -> dict[TopicPartition, int]:
+        """Where the group stands; where it has committed nothing, what --from says."""
+        committed = self._reader.cluster.fetch_offsets(self._group, assigned)
+        known = {tp: offset for tp, offset in committed.items() if offset is not None}
+        return {**known, **self._reader.start_of(assigned - known.keys())}
+
+    def step(self, left: int | None) -> int | None:
+        """Read out some thousand offsets at most, and `left` records at most; how many of these are left then."""
+        room = _STEP
+        ranges = self._reader.next_ranges(self._positions)
+        self.busy = bool(ranges)
+        for one in ranges:
+            if room <= 0 or left == 0:
+                break
+            part = replace(one, end_offset=min(one.end_offset, one.start_offset + room))
+            room -= part.size
+            left = self._copy(part, left)
+        self.commit()
+        return left
+
+    def _copy(self, one: OffsetRange, left: int | None) -> int | None:
+        for batch in self._reader.read([one]):
+            part = batch if left is None else batch.slice(0, left)
+            self._output.write(part)
+            self._reached(one.topic_partition, part.column("offset")[-1].as_py() + 1)
+            if left is not None:
+                left -= part.num_rows
+                if left == 0:
+                    return left
+        self._reached(one.topic_partition, one.end_offset)  # behind the last record may be markers
+        return left
+
+    def _reached(self, tp: TopicPartition, position: int) -> None:
+        self._positions[tp] = self._uncommitted[tp] = position
+
+    def commit(self) -> None:
+        """What is not this member's any more is read again by whoever has it now."""
+        try:
+            self._member.commit(self._uncommitted)
+        except CommitFailed as error:
+            print(f"pykafka: {error}", file=sys.stderr)
+        self._uncommitted = {}

@@ -1,0 +1,157 @@
+"""How far a group or a query has come, partition by partition, against the ends of the logs; several commands show it.
+
+Counted in offsets, an upper bound of records: compaction and transaction markers leave holes.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from kafkasource.cli.arguments import many
+from kafkasource.errors import KafkaSourceError, UnsupportedApiVersion
+
+if TYPE_CHECKING:
+    from kafkasource.client.admin import Admin, DescribedGroup, GroupMember
+    from kafkasource.types import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where one partition is read."""
+
+    tp: TopicPartition
+    consumed: int | None  # the next offset to read; None: nothing committed
+    latest: int | None  # exclusive; None: the topic or partition does not exist any more
+    member: GroupMember | None = None  # who reads it now
+
+    @property
+    def lag(self) -> int | None:
+        return None if self.consumed is None or self.latest is None else max(0, self.latest - self.consumed)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """All places of one group or query; `who` names it."""
+
+    who: str
+    places: list[Place]
+    group: DescribedGroup | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)  # what --json says besides
+
+    @property
+    def lag(self) -> int:
+        return sum(place.lag or 0 for place in self.places)
+
+    @property
+    def totals(self) -> str:
+        """One line, the most telling number first."""
+        behind = sum(1 for place in self.places if place.lag)
+        text = f"lag {self.lag:,} in {behind} of {len(self.places)} partitions, {self.who}"
+        unknown = sum(1 for place in self.places if place.consumed is None)
+        gone = sum(1 for place in self.places if place.latest is None)
+        text += f"; {unknown} without a committed offset" if unknown else ""
+        return text + (f"; {gone} do not exist any more" if gone else "")
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            **self.facts,
+            "lag": self.lag,
+            "partitions": [
+                {
+                    "topic": place.tp.topic,
+                    "partition": place.tp.partition,
+                    "offset": place.consumed,
+                    "latest": place.latest,
+                    "lag": place.lag,
+                    **({} if place.member is None else {"member": place.member.member_id}),
+                }
+                for place in self.places
+            ],
+        }
+
+
+def add_who(parser: argparse.ArgumentParser) -> None:
+    """A group or a query."""
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument("-g", "--group", metavar="GROUP", help="a consumer group")
+    which.add_argument("-c", "--checkpoint", metavar="LOCATION", help="the checkpointLocation of a streaming query")
+
+
+def standing(cluster: Admin, arguments: argparse.Namespace) -> Standing:
+    return of_group(cluster, arguments.group) if arguments.group else of_query(cluster, arguments.checkpoint)
+
+
+def of_group(cluster: Admin, group: str) -> Standing:
+    """Raises KafkaSourceError where the cluster knows no such group."""
+    described = described_group(cluster, group)
+    committed = committed_offsets(cluster, group)
+    readers = assignments(described) if described else {}
+    if described is None and not committed:
+        raise KafkaSourceError(f"no group {group!r} (`pykafka groups list` shows all)")
+    partitions = sorted(committed.keys() | readers.keys())
+    ends = ends_of(cluster, partitions)
+    state = f"{described.state}, {many(len(described.members), 'member')}" if described else "members not known"
+    who = f"group {group}: {state}"
+    places = [Place(tp, committed.get(tp), ends.get(tp), readers.get(tp)) for tp in partitions]
+    return Standing(who, places, described, {"group": group, "state": described.state if described else None})
+
+
+def described_group(cluster: Admin, group: str) -> DescribedGroup | None:
+    """None: there is none, or the brokers cannot tell."""
+    try:
+        return cluster.describe_groups([group])[group]
+    except UnsupportedApiVersion:  # before 0.9 there were only offsets
+        return None
+
+
+def committed_offsets(cluster: Admin, group: str) -> dict[TopicPartition, int]:
+    """All that a group has committed; what an open transaction is about to commit does not count yet."""
+    try:
+        found = cluster.fetch_committed(group, require_stable=False)
+    except UnsupportedApiVersion:  # 0.8
+        every = [tp for topic in cluster.all_topics() for tp in topic.topic_partitions]
+        found = cluster.fetch_committed(group, every, require_stable=False)
+    return {tp: one[0] for tp, one in found.items() if one is not None}
+
+
+def assignments(group: DescribedGroup) -> dict[TopicPartition, GroupMember]:
+    """Who reads what, as the members' leader has decided. Empty while the group rebalances."""
+    from kafkasource.errors import ProtocolError
+    from kafkasource.group.consumer_protocol import PROTOCOL_TYPE, Assignment
+
+    found: dict[TopicPartition, GroupMember] = {}
+    for member in group.members if group.protocol_type == PROTOCOL_TYPE else ():
+        try:
+            found.update(dict.fromkeys(Assignment.decode(member.assignment).partitions, member))
+        except ProtocolError:  # another language than consumers'
+            continue
+    return found
+
+
+def of_query(cluster: Admin, location: str) -> Standing:
+    """By its checkpoint: what it has finished, against the ends of now."""
+    from kafkasource.cli.checkpoint import read_checkpoint
+
+    checkpoint = read_checkpoint(location)
+    offsets = checkpoint.done.offsets or (checkpoint.planned.offsets if checkpoint.planned else {})
+    ends = ends_of(cluster, offsets)
+    which = f"micro-batch {checkpoint.done_batch}" if checkpoint.done_batch is not None else "its first plan"
+    places = [Place(tp, offset, ends.get(tp)) for tp, offset in sorted(offsets.items())]
+    return Standing(
+        f"query of {location} after {which}", places, None, {"checkpoint": location, "batch": checkpoint.done_batch}
+    )
+
+
+def ends_of(cluster: Admin, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    """Where logs end now, of those partitions that exist and have a leader."""
+    from kafkasource.client.cluster import LATEST
+
+    wanted = set(partitions)
+    known = cluster.partitions_of(sorted({tp.topic for tp in wanted}), propagation_ms=0) if wanted else {}
+    there = {tp for topic in known.values() if topic is not None for tp in topic.topic_partitions} & wanted
+    led = {tp for tp in there if cluster.metadata.leader_id(tp) is not None}
+    listed = cluster.list_offsets(dict.fromkeys(led, LATEST))
+    return {tp: found.offset for tp, found in listed.items() if found.offset is not None}

@@ -1,0 +1,266 @@
+"""Topics: which there are, how they are made up, where their logs begin and end; making, changing, deleting them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kafkasource.cli import tables
+from kafkasource.cli.arguments import add_cluster, add_json, admin, at_least, existing, many, name_and_value
+from kafkasource.errors import KafkaSourceError, UnsupportedApiVersion
+
+if TYPE_CHECKING:
+    from kafkasource.client.admin import Admin, Setting
+    from kafkasource.client.metadata import TopicMetadata
+    from kafkasource.types import TopicPartition
+
+EXAMPLES = """examples:
+  pykafka topics create events --partitions 6 --set cleanup.policy=compact
+  pykafka topics describe events
+  pykafka topics alter events --partitions 12 --unset cleanup.policy"""
+HELP = "list, describe, create, alter, delete topics"
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    show = commands.add_parser("list", help="all topics with their partitions and how many offsets they hold")
+    show.add_argument("--internal", action="store_true", help="Kafka's own too")
+    show.set_defaults(run=_list)
+    describe = commands.add_parser("describe", help="leaders, replicas and offsets of each partition, and settings")
+    describe.add_argument("topics", nargs="+", metavar="TOPIC")
+    describe.add_argument("--all-settings", action="store_true", help="also those that are the default")
+    describe.set_defaults(run=_describe)
+    create = commands.add_parser("create", help="make topics; ready to be written to when the command returns")
+    create.add_argument("topics", nargs="+", metavar="TOPIC")
+    create.add_argument("-p", "--partitions", type=at_least(1), default=-1, metavar="N", help="default: the broker's")
+    create.add_argument(
+        "-r", "--replication", type=at_least(1), default=-1, metavar="N", help="copies of each; default: the broker's"
+    )
+    create.add_argument("--if-missing", action="store_true", help="no error where it exists already")
+    create.set_defaults(run=_create)
+    alter = commands.add_parser("alter", help="change settings, add partitions")
+    alter.add_argument("topics", nargs=1, metavar="TOPIC")
+    alter.add_argument("-p", "--partitions", type=at_least(1), metavar="N", help="how many in all; never fewer")
+    alter.add_argument(
+        "--unset", action="append", default=[], metavar="NAME", help="a setting back to the broker's default"
+    )
+    alter.set_defaults(run=_alter)
+    for command in (create, alter):
+        command.add_argument(
+            "-s",
+            "--set",
+            action="append",
+            default=[],
+            type=name_and_value,
+            metavar="NAME=VALUE",
+            help="a setting, as cleanup.policy=compact; may be given again",
+        )
+    delete = commands.add_parser("delete", help="delete topics with all their records")
+    delete.add_argument("topics", nargs="+", metavar="TOPIC")
+    delete.add_argument("--if-exists", action="store_true", help="no error where there is none")
+    delete.add_argument("-y", "--yes", action="store_true", help="do not ask")
+    delete.set_defaults(run=_delete)
+    for command in (show, describe, create, alter, delete):
+        add_cluster(command)
+        add_json(command)
+
+
+class _Bounds(NamedTuple):
+    earliest: int | None  # None: nobody leads the partition
+    latest: int | None  # exclusive
+
+    @property
+    def offsets(self) -> int | None:
+        """How many there are: at least as many as records."""
+        return None if self.earliest is None or self.latest is None else self.latest - self.earliest
+
+
+def _list(arguments: argparse.Namespace) -> int:
+    with admin(arguments) as cluster:
+        found = [topic for topic in cluster.all_topics() if arguments.internal or not topic.internal]
+        bounds = _bounds(cluster, found)
+    rows = []
+    for topic in sorted(found, key=lambda topic: topic.name):
+        each = [bounds[tp].offsets for tp in topic.topic_partitions]
+        known = [offsets for offsets in each if offsets is not None]
+        replicas = max((len(one.replicas) for one in topic.partitions.values()), default=0)
+        rows.append((topic.name, len(each), replicas, sum(known) if known else None, _health(topic)))
+    if arguments.json:
+        names = ("topic", "partitions", "replication", "offsets", "health")
+        print(json.dumps([dict(zip(names, row, strict=True)) for row in rows], indent=1))
+    elif rows:
+        tables.show(("topic", "partitions", "replicas", "offsets", "health"), rows)
+    else:
+        print("no topics: make one with `pykafka topics create NAME`")
+    return 0
+
+
+def _health(topic: TopicMetadata) -> str:
+    leaderless = sum(one.leader_id is None for one in topic.partitions.values())
+    behind = sum(len(one.in_sync_replicas) < len(one.replicas) for one in topic.partitions.values())
+    if leaderless:
+        return f"{leaderless} without a leader"
+    return f"{behind} under-replicated" if behind else "ok"
+
+
+def _bounds(cluster: Admin, topics: Iterable[TopicMetadata]) -> dict[TopicPartition, _Bounds]:
+    """Where each log begins and ends. One without a leader is not asked about: it would be waited for."""
+    from kafkasource.client.cluster import EARLIEST, LATEST
+
+    all_of_them = [tp for topic in topics for tp in topic.topic_partitions]
+    led = [tp for tp in all_of_them if cluster.metadata.leader_id(tp) is not None]
+    try:
+        first = cluster.list_offsets(dict.fromkeys(led, EARLIEST))
+        last = cluster.list_offsets(dict.fromkeys(led, LATEST))
+    except KafkaSourceError as error:
+        print(f"pykafka: offsets are not shown: {error}", file=sys.stderr)
+        first = last = {}
+    return {
+        tp: _Bounds(first[tp].offset, last[tp].offset) if tp in first else _Bounds(None, None) for tp in all_of_them
+    }
+
+
+def _describe(arguments: argparse.Namespace) -> int:
+    with admin(arguments) as cluster:
+        found = list(existing(cluster, arguments.topics).values())
+        bounds = _bounds(cluster, found)
+        settings = _settings(cluster, arguments.topics)
+    if arguments.json:
+        print(json.dumps([_as_json(topic, bounds, settings.get(topic.name)) for topic in found], indent=1))
+        return 0
+    for number, topic in enumerate(found):
+        if number:
+            print()
+        _print_topic(topic, bounds, settings.get(topic.name), arguments.all_settings)
+    return 0
+
+
+def _settings(cluster: Admin, topics: Iterable[str]) -> dict[str, list[Setting]]:
+    try:
+        return cluster.topic_settings(topics)
+    except UnsupportedApiVersion:  # before 0.11: what else there is to say is said
+        return {}
+
+
+def _print_topic(
+    topic: TopicMetadata, bounds: dict[TopicPartition, _Bounds], settings: list[Setting] | None, everything: bool
+) -> None:
+    total = sum(bounds[tp].offsets or 0 for tp in topic.topic_partitions)
+    known_id = f", id {topic.topic_id}" if topic.topic_id else ""
+    print(
+        f"{topic.name}: {many(len(topic.partitions), 'partition')}, {many(total, 'offset')}, {_health(topic)}{known_id}"
+    )
+    for each in settings or ():
+        if everything or each.source == "topic":
+            print(f"  {each.name}={each.value}" + (f"  ({each.source})" if everything else ""))
+    tables.show(
+        ("partition", "leader", "replicas", "in sync", "earliest", "latest", "offsets"),
+        [
+            (
+                number,
+                one.leader_id,
+                ",".join(map(str, one.replicas)),
+                ",".join(map(str, one.in_sync_replicas)),
+                *bounds[tp],
+                bounds[tp].offsets,
+            )
+            for tp in topic.topic_partitions
+            for number, one in [(tp.partition, topic.partitions[tp.partition])]
+        ],
+    )
+
+
+def _as_json(
+    topic: TopicMetadata, bounds: dict[TopicPartition, _Bounds], settings: list[Setting] | None
+) -> dict[str, Any]:
+    return {
+        "topic": topic.name,
+        "topic_id": str(topic.topic_id) if topic.topic_id else None,
+        "internal": topic.internal,
+        "partitions": [
+            {
+                "partition": tp.partition,
+                "leader": topic.partitions[tp.partition].leader_id,
+                "leader_epoch": topic.partitions[tp.partition].leader_epoch,
+                "replicas": topic.partitions[tp.partition].replicas,
+                "in_sync_replicas": topic.partitions[tp.partition].in_sync_replicas,
+                "earliest": bounds[tp].earliest,
+                "latest": bounds[tp].latest,
+            }
+            for tp in topic.topic_partitions
+        ],
+        "settings": {each.name: {"value": each.value, "source": each.source} for each in settings or ()},
+    }
+
+
+def _create(arguments: argparse.Namespace) -> int:
+    from kafkasource.errors import TopicAlreadyExists
+
+    created = []
+    with admin(arguments) as cluster:
+        for name in arguments.topics:
+            try:
+                cluster.create_topics(
+                    [name],
+                    partitions=arguments.partitions,
+                    replication_factor=arguments.replication,
+                    configs=dict(arguments.set),
+                )
+                created.append(name)
+            except TopicAlreadyExists:
+                if not arguments.if_missing:
+                    raise KafkaSourceError(
+                        f"topic {name!r} exists already (`pykafka topics describe {name}`); --if-missing lets it be"
+                    ) from None
+        counts = {name: len(topic.partitions) for name, topic in cluster.partitions_of(created).items() if topic}
+    return _say(
+        arguments, "created", [(name, f"{name} with {many(counts.get(name, 0), 'partition')}") for name in created]
+    )
+
+
+def _alter(arguments: argparse.Namespace) -> int:
+    (name,) = arguments.topics
+    changes: dict[str, str | None] = {**dict(arguments.set), **dict.fromkeys(arguments.unset)}
+    if not changes and arguments.partitions is None:
+        raise KafkaSourceError("nothing to change: give --set NAME=VALUE, --unset NAME or --partitions N")
+    with admin(arguments) as cluster:
+        existing(cluster, [name])
+        if changes:
+            cluster.alter_topic_settings(name, changes)
+        if arguments.partitions is not None:
+            cluster.create_partitions({name: arguments.partitions})
+    return _say(arguments, "changed", [(name, name)])
+
+
+def _delete(arguments: argparse.Namespace) -> int:
+    with admin(arguments) as cluster:
+        described = cluster.partitions_of(arguments.topics, propagation_ms=0)
+        missing = [name for name, topic in described.items() if topic is None]
+        if missing and not arguments.if_exists:
+            raise KafkaSourceError(f"no topic {', '.join(map(repr, missing))}; --if-exists lets that be")
+        found = [topic for topic in described.values() if topic is not None]
+        if found and not arguments.yes:
+            total = sum(one.offsets or 0 for one in _bounds(cluster, found).values())
+            _confirm(f"delete {', '.join(topic.name for topic in found)} with {total:,} offsets of records?")
+        if found:
+            cluster.delete_topics([topic.name for topic in found])
+    return _say(arguments, "deleted", [(topic.name, topic.name) for topic in found])
+
+
+def _confirm(question: str) -> None:
+    if not sys.stdin.isatty():
+        raise KafkaSourceError(f"{question} Nobody is here to say so: give --yes")
+    print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise KafkaSourceError("nothing was deleted")
+
+
+def _say(arguments: argparse.Namespace, done: str, names: list[tuple[str, str]]) -> int:
+    if arguments.json:
+        print(json.dumps({done: [name for name, _ in names]}))
+    for _, text in names if not arguments.json else ():
+        print(f"{done} {text}")
+    return 0

@@ -1,0 +1,240 @@
+"""Lines of stdin become records of a topic, as they come; each stored once, in order for each key.
+
+As text a line is a value; with --key-separator what stands before it is the key. As JSON a line is an object as
+`pykafka read --format json` prints it: value (a text, or anything else, which is written as JSON), key, headers,
+partition, timestamp, and value_base64, key_base64 for bytes. What else it says of topic and offset is not looked at.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import binascii
+import json
+import os
+import sys
+from collections.abc import Iterator
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+from kafkasource.cli.arguments import add_cluster, at_least, many, name_and_value, parsed_options, reach
+from kafkasource.cli.positions import position
+from kafkasource.cli.progress import progress
+from kafkasource.cli.read import unescaped
+from kafkasource.errors import KafkaSourceError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from kafkasource.client.config import ClientConfig
+    from kafkasource.types import TopicPartition, Written
+
+HELP = "lines of stdin become records: text or JSON, with keys and headers"
+EXAMPLES = """examples:
+  seq 1000 | pykafka write numbers --create partitions=6
+  printf 'ada:1\\nbob:\\n' | pykafka write orders -K : --null ''      bob's value is null: a tombstone
+  pykafka read orders --json | pykafka write copy --format json"""
+
+_READ_BYTES = 1 << 20
+_MAX_LINE_BYTES = 64 << 20  # no broker takes a record of that size
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("topic", metavar="TOPIC")
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="of the lines; default: text")
+    parser.add_argument("-K", "--key-separator", metavar="SEP", help=r"text: key, this, value; \t is a tab")
+    parser.add_argument("--key", help="the key of all records that bring none")
+    parser.add_argument(
+        "-H", "--header", action="append", default=[], type=name_and_value, metavar="NAME=VALUE", help="on all records"
+    )
+    parser.add_argument("--partition", type=at_least(0), metavar="N", help="of all records that bring none")
+    parser.add_argument("--null", metavar="TEXT", help="text: a key or value of just this is null (a tombstone)")
+    parser.add_argument(
+        "--create",
+        nargs="?",
+        const="partitions=-1",
+        metavar="SETTINGS",
+        help="make the topic where it is missing, as partitions=6,replication=3,cleanup.policy=compact",
+    )
+    parser.add_argument("--json", action="store_true", help="what was written, on stdout as JSON")
+    add_cluster(parser)
+    parser.set_defaults(run=_write)
+
+
+def _write(arguments: argparse.Namespace) -> int:
+    from kafkasource.client.config import ClientConfig
+    from kafkasource.writer import Writer
+
+    more = {"topic": arguments.topic}
+    if arguments.create:
+        more["createTopic"] = arguments.create
+    options = parsed_options(arguments, "sink", more)
+    reach(ClientConfig.from_options(options))
+    _require_topic(arguments, ClientConfig.from_options(options))
+    if sys.stdin.isatty():
+        print(f"each line becomes a record of {arguments.topic}; Ctrl-D ends", file=sys.stderr)
+    rows_of = _text_rows if arguments.format == "text" else _json_rows
+    ended_by: BaseException | None = None
+    with Writer(options) as writer, progress("records", None, shares_with=sys.stdin) as bar:
+        try:
+            for first, lines in _lines(sys.stdin.fileno()):
+                rows, bad_line = rows_of(lines, first, arguments)
+                if rows:
+                    writer.write(_batch(rows, arguments))
+                    bar.advance(len(rows))
+                if bad_line is not None:
+                    raise bad_line
+        except (_BadLine, KeyboardInterrupt) as error:
+            ended_by = error  # what came before is written
+    _report(arguments, writer.written)
+    if ended_by is not None:
+        raise ended_by
+    return 0
+
+
+def _require_topic(arguments: argparse.Namespace, config: ClientConfig) -> None:
+    """At once, instead of after `max.block.ms`: nobody creates it meanwhile but us."""
+    from kafkasource.client.cluster import Cluster
+
+    if arguments.create:
+        return
+    with Cluster(config) as cluster:
+        if cluster.partitions_of([arguments.topic], propagation_ms=0)[arguments.topic] is None:
+            raise KafkaSourceError(f"no topic {arguments.topic!r}: --create makes it, as does `pykafka topics create`")
+
+
+def _report(arguments: argparse.Namespace, written: dict[TopicPartition, Written]) -> None:
+    total = sum(one.records for one in written.values())
+    where = f"{many(len(written), 'partition')} of {arguments.topic}"
+    print(f"{many(total, 'record')} written to {where}", file=sys.stderr)
+    if arguments.json:
+        rows = [{"topic": tp.topic, "partition": tp.partition, **one._asdict()} for tp, one in sorted(written.items())]
+        print(json.dumps(rows))
+
+
+class _BadLine(KafkaSourceError):
+    """A line that cannot become a record; the text has its number."""
+
+
+def _lines(fd: int) -> Iterator[tuple[int, list[bytes]]]:
+    """Lines as they come, without their ends, and the number of the first, from 1: never waits for more to come."""
+    begun, begun_bytes, number = [b""], 0, 1  # the pieces of a line that has not ended: joined once, however many
+    while data := os.read(fd, _READ_BYTES):
+        if b"\n" in data:
+            *lines, rest = b"".join([*begun, data]).split(b"\n")
+            yield number, [line.removesuffix(b"\r") for line in lines]
+            number += len(lines)
+            begun, begun_bytes = [rest], len(rest)
+        else:
+            begun.append(data)
+            begun_bytes += len(data)
+        if begun_bytes > _MAX_LINE_BYTES:
+            raise _BadLine(f"line {number} is longer than {_MAX_LINE_BYTES >> 20} MiB")
+    if begun_bytes:
+        yield number, [b"".join(begun).removesuffix(b"\r")]
+
+
+# What a line in JSON can be instead of a record; OverflowError and OSError come of numbers and times beyond all bounds.
+_NO_RECORD = (ValueError, TypeError, AttributeError, KeyError, RecursionError, OverflowError, OSError)
+Rows = tuple[list[dict[str, Any]], _BadLine | None]  # up to a bad line
+
+
+def _text_rows(lines: list[bytes], first: int, arguments: argparse.Namespace) -> Rows:
+    null = None if arguments.null is None else arguments.null.encode()
+    key: bytes | None = None if arguments.key is None else arguments.key.encode()
+    separator = unescaped(arguments.key_separator) if arguments.key_separator else None
+    rows: list[dict[str, Any]] = []
+    for number, line in enumerate(lines, first):
+        start, value = key, line
+        if separator is not None:
+            start, found, value = line.partition(separator)
+            if not found:
+                return rows, _BadLine(f"line {number} has no key separator {arguments.key_separator!r}")
+        rows.append({"key": None if start == null else start, "value": None if value == null else value})
+    return rows, None
+
+
+def _json_rows(lines: list[bytes], first: int, arguments: argparse.Namespace) -> Rows:
+    rows: list[dict[str, Any]] = []
+    for number, line in enumerate(lines, first):
+        if not line.strip():
+            continue
+        try:
+            row = from_json(json.loads(line))
+        except (*_NO_RECORD, argparse.ArgumentTypeError) as error:
+            return rows, _BadLine(f"line {number} is no record in JSON: {error}")
+        if row["key"] is None and arguments.key is not None:
+            row["key"] = arguments.key.encode()
+        rows.append(row)
+    return rows, None
+
+
+def from_json(document: Any) -> dict[str, Any]:
+    """A record as a row for the sink. Raises one of _NO_RECORD."""
+    if not isinstance(document, dict):
+        raise ValueError("expected an object with at least a value")
+    if not {"value", "value_base64"} & document.keys():
+        raise ValueError("it has no value")
+    headers = document.get("headers") or []
+    if isinstance(headers, dict):
+        headers = [{"key": key, "value": value} for key, value in headers.items()]
+    return {
+        "key": _bytes(document, "key"),
+        "value": _bytes(document, "value"),
+        "headers": [{"key": _name(each["key"]), "value": _bytes(each, "value")} for each in headers],
+        "partition": None if document.get("partition") is None else _partition(document["partition"]),
+        "timestamp": _timestamp(document.get("timestamp")),
+    }
+
+
+def _name(value: Any) -> str:
+    """Of a header. JSON can write half of a character (a lone surrogate), which is a ValueError here."""
+    return str(value).encode().decode()
+
+
+def _partition(value: Any) -> int:
+    number = int(value)
+    if not 0 <= number < 1 << 31:
+        raise ValueError(f"partition {number} is not a number from 0 to 2^31-1")
+    return number
+
+
+def _bytes(document: dict[str, Any], name: str) -> bytes | None:
+    if f"{name}_base64" in document:
+        try:
+            return base64.b64decode(document[f"{name}_base64"], validate=True)
+        except binascii.Error as error:
+            raise ValueError(f"{name}_base64: {error}") from None
+    value = document.get(name)
+    if value is None or isinstance(value, str):
+        return None if value is None else value.encode()
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _timestamp(value: Any) -> datetime | None:
+    """Milliseconds since 1970, or a time as `positions` reads it."""
+    if value is None:
+        return None
+    ms = value if isinstance(value, int) else getattr(position(value), "everywhere_ms", None)
+    if ms is None:
+        raise ValueError(f"timestamp {value!r} is neither a time nor milliseconds")
+    return datetime.fromtimestamp(ms / 1000, timezone.utc)
+
+
+def _batch(rows: list[dict[str, Any]], arguments: argparse.Namespace) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    from kafkasource.sink.columns import HEADERS_TYPE
+
+    more = [{"key": name, "value": value.encode()} for name, value in arguments.header]
+    partition = arguments.partition
+    columns = {
+        "key": pa.array([row["key"] for row in rows], pa.binary()),
+        "value": pa.array([row["value"] for row in rows], pa.binary()),
+        "headers": pa.array([[*row.get("headers", ()), *more] or None for row in rows], HEADERS_TYPE),
+        "partition": pa.array(
+            [partition if row.get("partition") is None else row["partition"] for row in rows], pa.int32()
+        ),
+        "timestamp": pa.array([row.get("timestamp") for row in rows], pa.timestamp("us", "UTC")),
+    }
+    return pa.RecordBatch.from_arrays([*columns.values()], names=[*columns])

@@ -1,0 +1,1 @@
+"""Membership in consumer groups, as a library: `member.GroupMember`. Nothing here needs Spark."""

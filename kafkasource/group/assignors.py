@@ -1,0 +1,178 @@
+"""Who reads which partition: the assignors that Kafka's own consumer has, with the same placement for the same members.
+
+The leader of a group runs the assignor that all members have. Each is a pure function of what the members said and of
+how many partitions the topics have; tests hold the results against Kafka's own classes.
+
+    range               each topic by itself, cut into as many runs as it has readers
+    roundrobin          all partitions of all topics dealt out in turn
+    cooperative-sticky  even, and as few partitions as possible change hands; one that does goes to nobody for now: its
+                        owner gives it up first, and the rebalance that follows hands it out (KIP-429)
+
+Where members say in which rack they are, range and cooperative-sticky prefer readers near a replica (KIP-881), within
+the same shares; cooperative-sticky does so where all members read the same topics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import cycle, islice
+
+from kafkasource.errors import OptionError
+from kafkasource.group.consumer_protocol import Subscription
+from kafkasource.group.racks import NO_RACKS, Nearness, ReplicaRacks, nearness
+from kafkasource.group.sticky import assign_sticky, generation_data
+from kafkasource.types import TopicPartition
+
+PartitionCounts = Mapping[str, int]
+"""By topic; a topic that does not exist is not in it."""
+
+Placement = dict[str, list[TopicPartition]]
+"""By member id; every member is in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One member as the leader sees it."""
+
+    subscription: Subscription
+    instance_id: str | None = None  # of a static member (KIP-345)
+
+
+Members = Mapping[str, Member]
+"""By member id, in the coordinator's order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assignor:
+    """`cooperative`: members keep what they own while the group rebalances; otherwise they give up all of it before."""
+
+    name: str
+    cooperative: bool
+    assign: Callable[[PartitionCounts, Members, ReplicaRacks], Placement]
+    user_data: Callable[[int | None], bytes | None] = lambda generation: None
+
+
+def assign_range(counts: PartitionCounts, members: Members, racks: ReplicaRacks = NO_RACKS) -> Placement:
+    """The first `count % readers` members of a topic have one partition more.
+
+    Where racks tell readers from each other, each topic is first shared out among those near its partitions; topics of
+    the same readers and the same size so that equal partition numbers stay together.
+    """
+    near = nearness({member_id: member.subscription for member_id, member in members.items()}, racks)
+    placed: Placement = {member_id: [] for member_id in members}
+    topics = [
+        _Topic(topic, counts[topic], sorted(readers, key=lambda each: _rank(each, members)), placed)
+        for topic, readers in _readers(members).items()
+        if counts.get(topic, 0) > 0
+    ]
+    if any(near.matters(topic.taken, topic.free) for topic in topics):
+        _share_nearby(topics, near)
+    for topic in topics:
+        topic.share_out(lambda member_id, tp: True)
+    return placed
+
+
+class _Topic:
+    """What is left of one topic, and how much each reader may still have of it."""
+
+    def __init__(self, name: str, count: int, readers: list[str], placed: Placement) -> None:
+        self.name = name
+        self.free = dict.fromkeys(TopicPartition(name, partition) for partition in range(count))
+        self.taken = dict.fromkeys(readers, 0)
+        self._placed = placed
+        self._share, self._more = divmod(count, len(readers))
+
+    def room(self, member_id: str) -> int:
+        return max(0, self._share + (self._more > 0) - self.taken[member_id])
+
+    def give(self, member_id: str, partitions: list[TopicPartition]) -> None:
+        self._placed[member_id] += partitions
+        self.taken[member_id] += len(partitions)
+        if partitions and self.taken[member_id] > self._share:
+            self._more -= 1
+        for tp in partitions:
+            del self.free[tp]
+
+    def share_out(self, may_have: Callable[[str, TopicPartition], bool]) -> None:
+        for member_id in self.taken:
+            fitting = (tp for tp in self.free if may_have(member_id, tp))
+            self.give(member_id, list(islice(fitting, self.room(member_id))))
+
+
+def _share_nearby(topics: list[_Topic], near: Nearness) -> None:
+    alike: dict[tuple[frozenset[str], int], list[_Topic]] = {}
+    for topic in topics:
+        if any(member_id in near.rack_of for member_id in topic.taken):
+            alike.setdefault((frozenset(topic.taken), len(topic.free)), []).append(topic)
+    for (_, count), together in alike.items():
+        if len(together) > 1:
+            _share_together(together, count, near)
+        elif near.matters(together[0].taken, together[0].free):
+            together[0].share_out(near.near)
+
+
+def _share_together(topics: list[_Topic], count: int, near: Nearness) -> None:
+    """Partition n of all these topics to the first reader that is near all of them and may still have one of each."""
+    for partition in range(count):
+        for member_id in topics[0].taken:
+            if all(
+                near.near(member_id, TopicPartition(each.name, partition)) and each.room(member_id) for each in topics
+            ):
+                for topic in topics:
+                    topic.give(member_id, [TopicPartition(topic.name, partition)])
+                break
+
+
+def assign_roundrobin(counts: PartitionCounts, members: Members, racks: ReplicaRacks = NO_RACKS) -> Placement:
+    """Who does not read a topic is passed over, and is next again for the one that follows. Racks play no part."""
+    placed: Placement = {member_id: [] for member_id in members}
+    readers = _readers(members)
+    turns = cycle(sorted(members, key=lambda member_id: _rank(member_id, members)))
+    for topic in sorted(readers):
+        wanted = set(readers[topic])
+        for partition in range(counts.get(topic, 0)):
+            member_id = next(each for each in turns if each in wanted)
+            placed[member_id].append(TopicPartition(topic, partition))
+    return placed
+
+
+def assign_cooperative_sticky(counts: PartitionCounts, members: Members, racks: ReplicaRacks = NO_RACKS) -> Placement:
+    """Of a partition that changes hands neither the old nor the new owner has it in the result."""
+    subscriptions = {member_id: member.subscription for member_id, member in members.items()}
+    placed, moving = assign_sticky(counts, subscriptions, racks)
+    return {member_id: [tp for tp in tps if tp not in moving] for member_id, tps in placed.items()}
+
+
+def _readers(members: Members) -> dict[str, list[str]]:
+    """The members of each topic, in the order in which topics are first met."""
+    readers: dict[str, list[str]] = {}
+    for member_id, member in members.items():
+        for topic in dict.fromkeys(member.subscription.topics):
+            readers.setdefault(topic, []).append(member_id)
+    return readers
+
+
+def _rank(member_id: str, members: Members) -> tuple[bool, str]:
+    """Static members come first, by their own names, which outlive a restart."""
+    instance_id = members[member_id].instance_id
+    return instance_id is None, member_id if instance_id is None else instance_id
+
+
+ASSIGNORS: dict[str, Assignor] = {
+    assignor.name: assignor
+    for assignor in (
+        Assignor("range", False, assign_range),
+        Assignor("roundrobin", False, assign_roundrobin),
+        Assignor("cooperative-sticky", True, assign_cooperative_sticky, generation_data),
+    )
+}
+
+
+def assignors_named(names: Iterable[str]) -> tuple[Assignor, ...]:
+    """In order of preference. Raises OptionError for a name that is not one of ours, and for none at all."""
+    wanted = list(names)
+    unknown = [name for name in wanted if name not in ASSIGNORS]
+    if unknown or not wanted:
+        raise OptionError(f"assignors {unknown or wanted}: choose from {', '.join(ASSIGNORS)}")
+    return tuple(ASSIGNORS[name] for name in wanted)

@@ -1,0 +1,215 @@
+"""What a member's thread does: carries out what the membership asks for, and brings back what came of it.
+
+Everything of the membership is touched under the condition `changed`, which is notified when something has changed. The
+cluster is the loop's own; whoever else wants its attention calls `cluster.wakeup()`.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from kafkasource.client.calls import checked
+from kafkasource.client.cluster import Cluster
+from kafkasource.client.coordinators import GROUP
+from kafkasource.client.link import Pending
+from kafkasource.errors import BootstrapFailed, DeadlineExceeded
+from kafkasource.group import requests
+from kafkasource.group.consumer_protocol import Assignment
+from kafkasource.group.membership import Membership
+from kafkasource.group.racks import NO_RACKS, ReplicaRacks
+from kafkasource.group.states import REQUESTS, Action, State
+from kafkasource.protocol.apis import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
+from kafkasource.types import TopicPartition
+
+log = logging.getLogger("kafkasource.group")
+
+LEAVE_MS = 3_000
+JOIN_GRACE_MS = 5_000  # beyond the rebalance timeout, as in Java: the coordinator answers late rather than not at all
+MOST_WAIT_MS = 60_000.0
+
+
+class MemberLoop:
+    """See the module. `reach_by_ms`: until then a cluster that no bootstrap server leads to is waited for."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        group: str,
+        membership: Membership,
+        changed: threading.Condition,
+        now_ms: Callable[[], float],
+        reach_by_ms: float,
+    ) -> None:
+        self._cluster = cluster
+        self._group = group
+        self._membership = membership
+        self._changed = changed
+        self._now_ms = now_ms
+        self._reach_by_ms = reach_by_ms
+        self._seen = membership.state
+        self._request: Action | None = None
+        self._pending: Pending | None = None
+        self._counts: dict[str, int] = {}  # as leader: what the assignment was made for
+        self._look_again_ms = 0.0
+
+    def run(self) -> None:
+        try:
+            while self.turn():
+                pass
+        except Exception as error:  # ours: nobody waits for a member whose thread is dead
+            with self._changed:
+                self._membership.crash(error, self._now_ms())
+                self._changed.notify_all()
+        finally:
+            self._cluster.close()
+
+    def turn(self) -> bool:
+        """Do what is due, then wait for what comes next; False: the member is closed."""
+        with self._changed:
+            self._membership.tick(self._now_ms())
+            actions = self._membership.take_actions()
+            self._changed.notify_all()
+            state, identity = self._membership.state, self._membership.identity
+        if state is not self._seen:
+            text = "group %r: %s -> %s, as member %r in generation %d"
+            log.debug(text, self._group, self._seen.value, state.value, identity.member_id, identity.generation_id)
+            self._seen = state
+        for action in actions:
+            self._carry_out(action)
+        with self._changed:
+            if self._membership.has_actions:
+                return True  # the user closed it, say, while we looked for the coordinator
+            if self._membership.state is State.CLOSED:
+                return False
+            wait = min(self._membership.wait_ms(self._now_ms()), MOST_WAIT_MS)
+        if self._pending is None or not self._pending.done:
+            self._cluster.poll(wait)
+        self._take_answer()
+        self._watch_partitions()
+        return True
+
+    def _carry_out(self, action: Action) -> None:
+        if action in REQUESTS or action is Action.ABANDON:
+            self._drop_request()
+        if action is Action.FIND_COORDINATOR:
+            self._cluster.forget_coordinator(GROUP, self._group)
+        elif action is Action.LEAVE:
+            self._leave()
+        elif action in REQUESTS:
+            try:
+                self._pending, self._request = self._send(action), action
+            except Exception as error:
+                with self._changed:
+                    now_ms = self._now_ms()
+                    if isinstance(error, BootstrapFailed) and now_ms < self._reach_by_ms:
+                        error = DeadlineExceeded(str(error))
+                    self._membership.failed(action, error, now_ms)
+
+    def _drop_request(self) -> None:
+        """The coordinator does nothing for this connection while it holds a JoinGroup or SyncGroup of ours."""
+        pending, self._pending = self._pending, None
+        if pending is not None and not pending.done and self._request is not Action.HEARTBEAT:
+            self._cluster.disconnect(pending.node_id)
+
+    def _send(self, action: Action) -> Pending | None:
+        node_id = self._cluster.coordinator(GROUP, self._group)
+        assignments = self._assign() if action is Action.SYNC_AS_LEADER else {}
+        with self._changed:
+            membership = self._membership
+            terms = membership.terms
+            if membership.under_way is not action:
+                return None  # something happened while we looked for the coordinator
+            if action is Action.JOIN:
+                body = requests.join_body(self._group, membership)
+                timeout = float(max(terms.rebalance_timeout_ms, terms.session_timeout_ms) + JOIN_GRACE_MS)
+                return self._cluster.send(node_id, JOIN_GROUP, body, timeout_ms=timeout)
+            if action is Action.HEARTBEAT:
+                body = requests.heartbeat_body(self._group, membership.identity)
+                return self._cluster.send(node_id, HEARTBEAT, body, timeout_ms=terms.session_timeout_ms)
+            body = requests.sync_body(self._group, membership, assignments)
+            timeout = float(terms.rebalance_timeout_ms + JOIN_GRACE_MS)
+            return self._cluster.send(node_id, SYNC_GROUP, body, timeout_ms=timeout)
+
+    def _leave(self) -> None:
+        """Said once; where it is not heard, the session ends by itself."""
+        with self._changed:
+            identity = self._membership.leaving
+        if identity is None:
+            return
+        try:
+            node_id = self._cluster.coordinator(GROUP, self._group)
+            body = requests.leave_body(self._group, identity)
+            self._cluster.wait(self._cluster.send(node_id, LEAVE_GROUP, body, timeout_ms=LEAVE_MS))
+        except Exception:
+            return
+
+    def _take_answer(self) -> None:
+        pending, request = self._pending, self._request
+        if pending is None or request is None or not pending.done:
+            return
+        self._pending = self._request = None
+        answer: dict[str, Any] = {}
+        with self._changed:
+            now_ms = self._now_ms()
+            try:
+                answer = pending.result()
+                self._tell(request, checked(answer, f"{request.value} of group {self._group!r}"), now_ms)
+            except Exception as error:
+                self._membership.failed(request, error, now_ms, answer.get("member_id") or "")
+            self._changed.notify_all()
+
+    def _tell(self, request: Action, answer: dict[str, Any], now_ms: float) -> None:
+        if request is Action.JOIN:
+            self._membership.joined(answer, now_ms)
+        elif request is Action.HEARTBEAT:
+            self._membership.heartbeat_done(now_ms)
+        else:
+            self._membership.synced(Assignment.decode(answer["assignment"]), now_ms)
+
+    # As leader.
+
+    def _assign(self) -> dict[str, Assignment]:
+        with self._changed:
+            members, skip = self._membership.leading, self._membership.skip_assignment
+        told = [member.subscription for member in (members or {}).values()]
+        topics = {topic for subscription in told for topic in subscription.topics}
+        counts = self._count(topics)
+        racks = self._racks(counts) if any(subscription.rack_id for subscription in told) else NO_RACKS
+        with self._changed:
+            if self._membership.leading is not members:
+                return {}  # out of date meanwhile
+            self._counts = dict.fromkeys(topics, 0) | counts
+            return {} if skip else self._membership.assignments(counts, racks)
+
+    def _count(self, topics: Iterable[str]) -> dict[str, int]:
+        found = self._cluster.partitions_of(topics, propagation_ms=0) if topics else {}
+        self._look_again_ms = self._now_ms() + self._cluster.config.metadata_max_age_ms
+        return {name: len(topic.partitions) for name, topic in found.items() if topic is not None}
+
+    def _racks(self, topics: Iterable[str]) -> ReplicaRacks:
+        """Where the replicas are, as the answer that `_count` got has told."""
+        metadata = self._cluster.metadata
+        rack_of = {node.node_id: node.rack for node in metadata.nodes()}
+        return {
+            TopicPartition(name, index): frozenset(filter(None, map(rack_of.get, partition.replicas)))
+            for name in topics
+            if (topic := metadata.topic(name)) is not None
+            for index, partition in topic.partitions.items()
+        }
+
+    def _watch_partitions(self) -> None:
+        """A topic that was made, grew or went: the leader lets the group rebalance (`metadata.max.age.ms`)."""
+        with self._changed:
+            leads = self._membership.leading is not None and self._membership.state is State.STABLE
+        if not leads or self._now_ms() < self._look_again_ms:
+            return
+        try:
+            counts = dict.fromkeys(self._counts, 0) | self._count(self._counts)
+        except Exception:
+            return  # asked again when it is due
+        if counts != self._counts:
+            with self._changed:
+                self._membership.rejoin(self._now_ms())

@@ -1,0 +1,224 @@
+"""A member of a consumer group: shares topics with whatever other clients are in the group.
+
+    with GroupMember(cluster, "group", ["topic"]) as member:
+        while True:
+            changes = member.poll(timeout_s=0.1)
+            ...                                     # stop reading changes.lost and, after a commit, changes.revoked;
+            ...                                     # begin with changes.assigned at the group's committed offsets
+            member.commit({tp: next_offset, ...})
+
+The member's thread owns a Cluster of its own, because the coordinator holds a JoinGroup until all members have come,
+and answers nothing else on that connection meanwhile. It finds the coordinator, joins, assigns where it leads,
+heartbeats, and joins again when the group rebalances. What it tells the user waits for `poll`: see `Membership`.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+
+from kafkasource.client.cluster import Cluster
+from kafkasource.client.config import ClientConfig, backoff_ms
+from kafkasource.client.coordinators import GROUP
+from kafkasource.errors import BrokerError, ClientClosed, CommitFailed, DeadlineExceeded
+from kafkasource.group import requests
+from kafkasource.group.assignors import Assignor, assignors_named
+from kafkasource.group.loop import MemberLoop
+from kafkasource.group.membership import Changes, Identity, Membership, Terms
+from kafkasource.group.states import State
+from kafkasource.protocol.apis import OFFSET_COMMIT
+from kafkasource.types import TopicPartition
+
+DEFAULT_ASSIGNORS = ("range", "cooperative-sticky")  # the Java consumer's: every other client knows one of them
+SESSION_TIMEOUT_MS = 45_000
+REBALANCE_TIMEOUT_MS = 300_000
+HEARTBEAT_INTERVAL_MS = 3_000
+
+LOOK_UP_MS = 5_000  # one search for the coordinator, or for the topics' partitions: then timers have their turn
+LOOK_AGAIN_S = 0.1
+
+_REBALANCE_IN_PROGRESS = 27
+_OF_MEMBERSHIP = (22, 25, _REBALANCE_IN_PROGRESS, 82)
+
+
+class GroupMember:
+    """See the module. For one user thread, that of `poll`; `close` and `commit` may come from others.
+
+    `cluster` stays the caller's and is used on his threads alone, for commits. `assignors` by name, in order of
+    preference; with an eager one among them each rebalance revokes everything. `rebalance_timeout_ms` is also how long
+    the user may go without a poll (Java: `max.poll.interval.ms`). With `instance_id` the member is static (KIP-345): a
+    close does not leave the group, and whoever comes back with the id within the session has its partitions again.
+    Raises OptionError for unknown assignors; what brokers refuse is raised by `poll`.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        group: str,
+        topics: Iterable[str],
+        *,
+        assignors: Iterable[str | Assignor] = DEFAULT_ASSIGNORS,
+        session_timeout_ms: int = SESSION_TIMEOUT_MS,
+        rebalance_timeout_ms: int = REBALANCE_TIMEOUT_MS,
+        heartbeat_interval_ms: int = HEARTBEAT_INTERVAL_MS,
+        instance_id: str | None = None,
+        rack_id: str | None = None,
+        must_poll: bool = True,
+        open_cluster: Callable[[ClientConfig], Cluster] = Cluster,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.group = group
+        self._caller = cluster
+        self._clock = clock
+        config = cluster.config
+        terms = Terms(
+            tuple(dict.fromkeys(topics)),
+            tuple(each if isinstance(each, Assignor) else assignors_named([each])[0] for each in assignors),
+            session_timeout_ms,
+            rebalance_timeout_ms,
+            min(heartbeat_interval_ms, max(1, session_timeout_ms // 3)),
+            instance_id,
+            rack_id,
+            must_poll,
+            lambda failures: backoff_ms(
+                failures, config.retry_backoff_ms, config.retry_backoff_max_ms, random.random()
+            ),
+        )
+        self._membership = Membership(terms, self._now_ms())
+        self._changed = threading.Condition()
+        own = replace(config, default_api_timeout_ms=min(config.default_api_timeout_ms, LOOK_UP_MS))
+        self._own_cluster = open_cluster(own)
+        reach_by_ms = self._now_ms() + config.default_api_timeout_ms
+        loop = MemberLoop(self._own_cluster, group, self._membership, self._changed, self._now_ms, reach_by_ms)
+        self._thread = threading.Thread(target=loop.run, name="kafkasource-group-member", daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> GroupMember:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _now_ms(self) -> float:
+        return self._clock() * 1000
+
+    @property
+    def assignment(self) -> frozenset[TopicPartition]:
+        """What the user may read now: told by polls, and not lost since."""
+        with self._changed:
+            return self._membership.held
+
+    @property
+    def joined(self) -> bool:
+        """Has the group given this member its share, which may be nothing? False while it joins or rebalances."""
+        with self._changed:
+            return self._stable()
+
+    @property
+    def share(self) -> frozenset[TopicPartition] | None:
+        """What the group gives this member, told by a poll or not yet; None while it joins or rebalances."""
+        with self._changed:
+            return self._membership.owned if self._stable() else None
+
+    @property
+    def member_id(self) -> str:
+        """Given by the coordinator; empty before, and again after the coordinator gave the member up."""
+        with self._changed:
+            return self._membership.identity.member_id
+
+    def poll(self, timeout_s: float = 0.0) -> Changes:
+        """What changed since the last poll; waits at most `timeout_s` for something to change.
+
+        Raises what the group refuses: FencedInstanceId, GroupAuthorizationFailed, an inconsistent protocol (23), ...
+        """
+        deadline_s = self._clock() + timeout_s
+        with self._changed:
+            self._membership.polling(True, self._now_ms())
+            try:
+                while True:
+                    self._check_open()
+                    before = self._membership.state
+                    changes = self._membership.poll(self._now_ms())
+                    if self._membership.state is not before:
+                        self._own_cluster.wakeup()
+                    left_s = deadline_s - self._clock()
+                    if changes or left_s <= 0:
+                        return changes
+                    self._changed.wait_for(self._has_news, left_s)
+            finally:
+                self._membership.polling(False, self._now_ms())
+
+    def wait_until_stable(self, timeout_s: float) -> bool:
+        """Has the group given this member its share? Waits at most `timeout_s`; raises as `poll`, but tells nothing."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._membership.error or self._stable(), timeout_s)
+            if self._membership.error is not None:
+                raise self._membership.error
+            return self._stable()
+
+    def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Commit the next offset to read of partitions that are this member's, revoked ones included.
+
+        Waits while the group rebalances. Raises CommitFailed where they are not the member's any more: who has them
+        now begins where the last commit was.
+        """
+        if any(offset < 0 for offset in offsets.values()):
+            raise ValueError(f"a negative offset to commit for group {self.group!r}")  # brokers would take it
+        deadline_s = self._clock() + self._caller.config.default_api_timeout_ms / 1000
+        while offsets:
+            identity = self._identity_to_commit(offsets, deadline_s)
+            body = requests.commit_body(self.group, identity, offsets)
+            try:
+                self._caller.call_coordinator(GROUP, self.group, OFFSET_COMMIT, body, max_version=9)
+                return
+            except BrokerError as error:
+                if error.code not in _OF_MEMBERSHIP:
+                    raise
+                with self._changed:
+                    self._membership.commit_failed(identity, error, self._now_ms())
+                    self._changed.notify_all()
+                    between = self._membership.state in (State.JOINING, State.SYNCING)
+                self._own_cluster.wakeup()
+                if error.code != _REBALANCE_IN_PROGRESS or not between or self._clock() >= deadline_s:
+                    raise CommitFailed(f"group {self.group!r}: the commit was refused: {error}") from error
+                with self._changed:
+                    self._changed.wait(LOOK_AGAIN_S)  # until something changes, or to look again
+
+    def close(self, timeout_s: float = 5.0) -> None:
+        """Leave the group, so that the others take over at once; a static member stays for its session."""
+        with self._changed:
+            self._membership.close(self._now_ms())
+            self._changed.notify_all()
+        self._own_cluster.wakeup()
+        self._thread.join(timeout_s)
+
+    def _stable(self) -> bool:
+        return self._membership.state is State.STABLE
+
+    def _has_news(self) -> bool:
+        return self._membership.has_news or self._membership.state is State.CLOSED
+
+    def _check_open(self) -> None:
+        if self._membership.state is State.CLOSED:
+            raise ClientClosed(f"the member of group {self.group!r} is closed")
+
+    def _identity_to_commit(self, offsets: Mapping[TopicPartition, int], deadline_s: float) -> Identity:
+        """Of the generation that is in force; between two the coordinator takes no commits."""
+        membership = self._membership
+        with self._changed:
+            self._check_open()
+            done = self._changed.wait_for(
+                lambda: membership.state is not State.SYNCING, max(0.0, deadline_s - self._clock())
+            )
+            foreign = sorted(offsets.keys() - membership.held) if membership.terms.must_poll else []
+            if foreign or membership.identity.generation_id < 0:
+                raise CommitFailed(
+                    f"group {self.group!r}: {', '.join(map(str, foreign[:5])) or 'the generation'} is not this member's"
+                    " (any more); what was read since the last commit is read again by whoever has it now"
+                )
+            if not done:
+                raise DeadlineExceeded(f"commit of group {self.group!r}: the group did not finish its rebalance")
+            return membership.identity

@@ -1,0 +1,145 @@
+"""The states of a group member, what can happen to it, and what it does then: one table, without any I/O.
+
+                       READY            answer             SYNCED
+    UNJOINED ────────────────▶ JOINING ───────▶ SYNCING ───────────────▶ STABLE
+        ▲  any answer that         ▲                │ SYNCED_LESS          │ REBALANCE: something is to be given up
+        │  makes it start anew     │ GIVEN_UP       ▼                      │ (REJOIN: nothing is, so it joins at once)
+        └───────────────────       └──────────── REVOKING ◀────────────────┘
+                                     the user is told what it loses, and gives it up with its next poll
+
+A user who does not poll is ABSENT: the group goes on without him, until he polls. CLOSED and FAILED are for good.
+
+Eager assignors give up everything before each JoinGroup. Cooperative ones (KIP-429) join with what they own, learn
+from the new assignment what to give up, and join again when they have.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class State(Enum):
+    UNJOINED = "unjoined"  # of no generation; joins when the backoff is over
+    JOINING = "joining"  # JoinGroup is under way: the coordinator holds it until all members have come
+    SYNCING = "syncing"  # SyncGroup is under way: held until the leader's has come
+    STABLE = "stable"
+    REVOKING = "revoking"  # still of its generation, with heartbeats; joins again when the user has given up
+    ABSENT = "absent"  # the user did not poll in time
+    CLOSED = "closed"
+    FAILED = "failed"  # an error that no retry mends; `poll` raises it
+
+
+class Event(Enum):
+    # The user.
+    POLLED = "polled"
+    GIVEN_UP = "given up"  # it polls again after it was told what is revoked; or there was nothing to be told
+    CLOSE = "close"
+    # The clock.
+    READY = "ready"  # the backoff is over
+    HEARTBEAT_DUE = "heartbeat due"
+    SESSION_EXPIRED = "session expired"  # the coordinator did not answer for `session.timeout.ms`: it gave us up
+    POLL_EXPIRED = "poll expired"  # the user did not poll for `max.poll.interval.ms`
+    # The coordinator.
+    JOINED_AS_LEADER = "joined as leader"
+    JOINED_AS_FOLLOWER = "joined as follower"
+    MEMBER_ID_GIVEN = "member id given"  # MEMBER_ID_REQUIRED: join again with this id (KIP-394)
+    SYNCED = "synced"
+    SYNCED_LESS = "synced with less"  # a cooperative assignment takes something away
+    HEARTBEAT_DONE = "heartbeat done"
+    REBALANCE = "rebalance"  # the group rebalances, and the user holds what has to be given up before
+    REJOIN = "rejoin"  # it rebalances, and he does not
+    UNKNOWN_MEMBER = "unknown member"  # the coordinator has given us up
+    STALE_GENERATION = "stale generation"  # the group went on without us; it still knows our member id
+    COORDINATOR_GONE = "coordinator gone"  # it moved, or cannot be reached, or did not answer
+    NOT_YET = "not yet"  # it is loading the group, or another error that passes
+    REFUSED = "refused"  # fenced (KIP-345), not authorized, inconsistent protocol: an error that does not pass
+
+
+class Action(Enum):
+    # Requests, of which the newest counts.
+    JOIN = "JoinGroup"
+    SYNC_AS_LEADER = "SyncGroup with everybody's assignment"
+    SYNC = "SyncGroup"
+    HEARTBEAT = "Heartbeat"
+    LEAVE = "LeaveGroup"  # of a static member nothing is sent: it may come back (KIP-345)
+    # For who carries them out.
+    FIND_COORDINATOR = "forget the coordinator, the next request looks it up"
+    ABANDON = "close the connection: the coordinator holds a request of ours that is of no more interest"
+    # For the member's own memory.
+    BACK_OFF = "wait longer after each failure"
+    FORGET_MEMBER_ID = "be a new member next time"
+    FORGET_GENERATION = "what was assigned in it is void"
+    LOSE = "own nothing any more; the user is told that it is lost"
+    REVOKE = "the user is told to give up everything"
+    GIVE_UP = "own no longer what was revoked"
+
+
+REQUESTS = {Action.JOIN, Action.SYNC_AS_LEADER, Action.SYNC, Action.HEARTBEAT, Action.LEAVE}
+
+_S, _E, _A = State, Event, Action
+_START_ANEW = (_A.FORGET_GENERATION, _A.LOSE)
+_AS_NEW_MEMBER = (_A.FORGET_MEMBER_ID, _A.FORGET_GENERATION, _A.LOSE)
+_AWAY = (_A.LEAVE, _A.FORGET_MEMBER_ID, _A.FORGET_GENERATION, _A.LOSE)
+
+TRANSITIONS: dict[tuple[State, Event], tuple[State, tuple[Action, ...]]] = {
+    (_S.UNJOINED, _E.READY): (_S.JOINING, (_A.JOIN,)),
+    (_S.UNJOINED, _E.SESSION_EXPIRED): (_S.UNJOINED, _START_ANEW),  # a cooperative one that owned something
+    (_S.UNJOINED, _E.POLL_EXPIRED): (_S.ABSENT, _AWAY),
+    (_S.UNJOINED, _E.CLOSE): (_S.CLOSED, _AWAY),
+    # A JoinGroup is under way. A cooperative member still owns what it had.
+    (_S.JOINING, _E.JOINED_AS_LEADER): (_S.SYNCING, (_A.SYNC_AS_LEADER,)),
+    (_S.JOINING, _E.JOINED_AS_FOLLOWER): (_S.SYNCING, (_A.SYNC,)),
+    (_S.JOINING, _E.MEMBER_ID_GIVEN): (_S.JOINING, (_A.JOIN,)),
+    (_S.JOINING, _E.REBALANCE): (_S.UNJOINED, (_A.BACK_OFF,)),
+    (_S.JOINING, _E.REJOIN): (_S.UNJOINED, (_A.BACK_OFF,)),
+    (_S.JOINING, _E.UNKNOWN_MEMBER): (_S.UNJOINED, _AS_NEW_MEMBER),
+    (_S.JOINING, _E.STALE_GENERATION): (_S.UNJOINED, _START_ANEW),
+    (_S.JOINING, _E.COORDINATOR_GONE): (_S.UNJOINED, (_A.FIND_COORDINATOR, _A.BACK_OFF)),
+    (_S.JOINING, _E.NOT_YET): (_S.UNJOINED, (_A.BACK_OFF,)),
+    (_S.JOINING, _E.REFUSED): (_S.FAILED, _AWAY),
+    (_S.JOINING, _E.POLL_EXPIRED): (_S.ABSENT, (_A.ABANDON, *_AWAY)),
+    (_S.JOINING, _E.CLOSE): (_S.CLOSED, (_A.ABANDON, *_AWAY)),
+    # A SyncGroup is under way. Whatever goes wrong, the generation has no assignment for us: join again.
+    (_S.SYNCING, _E.SYNCED): (_S.STABLE, ()),
+    (_S.SYNCING, _E.SYNCED_LESS): (_S.REVOKING, ()),
+    (_S.SYNCING, _E.REBALANCE): (_S.JOINING, (_A.JOIN,)),
+    (_S.SYNCING, _E.REJOIN): (_S.JOINING, (_A.JOIN,)),
+    (_S.SYNCING, _E.UNKNOWN_MEMBER): (_S.UNJOINED, _AS_NEW_MEMBER),
+    (_S.SYNCING, _E.STALE_GENERATION): (_S.UNJOINED, _START_ANEW),
+    (_S.SYNCING, _E.COORDINATOR_GONE): (_S.UNJOINED, (_A.FIND_COORDINATOR, _A.BACK_OFF)),
+    (_S.SYNCING, _E.NOT_YET): (_S.UNJOINED, (_A.BACK_OFF,)),
+    (_S.SYNCING, _E.REFUSED): (_S.FAILED, _AWAY),
+    (_S.SYNCING, _E.POLL_EXPIRED): (_S.ABSENT, (_A.ABANDON, *_AWAY)),
+    (_S.SYNCING, _E.CLOSE): (_S.CLOSED, (_A.ABANDON, *_AWAY)),
+    # A member with an assignment. The coordinator may be lost for as long as the session lasts.
+    (_S.STABLE, _E.HEARTBEAT_DUE): (_S.STABLE, (_A.HEARTBEAT,)),
+    (_S.STABLE, _E.HEARTBEAT_DONE): (_S.STABLE, ()),
+    (_S.STABLE, _E.REBALANCE): (_S.REVOKING, (_A.REVOKE,)),
+    (_S.STABLE, _E.REJOIN): (_S.JOINING, (_A.JOIN,)),
+    (_S.STABLE, _E.UNKNOWN_MEMBER): (_S.UNJOINED, _AS_NEW_MEMBER),
+    (_S.STABLE, _E.STALE_GENERATION): (_S.UNJOINED, _START_ANEW),
+    (_S.STABLE, _E.COORDINATOR_GONE): (_S.STABLE, (_A.FIND_COORDINATOR, _A.BACK_OFF)),
+    (_S.STABLE, _E.NOT_YET): (_S.STABLE, (_A.BACK_OFF,)),
+    (_S.STABLE, _E.REFUSED): (_S.FAILED, _AWAY),
+    (_S.STABLE, _E.SESSION_EXPIRED): (_S.UNJOINED, (_A.FIND_COORDINATOR, *_START_ANEW)),
+    (_S.STABLE, _E.POLL_EXPIRED): (_S.ABSENT, _AWAY),
+    (_S.STABLE, _E.CLOSE): (_S.CLOSED, _AWAY),
+    # The same, but on its way to the next generation: that the group rebalances is no news.
+    (_S.REVOKING, _E.GIVEN_UP): (_S.JOINING, (_A.GIVE_UP, _A.JOIN)),
+    (_S.REVOKING, _E.HEARTBEAT_DUE): (_S.REVOKING, (_A.HEARTBEAT,)),
+    (_S.REVOKING, _E.HEARTBEAT_DONE): (_S.REVOKING, ()),
+    (_S.REVOKING, _E.REBALANCE): (_S.REVOKING, ()),
+    (_S.REVOKING, _E.REJOIN): (_S.REVOKING, ()),
+    (_S.REVOKING, _E.UNKNOWN_MEMBER): (_S.UNJOINED, _AS_NEW_MEMBER),
+    (_S.REVOKING, _E.STALE_GENERATION): (_S.UNJOINED, _START_ANEW),
+    (_S.REVOKING, _E.COORDINATOR_GONE): (_S.REVOKING, (_A.FIND_COORDINATOR, _A.BACK_OFF)),
+    (_S.REVOKING, _E.NOT_YET): (_S.REVOKING, (_A.BACK_OFF,)),
+    (_S.REVOKING, _E.REFUSED): (_S.FAILED, _AWAY),
+    (_S.REVOKING, _E.SESSION_EXPIRED): (_S.UNJOINED, (_A.FIND_COORDINATOR, *_START_ANEW)),
+    (_S.REVOKING, _E.POLL_EXPIRED): (_S.ABSENT, _AWAY),
+    (_S.REVOKING, _E.CLOSE): (_S.CLOSED, _AWAY),
+    (_S.ABSENT, _E.POLLED): (_S.UNJOINED, ()),
+    (_S.ABSENT, _E.CLOSE): (_S.CLOSED, ()),
+    (_S.FAILED, _E.CLOSE): (_S.CLOSED, ()),
+}
+"""What is not in it cannot happen, but for POLLED and CLOSE, which change nothing then."""

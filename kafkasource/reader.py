@@ -1,0 +1,156 @@
+"""Reading topics in this process, without Spark: Arrow batches of the source's rows, by the source's own fetcher.
+
+    with Reader({"kafka.bootstrap.servers": "localhost:9092", "subscribe": "events"}) as reader:
+        for batch in reader:                     # all there is now; `follow` goes on with what comes
+            print(batch.column("value").to_pylist())
+
+Options are those of the format `pykafka`, in one table with them (`options`); those that only a query of Spark's could
+honour are refused. Columns: `records.columns.ROW_SCHEMA`, with `includeHeaders` the headers too; a batch holds one
+partition's rows in the order of their offsets. Records that are gone go through `source.loss`.
+
+One thread at a time. Ctrl-C may interrupt any call; the reader can be closed after it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from kafkasource import options as option_table
+from kafkasource.client.cluster import Cluster
+from kafkasource.client.config import ClientConfig
+from kafkasource.errors import OptionError
+from kafkasource.source import loss
+from kafkasource.source.fetch_client import ClusterPartition
+from kafkasource.source.fetch_protocol import FetchSettings
+from kafkasource.source.fetcher import PartitionFetcher
+from kafkasource.source.offset_reader import OffsetReader
+from kafkasource.source.positions import Position, ending_position, starting_position
+from kafkasource.source.subscription import parse_subscription
+from kafkasource.source.task_fetch import in_order
+from kafkasource.types import OffsetRange, TopicPartition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_OF_QUERIES = (
+    "maxOffsetsPerTrigger",
+    "maxBytesPerTrigger",
+    "minOffsetsPerTrigger",
+    "maxTriggerDelay",
+    "minPartitions",
+    "maxPartitions",
+    "minRecordsPerPartition",
+    "maxRecordsPerPartition",
+    "pushDownPredicate",
+    "commitOffsets",
+    "groupIdPrefix",
+    "groupOwnership",
+)
+_LOOK_FOR_PARTITIONS_S = 5.0  # while following; topics and partitions come and go
+
+
+class Reader:
+    """See the module. Asks no broker before the first record, position or plan is asked for."""
+
+    def __init__(
+        self,
+        options: Mapping[str, str] | option_table.Options,
+        *,
+        start: Position | None = None,
+        end: Position | None = None,
+    ) -> None:
+        """`start` and `end`: in place of what the options say. Raises OptionError."""
+        parsed = options if isinstance(options, option_table.Options) else option_table.parse(options, "source")
+        for name in _OF_QUERIES:
+            if name in parsed.given:
+                raise OptionError(f"option {name!r} is for queries of Spark's and means nothing here: leave it out")
+        self._start = start or starting_position(parsed, streaming=False)
+        self._end = end or ending_position(parsed, streaming=False)
+        self._settings = FetchSettings.from_options(parsed)
+        self._fail_on_data_loss: bool = parsed["failOnDataLoss"]
+        self.cluster = Cluster(ClientConfig.from_options(parsed))
+        self._offsets = OffsetReader.from_options(self.cluster, parse_subscription(parsed), parsed)
+
+    def __enter__(self) -> Reader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close all connections. Idempotent."""
+        self.cluster.close()
+
+    def plan(self) -> list[OffsetRange]:
+        """What there is to read now, by partition: from where the start says to the end, as far as the log goes.
+
+        Empty ranges are left out.
+        """
+        assigned = self._offsets.assigned()
+        starts = self.start_of(assigned)
+        assert self._end is not None  # as of a batch read
+        ends = self._end.resolve(assigned, self._offsets)
+        latest = self._offsets.latest(assigned).offsets
+        return [
+            OffsetRange(tp, starts[tp], min(ends[tp], latest.get(tp, 0)))
+            for tp in sorted(starts.keys() & ends.keys())
+            if starts[tp] < min(ends[tp], latest.get(tp, 0))
+        ]
+
+    def read(self, ranges: Iterable[OffsetRange]) -> Iterator[pa.RecordBatch]:
+        """The records of ranges, one range after the other, the coming ones fetched ahead. Holds few fetches' bytes."""
+        pace = self._settings.pace()
+        fetchers = [
+            PartitionFetcher(one, self._settings, ClusterPartition(self.cluster, one, self._settings), pace=pace)
+            for one in ranges
+        ]
+        return in_order(fetchers, self._settings.read_ahead)
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        """All that is there now, partition by partition."""
+        return self.read(self.plan())
+
+    def follow(
+        self, *, poll_s: float = 0.2, sleep: Callable[[float], None] = time.sleep, clock: Any = time.monotonic
+    ) -> Iterator[pa.RecordBatch]:
+        """From the start on for ever: what is there, then what comes, within about `poll_s` of its arrival.
+
+        New partitions are read from their beginning. The end is not looked at.
+        """
+        assigned = self._offsets.assigned()
+        positions = self.start_of(assigned)
+        look_again_s = clock() + _LOOK_FOR_PARTITIONS_S
+        while True:
+            ranges = self.next_ranges(positions)
+            yield from self.read(ranges)
+            positions.update((one.topic_partition, one.end_offset) for one in ranges)
+            if not ranges:
+                sleep(poll_s)
+            if clock() >= look_again_s:
+                look_again_s = clock() + _LOOK_FOR_PARTITIONS_S
+                assigned = self._offsets.assigned()
+                new = assigned - positions.keys()
+                positions = {tp: offset for tp, offset in positions.items() if tp in assigned}
+                positions.update(self._offsets.earliest(new) if new else {})
+
+    def next_ranges(self, positions: dict[TopicPartition, int]) -> list[OffsetRange]:
+        """From each position to the end of its log now; nothing where that is no step. Where a log ends below a
+        position, records are gone: the position is moved to that end, if that may be (`failOnDataLoss`).
+        """
+        ends = self._offsets.latest(positions, positions).offsets
+        for tp, end in ends.items():
+            if end < positions[tp]:
+                text = f"{tp} ended at {positions[tp]} or behind and now ends at {end}."
+                lost = loss.Loss(loss.PARTITION_OFFSET_CHANGED, text, f"Reading goes on at {end}.")
+                loss.report([lost], fail_on_data_loss=self._fail_on_data_loss)
+                positions[tp] = end
+        return [OffsetRange(tp, positions[tp], end) for tp, end in sorted(ends.items()) if positions[tp] < end]
+
+    def start_of(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Where the start lies in each of these logs, moved to the nearer end of what they hold where it is beyond."""
+        assigned = set(partitions)
+        starts = self._start.resolve(assigned, self._offsets)
+        first, last = self._offsets.earliest(starts), self._offsets.latest(starts).offsets
+        return {tp: min(max(starts[tp], first[tp]), last[tp]) for tp in first.keys() & last.keys()}

@@ -1,0 +1,122 @@
+"""Writing to topics from this process, without Spark: Arrow rows, by the sink's own producer.
+
+    with Writer({"kafka.bootstrap.servers": "localhost:9092", "topic": "events"}) as writer:
+        writer.write(pa.table({"key": ["a", "b"], "value": ["1", "2"]}))
+    print(writer.written)                         # {TopicPartition('events', 0): Written(records=2, ...)}
+
+Options are those of `df.write.format("pykafka")`, in one table with them (`options`). Columns, by name: value (string
+or binary), and as you like key, topic, partition (int), headers (list of key and value), timestamp. Rows of a partition
+keep their order; with the default `acks=all` and idempotence each is stored once, unless this process ends and somebody
+writes again. Exactly once over restarts is Spark's affair (`deliveryGuarantee`) and refused here.
+
+`write` may be called by one thread at a time; sending happens on a thread of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, suppress
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from kafkasource import options as option_table
+from kafkasource.errors import OptionError
+from kafkasource.sink.columns import InvalidSchema, SinkSchema
+from kafkasource.sink.config import ProducerConfig
+from kafkasource.sink.new_topic import create_missing
+from kafkasource.sink.partitioner import Partitioner
+from kafkasource.sink.producer import Producer
+from kafkasource.types import TopicPartition, Written
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from kafkasource.sink.delivery import Delivery
+
+_COLUMNS = ("topic", "key", "value", "headers", "partition", "timestamp")
+
+
+class Writer:
+    """See the module. Connects at once, on its own thread; makes no topic before something is written."""
+
+    def __init__(self, options: Mapping[str, str] | option_table.Options) -> None:
+        """Raises OptionError."""
+        parsed = options if isinstance(options, option_table.Options) else option_table.parse(options, "sink")
+        if parsed["deliveryGuarantee"] == "exactly_once":
+            raise OptionError("option 'deliveryGuarantee'=exactly_once needs Spark's checkpoint: leave it out here")
+        if parsed["commitListener"] is not None:
+            raise OptionError("option 'commitListener' is for Spark's commits: `flush` returns what was written")
+        config = ProducerConfig.from_options(parsed)
+        self._topic: str | None = parsed["topic"]
+        self._create = config.client, self._topic, parsed["createTopic"]
+        self._partitioner = Partitioner.from_option(parsed["partitioner"], config.batch_bytes)
+        self._producer = Producer(config)
+        self._delivering: AbstractContextManager[Delivery] | None = None
+        self._delivery: Delivery | None = None
+        self._written: dict[TopicPartition, Written] = {}
+
+    @property
+    def written(self) -> dict[TopicPartition, Written]:
+        """What is acknowledged, of all that was flushed, by partition."""
+        return dict(self._written)
+
+    def write(self, rows: pa.RecordBatch | pa.Table) -> None:
+        """Hand rows over. Returns when they are in the producer's memory, waiting for room where it is full; they are
+        sent at once where record batches are full, else within `kafka.linger.ms`.
+
+        Raises InvalidSchema and InvalidRow for what cannot be written, and what made earlier rows fail.
+        """
+        schema = self._schema(rows)
+        if self._delivery is None:
+            create_missing(*self._create)
+            self._delivering = self._producer.delivery()
+            self._delivery = self._delivering.__enter__()
+        for batch in [rows] if not hasattr(rows, "to_batches") else rows.to_batches():
+            for part in schema.rows(batch):
+                self._producer.append(part, self._partitioner, self._delivery)
+
+    def _schema(self, rows: pa.RecordBatch | pa.Table) -> SinkSchema:
+        names = rows.schema.names
+        if "value" not in names:
+            raise InvalidSchema("Required attribute 'value' not found")
+        if self._topic is None and "topic" not in names:
+            raise InvalidSchema("no topic: give the option 'topic' or a column of that name")
+        return SinkSchema(self._topic, {name: names.index(name) for name in _COLUMNS if name in names})
+
+    def flush(self) -> dict[TopicPartition, Written]:
+        """Wait until all that was handed over is acknowledged; what became of it since the last flush.
+
+        Raises what made a row fail. What comes after it in the same call may or may not be stored.
+        """
+        delivering, delivery = self._delivering, self._delivery
+        self._delivering = self._delivery = None
+        if delivering is None or delivery is None:
+            return {}
+        try:
+            delivering.__exit__(None, None, None)  # waits
+        finally:
+            for tp, one in delivery.written.items():
+                self._written[tp] = self._written[tp].merged(one) if tp in self._written else one
+        return dict(delivery.written)
+
+    def close(self) -> None:
+        """Give up what is not acknowledged, if anything, and end. Idempotent. `with` flushes before."""
+        delivering, self._delivering, self._delivery = self._delivering, None, None
+        if delivering is not None:
+            with suppress(_GivenUp):
+                delivering.__exit__(_GivenUp, _GivenUp(), None)
+        self._producer.close()
+
+    def __enter__(self) -> Writer:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        try:
+            if kind is None:
+                self.flush()
+        finally:
+            self.close()
+
+
+class _GivenUp(Exception):
+    """Ends a delivery that is given up."""

@@ -1,0 +1,121 @@
+"""How commands find their cluster and take client options."""
+
+import json
+
+import pytest
+from fake_broker import FakeKafka, serve
+
+from kafkasource.broker import detached
+from kafkasource.cli import main
+
+
+@pytest.fixture(autouse=True)
+def nothing_set(tmp_path, monkeypatch):
+    monkeypatch.setenv("KAFKASOURCE_CACHE", str(tmp_path))
+    monkeypatch.delenv("KAFKA_BOOTSTRAP_SERVERS", raising=False)
+
+
+@pytest.fixture
+def servers():
+    kafka = FakeKafka(topics={"t": 2})
+    with serve(kafka) as (host, port):
+        kafka.addresses = {1: (host, port)}
+        yield f"{host}:{port}"
+
+
+def topics(capsys, *words):
+    assert main(["topics", "list", "--json", *words]) == 0
+    return [each["topic"] for each in json.loads(capsys.readouterr().out)]
+
+
+def test_the_cluster_is_the_one_given_else_of_the_environment_else_the_one_running_here(servers, monkeypatch, capsys):
+    monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:1")
+    assert topics(capsys, "-b", servers) == ["t"]
+    monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", servers)
+    assert topics(capsys) == ["t"]
+    monkeypatch.delenv("KAFKA_BOOTSTRAP_SERVERS")
+    running = detached.Detached(servers, "4.3.1", (), "/nowhere", keeps_data=False)
+    monkeypatch.setattr(detached, "status", lambda: running)
+    assert topics(capsys) == ["t"]
+
+
+def test_a_cluster_that_nobody_reaches_is_one_line_and_not_a_minute(capsys):
+    assert main(["groups", "list", "-b", "127.0.0.1:1", "-X", "default.api.timeout.ms=300"]) == 1
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1
+    assert err.startswith("pykafka: no bootstrap server answered")
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("request.timout.ms=1", "did you mean request.timeout.ms?"),
+        ("xyzzy=1", "the README has the table"),
+        ("request.timeout.ms=soon", "expected a whole number of milliseconds"),
+        ("auto.offset.reset=earliest", "use startingOffsets"),
+        ("sasl.mechanism=PLAIN", "SASL is not built yet"),
+    ],
+)
+def test_an_option_that_is_none_is_an_error_with_the_nearest(setting, said, capsys):
+    assert main(["topics", "list", "-b", "127.0.0.1:1", "-X", setting]) == 1
+    err = capsys.readouterr().err
+    assert (said in err, err.count("\n")) == (True, 1)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["topics", "list", "-X", "acks=1"], "means nothing here"),
+        (["read", "t", "-X", "acks=1"], "is for writing"),
+        (["write", "t", "-X", "isolation.level=read_committed"], "is for reading"),
+        (["read", "t", "-X", "subscribe=u"], "the command itself says so"),
+        (["read", "t", "-X", "maxOffsetsPerTrigger=1"], "leave it out"),
+        (["write", "t", "-X", "topic=u"], "the command itself says so"),
+    ],
+)
+def test_an_option_that_would_be_ignored_is_an_error(words, said, servers, capsys):
+    assert main([*words, "-b", servers]) == 1
+    err = capsys.readouterr().err
+    assert (said in err, err.count("\n")) == (True, 1)
+
+
+@pytest.mark.parametrize("name", ["client.id", "kafka.client.id", "KAFKA.CLIENT.ID"])
+def test_options_are_taken_with_and_without_their_prefix(name, servers, capsys):
+    assert topics(capsys, "-b", servers, "-X", f"{name}=x") == ["t"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["topics"],
+        ["topics", "create", "x", "-p", "0"],
+        ["read", "t", "--from", "yesterday"],
+        ["read", "t", "--from", "1", "--last", "1"],
+        ["lag"],
+        ["lag", "-g", "g", "-c", "/c"],
+        ["offsets", "set", "-g", "g", "-t", "t"],
+        ["topics", "list", "-X", "novalue"],
+    ],
+)
+def test_wrong_arguments_end_with_2(words, capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(words)
+    assert caught.value.code == 2
+    assert "usage: pykafka" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["read", "t", "--to", "x.foo"], ".parquet"),
+        (["read", "t", "--group", "g", "--last", "1"], "no --partitions"),
+        (["read", "t", "--group", "g", "--to", "x.txt"], "redirect stdout"),
+        (["read", "t", "--follow", "--until", "latest"], "leave --until out"),
+        (["offsets", "set", "-g", "g", "--to", "latest"], "Give --topic"),
+        (["topics", "alter", "t"], "nothing to change"),
+    ],
+)
+def test_what_contradicts_itself_is_said_before_a_broker_is_asked(words, said, capsys):
+    assert main([*words, "-b", "127.0.0.1:1"]) == 1
+    err = capsys.readouterr().err
+    assert (said in err, err.count("\n")) == (True, 1)

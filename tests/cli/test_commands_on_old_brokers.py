@@ -1,0 +1,54 @@
+"""The commands against brokers that lack what they ask for: what can be done is done, the rest is one line."""
+
+import json
+
+import pytest
+from fake_broker import FakeKafka, serve
+
+from kafkasource.cli import main
+
+
+@pytest.fixture(params=["0.8.2", "0.9.0"])
+def kafka(request):
+    kafka = FakeKafka(topics={"t": 2})
+    kafka.become(request.param)
+    kafka.committed["g", "t", 0] = 40
+    with serve(kafka) as (host, port):
+        kafka.addresses = {1: (host, port)}
+        kafka.release, kafka.bootstrap_servers = request.param, f"{host}:{port}"
+        yield kafka
+
+
+@pytest.fixture
+def command(kafka, capsys):
+    def run(*words):
+        code = main([*words, "-b", kafka.bootstrap_servers, "-X", "default.api.timeout.ms=10000"])
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return run
+
+
+def test_topics_are_shown_without_the_settings_that_nobody_tells(command):
+    code, out, err = command("topics", "describe", "t", "--json")
+    assert (code, err) == (0, "")
+    (topic,) = json.loads(out)
+    assert ([each["latest"] for each in topic["partitions"]], topic["settings"]) == ([100, 100], {})
+
+
+def test_a_groups_lag_is_known_without_its_members(command, kafka):
+    code, out, err = command("lag", "-g", "g", "--json")
+    assert (code, err, json.loads(out)["lag"]) == (0, "", 60)
+
+
+def test_what_the_broker_cannot_do_names_it_and_the_broker(command, kafka):
+    code, _, err = command("topics", "create", "new")
+    assert (code, err.count("\n")) == (1, 1)
+    assert "CreateTopics" in err
+    assert kafka.release in err
+
+
+def test_doctor_says_how_old_it_is(command, kafka):
+    _, out, _ = command("doctor", "--json")
+    (broker,) = [each for each in json.loads(out) if each["what"] == "broker 1"]
+    assert broker["found"].endswith(f"Kafka {kafka.release[:3]}")

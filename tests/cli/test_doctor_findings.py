@@ -1,0 +1,79 @@
+"""What `pykafka doctor` says of this machine, with other Pythons in Spark's place."""
+
+import json
+import os
+import stat
+import sys
+
+import pytest
+
+from kafkasource import __version__
+from kafkasource.cli import doctor, main
+
+
+@pytest.fixture(autouse=True)
+def no_cluster(tmp_path, monkeypatch):
+    monkeypatch.setenv("KAFKASOURCE_CACHE", str(tmp_path))
+    for name in ("KAFKA_BOOTSTRAP_SERVERS", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def python_that_says(tmp_path, monkeypatch):
+    """Make Spark start a program that answers with this text."""
+
+    def make(text, code=0):
+        path = tmp_path / "python-of-spark"
+        path.write_text(f"#!/bin/sh\necho '{text}'\nexit {code}\n")
+        path.chmod(path.stat().st_mode | stat.S_IXUSR)
+        monkeypatch.setenv("PYSPARK_PYTHON", str(path))
+        return str(path)
+
+    return make
+
+
+def says(version, package=__version__, compiled=True, by_name=True):
+    found = {"version": list(version), "package": package, "compiled": compiled, "by_name": by_name}
+    return json.dumps(found)
+
+
+OURS = sys.version_info[:2]
+
+
+@pytest.mark.parametrize(
+    ("answer", "level", "said"),
+    [
+        (says(OURS), "ok", "PYSPARK_PYTHON="),
+        (says((3, 8)), "FAILED", "Spark wants one version"),
+        (says(OURS, package=None), "warning", "has no kafkasource"),
+        (says(OURS, by_name=False), "warning", "register(spark)"),
+        (says(OURS, compiled=False), "warning", "not compiled"),
+        ("Segmentation fault", "FAILED", "does not run"),
+    ],
+)
+def test_the_python_that_spark_will_start_is_asked(answer, level, said, python_that_says):
+    path = python_that_says(answer)
+    found = doctor._workers_python()
+    assert (found.level, said in found.found, path in found.found) == (level, True, True)
+    assert bool(found.remedy) == (level != "ok")
+
+
+def test_a_python_that_is_not_there_is_a_failure_with_its_remedy(monkeypatch):
+    monkeypatch.setenv("PYSPARK_PYTHON", "/nowhere/python")
+    found = doctor._workers_python()
+    assert (found.level, found.remedy) == ("FAILED", f"export PYSPARK_PYTHON={sys.executable}")
+
+
+def test_what_failed_makes_the_exit_code_1_and_every_line_has_its_remedy(python_that_says, capsys):
+    python_that_says(says((3, 8)))
+    assert main(["doctor"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    (place,) = [number for number, line in enumerate(lines) if line.startswith("FAILED   spark's python")]
+    assert lines[place + 1].strip() == f"→ export PYSPARK_PYTHON={sys.executable}"
+
+
+def test_without_java_it_says_how_to_get_one(monkeypatch):
+    monkeypatch.setenv("JAVA_HOME", os.devnull)
+    found = doctor._java()
+    assert found.level == "FAILED"
+    assert "install a JDK 17" in found.remedy

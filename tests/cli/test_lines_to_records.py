@@ -1,0 +1,105 @@
+"""What `pykafka write` makes of stdin."""
+
+import argparse
+import os
+
+import pytest
+
+from kafkasource.cli import write
+from kafkasource.cli.write import _BadLine, _batch, _json_rows, _lines, _text_rows
+
+
+def arguments(**given):
+    default = {"key": None, "key_separator": None, "null": None, "header": [], "partition": None}
+    return argparse.Namespace(**{**default, **given})
+
+
+def rows(found):
+    made, bad_line = found
+    assert bad_line is None
+    return [(row["key"], row["value"]) for row in made]
+
+
+@pytest.fixture
+def pipe():
+    reader, writer = os.pipe()
+    yield reader, lambda data: os.write(writer, data)
+    os.close(reader)
+
+
+def test_lines_come_as_soon_as_they_are_there(pipe):
+    reader, send = pipe
+    lines = _lines(reader)
+    send(b"one\ntwo\nthr")
+    assert next(lines) == (1, [b"one", b"two"])
+    send(b"ee\r\n")
+    assert next(lines) == (3, [b"three"])
+
+
+def test_a_last_line_needs_no_end(tmp_path):
+    (tmp_path / "in").write_bytes(b"a\n\nb")
+    with open(tmp_path / "in", "rb") as file:
+        assert list(_lines(file.fileno())) == [(1, [b"a", b""]), (3, [b"b"])]
+
+
+def test_a_line_without_end_is_refused_before_it_fills_the_memory(pipe, monkeypatch):
+    monkeypatch.setattr(write, "_MAX_LINE_BYTES", 3)
+    reader, send = pipe
+    send(b"ok\nlonger")
+    lines = _lines(reader)
+    assert next(lines) == (1, [b"ok"])
+    with pytest.raises(_BadLine, match="line 2"):
+        next(lines)
+
+
+def test_text_is_value_or_key_and_value():
+    assert rows(_text_rows([b"a=b", b""], 1, arguments())) == [(None, b"a=b"), (None, b"")]
+    assert rows(_text_rows([b"a=b=c"], 1, arguments(key_separator="="))) == [(b"a", b"b=c")]
+    assert rows(_text_rows([b"a\tNULL"], 1, arguments(key_separator="\\t", null="NULL"))) == [(b"a", None)]
+    assert rows(_text_rows([b"x"], 1, arguments(key="k"))) == [(b"k", b"x")]
+
+
+def test_a_line_without_its_key_is_named():
+    made, bad_line = _text_rows([b"a=1", b"b", b"c=1"], 11, arguments(key_separator="="))
+    assert str(bad_line) == "line 12 has no key separator '='"
+    assert made == [{"key": b"a", "value": b"1"}]  # those before it are written
+
+
+def test_headers_and_partition_of_the_command_go_with_every_record():
+    given = arguments(header=[("a", "1"), ("b", "")], partition=2)
+    batch = _batch(_text_rows([b"x"], 1, given)[0], given).to_pylist()
+    assert batch[0]["headers"] == [{"key": "a", "value": b"1"}, {"key": "b", "value": b""}]
+    assert batch[0]["partition"] == 2
+
+
+def test_json_values_that_are_no_text_are_written_as_json():
+    lines = [b'{"value": {"n": [1, null]}}', b'{"key": 7, "value": "text"}', b"", b'{"value": null, "key": "gone"}']
+    assert rows(_json_rows(lines, 1, arguments())) == [
+        (None, b'{"n":[1,null]}'),
+        (b"7", b"text"),
+        (b"gone", None),
+    ]
+
+
+def test_json_headers_may_be_an_object_and_times_a_number():
+    given = arguments(header=[("b", "2")], partition=9)
+    line = b'{"value": "v", "headers": {"a": "1"}, "timestamp": 1795300000250, "partition": 1}'
+    (row,) = _batch(_json_rows([line], 1, given)[0], given).to_pylist()
+    assert row["headers"] == [{"key": "a", "value": b"1"}, {"key": "b", "value": b"2"}]
+    assert row["timestamp"].isoformat() == "2026-11-21T22:26:40.250000+00:00"
+    assert row["partition"] == 1
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"{", b"7", b"[]", b"{}", b'{"key": "k"}', b'{"value_base64": "!"}', b'{"value_base64": 7}',
+        b'{"value": 1, "partition": "x"}',
+        b'{"value": "v", "headers": 7}', b'{"value": "v", "headers": [{"value": "no key"}]}',
+        b'{"value": "v", "timestamp": "soon"}', b'{"value": "v", "timestamp": "latest"}', b"\xff", b"[" * 100_000,
+    ],
+)  # fmt: skip
+def test_json_that_is_no_record_is_refused_by_its_line(line):
+    made, bad_line = _json_rows([b'{"value": 1}', line, b'{"value": 2}'], 4, arguments())
+    assert str(bad_line).startswith("line 5 is no record in JSON: ")
+    assert [row["value"] for row in made] == [b"1"]

@@ -1,0 +1,162 @@
+"""`pykafka read --group` with a scripted member: what is committed when, and what is not read any more."""
+
+import argparse
+from types import SimpleNamespace
+
+import pyarrow as pa
+import pytest
+
+from kafkasource.cli import shared_read
+from kafkasource.cli.shared_read import read_as_member
+from kafkasource.errors import CommitFailed
+from kafkasource.group.membership import Changes
+from kafkasource.types import OffsetRange, TopicPartition
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+NOTHING = Changes()
+
+
+class Member:
+    """Gives these changes, one a poll, and then nothing; an exception among them is raised."""
+
+    def __init__(self, *script):
+        self._script = list(script)
+        self.joined = True
+        self.commits = []
+        self.closed = False
+        self.refuses = False
+
+    def __call__(self, cluster, group, topics, **_):
+        return self
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.closed = True
+
+    def poll(self, timeout_s):
+        step = self._script.pop(0) if self._script else NOTHING
+        if isinstance(step, BaseException):
+            raise step
+        return step
+
+    def commit(self, offsets):
+        if self.refuses and offsets:
+            raise CommitFailed("not this member's")
+        if offsets:
+            self.commits.append(dict(offsets))
+
+
+class Reader:
+    """Logs of `ends` offsets, each a record; `holes` have none."""
+
+    def __init__(self, ends, committed=None, holes=()):
+        self.ends, self.holes = ends, holes
+        self.cluster = SimpleNamespace(
+            fetch_offsets=lambda group, tps: {tp: (committed or {}).get(tp) for tp in tps},
+            metadata=SimpleNamespace(nodes=list),
+        )
+
+    def start_of(self, partitions):
+        return dict.fromkeys(partitions, 0)
+
+    def next_ranges(self, positions):
+        return [OffsetRange(tp, at, self.ends[tp]) for tp, at in sorted(positions.items()) if at < self.ends[tp]]
+
+    def read(self, ranges):
+        for one in ranges:
+            offsets = [n for n in range(one.start_offset, one.end_offset) if (one.topic_partition, n) not in self.holes]
+            if offsets:
+                yield pa.RecordBatch.from_pydict({"offset": offsets})
+
+
+class Output:
+    def __init__(self, fails_at=None):
+        self.offsets = []
+        self._fails_at = fails_at
+
+    def write(self, batch):
+        self.offsets += batch.column("offset").to_pylist()
+        if self._fails_at is not None and len(self.offsets) >= self._fails_at:
+            raise KeyboardInterrupt
+
+
+def run(reader, member, output=None, **arguments):
+    given = {"group": "g", "topics": ["t"], "count": None, "follow": False, **arguments}
+    output = output or Output()
+    try:
+        read_as_member(reader, argparse.Namespace(**given), output, join=member)
+    finally:
+        assert member.closed
+    return output.offsets
+
+
+def test_the_share_is_read_to_its_end_committed_and_left():
+    member = Member(Changes(assigned=frozenset({T0, T1})))
+    assert run(Reader({T0: 3, T1: 2}, committed={T1: 1}), member) == [0, 1, 2, 1]
+    assert member.commits == [{T0: 3, T1: 2}]
+
+
+def test_an_offset_is_committed_only_after_its_record_was_written_out(monkeypatch):
+    monkeypatch.setattr(shared_read, "_STEP", 2)
+    member = Member(Changes(assigned=frozenset({T0})))
+    assert run(Reader({T0: 5}), member) == [0, 1, 2, 3, 4]
+    assert member.commits == [{T0: 2}, {T0: 4}, {T0: 5}]
+
+
+def test_markers_behind_the_last_record_are_committed_over():
+    member = Member(Changes(assigned=frozenset({T0})))
+    assert run(Reader({T0: 4}, holes={(T0, 2), (T0, 3)}), member) == [0, 1]
+    assert member.commits == [{T0: 4}]
+
+
+def test_of_count_records_the_last_is_where_the_next_reader_goes_on():
+    member = Member(Changes(assigned=frozenset({T0, T1})))
+    assert run(Reader({T0: 3, T1: 3}), member, count=4) == [0, 1, 2, 0]
+    assert member.commits == [{T0: 3, T1: 1}]
+
+
+@pytest.mark.parametrize("kind", ["revoked", "lost"])
+def test_what_another_member_has_now_is_not_read_or_committed(kind, monkeypatch):
+    monkeypatch.setattr(shared_read, "_STEP", 2)
+    member = Member(Changes(assigned=frozenset({T0})), Changes(**{kind: frozenset({T0})}))
+    assert run(Reader({T0: 5}), member) == [0, 1]
+    assert member.commits == [{T0: 2}]
+
+
+def test_ctrl_c_commits_what_was_written_out_and_leaves():
+    member = Member(Changes(assigned=frozenset({T0})), KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        run(Reader({T0: 3}), member, follow=True)
+    assert member.commits == [{T0: 3}]
+
+
+def test_a_batch_that_ctrl_c_cut_short_is_not_committed():
+    member = Member(Changes(assigned=frozenset({T0, T1})))
+    with pytest.raises(KeyboardInterrupt):
+        run(Reader({T0: 3, T1: 3}), member, Output(fails_at=4), follow=True)
+    assert member.commits == [{T0: 3}]
+
+
+def test_a_commit_that_is_refused_is_told_and_reading_goes_on(capsys):
+    member = Member(Changes(assigned=frozenset({T0})))
+    member.refuses = True
+    assert run(Reader({T0: 3}), member) == [0, 1, 2]
+    assert capsys.readouterr().err == "pykafka: not this member's\n"
+
+
+def test_a_member_without_a_share_waits_for_one_only_while_it_joins():
+    member = Member()
+    assert run(Reader({}), member) == []
+    late = Member(NOTHING, NOTHING, Changes(assigned=frozenset({T0})))
+    late.joined = False
+    reader = Reader({T0: 1})
+    late_start = reader.start_of
+
+    def joined(partitions):
+        late.joined = True
+        return late_start(partitions)
+
+    reader.start_of = joined
+    assert run(reader, late) == [0]

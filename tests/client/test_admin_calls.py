@@ -1,0 +1,137 @@
+"""Groups and settings, asked of brokers in this process that answer as they are told."""
+
+import pytest
+from fake_broker import CLOSE, Answer, FakeKafka, FakeNet
+
+from kafkasource.client import Admin, ClientConfig, TopicPartition
+from kafkasource.errors import BrokerError, UnsupportedApiVersion
+from kafkasource.protocol.apis import (
+    DELETE_GROUPS,
+    DESCRIBE_CONFIGS,
+    DESCRIBE_GROUPS,
+    FIND_COORDINATOR,
+    INCREMENTAL_ALTER_CONFIGS,
+    LIST_GROUPS,
+    OFFSET_DELETE,
+)
+
+
+@pytest.fixture
+def kafka():
+    return FakeKafka(nodes=2, topics={"t": 2})
+
+
+@pytest.fixture
+def admin(kafka):
+    with Admin(ClientConfig.of("bootstrap:9092"), **FakeNet(kafka).parts()) as admin:
+        yield admin
+
+
+def listed(*names):
+    row = {"protocol_type": "consumer", "group_state": "Stable", "group_type": "classic"}
+    return Answer({"error_code": 0, "groups": [{"group_id": name, **row} for name in names]})
+
+
+def described(group="g", state="Stable", code=0, members=()):
+    row = {"error_code": code, "group_id": group, "group_state": state, "protocol_type": "consumer"}
+    return Answer({"groups": [{**row, "protocol_data": "range", "members": list(members)}]})
+
+
+MEMBER = {
+    "member_id": "m-1",
+    "group_instance_id": None,
+    "client_id": "c",
+    "client_host": "/10.0.0.1",
+    "member_metadata": b"",
+    "member_assignment": b"\x00\x03",
+}
+
+
+def test_every_broker_is_asked_for_its_groups(kafka, admin):
+    kafka.fault(LIST_GROUPS, listed("b"), listed("a"))
+    assert [(each.group, each.state, each.type) for each in admin.list_groups()] == [
+        ("a", "Stable", "classic"),
+        ("b", "Stable", "classic"),
+    ]
+    assert {request.node_id for request in kafka.asked(LIST_GROUPS)} == {1, 2}
+
+
+def test_a_coordinator_that_loads_is_asked_again_for_its_groups(kafka, admin):
+    kafka.fault(LIST_GROUPS, Answer({"error_code": 14, "groups": []}), listed("a"), listed("a"), listed("b"))
+    assert [each.group for each in admin.list_groups()] == ["a", "b"]
+
+
+def test_a_group_is_described_by_its_coordinator_wherever_that_moved(kafka, admin):
+    kafka.fault(DESCRIBE_GROUPS, described(code=16), CLOSE, described(members=[MEMBER]))
+    group = admin.describe_groups(["g"])["g"]
+    assert (group.state, group.assignor) == ("Stable", "range")
+    (member,) = group.members
+    assert (member.member_id, member.client_id, member.host, member.assignment) == ("m-1", "c", "10.0.0.1", b"\x00\x03")
+    assert len(kafka.asked(FIND_COORDINATOR)) == 3
+
+
+@pytest.mark.parametrize("answer", [described(state="Dead"), described(code=69)])
+def test_a_group_that_does_not_exist_is_none_in_old_words_and_new(kafka, admin, answer):
+    kafka.fault(DESCRIBE_GROUPS, answer)
+    assert admin.describe_groups(["g"]) == {"g": None}
+
+
+def test_what_the_acls_hide_is_an_error_and_not_none(kafka, admin):
+    kafka.fault(DESCRIBE_GROUPS, described(code=30))
+    with pytest.raises(BrokerError, match="GROUP_AUTHORIZATION_FAILED"):
+        admin.describe_groups(["g"])
+
+
+def test_of_groups_to_delete_each_has_its_own_outcome(kafka, admin):
+    def answer(group, code):
+        return Answer({"results": [{"group_id": group, "error_code": code}]})
+
+    kafka.fault(DELETE_GROUPS, answer("busy", 68), answer("done", 0))
+    outcome = admin.delete_groups(["busy", "done"])
+    assert (outcome["busy"].name, outcome["done"]) == ("NON_EMPTY_GROUP", None)
+
+
+def test_an_offset_that_cannot_be_forgotten_is_an_error(kafka, admin):
+    row = {"partition_index": 0, "error_code": 86}
+    kafka.fault(OFFSET_DELETE, Answer({"error_code": 0, "topics": [{"name": "t", "partitions": [row]}]}))
+    with pytest.raises(BrokerError, match="GROUP_SUBSCRIBED_TO_TOPIC"):
+        admin.delete_offsets("g", [TopicPartition("t", 0)])
+
+
+def test_settings_tell_where_they_come_from(kafka, admin):
+    def row(name, value, source):
+        return {
+            **{"name": name, "value": value, "read_only": False, "config_source": source, "is_sensitive": False},
+            **{"synonyms": [], "config_type": 1, "documentation": None},
+        }
+
+    rows = [row("b", "2", 4), row("a", "1", 1), row("c", None, 5)]
+    result = {"error_code": 0, "error_message": None, "resource_type": 2, "resource_name": "t", "configs": rows}
+    kafka.fault(DESCRIBE_CONFIGS, Answer({"results": [result]}))
+    assert admin.topic_settings(["t"]) == {"t": [("a", "1", "topic"), ("b", "2", "broker"), ("c", None, "default")]}
+
+
+def test_a_setting_is_set_and_another_put_back_to_its_default(kafka, admin):
+    done = {"error_code": 0, "error_message": None, "resource_type": 2, "resource_name": "t"}
+    kafka.fault(INCREMENTAL_ALTER_CONFIGS, Answer({"responses": [done]}))
+    admin.alter_topic_settings("t", {"retention.ms": "1", "segment.ms": None})
+    (asked,) = kafka.asked(INCREMENTAL_ALTER_CONFIGS)
+    (resource,) = asked.body["resources"]
+    assert (resource["resource_type"], resource["resource_name"]) == (2, "t")
+    assert [(each["name"], each["config_operation"], each["value"]) for each in resource["configs"]] == [
+        ("retention.ms", 0, "1"),
+        ("segment.ms", 1, None),
+    ]
+
+
+def test_a_setting_that_the_broker_refuses_is_told_in_its_words(kafka, admin):
+    no = {"error_code": 40, "error_message": "Unknown topic config name: x", "resource_type": 2, "resource_name": "t"}
+    kafka.fault(INCREMENTAL_ALTER_CONFIGS, Answer({"responses": [no]}))
+    with pytest.raises(BrokerError, match="Unknown topic config name: x"):
+        admin.alter_topic_settings("t", {"x": "1"})
+
+
+def test_an_old_broker_is_told_from_one_without_groups(kafka, admin):
+    kafka.become("0.8.2")
+    with pytest.raises(UnsupportedApiVersion, match="ListGroups"):
+        admin.list_groups()

@@ -1,0 +1,107 @@
+"""Right frames with wrong words in them: what the client once threw, or believed."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import lying_log
+import pytest
+from fake_broker import Answer, FakeKafka, FakeNet
+from lying_broker import ask, with_lies
+from message_bodies import EVERY_VERSION, full_body
+
+from kafkasource.client.admin import Admin
+from kafkasource.client.config import ClientConfig
+from kafkasource.errors import KafkaSourceError, ProtocolError
+from kafkasource.protocol.apis import DESCRIBE_GROUPS, DESCRIBE_TRANSACTIONS, FIND_COORDINATOR, METADATA, OFFSET_FETCH
+from kafkasource.types import TopicPartition
+
+
+@pytest.fixture
+def kafka() -> FakeKafka:
+    return FakeKafka(nodes=2, topics={"t": 2})
+
+
+@pytest.fixture
+def client(kafka: FakeKafka) -> Any:
+    client = Admin(ClientConfig.of("bootstrap:9092"), **FakeNet(kafka).parts())
+    yield client
+    client.close()
+
+
+def test_a_coordinator_with_a_node_id_below_0_is_asked_for_again(kafka: FakeKafka, client: Admin) -> None:
+    nobody = {"key": "g", "node_id": -2, "host": "", "port": -1, "error_code": 0}
+    kafka.fault(FIND_COORDINATOR, Answer({"coordinators": [nobody]}))
+    assert client.fetch_offsets("g", [TopicPartition("t", 0)]) == {TopicPartition("t", 0): None}
+    assert len(kafka.asked(FIND_COORDINATOR)) == 2
+    assert len(kafka.asked(OFFSET_FETCH)) == 1
+
+
+def test_a_broker_with_a_node_id_below_0_is_not_believed(kafka: FakeKafka, client: Admin) -> None:
+    broker = {"node_id": -1, "host": "broker-1", "port": 9092}
+    kafka.fault(METADATA, Answer({"brokers": [broker], "topics": []}))
+    assert [node.node_id for node in client.brokers().nodes] == [1, 2]
+    assert len(kafka.asked(METADATA)) == 2
+
+
+def test_an_answer_about_another_group_or_transaction_is_none(kafka: FakeKafka, client: Admin) -> None:
+    for rows in ([], [{"group_id": "another", "group_state": "Stable"}]):
+        kafka.fault(DESCRIBE_GROUPS, Answer({"groups": rows}))
+        with pytest.raises(ProtocolError, match="DescribeGroups of 'g'"):
+            client.describe_groups(["g"])
+    for states in ([], [{"transactional_id": "another", "transaction_state": "Ongoing"}]):
+        kafka.fault(DESCRIBE_TRANSACTIONS, Answer({"transaction_states": states}))
+        with pytest.raises(ProtocolError, match="DescribeTransactions of 'x'"):
+            client.describe_transactions(["x"])
+
+
+def test_an_idle_connection_is_closed_at_the_time_that_was_waited_for(kafka: FakeKafka) -> None:
+    """The time was `last used + idle` for the wait and `now - last used` for the end: rounded apart, nobody slept."""
+    for start in range(380, 400):  # some of these round apart
+        net = FakeNet(kafka)
+        net.now += start * 0.1234567
+        client = net.client(connections_max_idle_ms=1000)
+        for node_id in (-1, 1):  # the first brings the address of the other
+            pending = client.send(node_id, METADATA, {"topics": None})
+            while not pending.done:
+                client.poll(1000)
+        rounds, until = 0, net.now + 5
+        while net.now < until:
+            client.poll(1000 * (until - net.now) + 1)
+            rounds += 1
+            assert rounds < 50
+        assert not net.live()
+        client.close()
+
+
+def test_what_a_lying_broker_says_is_an_error_of_ours_or_believed() -> None:
+    believed = 0
+    for case in range(150):
+        try:
+            ask(random.Random(f"short {case}"))
+            believed += 1
+        except KafkaSourceError:
+            continue
+    assert 30 < believed < 120
+
+
+def test_a_read_of_lying_brokers_has_every_record_or_is_an_error() -> None:
+    whole = refused = 0
+    for case in range(200):
+        try:
+            assert lying_log.read(random.Random(f"short {case}")) == lying_log.ROWS, case
+            whole += 1
+        except KafkaSourceError:
+            refused += 1
+    assert whole > 100
+    assert refused > 5
+
+
+def test_lies_can_be_said_in_every_version() -> None:
+    for message, version in EVERY_VERSION:
+        if not message.name.endswith("Response"):
+            continue
+        for seed in range(5):
+            body = with_lies(random.Random(seed), message.fields, version, full_body(message, version))
+            assert message.encode(version, body)

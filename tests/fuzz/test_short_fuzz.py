@@ -1,0 +1,125 @@
+"""A short run of what `make fuzz` runs long, with a seed of its own, and proof that it would notice.
+
+KAFKASOURCE_FUZZ_INPUTS asks for more.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from dataclasses import replace
+from itertools import product
+
+import fuzz_targets
+import pytest
+import run
+from frame_mutations import (
+    FetchedRecords,
+    captured_frames,
+    damaged,
+    fetched_records,
+    frames,
+    with_records,
+    with_right_crcs,
+)
+
+from kafkasource.errors import ProtocolError
+from kafkasource.protocol.apis import APIS, FETCH
+from kafkasource.protocol.frames import decode_response
+from kafkasource.records.batches import decode_all
+
+pytestmark = pytest.mark.peers
+
+INPUTS = int(os.environ.get("KAFKASOURCE_FUZZ_INPUTS", 12_000))
+
+
+def test_bad_input_is_an_error_of_ours_or_taken() -> None:
+    found = run.feed(20_261_121, range(INPUTS))
+    assert found.failures == []
+    for target in run.TARGETS:
+        refused = sum(count for (name, _), count in found.refused.items() if name == target.name)
+        assert refused > 3, target
+        assert found.taken[target.name] > 3, target
+
+
+def test_there_is_a_frame_of_every_api_and_version_most_of_them_from_brokers() -> None:
+    every = {(api.name, v) for api in APIS.values() for v in range(api.versions[0], api.versions[1] + 1)}
+    assert {(frame.api.name, frame.version) for frame in frames()} == every
+    captured = {frame.api.name for frame in captured_frames()}
+    assert captured >= {"Fetch", "Produce", "Metadata", "ListOffsets", "OffsetFetch", "FindCoordinator", "ApiVersions"}
+    for frame in frames():
+        decode_response(frame.api, frame.version, frame.data)
+
+
+def test_the_records_are_of_every_format_and_codec() -> None:
+    kinds = set()
+    for fetched in fetched_records():
+        magic = fetched.records[16]
+        kinds.add((magic, fetched.records[22 if magic == 2 else 17] & 7))
+    assert kinds == {*product((0, 1), range(4)), *product((2,), range(5))}
+
+
+def test_records_put_back_unharmed_give_the_same_frame() -> None:
+    assert len(fetched_records()) > 20
+    for fetched in fetched_records():
+        assert with_records(fetched, fetched.records) == fetched.frame.data
+        assert with_right_crcs(fetched.records) == fetched.records
+
+
+def rows(fetched: FetchedRecords) -> int:
+    (topic,) = decode_response(FETCH, fetched.frame.version, fetched.frame.data)["responses"]
+    asked = {"topic": "t", "partition": 0, "start_offset": 0, "end_offset": 1 << 62}
+    return sum(decoded.num_rows for decoded in decode_all(topic["partitions"][0]["records"], **asked))
+
+
+def test_the_captured_records_are_read() -> None:
+    assert all(rows(fetched) for fetched in fetched_records())
+
+
+def test_damage_is_the_same_for_the_same_seed_and_hits_every_frame() -> None:
+    for frame in frames():
+        first, again = (damaged(random.Random(5), frame.data) for _ in range(2))
+        assert first == again
+    changed = sum(damaged(random.Random(n), frame.data) != frame.data for n, frame in enumerate(frames()))
+    assert changed > 0.9 * len(frames())
+
+
+def planted(monkeypatch: pytest.MonkeyPatch, feed: object) -> run.Found:
+    monkeypatch.setattr(run, "TARGETS", [replace(target, feed=feed) for target in run.TARGETS])
+    return run.feed(1, range(3))
+
+
+def test_an_error_that_is_not_ours_is_found_with_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    def feed(rng: random.Random) -> bool:
+        raise KeyError("planted")
+
+    found = planted(monkeypatch, feed)
+    assert len(found.failures) == 3
+    assert "input 2 of seed 1" in found.failures[2]
+    assert "planted" in found.failures[2]
+
+
+def test_a_hang_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def feed(rng: random.Random) -> bool:
+        while True:
+            try:
+                while True:
+                    pass
+            except Exception:  # what catches too much
+                pass
+
+    monkeypatch.setattr(run, "SECONDS", 0.05)
+    assert all("TooSlow" in failure for failure in planted(monkeypatch, feed).failures)
+
+
+def test_errors_of_ours_are_counted_and_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    def feed(rng: random.Random) -> bool:
+        raise ProtocolError("no")
+
+    found = planted(monkeypatch, feed)
+    assert found.failures == []
+    assert sum(found.refused.values()) == 3
+
+
+def test_the_targets_are_what_the_run_takes() -> None:
+    assert run.TARGETS is fuzz_targets.TARGETS
