@@ -12,10 +12,8 @@ from fake_transactions import FakeTransaction
 from kafkasource import cli
 from kafkasource.broker import detached
 from kafkasource.cli import main
-from kafkasource.client.transaction_admin import DescribedTransaction, ListedTransaction
 from kafkasource.sink.decision import Decision
-from kafkasource.sink.lanes import TransactionalIds, WrittenLane, transactional_ids
-from kafkasource.sink.open_lanes import open_transactions
+from kafkasource.sink.lanes import WrittenLane, transactional_ids
 
 
 @pytest.fixture(autouse=True)
@@ -146,20 +144,6 @@ def test_a_checkpoint_stands_for_the_prefix_made_from_it(kafka, capsys):
     kafka.transactions[name] = FakeTransaction(1005, state="Ongoing")
     assert transactions(kafka, "list", "--checkpoint", "/checkpoints/orders/") == 0
     assert capsys.readouterr().out.startswith(f"{name}: Ongoing")
-
-
-def test_a_transaction_that_ends_while_it_is_looked_at_is_not_open():
-    class Cluster:
-        def list_transactions(self, prefix, states):
-            return [ListedTransaction("orders-0", 1, "PrepareCommit", 1)]
-
-        def describe_transactions(self, names):
-            return {name: DescribedTransaction(name, "CompleteCommit", 1, 0, 60_000, None, ()) for name in names}
-
-        def fetch_committed(self, *_):
-            return {}
-
-    assert open_transactions(Cluster(), TransactionalIds("orders")) == []
 
 
 def test_no_cluster_named_is_said_so(monkeypatch, capsys):
