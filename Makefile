@@ -37,16 +37,16 @@ lint: .venv/.dev
 unit: .venv/.dev
 	KAFKASOURCE_KERNEL=require $(PYTEST) -n 2 -m "not broker and not spark and not slow"
 
-# Most of the time goes by in waiting for brokers to start, to notice a killed one, to elect: side by side.
+# Most of the time goes by in waiting for brokers to start, to notice a killed one, to elect: more at a time than cores.
 broker: .venv/.dev
-	$(PYTEST) -n 2 --dist loadfile -m "broker and not spark"
+	$(PYTEST) -n 4 --dist loadfile -m "broker and not spark"
 
 spark: .venv/.dev
-	$(PYTEST) -n 2 --dist loadfile -m spark
+	$(PYTEST) -n 3 --dist loadfile -m spark
 
 # The newest pyspark; the JVM connector has no release for it, so the peers stay with the one above, as do slow tests.
 spark-newest: .venv-newest/.ready
-	.venv-newest/bin/python -m pytest -q -n 2 --dist loadfile -m "spark and not peers and not slow"
+	.venv-newest/bin/python -m pytest -q -n 3 --dist loadfile -m "spark and not peers and not slow"
 
 # The kernel under AddressSanitizer and UBSan: minutes, so not part of make test.
 sanitize: .venv/.dev

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
+import time
 
 import pytest
 
@@ -154,12 +156,24 @@ def test_workers_that_end_between_two_micro_batches_are_replaced(pykafka, kafka_
         assert ended
         for pid in ended:
             os.kill(pid, signal.SIGKILL)
+        for pid in ended:
+            wait_until_reaped(pid)
         pykafka.write(numbers(pykafka, 10, 20), topic)
         query.processAllAvailable()
     finally:
         query.stop()
     rows = pykafka.spark.table("workers_replaced").collect()
     assert sorted(int(bytes(row.value)) for row in rows) == list(range(20))
+
+
+def wait_until_reaped(pid):
+    """Until its daemon has: before, Spark takes a dead worker for an idle one and fails the job."""
+    deadline = time.monotonic() + 60
+    with contextlib.suppress(ProcessLookupError):
+        while time.monotonic() < deadline:
+            os.kill(pid, 0)
+            time.sleep(0.01)
+        pytest.fail(f"process {pid} was killed and is still there")
 
 
 def idle_workers(spark):
