@@ -118,12 +118,15 @@ def committed_offsets(cluster: Admin, group: str) -> dict[TopicPartition, int]:
 
 
 def assignments(group: DescribedGroup) -> dict[TopicPartition, GroupMember]:
-    """Who reads what, as the members' leader has decided. Empty while the group rebalances."""
+    """Who reads what, as the members' leader or the coordinator has decided. Empty while a classic group rebalances."""
     from kafkasource.errors import ProtocolError
     from kafkasource.group.consumer_protocol import PROTOCOL_TYPE, Assignment
 
     found: dict[TopicPartition, GroupMember] = {}
     for member in group.members if group.protocol_type == PROTOCOL_TYPE else ():
+        if isinstance(member.assignment, frozenset):
+            found.update(dict.fromkeys(member.assignment, member))
+            continue
         try:
             found.update(dict.fromkeys(Assignment.decode(member.assignment).partitions, member))
         except ProtocolError:  # another language than consumers'

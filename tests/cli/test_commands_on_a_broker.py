@@ -15,6 +15,7 @@ import pytest
 
 from kafkasource.cli import main
 from kafkasource.client import Admin, ClientConfig, TopicPartition
+from kafkasource.protocol.apis import CONSUMER_GROUP_DESCRIBE
 
 pytestmark = pytest.mark.broker
 EXAMPLE = Path(__file__).parent.parent.parent / "examples" / "without_spark.py"
@@ -226,23 +227,38 @@ def test_a_groups_offsets_are_set_shown_and_counted_against_the_ends(
     assert (code, err) == (1, f"pykafka: no group {group!r} (`pykafka groups list` shows all)\n")
 
 
-def test_members_of_other_clients_are_shown_and_their_offsets_not_overwritten(
-    command, as_json, produce, kafka_broker, kafka_topic, group
-):
+def of_kafka_python(topic, **settings):
     from kafka import KafkaConsumer
 
+    consumer = KafkaConsumer(topic, **settings, auto_offset_reset="earliest")
+    while not consumer.assignment():
+        consumer.poll(100)
+    return consumer
+
+
+def of_confluent_kafka(topic, **settings):
+    """Of the newer protocol (KIP-848), where the coordinator assigns."""
+    from confluent_kafka import Consumer
+
+    configured = {name.replace("_", "."): value for name, value in settings.items()}
+    consumer = Consumer({**configured, "group.protocol": "consumer", "auto.offset.reset": "earliest"})
+    consumer.subscribe([topic])
+    while max((each.offset for each in consumer.position(consumer.assignment())), default=0) <= 0:
+        consumer.poll(0.1)
+    return consumer
+
+
+@pytest.mark.parametrize(("join", "kind"), [(of_kafka_python, "classic"), (of_confluent_kafka, "consumer")])
+def test_members_of_other_clients_are_shown_and_their_offsets_not_overwritten(
+    command, as_json, admin, produce, kafka_broker, kafka_topic, group, join, kind
+):
+    if kind == "consumer" and not admin.supports(CONSUMER_GROUP_DESCRIBE):
+        pytest.skip("an older cluster")
     name = kafka_topic(partitions=2)
     produce(name, {0: [b"x"] * 3})
-    consumer = KafkaConsumer(
-        name,
-        bootstrap_servers=kafka_broker.bootstrap_servers,
-        group_id=group,
-        client_id="theirs",
-        auto_offset_reset="earliest",
-    )
+    brokers = kafka_broker.bootstrap_servers
+    consumer = join(name, bootstrap_servers=brokers, group_id=group, client_id="theirs")
     try:
-        while not consumer.assignment():
-            consumer.poll(100)
         consumer.commit()
         (found,) = as_json("groups", "describe", group)
         (member,) = found["members"]
@@ -253,6 +269,7 @@ def test_members_of_other_clients_are_shown_and_their_offsets_not_overwritten(
         }
         (listed,) = [each for each in as_json("groups", "list") if each["group"] == group]
         assert (listed["state"], listed["members"], listed["protocol"]) == ("Stable", 1, "consumer")
+        assert (found["type"], listed["type"] or kind) == (kind, kind)
         for words in (("offsets", "set", "-g", group, "-t", name, "--to", "0", "--yes"), ("groups", "delete", group)):
             code, _, err = command(*words)
             assert (code, "end them first" in err, err.count("\n")) == (1, True, 1)
