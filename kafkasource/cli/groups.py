@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 HELP = "list, describe (members, lag), delete consumer groups"
 
-_NON_EMPTY = 68
+_NON_EMPTY, _GROUP_ID_NOT_FOUND = 68, 69
 _OF_CONSUMERS = (None, "classic", "consumer")  # the types of groups whose members can be told; None: brokers before 3.8
 
 
@@ -135,4 +135,6 @@ def _delete(arguments: argparse.Namespace) -> int:
 def _why_not(name: str, error: BrokerError) -> str:
     if error.code == _NON_EMPTY:
         return f"group {name!r} has members: end them first (`pykafka groups describe {name}` shows who)"
+    if error.code == _GROUP_ID_NOT_FOUND:
+        return f"no group {name!r} (`pykafka groups list` shows all)"
     return f"group {name!r}: {error.name}: {error.doc}"

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from kafkasource.cli.arguments import many
+from kafkasource.cli.arguments import described_topics, many
 from kafkasource.errors import KafkaSourceError, UnsupportedApiVersion
 
 if TYPE_CHECKING:
@@ -30,6 +30,11 @@ class Place:
     @property
     def lag(self) -> int | None:
         return None if self.consumed is None or self.latest is None else max(0, self.latest - self.consumed)
+
+    @property
+    def ahead(self) -> bool:
+        """Beyond the log's end, which only a topic made anew or a truncated log explains."""
+        return self.consumed is not None and self.latest is not None and self.consumed > self.latest
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +57,9 @@ class Standing:
         text = f"lag {self.lag:,} in {behind} of {len(self.places)} partitions, {self.who}"
         unknown = sum(1 for place in self.places if place.consumed is None)
         gone = sum(1 for place in self.places if place.latest is None)
+        ahead = sum(1 for place in self.places if place.ahead)
         text += f"; {unknown} without a committed offset" if unknown else ""
+        text += f"; {ahead} beyond the end of the log: was the topic made anew?" if ahead else ""
         return text + (f"; {gone} do not exist any more" if gone else "")
 
     def as_json(self) -> dict[str, Any]:
@@ -153,7 +160,7 @@ def ends_of(cluster: Admin, partitions: Iterable[TopicPartition]) -> dict[TopicP
     from kafkasource.client.cluster import LATEST
 
     wanted = set(partitions)
-    known = cluster.partitions_of(sorted({tp.topic for tp in wanted}), propagation_ms=0) if wanted else {}
+    known = described_topics(cluster, sorted({tp.topic for tp in wanted})) if wanted else {}
     there = {tp for topic in known.values() if topic is not None for tp in topic.topic_partitions} & wanted
     led = {tp for tp in there if cluster.metadata.leader_id(tp) is not None}
     listed = cluster.list_offsets(dict.fromkeys(led, LATEST))

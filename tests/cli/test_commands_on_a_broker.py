@@ -227,6 +227,44 @@ def test_a_groups_offsets_are_set_shown_and_counted_against_the_ends(
     assert (code, err) == (1, f"pykafka: no group {group!r} (`pykafka groups list` shows all)\n")
 
 
+def test_a_query_is_counted_by_its_checkpoint_and_a_group_is_set_to_where_it_stands(
+    command, as_json, admin, produce, kafka_topic, group, checkpoint
+):
+    name, at = kafka_topic(partitions=2), checkpoint.location
+    produce(name, {0: [b"1"] * 10, 1: [b"1"] * 5})
+    checkpoint(0, json.dumps({name: {"0": 4, "1": 5}}))
+    checkpoint(1, json.dumps({name: {"0": 9, "1": 5}}), done=False)  # planned: not what the query has finished
+    code, lines, _ = command("lag", "--checkpoint", at, "--fail-above", "5")
+    assert (code, lines[0]) == (1, f"lag 6 in 1 of 2 partitions, query of {at} after micro-batch 0")
+    assert lines[3].split() == [name, "0", "4", "10", "6"]
+    found = as_json("lag", "--checkpoint", at)
+    assert (found["checkpoint"], found["batch"], found["lag"]) == (at, 0, 6)
+    to_checkpoint = ("offsets", "set", "-g", group, "--to-checkpoint", at)
+    assert "nothing was changed" in command(*to_checkpoint)[1][-1]
+    assert command(*to_checkpoint, "-t", f"{name}:1", "--yes")[0] == 0
+    assert as_json("offsets", "show", "-g", group) == {name: {"1": 5}}
+    assert as_json(*to_checkpoint, "--yes") == {"set": True, "group": group, "offsets": {name: {"0": 4, "1": 5}}}
+    assert admin.fetch_offsets(group, [TopicPartition(name, 0)]) == {TopicPartition(name, 0): 4}
+
+
+@pytest.mark.parametrize(
+    ("offsets", "told"),
+    [
+        ({"0": 1, "7": 1}, "1 do not exist any more"),
+        ({"0": 99}, "1 beyond the end of the log: was the topic made anew?"),
+    ],
+)
+def test_a_checkpoint_of_a_topic_that_was_deleted_or_made_anew_says_so_and_moves_no_group(
+    command, admin, kafka_topic, group, checkpoint, offsets, told
+):
+    name = kafka_topic()
+    checkpoint(0, json.dumps({name: offsets}))
+    assert told in command("lag", "--checkpoint", checkpoint.location)[1][0]
+    code, _, err = command("offsets", "set", "-g", group, "--to-checkpoint", checkpoint.location, "--yes")
+    assert (code, err.count("\n"), "Nothing was changed" in err) == (1, 1, True)
+    assert admin.fetch_committed(group) == {}
+
+
 def of_kafka_python(topic, **settings):
     from kafka import KafkaConsumer
 

@@ -54,3 +54,32 @@ def test_each_that_asks_a_cluster_takes_its_address_and_client_options(words):
 @pytest.mark.parametrize("words", sorted(COMMANDS))
 def test_every_argument_is_explained(words):
     assert [action.dest for action in COMMANDS[words]._actions if not action.help and action.option_strings] == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("lag", "-g", ""),
+        ("lag", "-c", ""),
+        ("groups", "describe", "g", ""),
+        ("offsets", "set", "-g", "g", "--to-checkpoint", ""),
+        ("read", ""),
+        ("write", ""),
+        ("topics", "create", ""),
+        ("topics", "list", "-b", ""),
+    ],
+)
+def test_an_empty_name_as_of_a_shell_variable_that_is_not_set_is_a_wrong_argument(words, capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(words)
+    assert caught.value.code == 2
+    assert "the name is empty" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("words", "follow"), [((), ("topics", "doctor")), (("groups",), ("list", "delete"))])
+def test_half_a_command_is_told_what_may_follow(words, follow, capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(words)
+    assert caught.value.code == 2
+    told = capsys.readouterr().err
+    assert [each for each in follow if f"\n    {each} " not in told] == []
