@@ -47,12 +47,10 @@ _NAMES = {"topic", "topics", "group", "groups", "checkpoint", "to_checkpoint", "
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code."""
-    parser = _parser()
-    arguments = parser.parse_args(argv)
-    for name, value in vars(arguments).items():
-        if name in _NAMES and "" in (value if isinstance(value, list) else [value]):
-            parser.error(f"{name.replace('_', ' ')}: the name is empty; is a shell variable not set?")
+    sys.stdin = sys.stdin or open(os.devnull)  # noqa: SIM115  None: closed, as by `<&-`
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
     try:
+        arguments = _arguments(argv)
         with _terminable(), _warnings_on_stderr():
             code: int = arguments.run(arguments)
             sys.stdout.flush()
@@ -66,8 +64,26 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("pykafka: interrupted", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:  # `pykafka read events | head -1`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_stdout()
         return 1
+    except OSError as error:  # of stdout: a full disk, say. Whoever opens files and sockets has errors of his own
+        _drop_stdout()
+        print(f"pykafka: cannot write the output: {error.strerror or error}", file=sys.stderr)
+        return 1
+
+
+def _drop_stdout() -> None:
+    """What is still in its buffer goes nowhere, without an error at the end of the process."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = _parser()
+    arguments = parser.parse_args(argv)
+    for name, value in vars(arguments).items():
+        if name in _NAMES and "" in (value if isinstance(value, list) else [value]):
+            parser.error(f"{name.replace('_', ' ')}: the name is empty; is a shell variable not set?")
+    return arguments
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -1,6 +1,9 @@
 """What holds for every command that there is, found by asking the parser for them."""
 
 import argparse
+import os
+import subprocess
+import sys
 
 import pytest
 
@@ -83,3 +86,16 @@ def test_half_a_command_is_told_what_may_follow(words, follow, capsys):
     assert caught.value.code == 2
     told = capsys.readouterr().err
     assert [each for each in follow if f"\n    {each} " not in told] == []
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs Linux")
+@pytest.mark.parametrize(
+    ("stdout", "code", "told"),
+    [("> /dev/full", 1, "pykafka: cannot write the output: No space left on device\n"), (">&-", 0, "")],
+)
+def test_an_output_that_cannot_be_written_is_one_line_and_a_closed_one_none(stdout, code, told, tmp_path):
+    command = f"{sys.executable} -m kafkasource broker stop {stdout}"
+    done = subprocess.run(
+        command, shell=True, capture_output=True, text=True, env={**os.environ, "KAFKASOURCE_CACHE": str(tmp_path)}
+    )
+    assert (done.returncode, done.stderr) == (code, told)
