@@ -66,9 +66,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # `pykafka read events | head -1`
         _drop_stdout()
         return 1
-    except OSError as error:  # of stdout: a full disk, say. Whoever opens files and sockets has errors of his own
+    except OSError as error:  # a full disk under stdout, a folder that cannot be made
         _drop_stdout()
-        print(f"pykafka: cannot write the output: {error.strerror or error}", file=sys.stderr)
+        what = error.filename or "cannot write the output"
+        print(f"pykafka: {what}: {error.strerror or error}", file=sys.stderr)
         return 1
 
 

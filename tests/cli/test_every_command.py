@@ -99,3 +99,12 @@ def test_an_output_that_cannot_be_written_is_one_line_and_a_closed_one_none(stdo
         command, shell=True, capture_output=True, text=True, env={**os.environ, "KAFKASOURCE_CACHE": str(tmp_path)}
     )
     assert (done.returncode, done.stderr) == (code, told)
+
+
+def test_a_folder_that_cannot_be_made_is_named_in_one_line(capfd, monkeypatch):
+    def start(*_):
+        os.mkdir("/nonexistent/data")
+
+    monkeypatch.setattr("kafkasource.broker.detached.start", start)
+    assert main(["broker", "start", "--data", "/nonexistent/data"]) == 1
+    assert capfd.readouterr().err == "pykafka: /nonexistent/data: No such file or directory\n"
