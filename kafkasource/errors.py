@@ -76,6 +76,10 @@ class DeadlineExceeded(KafkaSourceError):
     """Retries did not succeed in time. `__cause__`, where it survives, is the last error; its text is in ours."""
 
 
+class GivenUp(KafkaSourceError):
+    """The caller stopped waiting for an answer, by a limit of its own (`Caller.giving_up`)."""
+
+
 class CommitFailed(KafkaSourceError):
     """A group member cannot commit: its partitions are not its own any more, others may read them already."""
 

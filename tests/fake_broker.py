@@ -278,6 +278,9 @@ class FakeKafka(FakeTransactions):
             "groups": [{"group_id": group, "error_code": 0, "group_state": "Dead"} for group in request.body["groups"]]
         }
 
+    def _consumer_group_describe(self, request: Request) -> dict:
+        return {"groups": [{"group_id": group, "error_code": 69} for group in request.body["group_ids"]]}
+
     def _find_coordinator(self, request: Request) -> dict:
         def found(key: str) -> dict:
             node_id = self.coordinator_of(key)

@@ -93,6 +93,8 @@ class Broker:
         for name, given in (("ports", ports), ("advertised_ports", advertised_ports)):
             if given is not None and (len(given) != nodes or len(set(given)) != nodes):
                 raise OptionError(f"{name}={list(given)}: a different port for each of the {nodes} nodes")
+            if given is not None and not all(0 < port < 1 << 16 for port in given):
+                raise OptionError(f"{name}={list(given)}: ports are 1 to 65535")
         if racks is not None and len(racks) != nodes:
             raise OptionError(f"racks={list(racks)}: one for each of the {nodes} nodes")
         self._release = _release_of(version)

@@ -22,7 +22,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from kafkasource import __version__
 from kafkasource.errors import KafkaSourceError
@@ -42,11 +42,15 @@ _COMMANDS = (
     "doctor",
 )
 
+_NAMES = {"topic", "topics", "group", "groups", "checkpoint", "to_checkpoint", "bootstrap_servers"}  # never empty
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code."""
-    arguments = _parser().parse_args(argv)
+    sys.stdin = sys.stdin or open(os.devnull)  # noqa: SIM115  None: closed, as by `<&-`
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
     try:
+        arguments = _arguments(argv)
         with _terminable(), _warnings_on_stderr():
             code: int = arguments.run(arguments)
             sys.stdout.flush()
@@ -60,12 +64,31 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("pykafka: interrupted", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:  # `pykafka read events | head -1`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_stdout()
+        return 1
+    except OSError as error:  # a full disk under stdout, a folder that cannot be made
+        _drop_stdout()
+        what = error.filename or "cannot write the output"
+        print(f"pykafka: {what}: {error.strerror or error}", file=sys.stderr)
         return 1
 
 
+def _drop_stdout() -> None:
+    """What is still in its buffer goes nowhere, without an error at the end of the process."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = _parser()
+    arguments = parser.parse_args(argv)
+    for name, value in vars(arguments).items():
+        if name in _NAMES and "" in (value if isinstance(value, list) else [value]):
+            parser.error(f"{name.replace('_', ' ')}: the name is empty; is a shell variable not set?")
+    return arguments
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="pykafka", description="Kafka for PySpark without jars.")
+    parser = _Parser(prog="pykafka", description="Kafka for PySpark without jars.")
     parser.add_argument("--version", action="version", version=f"pykafka {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for name in _COMMANDS:
@@ -80,6 +103,17 @@ def _parser() -> argparse.ArgumentParser:
             )
         )
     return parser
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says where to read on; to a command that is not whole, what it may go on with."""
+
+    def error(self, message: str) -> NoReturn:
+        if message.endswith("required: COMMAND"):
+            self.print_help(sys.stderr)
+            self.exit(2)
+        self.print_usage(sys.stderr)
+        self.exit(2, f"{self.prog}: error: {message} (`{self.prog} --help` tells all)\n")
 
 
 class _Terminated(KeyboardInterrupt):

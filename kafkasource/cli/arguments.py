@@ -147,9 +147,21 @@ def _is_no_warning(record: logging.LogRecord) -> bool:
     return record.levelno < logging.WARNING
 
 
+def described_topics(cluster: Cluster, topics: Iterable[str]) -> dict[str, TopicMetadata | None]:
+    """The topics as they are now; None: no such topic. Brokers before 0.11, which make what is asked for, make none."""
+    from kafkasource.protocol.apis import METADATA
+
+    names = list(topics)
+    if cluster.supports(METADATA, 4):
+        return cluster.partitions_of(names, propagation_ms=0)
+    there = {topic.name for topic in cluster.all_topics()}
+    found = cluster.partitions_of([name for name in names if name in there], propagation_ms=0)
+    return {name: found.get(name) for name in names}
+
+
 def existing(cluster: Cluster, topics: Iterable[str]) -> dict[str, TopicMetadata]:
     """The topics as they are now. Raises KafkaSourceError naming those that do not exist."""
-    described = cluster.partitions_of(topics, propagation_ms=0)
+    described = described_topics(cluster, topics)
     missing = [name for name, topic in described.items() if topic is None]
     if missing:
         raise KafkaSourceError(f"no topic {', '.join(map(repr, missing))} (`pykafka topics list` shows all)")

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 HELP = "list, describe (members, lag), delete consumer groups"
 
-_NON_EMPTY = 68
+_NON_EMPTY, _GROUP_ID_NOT_FOUND = 68, 69
+_OF_CONSUMERS = (None, "classic", "consumer")  # the types of groups whose members can be told; None: brokers before 3.8
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -36,7 +37,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def _list(arguments: argparse.Namespace) -> int:
     with admin(arguments) as cluster:
         found = cluster.list_groups()
-        described = cluster.describe_groups([each.group for each in found if each.type in (None, "classic")])
+        described = cluster.describe_groups([each.group for each in found if each.type in _OF_CONSUMERS])
     rows: list[tuple[Any, ...]] = []
     for each in found:
         known = described.get(each.group)
@@ -76,13 +77,13 @@ def _print(found: Standing) -> None:
             reading[place.member.member_id] = reading.get(place.member.member_id, 0) + 1
     if found.group is not None and found.group.members:
         print()
-        tables.show(
-            ("member", "client", "host", "partitions"),
-            [
-                (each.instance_id or each.member_id, each.client_id, each.host, reading.get(each.member_id, 0))
-                for each in found.group.members
-            ],
-        )
+        waits = any(each.to_come for each in found.group.members)
+        rows: list[tuple[Any, ...]] = [
+            (each.instance_id or each.member_id, each.client_id, each.host, reading.get(each.member_id, 0))
+            + ((len(each.to_come),) if waits else ())
+            for each in found.group.members
+        ]
+        tables.show(("member", "client", "host", "partitions") + (("to come",) if waits else ()), rows)
     print_places(found)
 
 
@@ -108,10 +109,12 @@ def _as_json(found: Standing) -> dict[str, Any]:
             "instance": each.instance_id,
             "client": each.client_id,
             "host": each.host,
+            **({"to_come": [str(tp) for tp in sorted(each.to_come)]} if each.to_come else {}),
         }
         for each in (group.members if group else ())
     ]
-    return {**found.as_json(), "assignor": group.assignor if group else None, "members": members}
+    about = {"type": group.type if group else None, "assignor": group.assignor if group else None}
+    return {**found.as_json(), **about, "members": members}
 
 
 def _delete(arguments: argparse.Namespace) -> int:
@@ -132,4 +135,6 @@ def _delete(arguments: argparse.Namespace) -> int:
 def _why_not(name: str, error: BrokerError) -> str:
     if error.code == _NON_EMPTY:
         return f"group {name!r} has members: end them first (`pykafka groups describe {name}` shows who)"
+    if error.code == _GROUP_ID_NOT_FOUND:
+        return f"no group {name!r} (`pykafka groups list` shows all)"
     return f"group {name!r}: {error.name}: {error.doc}"

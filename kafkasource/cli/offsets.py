@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kafkasource.cli import tables
 from kafkasource.cli.arguments import add_cluster, add_json, admin, check_partitions, existing, many, parsed_options
 from kafkasource.cli.positions import PLACES, position
-from kafkasource.cli.standing import add_who, committed_offsets, described_group
+from kafkasource.cli.standing import Place, add_who, committed_offsets, described_group, ends_of
 from kafkasource.errors import BrokerError, KafkaSourceError, OptionError, UnknownMemberId
 
 if TYPE_CHECKING:
@@ -142,16 +142,30 @@ def _wanted(cluster: Admin, arguments: argparse.Namespace) -> dict[TopicPartitio
         found = read_checkpoint(arguments.to_checkpoint).done.offsets
         if not found:
             raise KafkaSourceError(f"{arguments.to_checkpoint}: no micro-batch is done yet, so there is nothing to set")
-        if not arguments.topic:
-            return found
-        named = _partitions(cluster, arguments.topic)
-        return {tp: offset for tp, offset in found.items() if tp in named}
+        if arguments.topic:
+            named = _partitions(cluster, arguments.topic)
+            found = {tp: offset for tp, offset in found.items() if tp in named}
+        _check_held(cluster, found)
+        return found
     from kafkasource.reader import Reader
 
     partitions = _partitions(cluster, arguments.topic)
     options = parsed_options(arguments, "source", {"subscribe": ",".join({tp.topic for tp in partitions})})
     with Reader(options, start=arguments.to) as reader:
         return reader.start_of(partitions)
+
+
+def _check_held(cluster: Admin, offsets: dict[TopicPartition, int]) -> None:
+    """Raise KafkaSourceError for a place that no log has (any more): a topic was deleted, or made anew."""
+    ends = ends_of(cluster, offsets)
+    places = [Place(tp, offset, ends.get(tp)) for tp, offset in sorted(offsets.items())]
+    for place in places:
+        if place.latest is None or place.ahead:
+            why = "does not exist any more" if place.latest is None else f"ends at {place.latest}: it was made anew"
+            raise KafkaSourceError(
+                f"the checkpoint is at offset {place.consumed} of {place.tp}, which {why}. "
+                "Nothing was changed: name the others with --topic TOPIC or TOPIC:0,1"
+            )
 
 
 def _partitions(cluster: Admin, named: list[str]) -> set[TopicPartition]:

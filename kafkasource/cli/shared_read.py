@@ -7,13 +7,14 @@ process, and what a killed one had not committed is read again by whoever takes 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kafkasource.cli.formats import Output
-from kafkasource.errors import CommitFailed
+from kafkasource.errors import CommitFailed, GivenUp
 from kafkasource.group.member import GroupMember
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 _STEP = 20_000  # offsets between two commits, and two looks at the group
 _IDLE_S = 0.2
+_LAST_COMMIT_MS = 2_000  # how long Ctrl-C waits for the coordinator
 _SESSION_TIMEOUT_MS = 30_000  # the longest that Kafka 0.9 takes
 
 
@@ -55,7 +57,8 @@ def read_as_member(
         except KeyboardInterrupt:
             for node in reader.cluster.metadata.nodes():  # it may have come in the middle of a request
                 reader.cluster.disconnect(node.node_id)
-            share.commit()
+            with contextlib.suppress(GivenUp), reader.cluster.giving_up(after_ms=_LAST_COMMIT_MS):
+                share.commit()
             raise
 
 

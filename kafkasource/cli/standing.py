@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from kafkasource.cli.arguments import many
+from kafkasource.cli.arguments import described_topics, many
 from kafkasource.errors import KafkaSourceError, UnsupportedApiVersion
 
 if TYPE_CHECKING:
@@ -30,6 +30,11 @@ class Place:
     @property
     def lag(self) -> int | None:
         return None if self.consumed is None or self.latest is None else max(0, self.latest - self.consumed)
+
+    @property
+    def ahead(self) -> bool:
+        """Beyond the log's end, which only a topic made anew or a truncated log explains."""
+        return self.consumed is not None and self.latest is not None and self.consumed > self.latest
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +57,9 @@ class Standing:
         text = f"lag {self.lag:,} in {behind} of {len(self.places)} partitions, {self.who}"
         unknown = sum(1 for place in self.places if place.consumed is None)
         gone = sum(1 for place in self.places if place.latest is None)
+        ahead = sum(1 for place in self.places if place.ahead)
         text += f"; {unknown} without a committed offset" if unknown else ""
+        text += f"; {ahead} beyond the end of the log: was the topic made anew?" if ahead else ""
         return text + (f"; {gone} do not exist any more" if gone else "")
 
     def as_json(self) -> dict[str, Any]:
@@ -118,12 +125,15 @@ def committed_offsets(cluster: Admin, group: str) -> dict[TopicPartition, int]:
 
 
 def assignments(group: DescribedGroup) -> dict[TopicPartition, GroupMember]:
-    """Who reads what, as the members' leader has decided. Empty while the group rebalances."""
+    """Who reads what, as the members' leader or the coordinator has decided. Empty while a classic group rebalances."""
     from kafkasource.errors import ProtocolError
     from kafkasource.group.consumer_protocol import PROTOCOL_TYPE, Assignment
 
     found: dict[TopicPartition, GroupMember] = {}
     for member in group.members if group.protocol_type == PROTOCOL_TYPE else ():
+        if isinstance(member.assignment, frozenset):
+            found.update(dict.fromkeys(member.assignment, member))
+            continue
         try:
             found.update(dict.fromkeys(Assignment.decode(member.assignment).partitions, member))
         except ProtocolError:  # another language than consumers'
@@ -150,7 +160,7 @@ def ends_of(cluster: Admin, partitions: Iterable[TopicPartition]) -> dict[TopicP
     from kafkasource.client.cluster import LATEST
 
     wanted = set(partitions)
-    known = cluster.partitions_of(sorted({tp.topic for tp in wanted}), propagation_ms=0) if wanted else {}
+    known = described_topics(cluster, sorted({tp.topic for tp in wanted})) if wanted else {}
     there = {tp for topic in known.values() if topic is not None for tp in topic.topic_partitions} & wanted
     led = {tp for tp in there if cluster.metadata.leader_id(tp) is not None}
     listed = cluster.list_offsets(dict.fromkeys(led, LATEST))

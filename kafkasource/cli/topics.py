@@ -9,7 +9,16 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkasource.cli import tables
-from kafkasource.cli.arguments import add_cluster, add_json, admin, at_least, existing, many, name_and_value
+from kafkasource.cli.arguments import (
+    add_cluster,
+    add_json,
+    admin,
+    at_least,
+    described_topics,
+    existing,
+    many,
+    name_and_value,
+)
 from kafkasource.errors import KafkaSourceError, UnsupportedApiVersion
 
 if TYPE_CHECKING:
@@ -237,7 +246,7 @@ def _alter(arguments: argparse.Namespace) -> int:
 
 def _delete(arguments: argparse.Namespace) -> int:
     with admin(arguments) as cluster:
-        described = cluster.partitions_of(arguments.topics, propagation_ms=0)
+        described = described_topics(cluster, arguments.topics)
         missing = [name for name, topic in described.items() if topic is None]
         if missing and not arguments.if_exists:
             raise KafkaSourceError(f"no topic {', '.join(map(repr, missing))}; --if-exists lets that be")

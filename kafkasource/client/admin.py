@@ -7,7 +7,7 @@ groups deleted from 1.1, single offsets of a group from 2.4 on.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -17,20 +17,23 @@ from kafkasource.client.coordinators import GROUP
 from kafkasource.client.leaders import indexes_by_topic
 from kafkasource.errors import BrokerError, ProtocolError, error_for
 from kafkasource.protocol.apis import (
+    CONSUMER_GROUP_DESCRIBE,
     DELETE_GROUPS,
     DESCRIBE_CONFIGS,
     DESCRIBE_GROUPS,
     INCREMENTAL_ALTER_CONFIGS,
     LIST_GROUPS,
     OFFSET_DELETE,
+    Api,
 )
 from kafkasource.types import Node, TopicPartition
 
 _TOPIC = 2  # the type of a resource that has settings
 _SET, _DELETE = 0, 1
 _DYNAMIC_TOPIC, _DEFAULT = 1, 5  # where a setting's value comes from; between them: the brokers
-_GROUP_ID_NOT_FOUND = 69
+_UNSUPPORTED_VERSION, _GROUP_ID_NOT_FOUND = 35, 69
 _DEAD = "Dead"
+_CONSUMERS = "consumer"  # the protocol type of all groups of the newer consumer protocol
 
 
 class ListedGroup(NamedTuple):
@@ -43,22 +46,28 @@ class ListedGroup(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GroupMember:
-    """One consumer of a group as its coordinator sees it. `assignment` is the consumer protocol's bytes."""
+    """One consumer of a group as its coordinator sees it.
+
+    `assignment` is what the group's leader wrote for it: for consumers, bytes of the consumer protocol. Where the
+    coordinator assigns by itself (KIP-848) it is the partitions, and `to_come` those that others are to give up for it.
+    """
 
     member_id: str
     instance_id: str | None
     client_id: str
     host: str
-    assignment: bytes
+    assignment: bytes | frozenset[TopicPartition]
+    to_come: frozenset[TopicPartition] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class DescribedGroup:
     group: str
-    state: str  # Stable, Empty, PreparingRebalance, CompletingRebalance, Dead
+    state: str  # Stable, Empty, PreparingRebalance, CompletingRebalance; KIP-848: Assigning, Reconciling
     protocol_type: str
     assignor: str  # while Stable
     members: tuple[GroupMember, ...]
+    type: str = "classic"  # or consumer (KIP-848)
 
 
 class Setting(NamedTuple):
@@ -112,20 +121,28 @@ class Admin(Cluster):
     def describe_groups(self, groups: Iterable[str]) -> dict[str, DescribedGroup | None]:
         """Each group's state and members, from its coordinator. None: it does not exist.
 
-        Groups of the newer consumer protocol (KIP-848) are not told of here: None too.
+        Groups of the newer consumer protocol (KIP-848) too, by another API: the first says of them that they are none.
         """
-        bodies: dict[str, Body] = {name: {"groups": [name]} for name in groups}
+        described = self._describe_with(DESCRIBE_GROUPS, "groups", groups, _described)
+        others = [name for name, found in described.items() if found is None]
+        if others and self.supports(CONSUMER_GROUP_DESCRIBE):
+            described |= self._describe_with(CONSUMER_GROUP_DESCRIBE, "group_ids", others, _described_by_coordinator)
+        return described
+
+    def _describe_with(
+        self, api: Api, names: str, groups: Iterable[str], told: Callable[[Mapping[str, Any]], DescribedGroup]
+    ) -> dict[str, DescribedGroup | None]:
         described: dict[str, DescribedGroup | None] = {}
-        for name, answer in self.ask_each(GROUP, DESCRIBE_GROUPS, bodies).items():
+        for name, answer in self.ask_each(GROUP, api, {name: {names: [name]} for name in groups}).items():
             if isinstance(answer, BrokerError):
-                if answer.code != _GROUP_ID_NOT_FOUND:
+                if answer.code not in (_GROUP_ID_NOT_FOUND, _UNSUPPORTED_VERSION):  # 3.7 to 3.9 may have it disabled
                     raise answer
                 described[name] = None
             else:
                 row = next((row for row in answer["groups"] if row["group_id"] == name), None)
                 if row is None:
-                    raise ProtocolError(f"DescribeGroups of {name!r}: the answer does not speak of it")
-                described[name] = None if row["group_state"] == _DEAD else _described(row)
+                    raise ProtocolError(f"{api.name} of {name!r}: the answer does not speak of it")
+                described[name] = None if row["group_state"] == _DEAD else told(row)
         return described
 
     def delete_groups(self, groups: Iterable[str]) -> dict[str, BrokerError | None]:
@@ -187,6 +204,27 @@ def _described(row: Mapping[str, Any]) -> DescribedGroup:
     )
     return DescribedGroup(
         row["group_id"], row["group_state"], row["protocol_type"], row["protocol_data"], tuple(members)
+    )
+
+
+def _described_by_coordinator(row: Mapping[str, Any]) -> DescribedGroup:
+    members = []
+    for each in row["members"]:
+        has, shall_have = (_partitions(each[name]) for name in ("assignment", "target_assignment"))
+        host = each["client_host"].removeprefix("/")
+        members.append(
+            GroupMember(each["member_id"], each["instance_id"], each["client_id"], host, has, shall_have - has)
+        )
+    return DescribedGroup(
+        row["group_id"], row["group_state"], _CONSUMERS, row["assignor_name"], tuple(members), "consumer"
+    )
+
+
+def _partitions(assignment: Mapping[str, Any]) -> frozenset[TopicPartition]:
+    return frozenset(
+        TopicPartition(topic["topic_name"], index)
+        for topic in assignment["topic_partitions"]
+        for index in topic["partitions"]
     )
 
 

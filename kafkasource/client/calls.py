@@ -7,10 +7,12 @@ until then, the others raised at once.
 
 from __future__ import annotations
 
+import math
 import random as random_module
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -26,6 +28,7 @@ from kafkasource.errors import (
     ConnectFailed,
     ConnectionLost,
     DeadlineExceeded,
+    GivenUp,
     KafkaSourceError,
     ProtocolError,
     RequestTimeout,
@@ -58,6 +61,7 @@ class Caller:
         self.network = NetworkClient(config, clock=clock, connector=connector, random=random, selector=selector)
         self._random = random
         self._lock = threading.RLock()
+        self._limit: tuple[float, Callable[[], bool]] | None = None  # of `giving_up`: until when, and unless what
         self._coordinators: dict[tuple[int, str], int] = {}  # by kind and key; see `coordinators`
 
     # For those who pipeline: the fetcher and the sender.
@@ -83,12 +87,28 @@ class Caller:
             )
 
     def poll(self, timeout_ms: float) -> list[Pending]:
-        """Do network work for at most about `timeout_ms`. Raises ClusterMismatch."""
+        """Do network work for at most about `timeout_ms`. Raises ClusterMismatch, and GivenUp in `giving_up`."""
         with self._lock:
-            done = self.network.poll(timeout_ms)
+            until_ms, unwanted = self._limit or (math.inf, None)
+            done = self.network.poll(min(timeout_ms, until_ms - self.network.now_ms()))
             if self.network.fatal is not None:
                 raise self.network.fatal
+            if unwanted is not None and (unwanted() or self.network.now_ms() >= until_ms):
+                raise GivenUp("the answer is not waited for any more")
             return done
+
+    @contextmanager
+    def giving_up(self, unwanted: Callable[[], bool] = bool, *, after_ms: float = math.inf) -> Iterator[None]:
+        """Calls in this block raise GivenUp instead of going on to wait when so much time is over, or it is `unwanted`.
+
+        For the one thread that uses this client. `unwanted` is asked whenever something has happened, so whoever makes
+        it true calls `wakeup`.
+        """
+        before, self._limit = self._limit, (self.network.now_ms() + after_ms, unwanted)
+        try:
+            yield
+        finally:
+            self._limit = before
 
     def disconnect(self, node_id: int) -> None:
         """Close the connection to a node, for the next request to open another. What is under way on it fails."""

@@ -162,6 +162,12 @@ class NetworkClient(Streams):
         link = self._links.get(node_id)
         return link.failures if link else 0
 
+    @property
+    def unreachable(self) -> bool:
+        """Have attempts to connect to each broker that is known failed, with none succeeding since?"""
+        known = [*(node.node_id for node in self.metadata.nodes()), *self._bootstrap]
+        return all(self.connect_failures(node_id) for node_id in known)
+
     def served(self, api: Api, node_id: int | None = None) -> tuple[int, int] | None:
         """The versions of an API (first, last) that a node and this client have in common; None: none.
 

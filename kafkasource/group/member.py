@@ -26,6 +26,7 @@ from kafkasource.client.coordinators import GROUP
 from kafkasource.errors import BrokerError, ClientClosed, CommitFailed, DeadlineExceeded
 from kafkasource.group import requests
 from kafkasource.group.assignors import Assignor, assignors_named
+from kafkasource.group.bell import Bell
 from kafkasource.group.loop import MemberLoop
 from kafkasource.group.membership import Changes, Identity, Membership, Terms
 from kafkasource.group.states import State
@@ -88,11 +89,11 @@ class GroupMember:
             ),
         )
         self._membership = Membership(terms, self._now_ms())
-        self._changed = threading.Condition()
+        self._bell = Bell()
         own = replace(config, default_api_timeout_ms=min(config.default_api_timeout_ms, LOOK_UP_MS))
         self._own_cluster = open_cluster(own)
         reach_by_ms = self._now_ms() + config.default_api_timeout_ms
-        loop = MemberLoop(self._own_cluster, group, self._membership, self._changed, self._now_ms, reach_by_ms)
+        loop = MemberLoop(self._own_cluster, group, self._membership, self._bell, self._now_ms, reach_by_ms)
         self._thread = threading.Thread(target=loop.run, name="kafkasource-group-member", daemon=True)
         self._thread.start()
 
@@ -108,25 +109,25 @@ class GroupMember:
     @property
     def assignment(self) -> frozenset[TopicPartition]:
         """What the user may read now: told by polls, and not lost since."""
-        with self._changed:
+        with self._bell.lock:
             return self._membership.held
 
     @property
     def joined(self) -> bool:
         """Has the group given this member its share, which may be nothing? False while it joins or rebalances."""
-        with self._changed:
+        with self._bell.lock:
             return self._stable()
 
     @property
     def share(self) -> frozenset[TopicPartition] | None:
         """What the group gives this member, told by a poll or not yet; None while it joins or rebalances."""
-        with self._changed:
+        with self._bell.lock:
             return self._membership.owned if self._stable() else None
 
     @property
     def member_id(self) -> str:
         """Given by the coordinator; empty before, and again after the coordinator gave the member up."""
-        with self._changed:
+        with self._bell.lock:
             return self._membership.identity.member_id
 
     def poll(self, timeout_s: float = 0.0) -> Changes:
@@ -135,26 +136,29 @@ class GroupMember:
         Raises what the group refuses: FencedInstanceId, GroupAuthorizationFailed, an inconsistent protocol (23), ...
         """
         deadline_s = self._clock() + timeout_s
-        with self._changed:
-            self._membership.polling(True, self._now_ms())
-            try:
-                while True:
+        try:
+            with self._bell.lock:
+                self._membership.polling(True, self._now_ms())
+            while True:
+                with self._bell.lock:
                     self._check_open()
                     before = self._membership.state
                     changes = self._membership.poll(self._now_ms())
-                    if self._membership.state is not before:
-                        self._own_cluster.wakeup()
-                    left_s = deadline_s - self._clock()
-                    if changes or left_s <= 0:
-                        return changes
-                    self._changed.wait_for(self._has_news, left_s)
-            finally:
+                    moved = self._membership.state is not before
+                if moved:
+                    self._own_cluster.wakeup()
+                left_s = deadline_s - self._clock()
+                if changes or left_s <= 0:
+                    return changes
+                self._bell.wait_for(self._has_news, left_s)
+        finally:
+            with self._bell.lock:
                 self._membership.polling(False, self._now_ms())
 
     def wait_until_stable(self, timeout_s: float) -> bool:
         """Has the group given this member its share? Waits at most `timeout_s`; raises as `poll`, but tells nothing."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._membership.error or self._stable(), timeout_s)
+        self._bell.wait_for(lambda: self._membership.error or self._stable(), timeout_s)
+        with self._bell.lock:
             if self._membership.error is not None:
                 raise self._membership.error
             return self._stable()
@@ -177,21 +181,20 @@ class GroupMember:
             except BrokerError as error:
                 if error.code not in _OF_MEMBERSHIP:
                     raise
-                with self._changed:
+                with self._bell.lock:
                     self._membership.commit_failed(identity, error, self._now_ms())
-                    self._changed.notify_all()
-                    between = self._membership.state in (State.JOINING, State.SYNCING)
+                    self._bell.ring()
+                    between = not self._settles()
                 self._own_cluster.wakeup()
                 if error.code != _REBALANCE_IN_PROGRESS or not between or self._clock() >= deadline_s:
                     raise CommitFailed(f"group {self.group!r}: the commit was refused: {error}") from error
-                with self._changed:
-                    self._changed.wait(LOOK_AGAIN_S)  # until something changes, or to look again
+                self._bell.wait_for(self._settles, LOOK_AGAIN_S)
 
     def close(self, timeout_s: float = 5.0) -> None:
         """Leave the group, so that the others take over at once; a static member stays for its session."""
-        with self._changed:
+        with self._bell.lock:
             self._membership.close(self._now_ms())
-            self._changed.notify_all()
+            self._bell.ring()
         self._own_cluster.wakeup()
         self._thread.join(timeout_s)
 
@@ -201,6 +204,10 @@ class GroupMember:
     def _has_news(self) -> bool:
         return self._membership.has_news or self._membership.state is State.CLOSED
 
+    def _settles(self) -> bool:
+        """May a commit that came between two generations be tried again?"""
+        return self._membership.state not in (State.JOINING, State.SYNCING)
+
     def _check_open(self) -> None:
         if self._membership.state is State.CLOSED:
             raise ClientClosed(f"the member of group {self.group!r} is closed")
@@ -208,11 +215,9 @@ class GroupMember:
     def _identity_to_commit(self, offsets: Mapping[TopicPartition, int], deadline_s: float) -> Identity:
         """Of the generation that is in force; between two the coordinator takes no commits."""
         membership = self._membership
-        with self._changed:
+        done = self._bell.wait_for(lambda: membership.state is not State.SYNCING, deadline_s - self._clock())
+        with self._bell.lock:
             self._check_open()
-            done = self._changed.wait_for(
-                lambda: membership.state is not State.SYNCING, max(0.0, deadline_s - self._clock())
-            )
             foreign = sorted(offsets.keys() - membership.held) if membership.terms.must_poll else []
             if foreign or membership.identity.generation_id < 0:
                 raise CommitFailed(

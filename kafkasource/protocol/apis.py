@@ -8,6 +8,7 @@ from kafkasource.protocol.messages import (
     add_offsets_to_txn,
     add_partitions_to_txn,
     api_versions,
+    consumer_group_describe,
     create_partitions,
     create_topics,
     delete_groups,
@@ -123,6 +124,9 @@ DESCRIBE_TRANSACTIONS = Api(
     describe_transactions.DESCRIBE_TRANSACTIONS_REQUEST, describe_transactions.DESCRIBE_TRANSACTIONS_RESPONSE)
 LIST_TRANSACTIONS = Api(
     66, "ListTransactions", list_transactions.LIST_TRANSACTIONS_REQUEST, list_transactions.LIST_TRANSACTIONS_RESPONSE)
+CONSUMER_GROUP_DESCRIBE = Api(
+    69, "ConsumerGroupDescribe",
+    consumer_group_describe.CONSUMER_GROUP_DESCRIBE_REQUEST, consumer_group_describe.CONSUMER_GROUP_DESCRIBE_RESPONSE)
 # fmt: on
 
 APIS: dict[int, Api] = {
@@ -160,6 +164,7 @@ APIS: dict[int, Api] = {
         DESCRIBE_PRODUCERS,
         DESCRIBE_TRANSACTIONS,
         LIST_TRANSACTIONS,
+        CONSUMER_GROUP_DESCRIBE,
     )
 }
 

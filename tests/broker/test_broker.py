@@ -87,6 +87,9 @@ def test_wrong_arguments_are_refused_before_anything_starts():
         Broker("1.1.1")
     with pytest.raises(OptionError, match="nothing of racks"):
         Broker("0.9.0.1", racks=["a"])
+    for port in (0, 70_000):  # 0 would be one that nobody learns of
+        with pytest.raises(OptionError, match="1 to 65535"):
+            Broker(ports=[port])
     with pytest.raises(OptionError, match="a Kafka release"):
         Broker("latest")
 

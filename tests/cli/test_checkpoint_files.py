@@ -9,26 +9,7 @@ from kafkasource.cli.checkpoint import read_checkpoint
 from kafkasource.errors import KafkaSourceError
 from kafkasource.types import TopicPartition
 
-METADATA = (
-    '{"batchWatermarkMs":0,"batchTimestampMs":1795300000000,"conf":{"spark.sql.shuffle.partitions":"2"},'
-    '"sourceMetadataInfo":{}}'
-)
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
-
-
-@pytest.fixture
-def checkpoint(tmp_path):
-    (tmp_path / "offsets").mkdir()
-    (tmp_path / "commits").mkdir()
-
-    def plan(number, *sources, done=True, version="v1"):
-        (tmp_path / "offsets" / str(number)).write_text("\n".join([version, METADATA, *sources]))
-        (tmp_path / "offsets" / f".{number}.crc").write_bytes(b"crc")
-        if done:
-            (tmp_path / "commits" / str(number)).write_text('v1\n{"nextBatchWatermarkMs":0}')
-
-    plan.location = str(tmp_path)
-    return plan
 
 
 def test_the_last_batch_that_is_done_is_where_the_query_stands(checkpoint):

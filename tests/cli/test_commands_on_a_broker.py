@@ -15,6 +15,7 @@ import pytest
 
 from kafkasource.cli import main
 from kafkasource.client import Admin, ClientConfig, TopicPartition
+from kafkasource.protocol.apis import CONSUMER_GROUP_DESCRIBE
 
 pytestmark = pytest.mark.broker
 EXAMPLE = Path(__file__).parent.parent.parent / "examples" / "without_spark.py"
@@ -226,23 +227,76 @@ def test_a_groups_offsets_are_set_shown_and_counted_against_the_ends(
     assert (code, err) == (1, f"pykafka: no group {group!r} (`pykafka groups list` shows all)\n")
 
 
-def test_members_of_other_clients_are_shown_and_their_offsets_not_overwritten(
-    command, as_json, produce, kafka_broker, kafka_topic, group
+def test_a_query_is_counted_by_its_checkpoint_and_a_group_is_set_to_where_it_stands(
+    command, as_json, admin, produce, kafka_topic, group, checkpoint
 ):
+    name, at = kafka_topic(partitions=2), checkpoint.location
+    produce(name, {0: [b"1"] * 10, 1: [b"1"] * 5})
+    checkpoint(0, json.dumps({name: {"0": 4, "1": 5}}))
+    checkpoint(1, json.dumps({name: {"0": 9, "1": 5}}), done=False)  # planned: not what the query has finished
+    code, lines, _ = command("lag", "--checkpoint", at, "--fail-above", "5")
+    assert (code, lines[0]) == (1, f"lag 6 in 1 of 2 partitions, query of {at} after micro-batch 0")
+    assert lines[3].split() == [name, "0", "4", "10", "6"]
+    found = as_json("lag", "--checkpoint", at)
+    assert (found["checkpoint"], found["batch"], found["lag"]) == (at, 0, 6)
+    to_checkpoint = ("offsets", "set", "-g", group, "--to-checkpoint", at)
+    assert "nothing was changed" in command(*to_checkpoint)[1][-1]
+    assert command(*to_checkpoint, "-t", f"{name}:1", "--yes")[0] == 0
+    assert as_json("offsets", "show", "-g", group) == {name: {"1": 5}}
+    assert as_json(*to_checkpoint, "--yes") == {"set": True, "group": group, "offsets": {name: {"0": 4, "1": 5}}}
+    assert admin.fetch_offsets(group, [TopicPartition(name, 0)]) == {TopicPartition(name, 0): 4}
+
+
+@pytest.mark.parametrize(
+    ("offsets", "told"),
+    [
+        ({"0": 1, "7": 1}, "1 do not exist any more"),
+        ({"0": 99}, "1 beyond the end of the log: was the topic made anew?"),
+    ],
+)
+def test_a_checkpoint_of_a_topic_that_was_deleted_or_made_anew_says_so_and_moves_no_group(
+    command, admin, kafka_topic, group, checkpoint, offsets, told
+):
+    name = kafka_topic()
+    checkpoint(0, json.dumps({name: offsets}))
+    assert told in command("lag", "--checkpoint", checkpoint.location)[1][0]
+    code, _, err = command("offsets", "set", "-g", group, "--to-checkpoint", checkpoint.location, "--yes")
+    assert (code, err.count("\n"), "Nothing was changed" in err) == (1, 1, True)
+    assert admin.fetch_committed(group) == {}
+
+
+def of_kafka_python(topic, **settings):
     from kafka import KafkaConsumer
 
+    consumer = KafkaConsumer(topic, **settings, auto_offset_reset="earliest")
+    while not consumer.assignment():
+        consumer.poll(100)
+    return consumer
+
+
+def of_confluent_kafka(topic, **settings):
+    """Of the newer protocol (KIP-848), where the coordinator assigns."""
+    from confluent_kafka import Consumer
+
+    configured = {name.replace("_", "."): value for name, value in settings.items()}
+    consumer = Consumer({**configured, "group.protocol": "consumer", "auto.offset.reset": "earliest"})
+    consumer.subscribe([topic])
+    while max((each.offset for each in consumer.position(consumer.assignment())), default=0) <= 0:
+        consumer.poll(0.1)
+    return consumer
+
+
+@pytest.mark.parametrize(("join", "kind"), [(of_kafka_python, "classic"), (of_confluent_kafka, "consumer")])
+def test_members_of_other_clients_are_shown_and_their_offsets_not_overwritten(
+    command, as_json, admin, produce, kafka_broker, kafka_topic, group, join, kind
+):
+    if kind == "consumer" and not admin.supports(CONSUMER_GROUP_DESCRIBE):
+        pytest.skip("an older cluster")
     name = kafka_topic(partitions=2)
     produce(name, {0: [b"x"] * 3})
-    consumer = KafkaConsumer(
-        name,
-        bootstrap_servers=kafka_broker.bootstrap_servers,
-        group_id=group,
-        client_id="theirs",
-        auto_offset_reset="earliest",
-    )
+    brokers = kafka_broker.bootstrap_servers
+    consumer = join(name, bootstrap_servers=brokers, group_id=group, client_id="theirs")
     try:
-        while not consumer.assignment():
-            consumer.poll(100)
         consumer.commit()
         (found,) = as_json("groups", "describe", group)
         (member,) = found["members"]
@@ -253,6 +307,7 @@ def test_members_of_other_clients_are_shown_and_their_offsets_not_overwritten(
         }
         (listed,) = [each for each in as_json("groups", "list") if each["group"] == group]
         assert (listed["state"], listed["members"], listed["protocol"]) == ("Stable", 1, "consumer")
+        assert (found["type"], listed["type"] or kind) == (kind, kind)
         for words in (("offsets", "set", "-g", group, "-t", name, "--to", "0", "--yes"), ("groups", "delete", group)):
             code, _, err = command(*words)
             assert (code, "end them first" in err, err.count("\n")) == (1, True, 1)

@@ -6,6 +6,7 @@ import pytest
 from fake_broker import FakeKafka, serve
 
 from kafkasource.cli import main
+from kafkasource.protocol.apis import METADATA
 
 
 @pytest.fixture(params=["0.8.2", "0.9.0"])
@@ -52,3 +53,12 @@ def test_doctor_says_how_old_it_is(command, kafka):
     _, out, _ = command("doctor", "--json")
     (broker,) = [each for each in json.loads(out) if each["what"] == "broker 1"]
     assert broker["found"].endswith(f"Kafka {kafka.release[:3]}")
+
+
+@pytest.mark.parametrize("words", [("read", "typo"), ("topics", "describe", "typo"), ("lag", "-c")])
+def test_a_topic_that_does_not_exist_is_not_made_by_asking_for_it(command, kafka, checkpoint, words):
+    """These brokers make a topic whose metadata is asked for by name (auto.create.topics.enable)."""
+    checkpoint(0, '{"typo":{"0":1}}')
+    _, out, err = command(*words, *([checkpoint.location] if words[-1] == "-c" else []))
+    assert "no topic 'typo'" in err or "1 do not exist any more" in out
+    assert "typo" not in {row["name"] for request in kafka.asked(METADATA) for row in request.body["topics"] or ()}

@@ -1,6 +1,9 @@
 """What holds for every command that there is, found by asking the parser for them."""
 
 import argparse
+import os
+import subprocess
+import sys
 
 import pytest
 
@@ -54,3 +57,54 @@ def test_each_that_asks_a_cluster_takes_its_address_and_client_options(words):
 @pytest.mark.parametrize("words", sorted(COMMANDS))
 def test_every_argument_is_explained(words):
     assert [action.dest for action in COMMANDS[words]._actions if not action.help and action.option_strings] == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("lag", "-g", ""),
+        ("lag", "-c", ""),
+        ("groups", "describe", "g", ""),
+        ("offsets", "set", "-g", "g", "--to-checkpoint", ""),
+        ("read", ""),
+        ("write", ""),
+        ("topics", "create", ""),
+        ("topics", "list", "-b", ""),
+    ],
+)
+def test_an_empty_name_as_of_a_shell_variable_that_is_not_set_is_a_wrong_argument(words, capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(words)
+    assert caught.value.code == 2
+    assert "the name is empty" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("words", "follow"), [((), ("topics", "doctor")), (("groups",), ("list", "delete"))])
+def test_half_a_command_is_told_what_may_follow(words, follow, capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(words)
+    assert caught.value.code == 2
+    told = capsys.readouterr().err
+    assert [each for each in follow if f"\n    {each} " not in told] == []
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs Linux")
+@pytest.mark.parametrize(
+    ("stdout", "code", "told"),
+    [("> /dev/full", 1, "pykafka: cannot write the output: No space left on device\n"), (">&-", 0, "")],
+)
+def test_an_output_that_cannot_be_written_is_one_line_and_a_closed_one_none(stdout, code, told, tmp_path):
+    command = f"{sys.executable} -m kafkasource broker stop {stdout}"
+    done = subprocess.run(
+        command, shell=True, capture_output=True, text=True, env={**os.environ, "KAFKASOURCE_CACHE": str(tmp_path)}
+    )
+    assert (done.returncode, done.stderr) == (code, told)
+
+
+def test_a_folder_that_cannot_be_made_is_named_in_one_line(capfd, monkeypatch):
+    def start(*_):
+        os.mkdir("/nonexistent/data")
+
+    monkeypatch.setattr("kafkasource.broker.detached.start", start)
+    assert main(["broker", "start", "--data", "/nonexistent/data"]) == 1
+    assert capfd.readouterr().err == "pykafka: /nonexistent/data: No such file or directory\n"

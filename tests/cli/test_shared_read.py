@@ -1,6 +1,7 @@
 """`pykafka read --group` with a scripted member: what is committed when, and what is not read any more."""
 
 import argparse
+import contextlib
 from types import SimpleNamespace
 
 import pyarrow as pa
@@ -56,6 +57,7 @@ class Reader:
         self.cluster = SimpleNamespace(
             fetch_offsets=lambda group, tps: {tp: (committed or {}).get(tp) for tp in tps},
             metadata=SimpleNamespace(nodes=list),
+            giving_up=lambda after_ms: contextlib.nullcontext(),
         )
 
     def start_of(self, partitions):

@@ -1,11 +1,14 @@
 """Groups and settings, asked of brokers in this process that answer as they are told."""
 
+import uuid
+
 import pytest
 from fake_broker import CLOSE, Answer, FakeKafka, FakeNet
 
 from kafkasource.client import Admin, ClientConfig, TopicPartition
 from kafkasource.errors import BrokerError, UnsupportedApiVersion
 from kafkasource.protocol.apis import (
+    CONSUMER_GROUP_DESCRIBE,
     DELETE_GROUPS,
     DESCRIBE_CONFIGS,
     DESCRIBE_GROUPS,
@@ -74,6 +77,48 @@ def test_a_group_is_described_by_its_coordinator_wherever_that_moved(kafka, admi
 def test_a_group_that_does_not_exist_is_none_in_old_words_and_new(kafka, admin, answer):
     kafka.fault(DESCRIBE_GROUPS, answer)
     assert admin.describe_groups(["g"]) == {"g": None}
+
+
+def assigned(**topics):
+    return {
+        "topic_partitions": [
+            {"topic_id": uuid.UUID(int=1), "topic_name": name, "partitions": each} for name, each in topics.items()
+        ]
+    }
+
+
+def described_by_coordinator(code=0, **member):
+    row = {
+        **{"member_id": "m-1", "instance_id": "i", "member_epoch": 2, "client_id": "c", "client_host": "/10.0.0.1"},
+        **{"subscribed_topic_names": ["t"], **member},
+    }
+    group = {"error_code": code, "group_id": "g", "group_state": "Reconciling", "assignor_name": "uniform"}
+    return Answer({"groups": [{**group, "group_epoch": 3, "assignment_epoch": 3, "members": [row]}]})
+
+
+@pytest.mark.parametrize("unknown", [described(state="Dead"), described(code=69)])
+def test_a_group_whose_coordinator_assigns_tells_what_each_has_and_waits_for(kafka, admin, unknown):
+    kafka.fault(DESCRIBE_GROUPS, unknown)
+    having = {"assignment": assigned(t=[1]), "target_assignment": assigned(t=[0, 1], u=[5])}
+    kafka.fault(CONSUMER_GROUP_DESCRIBE, described_by_coordinator(code=16), described_by_coordinator(**having))
+    group = admin.describe_groups(["g"])["g"]
+    assert (group.state, group.protocol_type, group.assignor, group.type) == (
+        *("Reconciling", "consumer", "uniform"),
+        "consumer",
+    )
+    (member,) = group.members
+    assert (member.member_id, member.instance_id, member.client_id, member.host) == ("m-1", "i", "c", "10.0.0.1")
+    assert member.assignment == {TopicPartition("t", 1)}
+    assert member.to_come == {TopicPartition("t", 0), TopicPartition("u", 5)}
+
+
+def test_where_groups_of_the_newer_protocol_are_not_served_there_are_none(kafka, admin):
+    kafka.fault(CONSUMER_GROUP_DESCRIBE, described_by_coordinator(code=35))  # Kafka 3.7 with the feature off
+    assert admin.describe_groups(["g"]) == {"g": None}
+    del kafka.versions[CONSUMER_GROUP_DESCRIBE.key]
+    with Admin(ClientConfig.of("bootstrap:9092"), **FakeNet(kafka).parts()) as older:
+        assert older.describe_groups(["g"]) == {"g": None}
+    assert len(kafka.asked(CONSUMER_GROUP_DESCRIBE)) == 1
 
 
 def test_what_the_acls_hide_is_an_error_and_not_none(kafka, admin):

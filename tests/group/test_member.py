@@ -1,6 +1,9 @@
 """GroupMember against a coordinator in this process, over real sockets: threads, commits, closing."""
 
 import contextlib
+import itertools
+import sys
+import threading
 
 import pytest
 from fake_broker import CLOSE, Error, serve
@@ -9,6 +12,7 @@ from group_wire import tps
 
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
+from kafkasource.client.coordinators import GROUP
 from kafkasource.errors import (
     BootstrapFailed,
     BrokerError,
@@ -226,6 +230,66 @@ def test_closing_while_others_are_waited_for_leaves_at_once(join, kafka):
     second.close()
     kafka.expect(lambda: len(kafka.groups["g"].members) == 1)
     settle(first, shares=[4])
+
+
+@pytest.fixture
+def endless(monkeypatch):
+    """What is waited for until its time is over, is waited for for ever."""
+    monkeypatch.setattr("kafkasource.group.member.LOOK_UP_MS", 600_000)
+    monkeypatch.setattr("kafkasource.group.loop.LEAVE_MS", 600_000)
+
+
+def test_closing_while_no_broker_answers_ends_the_search_for_the_coordinator(join, kafka, endless):
+    asked = threading.Event()
+
+    def unanswered(request):
+        asked.set()
+
+    kafka._find_coordinator = unanswered
+    member = join()
+    assert asked.wait(WAIT_S)
+    member.close(WAIT_S)
+    assert not member._thread.is_alive()
+
+
+def test_closing_when_the_brokers_are_gone_does_not_wait_for_them(kafka, endless):
+    with serve(kafka) as (host, port):
+        cluster = Cluster(ClientConfig.of(f"{host}:{port}", reconnect_backoff_ms=1, reconnect_backoff_max_ms=5))
+        member = GroupMember(cluster, "g", ["t"])
+        assert member.poll(WAIT_S).assigned == ALL
+    member._own_cluster.forget_coordinator(GROUP, "g")  # as a lost connection makes it do sooner or later
+    member.close(WAIT_S)
+    cluster.close()
+    assert not member._thread.is_alive()
+
+
+def test_a_member_that_ctrl_c_interrupts_anywhere_can_be_closed(join):
+    """Where signal handlers run: when a Python function begins, and when a C function returns."""
+    member = join(heartbeat_interval_ms=10_000)
+    assert member.poll(WAIT_S).assigned == ALL
+    for nth in itertools.count(1):
+        events = itertools.count(1)
+
+        def ctrl_c(frame, event, arg, nth=nth, events=events):
+            if event in ("call", "c_return") and next(events) == nth:
+                raise KeyboardInterrupt
+
+        sys.setprofile(ctrl_c)
+        try:
+            member.poll(0.001)
+        except KeyboardInterrupt:
+            pass
+        else:
+            break
+        finally:
+            sys.setprofile(None)
+        another = threading.Thread(target=lambda: member.joined, daemon=True)
+        another.start()
+        another.join(WAIT_S)
+        assert not another.is_alive(), f"the lock is not free after {nth}"
+    assert nth > 20  # it was interrupted
+    member.close(WAIT_S)
+    assert not member._thread.is_alive()
 
 
 def test_a_member_whose_thread_died_holds_nothing_and_says_why(join):

@@ -14,6 +14,7 @@ from kafkasource.protocol.apis import (
     ADD_OFFSETS_TO_TXN,
     ADD_PARTITIONS_TO_TXN,
     API_VERSIONS,
+    CONSUMER_GROUP_DESCRIBE,
     CREATE_PARTITIONS,
     CREATE_TOPICS,
     DELETE_GROUPS,
@@ -279,6 +280,9 @@ def stable_group_is_seen(conversation: Conversation, group: str, member_id: str)
         (member,) = row["members"]
         assert (member["member_id"], member["client_id"]) == (member_id, "test")
         assert (bytes(member["member_metadata"]), bytes(member["member_assignment"])) == (SUBSCRIPTION, ASSIGNMENT)
+    for version in conversation.versions(CONSUMER_GROUP_DESCRIBE):
+        (row,) = conversation.ask(CONSUMER_GROUP_DESCRIBE, version, {"group_ids": [group]})["groups"]
+        assert (row["error_code"], row["group_id"], row["members"]) == (69, group, [])  # it is a classic one
     for version in conversation.versions(LIST_GROUPS):
         answer = conversation.ask(LIST_GROUPS, version, {})
         (row,) = [row for row in answer["groups"] if row["group_id"] == group]
