@@ -16,6 +16,7 @@ from kafkasource.broker import supervisor
 
 TERMINATE_TIMEOUT_S = supervisor.GRACE_S + 10
 KILL_TIMEOUT_S = 30.0  # the kernel frees half a gigabyte first, on a laden machine
+_STOPPED, _ENDED = frozenset("T"), frozenset("ZX")  # letters of proc(5)
 
 
 class NodeProcess:
@@ -66,6 +67,8 @@ class NodeProcess:
                 os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         self._gone(KILL_TIMEOUT_S)
+        # A process that ends closes its files one after the other, and its sockets after the pipe.
+        self._await(_ENDED)
         self._close_pipes()
 
     def send_signal(self, which: signal.Signals) -> None:
@@ -73,12 +76,12 @@ class NodeProcess:
         if not self._gone(0):
             os.killpg(self._process.pid, which)
             if which == signal.SIGSTOP:
-                self._await_standstill()
+                self._await(_STOPPED)
 
-    def _await_standstill(self) -> None:
-        """A stop begins when one thread of the process is scheduled; until then, on a laden machine, the others run."""
+    def _await(self, states: frozenset[str]) -> None:
+        """Until all threads are in one of these: each stops or ends when it is scheduled, on a laden machine late."""
         deadline = time.monotonic() + KILL_TIMEOUT_S
-        while set(_states(self._process.pid)) - {"T"} and time.monotonic() < deadline:
+        while set(_states(self._process.pid)) - states and time.monotonic() < deadline:
             time.sleep(0.002)
 
     def terminate(self) -> None:
@@ -108,12 +111,22 @@ class NodeProcess:
 
 
 def _states(group: int) -> Iterator[str]:
-    """One letter for each process of a group, as in proc(5): T is stopped. None where there is no /proc."""
-    for stat in Path("/proc").glob("[0-9]*/stat"):
+    """One letter for each thread of a group's processes, as in proc(5). None where there is no /proc.
+
+    A process's own letter is that of its first thread, which may have ended before the others.
+    """
+    for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):  # gone by now
-            state, _parent, its_group, *_ = stat.read_text().rpartition(")")[2].split()
-            if int(its_group) == group:
-                yield state
+            _state, its_group = _state_and_group(process / "stat")
+            if its_group == group:
+                for thread in (process / "task").iterdir():
+                    with contextlib.suppress(OSError):
+                        yield _state_and_group(thread / "stat")[0]
+
+
+def _state_and_group(stat: Path) -> tuple[str, int]:
+    state, _parent, group, *_ = stat.read_text().rpartition(")")[2].split()
+    return state, int(group)
 
 
 def tail(log: Path, lines: int = 30) -> str:
