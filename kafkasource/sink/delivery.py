@@ -24,6 +24,7 @@ class Delivery:
         self._open_batches = 0
         self._error: BaseException | None = None
         self.flushing = False  # the task has given its last row: its batches are sent without lingering
+        self.max_block_ms: int | None = None  # for memory; None: as configured
         self.written: dict[TopicPartition, Written] = {}  # acknowledged
 
     @property
@@ -75,6 +76,14 @@ class Delivery:
             if self._error is None and not (self.flushing and not self._open_batches):
                 self._error = error
             self._settled.notify_all()
+
+    def gave_up(self, error: BaseException) -> None:
+        """One batch will never be sent (again)."""
+        self.fail(error)
+
+    def late(self, error: BaseException) -> None:
+        """One batch is on the wire for longer than it may; whether it is stored is not known yet."""
+        self.fail(error)
 
     def raise_if_failed(self) -> None:
         if self._error is not None:
