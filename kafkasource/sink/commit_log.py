@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from kafkasource.sink.functions import load
-from kafkasource.types import TopicPartition, Written
+from kafkasource.types import Discarded, TopicPartition, Written
 
 log = logging.getLogger("kafkasource.sink")
 
@@ -40,6 +40,8 @@ class SinkCommit:
     batch_id: int | None = None  # of the micro-batch; None: a batch write
     query_id: str | None = None  # survives restarts; None: a batch write, or no task told
     query_name: str | None = None
+    cluster: str | None = None  # of several (option `clusters`), each of which is told of by itself
+    discarded: dict[TopicPartition, Discarded] = field(default_factory=dict)  # not written, on purpose
 
     @property
     def records(self) -> int:
@@ -54,15 +56,26 @@ class SinkCommit:
         what = "a batch write" if self.batch_id is None else f"batch {self.batch_id}"
         name = self.query_name or self.query_id
         of = f" of query {name}" if name else ""
+        of += f" to cluster {self.cluster}" if self.cluster else ""
         if not self.written:
-            return f"committed {what}{of}: no records"
+            return f"committed {what}{of}: no records{self._discarded()}"
         named = ", ".join(f"{tp} {_span(one)}" for tp, one in list(self.written.items())[:_NAMED_IN_LOG])
         more = len(self.written) - _NAMED_IN_LOG
         rest = f" and {more} more" if more > 0 else ""
         return (
             f"committed {what}{of}: {_count(self.records, 'record')} in {_count(self.bytes, 'byte')} from "
             f"{_count(self.tasks, 'task')} to {_count(len(self.written), 'partition')} ({named}{rest})"
+            f"{self._discarded()}"
         )
+
+    def _discarded(self) -> str:
+        if not self.discarded:
+            return ""
+        records, size = (sum(column) for column in zip(*self.discarded.values(), strict=True))
+        named = ", ".join(f"{tp} {one.records}" for tp, one in list(self.discarded.items())[:_NAMED_IN_LOG])
+        more = len(self.discarded) - _NAMED_IN_LOG
+        rest = f" and {more} more" if more > 0 else ""
+        return f"; discarded {_count(records, 'record')} of {_count(size, 'byte')} ({named}{rest})"
 
 
 def gathered(reports: Iterable[Report | None], **about: Any) -> SinkCommit:
@@ -80,7 +93,8 @@ def gathered(reports: Iterable[Report | None], **about: Any) -> SinkCommit:
 
 
 def tell(commit: SinkCommit, listener: str | None, *, by_earlier_run: bool = False) -> None:
-    """One line in the log at INFO, and a call of the listener that the option `commitListener` names. Never raises.
+    """One line in the log at INFO, or WARNING where records were discarded, and a call of the listener that the option
+    `commitListener` names. Never raises.
 
     `by_earlier_run`: exactly once found the batch committed already. What it wrote is not known any more, and the
     listener may have heard of it: it is not called.
@@ -88,7 +102,7 @@ def tell(commit: SinkCommit, listener: str | None, *, by_earlier_run: bool = Fal
     if by_earlier_run:
         log.info("batch %s was committed by an earlier run: nothing is written again", commit.batch_id)
         return
-    log.info("%s", commit)
+    log.log(logging.WARNING if commit.discarded else logging.INFO, "%s", commit)
     if listener is not None:
         try:
             load(listener, "commitListener")(commit)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -28,6 +28,15 @@ class Context(Protocol):
 
 class CannotWriteOnce(KafkaSourceError):
     """This task, as Spark runs it, cannot keep the guarantee."""
+
+
+class Rows(Protocol):
+    """What a lane's rows are told by: as `RowSum`."""
+
+    @property
+    def rows(self) -> int: ...
+    @property
+    def crc(self) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -106,8 +115,8 @@ class LaneTask:
             return Share(self.begun.turn, self.task.query_id, skipped=True), {}
         first = next(filled, None)
         if first is None:
-            return self._share(None, None, {}), {}
-        lane = self._lane(cluster)  # not before there is a row: an idle task costs the brokers nothing
+            return self.share(None, None, {}), {}
+        lane = self.open_lane(cluster)  # not before there is a row: an idle task costs the brokers nothing
         row_sum = RowSum(positions)
 
         def summed() -> Iterator[pa.RecordBatch]:
@@ -119,16 +128,18 @@ class LaneTask:
                 batch = next(filled, None)
 
         written = write(summed(), lane)
-        return self._share(lane, row_sum, written), written
+        return self.share(lane, row_sum, written), written
 
-    def _lane(self, cluster: TransactionCalls) -> Lane:
+    def open_lane(self, cluster: TransactionCalls) -> Lane:
+        """The transaction that the task writes in. Blocks."""
         ids, turn = self.guarantee.ids, self.begun.turn
         if self.guarantee.atomic:
             return Lane.join(cluster, ids.driver, turn.driver, turn.transaction_version)
         name = ids.lane(self.task.slot)
         return Lane.open(cluster, name, self.guarantee.timeout_ms, turn.transaction_version)
 
-    def _share(self, lane: Lane | None, row_sum: RowSum | None, written: dict[TopicPartition, Written]) -> Share:
+    def share(self, lane: Lane | None, row_sum: Rows | None, written: Collection[TopicPartition]) -> Share:
+        """What goes to the driver of a task that wrote, or had no rows."""
         again = self.plan.again
         rows, crc = (row_sum.rows, row_sum.crc) if row_sum is not None else (0, 0)
         if again is not None and (again.rows, again.crc) != (rows, crc):

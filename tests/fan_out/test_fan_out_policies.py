@@ -217,7 +217,7 @@ def test_fail_fails_the_task_when_one_cluster_holds_up_the_others():
         fan_out(clients, west__onSlowCluster="fail", slowClusterWait="20ms") as (to, _),
         pytest.raises(SlowCluster, match=told),
     ):
-        write(to, rows(10) for _ in range(1000))
+        write(to, (rows(10) for _ in range(1000)))
 
 
 def test_block_waits_for_room_and_a_cluster_that_comes_back_gets_everything():
