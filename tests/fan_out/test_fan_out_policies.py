@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from sink_fakes import AcknowledgingClient, FakeClient
 
+from kafkasource.errors import DeadlineExceeded
 from kafkasource.records.batches import decode
 from kafkasource.sink.columns import Rows
 from kafkasource.sink.fan_out import targets
@@ -284,3 +285,19 @@ def test_rows_of_a_failed_task_are_given_up_everywhere():
             to.append(rows(2), delivery)
         assert [written(delivery, name) for name in clients] == [2, 2]
         assert all(one.queued_bytes == 0 for one in producers.values())
+
+
+def test_a_producer_that_lingers_gives_way_to_one_that_needs_its_memory():
+    clients = [AnsweringClient() for _ in range(2)]
+    lingering = {"kafka_linger_ms": 60_000, "kafka_buffer_memory": 2048, "highWatermarkBytes": 2048}
+    with fan_out({"east": clients}, producersPerCluster=2, **lingering) as (to, _):
+        delivery = write(to, (rows(10, b"k%d" % (number % 9)) for number in range(60)))
+    assert written(delivery, "east") == 600
+
+
+def test_a_topic_that_is_not_there_fails_the_task_under_discard_too():
+    clients = {"east": AnsweringClient({TopicPartition("other", 0): 1})}
+    clients["east"].metadata.topic_errors = {"t": 3}  # UNKNOWN_TOPIC_OR_PARTITION
+    settings = {"onSlowCluster": "discard", "slowClusterWait": "5ms", "kafka_max_block_ms": 30}
+    with fan_out(clients, **settings) as (to, _), pytest.raises(DeadlineExceeded, match="Topic t not present"):
+        write(to, [rows(10)])

@@ -65,8 +65,9 @@ class ClusterDelivery(Delivery):
 
     def acknowledged(self, tp: TopicPartition, records: int, size: int, last_offset: int | None) -> None:
         self._health.answered()
-        if not self._abandoned:
-            super().acknowledged(tp, records, size, last_offset)
+        with self._settled:
+            if not self._abandoned:
+                super().acknowledged(tp, records, size, last_offset)
         self._tell()
 
     def gave_up(self, error: BaseException) -> None:

@@ -184,10 +184,12 @@ class FanOut:
         lane = one.producers.lanes[0]
         deadline_ms = self._clock_ms() + target.config.delivery_timeout_ms
         while True:
-            reached = bool(lane.metadata.nodes())
-            patient = target.policy != "discard" or (reached and not health.dead)
+            # That a topic is not there is no slowness: who says so can be reached, and is asked again for as long as
+            # a plain sink asks.
+            missing = topic in lane.metadata.topic_errors
+            patient = target.policy != "discard" or (missing and not health.dead)
             try:
-                found = lane.sender.await_topic(
+                return lane.sender.await_topic(
                     topic, partition, target.metadata_wait_ms if patient else health.patience_ms
                 )
             except BootstrapFailed:
@@ -199,11 +201,12 @@ class FanOut:
                 log.warning("cluster %r cannot be reached; the task waits for it (onSlowCluster=block)", target.name)
                 continue
             except DeadlineExceeded:
-                if target.policy == "discard" and topic not in lane.metadata.topic_errors:
-                    health.waited_in_vain()
-                    return None
-                raise
-            return found
+                if patient:
+                    raise
+                if topic in lane.metadata.topic_errors and not health.dead:
+                    continue
+                health.waited_in_vain()
+                return None
 
     def _delivery(self, one: _Sending, lane: int, delivery: FanOutDelivery) -> ClusterDelivery:
         """Of a lane, begun with its first row."""

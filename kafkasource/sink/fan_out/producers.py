@@ -17,6 +17,21 @@ from kafkasource.sink.sender import Client
 _MAX_CLUSTERS = 16  # kept by one process
 
 
+class _SharedPool(BufferPool):
+    """Whoever waits for memory wakes the senders of all lanes: what one of them needs the others may hold."""
+
+    def __init__(self, total_bytes: int, poolable_bytes: int) -> None:
+        super().__init__(total_bytes, poolable_bytes)
+        self.lanes: Sequence[Producer] = ()
+
+    def allocate(self, size: int, max_block_ms: int, on_wait: Callable[[], None] | None = None) -> bytearray:
+        return super().allocate(size, max_block_ms, self._wake_all)
+
+    def _wake_all(self) -> None:
+        for lane in self.lanes:
+            lane.sender.wakeup()
+
+
 class ClusterProducers:
     """Methods are for the task's thread."""
 
@@ -31,11 +46,12 @@ class ClusterProducers:
         config = target.config
         self.target = target
         self.health = Health(target.wait_ms, clock_ms)
-        self.pool = BufferPool(config.buffer_memory_bytes, min(config.batch_bytes, config.max_request_bytes))
+        self.pool = _SharedPool(config.buffer_memory_bytes, min(config.batch_bytes, config.max_request_bytes))
         self.lanes = [
             Producer(config, client=clients[lane] if clients else None, pool=self.pool, clock_ms=clock_ms)
             for lane in range(target.producers)
         ]
+        self.pool.lanes = self.lanes
 
     @property
     def queued_bytes(self) -> int:
