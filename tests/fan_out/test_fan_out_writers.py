@@ -122,6 +122,8 @@ class FakeLane:
 
 
 class FakeProducers:
+    queued_bytes = 0
+
     def __init__(self, target, cluster):
         self.target = target
         self.health = Health(1000, lambda: 0.0)

@@ -27,12 +27,21 @@ class Health:
     def __init__(self, wait_ms: int, clock_ms: Callable[[], float]) -> None:
         self._wait_ms = wait_ms
         self._clock_ms = clock_ms
-        self.answered_ms = clock_ms()
+        self._answer_due_ms = clock_ms()  # or the last one came
         self._dead_until_ms: float | None = None
 
+    def asked(self, after_ms: int) -> None:
+        """It is sent something within `after_ms`, and nothing was under way."""
+        self._answer_due_ms = self._clock_ms() + after_ms
+
     def answered(self) -> None:
-        self.answered_ms = self._clock_ms()
+        self._answer_due_ms = self._clock_ms()
         self._dead_until_ms = None
+
+    @property
+    def silent_ms(self) -> float:
+        """For how long nothing has come, though something was sent."""
+        return self._clock_ms() - self._answer_due_ms
 
     def waited_in_vain(self) -> None:
         self._dead_until_ms = self._clock_ms() + _TRY_AGAIN_AFTER * self._wait_ms

@@ -155,6 +155,8 @@ class FanOut:
         one.ledger.hand_over(topic, placed.records() if placed else {-1: rows.count}, _record_bytes(rows))
         if placed is None:
             return
+        if not one.producers.queued_bytes:
+            one.producers.health.asked(one.target.config.linger_ms)
         if one.target.policy != "block":
             self._make_room(one, delivery)
         for lane, spans in placed.lanes.items():
@@ -227,12 +229,9 @@ class FanOut:
 
     def _make_room(self, one: _Sending, delivery: FanOutDelivery) -> None:
         """Until the cluster's queue is below its high watermark, or something was done about it."""
-        began_ms = self._clock_ms()
         others = [other.producers for other in delivery.sending.values() if other is not one]
         while True:
-            now_ms = self._clock_ms()
-            health = one.producers.health
-            queue = one.producers.queue(now_ms - max(health.answered_ms, began_ms))
+            health, queue = one.producers.health, one.producers.queue()
             todo = step(queue, [other.queue() for other in others if not other.health.dead])
             if todo is Step.GO_ON:
                 return
@@ -273,8 +272,7 @@ class FanOut:
         self, discarding: Sequence[_Sending], delivery: FanOutDelivery, patient: Sequence[_Sending]
     ) -> None:
         """Of clusters that discard: each until it is done, silent, or behind who is done by `slowClusterWait`."""
-        began_ms = self._clock_ms()
-        first_done_ms: float | None = began_ms if patient else None
+        first_done_ms: float | None = self._clock_ms() if patient else None
         waiting = list(discarding)
         while waiting:
             now_ms = self._clock_ms()
@@ -285,11 +283,11 @@ class FanOut:
                         first_done_ms = now_ms
                     continue
                 health = one.producers.health
-                silent_ms = now_ms - max(health.answered_ms, began_ms)
+                silent = health.silent_ms >= one.target.wait_ms
                 behind_ms = 0.0 if first_done_ms is None else now_ms - first_done_ms
                 alive = all(one.producers.lanes[lane].alive() for lane in one.deliveries)
-                if health.dead or silent_ms >= one.target.wait_ms or behind_ms >= one.target.wait_ms or not alive:
-                    self._abandon(one, silent=silent_ms >= one.target.wait_ms)
+                if health.dead or silent or behind_ms >= one.target.wait_ms or not alive:
+                    self._abandon(one, silent=silent)
                     waiting.remove(one)
             if waiting:
                 with delivery.news:

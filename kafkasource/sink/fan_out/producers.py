@@ -62,13 +62,13 @@ class ClusterProducers:
     def usable(self) -> bool:
         return all(lane.usable for lane in self.lanes)
 
-    def queue(self, silent_ms: float = 0.0) -> Queue:
+    def queue(self) -> Queue:
         target = self.target
         return Queue(
             self.queued_bytes,
             target.low_watermark_bytes,
             target.high_watermark_bytes,
-            silent_ms,
+            self.health.silent_ms,
             self.health.patience_ms,
         )
 

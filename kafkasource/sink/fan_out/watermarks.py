@@ -14,7 +14,7 @@ class Queue:
     bytes: int  # handed over and not settled
     low: int
     high: int
-    silent_ms: float = 0.0  # since it last acknowledged something, or since it is waited for if that is less
+    silent_ms: float = 0.0  # see `Health`
     patience_ms: float = 0.0  # how long it may be silent; 0: it is known to be dead
 
 
