@@ -57,9 +57,10 @@ def test_spark_is_given_arrow_writers_where_clusters_are_named():
 def test_a_writer_crosses_to_the_tasks_and_its_report_comes_back(monkeypatch):
     made = {}
 
-    def shared(target):
-        client = AcknowledgingClient({T[0]: 1})
-        return made.setdefault(target.name, ClusterProducers(target, clients=[client]))
+    def shared(found):
+        for name, target in found.items():
+            made[name] = ClusterProducers(target, clients=[AcknowledgingClient({T[0]: 1})])
+        return made
 
     monkeypatch.setattr(producers_module, "shared_producers", shared)
     writer = pickle.loads(pickle.dumps(FanOutStreamWriter(targets.parse(written()), SCHEMA)))
@@ -143,8 +144,8 @@ class Spark:
 
         monkeypatch.setattr(writer_module, "shared_cluster", shared_cluster)
 
-        def shared_producers(target):
-            return FakeProducers(target, self.clusters[target.name])
+        def shared_producers(found):
+            return {name: FakeProducers(target, self.clusters[name]) for name, target in found.items()}
 
         monkeypatch.setattr(producers_module, "shared_producers", shared_producers)
 
@@ -240,3 +241,27 @@ def test_a_failed_batch_write_is_seen_in_no_cluster(monkeypatch):
     for name, cluster in spark.clusters.items():
         assert spark.seen(name) == []
         assert not any(known.open for known in cluster.transactions.values())
+
+
+def test_a_worker_keeps_its_producers_for_the_next_task_and_not_for_ever(monkeypatch):
+    class Kept:
+        def __init__(self, target):
+            self.target, self.usable, self.closed = target, True, False
+
+        def close(self, timeout_ms):
+            self.closed = True
+
+    monkeypatch.setattr(producers_module, "ClusterProducers", Kept)
+    monkeypatch.setattr(producers_module, "_kept", {})
+    shared = producers_module.shared_producers
+    found = targets.parse(written()).by_name
+    first = shared(found)
+    assert shared(found) == first
+    first["east"].usable = False
+    again = shared(found)
+    assert (again["east"] is first["east"], again["west"] is first["west"]) == (False, True)
+    many = {f"c{n}": {"kafka.bootstrap.servers": f"c{n}:1"} for n in range(20)}
+    others = shared(targets.parse({"clusters": json.dumps(many), "topic": "t"}).by_name)
+    assert len(others) == 20
+    assert not any(one.closed for one in others.values())
+    assert again["west"].closed

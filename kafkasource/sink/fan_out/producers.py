@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from kafkasource.sink.batch import ProducerBatch
 from kafkasource.sink.buffer_pool import BufferPool
@@ -14,7 +14,7 @@ from kafkasource.sink.fan_out.watermarks import Queue
 from kafkasource.sink.producer import Producer, monotonic_ms
 from kafkasource.sink.sender import Client
 
-_MAX_CLUSTERS = 16  # kept by one process
+_MAX_CLUSTERS = 16  # kept by one process, unless one write has more
 
 
 class _SharedPool(BufferPool):
@@ -107,18 +107,19 @@ _lock = threading.Lock()
 _kept: dict[ClusterTarget, ClusterProducers] = {}
 
 
-def shared_producers(target: ClusterTarget) -> ClusterProducers:
-    """This process's producers for a cluster, made when there are none (any more)."""
+def shared_producers(targets: Mapping[str, ClusterTarget]) -> dict[str, ClusterProducers]:
+    """This process's producers for clusters, made where there are none (any more)."""
     with _lock:
-        found = _kept.pop(target, None)
-        if found is not None and not found.usable:
-            found.close(0)
-            found = None
-        if found is None:
-            while len(_kept) >= _MAX_CLUSTERS:
-                _kept.pop(next(iter(_kept))).close(0)  # the one unused for longest
-            found = ClusterProducers(target)
-        _kept[target] = found
+        found = {}
+        for name, target in targets.items():
+            producers = _kept.pop(target, None)
+            if producers is not None and not producers.usable:
+                producers.close(0)
+                producers = None
+            found[name] = producers or ClusterProducers(target)
+        while len(_kept) + len(found) > _MAX_CLUSTERS and _kept:
+            _kept.pop(next(iter(_kept))).close(0)  # those unused for longest
+        _kept.update((producers.target, producers) for producers in found.values())
         return found
 
 

@@ -93,10 +93,7 @@ class _Writer:
 
         spare_imports_from_gc()
         tasks = self._tasks()
-        fan_out = FanOut(
-            {name: shared_producers(target) for name, target in self._targets.items()},
-            wall_clock_ms=lambda: time.time() * 1000,
-        )
+        fan_out = FanOut(shared_producers(self._targets), wall_clock_ms=lambda: time.time() * 1000)
         row_sum = RowSum(self._schema.positions)
         with fan_out.delivery(None if tasks is None else self._transactions(tasks)) as delivery:
             for batch in iterator:
