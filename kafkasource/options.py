@@ -442,7 +442,8 @@ OPTIONS: tuple[Option, ...] = (
         SINK,
         "`module:function`, yours, called on the driver after each micro-batch or batch write with what was put into "
         "each topic-partition: records, bytes, first and last offset (`kafkasource.sink.commit_log.SinkCommit`); with "
-        "`clusters` once for each, and with what was discarded. In a Python process of Spark's, not in yours; an error there is a warning.",
+        "`clusters` once for each, and with what was discarded. In a Python process of Spark's, not in yours; an error "
+        "there is a warning.",
     ),
     # How often each row arrives.
     Option(
