@@ -554,9 +554,9 @@ OPTIONS: tuple[Option, ...] = (
         DURATION,
         1_000,
         SINK,
-        "With onSlowCluster=discard: a cluster that acknowledges nothing for so long is not waited for; at the end "
-        "of a task, how much longer than the others it may take. A dead cluster is waited for again after ten times as "
-        "long.",
+        "Unless it blocks: a cluster that acknowledges nothing for so long is not waited for, but once in ten times as "
+        "long; and how long one that does may hold up the others (and a tenth of the time after that). With discard, "
+        "how much longer than the others it may take at the end of a task.",
         at_least=0,
         at_most=MAX_INT32,
     ),

@@ -8,8 +8,8 @@ from kafkasource.sink.fan_out.watermarks import Queue, Step, excess, step
 from kafkasource.types import Discarded, TopicPartition, Written
 
 
-def queue(size, silent_ms=0.0, patience_ms=1000.0):
-    return Queue(size, 50, 100, silent_ms, patience_ms)
+def queue(size, silent_ms=0.0, patience_ms=1000.0, allowance_ms=0.0):
+    return Queue(size, 50, 100, silent_ms, patience_ms, allowance_ms)
 
 
 @pytest.mark.parametrize(
@@ -20,6 +20,8 @@ def queue(size, silent_ms=0.0, patience_ms=1000.0):
         (queue(101), [queue(51)], Step.WAIT),  # the others have something to send
         (queue(101), [queue(51), queue(0)], Step.WAIT),  # one has
         (queue(101), [queue(50), queue(0)], Step.ACT),
+        (queue(101, allowance_ms=1), [queue(50), queue(0)], Step.HOLD_UP),
+        (queue(101, silent_ms=1000, allowance_ms=1), [queue(50)], Step.ACT),
         (queue(101, silent_ms=1000), [queue(100)], Step.ACT),
         (queue(101, silent_ms=999), [queue(101)], Step.WAIT),
         (queue(101, patience_ms=0), [queue(100)], Step.ACT),  # known to be dead
@@ -57,6 +59,17 @@ def test_a_dead_cluster_is_waited_for_once_in_ten_times_as_long_or_when_it_answe
     health.waited_in_vain()
     health.answered()
     assert not health.dead
+
+
+def test_others_may_be_held_up_for_a_while_and_then_for_a_tenth_of_the_time():
+    clock = FakeClock()
+    health = Health(1000, clock)
+    clock.now_ms += 60_000
+    assert health.allowance_ms == 1000
+    health.held_up(1030)
+    assert health.allowance_ms == -30
+    clock.now_ms += 500
+    assert health.allowance_ms == 20
 
 
 def test_what_was_handed_over_and_not_acknowledged_was_discarded():

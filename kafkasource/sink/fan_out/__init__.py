@@ -16,13 +16,15 @@ Watermarks (seed of the idea: a line that fails must not hold up the others). `b
 watermark, who finds it full waits, and so does the reading. `discard` and `fail` act on a cluster whose queue is above
 the high watermark *and* that holds the others up: they have drained below their low watermarks, or it has acknowledged
 nothing for `slowClusterWait`. As long as all are as slow as each other, reading waits, and nothing is dropped that
-would have been delivered. Dropped are whole batches, oldest first, none that may be on its way to a broker, down to the
-low watermark; a lock is taken once for all of them. `maxRecordAge` drops rows that come too old, and batches that have
-waited for so long.
+would have been delivered; nor for a hiccup, since a cluster that answers may hold up the others for `slowClusterWait`,
+and again for a tenth of the time. Dropped are whole batches, oldest first, none that may be on its way to a broker,
+down to the low watermark; a lock is taken once for all of them. `maxRecordAge` drops rows that come too old, and
+batches that have waited for so long.
 
 A task ends when every cluster has acknowledged or discarded its rows. One that discards is waited for
-`slowClusterWait` longer than the others; then what is left is discarded, and until it acknowledges something again it
-is only waited for once in ten times as long: a dead cluster costs a tenth of the time at most, a healthy one nothing.
+`slowClusterWait` (or a tenth of the task) longer than the others; then what is left is discarded. Until a silent one
+acknowledges something again it is only waited for once in ten times as long: a dead cluster costs a tenth of the time
+at most, a healthy one nothing.
 
 The ledger's invariant, for every cluster and topic-partition: handed over = acknowledged + discarded (in records). It
 goes to the driver in the task's message, and from there to log and commit listener. What is on the wire when it is

@@ -14,7 +14,7 @@ from kafkasource.sink.delivery import Delivery
 from kafkasource.sink.identity import Lane
 from kafkasource.types import Discarded, TopicPartition, Written
 
-_TRY_AGAIN_AFTER = 10  # times `slowClusterWait`: what a dead cluster may cost is a tenth of the time
+_TENTH = 10  # of the time is what a slow cluster may cost the others, and a dead one
 
 
 class Dropped(KafkaSourceError):
@@ -29,6 +29,7 @@ class Health:
         self._clock_ms = clock_ms
         self._answer_due_ms = clock_ms()  # or the last one came
         self._dead_until_ms: float | None = None
+        self._allowance_ms, self._allowed_at_ms = float(wait_ms), clock_ms()
 
     def asked(self, after_ms: int) -> None:
         """It is sent something within `after_ms`, and nothing was under way."""
@@ -44,7 +45,19 @@ class Health:
         return self._clock_ms() - self._answer_due_ms
 
     def waited_in_vain(self) -> None:
-        self._dead_until_ms = self._clock_ms() + _TRY_AGAIN_AFTER * self._wait_ms
+        self._dead_until_ms = self._clock_ms() + _TENTH * self._wait_ms
+
+    @property
+    def allowance_ms(self) -> float:
+        """How long it may hold up other clusters: `slowClusterWait`, which grows again by a tenth of the time."""
+        now_ms = self._clock_ms()
+        grown = self._allowance_ms + (now_ms - self._allowed_at_ms) / _TENTH
+        self._allowance_ms, self._allowed_at_ms = min(float(self._wait_ms), grown), now_ms
+        return self._allowance_ms
+
+    def held_up(self, others_ms: float) -> None:
+        """Others were held up for so long. The task's thread, as `allowance_ms`."""
+        self._allowance_ms = self.allowance_ms - others_ms
 
     @property
     def dead(self) -> bool:

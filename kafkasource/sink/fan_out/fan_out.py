@@ -68,10 +68,11 @@ class _Sending:
 class FanOutDelivery:
     """One task's writes to all clusters; the results are complete when `FanOut.delivery` was left."""
 
-    def __init__(self, sending: Mapping[str, _Sending], stack: ExitStack, news: threading.Condition) -> None:
+    def __init__(self, sending: Mapping[str, _Sending], stack: ExitStack, began_ms: float) -> None:
         self.sending = sending
         self.stack = stack
-        self.news = news
+        self.began_ms = began_ms
+        self.news = threading.Condition()  # something was settled
 
     def written(self, cluster: str) -> dict[TopicPartition, Written]:
         """Acknowledged."""
@@ -118,7 +119,7 @@ class FanOut:
                 for name, producers in self._clusters.items()
                 if transactions is None or name in transactions
             }
-            delivery = FanOutDelivery(sending, stack, threading.Condition())
+            delivery = FanOutDelivery(sending, stack, self._clock_ms())
             yield delivery
             self._finish(delivery)
 
@@ -240,8 +241,11 @@ class FanOut:
                     health.waited_in_vain()
                 self._act(one, queue.bytes, excess(queue))
                 return
+            began_ms = self._clock_ms()
             with delivery.news:
                 delivery.news.wait(min(_LOOK_AGAIN_MS, max(1.0, queue.patience_ms - queue.silent_ms)) / 1000)
+            if todo is Step.HOLD_UP:
+                health.held_up(self._clock_ms() - began_ms)
 
     @staticmethod
     def _act(one: _Sending, queued: int, too_many: int) -> None:
@@ -271,7 +275,9 @@ class FanOut:
     def _wait_for_the_others(
         self, discarding: Sequence[_Sending], delivery: FanOutDelivery, patient: Sequence[_Sending]
     ) -> None:
-        """Of clusters that discard: each until it is done, silent, or behind who is done by `slowClusterWait`."""
+        """Of clusters that discard: each until it is done, silent, or too far behind who is done: by `slowClusterWait`,
+        or a tenth of the task's time."""
+        tenth_ms = (self._clock_ms() - delivery.began_ms) / 10
         first_done_ms: float | None = self._clock_ms() if patient else None
         waiting = list(discarding)
         while waiting:
@@ -286,7 +292,7 @@ class FanOut:
                 silent = health.silent_ms >= one.target.wait_ms
                 behind_ms = 0.0 if first_done_ms is None else now_ms - first_done_ms
                 alive = all(one.producers.lanes[lane].alive() for lane in one.deliveries)
-                if health.dead or silent or behind_ms >= one.target.wait_ms or not alive:
+                if health.dead or silent or behind_ms >= max(one.target.wait_ms, tenth_ms) or not alive:
                     self._abandon(one, silent=silent)
                     waiting.remove(one)
             if waiting:

@@ -70,6 +70,7 @@ class ClusterProducers:
             target.high_watermark_bytes,
             self.health.silent_ms,
             self.health.patience_ms,
+            self.health.allowance_ms,
         )
 
     def drop_oldest(self, size: int) -> int:

@@ -16,11 +16,13 @@ class Queue:
     high: int
     silent_ms: float = 0.0  # see `Health`
     patience_ms: float = 0.0  # how long it may be silent; 0: it is known to be dead
+    allowance_ms: float = 0.0  # how long it may hold up others now, though it answers
 
 
 class Step(Enum):
     GO_ON = "go on"
     WAIT = "wait"
+    HOLD_UP = "wait, at the cost of others"
     ACT = "act"  # as `onSlowCluster` says
 
 
@@ -28,12 +30,15 @@ def step(queue: Queue, others: Sequence[Queue]) -> Step:
     """For a cluster that does not block. `others`: those that are alive.
 
     Above the high watermark it is waited for as long as the others have something to send meanwhile, and as long as it
-    answers: that reading is faster than all clusters is no reason to lose anything.
+    answers: that reading is faster than all clusters is no reason to lose anything, nor is a short hiccup of one.
     """
     if queue.bytes <= queue.high:
         return Step.GO_ON
-    holds_up_others = bool(others) and all(other.bytes <= other.low for other in others)
-    return Step.ACT if holds_up_others or queue.silent_ms >= queue.patience_ms else Step.WAIT
+    if queue.silent_ms >= queue.patience_ms:
+        return Step.ACT
+    if not others or any(other.bytes > other.low for other in others):
+        return Step.WAIT
+    return Step.HOLD_UP if queue.allowance_ms > 0 else Step.ACT
 
 
 def excess(queue: Queue) -> int:
