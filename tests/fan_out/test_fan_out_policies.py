@@ -202,6 +202,19 @@ def test_a_cluster_that_comes_back_gets_what_comes_from_then_on():
         assert (written(delivery, "west"), delivery.discarded("west")) == (7, {})
 
 
+def test_a_cluster_that_comes_back_is_found_by_tasks_that_send_only_at_their_end():
+    clients = {"west": AnsweringClient()}
+    clients["west"].metadata.leaders = dict.fromkeys(LEADERS)  # nothing can be sent, so no late answer tells of it
+    lingering = {"kafka_linger_ms": 60_000, "kafka_delivery_timeout_ms": 120_000}
+    with fan_out(clients, onSlowCluster="discard", slowClusterWait="20ms", **lingering) as (to, producers):
+        write(to, [rows(1)])
+        assert producers["west"].health.dead
+        clients["west"].metadata.leaders = LEADERS
+        while producers["west"].health.dead:  # 200 ms
+            threading.Event().wait(0.005)
+        assert written(write(to, [rows(5)]), "west") == 5
+
+
 def test_a_cluster_that_was_never_reached_discards_what_it_gets():
     clients = {"east": AnsweringClient(), "west": SilentClient({})}
     with fan_out(clients, west__onSlowCluster="discard", slowClusterWait="20ms") as (to, _), to.delivery() as delivery:

@@ -40,12 +40,17 @@ def test_a_cluster_is_silent_from_when_an_answer_was_due():
     clock = FakeClock()
     health = Health(1000, clock)
     clock.now_ms += 60_000  # nothing was sent
-    health.asked(100)  # a batch lingers for so long
+    health.handed_over(100, nothing_before=True)  # a batch lingers for so long
     assert health.silent_ms == -100
     clock.now_ms += 1100
+    health.handed_over(100, nothing_before=False)
     assert health.silent_ms == 1000
     health.answered()
     assert health.silent_ms == 0
+    health.handed_over(60_000, nothing_before=True)
+    health.flushed()
+    clock.now_ms += 10
+    assert health.silent_ms == 10
 
 
 def test_a_dead_cluster_is_waited_for_once_in_ten_times_as_long_or_when_it_answers():
@@ -54,8 +59,14 @@ def test_a_dead_cluster_is_waited_for_once_in_ten_times_as_long_or_when_it_answe
     assert (health.dead, health.patience_ms) == (False, 1000)
     health.waited_in_vain()
     assert (health.dead, health.patience_ms) == (True, 0)
-    clock.now_ms += 10_000
+    clock.now_ms += 9_999
+    health.handed_over(0, nothing_before=False)
+    assert health.dead
+    clock.now_ms += 5_000
     assert not health.dead
+    assert health.silent_ms > 10_000
+    health.handed_over(0, nothing_before=False)  # what was sent long ago may still be under way
+    assert health.silent_ms == 0
     health.waited_in_vain()
     health.answered()
     assert not health.dead

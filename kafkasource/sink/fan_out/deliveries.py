@@ -31,9 +31,17 @@ class Health:
         self._dead_until_ms: float | None = None
         self._allowance_ms, self._allowed_at_ms = float(wait_ms), clock_ms()
 
-    def asked(self, after_ms: int) -> None:
-        """It is sent something within `after_ms`, and nothing was under way."""
-        self._answer_due_ms = self._clock_ms() + after_ms
+    def handed_over(self, linger_ms: int, nothing_before: bool) -> None:
+        """It will be sent something within `linger_ms`. An answer is due from then on where there was nothing before
+        that it owes one to, or where it is time to try a dead one again."""
+        if nothing_before or (self._dead_until_ms is not None and not self.dead):
+            self._answer_due_ms = self._clock_ms() + linger_ms
+            if not self.dead:
+                self._dead_until_ms = None
+
+    def flushed(self) -> None:
+        """Nothing lingers any more."""
+        self._answer_due_ms = min(self._answer_due_ms, self._clock_ms())
 
     def answered(self) -> None:
         self._answer_due_ms = self._clock_ms()

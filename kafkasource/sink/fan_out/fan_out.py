@@ -156,8 +156,7 @@ class FanOut:
         one.ledger.hand_over(topic, placed.records() if placed else {-1: rows.count}, _record_bytes(rows))
         if placed is None:
             return
-        if not one.producers.queued_bytes:
-            one.producers.health.asked(one.target.config.linger_ms)
+        one.producers.health.handed_over(one.target.config.linger_ms, not one.producers.queued_bytes)
         if one.target.policy != "block":
             self._make_room(one, delivery)
         for lane, spans in placed.lanes.items():
@@ -263,6 +262,7 @@ class FanOut:
     def _finish(self, delivery: FanOutDelivery) -> None:
         """Send all without lingering; return when every cluster has acknowledged or discarded."""
         for one in delivery.sending.values():
+            one.producers.health.flushed()
             for lane, into in one.deliveries.items():
                 into.flushing = True
                 one.producers.lanes[lane].sender.wakeup()
