@@ -291,8 +291,7 @@ class FanOut:
                 health = one.producers.health
                 silent = health.silent_ms >= one.target.wait_ms
                 behind_ms = 0.0 if first_done_ms is None else now_ms - first_done_ms
-                alive = all(one.producers.lanes[lane].alive() for lane in one.deliveries)
-                if health.dead or silent or behind_ms >= max(one.target.wait_ms, tenth_ms) or not alive:
+                if health.dead or silent or behind_ms >= max(one.target.wait_ms, tenth_ms):
                     self._abandon(one, silent=silent)
                     waiting.remove(one)
             if waiting:
