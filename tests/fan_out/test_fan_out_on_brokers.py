@@ -22,7 +22,10 @@ pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
 SCHEMA = StructType([StructField("key", BinaryType()), StructField("value", BinaryType())])
 PARTITIONS, ROWS, PER_BATCH = 4, 200_000, 5_000
-FEW_BYTES = {"kafka.buffer.memory": "4194304", "kafka.batch.size": "65536"}  # so that a dead cluster's queue is soon full
+FEW_BYTES = {
+    "kafka.buffer.memory": "4194304",
+    "kafka.batch.size": "65536",
+}  # so that a dead cluster's queue is soon full
 
 
 @pytest.fixture(scope="module")

@@ -72,6 +72,18 @@ def test_a_dead_cluster_is_waited_for_once_in_ten_times_as_long_or_when_it_answe
     assert not health.dead
 
 
+def test_the_log_tells_once_that_a_cluster_is_gone_and_that_it_is_back(caplog):
+    health = Health(1000, FakeClock(), "west")
+    health.waited_in_vain()
+    health.waited_in_vain()
+    health.answered()
+    health.answered()
+    assert [record.message for record in caplog.records] == [
+        "cluster 'west' acknowledged nothing for 1000 ms: not waited for",
+        "cluster 'west' answers again",
+    ]
+
+
 def test_others_may_be_held_up_for_a_while_and_then_for_a_tenth_of_the_time():
     clock = FakeClock()
     health = Health(1000, clock)

@@ -6,6 +6,7 @@ in many places and threads, but by this difference at the end.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Mapping
 
@@ -13,6 +14,8 @@ from kafkasource.errors import DeadlineExceeded, KafkaSourceError, OutOfOrderSeq
 from kafkasource.sink.delivery import Delivery
 from kafkasource.sink.identity import Lane
 from kafkasource.types import Discarded, TopicPartition, Written
+
+log = logging.getLogger("kafkasource.sink")
 
 _TENTH = 10  # of the time is what a slow cluster may cost the others, and a dead one
 
@@ -24,11 +27,13 @@ class Dropped(KafkaSourceError):
 class Health:
     """When a cluster last acknowledged something, and whether it is worth waiting for. Any thread; kept over tasks."""
 
-    def __init__(self, wait_ms: int, clock_ms: Callable[[], float]) -> None:
+    def __init__(self, wait_ms: int, clock_ms: Callable[[], float], cluster: str = "") -> None:
+        self._cluster = cluster
         self._wait_ms = wait_ms
         self._clock_ms = clock_ms
         self._answer_due_ms = clock_ms()  # or the last one came
         self._dead_until_ms: float | None = None
+        self._was_dead = False
         self._allowance_ms, self._allowed_at_ms = float(wait_ms), clock_ms()
 
     def handed_over(self, linger_ms: int, nothing_before: bool) -> None:
@@ -45,6 +50,9 @@ class Health:
 
     def answered(self) -> None:
         self._answer_due_ms = self._clock_ms()
+        if self._was_dead:
+            self._was_dead = False
+            log.warning("cluster %r answers again", self._cluster)
         self._dead_until_ms = None
 
     @property
@@ -53,6 +61,9 @@ class Health:
         return self._clock_ms() - self._answer_due_ms
 
     def waited_in_vain(self) -> None:
+        if not self._was_dead:
+            self._was_dead = True
+            log.warning("cluster %r acknowledged nothing for %d ms: not waited for", self._cluster, self._wait_ms)
         self._dead_until_ms = self._clock_ms() + _TENTH * self._wait_ms
 
     @property

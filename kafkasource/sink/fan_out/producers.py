@@ -45,7 +45,7 @@ class ClusterProducers:
         """`clients`: one for each lane, in tests."""
         config = target.config
         self.target = target
-        self.health = Health(target.wait_ms, clock_ms)
+        self.health = Health(target.wait_ms, clock_ms, target.name)
         self.pool = _SharedPool(config.buffer_memory_bytes, min(config.batch_bytes, config.max_request_bytes))
         self.lanes = [
             Producer(config, client=clients[lane] if clients else None, pool=self.pool, clock_ms=clock_ms)
