@@ -165,7 +165,8 @@ class RecordAccumulator(PartitionQueues):
         if wait:
             producer_log.allocating(size, *tp)
             try:
-                buffer = self.pool.allocate(size, self.config.max_block_ms, wake_sender)
+                max_block_ms = self.config.max_block_ms if delivery.max_block_ms is None else delivery.max_block_ms
+                buffer = self.pool.allocate(size, max_block_ms, wake_sender)
             except BufferPoolExhausted as error:
                 raise BufferPoolExhausted(f"{error}; {self.holders()}") from None
             except ClientClosed:

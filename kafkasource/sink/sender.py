@@ -105,14 +105,14 @@ class Sender:
 
     # Any thread.
 
-    def begin(self, lane: Lane | None = None) -> Delivery:
-        """A new delivery that this sender will settle. Raises the reason when the sender has ended."""
-        delivery = Delivery(lane)
+    def begin(self, lane: Lane | None = None, delivery: Delivery | None = None) -> Delivery:
+        """A new delivery that this sender will settle, or this one. Raises the reason when the sender has ended."""
+        delivery = delivery or Delivery(lane)
         with self._lock:
             if self._failure is not None:
                 raise self._failure
             self._deliveries.add(delivery)
-            self._without_lane += lane is None
+            self._without_lane += delivery.lane is None
         return delivery
 
     def end(self, delivery: Delivery) -> None:
@@ -142,9 +142,9 @@ class Sender:
             self._awake = True
             self._client.wakeup()
 
-    def await_topic(self, topic: str, partition: int = 0) -> TopicMetadata:
+    def await_topic(self, topic: str, partition: int = 0, max_block_ms: int | None = None) -> TopicMetadata:
         """Metadata of a topic, as `AwaitedTopics.await_topic`."""
-        return self._topics.await_topic(topic, partition)
+        return self._topics.await_topic(topic, partition, max_block_ms)
 
     # The sender thread.
 
@@ -186,7 +186,7 @@ class Sender:
         for request in self._in_flight:
             for batch in request.batches:
                 if self._is_late(batch, now_ms):
-                    batch.delivery.fail(self._too_late(batch))
+                    batch.delivery.late(self._too_late(batch))
         with self._lock:  # only now: nothing that has just failed is sent in this turn
             unwanted = {delivery for delivery in self._deliveries if delivery.failed} | self._ended_in_failure
             self._ended_in_failure.clear()
@@ -220,7 +220,7 @@ class Sender:
                 drained = self._accumulator.drain(check.nodes[node_id])
                 self._send(node_id, self._closed(drained, identity), now_ms)
                 sent = sent or bool(drained)
-        waits = [_IDLE_POLL_MS, self._next_expiry_ms() - now_ms]
+        waits = [_IDLE_POLL_MS, self._next_expiry_ms(now_ms) - now_ms]
         if check.unknown_leader_topics:
             self._client.metadata.want(check.unknown_leader_topics)
             self._client.metadata.request_update()
@@ -239,10 +239,13 @@ class Sender:
             return 0.0 if self._identity.answer_is_here else _IDLE_POLL_MS
         return max(self._identity.retry_at_ms - now_ms, 1.0)
 
-    def _next_expiry_ms(self) -> float:
+    def _next_expiry_ms(self, now_ms: float) -> float:
         """When the next batch runs out of time, waiting or in flight; those whose task was told do not count."""
         created = (
-            batch.created_ms for request in self._in_flight for batch in request.batches if not batch.delivery.failed
+            batch.created_ms
+            for request in self._in_flight
+            for batch in request.batches
+            if not batch.delivery.failed and not self._is_late(batch, now_ms)
         )
         in_flight = min(created, default=NEVER) + self.config.delivery_timeout_ms
         return min(in_flight, self._accumulator.next_expiry_ms())
@@ -353,7 +356,7 @@ class Sender:
     def _give_up(self, batch: ProducerBatch, error: BaseException) -> None:
         """The batch will never be sent again. The caller releases its memory."""
         producer_log.gave_up(batch.topic_partition, error)
-        batch.delivery.fail(error)
+        batch.delivery.gave_up(error)
         if batch.sequenced and batch.delivery.lane is None:
             self._identity.forget()
 

@@ -106,10 +106,10 @@ class _Writer:
             return delivery.written
 
         if self._guarantee is None or self._begun is None:
-            return TaskReport(write(iterator), COMPILED, _query_id())
+            return TaskReport(write(iterator), COMPILED, query_id())
         task = LaneTask.start(self._guarantee, self._begun, TaskContext.get())
         share, written = task.run(iterator, self._schema.positions, shared_cluster(self._config.client), write)
-        return TaskReport(written, COMPILED, _query_id(), share)
+        return TaskReport(written, COMPILED, query_id(), share)
 
     def _driver(self, guarantee: Guarantee) -> ExactlyOnce:
         return ExactlyOnce(
@@ -132,7 +132,7 @@ class _Writer:
         """Driver side, after all tasks succeeded."""
         spare_imports_from_gc()
         if any(message is not None and not message.kernel_compiled for message in messages):
-            _warn_uncompiled()
+            warn_uncompiled()
         query_id = next((message.query_id for message in messages if message is not None), None)
         commit = gathered(messages, batch_id=batch_id, query_id=query_id, query_name=self._query_name, lanes=lanes)
         skipped = any(
@@ -193,7 +193,7 @@ def _shares(messages: Sequence[TaskReport | None]) -> list[Share]:
     return [message.share for message in messages if message is not None and message.share is not None]
 
 
-def _query_id() -> str | None:
+def query_id() -> str | None:
     """Of the streaming query whose task runs here; it survives restarts."""
     context = TaskContext.get()
     return None if context is None else context.getLocalProperty("sql.streaming.queryId")
@@ -202,7 +202,7 @@ def _query_id() -> str | None:
 _warned = False
 
 
-def _warn_uncompiled() -> None:
+def warn_uncompiled() -> None:
     """Once per driver process: each micro-batch would say it again."""
     global _warned
     if not _warned:
