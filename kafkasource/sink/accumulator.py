@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from kafkasource import metrics
 from kafkasource.errors import ClientClosed, KafkaSourceError
 from kafkasource.records.builder import BatchBuilder, RecordColumns, append_spans
 from kafkasource.sink import producer_log
@@ -164,6 +165,7 @@ class RecordAccumulator(PartitionQueues):
         delivery.raise_if_failed()
         if wait:
             producer_log.allocating(size, *tp)
+            began_ms = self.clock_ms()
             try:
                 max_block_ms = self.config.max_block_ms if delivery.max_block_ms is None else delivery.max_block_ms
                 buffer = self.pool.allocate(size, max_block_ms, wake_sender)
@@ -172,6 +174,11 @@ class RecordAccumulator(PartitionQueues):
             except ClientClosed:
                 delivery.raise_if_failed()
                 raise
+            finally:
+                waited_ms = self.clock_ms() - began_ms
+                if waited_ms >= 1:
+                    name = self.config.cluster_name
+                    metrics.count("kafkasource_pool_wait_seconds_total", waited_ms / 1000, name)
         else:
             found = self.pool.try_allocate(size)
             if found is None:

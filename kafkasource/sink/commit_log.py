@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from kafkasource import metrics
 from kafkasource.sink.functions import load
 from kafkasource.types import Discarded, TopicPartition, Written
 
@@ -129,6 +130,7 @@ def tell(commit: SinkCommit, listener: str | None, *, by_earlier_run: bool = Fal
     `by_earlier_run`: exactly once found the batch committed already. What it wrote is not known any more, and the
     listener may have heard of it: it is called only where transactions were left to be ended, to tell of these.
     """
+    _count_commit(commit)
     if by_earlier_run:
         ended = str(commit.lanes or "")
         told = f" ({ended})" if ended else ""
@@ -142,6 +144,20 @@ def tell(commit: SinkCommit, listener: str | None, *, by_earlier_run: bool = Fal
             load(listener, "commitListener")(commit)
         except Exception:
             log.warning("the commit listener %s failed; %s all the same", listener, commit, exc_info=True)
+
+
+def _count_commit(commit: SinkCommit) -> None:
+    metrics.count("kafkasource_commits_total", 1, commit.query_name or commit.query_id or "", commit.cluster or "")
+    lanes = commit.lanes or LaneCounts()
+    for outcome, number in (
+        ("committed", lanes.committed),
+        ("lost", lanes.opened - lanes.committed),
+        ("recovered", lanes.recovered),
+        ("aborted", lanes.aborted),
+    ):
+        if number:
+            metrics.count("kafkasource_transactions_total", number, outcome)
+    metrics.publish()
 
 
 def _count(number: int, noun: str) -> str:

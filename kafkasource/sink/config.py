@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafkasource.client.config import ClientConfig
+from kafkasource.client.link import address_of
 
 ACKS = {"all": -1, "-1": -1, "1": 1, "0": 0}
 
@@ -36,6 +37,7 @@ class ProducerConfig:
     retry_backoff_ms: int
     retry_backoff_max_ms: int
     max_in_flight: int  # produce requests per connection
+    cluster_name: str = ""  # in metrics
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> ProducerConfig:
@@ -64,6 +66,7 @@ class ProducerConfig:
             retry_backoff_ms=options["kafka.retry.backoff.ms"],
             retry_backoff_max_ms=options["kafka.retry.backoff.max.ms"],
             max_in_flight=options["kafka.max.in.flight.requests.per.connection"],
+            cluster_name=address_of(*options["kafka.bootstrap.servers"][0]),
         )
 
     def retry_backoff(self, attempts: int) -> int:

@@ -13,9 +13,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 import pyarrow.compute as pc
 
+from kafkasource import metrics
 from kafkasource.client.metadata import Metadata, TopicMetadata
 from kafkasource.client.network import NetworkClient
 from kafkasource.errors import BrokerError, ClientClosed, KafkaSourceError
@@ -65,6 +67,7 @@ class Producer:
         self._client: Client = client or NetworkClient(config.client)
         batch_bytes = min(config.batch_bytes, config.max_request_bytes)
         self.pool = pool or BufferPool(config.buffer_memory_bytes, batch_bytes)
+        metrics.poll(self.pool, partial(_gauges, config.cluster_name))
         self.accumulator = RecordAccumulator(config, self.pool, clock_ms, new_builder)
         self.sender = Sender(config, self.accumulator, self._client, clock_ms=clock_ms)
         self._closing = False
@@ -171,6 +174,12 @@ class Producer:
             self.accumulator.close()
             self._client.close()
             log.debug("Shutdown of Kafka producer I/O thread has completed")
+
+
+def _gauges(cluster: str, pool: BufferPool) -> metrics.Polled:
+    yield "kafkasource_queue_bytes", (cluster,), pool.in_use_bytes
+    yield "kafkasource_queue_limit_bytes", (cluster,), pool.total_bytes
+    yield "kafkasource_pool_waiters", (cluster,), pool.queued
 
 
 def available(topic: TopicMetadata) -> list[int]:

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from kafkasource import metrics
 from kafkasource.client.connection import Body
 from kafkasource.client.metadata import Metadata, TopicMetadata
 from kafkasource.errors import CorruptRecordBatch, DeadlineExceeded, KafkaSourceError
@@ -76,6 +77,7 @@ class _InFlight:
     pending: Pending
     batches: list[ProducerBatch]
     request: ProduceRequest
+    sent_ms: float
 
 
 class Sender:
@@ -182,6 +184,7 @@ class Sender:
         expired = self._accumulator.take_expired(now_ms)
         producer_log.expired(len(expired))
         for batch in expired:
+            self._count("kafkasource_batches_expired_total", batch)
             self._drop_waiting(batch, self._too_late(batch))
         for request in self._in_flight:
             for batch in request.batches:
@@ -293,7 +296,7 @@ class Sender:
             max_version=_LAST_VERSION_OF_ENROLLED if enrolled else _LAST_VERSION_BY_NAME,
         )
         producer_log.sent(node_id)
-        self._in_flight.append(_InFlight(node_id, pending, batches, request))
+        self._in_flight.append(_InFlight(node_id, pending, batches, request, now_ms))
 
     def _settle(self) -> None:
         """Take in every answer that has come."""
@@ -307,6 +310,8 @@ class Sender:
             for request in answered:
                 error = request.pending.error
                 producer_log.received(request.node_id, error, request.batches)
+                seconds = (now_ms - request.sent_ms) / 1000
+                metrics.observe("kafkasource_produce_latency_seconds", seconds, self.config.cluster_name)
                 body = {} if error is not None else request.pending.result()
                 refused = request.request.refused
                 if request.request.lost_idempotence:
@@ -325,6 +330,8 @@ class Sender:
         fate = fate_of(answer, is_next=self._accumulator.is_next(batch), retries=self.config.retries)
         if fate is Fate.STORED:
             producer_log.produced(answer)
+            self._count("kafkasource_records_written_total", batch, batch.record_count)
+            self._count("kafkasource_bytes_written_total", batch, batch.size)
             batch.delivery.acknowledged(batch.topic_partition, batch.record_count, batch.size, answer.last_offset)
             self._finish(batch, stored=True)
             return
@@ -335,13 +342,19 @@ class Sender:
         late = self._is_late(batch, now_ms)
         if fate is Fate.RETRY and not batch.delivery.failed and not late:
             producer_log.retrying(batch, self.config.retries, error)
+            self._count("kafkasource_produce_retries_total", batch)
             self._accumulator.put_back(batch)
             return
         if fate is Fate.SPLIT and not batch.delivery.failed and not late:
             self._split(batch, error)
             return
+        if late:
+            self._count("kafkasource_batches_expired_total", batch)
         self._give_up(batch, self._too_late(batch) if late else explained(error, batch))
         self._finish(batch)
+
+    def _count(self, name: str, batch: ProducerBatch, amount: int = 1) -> None:
+        metrics.count(name, amount, self.config.cluster_name, batch.topic_partition.topic)
 
     def _split(self, batch: ProducerBatch, refused: BaseException | None) -> None:
         """Send a batch in pieces instead: the broker refused it, or it would."""
@@ -349,6 +362,7 @@ class Sender:
             if refused is not None:
                 producer_log.splitting(batch, refused)
             self._accumulator.split(batch)
+            self._count("kafkasource_batches_split_total", batch)
         except CorruptRecordBatch as error:  # its bytes in memory are not what was written
             self._give_up(batch, error)
             self._finish(batch)

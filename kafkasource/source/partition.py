@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import InputPartition
 
+from kafkasource import metrics
 from kafkasource.client.config import ClientConfig
 from kafkasource.source.fetch_protocol import FetchSettings
 from kafkasource.source.packing import pack
@@ -71,4 +72,7 @@ class PartitionReader:
 
         spare_imports_from_gc()
         ranges = partition.value or ()  # where a plan is empty, Spark reads a partition of None
-        yield from fetch(self.config, ranges, self.settings)
+        try:
+            yield from fetch(self.config, ranges, self.settings)
+        finally:
+            metrics.publish()

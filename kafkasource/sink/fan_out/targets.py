@@ -196,7 +196,7 @@ def _target(name: str, own: Mapping[str, str], parsed: Options, topic: str | Non
     _check_watermarks(name, parsed, high, low)
     return ClusterTarget(
         name=name,
-        config=_producer_config(parsed, high),
+        config=replace(_producer_config(parsed, high), cluster_name=name),
         topic_template=template,
         partitioning=parsed["partitioning"],
         partitioner=parsed["partitioner"],

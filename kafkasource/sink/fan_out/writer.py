@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
+from kafkasource import metrics
 from kafkasource.client.cache import shared_cluster
 from kafkasource.errors import BootstrapFailed, DeadlineExceeded, KafkaSourceError
 from kafkasource.sink.columns import SinkSchema
@@ -53,6 +54,7 @@ class FanOutReport(WriterCommitMessage):
     clusters: dict[str, ClusterReport]
     kernel_compiled: bool = True  # in the worker that wrote
     query_id: str | None = None  # only tasks know it; None: a batch write
+    metrics: metrics.Snapshot | None = None  # of the worker, where they are wanted on the driver
 
 
 class _Writer:
@@ -69,6 +71,7 @@ class _Writer:
         self._guarantees = guarantees(targets.shared, targets.by_name)
         self._begun: dict[str, Begun] = {}
         self._prepared = False
+        self._metrics_wanted = False
         spare_imports_from_gc()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -78,6 +81,7 @@ class _Writer:
                 _create_missing(target)
             for name in self._guarantees or ():
                 self._begun[name] = self._driver(name).begin(self._write_id())
+            self._metrics_wanted = metrics.wanted()
             self._prepared = True
         return self.__dict__
 
@@ -114,7 +118,11 @@ class _Writer:
                 if sent
                 else ClusterReport(shares=shares)
             )
-        return FanOutReport(reports, COMPILED, query_id())
+            for tp, one in reports[name].discarded.items():
+                labels = name, tp.topic, str(tp.partition)
+                metrics.count("kafkasource_records_discarded_total", one.records, *labels)
+                metrics.count("kafkasource_bytes_discarded_total", one.bytes, *labels)
+        return FanOutReport(reports, COMPILED, query_id(), metrics.report(self._metrics_wanted))
 
     # Exactly once.
 
@@ -154,6 +162,7 @@ class _Writer:
         lanes = {
             name: self._driver(name).commit(_shares(messages, name), batch_id or 0) for name in self._guarantees or ()
         }
+        metrics.take(message.metrics for message in messages if message is not None)
         query = next((message.query_id for message in messages if message is not None), None)
         for name in self._targets:
             reports = [message.clusters[name] for message in messages if message is not None]
