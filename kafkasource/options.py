@@ -133,6 +133,7 @@ NEW_TOPIC = Type(
     _new_topic,
 )
 FUNCTION = Type("module:function", "module:function", _function)
+HEADER = Type("key=value", "key=value", lambda text: text if text.partition("=")[0] and "=" in text else _refuse(text))
 PARTITIONER = Type(
     " \\| ".join((*PARTITIONERS, "module:function")), f"{', '.join(PARTITIONERS)} or module:function", _partitioner
 )
@@ -585,6 +586,30 @@ OPTIONS: tuple[Option, ...] = (
         at_least=1,
         at_most=MAX_INT32,
     ),
+    Option(
+        "onlyTopics",
+        STRING,
+        None,
+        SINK,
+        "With `clusters`: a regular expression that is found in the name of a row's topic, or the cluster does not "
+        "get the row.",
+    ),
+    Option(
+        "unlessHeader",
+        HEADER,
+        None,
+        SINK,
+        "With `clusters`: `key=value`; a row that has this header does not go to the cluster. For mirrors, whose records "
+        "must not come back.",
+    ),
+    Option(
+        "offsetMap",
+        STRING,
+        None,
+        SINK,
+        "With `clusters`: a compacted topic in the cluster, made before, that is told which offsets rows had where they "
+        "were read (column `offset`) and which they got (`docs/mirror.md`).",
+    ),
     # Both: how to reach the cluster.
     Option(
         "kafka.bootstrap.servers",
@@ -593,6 +618,18 @@ OPTIONS: tuple[Option, ...] = (
         BOTH,
         "Brokers to ask first: `host:port,host:port`. Required.",
         aliases=("kafka.metadata.broker.list",),
+    ),
+    Option(
+        "memoryBudget",
+        SIZE,
+        None,
+        BOTH,
+        "Memory for the data of one Python worker process: `64m`. Divided among what is received, decoded and waits to "
+        "be written (`docs/memory.md`); sizes that are given by name go before it. Default: half of what "
+        "`spark.executor.pyspark.memory` leaves; else a quarter of the container's limit (or of the machine), shared "
+        "by all workers of an executor, as a bound for the sizes in this table.",
+        at_least=4 * MIB,
+        at_most=MAX_INT64,
     ),
     Option("kafka.client.id", STRING, "kafkasource", BOTH, "Name in the broker's logs, metrics and quotas."),
     Option(
@@ -979,6 +1016,9 @@ OF_CLUSTERS = (
     "lowWatermarkBytes",
     "slowClusterWait",
     "maxRecordAge",
+    "onlyTopics",
+    "unlessHeader",
+    "offsetMap",
 )
 
 
