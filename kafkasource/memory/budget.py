@@ -48,7 +48,7 @@ class Wish:
         if self.named is not None:
             return self.default_bytes
         wanted = share if budget_named else min(share, self.default_bytes)
-        return max(wanted, self.least_bytes)
+        return max(wanted, min(self.least_bytes, self.default_bytes))
 
 
 class Trimmable:
@@ -63,6 +63,7 @@ class _Lease:
     part: str
     wish: Wish
     told: Told
+    who: object  # leases of one holder count once
     bytes: int = -1
 
 
@@ -90,7 +91,7 @@ class Budget:
         """What each part may hold now: of a part in use what its leases were granted, else 0."""
         with self._lock:
             found = dict.fromkeys(self.accounts, 0)
-            for lease in self._leases:
+            for lease in {id(lease.who): lease for lease in self._leases}.values():
                 found[lease.part] += lease.bytes
             return found
 
@@ -100,10 +101,10 @@ class Budget:
     ) -> Iterator[None]:
         """Use a part. `told` is called with what may be taken, now and whenever that changes, in any thread.
 
-        `total_bytes`: the option `memoryBudget`. `keeper` may keep memory of the part afterwards; when another part is
-        leased while this one is not, it is told to give that up.
+        `total_bytes`: the option `memoryBudget`. `keeper` holds the memory, in one or several leases at a time, and may
+        keep some of it afterwards; when another part is leased while this one is not, it is told to give that up.
         """
-        lease = _Lease(part, wish, told)
+        lease = _Lease(part, wish, told, keeper or object())
         with self._lock:
             self._set_total(total_bytes)
             if keeper is not None:
@@ -152,7 +153,7 @@ class Budget:
 
     def _share_out(self) -> None:
         counts: dict[str, int] = {}
-        for lease in self._leases:
+        for lease in {id(lease.who): lease for lease in self._leases}.values():
             counts[lease.part] = counts.get(lease.part, 0) + 1
         parts = divide(self.limit.bytes, counts)
         for lease in self._leases:

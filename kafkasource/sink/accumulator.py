@@ -15,7 +15,7 @@ from kafkasource.errors import ClientClosed, KafkaSourceError
 from kafkasource.records.builder import BatchBuilder, RecordColumns, append_spans
 from kafkasource.sink import producer_log
 from kafkasource.sink.batch import Allotment, ProducerBatch
-from kafkasource.sink.buffer_pool import BufferPool, BufferPoolExhausted
+from kafkasource.sink.buffer_pool import Buffer, BufferPool, BufferPoolExhausted
 from kafkasource.sink.config import ProducerConfig
 from kafkasource.sink.delivery import Delivery
 from kafkasource.sink.partition_queues import PartitionQueues, Span
@@ -36,7 +36,7 @@ class RecordAccumulator(PartitionQueues):
         config: ProducerConfig,
         pool: BufferPool,
         clock_ms: Callable[[], float],
-        new_builder: Callable[[bytearray], BatchBuilder],
+        new_builder: Callable[[Buffer], BatchBuilder],
     ) -> None:
         super().__init__(config, pool, new_builder)
         self.clock_ms = clock_ms

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from kafkasource.records.builder import BatchBuilder
 from kafkasource.sink.batch import NEVER, PartitionBatches, ProducerBatch
-from kafkasource.sink.buffer_pool import BufferPool
+from kafkasource.sink.buffer_pool import Buffer, BufferPool
 from kafkasource.sink.config import ProducerConfig
 from kafkasource.sink.delivery import Delivery
 from kafkasource.sink.splitting import pieces_of, target_bytes
@@ -43,9 +43,7 @@ class ReadyCheck:
 class PartitionQueues:
     """See the module. Under a lock of its own."""
 
-    def __init__(
-        self, config: ProducerConfig, pool: BufferPool, new_builder: Callable[[bytearray], BatchBuilder]
-    ) -> None:
+    def __init__(self, config: ProducerConfig, pool: BufferPool, new_builder: Callable[[Buffer], BatchBuilder]) -> None:
         self.config = config
         self.pool = pool
         self.new_builder = new_builder

@@ -12,12 +12,12 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 
 import pyarrow.compute as pc
 
-from kafkasource import metrics
+from kafkasource import memory, metrics
 from kafkasource.client.metadata import Metadata, TopicMetadata
 from kafkasource.client.network import NetworkClient
 from kafkasource.errors import BrokerError, ClientClosed, KafkaSourceError
@@ -25,7 +25,7 @@ from kafkasource.records.builder import BatchBuilder, RecordColumns
 from kafkasource.records.partitions import order_by_partition
 from kafkasource.sink.accumulator import RecordAccumulator
 from kafkasource.sink.answers import of_transaction
-from kafkasource.sink.buffer_pool import BufferPool
+from kafkasource.sink.buffer_pool import Buffer, BufferPool
 from kafkasource.sink.columns import InvalidRow, Rows
 from kafkasource.sink.config import ProducerConfig
 from kafkasource.sink.delivery import Delivery
@@ -61,12 +61,15 @@ class Producer:
         self.config = config
         self._wall_clock_ms = wall_clock_ms
 
-        def new_builder(buffer: bytearray) -> BatchBuilder:
+        def new_builder(buffer: Buffer) -> BatchBuilder:
             return BatchBuilder(buffer, codec=config.compression, level=config.compression_level)
 
         self._client: Client = client or NetworkClient(config.client)
         batch_bytes = min(config.batch_bytes, config.max_request_bytes)
-        self.pool = pool or BufferPool(config.buffer_memory_bytes, batch_bytes)
+        self._budget = memory.process_budget()
+        self._leases_memory = pool is None
+        new_memory = self._budget.accounts[memory.ACCUMULATOR].view
+        self.pool = pool or BufferPool(config.buffer_memory_bytes, batch_bytes, new_memory=new_memory)
         metrics.poll(self.pool, partial(_gauges, config.cluster_name))
         self.accumulator = RecordAccumulator(config, self.pool, clock_ms, new_builder)
         self.sender = Sender(config, self.accumulator, self._client, clock_ms=clock_ms)
@@ -83,7 +86,23 @@ class Producer:
         Leaving it without an error returns only when all is acknowledged; with one gives all up. What
         was given up is dropped by the sender thread; what is on the wire at that moment may still be stored.
         """
-        delivery = self.sender.begin(lane, delivery)
+        with self._room(), self._delivery(self.sender.begin(lane, delivery)) as begun:
+            yield begun
+
+    def _room(self) -> AbstractContextManager[None]:
+        """The pool's part of the process's memory, unless others lease it."""
+        if not self._leases_memory:
+            return nullcontext()
+        return self._budget.lease(
+            memory.ACCUMULATOR,
+            self.config.memory_wish,
+            self.pool.resize,
+            total_bytes=self.config.memory_budget_bytes,
+            keeper=self.pool,
+        )
+
+    @contextmanager
+    def _delivery(self, delivery: Delivery) -> Iterator[Delivery]:
         try:
             yield delivery
             log.debug("Flushing accumulated records in producer")

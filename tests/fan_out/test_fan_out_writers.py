@@ -2,7 +2,7 @@
 
 import json
 import pickle
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import pyarrow as pa
 import pytest
@@ -129,6 +129,9 @@ class FakeProducers:
         self.target = target
         self.health = Health(1000, lambda: 0.0)
         self.lanes = [FakeLane(cluster) for _ in range(target.producers)]
+
+    def room(self):
+        return nullcontext()
 
 
 class Spark:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 
+from kafkasource import memory
 from kafkasource.sink.batch import ProducerBatch
-from kafkasource.sink.buffer_pool import BufferPool
+from kafkasource.sink.buffer_pool import Buffer, BufferPool
 from kafkasource.sink.fan_out.deliveries import Dropped, Health
 from kafkasource.sink.fan_out.targets import ClusterTarget
 from kafkasource.sink.fan_out.watermarks import Queue
@@ -20,11 +22,11 @@ _MAX_CLUSTERS = 16  # kept by one process, unless one write has more
 class _SharedPool(BufferPool):
     """Whoever waits for memory wakes the senders of all lanes: what one of them needs the others may hold."""
 
-    def __init__(self, total_bytes: int, poolable_bytes: int) -> None:
-        super().__init__(total_bytes, poolable_bytes)
+    def __init__(self, total_bytes: int, poolable_bytes: int, new_memory: Callable[[int], Buffer]) -> None:
+        super().__init__(total_bytes, poolable_bytes, new_memory=new_memory)
         self.lanes: Sequence[Producer] = ()
 
-    def allocate(self, size: int, max_block_ms: int, on_wait: Callable[[], None] | None = None) -> bytearray:
+    def allocate(self, size: int, max_block_ms: int, on_wait: Callable[[], None] | None = None) -> Buffer:
         return super().allocate(size, max_block_ms, self._wake_all)
 
     def _wake_all(self) -> None:
@@ -46,12 +48,28 @@ class ClusterProducers:
         config = target.config
         self.target = target
         self.health = Health(target.wait_ms, clock_ms, target.name)
-        self.pool = _SharedPool(config.buffer_memory_bytes, min(config.batch_bytes, config.max_request_bytes))
+        self._budget = memory.process_budget()
+        self.pool = _SharedPool(
+            config.buffer_memory_bytes,
+            min(config.batch_bytes, config.max_request_bytes),
+            self._budget.accounts[memory.FAN_OUT].view,
+        )
         self.lanes = [
             Producer(config, client=clients[lane] if clients else None, pool=self.pool, clock_ms=clock_ms)
             for lane in range(target.producers)
         ]
         self.pool.lanes = self.lanes
+
+    def room(self) -> AbstractContextManager[None]:
+        """The cluster's share of the process's memory, for a task. Its watermarks move with it."""
+        config = self.target.config
+        return self._budget.lease(
+            memory.FAN_OUT,
+            config.memory_wish,
+            self.pool.resize,
+            total_bytes=config.memory_budget_bytes,
+            keeper=self.pool,
+        )
 
     @property
     def queued_bytes(self) -> int:
@@ -64,10 +82,11 @@ class ClusterProducers:
 
     def queue(self) -> Queue:
         target = self.target
+        room, usual = self.pool.total_bytes, target.config.buffer_memory_bytes
         return Queue(
             self.queued_bytes,
-            target.low_watermark_bytes,
-            target.high_watermark_bytes,
+            target.low_watermark_bytes * room // usual,
+            target.high_watermark_bytes * room // usual,
             self.health.silent_ms,
             self.health.patience_ms,
             self.health.allowance_ms,
