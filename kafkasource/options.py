@@ -515,7 +515,7 @@ OPTIONS: tuple[Option, ...] = (
         "Write every row to several clusters, read once: "
         '`{"east":{"kafka.bootstrap.servers":"e:9092"}}`, or options `clusters.<name>.<option>`. Each cluster takes '
         "any option of this table but `clusters`, `commitListener`, `deliveryGuarantee`, `transactionalIdPrefix`, "
-        "`atomicBatch`, `lostTransactions`; what stands outside of `clusters` (but `kafka.bootstrap.servers`) holds "
+        "`atomicBatch`, `lostTransactions`, `memoryBudget`; what stands outside of `clusters` (but `kafka.bootstrap.servers`) holds "
         "for all. A cluster's own `topic` may name the row's topic as `${topic}`. Memory (`kafka.buffer.memory`) is "
         "that of a cluster, all its producers together.",
     ),
@@ -599,16 +599,16 @@ OPTIONS: tuple[Option, ...] = (
         HEADER,
         None,
         SINK,
-        "With `clusters`: `key=value`; a row that has this header does not go to the cluster. For mirrors, whose records "
-        "must not come back.",
+        "With `clusters`: `key=value`; a row that has this header does not go to the cluster. For mirrors, whose "
+        "records must not come back.",
     ),
     Option(
         "offsetMap",
         STRING,
         None,
         SINK,
-        "With `clusters`: a compacted topic in the cluster, made before, that is told which offsets rows had where they "
-        "were read (column `offset`) and which they got (`docs/mirror.md`).",
+        "With `clusters`: a compacted topic in the cluster, made before, that is told which offsets rows had where "
+        "they were read (column `offset`) and which they got (`docs/mirror.md`).",
     ),
     # Both: how to reach the cluster.
     Option(

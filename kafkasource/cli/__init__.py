@@ -37,6 +37,7 @@ _COMMANDS = (
     "lag",
     "offsets",
     "transactions",
+    "mirror",
     "broker",
     "demo",
     "doctor",

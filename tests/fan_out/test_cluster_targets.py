@@ -128,7 +128,9 @@ def test_exactly_once_allows_nothing_to_be_dropped(own, name):
 
 @pytest.mark.parametrize("name", [name for name in options.OF_CLUSTERS if name != "clusters"])
 def test_options_of_clusters_are_refused_without_them(name):
-    value = {"partitioning": "key", "onSlowCluster": "fail", "producersPerCluster": "2"}.get(name, "5000")
+    value = {"partitioning": "key", "onSlowCluster": "fail", "producersPerCluster": "2", "unlessHeader": "a=b"}.get(
+        name, "5000"
+    )
     with pytest.raises(OptionError, match=f"{name!r} has a meaning only with 'clusters'"):
         options.parse({"kafka.bootstrap.servers": "b:1", "topic": "t", name: value}, "sink")
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 
 from kafkasource.errors import DeadlineExceeded, KafkaSourceError, OutOfOrderSequenceNumber
 from kafkasource.sink.delivery import Delivery
+from kafkasource.sink.fan_out.source_offsets import StoredAt
 from kafkasource.sink.identity import Lane
 from kafkasource.types import Discarded, TopicPartition, Written
 
@@ -99,6 +100,7 @@ class ClusterDelivery(Delivery):
         self._news = news
         self._may_discard = may_discard
         self._abandoned = False
+        self.stored_at: dict[TopicPartition, StoredAt] | None = None  # where somebody wants to know it
 
     @property
     def settled(self) -> bool:
@@ -109,6 +111,9 @@ class ClusterDelivery(Delivery):
         with self._settled:
             if not self._abandoned:
                 super().acknowledged(tp, records, size, last_offset)
+                if self.stored_at is not None:
+                    first = None if last_offset is None else last_offset - records + 1
+                    self.stored_at.setdefault(tp, StoredAt()).add(first, records)
         self._tell()
 
     def gave_up(self, error: BaseException) -> None:

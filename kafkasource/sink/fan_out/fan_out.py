@@ -20,8 +20,9 @@ from kafkasource.sink.columns import Rows
 from kafkasource.sink.fan_out.deliveries import ClusterDelivery, Ledger
 from kafkasource.sink.fan_out.placing import Placed, Placer
 from kafkasource.sink.fan_out.producers import ClusterProducers
+from kafkasource.sink.fan_out.source_offsets import HandedOver, Mapped, gathered
 from kafkasource.sink.fan_out.targets import ClusterTarget
-from kafkasource.sink.fan_out.watermarks import Step, excess, step
+from kafkasource.sink.fan_out.watermarks import Queue, Step, excess, step
 from kafkasource.sink.identity import Lane
 from kafkasource.sink.partitioner import Partitioner
 from kafkasource.sink.producer import available, monotonic_ms
@@ -48,6 +49,14 @@ class _Sending:
     open_lane: OpenLane | None
     deliveries: dict[int, ClusterDelivery] = field(default_factory=dict)  # by lane
     ledger: Ledger = field(default_factory=Ledger)
+    taken_topics: dict[str, bool] = field(default_factory=dict)  # seen so far: does the cluster get them?
+    handed_over: dict[int, HandedOver] = field(default_factory=dict)  # by lane, with `offsetMap`
+
+    def takes(self, topic: str) -> bool:
+        taken = self.taken_topics.get(topic)
+        if taken is None:
+            taken = self.taken_topics[topic] = self.target.chosen.topic(topic)
+        return taken
 
     @property
     def target(self) -> ClusterTarget:
@@ -63,6 +72,12 @@ class _Sending:
             for tp, one in delivery.written.items():
                 found[tp] = one.merged(found[tp]) if tp in found else one
         return found
+
+    def mapped(self) -> dict[TopicPartition, Mapped]:
+        """Which offsets the rows got, by where they were read."""
+        return gathered(
+            handed.spans(self.deliveries[lane].stored_at or {}) for lane, handed in self.handed_over.items()
+        )
 
 
 class FanOutDelivery:
@@ -82,6 +97,10 @@ class FanOutDelivery:
         """Partition -1: of rows that were discarded before the cluster ever said which partitions their topic has."""
         one = self.sending[cluster]
         return one.ledger.discarded(one.written())
+
+    def mapped(self, cluster: str) -> dict[TopicPartition, Mapped]:
+        """With `offsetMap`: of what is acknowledged whole, by where it was read."""
+        return self.sending[cluster].mapped()
 
     def lanes(self, cluster: str) -> dict[int, ClusterDelivery]:
         """Of the lanes that had rows, by number."""
@@ -119,6 +138,8 @@ class FanOut:
                 for name, producers in self._clusters.items()
                 if transactions is None or name in transactions
             }
+            for one in sending.values():
+                stack.enter_context(one.producers.room())
             delivery = FanOutDelivery(sending, stack, self._clock_ms())
             yield delivery
             self._finish(delivery)
@@ -129,9 +150,11 @@ class FanOut:
         now_ms = int(self._wall_clock_ms())
         columns = _columns(rows, now_ms)
         for one in delivery.sending.values():
-            fresh = rows
-            if one.target.max_record_age_ms is not None and rows.timestamps_ms is not None:
-                fresh = self._without_old(rows, one, now_ms - one.target.max_record_age_ms)
+            if not one.takes(rows.topic):
+                continue
+            fresh = one.target.chosen.rows(rows)
+            if one.target.max_record_age_ms is not None and fresh.count and fresh.timestamps_ms is not None:
+                fresh = self._without_old(fresh, one, now_ms - one.target.max_record_age_ms)
             if fresh.count:
                 self._append(fresh, columns if fresh is rows else _columns(fresh, now_ms), one, delivery)
 
@@ -161,6 +184,8 @@ class FanOut:
             self._make_room(one, delivery)
         for lane, spans in placed.lanes.items():
             into = self._delivery(one, lane, delivery)
+            if into.stored_at is not None and rows.offsets is not None and _partitions_given(rows):
+                one.handed_over.setdefault(lane, HandedOver()).add(rows.topic, topic, rows.offsets, placed.order, spans)
             if one.target.policy == "discard":
                 into.max_block_ms = one.producers.health.patience_ms
             try:
@@ -221,6 +246,8 @@ class FanOut:
                 delivery.news,
                 may_discard=target.policy == "discard" or target.max_record_age_ms is not None,
             )
+            if target.offset_map is not None:
+                into.stored_at = {}
             delivery.stack.enter_context(one.producers.lanes[lane].delivery(delivery=into))
             one.deliveries[lane] = into
         return into
@@ -238,7 +265,7 @@ class FanOut:
             if todo is Step.ACT:
                 if queue.silent_ms >= queue.patience_ms and not health.dead:
                     health.waited_in_vain()
-                self._act(one, queue.bytes, excess(queue))
+                self._act(one, queue)
                 return
             began_ms = self._clock_ms()
             with delivery.news:
@@ -247,15 +274,15 @@ class FanOut:
                 health.held_up(self._clock_ms() - began_ms)
 
     @staticmethod
-    def _act(one: _Sending, queued: int, too_many: int) -> None:
+    def _act(one: _Sending, queue: Queue) -> None:
         target = one.target
         if target.policy == "fail":
             raise SlowCluster(
-                f"cluster {target.name!r} has {queued} bytes to acknowledge, more than 'highWatermarkBytes' "
-                f"({target.high_watermark_bytes}), and holds up the others (onSlowCluster=fail)"
+                f"cluster {target.name!r} has {queue.bytes} bytes to acknowledge, more than 'highWatermarkBytes' "
+                f"({queue.high}), and holds up the others (onSlowCluster=fail)"
             )
-        freed = one.producers.drop_oldest(too_many)
-        log.debug("cluster %r: dropped %d of %d bytes that wait", target.name, freed, queued)
+        freed = one.producers.drop_oldest(excess(queue))
+        log.debug("cluster %r: dropped %d of %d bytes that wait", target.name, freed, queue.bytes)
 
     # The end of a task.
 
@@ -305,6 +332,11 @@ class FanOut:
             one.producers.health.waited_in_vain()
         for into in one.deliveries.values():
             into.abandon()
+
+
+def _partitions_given(rows: Rows) -> bool:
+    """Else the partitioner chose, and they say nothing of where the rows were read."""
+    return rows.partitions is not None and not rows.partitions.null_count
 
 
 def _placer(target: ClusterTarget) -> Placer:

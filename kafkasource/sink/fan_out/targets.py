@@ -9,13 +9,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from kafkasource import options
 from kafkasource.errors import OptionError
+from kafkasource.java_regex import compile_java
 from kafkasource.options import MAX_INT32, Options
 from kafkasource.sink.config import ProducerConfig
+from kafkasource.sink.fan_out.choosing import Chosen
 from kafkasource.types import NewTopic
 
 Policy = Literal["block", "discard", "fail"]
@@ -31,6 +33,7 @@ _SHARED = (
     "transactionalIdPrefix",
     "atomicBatch",
     "lostTransactions",
+    "memoryBudget",
 )
 
 
@@ -45,13 +48,15 @@ class ClusterTarget:
     partitioner: str
     producers: int
     policy: Policy
-    high_watermark_bytes: int
+    high_watermark_bytes: int  # of a pool of `config.buffer_memory_bytes`; they move with it
     low_watermark_bytes: int
     wait_ms: int  # `slowClusterWait`
     metadata_wait_ms: int  # `kafka.max.block.ms`
     max_record_age_ms: int | None
     new_topic: tuple[str, NewTopic] | None
     transaction_timeout_ms: int
+    chosen: Chosen = field(default_factory=Chosen)  # which rows it gets
+    offset_map: str | None = None  # the topic there that maps offsets of the source
 
     def topic(self, source: str) -> str:
         """Where rows of this topic go."""
@@ -209,7 +214,31 @@ def _target(name: str, own: Mapping[str, str], parsed: Options, topic: str | Non
         max_record_age_ms=parsed["maxRecordAge"],
         new_topic=_new_topic(name, template, parsed, topic),
         transaction_timeout_ms=parsed["kafka.transaction.timeout.ms"],
+        chosen=_chosen(name, parsed),
+        offset_map=_offset_map(name, parsed, topic),
     )
+
+
+def _chosen(name: str, parsed: Options) -> Chosen:
+    try:
+        compile_java(parsed["onlyTopics"] or "")
+    except ValueError as error:
+        raise OptionError(
+            f"cluster {name!r} of 'clusters': option 'onlyTopics': {parsed['onlyTopics']!r} is not a usable regular "
+            f"expression: {error}"
+        ) from None
+    key, equals, value = (parsed["unlessHeader"] or "").partition("=")
+    return Chosen(parsed["onlyTopics"], (key, value.encode()) if equals else None)
+
+
+def _offset_map(name: str, parsed: Options, topic: str | None) -> str | None:
+    found: str | None = parsed["offsetMap"]
+    if found is not None and (topic is not None or parsed["partitioning"] != "source"):
+        raise OptionError(
+            f"cluster {name!r} of 'clusters': option 'offsetMap' is for rows that keep the topic and the partition of "
+            "where they were read: it goes neither with the option 'topic' for all rows nor with 'partitioning'=key"
+        )
+    return found
 
 
 def _check_watermarks(name: str, parsed: Options, high: int, low: int) -> None:

@@ -21,6 +21,8 @@ from kafkasource.sink.commit_log import gathered, tell
 from kafkasource.sink.crash_points import crash_point
 from kafkasource.sink.exactly_once import Begun, ExactlyOnce, Share
 from kafkasource.sink.fan_out.once import ClusterTask, guarantees
+from kafkasource.sink.fan_out.source_offsets import Mapped
+from kafkasource.sink.fan_out.source_offsets import gathered as mapped_together
 from kafkasource.sink.fan_out.targets import ClusterTarget, Targets
 from kafkasource.sink.functions import load
 from kafkasource.sink.new_topic import create_missing
@@ -37,6 +39,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kafkasource.sink")
 
+# Named like a listener, as it lies above the sink: it reads the topic that it writes to.
+_OFFSET_MAP = "kafkasource.mirror.offset_map:record"
+
 
 @dataclass(frozen=True)
 class ClusterReport:
@@ -45,6 +50,7 @@ class ClusterReport:
     written: dict[TopicPartition, Written] = field(default_factory=dict)  # acknowledged
     discarded: dict[TopicPartition, Discarded] = field(default_factory=dict)
     shares: tuple[Share, ...] = ()  # with exactly once, one for each producer
+    mapped: dict[TopicPartition, Mapped] = field(default_factory=dict)  # with `offsetMap`
 
 
 @dataclass(frozen=True)
@@ -62,7 +68,8 @@ class _Writer:
 
     def __init__(self, targets: Targets, schema: StructType) -> None:
         """Checks the schema; contacts nobody. Runs on the driver, more than once for a micro-batch."""
-        self._schema = SinkSchema.check(schema, targets.topic)
+        mapped = any(target.offset_map is not None for target in targets.by_name.values())
+        self._schema = SinkSchema.check(schema, targets.topic, offsets=mapped)
         self._targets: Mapping[str, ClusterTarget] = targets.by_name
         self._query_name = targets.shared.sparks_own.get("queryname")
         self._listener: str | None = targets.shared["commitListener"]
@@ -114,7 +121,7 @@ class _Writer:
             if tasks is not None:
                 shares = tasks[name].shares(delivery.lanes(name) if sent else {}, row_sum.rows, row_sum.crc)
             reports[name] = (
-                ClusterReport(delivery.written(name), delivery.discarded(name), shares)
+                ClusterReport(delivery.written(name), delivery.discarded(name), shares, delivery.mapped(name))
                 if sent
                 else ClusterReport(shares=shares)
             )
@@ -177,6 +184,19 @@ class _Writer:
             )
             skipped = any(share.skipped for share in _shares(messages, name))
             tell(commit, self._listener, by_earlier_run=skipped and not commit.written)
+            self._map_offsets(name, reports)
+
+    def _map_offsets(self, name: str, reports: Sequence[ClusterReport]) -> None:
+        """As a listener is told, and by the same right: what fails here has written its rows, and is a gap in the map,
+        in which offsets are translated to those before it."""
+        target = self._targets[name]
+        mapped = mapped_together(report.mapped for report in reports)
+        if target.offset_map is None or not mapped:
+            return
+        try:
+            load(_OFFSET_MAP, "offsetMap")(target.config.client, target.offset_map, mapped)
+        except Exception as error:
+            log.warning("cluster %r: offsets of a micro-batch are missing in %s: %s", name, target.offset_map, error)
 
     def _abort(self, messages: Sequence[FanOutReport | None], batch_id: int) -> None:
         """All clusters, though one fails; the next begin recovers what could not be aborted."""

@@ -1,0 +1,154 @@
+"""The Spark job of a mirror: a streaming query for each cluster that is read, and a thread beside it for the topics.
+
+Runs on the driver, in the user's process. Ended by `stop`, by a signal (`pykafka mirror`), or by the first query that
+fails: the others are stopped then, as a mirror of which a part stands still would go unnoticed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import kafkasource
+from kafkasource import options
+from kafkasource.client.config import ClientConfig
+from kafkasource.errors import KafkaSourceError, OptionError
+from kafkasource.mirror.plan import CLUSTER_HEADER, RECORD_HEADER, Plan, Route, routes
+from kafkasource.mirror.topics import TopicKeeper
+from kafkasource.sink.fan_out import targets
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+log = logging.getLogger("kafkasource.mirror")
+
+_HEADERS = "array<struct<key:string,value:binary>>"
+_POLL_S = 1.0
+
+
+class MirrorFailed(KafkaSourceError):
+    """A query of the mirror has ended with an error."""
+
+
+@dataclass
+class Mirror:
+    """A mirror that runs. Methods are for one thread."""
+
+    queries: list[StreamingQuery]
+    keepers: list[TopicKeeper]
+
+    def wait(self) -> None:
+        """Until all queries have ended by themselves (`once`). Raises MirrorFailed as soon as one fails."""
+        while True:
+            for query in self.queries:
+                error = query.exception()
+                if error is not None:
+                    raise MirrorFailed(f"query {query.name}: {_first_line(error)}")
+            running = [query for query in self.queries if query.isActive]
+            if not running:
+                return
+            running[0].awaitTermination(_POLL_S) if len(running) == 1 else _any_ended(running)
+
+    def stop(self) -> None:
+        """End queries and threads. What a micro-batch had not finished is done again by the next run."""
+        for query in self.queries:
+            query.stop()
+        for keeper in self.keepers:
+            keeper.close()
+
+
+def check(plan: Plan) -> list[Route]:
+    """All that can be checked without asking a broker. Raises OptionError."""
+    found = routes(plan)
+    for route in found:
+        options.parse(dict(route.read), "source")
+        targets.parse(dict(route.write))
+    if plan.checkpoint is None:
+        raise OptionError("checkpoint: where is Spark to keep how far the mirror is? Give a folder that outlives it")
+    return found
+
+
+def start(plan: Plan, spark: SparkSession, *, once: bool = False) -> Mirror:
+    """Make the topics, then begin to carry records. `once`: end when all that is there now is at the targets.
+
+    Raises OptionError, and what the clusters refuse.
+    """
+    found = check(plan)
+    kafkasource.register(spark)
+    mirror = Mirror([], [])
+    try:
+        for route in found:
+            keeper = _keeper(plan, route)
+            mirror.keepers.append(keeper)
+            keeper.start()
+            mirror.queries.append(_query(plan, route, spark, once))
+    except BaseException:
+        mirror.stop()
+        raise
+    return mirror
+
+
+def _keeper(plan: Plan, route: Route) -> TopicKeeper:
+    clients = {
+        name: ClientConfig.from_options(options.parse({"kafka.client.id": route.name, **given}, "source"))
+        for name, given in route.clients.items()
+    }
+    by_name = targets.parse(dict(route.write)).by_name
+    return TopicKeeper(
+        route,
+        clients,
+        refresh_topics_s=plan.refresh_topics_s,
+        refresh_settings_s=plan.refresh_settings_s,
+        optional=[name for name, target in by_name.items() if target.policy == "discard"],
+    )
+
+
+def _query(plan: Plan, route: Route, spark: SparkSession, once: bool) -> StreamingQuery:
+    rows = spark.readStream.format("pykafka").options(**_texts(route.read)).load()
+    writer: Any = (
+        mirrored(rows, route)
+        .writeStream.format("pykafka")
+        .queryName(route.name)
+        .options(**_texts(route.write))
+        .option("checkpointLocation", route.checkpoint)
+    )
+    if once:
+        writer = writer.trigger(availableNow=True)
+    elif plan.trigger is not None:
+        writer = writer.trigger(processingTime=plan.trigger)
+    query: StreamingQuery = writer.start()
+    log.info("%s: %s", route.name, ", ".join(map(str, route.flows)))
+    return query
+
+
+def mirrored(rows: DataFrame, route: Route) -> DataFrame:
+    """The rows as they are written: with the headers that the route adds."""
+    added = []
+    if route.header:
+        added.append(f"named_struct('key', '{CLUSTER_HEADER}', 'value', cast('{route.source}' as binary))")
+    if route.provenance:
+        place = "concat_ws('/', topic, cast(partition as string), cast(offset as string))"
+        added.append(f"named_struct('key', '{RECORD_HEADER}', 'value', cast({place} as binary))")
+    headers = (
+        f"concat(coalesce(headers, cast(array() as {_HEADERS})), array({', '.join(added)}))" if added else "headers"
+    )
+    return rows.selectExpr("key", "value", "topic", "partition", "offset", "timestamp", f"{headers} as headers")
+
+
+def _any_ended(queries: list[StreamingQuery]) -> None:
+    """Return soon, or when one has ended."""
+    queries[0].awaitTermination(_POLL_S)
+
+
+def _texts(given: Mapping[str, str]) -> dict[str, str]:
+    return {key: str(value) for key, value in given.items()}
+
+
+def _first_line(error: Any) -> str:
+    """Of a query's error what Python said last: the JVM's text around it is long."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    ours = [line for line in lines if line.startswith("kafkasource.")]
+    return (ours or lines or ["it failed"])[-1 if ours else 0]
