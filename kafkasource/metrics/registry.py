@@ -9,6 +9,7 @@ from __future__ import annotations
 import bisect
 import logging
 import os
+import sys
 import threading
 import time
 import uuid
@@ -39,7 +40,7 @@ class Registry:
         self._clock = clock
         self._publish = publish
         self._due_s = clock() + PUBLISH_EVERY_S
-        self._process = uuid.uuid4().hex
+        self.process = uuid.uuid4().hex
         self._sequence = 0
         self._lock = threading.Lock()  # of what follows
         self._publishing = threading.Lock()
@@ -98,18 +99,20 @@ class Registry:
                     gauges[name, labels] = gauges.get((name, labels), 0.0) + value
             except Exception:
                 log.debug("gauges of %r", owner, exc_info=True)
+        gauges.update(_memory())
         with self._lock:
             self._sequence += 1
             histograms: dict[Key, Histogram] = {
                 key: (tuple(buckets), total[0]) for key, (buckets, total) in self._histograms.items()
             }
-            return Snapshot(self._process, self._sequence, dict(self._counters), histograms, self._gauges | gauges)
+            return Snapshot(self.process, self._sequence, dict(self._counters), histograms, self._gauges | gauges)
 
     def publish(self) -> None:
         """Now: at the end of a task. Never raises."""
         with self._publishing:
             self._due_s = self._clock() + PUBLISH_EVERY_S
             try:
+                _push_where_wanted()
                 if folder.wanted():
                     self._publish(self.snapshot())
             except Exception:
@@ -118,6 +121,30 @@ class Registry:
     def _publish_if_due(self) -> None:
         if self._clock() >= self._due_s and not self._publishing.locked():
             self.publish()
+
+
+_pushing = False
+
+
+def _push_where_wanted() -> None:
+    """Begin to send to an OpenTelemetry collector, where the environment says so: see `otel.push`."""
+    global _pushing
+    if not _pushing and os.environ.get("KAFKASOURCE_OTEL") == "1":
+        _pushing = True
+        try:
+            from kafkasource.metrics import otel
+
+            otel.push()
+        except Exception:
+            log.warning("metrics cannot be pushed (KAFKASOURCE_OTEL=1)", exc_info=True)
+
+
+def _memory() -> dict[Key, float]:
+    """The parts of the budget, in processes that have one: others need not import it for that."""
+    module = sys.modules.get("kafkasource.memory.gauges")
+    if module is None:
+        return {}
+    return {("kafkasource_memory_bytes", (name.removesuffix("_bytes"),)): n for name, n in module.gauges().items()}
 
 
 def _check(name: str, kind: str, labels: tuple[str, ...]) -> None:
@@ -135,8 +162,8 @@ def registry() -> Registry:
 
 
 def _after_fork_in_child() -> None:
-    global _registry
-    _registry = Registry()
+    global _registry, _pushing
+    _registry, _pushing = Registry(), False
 
 
 os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -1,0 +1,106 @@
+"""What a session's queries do, served over HTTP: `kafkasource.serve_metrics`. On the driver, in the user's process.
+
+log_times   from offsets to seconds       queries    what progress tells, kept
+listener    Spark's progress              endpoint   HTTP: the page, JSON, Prometheus' text
+open_sinks  what exactly-once sinks have open at the brokers
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kafkasource.metrics import folder
+from kafkasource.metrics.registry import registry
+from kafkasource.metrics.snapshot import Snapshot, added
+from kafkasource.monitor.endpoint import Endpoint
+from kafkasource.monitor.listener import ProgressListener, already_running
+from kafkasource.monitor.open_sinks import OpenSinks
+from kafkasource.monitor.queries import Queries
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger("kafkasource.metrics")
+
+
+class ServedMetrics:
+    """`serve_metrics` makes it. `close` it, or use it in a `with`; it ends with the process, too."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        port: int,
+        host: str,
+        cluster_name: str,
+        groups: Mapping[str, str] | None,
+        sinks: Mapping[str, Mapping[str, str]] | None,
+    ) -> None:
+        self._spark = spark
+        self._queries = Queries(cluster_name, groups)
+        self._sinks = OpenSinks(sinks or {})
+        self.folder = _folder(spark)
+        folder.use(self.folder)
+        if self.folder is not None:
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._endpoint = Endpoint(host, port, self.snapshot, self._queries)
+        self._listener = ProgressListener(self._queries)
+        spark.streams.addListener(self._listener)
+        already_running(self._queries, spark)
+
+    @property
+    def url(self) -> str:
+        """`http://127.0.0.1:port`, without a slash at its end."""
+        return self._endpoint.url
+
+    @property
+    def port(self) -> int:
+        return self._endpoint.port
+
+    def snapshot(self) -> Snapshot:
+        """All metrics now: of this host's processes, of what tasks elsewhere reported, of the queries. For binders."""
+        if self.folder is None:
+            counted = registry().snapshot()
+        else:
+            registry().publish()
+            counted = folder.collect(self.folder)
+        return added([counted, self._queries.snapshot(), self._sinks.snapshot()])
+
+    def queries(self) -> list[dict[str, Any]]:
+        """What /api/queries answers."""
+        return self._queries.as_json()
+
+    def close(self) -> None:
+        """Serve no more. Processes go on to publish to the folder, which goes with Spark."""
+        self._endpoint.close()
+        try:
+            self._spark.streams.removeListener(self._listener)
+        except Exception:  # Spark has ended
+            log.debug("the listener could not be removed", exc_info=True)
+        folder.use(None)
+
+    def __enter__(self) -> ServedMetrics:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _folder(spark: Any) -> Path | None:
+    """Where this application's processes on this host publish to; None: nowhere (Connect, and nothing is configured).
+
+    Spark's own temporary folder, whose name Spark gives to the Python processes that it starts, and which it deletes.
+    """
+    named = os.environ.get(folder.ENVIRONMENT)
+    if named:
+        return Path(named)
+    try:
+        environment = spark.sparkContext._jvm.org.apache.spark.SparkEnv.get()
+        local = environment.blockManager().diskBlockManager().localDirs()[0].getPath()
+    except Exception:  # over Connect the driver is elsewhere
+        log.info("tasks' metrics are not seen from here; set %s where they run", folder.ENVIRONMENT)
+        return None
+    return Path(local) / folder.IN_LOCAL_DIR
