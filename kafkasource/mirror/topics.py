@@ -164,7 +164,10 @@ class TopicKeeper:
         settings = self._clock() >= self._settings_due
         source = self._clusters[self._route.source]
         topics = [topic for topic in source.all_topics() if not topic.internal]
-        taken = {flow: [t.name for t in topics if self._route.takes(flow, t.name)] for flow in self._route.flows}
+        taken = {
+            flow.target: [topic.name for topic in topics if self._route.takes(flow, topic.name)]
+            for flow in self._route.flows
+        }
         wanted = {name for names in taken.values() for name in names}
         new = wanted - (self._before.partitions.keys() if self._before else set())
         here = _known(source, topics, wanted if settings else new)
@@ -172,7 +175,7 @@ class TopicKeeper:
         complete = True
         for flow in self._route.flows:
             try:
-                done += self._make(flow, taken[flow], here)
+                done += self._make(flow, taken[flow.target], here)
             except KafkaSourceError as error:
                 if first and not (
                     flow.target in self._optional and isinstance(error, (BootstrapFailed, DeadlineExceeded))

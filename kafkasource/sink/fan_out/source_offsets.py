@@ -64,7 +64,7 @@ class OffsetSpan(NamedTuple):
 
 
 def merged(spans: Iterable[OffsetSpan], most: int = MOST_SPANS) -> list[OffsetSpan]:
-    """Spans in order, none of which overlaps another at either end, and at most so many: cheapest joined first."""
+    """Spans in order, none of which overlaps another at either end, and at most so many."""
     found: list[OffsetSpan] = []
     for span in sorted(spans):
         while found and (span.source_first < found[-1].source_next or span.target_first < found[-1].target_next):
@@ -73,9 +73,15 @@ def merged(spans: Iterable[OffsetSpan], most: int = MOST_SPANS) -> list[OffsetSp
             span = found.pop().joined(span)
         found.append(span)
     while len(found) > most:
-        cheapest = min(range(len(found) - 1), key=lambda place: found[place].cost(found[place + 1]))
+        cheapest = min(range(len(found) - 1), key=lambda place: _cost(found, place))
         found[cheapest : cheapest + 2] = [found[cheapest].joined(found[cheapest + 1])]
     return found
+
+
+def _cost(spans: Sequence[OffsetSpan], place: int) -> float:
+    """Of joining a span and the next: against how far behind its reader is, so that the newest stay exact."""
+    later = spans[place + 1]
+    return spans[place].cost(later) / (1 + spans[-1].source_next - later.source_first)
 
 
 def _continues(one: OffsetSpan, later: OffsetSpan) -> bool:
