@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from kafkasource.memory.shares import MIB
 
@@ -58,8 +59,10 @@ def tasks_at_once(environ: Mapping[str, str]) -> int:
     `resource.executor.cores` is what Spark tells a task where `spark.executor.cores` is set; Kubernetes sets the
     variable.
     """
-    cores = _int(_task_property("resource.executor.cores")) or _int(environ.get("SPARK_EXECUTOR_CORES"))
-    return max(1, (cores or _usable_cores()) // (_task_cpus() or 1))
+    task = _task()
+    told = None if task is None else _int(task.getLocalProperty("resource.executor.cores"))
+    cores = told or _int(environ.get("SPARK_EXECUTOR_CORES")) or _usable_cores()
+    return max(1, cores // (1 if task is None else task.cpus() or 1))
 
 
 def cgroup_limit(root: Path, proc: Path) -> int | None:
@@ -109,18 +112,10 @@ def _usable_cores() -> int:
     return os.cpu_count() or 1
 
 
-def _task_property(name: str) -> str | None:
-    """Of the Spark task that runs here, if one does. pyspark is not imported for that: a worker has it."""
+def _task() -> Any:
+    """The Spark task that runs here, if one does. pyspark is not imported for that: a worker has it."""
     context = getattr(sys.modules.get("pyspark"), "TaskContext", None)
-    task = context.get() if context is not None else None
-    found = None if task is None else task.getLocalProperty(name)
-    return None if found is None else str(found)
-
-
-def _task_cpus() -> int | None:
-    context = getattr(sys.modules.get("pyspark"), "TaskContext", None)
-    task = context.get() if context is not None else None
-    return None if task is None else _int(str(task.cpus()))
+    return None if context is None else context.get()
 
 
 def _int(text: str | None) -> int | None:
