@@ -7,8 +7,13 @@ the job runs on all cores of this machine. Ended by Ctrl-C; started again it goe
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
+import os
+import signal
 import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,19 +50,55 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.check:
         print(json.dumps([_as_json(route) for route in routes], indent=1)) if arguments.json else _show(plan, routes)
         return 0
-    spark = _spark()
-    try:
-        mirror = job.start(plan, spark, once=arguments.once)
+    with _ended() as end:
+        spark = _spark()
+        end.watch()
         try:
-            print(f"pykafka: mirroring {', '.join(map(str, plan.flows))}", file=sys.stderr)
-            mirror.wait()
+            mirror = job.start(plan, spark, once=arguments.once)
+            try:
+                print(f"pykafka: mirroring {', '.join(map(str, plan.flows))}", file=sys.stderr)
+                mirror.wait(end.event)
+            finally:
+                mirror.stop()
         finally:
-            mirror.stop()
-    except KeyboardInterrupt:  # how it is ended
-        return 0
-    finally:
-        spark.stop()
+            spark.stop()
     return 0
+
+
+class _End:
+    """Ctrl-C and SIGTERM are how a mirror is ended: they set `event` where they come, as an exception in the midst of a
+    call to Spark would leave it broken. The second one interrupts all the same."""
+
+    def __init__(self) -> None:
+        self.event = threading.Event()
+        self._before: dict[int, Any] = {}
+
+    def watch(self) -> None:
+        """Again, too: Spark sets a handler of its own when it starts."""
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                before = signal.signal(number, self._set)
+                self._before.setdefault(number, before)
+
+    def restore(self) -> None:
+        for number, before in self._before.items():
+            signal.signal(number, before)
+
+    def _set(self, *_: object) -> None:
+        if self.event.is_set():
+            raise KeyboardInterrupt
+        print("pykafka: ending the mirror", file=sys.stderr)
+        self.event.set()
+
+
+@contextlib.contextmanager
+def _ended() -> Iterator[_End]:
+    end = _End()
+    end.watch()
+    try:
+        yield end
+    finally:
+        end.restore()
 
 
 def read(file: str, checkpoint: str | None = None) -> Plan:
@@ -76,14 +117,20 @@ def read(file: str, checkpoint: str | None = None) -> Plan:
 
 
 def _spark() -> Any:
+    """The session of spark-submit, or one of our own on this machine."""
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    if not submitted:  # workers must be this interpreter: a virtual environment need not be active
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     try:
         from pyspark.sql import SparkSession
     except ImportError:
         raise KafkaSourceError("a mirror is a Spark job: pip install 'kafkasource[spark]'") from None
-    builder = SparkSession.builder.appName("pykafka mirror").config("spark.python.unix.domain.socket.enabled", "true")
-    spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
-    return spark
+    builder: Any = SparkSession.builder
+    if not submitted:
+        builder = builder.master("local[*]").appName("pykafka mirror").config("spark.log.level", "ERROR")
+        builder = builder.config("spark.python.unix.domain.socket.enabled", "true")
+    return builder.getOrCreate()
 
 
 def _show(plan: Plan, routes: list[Route]) -> None:

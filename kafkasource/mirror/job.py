@@ -7,6 +7,7 @@ fails: the others are stopped then, as a mirror of which a part stands still wou
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("kafkasource.mirror")
 
 _HEADERS = "array<struct<key:string,value:binary>>"
-_POLL_S = 1.0
+_POLL_S = 0.2
 
 
 class MirrorFailed(KafkaSourceError):
@@ -40,17 +41,18 @@ class Mirror:
     queries: list[StreamingQuery]
     keepers: list[TopicKeeper]
 
-    def wait(self) -> None:
-        """Until all queries have ended by themselves (`once`). Raises MirrorFailed as soon as one fails."""
-        while True:
+    def wait(self, end: threading.Event | None = None) -> None:
+        """Until `end` is set, or all queries have ended by themselves (`once`). Raises MirrorFailed as soon as one
+        fails."""
+        end = end or threading.Event()
+        while not end.wait(_POLL_S):
+            active = [query.isActive for query in self.queries]
             for query in self.queries:
                 error = query.exception()
                 if error is not None:
                     raise MirrorFailed(f"query {query.name}: {_first_line(error)}")
-            running = [query for query in self.queries if query.isActive]
-            if not running:
+            if not any(active):
                 return
-            running[0].awaitTermination(_POLL_S) if len(running) == 1 else _any_ended(running)
 
     def stop(self) -> None:
         """End queries and threads. What a micro-batch had not finished is done again by the next run."""
@@ -136,11 +138,6 @@ def mirrored(rows: DataFrame, route: Route) -> DataFrame:
         f"concat(coalesce(headers, cast(array() as {_HEADERS})), array({', '.join(added)}))" if added else "headers"
     )
     return rows.selectExpr("key", "value", "topic", "partition", "offset", "timestamp", f"{headers} as headers")
-
-
-def _any_ended(queries: list[StreamingQuery]) -> None:
-    """Return soon, or when one has ended."""
-    queries[0].awaitTermination(_POLL_S)
 
 
 def _texts(given: Mapping[str, str]) -> dict[str, str]:

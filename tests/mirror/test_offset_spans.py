@@ -57,7 +57,7 @@ def first_at_target(pairs, offset):
 
 
 @given(log=mirrored_logs())
-@settings(max_examples=100)
+@settings(max_examples=100, deadline=None)
 def test_who_goes_on_at_the_translated_offset_misses_no_record(log):
     pairs, known = log
     for offset in range(pairs[0][0], pairs[-1][0] + 2):
@@ -73,6 +73,7 @@ def test_who_goes_on_at_the_translated_offset_misses_no_record(log):
 
 
 @given(log=mirrored_logs(), most=st.integers(1, 4))
+@settings(deadline=None)
 def test_spans_that_are_joined_for_want_of_room_still_let_nobody_miss_a_record(log, most):
     pairs, known = log
     fewer = {SOURCE: Mapped(known.target_topic, tuple(merged(known.spans, most)))}
@@ -151,6 +152,7 @@ def test_rows_of_several_partitions_in_one_batch_are_told_apart_by_their_order()
 
 
 @given(log=mirrored_logs())
+@settings(deadline=None)
 def test_a_record_of_the_map_reads_back_as_it_was(log):
     known = log[1]
     key, value = encoded(SOURCE, known)
