@@ -35,6 +35,7 @@ _COMMANDS = (
     "write",
     "groups",
     "lag",
+    "metrics",
     "offsets",
     "transactions",
     "mirror",

@@ -81,11 +81,19 @@ def take(snapshots: Iterable[Snapshot | None]) -> None:
     folder = wanted()
     if folder is None:
         return
+    newest: dict[str, Snapshot] = {}
     for one in snapshots:
-        if one is not None and not (folder / f"{one.process}.lock").exists():
-            with suppress(OSError):
-                folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-                _replace(folder / f"{one.process}.told", one.to_json())
+        if one is not None and (one.process not in newest or one.sequence > newest[one.process].sequence):
+            newest[one.process] = one
+    for process, one in newest.items():
+        if (folder / f"{process}.lock").exists():
+            continue
+        with suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            path = folder / f"{process}.told"
+            known = _read(path) if path.exists() else None
+            if known is None or one.sequence > known.sequence:
+                _replace(path, one.to_json())
 
 
 def _live_in(folder: Path, process: str) -> None:

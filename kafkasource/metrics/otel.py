@@ -51,7 +51,8 @@ def push(exporter: Any = None, every_ms: int = 10_000) -> Any:
 
     For executors whose host nobody collects on: with `KAFKASOURCE_OTEL=1` in their environment each worker does this
     when it first publishes. By OTLP over HTTP to where OpenTelemetry's own variables say
-    (`OTEL_EXPORTER_OTLP_ENDPOINT`). A worker's last interval is sent when it idles, before Spark ends it; one that is killed loses it.
+    (`OTEL_EXPORTER_OTLP_ENDPOINT`). A worker's last interval is sent when it idles, before Spark ends it; one that is
+    killed loses it.
     """
     from opentelemetry.sdk.metrics import MeterProvider
     from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader

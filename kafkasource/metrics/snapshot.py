@@ -62,7 +62,7 @@ class Snapshot:
                 },
                 {(name, tuple(labels)): float(value) for name, labels, value in document["gauges"] if name in METRICS},
             )
-        except (KeyError, TypeError, AttributeError, RecursionError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise ValueError(f"no snapshot of metrics: {error!r}") from None
 
 

@@ -257,3 +257,12 @@ TABLE = (
 )
 
 METRICS = {metric.name: metric for metric in TABLE}
+
+
+def markdown_table() -> str:
+    """For docs/metrics.md; `make readme` renews it there."""
+    lines = ["| metric | kind | labels | counted by | meaning |", "|---|---|---|---|---|"]
+    for metric in TABLE:
+        labels = ", ".join(metric.labels)
+        lines.append(f"| `{metric.name}` | {metric.kind} | {labels} | {metric.where} | {metric.help} |")
+    return "\n".join(lines)

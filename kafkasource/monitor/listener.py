@@ -12,6 +12,8 @@ from kafkasource.monitor.queries import Queries
 
 log = logging.getLogger("kafkasource.metrics")
 
+_ERROR_CHARS = 2000  # of a query's, which has all stack traces of the JVM behind what matters
+
 
 class ProgressListener(StreamingQueryListener):
     """Spark calls it on a thread of its own. Raises nothing: Spark would only log it."""
@@ -29,7 +31,8 @@ class ProgressListener(StreamingQueryListener):
         """Nothing new: Spark tells of progress every ten seconds all the same."""
 
     def onQueryTerminated(self, event: Any) -> None:
-        self._queries.ended(str(event.id), event.exception)
+        error = event.exception
+        self._queries.ended(str(event.id), None if error is None else error[:_ERROR_CHARS])
 
 
 def take_in(queries: Queries, progress: Any) -> None:
