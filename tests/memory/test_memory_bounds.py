@@ -99,8 +99,8 @@ def compressed_batch(count, value):
     return bytes(builder.buffer())
 
 
-@pytest.mark.parametrize("value", [b"", b"v" * 100])
-def test_what_is_decoded_stays_within_its_part(rig, budget, monkeypatch, value):
+@pytest.mark.parametrize(("value", "reached"), [(b"", 0.7), (b"v" * 100, 0.2)])
+def test_what_is_decoded_stays_within_its_part(rig, budget, monkeypatch, value, reached):
     """Many times as large as it came. Empty records grow most: 7 bytes that become 24 of columns."""
     count = 500 if value else 5_000
     packed = compressed_batch(count, value)
@@ -112,15 +112,13 @@ def test_what_is_decoded_stays_within_its_part(rig, budget, monkeypatch, value):
 
     monkeypatch.setattr(fetch_rig.Kafka, "_of_partition", of_partition)
     gc.collect()
-    before, rows, most = budget.rows_bytes, 0, 0
+    before, rows = budget.rows_bytes, 0
     for batch in read(rig, ranges(100 * count)):
         rows += batch.num_rows
-        most = max(most, budget.rows_bytes - before)
         limit = gauges()["decoded_limit_bytes"]
     assert rows == 100 * count
     assert limit == BUDGET // 2
-    assert limit // 8 < most
-    assert budget.rows_peak_bytes - before <= limit
+    assert reached * limit < budget.rows_peak_bytes - before <= limit
 
 
 # Writing.
