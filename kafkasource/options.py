@@ -515,8 +515,8 @@ OPTIONS: tuple[Option, ...] = (
         "Write every row to several clusters, read once: "
         '`{"east":{"kafka.bootstrap.servers":"e:9092"}}`, or options `clusters.<name>.<option>`. Each cluster takes '
         "any option of this table but `clusters`, `commitListener`, `deliveryGuarantee`, `transactionalIdPrefix`, "
-        "`atomicBatch`, `lostTransactions`, `memoryBudget`; what stands outside of `clusters` (but `kafka.bootstrap.servers`) holds "
-        "for all. A cluster's own `topic` may name the row's topic as `${topic}`. Memory (`kafka.buffer.memory`) is "
+        "`atomicBatch`, `lostTransactions`, `memoryBudget`; what stands outside of `clusters` (but "
+        "`kafka.bootstrap.servers`) holds for all. A cluster's own `topic` may name the row's topic as `${topic}`. Memory (`kafka.buffer.memory`) is "
         "that of a cluster, all its producers together.",
     ),
     Option(
@@ -599,8 +599,8 @@ OPTIONS: tuple[Option, ...] = (
         HEADER,
         None,
         SINK,
-        "With `clusters`: `key=value`; a row that has this header does not go to the cluster. For mirrors, whose "
-        "records must not come back.",
+        "With `clusters`: `key=value`, or `key=value,value`; a row that has this header, with any of the values, does "
+        "not go to the cluster. For mirrors, whose records must not come back.",
     ),
     Option(
         "offsetMap",

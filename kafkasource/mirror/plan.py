@@ -10,7 +10,7 @@ cluster where it was before. Two ways, by how the flow that is part of a cycle n
                                    `B.A.orders`. Costs nothing per record.
     any other, as "${topic}"       the name does not tell, so each record gets a header that says which cluster it was
                                    read from, and the sink sends none to a cluster that it has been read from
-                                   (`unlessHeader`).
+                                   (`unlessHeader`). Nor one that gets there straight from where it was read.
 """
 
 from __future__ import annotations
@@ -26,7 +26,11 @@ from kafkasource.java_regex import compile_java
 
 CLUSTER_HEADER = "mirror.cluster"  # the cluster that a record was read from; one for each time it was mirrored
 RECORD_HEADER = "mirror.record"  # and where there: topic/partition/offset
+_SAME = "${topic}"
 INTERNAL = (r"__.*", r".*[-.]internal", r".*\.replica")  # never mirrored, unless named in full
+
+# In a micro-batch. What is not done when a task fails is done again, and the map of offsets grows at its end.
+MOST_OFFSETS = 5_000_000
 
 # Settings that are about the cluster they are made in, and so not carried to another.
 LOCAL_SETTINGS = (
@@ -49,7 +53,7 @@ class Flow:
     target: str
     topics: tuple[str, ...] = (".*",)  # Java regular expressions of whole names
     exclude: tuple[str, ...] = ()
-    topic: str = "${topic}"  # the name there; ${source} and ${topic} stand for the cluster and the name here
+    topic: str = _SAME  # the name there; ${source} and ${topic} stand for the cluster and the name here
     options: Mapping[str, str] = field(default_factory=dict)  # of the sink, for this target
     replication_factor: int = -1  # of topics that are made; -1: the brokers' default
     create_topics: bool = True  # and partitions
@@ -87,7 +91,8 @@ def pattern_of(topics: Iterable[str], exclude: Iterable[str]) -> str:
 
 
 def _any(patterns: Iterable[str]) -> str:
-    return "(?:" + "|".join(f"(?:{text})" for text in patterns) + ")"
+    several = list(patterns)
+    return f"(?:{several[0]})" if len(several) == 1 else "(?:" + "|".join(f"(?:{text})" for text in several) + ")"
 
 
 @dataclass(frozen=True)
@@ -127,13 +132,14 @@ class Plan:
             if not any(options.canonical(key) == "kafka.bootstrap.servers" for key in self.clusters[name]):
                 raise OptionError(f"cluster {name!r}: where is it? Give kafka.bootstrap.servers")
 
-    def onward(self, cluster: str) -> set[str]:
-        """Where records of this cluster get to, over one flow or more."""
+    def onward(self, cluster: str, *, names_kept: bool = False) -> set[str]:
+        """Where records of this cluster get to, over one flow or more. `names_kept`: in topics of the same name."""
         found: set[str] = set()
         todo = [cluster]
         while todo:
             here = todo.pop()
-            new = {flow.target for flow in self.flows if flow.source == here} - found
+            flows = [flow for flow in self.flows if flow.source == here and (flow.topic == _SAME or not names_kept)]
+            new = {flow.target for flow in flows} - found
             found |= new
             todo += new
         return found
@@ -152,6 +158,20 @@ class Plan:
             for other in self.flows
             if self.cyclic(other) and other.source in around and flow.source in self.onward(other.source)
         )
+
+    def unless_from(self, flow: Flow) -> list[str]:
+        """Clusters whose records the flow does not carry, by the records' headers: they have been at the target, or get
+        there by a flow of their own (A->C beside A->B->C), where names do not tell them apart."""
+        found = {flow.target} if self.needs_headers(flow) else set()
+        if flow.topic == _SAME:
+            found |= {
+                other.source
+                for other in self.flows
+                if other.target == flow.target
+                and (other.topics, other.exclude, other.topic) == (flow.topics, flow.exclude, flow.topic)
+                and flow.source in self.onward(other.source, names_kept=True)
+            } - {flow.source}
+        return sorted(found)
 
     def pattern(self, flow: Flow) -> str:
         """The flow's topics but those that have been at its target, by their names."""
@@ -205,7 +225,7 @@ def routes(plan: Plan) -> list[Route]:
     for source in dict.fromkeys(flow.source for flow in plan.flows):
         flows = tuple(flow for flow in plan.flows if flow.source == source)
         patterns = {flow.target: plan.pattern(flow) for flow in flows}
-        header = plan.provenance or any(map(plan.needs_headers, flows))
+        header = plan.provenance or any(source in plan.unless_from(flow) for flow in plan.flows)
         found.append(
             Route(
                 source,
@@ -225,11 +245,13 @@ def routes(plan: Plan) -> list[Route]:
 def _reading(plan: Plan, source: str, patterns: Iterable[str], header: bool) -> dict[str, str]:
     distinct = list(dict.fromkeys(patterns))
     wanted = distinct[0] if len(distinct) == 1 else "|".join(f"(?:{pattern})" for pattern in distinct)
+    given = {**_of_role(plan.clusters[source], "source"), **_of_role(plan.read, "source")}
+    limited = {options.canonical(key) for key in given} & {"maxOffsetsPerTrigger", "maxBytesPerTrigger"}
     return {
         "startingOffsets": "earliest",
+        **({} if limited else {"maxOffsetsPerTrigger": str(MOST_OFFSETS)}),
         **({"kafka.isolation.level": "read_committed"} if plan.exactly_once else {}),
-        **_of_role(plan.clusters[source], "source"),
-        **_of_role(plan.read, "source"),
+        **given,
         "subscribePattern": wanted,
         # A record's headers are mirrored, so they are always read.
         "includeHeaders": "true",
@@ -246,8 +268,9 @@ def _writing(plan: Plan, source: str, flows: Iterable[Flow], patterns: Mapping[s
             "topic": flow.template,
             "onlyTopics": patterns[flow.target],
         }
-        if plan.needs_headers(flow):
-            clusters[flow.target]["unlessHeader"] = f"{CLUSTER_HEADER}={flow.target}"
+        unless = plan.unless_from(flow)
+        if unless:
+            clusters[flow.target]["unlessHeader"] = f"{CLUSTER_HEADER}={','.join(unless)}"
         if flow.offset_map:
             offset_map.append(flow.target)
             clusters[flow.target]["offsetMap"] = offset_map_topic(source)

@@ -134,7 +134,6 @@ class TopicKeeper:
         self._clock = clock
         self._before: Known | None = None
         self._settings_due = float("-inf")
-        self._maps: set[str] = set()  # targets that have the topic of the offset map
         self._end = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -193,9 +192,9 @@ class TopicKeeper:
 
     def _make(self, flow: Flow, topics: list[str], here: Known) -> list[Step]:
         target = self._clusters[flow.target]
-        if flow.offset_map and flow.target not in self._maps:
-            self._make_map(flow, target)
         found = target.all_topics()
+        if flow.offset_map and all(topic.name != offset_map_topic(flow.source) for topic in found):
+            self._make_map(flow, target)
         names = {flow.template.replace("${topic}", topic) for topic in topics if topic in here.settings}
         todo = steps(flow, topics, here, _known(target, found, names), self._before)
         for step in todo:
@@ -218,7 +217,8 @@ class TopicKeeper:
         else:
             target.alter_topic_settings(step.topic, step.settings)
 
-    def _make_map(self, flow: Flow, target: Cluster) -> None:
+    @staticmethod
+    def _make_map(flow: Flow, target: Cluster) -> None:
         with suppress(TopicAlreadyExists):
             target.create_topics(
                 [offset_map_topic(flow.source)],
@@ -226,7 +226,6 @@ class TopicKeeper:
                 replication_factor=flow.replication_factor,
                 configs=_MAP_SETTINGS,
             )
-        self._maps.add(flow.target)
 
 
 def _known(cluster: Cluster, topics: Iterable[TopicMetadata], settings_of: Iterable[str]) -> Known:

@@ -132,6 +132,27 @@ def test_flows_outside_a_cycle_need_no_headers_though_they_start_in_one():
     assert "unlessHeader" not in clusters(route)["C"]
 
 
+def test_where_each_mirrors_to_each_a_record_comes_once():
+    mirror = plan(*(Flow(s, t) for s in "ABC" for t in "ABC" if s != t))
+    carried_not = {str(flow): mirror.unless_from(flow) for flow in mirror.flows}
+    assert carried_not["B->C"] == ["A", "C"]  # A's come to C straight
+    assert carried_not["A->B"] == ["B", "C"]
+
+
+def test_a_record_that_comes_two_ways_under_one_name_is_carried_on_one():
+    mirror = plan(Flow("A", "B"), Flow("B", "C"), Flow("A", "C"))
+    assert [mirror.unless_from(flow) for flow in mirror.flows] == [[], ["A"], []]
+    assert [route.header for route in routes(mirror)] == [True, False]
+    other_names = plan(Flow("A", "B", topic=PREFIXED), Flow("B", "C"), Flow("A", "C"))
+    assert not any(route.header for route in routes(other_names))
+
+
+def test_a_micro_batch_has_an_end_unless_the_file_says_which():
+    assert routes(plan(Flow("A", "B")))[0].read["maxOffsetsPerTrigger"] == "5000000"
+    given = routes(plan(Flow("A", "B"), read={"maxBytesPerTrigger": "1g"}))[0].read
+    assert "maxOffsetsPerTrigger" not in given
+
+
 def test_exactly_once_mirrors_only_what_is_committed():
     (route,) = routes(plan(Flow("A", "B"), exactly_once=True))
     assert route.read["kafka.isolation.level"] == "read_committed"

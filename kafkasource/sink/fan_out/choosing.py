@@ -21,7 +21,7 @@ class Chosen:
     """Of one cluster; hashable plain values."""
 
     only_topics: str | None = None  # a Java regular expression that is found in the topic's name
-    unless_header: tuple[str, bytes] | None = None  # key and value
+    unless_header: tuple[str, tuple[bytes, ...]] | None = None  # key, and values any of which counts
 
     def topic(self, name: str) -> bool:
         """Does the cluster get rows of this topic (the row's own name, before any template)?"""
@@ -31,10 +31,11 @@ class Chosen:
         """Those that have not the header; the same object where that is all."""
         if self.unless_header is None or rows.headers is None:
             return rows
-        key, value = self.unless_header
+        key, values = self.unless_header
         entries = rows.headers.flatten()
         found = pc.and_kleene(
-            pc.equal(entries.field("key"), pa.scalar(key)), pc.equal(entries.field("value"), pa.scalar(value))
+            pc.equal(entries.field("key"), pa.scalar(key)),
+            pc.is_in(entries.field("value"), value_set=pa.array(values, pa.binary())),
         ).fill_null(False)
         if not pc.any(found).as_py():
             return rows

@@ -227,8 +227,8 @@ def _chosen(name: str, parsed: Options) -> Chosen:
             f"cluster {name!r} of 'clusters': option 'onlyTopics': {parsed['onlyTopics']!r} is not a usable regular "
             f"expression: {error}"
         ) from None
-    key, equals, value = (parsed["unlessHeader"] or "").partition("=")
-    return Chosen(parsed["onlyTopics"], (key, value.encode()) if equals else None)
+    key, equals, values = (parsed["unlessHeader"] or "").partition("=")
+    return Chosen(parsed["onlyTopics"], (key, tuple(values.encode().split(b","))) if equals else None)
 
 
 def _offset_map(name: str, parsed: Options, topic: str | None) -> str | None:
