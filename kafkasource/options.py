@@ -516,8 +516,8 @@ OPTIONS: tuple[Option, ...] = (
         '`{"east":{"kafka.bootstrap.servers":"e:9092"}}`, or options `clusters.<name>.<option>`. Each cluster takes '
         "any option of this table but `clusters`, `commitListener`, `deliveryGuarantee`, `transactionalIdPrefix`, "
         "`atomicBatch`, `lostTransactions`, `memoryBudget`; what stands outside of `clusters` (but "
-        "`kafka.bootstrap.servers`) holds for all. A cluster's own `topic` may name the row's topic as `${topic}`. Memory (`kafka.buffer.memory`) is "
-        "that of a cluster, all its producers together.",
+        "`kafka.bootstrap.servers`) holds for all. A cluster's own `topic` may name the row's topic as `${topic}`. "
+        "Memory (`kafka.buffer.memory`) is that of a cluster, all its producers together.",
     ),
     Option(
         "partitioning",
