@@ -29,6 +29,9 @@ log = logging.getLogger("kafkasource.mirror")
 _HEADERS = "array<struct<key:string,value:binary>>"
 _POLL_S = 0.2
 
+# Of the mirror's session; the file's `[spark]` goes before them.
+SESSION: dict[str, str] = {}
+
 
 class MirrorFailed(KafkaSourceError):
     """A query of the mirror has ended with an error."""
@@ -79,6 +82,9 @@ def start(plan: Plan, spark: SparkSession, *, once: bool = False) -> Mirror:
     Raises OptionError, and what the clusters refuse.
     """
     found = check(plan)
+    spark = spark.newSession()  # settings of the mirror's are nobody else's
+    for name, value in {**SESSION, **plan.spark}.items():
+        spark.conf.set(name, value)
     kafkasource.register(spark)
     mirror = Mirror([], [])
     try:

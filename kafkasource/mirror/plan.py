@@ -106,6 +106,7 @@ class Plan:
     trigger: str | None = None  # Spark's processingTime; None: one micro-batch after the other
     exactly_once: bool = False
     provenance: bool = False  # headers that tell where a record was read
+    spark: Mapping[str, str] = field(default_factory=dict)  # of the session: settings of Spark's that a query may have
     refresh_topics_s: float = 5.0
     refresh_settings_s: float = 60.0
     warnings: tuple[str, ...] = ()

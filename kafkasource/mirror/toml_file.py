@@ -36,6 +36,7 @@ _OF_PLAN = (
     "clusters",
     "flows",
     "read",
+    "spark",
     "trigger",
     "exactly_once",
     "provenance",
@@ -86,6 +87,7 @@ def _plan(document: Mapping[str, Any]) -> Plan:
         flows=tuple(flow for one in flows for flow in _flows(one)),
         checkpoint=plain.text("checkpoint"),
         read=_options(document.get("read", {}), "read", ("source",)),
+        spark=_settings(document.get("spark", {})),
         trigger=plain.text("trigger"),
         exactly_once=plain.boolean("exactly_once", False),
         provenance=plain.boolean("provenance", False),
@@ -181,12 +183,23 @@ def _options(given: Any, where: str, roles: tuple[options.Role, ...]) -> dict[st
         hints = [options.unknown(key, role) for role in roles]
         if all(hints):
             raise OptionError(f"{where}: unknown option {key!r}: {hints[-1]}")
-        if isinstance(value, bool):
-            value = str(value).lower()
-        if not isinstance(value, (str, int)):
-            raise OptionError(f"{where}: option {key!r}: expected a text, a whole number or a boolean, got {value!r}")
-        found[key] = str(value)
+        found[key] = _text(value, f"{where}: option {key!r}")
     return found
+
+
+def _settings(given: Any) -> dict[str, str]:
+    """`[spark]`: `sql.shuffle.partitions = 2`, with or without `spark.` before it."""
+    if not isinstance(given, dict):
+        raise OptionError("spark: expected a table of settings")
+    return {"spark." + key.removeprefix("spark."): _text(value, f"spark: {key!r}") for key, value in _flat(given)}
+
+
+def _text(value: Any, where: str) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if not isinstance(value, (str, int)):
+        raise OptionError(f"{where}: expected a text, a whole number or a boolean, got {value!r}")
+    return str(value)
 
 
 def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -31,6 +31,7 @@ FILE = """
 checkpoint = "/checkpoints/mirror/"
 trigger = "2 seconds"
 read.maxOffsetsPerTrigger = 100000
+spark.sql.execution.arrow.maxRecordsPerBatch = 2000
 
 [clusters.A]
 kafka.bootstrap.servers = "a1:9092"
@@ -53,7 +54,9 @@ options.onSlowCluster = "discard"
 
 
 def test_one_cluster_is_read_once_for_all_its_targets():
-    (route,) = job.check(toml_file.parse(FILE, "mirror.toml"))
+    mirror = toml_file.parse(FILE, "mirror.toml")
+    assert mirror.spark == {"spark.sql.execution.arrow.maxRecordsPerBatch": "2000"}
+    (route,) = job.check(mirror)
     assert route.name == "mirror-A"
     assert route.checkpoint == "/checkpoints/mirror/A"
     assert route.read["kafka.bootstrap.servers"] == "a1:9092"
