@@ -1,6 +1,6 @@
 """What this process counts. Any thread; a lock per call, and a call per batch or request, never per record.
 
-Counting costs half a microsecond and happens always. Once a second at most what was counted is published, if somebody
+Counting costs two microseconds and happens always. Once a second at most what was counted is published, if somebody
 wants it (`folder`): in the thread that counts, a few milliseconds. Whoever ends a task publishes by itself.
 """
 

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from sink_fakes import AcknowledgingClient, FakeClient
 
+from kafkasource import metrics
 from kafkasource.errors import DeadlineExceeded
 from kafkasource.records.batches import decode
 from kafkasource.sink.columns import Rows
@@ -160,6 +161,22 @@ def test_a_dead_cluster_that_discards_loses_its_oldest_rows_and_no_other_cluster
             assert (written(delivery, "east"), delivery.discarded("east")) == (2000, {})
             assert (written(delivery, "west"), discarded(delivery, "west")) == (0, 2000)
             assert sum(one.bytes for one in delivery.discarded("west").values()) == 2000 * 100
+
+
+def test_metrics_tell_cluster_by_cluster_what_was_written_and_discarded():
+    def counted(name, cluster):
+        found = metrics.registry().snapshot().counters
+        return sum(n for (metric, labels), n in found.items() if metric == name and labels[:2] == (cluster, "t"))
+
+    clients = {"metered": AnsweringClient(), "unmetered": SilentClient()}
+    with fan_out(clients, unmetered__onSlowCluster="discard", slowClusterWait="20ms") as (to, _):
+        write(to, [rows(10) for _ in range(20)])
+        assert counted("kafkasource_records_written_total", "metered") == 200
+        assert counted("kafkasource_records_discarded_total", "metered") == 0
+        assert counted("kafkasource_records_discarded_total", "unmetered") == 200
+        assert counted("kafkasource_bytes_discarded_total", "unmetered") == 200 * 100
+        limits = metrics.registry().snapshot().gauges
+        assert limits["kafkasource_queue_limit_bytes", ("metered",)] == 65536
 
 
 def test_what_waits_is_dropped_oldest_first_down_to_the_low_watermark():

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kafkasource import metrics
 from kafkasource.client.metadata import TopicMetadata
 from kafkasource.errors import BootstrapFailed, DeadlineExceeded, KafkaSourceError
 from kafkasource.records.builder import RecordColumns
@@ -143,6 +144,7 @@ class FanOut:
             delivery = FanOutDelivery(sending, stack, self._clock_ms())
             yield delivery
             self._finish(delivery)
+            _count_discarded(delivery)
 
     def append(self, rows: Rows, delivery: FanOutDelivery) -> None:
         """Hand over rows of one topic. Blocks while a cluster has no room, unless its policy is another. Raises what
@@ -337,6 +339,14 @@ class FanOut:
 def _partitions_given(rows: Rows) -> bool:
     """Else the partitioner chose, and they say nothing of where the rows were read."""
     return rows.partitions is not None and not rows.partitions.null_count
+
+
+def _count_discarded(delivery: FanOutDelivery) -> None:
+    for name in delivery.sending:
+        for tp, one in delivery.discarded(name).items():
+            labels = name, tp.topic, str(tp.partition)
+            metrics.count("kafkasource_records_discarded_total", one.records, *labels)
+            metrics.count("kafkasource_bytes_discarded_total", one.bytes, *labels)
 
 
 def _placer(target: ClusterTarget) -> Placer:

@@ -125,10 +125,6 @@ class _Writer:
                 if sent
                 else ClusterReport(shares=shares)
             )
-            for tp, one in reports[name].discarded.items():
-                labels = name, tp.topic, str(tp.partition)
-                metrics.count("kafkasource_records_discarded_total", one.records, *labels)
-                metrics.count("kafkasource_bytes_discarded_total", one.bytes, *labels)
         return FanOutReport(reports, COMPILED, query_id(), metrics.report(self._metrics_wanted))
 
     # Exactly once.
