@@ -133,6 +133,12 @@ class Budget:
         """A piece of rows has just been made: is that the most there were?"""
         self.rows_peak_bytes = max(self.rows_peak_bytes, self.rows_bytes)
 
+    def reset_peaks(self) -> None:
+        """Begin anew with what is held now."""
+        for account in self.accounts.values():
+            account.reset_peak()
+        self.rows_peak_bytes = self.rows_bytes
+
     def after_fork(self) -> None:
         """In the child: leases and memory are those of the parent's threads, which are not here."""
         self._lock = threading.RLock()

@@ -1,7 +1,9 @@
 """A process's gauges at the end of each of its tasks, as lines of JSON in a folder: `KAFKASOURCE_MEMORY_LOG`.
 
-Python workers come and go, and nobody can ask them; a file for each (`<pid>.jsonl`) outlives them. On a cluster set it
-with `spark.executorEnv.KAFKASOURCE_MEMORY_LOG`; the folder is that of the executor's host.
+Python workers come and go, and nobody can ask them; a file for each (`<pid>.jsonl`) outlives them. What a part held at
+most is that of the task alone: each line begins anew (but for `native_peak_bytes` and `resident_peak_bytes`, which are
+of the process). On a cluster set it with `spark.executorEnv.KAFKASOURCE_MEMORY_LOG`; the folder is that of the
+executor's host.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ def reporter(budget: Budget, folder: str) -> Callable[[], None]:
             if not failed:
                 failed = True
                 log.warning("the memory's gauges cannot be written: %s", error)
+        budget.reset_peaks()
 
     return task_ended
 
