@@ -144,7 +144,14 @@ def _memory() -> dict[Key, float]:
     module = sys.modules.get("kafkasource.memory.gauges")
     if module is None:
         return {}
-    return {("kafkasource_memory_bytes", (name.removesuffix("_bytes"),)): n for name, n in module.gauges().items()}
+    found: dict[Key, float] = {}
+    for name, size in module.gauges().items():  # budget_bytes, decoded_bytes, decoded_limit_bytes, decoded_peak_bytes
+        part, kind = name.removesuffix("_bytes"), ""
+        for suffix in ("_limit", "_peak"):
+            if part.endswith(suffix):
+                part, kind = part.removesuffix(suffix), suffix
+        found[f"kafkasource_memory{'_limit' if part == 'budget' else kind}_bytes", (part,)] = size
+    return found
 
 
 def _check(name: str, kind: str, labels: tuple[str, ...]) -> None:

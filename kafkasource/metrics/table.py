@@ -224,7 +224,28 @@ TABLE = (
         "sink task",
     ),
     # Memory, by part of the budget.
-    Metric("kafkasource_memory_bytes", "gauge", ("part",), "Memory in use, by part of the budget.", "any task"),
+    Metric(
+        "kafkasource_memory_bytes",
+        "gauge",
+        ("part",),
+        "Memory in use, by part of the budget; native: Arrow's pool, heap: Python's and the rest, resident: all.",
+        "any task",
+    ),
+    Metric(
+        "kafkasource_memory_limit_bytes",
+        "gauge",
+        ("part",),
+        "What each part may take now; budget: all of them.",
+        "any task",
+    ),
+    Metric(
+        "kafkasource_memory_peak_bytes",
+        "gauge",
+        ("part",),
+        "The most that a part of one process ever took.",
+        "any task",
+        of_all="max",
+    ),
     # Exactly once.
     Metric(
         "kafkasource_transactions_total",

@@ -56,6 +56,7 @@ class Query:
     told_s: float | None = None  # when there was progress last, seconds of the epoch
     places: dict[TopicPartition, Place] = field(default_factory=dict)
     history: deque[list[float | None]] = field(default_factory=lambda: deque(maxlen=HISTORY))
+    """[seconds of the epoch, lag, rows that came in a second, rows processed, lag in seconds]; unknown: None."""
     progress: Mapping[str, Any] | None = None  # Spark's last
     durations: list[int] = field(default_factory=lambda: [0] * (len(METRICS[_DURATION].buckets) + 1))
     durations_s: float = 0.0
@@ -129,6 +130,8 @@ class Queries:
         query = self._queries.get(query_id)
         if query is None:
             query = self._queries[query_id] = Query(query_id, name, run_id)
+        if query.run_id != run_id:
+            query.history.append([self._clock(), None, None, None, None])  # it did not run in between
         query.run_id, query.active, query.error = run_id, True, None
         return query
 

@@ -56,9 +56,20 @@ def test_gauges_are_asked_while_their_owner_lives():
     registry, pool = Registry(), Pool()
     registry.poll(pool, lambda one: [("kafkasource_queue_bytes", ("east",), one.used)])
     pool.used = 9
-    assert registry.snapshot().gauges == {("kafkasource_queue_bytes", ("east",)): 9}
+    assert registry.snapshot().gauges["kafkasource_queue_bytes", ("east",)] == 9
     del pool
     assert ("kafkasource_queue_bytes", ("east",)) not in registry.snapshot().gauges
+
+
+def test_parts_of_the_memory_budget_are_gauges():
+    from kafkasource.memory import gauges  # whoever has a budget has imported it
+
+    sizes, found = gauges(), Registry().snapshot().gauges
+    assert found["kafkasource_memory_limit_bytes", ("budget",)] == sizes["budget_bytes"]
+    assert found["kafkasource_memory_bytes", ("receive",)] == sizes["receive_bytes"]
+    assert found["kafkasource_memory_limit_bytes", ("receive",)] == sizes["receive_limit_bytes"]
+    assert found["kafkasource_memory_peak_bytes", ("receive",)] == sizes["receive_peak_bytes"]
+    assert {name for name, _ in found} <= METRICS.keys()
 
 
 def test_a_gauge_that_fails_costs_no_other():

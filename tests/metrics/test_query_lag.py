@@ -67,6 +67,13 @@ def test_rows_and_batches_are_added_up_over_restarts():
     assert counters["kafkasource_query_batches_total", ("orders",)] == 3
 
 
+def test_between_two_runs_the_line_is_broken():
+    queries = queries_at(*STEPS)
+    queries.ended("query-1", None)
+    queries.started("query-1", "run-2", "orders")
+    assert [row[1] for row in queries.as_json()[0]["history"]] == [900, 1410, None]
+
+
 def test_the_same_progress_twice_counts_once():
     queries = queries_at(*STEPS)
     queries.progressed(progress(1, BEGAN + 10, {0: 600, 1: 50}, {0: 2000, 1: 60}, rows=500))
