@@ -8,7 +8,6 @@ for each use of it.
 
 from __future__ import annotations
 
-import sys
 import threading
 import weakref
 from collections import deque
@@ -80,24 +79,20 @@ class Account:
 class Block:
     """One buffer that is used again where nobody views it. `FrameBuffers` keeps these."""
 
-    __slots__ = ("_buffer", "size")
+    __slots__ = ("_buffer", "_lent", "size")
 
     def __init__(self, account: Account, size: int) -> None:
         self._buffer = account.allocate(size)
+        self._lent: weakref.ref[pa.Buffer] | None = None  # what all views are views of
         self.size = size
 
     def view(self) -> memoryview:
-        return memoryview(self._buffer).cast("B")
+        lent = None if self._lent is None else self._lent()
+        if lent is None:
+            lent = pa.py_buffer(self._buffer)
+            self._lent = weakref.ref(lent)
+        return memoryview(lent).cast("B")
 
     @property
     def is_free(self) -> bool:
-        """A view holds a reference to the Arrow buffer; without any there are ours and that of the call."""
-        return sys.getrefcount(self._buffer) <= _WITHOUT_VIEWS
-
-
-def _references_without_views() -> int:
-    block = Block(Account(), 1)
-    return sys.getrefcount(block._buffer)
-
-
-_WITHOUT_VIEWS = _references_without_views()
+        return self._lent is None or self._lent() is None
