@@ -70,8 +70,13 @@ class MirrorLab:
     def create(self, name: str, topic: str) -> None:
         self._clusters[name].create_topics([topic], partitions=PARTITIONS, replication_factor=1)
 
-    def drop(self, name: str, topic: str) -> None:
-        self._clusters[name].delete_topics([topic])
+    def clear(self, keep: str) -> None:
+        """Drop every topic but the source's `keep`: MirrorMaker has offsets in its own, and would go on after them."""
+        for name, cluster in self._clusters.items():
+            if left := [
+                one.name for one in cluster.all_topics() if not one.internal and (name, one.name) != (SOURCE, keep)
+            ]:
+                cluster.delete_topics(left)
 
     @contextmanager
     def filled(self, records: int) -> Iterator[str]:
@@ -84,7 +89,7 @@ class MirrorLab:
                     writer.write(batch_of(range(first, min(records, first + PER_BATCH))))
             yield topic
         finally:
-            self.drop(SOURCE, topic)
+            self.clear(keep="")
 
     def offsets(self, name: str, topic: str, which: int = LATEST) -> dict[int, int]:
         """Where the log of each partition ends, or begins; nothing where there is no such topic yet."""

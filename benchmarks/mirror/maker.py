@@ -29,7 +29,6 @@ _SINGLE = {
     "replication.factor": "1",
     "checkpoints.topic.replication.factor": "1",
     "heartbeats.topic.replication.factor": "1",
-    "offset-syncs.topic.replication.factor": "1",
     "offset.storage.replication.factor": "1",
     "status.storage.replication.factor": "1",
     "config.storage.replication.factor": "1",
@@ -68,6 +67,8 @@ def mirrored_name(topic: str) -> str:
 def properties(servers: Mapping[str, str], targets: Sequence[str], topic: str, *, tuned: bool) -> dict[str, str]:
     """What it is told to mirror one topic from the source to each of the targets."""
     told = {"clusters": ", ".join((SOURCE, *targets)), **_SINGLE}
+    if not tuned:  # it refuses to start with this and no offset syncs
+        told["offset-syncs.topic.replication.factor"] = "1"
     told |= {f"{name}.bootstrap.servers": servers[name] for name in (SOURCE, *targets)}
     if tuned:
         told["emit.heartbeats.enabled"] = "false"  # else there are flows back for them

@@ -33,12 +33,11 @@ def start(
     targets: Sequence[str],
     topic: str,
     options: Mapping[str, str] | None = None,
-    source_options: Mapping[str, str] | None = None,
+    settings: Mapping[str, str] | None = None,
 ) -> subprocess.Popen[bytes]:
     """Its process; `folder`/spark.log is what it says, `folder`/commits the reports of what was written."""
-    told = json.dumps(
-        [str(folder), servers[SOURCE], {n: servers[n] for n in targets}, topic, {**(options or {})}, source_options]
-    )
+    own = {name: servers[name] for name in targets}
+    told = json.dumps([str(folder), servers[SOURCE], own, topic, dict(options or {}), dict(settings or {})])
     environment = {**os.environ, "TMPDIR": str(folder), COMMITS: str(folder / "commits")}
     with (folder / "spark.log").open("wb") as log:
         return subprocess.Popen(
@@ -72,7 +71,7 @@ def main() -> None:
 
     import kafkasource
 
-    folder, source, servers, topic, options, source_options = json.loads(sys.argv[1])
+    folder, source, servers, topic, options, settings = json.loads(sys.argv[1])
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     builder = SparkSession.builder.master("local[2]").appName("kafkasource mirror")
     own = {
@@ -82,19 +81,18 @@ def main() -> None:
         "spark.local.dir": f"{folder}/local",
         "spark.sql.warehouse.dir": f"{folder}/warehouse",
     }
-    for name, value in {**spark_conf(), **own}.items():
+    for name, value in {**spark_conf(), **own, **settings}.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     kafkasource.register(spark)
     read = {"kafka.bootstrap.servers": source, "subscribe": topic, "startingOffsets": "earliest"}
-    rows = (
-        spark.readStream.format("pykafka").options(includeHeaders="true", **{**read, **(source_options or {})}).load()
-    )
+    rows = spark.readStream.format("pykafka").options(includeHeaders="true", **read).load()
     clusters = {
         name: {"kafka.bootstrap.servers": each, "topic": f"{SOURCE}.${{topic}}"} for name, each in servers.items()
     }
     written = {"clusters": json.dumps(clusters), "commitListener": LISTENER, **options}
-    kept = rows.select("key", "value", "headers", "topic", "partition", "timestamp")
+    headers = "coalesce(headers, cast(array() as array<struct<key:string,value:binary>>)) as headers"  # as the mirror
+    kept = rows.selectExpr("key", "value", headers, "topic", "partition", "timestamp")
     query = (
         kept.writeStream.format("pykafka").options(**written).option("checkpointLocation", f"{folder}/check").start()
     )

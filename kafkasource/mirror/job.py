@@ -29,8 +29,8 @@ log = logging.getLogger("kafkasource.mirror")
 _HEADERS = "array<struct<key:string,value:binary>>"
 _POLL_S = 0.2
 
-# Of the mirror's session; the file's `[spark]` goes before them.
-SESSION: dict[str, str] = {}
+# Of a session for records that pass in pieces of a MiB; the file's `[spark]` goes before them.
+_PACKED = {"spark.sql.execution.arrow.maxRecordsPerBatch": "16"}
 
 
 class MirrorFailed(KafkaSourceError):
@@ -82,10 +82,6 @@ def start(plan: Plan, spark: SparkSession, *, once: bool = False) -> Mirror:
     Raises OptionError, and what the clusters refuse.
     """
     found = check(plan)
-    spark = spark.newSession()  # settings of the mirror's are nobody else's
-    for name, value in {**SESSION, **plan.spark}.items():
-        spark.conf.set(name, value)
-    kafkasource.register(spark)
     mirror = Mirror([], [])
     try:
         for route in found:
@@ -115,7 +111,11 @@ def _keeper(plan: Plan, route: Route) -> TopicKeeper:
 
 
 def _query(plan: Plan, route: Route, spark: SparkSession, once: bool) -> StreamingQuery:
-    rows = spark.readStream.format("pykafka").options(**_texts(route.read)).load()
+    session = spark.newSession()  # settings of the mirror's are nobody else's
+    for name, value in {**(_PACKED if route.packed else {}), **plan.spark}.items():
+        session.conf.set(name, value)
+    kafkasource.register(session)
+    rows = session.readStream.format("pykafka").options(**_texts(route.read)).load()
     writer: Any = (
         mirrored(rows, route)
         .writeStream.format("pykafka")
@@ -134,15 +134,19 @@ def _query(plan: Plan, route: Route, spark: SparkSession, once: bool) -> Streami
 
 def mirrored(rows: DataFrame, route: Route) -> DataFrame:
     """The rows as they are written: with the headers that the route adds."""
+    if route.packed:
+        return rows
     added = []
     if route.header:
         added.append(f"named_struct('key', '{CLUSTER_HEADER}', 'value', cast('{route.source}' as binary))")
     if route.provenance:
         place = "concat_ws('/', topic, cast(partition as string), cast(offset as string))"
         added.append(f"named_struct('key', '{RECORD_HEADER}', 'value', cast({place} as binary))")
-    headers = (
-        f"concat(coalesce(headers, cast(array() as {_HEADERS})), array({', '.join(added)}))" if added else "headers"
-    )
+    # None is an empty array, never null: Spark asks Arrow for a batch's size after every row, and Arrow then walks over
+    # all nulls before it in the batch. 1.6 million rows to three clusters took 20 s of CPU with nulls, 5 s without.
+    headers = f"coalesce(headers, cast(array() as {_HEADERS}))"
+    if added:
+        headers = f"concat({headers}, array({', '.join(added)}))"
     return rows.selectExpr("key", "value", "topic", "partition", "offset", "timestamp", f"{headers} as headers")
 
 
