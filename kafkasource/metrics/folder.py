@@ -23,7 +23,7 @@ import json
 import logging
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -142,34 +142,38 @@ def collect(folder: Path) -> Snapshot:
         newest: dict[str, Snapshot] = {}
         dead: set[str] = set()
         for path in sorted(folder.iterdir()):
-            if path.suffix not in (".json", ".told") or path.name == "folded.json":
-                continue
             process = path.stem
-            one = _read(path)
-            if process in names or one is None:
+            if path.suffix not in (".json", ".told") or path.name == "folded.json" or process in names:
                 continue
-            told = path.suffix == ".told"
-            if told and not (folder / f"{process}.lock").exists():
-                age_s = time.time() - path.stat().st_mtime
-                if age_s > _TOLD_GAUGES_S:
-                    one = _without_gauges(one)
-                if age_s > _TOLD_FOR_GOOD_S:
-                    dead.add(process)
-            elif not _lives(folder, process):
-                one = _without_gauges(one)
+            gauges_age_s, is_dead = _standing(folder, path)  # first: what is dead then writes no more
+            one = _read(path)
+            if one is None:
+                continue
+            if is_dead:
                 dead.add(process)
+            if gauges_age_s > _TOLD_GAUGES_S:
+                one = _without_gauges(one)
             if process not in newest or one.sequence > newest[process].sequence:
                 newest[process] = one
         total = added([folded, *newest.values()])
         if dead:
             gone = added([folded, *(newest[process] for process in sorted(dead))])
-            names = [*names, *sorted(dead)][-_MOST_NAMES:]
-            _replace(folder / "folded.json", json.dumps({"of": names, "sums": gone.to_json()}))
-        _tidy(folder, set(names))
+            names |= dict.fromkeys(sorted(dead))
+            of = list(names)[-_MOST_NAMES:]
+            _replace(folder / "folded.json", json.dumps({"of": of, "sums": gone.to_json()}))
+        _tidy(folder, names)
     return total
 
 
-def _tidy(folder: Path, names: set[str]) -> None:
+def _standing(folder: Path, path: Path) -> tuple[float, bool]:
+    """For how long the gauges of this file have been out of date, in seconds, and whether its process is dead."""
+    if path.suffix == ".told" and not (folder / f"{path.stem}.lock").exists():
+        age_s = time.time() - path.stat().st_mtime
+        return age_s, age_s > _TOLD_FOR_GOOD_S
+    return (0.0, False) if _lives(folder, path.stem) else (float("inf"), True)
+
+
+def _tidy(folder: Path, names: Collection[str]) -> None:
     """Delete what is folded, and locks and halves of files that a killed process left."""
     for path in folder.iterdir():
         process = path.name.split(".")[0]
@@ -214,15 +218,16 @@ def _read(path: Path) -> Snapshot | None:
         return None
 
 
-def _read_folded(folder: Path) -> tuple[Snapshot, list[str]]:
+def _read_folded(folder: Path) -> tuple[Snapshot, dict[str, None]]:
+    """What dead processes counted, and their names in the order in which they were folded."""
     try:
         document = json.loads((folder / "folded.json").read_bytes())
-        return Snapshot.from_json(document["sums"]), list(document["of"])
+        return Snapshot.from_json(document["sums"]), dict.fromkeys(document["of"])
     except FileNotFoundError:
-        return Snapshot(""), []
+        return Snapshot(""), {}
     except (ValueError, KeyError, TypeError) as error:
         log.warning("%s cannot be read, what dead processes counted is lost: %s", folder / "folded.json", error)
-        return Snapshot(""), []
+        return Snapshot(""), {}
 
 
 def _without_gauges(one: Snapshot) -> Snapshot:

@@ -111,6 +111,23 @@ def test_a_collector_that_dies_between_folding_and_deleting_counts_nothing_twice
     assert folder.collect(tmp_path).counters[READ] == 11
 
 
+def test_what_a_process_counts_while_it_is_collected_and_then_dies_is_not_lost(tmp_path, worker, monkeypatch):
+    one, read = worker(), folder._read
+    tell(one, 1)
+
+    def read_and_kill(path):
+        found = read(path)
+        if one.poll() is None:
+            tell(one, 5)
+            kill(one)
+        return found
+
+    monkeypatch.setattr(folder, "_read", read_and_kill)
+    assert folder.collect(tmp_path).counters[READ] == 1
+    assert folder.collect(tmp_path).counters[READ] == 6
+    assert folder.collect(tmp_path).counters[READ] == 6
+
+
 def test_a_collector_that_dies_while_it_writes_loses_nothing(tmp_path, worker):
     one = worker()
     tell(one, 11)
