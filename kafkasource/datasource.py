@@ -35,7 +35,8 @@ class KafkaDataSource(DataSource):
     def schema(self) -> StructType:
         from kafkasource.source.schema import spark_schema
 
-        return spark_schema(bool(options.parse(self.options, "source")["includeHeaders"]))
+        parsed = options.parse(self.options, "source")
+        return spark_schema(bool(parsed["includeHeaders"]), bool(parsed["packRecords"]))
 
     # Spark calls these four with keywords: the parameter names are part of the interface.
 
@@ -84,7 +85,8 @@ class KafkaDataSource(DataSource):
         parsed = options.parse(self.options, "source")
         from kafkasource.source.schema import spark_schema
 
-        if [f.name for f in schema.fields] != [f.name for f in spark_schema(bool(parsed["includeHeaders"])).fields]:
+        ours = spark_schema(bool(parsed["includeHeaders"]), bool(parsed["packRecords"]))
+        if [f.name for f in schema.fields] != [f.name for f in ours.fields]:
             raise OptionError(
                 "Kafka source has a fixed schema and cannot be set with a custom one; leave .schema() out"
             )

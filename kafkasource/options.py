@@ -261,6 +261,15 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option("includeHeaders", BOOLEAN, False, SOURCE, "Add the column `headers`."),
     Option(
+        "packRecords",
+        BOOLEAN,
+        False,
+        SOURCE,
+        "For rows that are only carried on, as by `pykafka mirror`: one column, `records`, of about a MiB of a "
+        "partition's records each, which the sink takes in place of all others. Spark sees no record then, which costs "
+        "a tenth; its progress counts these pieces.",
+    ),
+    Option(
         "pushDownPredicate",
         BOOLEAN,
         False,

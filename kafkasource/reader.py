@@ -45,6 +45,7 @@ _OF_QUERIES = (
     "minRecordsPerPartition",
     "maxRecordsPerPartition",
     "pushDownPredicate",
+    "packRecords",
     "commitOffsets",
     "groupIdPrefix",
     "groupOwnership",

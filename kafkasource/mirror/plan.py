@@ -106,6 +106,7 @@ class Plan:
     trigger: str | None = None  # Spark's processingTime; None: one micro-batch after the other
     exactly_once: bool = False
     provenance: bool = False  # headers that tell where a record was read
+    pack_records: bool = True  # where a route can
     spark: Mapping[str, str] = field(default_factory=dict)  # of the session: settings of Spark's that a query may have
     refresh_topics_s: float = 5.0
     refresh_settings_s: float = 60.0
@@ -204,6 +205,7 @@ class Route:
     write: Mapping[str, str]  # and of the write
     header: bool  # records get CLUSTER_HEADER
     provenance: bool  # and RECORD_HEADER
+    packed: bool  # records pass Spark in pieces (`packRecords`), not in rows: where nothing is added to them
     checkpoint: str | None
     clients: Mapping[str, Mapping[str, str]]  # by cluster, its source included: how to reach it
 
@@ -227,15 +229,17 @@ def routes(plan: Plan) -> list[Route]:
         flows = tuple(flow for flow in plan.flows if flow.source == source)
         patterns = {flow.target: plan.pattern(flow) for flow in flows}
         header = plan.provenance or any(source in plan.unless_from(flow) for flow in plan.flows)
+        packed = plan.pack_records and not header
         found.append(
             Route(
                 source,
                 flows,
                 patterns,
-                _reading(plan, source, patterns.values(), header),
+                _reading(plan, source, patterns.values(), packed),
                 _writing(plan, source, flows, patterns),
                 header,
                 plan.provenance,
+                packed,
                 None if plan.checkpoint is None else f"{plan.checkpoint.rstrip('/')}/{source}",
                 {name: _of_role(plan.clusters[name], "both") for name in (source, *patterns)},
             )
@@ -243,7 +247,7 @@ def routes(plan: Plan) -> list[Route]:
     return found
 
 
-def _reading(plan: Plan, source: str, patterns: Iterable[str], header: bool) -> dict[str, str]:
+def _reading(plan: Plan, source: str, patterns: Iterable[str], packed: bool) -> dict[str, str]:
     distinct = list(dict.fromkeys(patterns))
     wanted = distinct[0] if len(distinct) == 1 else "|".join(f"(?:{pattern})" for pattern in distinct)
     given = {**_of_role(plan.clusters[source], "source"), **_of_role(plan.read, "source")}
@@ -254,8 +258,8 @@ def _reading(plan: Plan, source: str, patterns: Iterable[str], header: bool) -> 
         **({"kafka.isolation.level": "read_committed"} if plan.exactly_once else {}),
         **given,
         "subscribePattern": wanted,
-        # A record's headers are mirrored, so they are always read.
-        "includeHeaders": "true",
+        "includeHeaders": "true",  # they are mirrored
+        **({"packRecords": "true"} if packed else {}),
     }
 
 

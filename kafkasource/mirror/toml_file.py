@@ -40,6 +40,7 @@ _OF_PLAN = (
     "trigger",
     "exactly_once",
     "provenance",
+    "pack_records",
     "refresh_topics",
     "refresh_settings",
 )
@@ -91,6 +92,7 @@ def _plan(document: Mapping[str, Any]) -> Plan:
         trigger=plain.text("trigger"),
         exactly_once=plain.boolean("exactly_once", False),
         provenance=plain.boolean("provenance", False),
+        pack_records=plain.boolean("pack_records", True),
         refresh_topics_s=plain.seconds("refresh_topics", Plan.refresh_topics_s),
         refresh_settings_s=plain.seconds("refresh_settings", Plan.refresh_settings_s),
     )

@@ -16,6 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkasource.errors import KafkaSourceError
+from kafkasource.records.columns import int32_column
+from kafkasource.records.packed import PACKED_COLUMN, unpack
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -87,6 +89,9 @@ class SinkSchema:
 
         `offsets`: the column `offset`, else nobody's, is wanted too.
         """
+        types = {field.name: _catalog_string(field.dataType) for field in schema.fields}
+        if types.get(PACKED_COLUMN) == "binary" and "value" not in types:
+            return cls(topic, {PACKED_COLUMN: list(types).index(PACKED_COLUMN)})
         accepted_by_name = _ACCEPTED | (_OFFSET if offsets else {})
         positions: dict[str, int] = {}
         for position, field in enumerate(schema.fields):
@@ -116,6 +121,10 @@ class SinkSchema:
         Executor side. Raises InvalidRow.
         """
         if batch.num_rows == 0:
+            return
+        if PACKED_COLUMN in self.positions:
+            for value in batch.column(self.positions[PACKED_COLUMN]):
+                yield self._unpacked(value)
             return
         partitions = self._column(batch, "partition", pa.int32())
         if partitions is not None and partitions.null_count == len(partitions):
@@ -148,6 +157,24 @@ class SinkSchema:
                     all_rows.take(pc.indices_nonzero(pc.equal(encoded.indices, pa.scalar(number, pa.int32())))),
                     topic=name,
                 )
+
+    def _unpacked(self, value: Any) -> Rows:
+        """Rows of a value of `packRecords`. Raises InvalidRow for another."""
+        try:
+            found = unpack(value.as_buffer())
+        except ValueError as error:
+            raise InvalidRow(f"column {PACKED_COLUMN!r} is for what 'packRecords' reads: {error}") from None
+        batch = found.batch
+        return Rows(
+            topic=self.topic or found.topic,
+            count=batch.num_rows,
+            keys=_all_null_as_none(batch.column("key")),
+            values=batch.column("value"),
+            headers=_headers(batch.column("headers")) if "headers" in batch.schema.names else None,
+            partitions=int32_column(found.partition, batch.num_rows),
+            timestamps_ms=_milliseconds(batch.column("timestamp")),
+            offsets=batch.column("offset"),
+        )
 
     def _column(self, batch: pa.RecordBatch, name: str, wanted: pa.DataType | None) -> Column | None:
         """A column in the type wanted (None: as it is), None where the DataFrame has none."""

@@ -60,11 +60,12 @@ class PartitionReader:
 
     config: ClientConfig
     settings: FetchSettings
+    packed: bool = False  # `packRecords`
 
     @classmethod
     def from_options(cls, options: Options) -> PartitionReader:
         """Raises OptionError for options that contradict each other."""
-        return cls(ClientConfig.from_options(options), FetchSettings.from_options(options))
+        return cls(ClientConfig.from_options(options), FetchSettings.from_options(options), options["packRecords"])
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Rows of a partition's ranges. Runs in an executor's Python worker, whose connections outlive the task."""
@@ -73,6 +74,11 @@ class PartitionReader:
         spare_imports_from_gc()
         ranges = partition.value or ()  # where a plan is empty, Spark reads a partition of None
         try:
-            yield from fetch(self.config, ranges, self.settings)
+            batches = fetch(self.config, ranges, self.settings)
+            if self.packed:
+                from kafkasource.records.packed import pack
+
+                batches = (pack(batch) for batch in batches if batch.num_rows)
+            yield from batches
         finally:
             metrics.publish()
