@@ -64,14 +64,11 @@ def room_to_read(settings: FetchSettings) -> Iterator[Room]:
         room.piece_bytes = min(PIECE_BYTES, size // _PIECES)
         room.portion_bytes = min(settings.max_partition_bytes, size // _PIECES)
 
-    wishes = (
-        (memory.RECEIVE, receive, memory.Wish(_FRAMES * settings.most_under_way_bytes, settings.named_size)),
-        (memory.DECODED, decode, memory.Wish(_PIECES * PIECE_BYTES)),
-    )
-    (part, told, wish), (other_part, other_told, other_wish) = wishes
+    receiving = memory.Wish(_FRAMES * settings.most_under_way_bytes, settings.named_size)
+    decoding = memory.Wish(_PIECES * PIECE_BYTES)
     total = settings.memory_budget_bytes
     with (
-        budget.lease(part, wish, told, total_bytes=total),
-        budget.lease(other_part, other_wish, other_told, total_bytes=total),
+        budget.lease(memory.RECEIVE, receiving, receive, total_bytes=total),
+        budget.lease(memory.DECODED, decoding, decode, total_bytes=total),
     ):
         yield room
