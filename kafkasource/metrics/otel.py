@@ -6,6 +6,7 @@ counters, as in Prometheus' text: `_count`, `_sum`, and `_bucket` with the attri
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -21,6 +22,7 @@ from kafkasource.metrics.snapshot import Snapshot
 from kafkasource.metrics.table import TABLE, Metric
 
 _KEEP_S = 0.5  # one look serves all instruments of one collection
+_PUSH_EVERY_MS = 10_000  # Spark ends a worker that idles after a minute
 
 
 def bind(source: Callable[[], Snapshot], meter_provider: otel.MeterProvider | None = None) -> None:
@@ -46,13 +48,13 @@ def bind(source: Callable[[], Snapshot], meter_provider: otel.MeterProvider | No
                 )
 
 
-def push(exporter: Any = None, every_ms: int = 10_000) -> Any:
+def push(exporter: Any = None) -> Any:
     """Send what this process counts to a collector by itself, from now on; the SDK's MeterProvider.
 
     For executors whose host nobody collects on: with `KAFKASOURCE_OTEL=1` in their environment each worker does this
     when it first publishes. By OTLP over HTTP to where OpenTelemetry's own variables say
-    (`OTEL_EXPORTER_OTLP_ENDPOINT`). A worker's last interval is sent when it idles, before Spark ends it; one that is
-    killed loses it.
+    (`OTEL_EXPORTER_OTLP_ENDPOINT`), every ten seconds, or `OTEL_METRIC_EXPORT_INTERVAL` milliseconds. A worker's last
+    interval is sent when it idles, before Spark ends it; one that is killed loses it.
     """
     from opentelemetry.sdk.metrics import MeterProvider
     from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
@@ -64,6 +66,7 @@ def push(exporter: Any = None, every_ms: int = 10_000) -> Any:
         exporter = OTLPMetricExporter()
     own = registry()
     resource = Resource.create({"service.instance.id": own.process})
+    every_ms = None if os.environ.get("OTEL_METRIC_EXPORT_INTERVAL") else _PUSH_EVERY_MS  # None: as that says
     reader = PeriodicExportingMetricReader(exporter, export_interval_millis=every_ms)
     provider = MeterProvider([reader], resource=resource)
     bind(own.snapshot, provider)
@@ -95,7 +98,7 @@ def _plain(metric: Metric, look: _Look) -> Iterator[Observation]:
     found = look().counters if metric.kind == "counter" else look().gauges
     for (name, labels), value in found.items():
         if name == metric.name:
-            yield Observation(value, dict(zip(metric.labels, labels, strict=True)))
+            yield Observation(float(value), dict(zip(metric.labels, labels, strict=True)))
 
 
 def _histogram(metric: Metric, part: str, look: _Look) -> Iterator[Observation]:

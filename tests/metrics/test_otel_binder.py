@@ -1,5 +1,12 @@
 """OpenTelemetry's SDK collects what was counted."""
 
+import os
+import subprocess
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader, MetricExporter, MetricExportResult
 
@@ -61,3 +68,43 @@ def test_a_worker_pushes_what_it_counts_itself():
     assert ({"topic": "pushed"}, 5) in points(kept.exported[0])["kafkasource_records_read_total"][1]
     instance = kept.exported[0].resource_metrics[0].resource.attributes["service.instance.id"]
     assert instance == metrics.registry().process
+
+
+def test_a_worker_whose_environment_says_so_pushes_over_http():
+    received = []
+
+    class Collector(BaseHTTPRequestHandler):
+        def do_POST(self):
+            received.append((self.path, self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Collector)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    endpoint = f"http://127.0.0.1:{server.server_address[1]}"
+    environment = {
+        **os.environ,
+        "KAFKASOURCE_OTEL": "1",
+        "OTEL_EXPORTER_OTLP_ENDPOINT": endpoint,
+        "OTEL_EXPORTER_OTLP_COMPRESSION": "none",
+    }
+    worker = (
+        "from kafkasource import metrics\nmetrics.count('kafkasource_records_read_total', 5, 'far')\nmetrics.publish()"
+    )
+    try:
+        subprocess.run([sys.executable, "-c", worker], env=environment, check=True, timeout=60)
+    finally:
+        server.shutdown()
+        server.server_close()
+    path, body = received[-1]
+    assert path == "/v1/metrics"
+    (resource,) = ExportMetricsServiceRequest.FromString(body).resource_metrics
+    (scope,) = resource.scope_metrics
+    (metric,) = (one for one in scope.metrics if one.name == "kafkasource_records_read_total")
+    (point,) = metric.sum.data_points
+    assert point.as_double == 5
+    assert metric.sum.is_monotonic
+    assert [(one.key, one.value.string_value) for one in point.attributes] == [("topic", "far")]
