@@ -57,6 +57,8 @@ def _run(arguments: argparse.Namespace) -> int:
             mirror = job.start(plan, spark, once=arguments.once)
             try:
                 print(f"pykafka: mirroring {', '.join(map(str, plan.flows))}", file=sys.stderr)
+                if mirror.metrics is not None:
+                    print(f"pykafka: metrics at {mirror.metrics.url}", file=sys.stderr)
                 mirror.wait(end.event)
             finally:
                 mirror.stop()

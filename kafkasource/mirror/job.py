@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,8 @@ from kafkasource.sink.fan_out import targets
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
+
+    from kafkasource.monitor import ServedMetrics
 
 log = logging.getLogger("kafkasource.mirror")
 
@@ -43,6 +46,7 @@ class Mirror:
 
     queries: list[StreamingQuery]
     keepers: list[TopicKeeper]
+    metrics: ServedMetrics | None = None  # where the file says so
 
     def wait(self, end: threading.Event | None = None) -> None:
         """Until `end` is set, or all queries have ended by themselves (`once`). Raises MirrorFailed as soon as one
@@ -63,6 +67,8 @@ class Mirror:
             query.stop()
         for keeper in self.keepers:
             keeper.close()
+        if self.metrics is not None:
+            self.metrics.close()
 
 
 def check(plan: Plan) -> list[Route]:
@@ -82,8 +88,13 @@ def start(plan: Plan, spark: SparkSession, *, once: bool = False) -> Mirror:
     Raises OptionError, and what the clusters refuse.
     """
     found = check(plan)
+    kafkasource.register(spark)
     mirror = Mirror([], [])
     try:
+        if plan.metrics_port is not None:
+            sinks = {route.name: {**route.write, "checkpointLocation": str(route.checkpoint)} for route in found}
+            once_only = sinks if plan.exactly_once else None
+            mirror.metrics = kafkasource.serve_metrics(spark, plan.metrics_port, plan.metrics_host, sinks=once_only)
         for route in found:
             keeper = _keeper(plan, route)
             mirror.keepers.append(keeper)
@@ -111,11 +122,7 @@ def _keeper(plan: Plan, route: Route) -> TopicKeeper:
 
 
 def _query(plan: Plan, route: Route, spark: SparkSession, once: bool) -> StreamingQuery:
-    session = spark.newSession()  # settings of the mirror's are nobody else's
-    for name, value in {**(_PACKED if route.packed else {}), **plan.spark}.items():
-        session.conf.set(name, value)
-    kafkasource.register(session)
-    rows = session.readStream.format("pykafka").options(**_texts(route.read)).load()
+    rows = spark.readStream.format("pykafka").options(**_texts(route.read)).load()
     writer: Any = (
         mirrored(rows, route)
         .writeStream.format("pykafka")
@@ -127,9 +134,26 @@ def _query(plan: Plan, route: Route, spark: SparkSession, once: bool) -> Streami
         writer = writer.trigger(availableNow=True)
     elif plan.trigger is not None:
         writer = writer.trigger(processingTime=plan.trigger)
-    query: StreamingQuery = writer.start()
+    with _set(spark, {**(_PACKED if route.packed else {}), **plan.spark}):
+        query: StreamingQuery = writer.start()
     log.info("%s: %s", route.name, ", ".join(map(str, route.flows)))
     return query
+
+
+@contextmanager
+def _set(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """A query keeps the settings that the session has when it starts; they are not to be those of others."""
+    before = {name: spark.conf.get(name, None) for name in settings}
+    try:
+        for name, value in settings.items():
+            spark.conf.set(name, value)
+        yield
+    finally:
+        for name, old in before.items():
+            if old is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, old)
 
 
 def mirrored(rows: DataFrame, route: Route) -> DataFrame:

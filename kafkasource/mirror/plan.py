@@ -108,6 +108,8 @@ class Plan:
     provenance: bool = False  # headers that tell where a record was read
     pack_records: bool = True  # where a route can
     spark: Mapping[str, str] = field(default_factory=dict)  # of the session: settings of Spark's that a query may have
+    metrics_host: str = "127.0.0.1"
+    metrics_port: int | None = None  # of `serve_metrics`; None: not served
     refresh_topics_s: float = 5.0
     refresh_settings_s: float = 60.0
     warnings: tuple[str, ...] = ()

@@ -41,6 +41,7 @@ _OF_PLAN = (
     "exactly_once",
     "provenance",
     "pack_records",
+    "metrics",
     "refresh_topics",
     "refresh_settings",
 )
@@ -93,9 +94,19 @@ def _plan(document: Mapping[str, Any]) -> Plan:
         exactly_once=plain.boolean("exactly_once", False),
         provenance=plain.boolean("provenance", False),
         pack_records=plain.boolean("pack_records", True),
+        **_metrics(plain.text("metrics")),
         refresh_topics_s=plain.seconds("refresh_topics", Plan.refresh_topics_s),
         refresh_settings_s=plain.seconds("refresh_settings", Plan.refresh_settings_s),
     )
+
+
+def _metrics(text: str | None) -> dict[str, Any]:
+    if text is None:
+        return {}
+    match = re.fullmatch(r"(?:([^:\s]+):)?(\d{1,5})", text)
+    if match is None or int(match[2]) > 65535:
+        raise OptionError(f'metrics: expected "port" or "host:port", got {text!r}')
+    return {"metrics_port": int(match[2])} | ({"metrics_host": match[1]} if match[1] else {})
 
 
 def _flows(given: Mapping[str, Any]) -> Iterator[Flow]:

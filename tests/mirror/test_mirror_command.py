@@ -129,7 +129,7 @@ def test_a_mirror_follows_its_source_and_goes_on_after_it_was_ended(
         mirror.tidy()
     told = mirror.log.read_text()
     assert "A->B.groups: group offsets are not carried along" in told
-    assert "Traceback" not in told
+    assert "/kafkasource/" not in told  # a traceback of ours: pyspark has some of its own when it ends
 
     write(source, topic, [f"third{number}" for number in range(500)])
     again = Mirror(file, tmp_path / "checkpoint", "--once")

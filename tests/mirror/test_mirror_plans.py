@@ -30,6 +30,7 @@ def clusters(route):
 FILE = """
 checkpoint = "/checkpoints/mirror/"
 trigger = "2 seconds"
+metrics = "9404"
 read.maxOffsetsPerTrigger = 100000
 spark.sql.execution.arrow.maxRecordsPerBatch = 2000
 
@@ -56,7 +57,9 @@ options.onSlowCluster = "discard"
 def test_one_cluster_is_read_once_for_all_its_targets():
     mirror = toml_file.parse(FILE, "mirror.toml")
     assert mirror.spark == {"spark.sql.execution.arrow.maxRecordsPerBatch": "2000"}
+    assert (mirror.metrics_host, mirror.metrics_port) == ("127.0.0.1", 9404)
     (route,) = job.check(mirror)
+    assert route.packed
     assert route.name == "mirror-A"
     assert route.checkpoint == "/checkpoints/mirror/A"
     assert route.read["kafka.bootstrap.servers"] == "a1:9092"
@@ -118,6 +121,7 @@ def test_where_names_do_not_tell_headers_do():
     mirror = plan(Flow("A", "B"), Flow("B", "A"))
     there, back = routes(mirror)
     assert (there.header, back.header) == (True, True)
+    assert (there.packed, back.packed) == (False, False)  # Spark adds the headers
     assert clusters(there)["B"]["unlessHeader"] == "mirror.cluster=B"
     assert clusters(back)["A"]["unlessHeader"] == "mirror.cluster=A"
 
@@ -177,6 +181,7 @@ def test_exactly_once_mirrors_only_what_is_committed():
         (('"discard"', '"drop"'), "expected one of block, discard, fail"),
         (('checkpoint = "/checkpoints/mirror/"', ""), "checkpoint: where"),
         (('trigger = "2 seconds"', "trigger = 2"), "trigger: expected a text"),
+        (('"9404"', '"here"'), "metrics: expected"),
         (("[clusters.A]", "[clusters.A"), "mirror.toml: not TOML"),
         (("[clusters.A]", '[clusters."A.1"]'), "letters, digits"),
     ],
