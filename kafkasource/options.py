@@ -906,7 +906,7 @@ OPTIONS: tuple[Option, ...] = (
         BYTES,
         32 * MIB,
         SINK,
-        "All unsent batches of one executor worker.",
+        "All unsent batches of one executor worker; where it is not given, less or more as the memory budget says.",
         at_least=1 * KIB,
         at_most=MAX_INT64,
     ),

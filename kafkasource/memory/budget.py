@@ -52,7 +52,7 @@ class Wish:
 
 
 class Trimmable:
-    """What may keep memory between tasks, to be given up when another part is leased."""
+    """What may keep memory between tasks, to be given up when somebody else needs some."""
 
     def trim(self) -> None:
         raise NotImplementedError
@@ -79,7 +79,7 @@ class Budget:
         self._named = False
         self._lock = threading.RLock()
         self._leases: list[_Lease] = []
-        self._keepers: dict[str, WeakSet[Trimmable]] = {share.name: WeakSet() for share in PARTS}
+        self._keepers: WeakSet[Trimmable] = WeakSet()
         self._said: set[tuple[str, str]] = set()
 
     @property
@@ -102,13 +102,13 @@ class Budget:
         """Use a part. `told` is called with what may be taken, now and whenever that changes, in any thread.
 
         `total_bytes`: the option `memoryBudget`. `keeper` holds the memory, in one or several leases at a time, and may
-        keep some of it afterwards; when another part is leased while this one is not, it is told to give that up.
+        keep some of it afterwards; when somebody else takes a lease while it has none, it is told to give that up.
         """
         lease = _Lease(part, wish, told, keeper or object())
         with self._lock:
             self._set_total(total_bytes)
             if keeper is not None:
-                self._keepers[part].add(keeper)
+                self._keepers.add(keeper)
             self._leases.append(lease)
             self._trim_idle()
             self._share_out()
@@ -143,8 +143,7 @@ class Budget:
         """In the child: leases and memory are those of the parent's threads, which are not here."""
         self._lock = threading.RLock()
         self._leases.clear()
-        for keepers in self._keepers.values():
-            keepers.clear()
+        self._keepers.clear()
         for account in self.accounts.values():
             account.after_fork()
 
@@ -172,11 +171,10 @@ class Budget:
                 lease.told(granted)
 
     def _trim_idle(self) -> None:
-        used = {lease.part for lease in self._leases}
-        for part, keepers in self._keepers.items():
-            if part not in used:
-                for keeper in list(keepers):
-                    keeper.trim()
+        holders = {id(lease.who) for lease in self._leases}
+        for keeper in list(self._keepers):
+            if id(keeper) not in holders:
+                keeper.trim()
 
     def _say(self, lease: _Lease, granted: int, share: int) -> None:
         why = f"option {lease.wish.named!r}" if lease.wish.named else "the least that works"

@@ -105,15 +105,17 @@ def test_no_part_falls_below_what_works(budget):
         assert pool.told == [5]
 
 
-def test_memory_that_an_idle_part_keeps_is_given_up_when_another_is_leased(budget):
-    pool, reads = Holder(), Holder()
+def test_memory_that_is_kept_between_tasks_is_given_up_when_somebody_else_needs_some(budget):
+    pool, other, reads = Holder(), Holder(), Holder()
     with pool.lease(budget, ACCUMULATOR):
         pass
     with pool.lease(budget, ACCUMULATOR):
         pass
     assert pool.trims == 0  # the next task of its kind uses it again
+    with other.lease(budget, ACCUMULATOR):
+        assert (pool.trims, other.trims) == (1, 0)
     with reads.lease(budget, RECEIVE):
-        assert pool.trims == 1
+        assert (pool.trims, other.trims) == (2, 1)
 
 
 def test_a_task_that_fails_gives_its_lease_back(budget):
