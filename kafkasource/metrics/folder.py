@@ -89,7 +89,7 @@ def take(snapshots: Iterable[Snapshot | None]) -> None:
         if (folder / f"{process}.lock").exists():
             continue
         with suppress(OSError):
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            _make(folder)
             path = folder / f"{process}.told"
             known = _read(path) if path.exists() else None
             if known is None or one.sequence > known.sequence:
@@ -104,7 +104,7 @@ def _live_in(folder: Path, process: str) -> None:
     if _locked is not None:
         os.close(_locked[2])
         _locked = None
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    _make(folder)
     descriptor = os.open(folder / f"{process}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
     _locked = folder, process, descriptor
@@ -119,6 +119,11 @@ def _after_fork_in_child() -> None:
 
 
 os.register_at_fork(after_in_child=_after_fork_in_child)
+
+
+def _make(folder: Path) -> None:
+    """Not its parents: where Spark has ended and deleted them, nothing may be left behind."""
+    folder.mkdir(exist_ok=True, mode=0o700)
 
 
 def _replace(path: Path, text: str) -> None:
@@ -136,7 +141,7 @@ def collect(folder: Path) -> Snapshot:
 
     Blocks while another process collects. Raises OSError where the folder cannot be written to.
     """
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    _make(folder)
     with _alone(folder):
         folded, names = _read_folded(folder)
         newest: dict[str, Snapshot] = {}

@@ -45,7 +45,7 @@ class ServedMetrics:
         self.folder = _folder(spark)
         folder.use(self.folder)
         if self.folder is not None:
-            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self.folder.mkdir(exist_ok=True, mode=0o700)
         self._endpoint = Endpoint(host, port, self.snapshot, self._queries)
         self._listener = ProgressListener(self._queries)
         spark.streams.addListener(self._listener)
@@ -62,11 +62,15 @@ class ServedMetrics:
 
     def snapshot(self) -> Snapshot:
         """All metrics now: of this host's processes, of what tasks elsewhere reported, of the queries. For binders."""
-        if self.folder is None:
-            counted = registry().snapshot()
-        else:
+        counted = None
+        if self.folder is not None:
             registry().publish()
-            counted = folder.collect(self.folder)
+            try:
+                counted = folder.collect(self.folder)
+            except OSError as error:  # gone with Spark
+                log.debug("%s: %s", self.folder, error)
+        if counted is None:
+            counted = registry().snapshot()
         return added([counted, self._queries.snapshot(), self._sinks.snapshot()])
 
     def queries(self) -> list[dict[str, Any]]:
@@ -80,7 +84,8 @@ class ServedMetrics:
             self._spark.streams.removeListener(self._listener)
         except Exception:  # Spark has ended
             log.debug("the listener could not be removed", exc_info=True)
-        folder.use(None)
+        if folder.wanted() == self.folder:  # nobody has begun to serve another application's
+            folder.use(None)
 
     def __enter__(self) -> ServedMetrics:
         return self

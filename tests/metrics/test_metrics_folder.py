@@ -188,8 +188,19 @@ def test_a_forked_child_counts_for_itself(metrics_folder):
     assert folder.collect(metrics_folder).counters[READ] == before + 10
 
 
-def test_a_folder_that_goes_away_stops_nobody(metrics_folder):
-    metrics.publish()
-    shutil.rmtree(metrics_folder)
-    metrics.count(READ[0], 1, "t")
-    metrics.publish()
+def test_a_folder_that_goes_with_spark_stops_nobody_and_is_not_made_again(tmp_path):
+    of_spark = tmp_path / "blockmgr"
+    of_spark.mkdir()
+    folder.use(of_spark / "metrics")
+    try:
+        metrics.publish()
+        assert (of_spark / "metrics").is_dir()
+        shutil.rmtree(of_spark)
+        metrics.count(READ[0], 1, "t")
+        metrics.publish()
+        metrics.take([Registry().snapshot()])
+        with pytest.raises(OSError, match="No such file"):
+            folder.collect(of_spark / "metrics")
+        assert not of_spark.exists()
+    finally:
+        folder.use(None)
