@@ -19,7 +19,13 @@ from typing import Any, Protocol
 from kafkasource.client.admin import Admin, Setting
 from kafkasource.client.config import ClientConfig
 from kafkasource.client.metadata import TopicMetadata
-from kafkasource.errors import BootstrapFailed, DeadlineExceeded, KafkaSourceError, TopicAlreadyExists
+from kafkasource.errors import (
+    BootstrapFailed,
+    DeadlineExceeded,
+    KafkaSourceError,
+    TopicAlreadyExists,
+    UnsupportedApiVersion,
+)
 from kafkasource.mirror.plan import Flow, Route, offset_map_topic
 
 log = logging.getLogger("kafkasource.mirror")
@@ -215,7 +221,12 @@ class TopicKeeper:
         elif isinstance(step, Grow):
             target.create_partitions({step.topic: step.partitions})
         else:
-            target.alter_topic_settings(step.topic, step.settings)
+            try:
+                target.alter_topic_settings(step.topic, step.settings)
+            except UnsupportedApiVersion:
+                log.warning(
+                    "flow %s: brokers before Kafka 2.3 change no single settings: %s stays as it is", flow, step
+                )
 
     @staticmethod
     def _make_map(flow: Flow, target: Cluster) -> None:
@@ -231,8 +242,12 @@ class TopicKeeper:
 def _known(cluster: Cluster, topics: Iterable[TopicMetadata], settings_of: Iterable[str]) -> Known:
     partitions = {topic.name: len(topic.partitions) for topic in topics}
     asked = sorted(set(settings_of) & partitions.keys())
+    try:
+        told = cluster.topic_settings(asked) if asked else {}
+    except UnsupportedApiVersion:  # before 0.11: they are not carried along
+        told = {}
     settings = {
         name: {each.name: each.value for each in found if each.source == "topic" and each.value is not None}
-        for name, found in (cluster.topic_settings(asked) if asked else {}).items()
+        for name, found in told.items()
     }
     return Known(partitions, settings)

@@ -6,7 +6,7 @@ import pytest
 
 from kafkasource.client.admin import Setting
 from kafkasource.client.metadata import PartitionMetadata, TopicMetadata
-from kafkasource.errors import BootstrapFailed, KafkaSourceError, TopicAlreadyExists
+from kafkasource.errors import BootstrapFailed, KafkaSourceError, TopicAlreadyExists, UnsupportedApiVersion
 from kafkasource.mirror.plan import Flow, Plan, routes
 from kafkasource.mirror.topics import Change, Create, Grow, Known, TopicKeeper, steps
 
@@ -169,3 +169,27 @@ def test_a_target_that_refuses_later_holds_up_no_other_and_is_said(caplog):
     b.fault = None
     one.look()
     assert "new" in b.topics
+
+
+def test_a_source_too_old_to_tell_its_settings_is_mirrored_without_them():
+    a, b = FakeCluster({"orders": 2}), FakeCluster()
+
+    def too_old(topics):
+        raise UnsupportedApiVersion("DescribeConfigs")
+
+    a.topic_settings = too_old
+    keeper((Flow("A", "B"),), {"A": a, "B": b}).look(first=True)
+    assert b.topics["orders"] == 2
+
+
+def test_a_target_too_old_to_change_a_setting_gets_its_records_all_the_same(caplog):
+    a, b = FakeCluster({"orders": 2}, {"orders": {"retention.ms": "5"}}), FakeCluster({"orders": 1})
+
+    def too_old(topic, changes):
+        raise UnsupportedApiVersion("IncrementalAlterConfigs")
+
+    b.alter_topic_settings = too_old
+    with caplog.at_level(logging.WARNING, "kafkasource.mirror"):
+        keeper((Flow("A", "B"),), {"A": a, "B": b}).look(first=True)
+    assert b.topics["orders"] == 2
+    assert "retention.ms" in caplog.text
