@@ -33,7 +33,7 @@ _HEADERS = "array<struct<key:string,value:binary>>"
 _POLL_S = 0.2
 
 # Of a session for records that pass in pieces of a MiB; the file's `[spark]` goes before them.
-_PACKED = {"spark.sql.execution.arrow.maxRecordsPerBatch": "16"}
+_PACKED = {"spark.sql.execution.arrow.maxRecordsPerBatch": "4"}  # what waits in the JVM for the batch to be full
 
 
 class MirrorFailed(KafkaSourceError):

@@ -32,6 +32,12 @@ INTERNAL = (r"__.*", r".*[-.]internal", r".*\.replica")  # never mirrored, unles
 # In a micro-batch. What is not done when a task fails is done again, and the map of offsets grows at its end.
 MOST_OFFSETS = 5_000_000
 
+# Options that the mirror gives.
+_OURS = (
+    *("subscribe", "subscribePattern", "assign", "includeHeaders", "packRecords"),
+    *("clusters", "topic", "createTopic", "onlyTopics", "unlessHeader", "offsetMap"),
+)
+
 # Settings that are about the cluster they are made in, and so not carried to another.
 LOCAL_SETTINGS = (
     "follower.replication.throttled.replicas",
@@ -72,11 +78,6 @@ class Flow:
         match = re.fullmatch(rf"{re.escape(self.source)}(.+)\$\{{topic\}}", self.template)
         return match[1] if match else None
 
-    @property
-    def pattern(self) -> str:
-        """One Java regular expression of all this, without what cycles exclude."""
-        return pattern_of(self.topics, self.exclude)
-
     def __str__(self) -> str:
         return f"{self.source}->{self.target}"
 
@@ -103,6 +104,7 @@ class Plan:
     flows: tuple[Flow, ...]
     checkpoint: str | None = None  # a folder for each route below it
     read: Mapping[str, str] = field(default_factory=dict)  # options of every read
+    write: Mapping[str, str] = field(default_factory=dict)  # and of every write, whichever the cluster
     trigger: str | None = None  # Spark's processingTime; None: one micro-batch after the other
     exactly_once: bool = False
     provenance: bool = False  # headers that tell where a record was read
@@ -132,7 +134,13 @@ class Plan:
             seen.add((flow.source, flow.target))
             for pattern in (*flow.topics, *flow.exclude):
                 _check_pattern(flow, pattern)
-        for name in {name for flow in self.flows for name in (flow.source, flow.target)}:
+        for where in (self.read, self.write, *self.clusters.values(), *(flow.options for flow in self.flows)):
+            for key in where:
+                if options.canonical(key) in _OURS:
+                    raise OptionError(f"option {key!r}: the mirror itself says so, by the keys of its flows")
+        for name in sorted({name for flow in self.flows for name in (flow.source, flow.target)}):
+            if not re.fullmatch(r"[\w-]+", name):
+                raise OptionError(f"cluster {name!r}: a name is made of letters, digits, _ and -")
             if not any(options.canonical(key) == "kafka.bootstrap.servers" for key in self.clusters[name]):
                 raise OptionError(f"cluster {name!r}: where is it? Give kafka.bootstrap.servers")
 
@@ -267,7 +275,6 @@ def _reading(plan: Plan, source: str, patterns: Iterable[str], packed: bool) -> 
 
 def _writing(plan: Plan, source: str, flows: Iterable[Flow], patterns: Mapping[str, str]) -> dict[str, str]:
     clusters: dict[str, dict[str, str]] = {}
-    offset_map = []
     for flow in flows:
         clusters[flow.target] = {
             **_of_role(plan.clusters[flow.target], "sink"),
@@ -279,12 +286,9 @@ def _writing(plan: Plan, source: str, flows: Iterable[Flow], patterns: Mapping[s
         if unless:
             clusters[flow.target]["unlessHeader"] = f"{CLUSTER_HEADER}={','.join(unless)}"
         if flow.offset_map:
-            offset_map.append(flow.target)
             clusters[flow.target]["offsetMap"] = offset_map_topic(source)
-    write = {"clusters": json.dumps(clusters)}
-    if plan.exactly_once:
-        write["deliveryGuarantee"] = "exactly_once"
-    return write
+    once = {"deliveryGuarantee": "exactly_once"} if plan.exactly_once else {}
+    return {**once, **_of_role(plan.write, "sink"), "clusters": json.dumps(clusters)}
 
 
 def _of_role(given: Mapping[str, str], role: str) -> dict[str, str]:
@@ -298,5 +302,5 @@ def _of_role(given: Mapping[str, str], role: str) -> dict[str, str]:
             if role != "both":
                 found[key] = text
         elif roles <= set(option.used_by):
-            found[key] = text
+            found[option.name] = text
     return found

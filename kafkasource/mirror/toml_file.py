@@ -36,6 +36,7 @@ _OF_PLAN = (
     "clusters",
     "flows",
     "read",
+    "write",
     "spark",
     "trigger",
     "exactly_once",
@@ -77,8 +78,6 @@ def _plan(document: Mapping[str, Any]) -> Plan:
     _check(document, _OF_PLAN, "")
     clusters = {}
     for name, given in _table(document, "clusters", "").items():
-        if not re.fullmatch(r"[\w-]+", name):
-            raise OptionError(f"clusters: a name is made of letters, digits, _ and -, not {name!r}")
         clusters[name] = _options(given, f"clusters.{name}", ("source", "sink"))
     flows = document.get("flows", [])
     if not isinstance(flows, list) or not all(isinstance(one, dict) for one in flows):
@@ -89,6 +88,7 @@ def _plan(document: Mapping[str, Any]) -> Plan:
         flows=tuple(flow for one in flows for flow in _flows(one)),
         checkpoint=plain.text("checkpoint"),
         read=_options(document.get("read", {}), "read", ("source",)),
+        write=_options(document.get("write", {}), "write", ("sink",)),
         spark=_settings(document.get("spark", {})),
         trigger=plain.text("trigger"),
         exactly_once=plain.boolean("exactly_once", False),

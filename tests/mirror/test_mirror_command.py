@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -16,6 +17,7 @@ from kafkasource.mirror.offset_map import OffsetMapTopic, translate
 from kafkasource.reader import Reader
 from kafkasource.writer import Writer
 
+ROOT = Path(__file__).parent.parent.parent
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.slow]
 
 PROPERTIES = """
@@ -140,6 +142,40 @@ def test_a_mirror_follows_its_source_and_goes_on_after_it_was_ended(
     assert values(target, f"A.{topic}") == values(source, topic)
     assert len(values(source, topic)) == 1500
     assert_translated(target, records(source, topic), records(target, f"A.{topic}"))
+
+
+def test_the_example_runs_by_spark_submit_and_tells_its_metrics(kafka_broker, kafka_topic, target, tmp_path):
+    source = kafka_broker.bootstrap_servers
+    topic = kafka_topic(partitions=2, prefix="submitted")
+    write(source, topic, [f"v{number}" for number in range(300)])
+    file = tmp_path / "mirror.toml"
+    file.write_text(
+        f'''
+        checkpoint = "{tmp_path}/checkpoint"
+        metrics = "0"
+        provenance = true
+        [clusters.A]
+        kafka.bootstrap.servers = "{source}"
+        [clusters.B]
+        kafka.bootstrap.servers = "{target}"
+        [[flows]]
+        from = "A"
+        to = "B"
+        topics = "submitted.*"
+        '''
+    )
+    command = [str(Path(sys.executable).parent / "spark-submit"), "--master", "local[2]"]
+    command += [str(ROOT / "examples/mirror.py"), str(file), "--once"]
+    environment = {**os.environ, "SPARK_CONF_DIR": str(ROOT / "spark-conf"), "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=150)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "pykafka: metrics at http://127.0.0.1:" in done.stderr
+    with Reader({"kafka.bootstrap.servers": target, "subscribe": topic, "includeHeaders": "true"}) as reader:
+        rows = [row for batch in reader for row in batch.to_pylist()]
+    assert len(rows) == 300
+    for row in rows:
+        headers = {each["key"]: each["value"].decode() for each in row["headers"]}
+        assert headers == {"mirror.cluster": "A", "mirror.record": f"{topic}/{row['partition']}/{row['offset']}"}
 
 
 def records(servers, topic):

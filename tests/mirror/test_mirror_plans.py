@@ -160,6 +160,17 @@ def test_a_micro_batch_has_an_end_unless_the_file_says_which():
     assert "maxOffsetsPerTrigger" not in given
 
 
+def test_options_of_the_whole_write_stand_outside_of_its_clusters():
+    (route,) = job.check(plan(Flow("A", "B"), write={"memoryBudget": "64m"}, read={"memoryBudget": "64m"}))
+    assert route.write["memoryBudget"] == route.read["memoryBudget"] == "64m"
+    assert "memoryBudget" not in clusters(route)["B"]
+
+
+def test_a_clusters_name_is_part_of_topics_and_options_and_so_plain():
+    with pytest.raises(OptionError, match="letters, digits"):
+        Plan({"A.1": A, "B": B}, (Flow("A.1", "B"),))
+
+
 def test_exactly_once_mirrors_only_what_is_committed():
     (route,) = routes(plan(Flow("A", "B"), exactly_once=True))
     assert route.read["kafka.isolation.level"] == "read_committed"
@@ -182,8 +193,9 @@ def test_exactly_once_mirrors_only_what_is_committed():
         (('checkpoint = "/checkpoints/mirror/"', ""), "checkpoint: where"),
         (('trigger = "2 seconds"', "trigger = 2"), "trigger: expected a text"),
         (('"9404"', '"here"'), "metrics: expected"),
+        (("options.onSlowCluster", 'options.topic = "t"\noptions.onSlowCluster'), "'topic': the mirror itself says so"),
+        (("read.maxOffsetsPerTrigger", 'read.subscribe = "t"\nread.maxOffsetsPerTrigger'), "'subscribe': the mirror"),
         (("[clusters.A]", "[clusters.A"), "mirror.toml: not TOML"),
-        (("[clusters.A]", '[clusters."A.1"]'), "letters, digits"),
     ],
 )
 def test_a_file_that_cannot_be_meant_is_refused_with_what_is_wrong(change, text):
