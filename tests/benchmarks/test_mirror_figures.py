@@ -8,7 +8,7 @@ from benchmarks.mirror import command, maker
 from benchmarks.mirror.contest import Figures
 from benchmarks.mirror.lab import KEYS, VALUE_BYTES, batch_of, number_of
 from benchmarks.mirror.proof import Found, Proof
-from benchmarks.mirror.table import MirrorRun, markdown, middle, verdicts
+from benchmarks.mirror.table import MirrorRun, kept, markdown, middle, verdicts
 from kafkasource.mirror import job, toml_file
 
 SERVERS = {"source": "s:1", "east": "e:2", "west": "w:3"}
@@ -55,6 +55,22 @@ def test_a_run_as_text_and_json_names_failures_and_every_target():
     assert "| killed half way, discard | 1.5 | 0 MB (1.00 ×) | east | 10 | 2 | 0 | 0 | 2 |" in text
     assert "| west | 10 | 2 |" in text
     assert json.loads(json.dumps(run.as_json()))["figures"][0]["per_cpu_second"] == 1000
+
+
+@pytest.mark.parametrize(
+    ("south", "met"),
+    [
+        (Found(10, 0, 0, 0, 10, 0), [True, True, True]),
+        (Found(8, 2, 0, 0, 8, 2), [True, True, True]),
+        (Found(9, 1, 0, 0, 8, 2), [True, True, True]),  # discarded on the wire, and stored all the same
+        (Found(9, 1, 0, 0, 10, 0), [True, True, False]),
+        (Found(11, 0, 1, 0, 10, 0), [True, False, True]),
+        (Found(10, 0, 0, 1, 10, 0), [True, False, True]),
+    ],
+)
+def test_a_row_that_nobody_reported_as_discarded_or_that_came_twice_is_a_promise_missed(south, met):
+    found = {"east": Found(10, 0, 0, 0, 10, 0), "south": south}
+    assert [each for _, each in kept([Proof("some case", 10, 1.0, None, 200, 200, found)])] == met
 
 
 def test_the_mirrors_file_is_one_that_the_mirror_takes(tmp_path):
