@@ -4,17 +4,19 @@ import gc
 import json
 import threading
 from dataclasses import replace
+from itertools import islice
 
 import fetch_rig
 import pyarrow as pa
 import pytest
-from fetch_rig import Rig, fetch_settings, offsets
+from fake_broker import CLOSE, Cut, Error
+from fetch_rig import ROWS_PER_BATCH, Rig, fetch_settings, offsets, record_batch
 from kafka.record.memory_records import MemoryRecordsBuilder
 from sink_fakes import T0, T1, AcknowledgingClient
 
 from kafkasource import options
 from kafkasource.client.config import ClientConfig
-from kafkasource.memory import gauges
+from kafkasource.memory import RECEIVE, Wish, gauges
 from kafkasource.protocol.apis import FETCH
 from kafkasource.sink.columns import Rows
 from kafkasource.sink.config import ProducerConfig
@@ -24,7 +26,9 @@ from kafkasource.sink.fan_out.producers import ClusterProducers
 from kafkasource.sink.partitioner import Partitioner
 from kafkasource.sink.producer import Producer
 from kafkasource.source import fetch_client
-from kafkasource.source.task_fetch import fetch
+from kafkasource.source.fetcher import PartitionFetcher
+from kafkasource.source.room import room_to_read
+from kafkasource.source.task_fetch import fetch, in_order
 from kafkasource.types import OffsetRange, TopicPartition
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -88,6 +92,34 @@ def test_a_fetch_size_given_by_name_is_taken_and_that_is_said(rig, budget, caplo
     assert offsets(read(rig, ranges(100), **named)) == list(range(100))
     assert len(rig.fetches()) == 1
     assert "'kafka.max.partition.fetch.bytes'" in caplog.text
+
+
+def test_what_is_answered_or_given_up_is_under_way_no_more(rig, budget):
+    settings = fetch_settings(memory_budget_bytes=BUDGET, max_partition_bytes=2000)
+    rig.kafka.fault(FETCH, None, CLOSE, None, Error(6), None, Cut(7))
+    with room_to_read(settings) as room:
+        pace = settings.pace(room)
+        for taken in (None, 2):  # to the end, and left early
+            clients = fetch_client.partition_clients(rig.cluster.config, ranges(100, 100), settings)
+            fetchers = [PartitionFetcher(one, settings, client, sleep=rig.sleep, pace=pace) for one, client in clients]
+            batches = in_order(fetchers, settings.read_ahead)
+            for _ in islice(batches, taken):
+                pass
+            batches.close()
+            assert room.under_way_bytes == 0
+
+
+def test_an_answer_that_was_not_compressed_is_decoded_in_pieces_that_have_room(rig, budget, monkeypatch):
+    log = b"".join(record_batch(first, value=b"v" * 1000) for first in range(0, 600, ROWS_PER_BATCH))
+
+    def of_partition(self, request, topic, asked):
+        return {"records": log if asked["fetch_offset"] == 0 else b"", "high_watermark": 600}
+
+    monkeypatch.setattr(fetch_rig.Kafka, "_of_partition", of_partition)
+    rig.kafka.log_end = 600
+    sizes = [batch.num_rows for batch in read(rig, ranges(600))]
+    assert sum(sizes) == 600
+    assert max(sizes) <= 200  # a sixteenth of 2 MiB, and half of that again
 
 
 def compressed_batch(count, value):
@@ -211,6 +243,22 @@ def test_what_waits_to_be_written_is_half_the_budget_and_then_reading_waits(budg
         assert limit - 2 * config.batch_bytes < budget.accounts["accumulator"].peak_bytes <= limit
     finally:
         line.mend()
+        producer.close(0)
+
+
+def test_tasks_that_share_a_producer_share_the_whole_pool_and_it_keeps_no_memory_that_others_need(budget):
+    client = AcknowledgingClient({T0: 1, T1: 1})
+    producer = Producer(sink_config(memoryBudget="8m"), client=client)
+    try:
+        with producer.delivery(), producer.delivery() as delivery:
+            assert producer.pool.total_bytes == 4 * MIB
+            producer.append(rows(), Partitioner.from_option("murmur2", MIB), delivery)
+        client.sent.clear()  # which views what was sent
+        assert gauges()["accumulator_bytes"] > 0  # for the next task
+        with budget.lease(RECEIVE, Wish(MIB), lambda size: None):
+            assert gauges()["accumulator_bytes"] == 0
+        assert producer.pool.available_bytes == producer.pool.total_bytes
+    finally:
         producer.close(0)
 
 
