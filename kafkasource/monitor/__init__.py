@@ -18,6 +18,7 @@ from kafkasource.metrics.registry import registry
 from kafkasource.metrics.snapshot import Snapshot, added
 from kafkasource.monitor.endpoint import Endpoint
 from kafkasource.monitor.listener import ProgressListener, already_running
+from kafkasource.monitor.local_dir import local_dir
 from kafkasource.monitor.open_sinks import OpenSinks
 from kafkasource.monitor.queries import Queries
 
@@ -94,18 +95,13 @@ class ServedMetrics:
         self.close()
 
 
-def _folder(spark: Any) -> Path | None:
-    """Where this application's processes on this host publish to; None: nowhere (Connect, and nothing is configured).
+def _folder(spark: SparkSession) -> Path | None:
+    """Where this application's processes on this host publish to; None: nowhere, as Spark's driver is elsewhere.
 
-    Spark's own temporary folder, whose name Spark gives to the Python processes that it starts, and which it deletes.
+    By default among Spark's own temporary files, which it deletes.
     """
     named = os.environ.get(folder.ENVIRONMENT)
     if named:
         return Path(named)
-    try:
-        environment = spark.sparkContext._jvm.org.apache.spark.SparkEnv.get()
-        local = environment.blockManager().diskBlockManager().localDirs()[0].getPath()
-    except Exception:  # over Connect the driver is elsewhere
-        log.info("tasks' metrics are not seen from here; set %s where they run", folder.ENVIRONMENT)
-        return None
-    return Path(local) / folder.IN_LOCAL_DIR
+    local = local_dir(spark)
+    return None if local is None else local / folder.IN_LOCAL_DIR
