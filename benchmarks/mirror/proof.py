@@ -130,7 +130,8 @@ def _committed(folder: Path) -> int:
 def _reason(log: Path) -> str:
     """The line with which the writer refused, of the pages that Spark prints."""
     lines = [line.strip() for line in log.read_text(errors="replace").splitlines()]
-    return next((line for line in lines if "SlowCluster" in line), lines[-1] if lines else "")[:240]
+    told = next((line for line in lines if "SlowCluster: " in line), lines[-1] if lines else "")
+    return told[max(0, told.find("SlowCluster: ")) :][:240]
 
 
 def _found(lab: MirrorLab, name: str, topic: str, records: int, folder: Path) -> Found:
