@@ -46,15 +46,18 @@ class Work:
     backlog: int  # records there before the reader starts
     seconds: float  # for which the producer goes on
     most_per_s: int | None = None  # records that are read
+    budget: str | None = None  # `memoryBudget`: for ours alone
 
 
 def works(effort: Effort) -> list[Work]:
     seconds = 12.0 if effort.quick else 20.0
     backlog = 200_000 if effort.quick else 1_000_000
+    behind = f"from {backlog * VALUE_BYTES / 1e9:g} GB behind"
     return [
         Work("tail", 0, seconds),
-        Work(f"catch-up from {backlog * VALUE_BYTES / 1e9:g} GB behind", backlog, seconds),
-        Work(f"{HELD_TO:,} records/s from {backlog * VALUE_BYTES / 1e9:g} GB behind", backlog, seconds, HELD_TO),
+        Work(f"catch-up {behind}", backlog, seconds),
+        Work(f"catch-up {behind}, memoryBudget=8m", backlog, seconds, budget="8m"),
+        Work(f"{HELD_TO:,} records/s {behind}", backlog, seconds, HELD_TO),
     ]
 
 
@@ -62,6 +65,8 @@ def run(lab: Lab, effort: Effort) -> Iterator[Row]:
     for work in works(effort):
         rows: list[Row] = []
         for contestant, format_name in {"pykafka": "pykafka", "jvm": "kafka"}.items():
+            if work.budget is not None and contestant != "pykafka":
+                continue
             try:
                 rows += _measure(lab, work, contestant, format_name)
             except Exception as error:
@@ -85,7 +90,7 @@ def _measure(lab: Lab, work: Work, contestant: str, format_name: str) -> list[Ro
             "rate": PRODUCED_PER_S,
             "seconds": work.seconds,
             "warm_up": warm_up,
-            "most_per_s": work.most_per_s,
+            "options": _options(work),
         }
         with TemporaryDirectory(prefix="kafkasource-gauges-") as gauges:
             answer = in_session(
@@ -112,6 +117,11 @@ def _measure(lab: Lab, work: Work, contestant: str, format_name: str) -> list[Ro
         if peaks := answer.peaks_mb.get(name):
             rows.append(Row(work.name, contestant, PEAK, (peaks[0],), note=name))
     return rows
+
+
+def _options(work: Work) -> dict[str, str]:
+    found = {"maxOffsetsPerTrigger": str(work.most_per_s) if work.most_per_s else None, "memoryBudget": work.budget}
+    return {name: text for name, text in found.items() if text is not None}
 
 
 def _held(lines: list[dict[str, float]], work: str, contestant: str) -> Iterator[Row]:
@@ -151,17 +161,19 @@ def follow(
     format_name: str,
     rate: float,
     seconds: float,
-    most_per_s: int | None,
+    options: dict[str, str],
 ) -> dict[str, Any]:
-    """In the session's process: a query from the earliest offset while another process produces."""
+    """In the session's process: a query from the earliest offset while another process produces.
 
-    def start(name: str, most_per_s: int | None = None) -> Any:
-        options = {"kafka.bootstrap.servers": servers, "subscribe": name, "startingOffsets": "earliest"}
-        if most_per_s is not None:
-            options["maxOffsetsPerTrigger"] = str(most_per_s)
-        stream = spark.readStream.format(format_name).options(**options).load()
+    One that is held back has a micro-batch each second, and ends with the producer.
+    """
+    held_back = "maxOffsetsPerTrigger" in options
+
+    def start(name: str, **more: str) -> Any:
+        given = {"kafka.bootstrap.servers": servers, "subscribe": name, "startingOffsets": "earliest", **more}
+        stream = spark.readStream.format(format_name).options(**given).load()
         writer = stream.writeStream.format("noop").option("checkpointLocation", mkdtemp())
-        return (writer if most_per_s is None else writer.trigger(processingTime="1 second")).start()
+        return (writer.trigger(processingTime="1 second") if more and held_back else writer).start()
 
     for _ in range(2):  # code is compiled, workers are there
         query = start(warm_up)
@@ -177,10 +189,10 @@ def follow(
         value_bytes=VALUE_BYTES,
     )
     started_us = time.time_ns() // 1000
-    query = start(topic, most_per_s)
+    query = start(topic, **options)
     try:
         made = clients.finish(producer)["made"]
-        if most_per_s is None:
+        if not held_back:
             query.processAllAvailable()
         batches = [(_end_us(progress), progress["numInputRows"]) for progress in with_rows(query)]
     finally:
