@@ -10,6 +10,7 @@ with the nearest name.
 from __future__ import annotations
 
 import difflib
+import json
 import logging
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -133,6 +134,16 @@ NEW_TOPIC = Type(
     _new_topic,
 )
 FUNCTION = Type("module:function", "module:function", _function)
+
+
+def _headers(text: str) -> tuple[tuple[str, str], ...]:
+    found = json.loads(text)
+    if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
+        raise ValueError(text)
+    return tuple(found.items())
+
+
+HEADERS = Type("json", 'JSON such as {"from":"east"}', _headers)
 HEADER = Type("key=value", "key=value", lambda text: text if text.partition("=")[0] and "=" in text else _refuse(text))
 PARTITIONER = Type(
     " \\| ".join((*PARTITIONERS, "module:function")), f"{', '.join(PARTITIONERS)} or module:function", _partitioner
@@ -268,6 +279,14 @@ OPTIONS: tuple[Option, ...] = (
         "For rows that are only carried on, as by `pykafka mirror`: one column, `records`, of about a MiB of a "
         "partition's records each, which the sink takes in place of all others. Spark sees no record then, which costs "
         "a tenth; its progress counts these pieces.",
+    ),
+    Option(
+        "addHeaders",
+        HEADERS,
+        None,
+        SOURCE,
+        'With `packRecords`: headers that each record gets after its own, as `{"from":"east"}`; in a value `${topic}`, '
+        "`${partition}` and `${offset}` stand for where it was read.",
     ),
     Option(
         "pushDownPredicate",
@@ -1128,6 +1147,8 @@ def _check_source(options: Options) -> None:
     for low, high in (("minPartitions", "maxPartitions"), ("minRecordsPerPartition", "maxRecordsPerPartition")):
         if options[low] is not None and options[high] is not None and options[low] > options[high]:
             raise OptionError(f"option {low!r} ({options[low]}) is higher than {high!r} ({options[high]})")
+    if options["addHeaders"] is not None and not options["packRecords"]:
+        raise OptionError("option 'addHeaders' is for 'packRecords'=true; else add to the column `headers`")
     _check_group(options)
 
 

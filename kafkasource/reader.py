@@ -46,6 +46,7 @@ _OF_QUERIES = (
     "maxRecordsPerPartition",
     "pushDownPredicate",
     "packRecords",
+    "addHeaders",
     "commitOffsets",
     "groupIdPrefix",
     "groupOwnership",

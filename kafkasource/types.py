@@ -104,6 +104,13 @@ class OffsetRange:
         return f"{self.topic_partition} [{self.start_offset}, {self.end_offset})"
 
 
+class Packing(NamedTuple):
+    """How records are packed for those who carry them on (`records.packed`)."""
+
+    # Headers that each record gets, after its own: name, and value with ${topic}, ${partition}, ${offset} in it.
+    headers: tuple[tuple[str, str], ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class NewTopic:
     """How to create a topic; -1: the broker's default."""

@@ -161,5 +161,5 @@ def _as_json(route: Route) -> dict[str, Any]:
         "flows": [str(flow) for flow in route.flows],
         "read": dict(route.read),
         "write": {**route.write, "clusters": json.loads(route.write["clusters"])},
-        "headers": [route.header, route.provenance],
+        "headers": dict(route.headers),
     }

@@ -17,19 +17,18 @@ import kafkasource
 from kafkasource import options
 from kafkasource.client.config import ClientConfig
 from kafkasource.errors import KafkaSourceError, OptionError
-from kafkasource.mirror.plan import CLUSTER_HEADER, RECORD_HEADER, Plan, Route, routes
+from kafkasource.mirror.plan import Plan, Route, routes
 from kafkasource.mirror.topics import TopicKeeper
 from kafkasource.sink.fan_out import targets
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
     from kafkasource.monitor import ServedMetrics
 
 log = logging.getLogger("kafkasource.mirror")
 
-_HEADERS = "array<struct<key:string,value:binary>>"
 _POLL_S = 0.2
 
 # Of a session for records that pass in pieces of a MiB; the file's `[spark]` goes before them.
@@ -124,8 +123,7 @@ def _keeper(plan: Plan, route: Route) -> TopicKeeper:
 def _query(plan: Plan, route: Route, spark: SparkSession, once: bool) -> StreamingQuery:
     rows = spark.readStream.format("pykafka").options(**_texts(route.read)).load()
     writer: Any = (
-        mirrored(rows, route)
-        .writeStream.format("pykafka")
+        rows.writeStream.format("pykafka")
         .queryName(route.name)
         .options(**_texts(route.write))
         .option("checkpointLocation", route.checkpoint)
@@ -134,7 +132,7 @@ def _query(plan: Plan, route: Route, spark: SparkSession, once: bool) -> Streami
         writer = writer.trigger(availableNow=True)
     elif plan.trigger is not None:
         writer = writer.trigger(processingTime=plan.trigger)
-    with _set(spark, {**(_PACKED if route.packed else {}), **plan.spark}):
+    with _set(spark, {**_PACKED, **plan.spark}):
         query: StreamingQuery = writer.start()
     log.info("%s: %s", route.name, ", ".join(map(str, route.flows)))
     return query
@@ -154,24 +152,6 @@ def _set(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
                 spark.conf.unset(name)
             else:
                 spark.conf.set(name, old)
-
-
-def mirrored(rows: DataFrame, route: Route) -> DataFrame:
-    """The rows as they are written: with the headers that the route adds."""
-    if route.packed:
-        return rows
-    added = []
-    if route.header:
-        added.append(f"named_struct('key', '{CLUSTER_HEADER}', 'value', cast('{route.source}' as binary))")
-    if route.provenance:
-        place = "concat_ws('/', topic, cast(partition as string), cast(offset as string))"
-        added.append(f"named_struct('key', '{RECORD_HEADER}', 'value', cast({place} as binary))")
-    # None is an empty array, never null: Spark asks Arrow for a batch's size after every row, and Arrow then walks over
-    # all nulls before it in the batch. 1.6 million rows to three clusters took 20 s of CPU with nulls, 5 s without.
-    headers = f"coalesce(headers, cast(array() as {_HEADERS}))"
-    if added:
-        headers = f"concat({headers}, array({', '.join(added)}))"
-    return rows.selectExpr("key", "value", "topic", "partition", "offset", "timestamp", f"{headers} as headers")
 
 
 def _texts(given: Mapping[str, str]) -> dict[str, str]:

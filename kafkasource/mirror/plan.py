@@ -34,7 +34,7 @@ MOST_OFFSETS = 5_000_000
 
 # Options that the mirror gives.
 _OURS = (
-    *("subscribe", "subscribePattern", "assign", "includeHeaders", "packRecords"),
+    *("subscribe", "subscribePattern", "assign", "includeHeaders", "packRecords", "addHeaders"),
     *("clusters", "topic", "createTopic", "onlyTopics", "unlessHeader", "offsetMap"),
 )
 
@@ -108,7 +108,6 @@ class Plan:
     trigger: str | None = None  # Spark's processingTime; None: one micro-batch after the other
     exactly_once: bool = False
     provenance: bool = False  # headers that tell where a record was read
-    pack_records: bool = True  # where a route can
     spark: Mapping[str, str] = field(default_factory=dict)  # of the session: settings of Spark's that a query may have
     metrics_host: str = "127.0.0.1"
     metrics_port: int | None = None  # of `serve_metrics`; None: not served
@@ -213,9 +212,7 @@ class Route:
     patterns: Mapping[str, str]  # by target: the topics it gets
     read: Mapping[str, str]  # options of the read
     write: Mapping[str, str]  # and of the write
-    header: bool  # records get CLUSTER_HEADER
-    provenance: bool  # and RECORD_HEADER
-    packed: bool  # records pass Spark in pieces (`packRecords`), not in rows: where nothing is added to them
+    headers: Mapping[str, str]  # that each record gets
     checkpoint: str | None
     clients: Mapping[str, Mapping[str, str]]  # by cluster, its source included: how to reach it
 
@@ -239,17 +236,17 @@ def routes(plan: Plan) -> list[Route]:
         flows = tuple(flow for flow in plan.flows if flow.source == source)
         patterns = {flow.target: plan.pattern(flow) for flow in flows}
         header = plan.provenance or any(source in plan.unless_from(flow) for flow in plan.flows)
-        packed = plan.pack_records and not header
+        added = {CLUSTER_HEADER: source} if header else {}
+        if plan.provenance:
+            added[RECORD_HEADER] = "${topic}/${partition}/${offset}"
         found.append(
             Route(
                 source,
                 flows,
                 patterns,
-                _reading(plan, source, patterns.values(), packed),
+                _reading(plan, source, patterns.values(), added),
                 _writing(plan, source, flows, patterns),
-                header,
-                plan.provenance,
-                packed,
+                added,
                 None if plan.checkpoint is None else f"{plan.checkpoint.rstrip('/')}/{source}",
                 {name: _of_role(plan.clusters[name], "both") for name in (source, *patterns)},
             )
@@ -257,7 +254,7 @@ def routes(plan: Plan) -> list[Route]:
     return found
 
 
-def _reading(plan: Plan, source: str, patterns: Iterable[str], packed: bool) -> dict[str, str]:
+def _reading(plan: Plan, source: str, patterns: Iterable[str], added: Mapping[str, str]) -> dict[str, str]:
     distinct = list(dict.fromkeys(patterns))
     wanted = distinct[0] if len(distinct) == 1 else "|".join(f"(?:{pattern})" for pattern in distinct)
     given = {**_of_role(plan.clusters[source], "source"), **_of_role(plan.read, "source")}
@@ -269,7 +266,8 @@ def _reading(plan: Plan, source: str, patterns: Iterable[str], packed: bool) -> 
         **given,
         "subscribePattern": wanted,
         "includeHeaders": "true",  # they are mirrored
-        **({"packRecords": "true"} if packed else {}),
+        "packRecords": "true",
+        **({"addHeaders": json.dumps(added)} if added else {}),
     }
 
 

@@ -12,9 +12,14 @@ Not a format for keeping: both ends are of one release of this package.
 from __future__ import annotations
 
 from array import array
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafkasource.records.columns import HEADERS_TYPE
+from kafkasource.types import Packing
 
 PACKED_COLUMN = "records"
 PACKED_SCHEMA = pa.schema([pa.field(PACKED_COLUMN, pa.binary())])
@@ -30,21 +35,25 @@ class Unpacked(NamedTuple):
     batch: pa.RecordBatch  # columns as above; `headers` may be absent
 
 
-def pack(batch: pa.RecordBatch) -> pa.RecordBatch:
+def pack(batch: pa.RecordBatch, packing: Packing | None = None) -> pa.RecordBatch:
     """One row of PACKED_SCHEMA; `batch` holds rows of one partition, as the fetcher gives them, headers or not.
 
     Copies what the rows need, so that the batch's memory is free afterwards.
     """
-    names = list(_COLUMNS)
-    if "headers" in batch.schema.names and batch.column("headers").null_count < batch.num_rows:
-        names.append("headers")
-    about = {
-        b"kafkasource": _VERSION,
-        b"topic": str(batch.column("topic")[0].as_py()).encode(),
-        b"partition": str(batch.column("partition")[0].as_py()).encode(),
-    }
-    schema = pa.schema([batch.schema.field(name) for name in names], metadata=about)
-    inside = pa.RecordBatch.from_arrays([batch.column(name) for name in names], schema=schema)
+    topic, partition = str(batch.column("topic")[0].as_py()), batch.column("partition")[0].as_py()
+    fields: list[pa.Field[Any]] = [batch.schema.field(name) for name in _COLUMNS]
+    columns: list[Any] = [batch.column(name) for name in _COLUMNS]
+    headers: Any = batch.column("headers") if "headers" in batch.schema.names else None
+    if packing is not None and packing.headers:
+        fill = {"topic": topic, "partition": str(partition)}
+        added = [(name, _filled(text, fill, batch.column("offset"))) for name, text in packing.headers]
+        headers = with_headers(headers, batch.num_rows, added)
+    if headers is not None and headers.null_count < batch.num_rows:
+        fields.append(pa.field("headers", HEADERS_TYPE))
+        columns.append(headers)
+    about = {b"kafkasource": _VERSION, b"topic": topic.encode(), b"partition": str(partition).encode()}
+    schema = pa.schema(fields, metadata=about)
+    inside = pa.RecordBatch.from_arrays(columns, schema=schema)
     out = pa.BufferOutputStream()
     with pa.ipc.new_stream(out, schema) as writer:
         writer.write_batch(inside)
@@ -65,3 +74,34 @@ def unpack(value: Any) -> Unpacked:
         return Unpacked(about[b"topic"].decode(), int(about[b"partition"]), batch)
     except (pa.ArrowException, KeyError, StopIteration, OSError) as error:
         raise ValueError(f"not packed records: {type(error).__name__}") from None
+
+
+def with_headers(headers: Any, rows: int, added: Sequence[tuple[str, Any]]) -> Any:
+    """A column of headers (None: there are none) in which each row has some more, last: names, and binary columns."""
+    entry = HEADERS_TYPE.value_type
+    numbers = pa.array(range(rows), pa.int64())
+    entries = [
+        pa.StructArray.from_arrays([pa.repeat(pa.scalar(name, pa.string()), rows), values], fields=list(entry))
+        for name, values in added
+    ]
+    parents = [numbers] * len(added)
+    lengths = pa.repeat(pa.scalar(len(added), pa.int32()), rows)
+    if headers is not None and headers.null_count < rows:
+        entries.insert(0, headers.flatten().cast(entry))
+        parents.insert(0, pc.list_parent_indices(headers).cast(pa.int64()))
+        lengths = pc.add(lengths, pc.list_value_length(headers).fill_null(0))
+    order = pc.array_sort_indices(pa.concat_arrays(parents))  # stable: what a row has comes before what it gets
+    ends = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(lengths).cast(pa.int32())])
+    return pa.ListArray.from_arrays(ends, pa.concat_arrays(entries).take(order), type=HEADERS_TYPE)
+
+
+def _filled(text: str, fill: Mapping[str, str], offsets: Any) -> Any:
+    """A header's value for each row, as a binary column."""
+    for name, value in fill.items():
+        text = text.replace(f"${{{name}}}", value)
+    parts: list[Any] = [pa.scalar(part, pa.string()) for part in text.split("${offset}")]
+    if len(parts) == 1:
+        return pa.repeat(pa.scalar(text.encode(), pa.binary()), len(offsets))
+    numbers = offsets.cast(pa.string())
+    several = [parts[0], *(each for part in parts[1:] for each in (numbers, part))]
+    return pc.binary_join_element_wise(*several, "").cast(pa.binary())

@@ -169,7 +169,7 @@ def test_the_example_runs_by_spark_submit_and_tells_its_metrics(kafka_broker, ka
     environment = {**os.environ, "SPARK_CONF_DIR": str(ROOT / "spark-conf"), "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=150)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "pykafka: metrics at http://127.0.0.1:" in done.stderr
+    assert "pykafka: metrics at http://127.0.0.1:" in done.stdout + done.stderr  # spark-submit joins them
     with Reader({"kafka.bootstrap.servers": target, "subscribe": topic, "includeHeaders": "true"}) as reader:
         rows = [row for batch in reader for row in batch.to_pylist()]
     assert len(rows) == 300

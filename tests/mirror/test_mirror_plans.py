@@ -59,7 +59,6 @@ def test_one_cluster_is_read_once_for_all_its_targets():
     assert mirror.spark == {"spark.sql.execution.arrow.maxRecordsPerBatch": "2000"}
     assert (mirror.metrics_host, mirror.metrics_port) == ("127.0.0.1", 9404)
     (route,) = job.check(mirror)
-    assert route.packed
     assert route.name == "mirror-A"
     assert route.checkpoint == "/checkpoints/mirror/A"
     assert route.read["kafka.bootstrap.servers"] == "a1:9092"
@@ -120,16 +119,17 @@ def test_it_is_not_carried_back_round_three_corners_either():
 def test_where_names_do_not_tell_headers_do():
     mirror = plan(Flow("A", "B"), Flow("B", "A"))
     there, back = routes(mirror)
-    assert (there.header, back.header) == (True, True)
-    assert (there.packed, back.packed) == (False, False)  # Spark adds the headers
+    assert (there.headers, back.headers) == ({"mirror.cluster": "A"}, {"mirror.cluster": "B"})
+    assert json.loads(there.read["addHeaders"]) == {"mirror.cluster": "A"}
     assert clusters(there)["B"]["unlessHeader"] == "mirror.cluster=B"
     assert clusters(back)["A"]["unlessHeader"] == "mirror.cluster=A"
 
 
 def test_a_one_way_mirror_pays_for_no_headers():
     (route,) = routes(plan(Flow("A", "B"), Flow("A", "C")))
-    assert not route.header
-    assert routes(plan(Flow("A", "B"), provenance=True))[0].header
+    assert not route.headers
+    assert "addHeaders" not in route.read
+    assert routes(plan(Flow("A", "B"), provenance=True))[0].headers.keys() == {"mirror.cluster", "mirror.record"}
 
 
 def test_flows_outside_a_cycle_need_no_headers_though_they_start_in_one():
@@ -149,9 +149,9 @@ def test_where_each_mirrors_to_each_a_record_comes_once():
 def test_a_record_that_comes_two_ways_under_one_name_is_carried_on_one():
     mirror = plan(Flow("A", "B"), Flow("B", "C"), Flow("A", "C"))
     assert [mirror.unless_from(flow) for flow in mirror.flows] == [[], ["A"], []]
-    assert [route.header for route in routes(mirror)] == [True, False]
+    assert [bool(route.headers) for route in routes(mirror)] == [True, False]
     other_names = plan(Flow("A", "B", topic=PREFIXED), Flow("B", "C"), Flow("A", "C"))
-    assert not any(route.header for route in routes(other_names))
+    assert not any(route.headers for route in routes(other_names))
 
 
 def test_a_micro_batch_has_an_end_unless_the_file_says_which():

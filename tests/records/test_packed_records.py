@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkasource.records.columns import ROW_SCHEMA, ROW_SCHEMA_WITH_HEADERS
+from kafkasource.records.columns import HEADERS_TYPE, ROW_SCHEMA, ROW_SCHEMA_WITH_HEADERS
 from kafkasource.records.packed import PACKED_SCHEMA, pack, unpack
+from kafkasource.types import Packing
 
 BYTES = st.none() | st.binary(max_size=20)
 HEADERS = st.none() | st.lists(st.fixed_dictionaries({"key": st.text(max_size=5), "value": BYTES}), max_size=3)
@@ -73,3 +74,34 @@ def test_another_programs_arrow_stream_is_refused():
         writer.write_batch(pa.RecordBatch.from_pydict({"value": [b"v"]}, schema))
     with pytest.raises(ValueError, match="not packed by this release"):
         unpack(out.getvalue())
+
+
+@given(
+    rows=st.lists(
+        st.fixed_dictionaries({"key": BYTES, "value": BYTES, "timestamp": TIMES, "headers": HEADERS}),
+        min_size=1,
+        max_size=10,
+    ),
+    cut=st.integers(0, 3),
+)
+@settings(deadline=None)
+def test_headers_are_added_after_those_that_a_record_has(rows, cut):
+    part = batch(rows).slice(min(cut, len(rows) - 1))
+    packing = Packing((("from", "east"), ("at", "${topic}/${partition}/${offset}!")))
+    found = unpack(pack(part, packing).column(0)[0].as_buffer()).batch.column("headers")
+    assert found.type == HEADERS_TYPE
+    expected = [
+        [
+            *(headers or []),
+            {"key": "from", "value": b"east"},
+            {"key": "at", "value": f"orders/7/{offset}!".encode()},
+        ]
+        for headers, offset in zip(part.column("headers").to_pylist(), part.column("offset").to_pylist(), strict=True)
+    ]
+    assert found.to_pylist() == expected
+
+
+def test_headers_are_added_where_the_column_is_not_read():
+    row = {"key": None, "value": b"v", "timestamp": None}
+    found = unpack(pack(batch([row], headers=False), Packing((("a", "b"),))).column(0)[0].as_buffer())
+    assert found.batch.column("headers").to_pylist() == [[{"key": "a", "value": b"b"}]]
