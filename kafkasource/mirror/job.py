@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -62,12 +62,13 @@ class Mirror:
 
     def stop(self) -> None:
         """End queries and threads. What a micro-batch had not finished is done again by the next run."""
-        for query in self.queries:
-            query.stop()
-        for keeper in self.keepers:
-            keeper.close()
-        if self.metrics is not None:
-            self.metrics.close()
+        with ExitStack() as ends:  # each of them, whatever another one raises; queries first
+            if self.metrics is not None:
+                ends.callback(self.metrics.close)
+            for keeper in self.keepers:
+                ends.callback(keeper.close)
+            for query in self.queries:
+                ends.callback(query.stop)
 
 
 def check(plan: Plan) -> list[Route]:
