@@ -17,7 +17,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from weakref import WeakSet
@@ -151,17 +151,22 @@ class Budget:
 
     def _set_total(self, named_bytes: int | None) -> None:
         limit = self._derived if named_bytes is None else Limit(named_bytes, "the option 'memoryBudget'")
-        if limit != self.limit or not self._said:
+        if limit != self.limit:
             log.debug("memory budget: %d bytes, from %s", limit.bytes, limit.source)
-            self._said.add(("", ""))
         self.limit, self._named = limit, named_bytes is not None
 
     def _share_out(self) -> None:
+        told: tuple[_Lease, ...] | None = None
+        while told != tuple(self._leases):  # a garbage collection in here may end a lease
+            told = tuple(self._leases)
+            self._tell(told)
+
+    def _tell(self, leases: Sequence[_Lease]) -> None:
         counts: dict[str, int] = {}
-        for lease in {id(lease.who): lease for lease in self._leases}.values():
+        for lease in {id(lease.who): lease for lease in leases}.values():
             counts[lease.part] = counts.get(lease.part, 0) + 1
         parts = divide(self.limit.bytes, counts)
-        for lease in self._leases:
+        for lease in leases:
             share = parts[lease.part] // counts[lease.part]
             granted = lease.wish.granted(share, budget_named=self._named)
             if granted > share:
@@ -203,6 +208,7 @@ def process_budget() -> Budget:
         with _lock:
             if _budget is None:
                 budget = Budget(derived())
+                log.debug("memory budget: %d bytes, from %s", budget.total_bytes, budget.limit.source)
                 folder = os.environ.get(LOG_FOLDER)
                 if folder:
                     from kafkasource.memory.report import reporter

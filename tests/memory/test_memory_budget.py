@@ -124,6 +124,24 @@ def test_a_task_that_fails_gives_its_lease_back(budget):
     assert not any(budget.granted_bytes.values())
 
 
+def test_a_lease_that_ends_while_others_are_told_leaves_them_its_room(budget):
+    """As when a garbage collection closes a generator that reads, in the midst."""
+    ending = Holder().lease(budget, FAN_OUT)
+
+    class Ends(Holder):
+        def __call__(self, size):
+            super().__call__(size)
+            if len(self.told) == 2:  # a second one came
+                ending.__exit__(None, None, None)
+
+    first, last = Ends(), Holder()
+    with first.lease(budget, RECEIVE):
+        ending.__enter__()
+        assert gauges(budget)["fan_out_limit_bytes"] == 0
+        with last.lease(budget, DECODED):
+            assert (first.told[-1], last.told[-1]) == (32, 32)
+
+
 def test_a_charge_lasts_as_long_as_anybody_views_the_memory():
     account = Account()
     first, second = account.view(MIB), account.view(2 * MIB)
