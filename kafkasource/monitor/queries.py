@@ -145,13 +145,13 @@ class Queries:
                 del self._queries[old]
 
     def progressed(self, progress: Mapping[str, Any]) -> None:
-        """Take in one progress, as Spark's JSON has it; one that was taken in already changes nothing."""
+        """Take in one progress, as Spark's JSON has it; one that is no newer than the last changes nothing."""
         with self._lock:
             query = self._queries.get(progress["id"])
             if query is None or query.run_id != progress["runId"]:
                 query = self._started(progress["id"], progress["runId"], progress.get("name"))
             last = query.progress
-            if last is not None and (last["runId"], last["timestamp"]) == (progress["runId"], progress["timestamp"]):
+            if last is not None and last["runId"] == progress["runId"] and progress["timestamp"] <= last["timestamp"]:
                 return
             self._take_in(query, progress)
 

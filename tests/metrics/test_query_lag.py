@@ -76,6 +76,7 @@ def test_between_two_runs_the_line_is_broken():
 
 def test_the_same_progress_twice_counts_once():
     queries = queries_at(*STEPS)
+    queries.progressed(progress(0, BEGAN, {0: 100, 1: 50}, {0: 1000, 1: 50}, rows=150))
     queries.progressed(progress(1, BEGAN + 10, {0: 600, 1: 50}, {0: 2000, 1: 60}, rows=500))
     assert queries.snapshot().counters["kafkasource_query_input_rows_total", ("orders",)] == 650
 
