@@ -32,11 +32,11 @@ class MirrorRun:
 
 def middle(figures: Sequence[Figures]) -> list[Figures]:
     """Of each contestant's turns with so many targets, the one whose records per CPU second are in the middle; one that
-    failed where any did. In the order in which they were measured first."""
+    failed where any did. Fewest targets first, then in the order in which they were measured."""
     turns: dict[tuple[int, str], list[Figures]] = {}
     for one in figures:
         turns.setdefault((one.targets, one.contestant), []).append(one)
-    return [_middle(each) for each in turns.values()]
+    return sorted(map(_middle, turns.values()), key=lambda one: one.targets)
 
 
 def _middle(turns: Sequence[Figures]) -> Figures:

@@ -32,6 +32,13 @@ def test_of_several_turns_the_middle_one_is_shown_and_a_failed_one_before_all():
     assert middle([*turns, figures(failure="gone")])[0].failure == "gone"
 
 
+def test_a_table_goes_from_one_target_to_three_whatever_was_measured_first():
+    measured = [figures(name, targets=many) for many in (3, 1, 2) for name in ("b", "a")]
+    assert [(one.targets, one.contestant) for one in middle(measured)] == [
+        (many, name) for many in (1, 2, 3) for name in ("b", "a")
+    ]
+
+
 @pytest.mark.parametrize(("ours_cpu", "read", "met"), [(1.0, 100, [True, True]), (3.0, 300, [False, False])])
 def test_ahead_and_read_once_or_the_verdict_says_missed(ours_cpu, read, met):
     measured = [figures(cpu=ours_cpu, read=read), figures("MirrorMaker 2", cpu=2.0, read=200)]
