@@ -16,6 +16,11 @@ from typing import Any
 import pyarrow as pa
 
 
+# What is kept between tasks must not be of a pool that somebody sets for a while and then drops (`pa.set_memory_pool`):
+# giving memory back to a pool that is gone ends the process.
+_POOL = pa.default_memory_pool()
+
+
 class _Charge(weakref.ref):  # type: ignore[type-arg]
     __slots__ = ("size",)
     size: int
@@ -33,7 +38,7 @@ class Account:
 
     def allocate(self, size: int) -> pa.Buffer:
         """New memory, not zeroed. Raises MemoryError."""
-        buffer = pa.allocate_buffer(size)
+        buffer = pa.allocate_buffer(size, _POOL)
         charge = _Charge(buffer, self._discharge)
         charge.size = size
         self._charges[id(charge)] = charge

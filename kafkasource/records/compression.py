@@ -82,6 +82,9 @@ def _lz4_blocks(data: memoryview, level: int | None) -> Iterator[bytes]:
     yield bytes(4)
 
 
+_POOL = pa.default_memory_pool()  # arenas are kept, so not of a pool that somebody sets for a while and then drops
+
+
 class Arena:
     """Scratch memory that sections are decompressed into, one after the other; grows by doubling up to a limit.
 
@@ -90,7 +93,7 @@ class Arena:
     """
 
     def __init__(self) -> None:
-        self._memory = memoryview(pa.allocate_buffer(_STEP_BYTES)).cast("B")
+        self._memory = memoryview(pa.allocate_buffer(_STEP_BYTES, _POOL)).cast("B")
         self.used = 0
         self.piece_bytes = PIECE_BYTES  # a call that has decompressed something takes no more than this together
 
@@ -122,7 +125,7 @@ class Arena:
 
     def _room(self, end: int) -> None:
         if end > len(self._memory):
-            larger = memoryview(pa.allocate_buffer(max(end, 2 * len(self._memory)))).cast("B")
+            larger = memoryview(pa.allocate_buffer(max(end, 2 * len(self._memory)), _POOL)).cast("B")
             larger[: self.used] = self._memory[: self.used]
             self._memory = larger
 

@@ -106,7 +106,7 @@ def test_a_bomb_is_refused_within_the_limits_memory(codec, monkeypatch):
     data = batch(codec=codec, section=bomb(codec, 64 * MIB))
     native, allocate = [], pa.allocate_buffer
     monkeypatch.setattr(compression, "_arenas", [])
-    monkeypatch.setattr(pa, "allocate_buffer", lambda size: native.append(size) or allocate(size))
+    monkeypatch.setattr(pa, "allocate_buffer", lambda size, *pool: native.append(size) or allocate(size, *pool))
     tracemalloc.start()
     try:
         with pytest.raises(RecordBatchTooLarge, match=f"more than the {MIB} bytes"):
@@ -117,6 +117,19 @@ def test_a_bomb_is_refused_within_the_limits_memory(codec, monkeypatch):
     # The scratch memory with all that it outgrew; nothing in proportion to the bomb.
     assert native
     assert peak + sum(native) < 6 * MIB
+
+
+def test_scratch_memory_that_is_kept_is_not_of_a_pool_that_is_set_for_a_while(monkeypatch):
+    monkeypatch.setattr(compression, "_arenas", [])
+    default = pa.default_memory_pool()
+    passing = pa.proxy_memory_pool(default)
+    pa.set_memory_pool(passing)
+    try:
+        assert decode(batch(codec="zstd"), **RANGE).num_rows
+        assert compression._arenas
+    finally:
+        pa.set_memory_pool(default)
+    assert passing.bytes_allocated() == 0
 
 
 def test_a_fetch_full_of_bombs_is_taken_one_call_at_a_time():
