@@ -15,7 +15,6 @@ from typing import Any
 
 import pyarrow as pa
 
-
 # What is kept between tasks must not be of a pool that somebody sets for a while and then drops (`pa.set_memory_pool`):
 # giving memory back to a pool that is gone ends the process.
 _POOL = pa.default_memory_pool()
