@@ -277,8 +277,8 @@ OPTIONS: tuple[Option, ...] = (
         False,
         SOURCE,
         "For rows that are only carried on, as by `pykafka mirror`: one column, `records`, of about a MiB of a "
-        "partition's records each, which the sink takes in place of all others. Spark sees no record then; its progress "
-        "counts these pieces.",
+        "partition's records each, which the sink takes in place of all others. Spark sees no record then; its "
+        "progress counts these pieces.",
     ),
     Option(
         "addHeaders",
