@@ -7,7 +7,7 @@ PY := .venv/bin/python
 SOURCES := pyproject.toml setup.py scripts/prepare.sh $(wildcard kafkasource/records/kernel.p* kafkasource/records/*.h)
 PYTEST := $(PY) -m pytest -q
 
-.PHONY: demo test lint unit broker spark spark-newest sanitize fuzz bench bench-quick readme kernel clean
+.PHONY: demo test lint unit broker spark spark-newest sanitize fuzz bench bench-quick bench-mirror readme kernel clean
 
 demo: .venv/.ready
 	@.venv/bin/pykafka demo
@@ -61,6 +61,10 @@ bench: .venv/.dev
 
 bench-quick: .venv/.dev
 	$(PY) -m benchmarks --quick
+
+# One cluster to one, two and three others, beside MirrorMaker 2 from Maven Central; ten minutes.
+bench-mirror: .venv/.dev
+	$(PY) -m benchmarks.mirror
 
 # The README's tables of options and the parity table of docs/jvm-connector.md, from the tables themselves.
 readme: .venv/.dev

@@ -67,11 +67,13 @@ def cpu_seconds(root: int) -> float:
 KINDS = (
     ("org.apache.spark.launcher", "launcher"),
     ("kafka.Kafka", "broker JVM"),
+    ("connect.mirror.MirrorMaker", "MirrorMaker JVM"),
     ("CoarseGrainedExecutorBackend", "executor JVM"),
     ("org.apache.spark.deploy.SparkSubmit", "Spark JVM"),
     ("pyspark.daemon pyspark.worker", "executor worker"),
     ("-m pyspark.", "planner"),
     ("-m benchmarks", "driver"),
+    ("-m kafkasource mirror", "driver"),
 )
 
 

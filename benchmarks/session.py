@@ -37,6 +37,7 @@ def in_session(
     *,
     master: str = "local[2]",
     settings: Mapping[str, str] | None = None,
+    environment: Mapping[str, str] | None = None,
     arguments: Mapping[str, Any],
 ) -> Answer:
     """Call `task` (module:function) with a new session and `arguments`, which are JSON as its answer is."""
@@ -48,7 +49,7 @@ def in_session(
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            env=dict(os.environ, TMPDIR=folder),  # checkpoints and the like go with it
+            env=dict(os.environ, TMPDIR=folder, **(environment or {})),  # checkpoints and the like go with it
         )
         with PeakMemory(process.pid) as memory:
             try:

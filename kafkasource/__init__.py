@@ -15,10 +15,11 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from kafkasource.monitor import ServedMetrics
     from kafkasource.sink.open_lanes import OpenTransaction
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "lag", "open_transactions", "register"]
+__all__ = ["__version__", "lag", "open_transactions", "register", "serve_metrics"]
 
 if os.environ.get("KAFKASOURCE_LOG"):
     from kafkasource import logs
@@ -48,3 +49,24 @@ def open_transactions(options: Mapping[str, str]) -> list[OpenTransaction]:
     from kafkasource.sink.open_lanes import of_sink
 
     return of_sink(options)
+
+
+def serve_metrics(
+    spark: SparkSession,
+    port: int = 0,
+    host: str = "127.0.0.1",
+    *,
+    cluster_name: str = "kafka",
+    groups: Mapping[str, str] | None = None,
+    sinks: Mapping[str, Mapping[str, str]] | None = None,
+) -> ServedMetrics:
+    """Serve the session's metrics over HTTP: a page at `.url`, Prometheus' text at /metrics, JSON at /api/queries.
+
+    `port` 0: any that is free. `host` 0.0.0.0: for other machines too, to all who reach it. `cluster_name` is the label
+    of that name; `groups`: from a query's name or id to the label `group`, by default its name; `sinks`: a name for each
+    sink with exactly once and its options, whose open transactions are to be asked for. Close what it returns. Raises
+    OSError where the port is taken.
+    """
+    from kafkasource.monitor import ServedMetrics
+
+    return ServedMetrics(spark, port, host, cluster_name, groups, sinks)

@@ -17,6 +17,7 @@ from kafkasource.errors import OptionError
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
+    from kafkasource.sink.fan_out.writer import FanOutBatchWriter, FanOutStreamWriter
     from kafkasource.sink.writer import BatchWriter, StreamWriter
     from kafkasource.source.batch import BatchReader
     from kafkasource.source.stream import StreamReader
@@ -34,7 +35,8 @@ class KafkaDataSource(DataSource):
     def schema(self) -> StructType:
         from kafkasource.source.schema import spark_schema
 
-        return spark_schema(bool(options.parse(self.options, "source")["includeHeaders"]))
+        parsed = options.parse(self.options, "source")
+        return spark_schema(bool(parsed["includeHeaders"]), bool(parsed["packRecords"]))
 
     # Spark calls these four with keywords: the parameter names are part of the interface.
 
@@ -56,24 +58,35 @@ class KafkaDataSource(DataSource):
             log.warning("option 'pushDownPredicate' has no effect on a stream")
         return StreamReader(parsed)
 
-    def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
+    def writer(self, schema: StructType, overwrite: bool) -> BatchWriter | FanOutBatchWriter:
+        from kafkasource.sink.fan_out import targets
         from kafkasource.sink.writer import BatchWriter
 
         if overwrite:
             raise OptionError('Save mode Overwrite not allowed for Kafka. Allowed save mode is append: mode("append")')
+        if targets.named(self.options):
+            from kafkasource.sink.fan_out.writer import FanOutBatchWriter
+
+            return FanOutBatchWriter(targets.parse(self.options), schema)
         return BatchWriter(options.parse(self.options, "sink"), schema)
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter | FanOutStreamWriter:
         # overwrite is Spark's word for output mode complete: each result is appended whole, as the JVM connector does.
+        from kafkasource.sink.fan_out import targets
         from kafkasource.sink.writer import StreamWriter
 
+        if targets.named(self.options):
+            from kafkasource.sink.fan_out.writer import FanOutStreamWriter
+
+            return FanOutStreamWriter(targets.parse(self.options), schema)
         return StreamWriter(options.parse(self.options, "sink"), schema)
 
     def _source_options(self, schema: StructType) -> options.Options:
         parsed = options.parse(self.options, "source")
         from kafkasource.source.schema import spark_schema
 
-        if [f.name for f in schema.fields] != [f.name for f in spark_schema(bool(parsed["includeHeaders"])).fields]:
+        ours = spark_schema(bool(parsed["includeHeaders"]), bool(parsed["packRecords"]))
+        if [f.name for f in schema.fields] != [f.name for f in ours.fields]:
             raise OptionError(
                 "Kafka source has a fixed schema and cannot be set with a custom one; leave .schema() out"
             )

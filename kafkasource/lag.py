@@ -39,7 +39,7 @@ def lag(query: Any) -> dict[TopicPartition, int]:
 def _in_progress(progress: Any) -> dict[TopicPartition, int]:
     found: dict[TopicPartition, int] = {}
     for source in (progress or {}).get("sources") or ():
-        for tp, offsets in behind(_offsets(source["endOffset"]), _offsets(source["latestOffset"])).items():
+        for tp, offsets in behind(offsets_of(source["endOffset"]), offsets_of(source["latestOffset"])).items():
             found[tp] = max(offsets, found.get(tp, 0))  # two sources of one query may read the same topic
     return found
 
@@ -49,7 +49,7 @@ def behind(consumed: Mapping[TopicPartition, int], latest: Mapping[TopicPartitio
     return {tp: max(0, latest[tp] - consumed[tp]) for tp in sorted(consumed.keys() & latest.keys())}
 
 
-def _offsets(document: Any) -> dict[TopicPartition, int]:
+def offsets_of(document: Any) -> dict[TopicPartition, int]:
     """An offset as progress has it: JSON text, in some versions parsed already. Other sources' offsets give nothing.
 
     Our own has an entry beside the topics, whose value is empty.

@@ -10,6 +10,7 @@ with the nearest name.
 from __future__ import annotations
 
 import difflib
+import json
 import logging
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -133,6 +134,17 @@ NEW_TOPIC = Type(
     _new_topic,
 )
 FUNCTION = Type("module:function", "module:function", _function)
+
+
+def _headers(text: str) -> tuple[tuple[str, str], ...]:
+    found = json.loads(text)
+    if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
+        raise ValueError(text)
+    return tuple(found.items())
+
+
+HEADERS = Type("json", 'JSON such as {"from":"east"}', _headers)
+HEADER = Type("key=value", "key=value", lambda text: text if text.partition("=")[0] and "=" in text else _refuse(text))
 PARTITIONER = Type(
     " \\| ".join((*PARTITIONERS, "module:function")), f"{', '.join(PARTITIONERS)} or module:function", _partitioner
 )
@@ -259,6 +271,23 @@ OPTIONS: tuple[Option, ...] = (
         complaint="Expected a single long value",
     ),
     Option("includeHeaders", BOOLEAN, False, SOURCE, "Add the column `headers`."),
+    Option(
+        "packRecords",
+        BOOLEAN,
+        False,
+        SOURCE,
+        "For rows that are only carried on, as by `pykafka mirror`: one column, `records`, of about a MiB of a "
+        "partition's records each, which the sink takes in place of all others. Spark sees no record then; its "
+        "progress counts these pieces.",
+    ),
+    Option(
+        "addHeaders",
+        HEADERS,
+        None,
+        SOURCE,
+        'With `packRecords`: headers that each record gets after its own, as `{"from":"east"}`; in a value `${topic}`, '
+        "`${partition}` and `${offset}` stand for where it was read.",
+    ),
     Option(
         "pushDownPredicate",
         BOOLEAN,
@@ -456,8 +485,9 @@ OPTIONS: tuple[Option, ...] = (
         None,
         SINK,
         "`module:function`, yours, called on the driver after each micro-batch or batch write with what was put into "
-        "each topic-partition: records, bytes, first and last offset (`kafkasource.sink.commit_log.SinkCommit`). In a "
-        "Python process of Spark's, not in yours; an error there is a warning.",
+        "each topic-partition: records, bytes, first and last offset (`kafkasource.sink.commit_log.SinkCommit`); with "
+        "`clusters` once for each, and with what was discarded. In a Python process of Spark's, not in yours; an error "
+        "there is a warning.",
     ),
     # How often each row arrives.
     Option(
@@ -504,6 +534,110 @@ OPTIONS: tuple[Option, ...] = (
         at_most=MAX_INT32,
         differs="60000 there; a transaction must outlive the restart of a query",
     ),
+    # Many clusters at once.
+    Option(
+        "clusters",
+        JSON,
+        None,
+        SINK,
+        "Write every row to several clusters, read once: "
+        '`{"east":{"kafka.bootstrap.servers":"e:9092"}}`, or options `clusters.<name>.<option>`. Each cluster takes '
+        "any option of this table but `clusters`, `commitListener`, `deliveryGuarantee`, `transactionalIdPrefix`, "
+        "`atomicBatch`, `lostTransactions`, `memoryBudget`; what stands outside of `clusters` (but "
+        "`kafka.bootstrap.servers`) holds for all. A cluster's own `topic` may name the row's topic as `${topic}`. "
+        "Memory (`kafka.buffer.memory`) is that of a cluster, all its producers together.",
+    ),
+    Option(
+        "partitioning",
+        choice("source", "key"),
+        "source",
+        SINK,
+        "With `clusters`. source: the partition in the column `partition` where there is one, as in a mirror, else as "
+        "`partitioner` says; key: the column counts for nothing.",
+    ),
+    Option(
+        "producersPerCluster",
+        INTEGER,
+        1,
+        SINK,
+        "With `clusters`: producers (connections, threads) of each executor worker. A key has one of them, so that its "
+        "rows keep their order; rows without a key take them in turn, which mixes the order of a partition.",
+        at_least=1,
+        at_most=64,
+    ),
+    Option(
+        "onSlowCluster",
+        choice("block", "discard", "fail"),
+        "block",
+        SINK,
+        "With `clusters`: when a cluster's queue is above `highWatermarkBytes` and the others wait because of it. "
+        "block: reading waits for it, however long it takes unless `kafka.delivery.timeout.ms` is given; discard: its "
+        "oldest batches are dropped down to `lowWatermarkBytes`, counted and reported; fail: the task fails.",
+    ),
+    Option(
+        "highWatermarkBytes",
+        SIZE,
+        None,
+        SINK,
+        "With `clusters`: see `onSlowCluster`; at most `kafka.buffer.memory`, which is the default for block; three "
+        "quarters of it for the others.",
+        at_least=1 * KIB,
+        at_most=MAX_INT64,
+    ),
+    Option(
+        "lowWatermarkBytes",
+        SIZE,
+        None,
+        SINK,
+        "With `clusters`: see `onSlowCluster`. Default: half of the high watermark.",
+        at_least=0,
+        at_most=MAX_INT64,
+    ),
+    Option(
+        "slowClusterWait",
+        DURATION,
+        1_000,
+        SINK,
+        "Unless it blocks: a cluster that acknowledges nothing for so long is not waited for, but once in ten times as "
+        "long; and how long one that does may hold up the others (and a tenth of the time after that). With discard, "
+        "how much longer than the others it may take at the end of a task.",
+        at_least=0,
+        at_most=MAX_INT32,
+    ),
+    Option(
+        "maxRecordAge",
+        DURATION,
+        None,
+        SINK,
+        "With `clusters`: rows are dropped that come with a `timestamp` older than this, and those that could not be "
+        "delivered for as long; counted and reported.",
+        at_least=1,
+        at_most=MAX_INT32,
+    ),
+    Option(
+        "onlyTopics",
+        STRING,
+        None,
+        SINK,
+        "With `clusters`: a regular expression that is found in the name of a row's topic, or the cluster does not "
+        "get the row.",
+    ),
+    Option(
+        "unlessHeader",
+        HEADER,
+        None,
+        SINK,
+        "With `clusters`: `key=value`, or `key=value,value`; a row that has this header, with any of the values, does "
+        "not go to the cluster. For mirrors, whose records must not come back.",
+    ),
+    Option(
+        "offsetMap",
+        STRING,
+        None,
+        SINK,
+        "With `clusters`: a compacted topic in the cluster, made before, that is told which offsets rows had where "
+        "they were read (column `offset`) and which they got (`docs/mirror.md`).",
+    ),
     # Both: how to reach the cluster.
     Option(
         "kafka.bootstrap.servers",
@@ -512,6 +646,18 @@ OPTIONS: tuple[Option, ...] = (
         BOTH,
         "Brokers to ask first: `host:port,host:port`. Required.",
         aliases=("kafka.metadata.broker.list",),
+    ),
+    Option(
+        "memoryBudget",
+        SIZE,
+        None,
+        BOTH,
+        "Memory for the data of one Python worker process: `64m`. Divided among what is received, decoded and waits to "
+        "be written (`docs/memory.md`); sizes that are given by name go before it. Default: half of what "
+        "`spark.executor.pyspark.memory` leaves; else a quarter of the container's limit (or of the machine), shared "
+        "by all workers of an executor, as a bound for the sizes in this table.",
+        at_least=4 * MIB,
+        at_most=MAX_INT64,
     ),
     Option("kafka.client.id", STRING, "kafkasource", BOTH, "Name in the broker's logs, metrics and quotas."),
     Option(
@@ -779,7 +925,7 @@ OPTIONS: tuple[Option, ...] = (
         BYTES,
         32 * MIB,
         SINK,
-        "All unsent batches of one executor worker.",
+        "All unsent batches of one executor worker; where it is not given, less or more as the memory budget says.",
         at_least=1 * KIB,
         at_most=MAX_INT64,
     ),
@@ -888,10 +1034,27 @@ class Options(Mapping[str, Any]):
         return f"Options({', '.join(f'{name}={self[name]!r}' for name in sorted(self.given))})"
 
 
-def parse(written: Mapping[str, str], role: Role) -> Options:
+# What means something only where rows go to several clusters.
+OF_CLUSTERS = (
+    "clusters",
+    "partitioning",
+    "producersPerCluster",
+    "onSlowCluster",
+    "highWatermarkBytes",
+    "lowWatermarkBytes",
+    "slowClusterWait",
+    "maxRecordAge",
+    "onlyTopics",
+    "unlessHeader",
+    "offsetMap",
+)
+
+
+def parse(written: Mapping[str, str], role: Role, *, of_cluster: bool = False) -> Options:
     """Check what the user wrote for one role (a read or a write) and fill in defaults.
 
-    Runs on the driver, contacts nobody. Raises OptionError; warns of unknown names.
+    `of_cluster`: they are those of one cluster among several (`sink.fan_out.targets`). Runs on the driver, contacts
+    nobody. Raises OptionError; warns of unknown names.
     """
     values = {option.name: option.default for option in OPTIONS if role in option.used_by}
     given: dict[str, str] = {}
@@ -905,6 +1068,10 @@ def parse(written: Mapping[str, str], role: Role) -> Options:
         values[option.name] = option.parse(str(text))
     sparks_own = {key.lower(): str(text) for key, text in written.items() if key.lower() in SPARKS_OWN}
     options = Options(values, frozenset(given), sparks_own)
+    if not of_cluster:
+        for name in OF_CLUSTERS:
+            if name in given:
+                raise OptionError(f"option {name!r} has a meaning only with 'clusters', which name where to write")
     _check_together(options, role)
     return options
 
@@ -925,18 +1092,31 @@ def _known(key: str, role: Role) -> Option | None:
         if lower.startswith(prefix):
             raise OptionError(f"option {key!r} is not supported yet: {why}")
     if lower not in SPARKS_OWN:
-        _warn_unknown(key, option, role)
+        _warn_unknown(key, role)
     return None
 
 
-def _warn_unknown(key: str, elsewhere: Option | None, role: Role) -> None:
-    if elsewhere is not None:
+def unknown(key: str, role: Role) -> str | None:
+    """Why a key means nothing for this role, with a hint; None where it means something, if only to Spark."""
+    option = _BY_KEY.get(key.lower())
+    if (option is not None and role in option.used_by) or key.lower() in SPARKS_OWN:
+        return None
+    if option is not None:
         other = "writing" if role == "source" else "reading"
-        hint = f"it is an option for {other}"
-    else:
-        names = {name.lower(): o.name for name, o in _BY_KEY.items() if role in o.used_by}
-        near = difflib.get_close_matches(key.lower(), names, n=1)
-        hint = f"did you mean {names[near[0]]!r}?" if near else "it has no effect"
+        return f"it is an option for {other}"
+    names = {name.lower(): o.name for name, o in _BY_KEY.items() if role in o.used_by}
+    near = difflib.get_close_matches(key.lower(), names, n=1)
+    return f"did you mean {names[near[0]]!r}?" if near else "it has no effect"
+
+
+def canonical(key: str) -> str:
+    """A key as the table spells it; one that the table does not have, as it is."""
+    option = _BY_KEY.get(key.lower())
+    return key if option is None else option.name
+
+
+def _warn_unknown(key: str, role: Role) -> None:
+    hint = unknown(key, role)
     # Logged and not warned: this runs in a process of Spark's, where the line of code that a warning quotes is ours.
     log.warning("unknown option %r for a pykafka %s: %s", key, role, hint)
 
@@ -967,6 +1147,8 @@ def _check_source(options: Options) -> None:
     for low, high in (("minPartitions", "maxPartitions"), ("minRecordsPerPartition", "maxRecordsPerPartition")):
         if options[low] is not None and options[high] is not None and options[low] > options[high]:
             raise OptionError(f"option {low!r} ({options[low]}) is higher than {high!r} ({options[high]})")
+    if options["addHeaders"] is not None and not options["packRecords"]:
+        raise OptionError("option 'addHeaders' is for 'packRecords'=true; else add to the column `headers`")
     _check_group(options)
 
 

@@ -27,6 +27,7 @@ from kafkasource.source.fetch_protocol import FetchSettings
 from kafkasource.source.fetcher import PartitionFetcher
 from kafkasource.source.offset_reader import OffsetReader
 from kafkasource.source.positions import Position, ending_position, starting_position
+from kafkasource.source.room import room_to_read
 from kafkasource.source.subscription import parse_subscription
 from kafkasource.source.task_fetch import in_order
 from kafkasource.types import OffsetRange, TopicPartition
@@ -44,6 +45,8 @@ _OF_QUERIES = (
     "minRecordsPerPartition",
     "maxRecordsPerPartition",
     "pushDownPredicate",
+    "packRecords",
+    "addHeaders",
     "commitOffsets",
     "groupIdPrefix",
     "groupOwnership",
@@ -101,12 +104,13 @@ class Reader:
 
     def read(self, ranges: Iterable[OffsetRange]) -> Iterator[pa.RecordBatch]:
         """The records of ranges, one range after the other, the coming ones fetched ahead. Holds few fetches' bytes."""
-        pace = self._settings.pace()
-        fetchers = [
-            PartitionFetcher(one, self._settings, ClusterPartition(self.cluster, one, self._settings), pace=pace)
-            for one in ranges
-        ]
-        return in_order(fetchers, self._settings.read_ahead)
+        with room_to_read(self._settings) as room:
+            pace = self._settings.pace(room)
+            fetchers = [
+                PartitionFetcher(one, self._settings, ClusterPartition(self.cluster, one, self._settings), pace=pace)
+                for one in ranges
+            ]
+            yield from in_order(fetchers, self._settings.read_ahead)
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         """All that is there now, partition by partition."""

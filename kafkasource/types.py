@@ -58,6 +58,16 @@ class Written(NamedTuple):
         )
 
 
+class Discarded(NamedTuple):
+    """What was not written to one topic-partition on purpose: its cluster was too slow, or the records too old."""
+
+    records: int
+    bytes: int  # of keys and values, as the average record of the task has them
+
+    def merged(self, other: Discarded) -> Discarded:
+        return Discarded(self.records + other.records, self.bytes + other.bytes)
+
+
 @dataclass(frozen=True, slots=True)
 class OffsetRange:
     """What one task reads of one topic-partition. Its size bounds the rows: compaction and markers leave holes."""
@@ -92,6 +102,13 @@ class OffsetRange:
 
     def __str__(self) -> str:
         return f"{self.topic_partition} [{self.start_offset}, {self.end_offset})"
+
+
+class Packing(NamedTuple):
+    """How records are packed for those who carry them on (`records.packed`)."""
+
+    # Headers that each record gets, after its own: name, and value with ${topic}, ${partition}, ${offset} in it.
+    headers: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

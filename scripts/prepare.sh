@@ -1,6 +1,7 @@
 #!/bin/sh
 # Makes a virtual environment with this package in it: prepare.sh FOLDER PYSPARK_VERSION EXTRAS.
-# What the machine lacks gives one line with the remedy. Java is installed where that works without asking.
+# What the machine lacks gives one line with the remedy. Java, and for the tests Chromium, are installed where that works
+# without asking. Without Chromium the tests of the metrics page say that they are skipped.
 set -eu
 venv=$1 pyspark=$2 extras=$3
 say() { echo "$*" >&2; exit 1; }
@@ -15,6 +16,14 @@ if [ "$(java_version)" -lt 17 ] && [ -z "${JAVA_HOME:-}" ] && [ "$(id -u)" = 0 ]
 fi
 [ "$(java_version)" -ge 17 ] ||
     say "Java 17 or newer is missing (Spark needs it): install it (apt-get install openjdk-17-jre-headless, brew install openjdk@17) or set JAVA_HOME"
+
+case ",$extras," in *,dev,*)
+    if ! command -v chromium >/dev/null && ! command -v chromium-browser >/dev/null && ! command -v google-chrome >/dev/null &&
+        [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+        echo "Chromium is missing (the metrics page is opened in it): installing it with apt-get" >&2
+        { apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends chromium; } >&2 || true
+    fi ;;
+esac
 
 python=""
 for candidate in ${PYTHON:-python3 python3.13 python3.12 python3.11 python3.10}; do

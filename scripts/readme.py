@@ -1,11 +1,13 @@
-"""Writes the tables of options into README.md, from kafkasource.options. Run by `make readme`."""
+"""Writes the tables of options into README.md and of metrics into docs/metrics.md, from the tables themselves."""
 
 import re
 from pathlib import Path
 
 from kafkasource import options
+from kafkasource.metrics.table import markdown_table
 
-README = Path(__file__).parent.parent / "README.md"
+ROOT = Path(__file__).parent.parent
+README, METRICS = ROOT / "README.md", ROOT / "docs" / "metrics.md"
 
 text = README.read_text()
 for role in ("source", "sink"):
@@ -13,3 +15,6 @@ for role in ("source", "sink"):
     table = options.markdown_table(role)
     text = block.sub(lambda match, table=table: f"{match[1]}{table}\n{match[2]}", text)
 README.write_text(text)
+
+block = re.compile(r"(<!-- metrics -->\n).*?(<!-- end -->)", re.DOTALL)
+METRICS.write_text(block.sub(lambda match: f"{match[1]}{markdown_table()}\n{match[2]}", METRICS.read_text()))

@@ -1,4 +1,5 @@
-"""Offsets that a group has committed, or that a streaming query's checkpoint holds: shown, and for groups set."""
+"""Offsets that a group has committed, or that a streaming query's checkpoint holds: shown, for groups set, and those of
+a mirror's source translated."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import argparse
 import json
 from typing import TYPE_CHECKING, Any
 
-from kafkasource.cli import tables
+from kafkasource.cli import tables, translate
 from kafkasource.cli.arguments import add_cluster, add_json, admin, check_partitions, existing, many, parsed_options
 from kafkasource.cli.positions import PLACES, position
 from kafkasource.cli.standing import Place, add_who, committed_offsets, described_group, ends_of
@@ -19,8 +20,9 @@ if TYPE_CHECKING:
 EXAMPLES = """examples:
   pykafka offsets show --checkpoint /checkpoints/billing
   pykafka offsets set --group billing --topic orders:0,1 --to 2h          shows what would change; --yes does it
-  pykafka offsets set --group billing --to-checkpoint /checkpoints/billing --yes"""
-HELP = "show or set a group's offsets; show a checkpoint's"
+  pykafka offsets set --group billing --to-checkpoint /checkpoints/billing --yes
+  pykafka offsets translate -b west:9092 --source east --group billing --source-servers east:9092 --yes"""
+HELP = "show or set a group's offsets; show a checkpoint's; translate those of a mirror's source"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -55,6 +57,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     for command in (show, change, forget):
         add_cluster(command)
         add_json(command)
+    translate.add(commands.add_parser("translate", help=translate.HELP, description=translate.DESCRIPTION))
 
 
 def _show(arguments: argparse.Namespace) -> int:
@@ -109,7 +112,7 @@ def _set(arguments: argparse.Namespace) -> int:
         wanted = _wanted(cluster, arguments)
         before = committed_offsets(cluster, arguments.group)
         if arguments.yes:
-            _commit(cluster, arguments.group, wanted)
+            commit(cluster, arguments.group, wanted)
     if arguments.json:
         print(json.dumps({"set": arguments.yes, "group": arguments.group, "offsets": _by_topic(wanted)}, indent=1))
     else:
@@ -120,7 +123,8 @@ def _set(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _commit(cluster: Admin, group: str, wanted: dict[TopicPartition, int]) -> None:
+def commit(cluster: Admin, group: str, wanted: dict[TopicPartition, int]) -> None:
+    """For a group without members. Raises KafkaSourceError where it has some."""
     described = described_group(cluster, group)
     members = len(described.members) if described else 0
     busy = KafkaSourceError(

@@ -33,6 +33,7 @@ class Pending:
         "node_id",
         "request",
         "sent_ms",
+        "took_ms",
     )
 
     def __init__(self, node_id: int, api: Api, request: tuple[Body, int | None], deadline_ms: float, answer: bool):
@@ -40,6 +41,7 @@ class Pending:
         self.api = api
         self.deadline_ms = deadline_ms  # of the client's clock
         self.sent_ms = 0.0  # when it was handed to its connection
+        self.took_ms = 0.0  # until its answer was here, once it is
         self.expect_response = answer
         self.done = False
         self.error: Exception | None = None

@@ -19,7 +19,7 @@ from kafkasource.client.metadata import Metadata
 from kafkasource.client.releases import NUDGE_MS, SILENT, Step, next_step
 from kafkasource.client.transport import Address, Connector
 from kafkasource.errors import ConnectFailed, ConnectionLost, KafkaSourceError, ProtocolError
-from kafkasource.protocol.frames import FrameBuffers
+from kafkasource.protocol.frames import Block, FrameBuffers
 
 log = logging.getLogger("kafkasource.client")
 
@@ -54,7 +54,7 @@ class Links:
         self._selector = selector
         self._random = random
         self._links: dict[int, Link] = {}
-        self._buffers = FrameBuffers()
+        self._buffers = FrameBuffers(allocate=_block)
         self._bootstrap = {-1 - i: server for i, server in enumerate(config.bootstrap_servers)}
         self._completed: list[Pending] = []  # for `poll` to return
 
@@ -221,6 +221,13 @@ class Links:
             if not pending.done:
                 pending.finish(None, error)
                 self._completed.append(pending)
+
+
+def _block(size: int) -> Block:
+    """Of the process's memory budget."""
+    from kafkasource import memory  # brings Arrow: who gets no large answers does without
+
+    return memory.Block(memory.process_budget().accounts[memory.RECEIVE], size)
 
 
 def reason_of(error: OSError | UnicodeError) -> str:

@@ -102,9 +102,10 @@ class Streams(Links):
 
     def _answered(self, link: Link, pending: Pending, body: dict[str, Any], now: float) -> None:
         log.debug("Received %s response from node %d", pending.api.name, link.node_id)
+        pending.took_ms = now - pending.sent_ms
         pending.finish(body, None)
         self._completed.append(pending)
-        link.round_trip_ms = min(link.round_trip_ms, now - pending.sent_ms)
+        link.round_trip_ms = min(link.round_trip_ms, pending.took_ms)
         throttle = body.get("throttle_time_ms", 0)
         if throttle > 0:
             # The broker does not read from us for this long (KIP-219), so it answers nothing either.

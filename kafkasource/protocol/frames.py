@@ -11,8 +11,8 @@ does not yet know what the broker speaks (KIP-511). A broker answers the request
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
 from kafkasource.errors import ProtocolError
 from kafkasource.protocol.apis import API_VERSIONS, Api
@@ -80,42 +80,66 @@ def decode_response(api: Api, version: int, frame: Buffer) -> Body:
     return api.response.read(version, reader)
 
 
+class Block(Protocol):
+    """Memory that tells whether anybody views it."""
+
+    @property
+    def size(self) -> int: ...
+
+    @property
+    def is_free(self) -> bool: ...
+
+    def view(self) -> memoryview: ...
+
+
+class HeapBlock:
+    """A `bytearray`: one that is viewed refuses to be resized."""
+
+    def __init__(self, size: int) -> None:
+        self._bytes = bytearray(size)
+        self.size = size
+
+    def view(self) -> memoryview:
+        return memoryview(self._bytes)
+
+    @property
+    def is_free(self) -> bool:
+        try:
+            self._bytes.append(self._bytes.pop())  # within what is allocated: nothing moves
+        except BufferError:
+            return False
+        return True
+
+
 class FrameBuffers:
     """Memory of large frames, used again once nobody views it: fresh pages cost a quarter of a read's time.
 
-    Whoever holds a view of a frame keeps it: a `bytearray` that is viewed refuses to be resized, and so is passed over.
-    Keeps the last few buffers, none above a size. For one thread at a time.
+    Whoever holds a view of a frame keeps it. Keeps the last few blocks, none above a size. `allocate`: where they come
+    from. For one thread at a time.
     """
 
-    def __init__(self, keep: int = 2, most_bytes: int = 16 << 20) -> None:
+    def __init__(self, keep: int = 2, most_bytes: int = 16 << 20, allocate: Callable[[int], Block] = HeapBlock) -> None:
         self._most = keep
         self._most_bytes = most_bytes
-        self._kept: list[bytearray] = []
+        self._allocate = allocate
+        self._kept: list[Block] = []
 
     @property
     def kept_bytes(self) -> int:
-        return sum(map(len, self._kept))
+        return sum(block.size for block in self._kept)
 
     def take(self, at_least: int, at_most: int) -> memoryview:
         """A view of `at_least` bytes; of up to `at_most` where they are at hand. What is in them is not said."""
-        free = [buffer for buffer in self._kept if len(buffer) >= at_least and _is_free(buffer)]
+        free = [block for block in self._kept if block.size >= at_least and block.is_free]
         if free:
-            buffer = max(free, key=lambda buffer: min(len(buffer), at_most))
-            self._kept.remove(buffer)
+            block = max(free, key=lambda block: min(block.size, at_most))
+            self._kept.remove(block)
         else:
-            buffer = bytearray(-(-at_least // READ_AHEAD_BYTES) * READ_AHEAD_BYTES)  # so that the next one fits too
-        if len(buffer) <= self._most_bytes:
-            self._kept.append(buffer)
+            block = self._allocate(-(-at_least // READ_AHEAD_BYTES) * READ_AHEAD_BYTES)  # so that the next one fits too
+        if block.size <= self._most_bytes:
+            self._kept.append(block)
             del self._kept[: -self._most]
-        return memoryview(buffer)[:at_most]
-
-
-def _is_free(buffer: bytearray) -> bool:
-    try:
-        buffer.append(buffer.pop())  # within what is allocated: nothing moves
-    except BufferError:
-        return False
-    return True
+        return block.view()[:at_most]
 
 
 class FrameReader:

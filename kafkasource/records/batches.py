@@ -22,7 +22,7 @@ from kafkasource.errors import CorruptRecordBatch
 from kafkasource.records import header as h
 from kafkasource.records import kernel, message_set
 from kafkasource.records.columns import ROW_SCHEMA, ROW_SCHEMA_WITH_HEADERS
-from kafkasource.records.compression import scratch_arena
+from kafkasource.records.compression import PIECE_BYTES, scratch_arena
 from kafkasource.records.message_set import MessageWalk
 from kafkasource.records.rows import row_batches
 from kafkasource.records.transactions import AbortedTransactions
@@ -59,14 +59,15 @@ def decode(
     include_headers: bool = False,
     check_crc: bool = True,
     max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES,
+    piece_bytes: int = PIECE_BYTES,
     aborted_transactions: Iterable[tuple[int, int]] | None = (),
 ) -> Decoded:
     """Rows of [start_offset, end_offset) in `data`, any contiguous buffer of whole batches and perhaps a cut last one.
 
     `aborted_transactions` is (producer id, first offset) as Fetch returns them under read_committed; None or empty
-    drops control batches only. Where batches together exceed 4 MiB decompressed, or `max_decompressed_bytes` if less,
-    the call ends before the one that does and `limited` is set (`decode_all` goes on by itself); one batch alone beyond
-    `max_decompressed_bytes` raises RecordBatchTooLarge.
+    drops control batches only. Where batches together exceed `piece_bytes` decompressed, or `max_decompressed_bytes` if
+    less, the call ends before the one that does and `limited` is set (`decode_all` goes on by itself); one batch alone
+    beyond `max_decompressed_bytes` raises RecordBatchTooLarge.
     Holds no reference to `data` afterwards. Any thread; the GIL is released while CRCs are checked, records parsed and
     batches decompressed.
     """
@@ -75,6 +76,7 @@ def decode(
     place = (topic, partition, start_offset, end_offset)
     walk: BatchWalk | MessageWalk
     with scratch_arena() as arena:
+        arena.piece_bytes = piece_bytes
         if message_set.begins(view):
             walk = MessageWalk(view, *place, check_crc, max_decompressed_bytes, arena)
             walk.run()

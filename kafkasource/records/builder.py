@@ -159,7 +159,8 @@ class BatchBuilder:
         base_sequence: int = -1,
         transactional: bool = False,
     ) -> memoryview:
-        """The complete batch with its CRC: a view of the buffer for codec `none`, else new memory, writable by `stamp`.
+        """The complete batch with its CRC: a view of the buffer, of new memory where compressed records are larger than
+        plain ones and have no room there. Writable by `stamp`.
 
         Raises ValueError where no record was appended. Nothing may be appended afterwards.
         """
@@ -169,7 +170,9 @@ class BatchBuilder:
         writer.closed = True
         if self._codec:
             records = compress(self._codec, self._buffer[h.HEADER_BYTES : writer.pos], self._level)
-            batch = memoryview(bytearray(h.HEADER_BYTES + len(records)))
+            size = h.HEADER_BYTES + len(records)
+            # In place, so that a batch in flight is held once: nobody needs the plain records any more.
+            batch = self._buffer[:size] if size <= len(self._buffer) else memoryview(bytearray(size))
             batch[h.HEADER_BYTES :] = records
         else:
             batch = self._buffer[: writer.pos]

@@ -35,8 +35,8 @@ _STEP_BYTES = 64 << 10
 _XXH32_PRIMES = (2654435761, 2246822519, 3266489917, 668265263, 374761393)
 
 MAX_SECTION_BYTES = (1 << 31) - 1  # Arrow's binary columns have int32 offsets
-# A call that has decompressed batches takes no further one beyond this, so that a fetch of 1 MiB which holds 100 MiB is
-# handed on in pieces. One batch alone may have all that the caller allows.
+# A call that has decompressed batches takes no further one beyond this (or what its caller says), so that a fetch of
+# 1 MiB which holds 100 MiB is handed on in pieces. One batch alone may have all that the caller allows.
 PIECE_BYTES = 4 << 20
 
 
@@ -82,15 +82,20 @@ def _lz4_blocks(data: memoryview, level: int | None) -> Iterator[bytes]:
     yield bytes(4)
 
 
+_POOL = pa.default_memory_pool()  # arenas are kept, so not of a pool that somebody sets for a while and then drops
+
+
 class Arena:
     """Scratch memory that sections are decompressed into, one after the other; grows by doubling up to a limit.
 
-    Positions stay valid when it grows, views do not: take `view()` when all sections are in.
+    Positions stay valid when it grows, views do not: take `view()` when all sections are in. Native, as all that is
+    large.
     """
 
     def __init__(self) -> None:
-        self._memory = bytearray(_STEP_BYTES)
+        self._memory = memoryview(pa.allocate_buffer(_STEP_BYTES, _POOL)).cast("B")
         self.used = 0
+        self.piece_bytes = PIECE_BYTES  # a call that has decompressed something takes no more than this together
 
     @property
     def capacity(self) -> int:
@@ -120,7 +125,9 @@ class Arena:
 
     def _room(self, end: int) -> None:
         if end > len(self._memory):
-            self._memory.extend(bytes(max(end, 2 * len(self._memory)) - len(self._memory)))
+            larger = memoryview(pa.allocate_buffer(max(end, 2 * len(self._memory)), _POOL)).cast("B")
+            larger[: self.used] = self._memory[: self.used]
+            self._memory = larger
 
     def _decompress_stream(self, name: Any, data: pa.Buffer, end: int) -> None:
         if not data.size:

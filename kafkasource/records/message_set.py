@@ -42,7 +42,6 @@ from kafkasource.records.columns import (
 from kafkasource.records.compression import (
     LZ4,
     MAX_SECTION_BYTES,
-    PIECE_BYTES,
     ZSTD,
     Arena,
     decompress_section,
@@ -264,7 +263,7 @@ class MessageWalk:
     def _take(self, message: _Message) -> bool:
         """Add its rows; False where this call ends before it."""
         rows = self._rows
-        if len(rows) and (rows.timestamp_type != message.timestamp_type or rows.size >= PIECE_BYTES):
+        if len(rows) and (rows.timestamp_type != message.timestamp_type or rows.size >= self.arena.piece_bytes):
             return False
         rows.timestamp_type = message.timestamp_type
         if message.codec:

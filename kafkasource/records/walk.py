@@ -15,7 +15,6 @@ from kafkasource.records import kernel, message_set
 from kafkasource.records.checksum import crc32c
 from kafkasource.records.compression import (
     MAX_SECTION_BYTES,
-    PIECE_BYTES,
     Arena,
     RecordBatchTooLarge,
     decompress_section,
@@ -131,7 +130,7 @@ class BatchWalk:
     def _decompress(self, codec: int, base_offset: int, pos: int, end: int) -> tuple[int, int]:
         """[start, end) in the arena. Raises RecordBatchTooLarge where it does not fit beside the ones before it."""
         used = self.arena.used
-        limit = min(self.max_decompressed_bytes, PIECE_BYTES if used else MAX_SECTION_BYTES) - used
+        limit = min(self.max_decompressed_bytes, self.arena.piece_bytes if used else MAX_SECTION_BYTES) - used
         section = self.data[pos + h.HEADER_BYTES : end]
         return decompress_section(self.arena, codec, section, limit, self.where(base_offset))
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from kafkasource import metrics
 from kafkasource.errors import ClientClosed, KafkaSourceError
 from kafkasource.records.builder import BatchBuilder, RecordColumns, append_spans
 from kafkasource.sink import producer_log
 from kafkasource.sink.batch import Allotment, ProducerBatch
-from kafkasource.sink.buffer_pool import BufferPool, BufferPoolExhausted
+from kafkasource.sink.buffer_pool import Buffer, BufferPool, BufferPoolExhausted
 from kafkasource.sink.config import ProducerConfig
 from kafkasource.sink.delivery import Delivery
 from kafkasource.sink.partition_queues import PartitionQueues, Span
@@ -35,7 +36,7 @@ class RecordAccumulator(PartitionQueues):
         config: ProducerConfig,
         pool: BufferPool,
         clock_ms: Callable[[], float],
-        new_builder: Callable[[bytearray], BatchBuilder],
+        new_builder: Callable[[Buffer], BatchBuilder],
     ) -> None:
         super().__init__(config, pool, new_builder)
         self.clock_ms = clock_ms
@@ -164,13 +165,20 @@ class RecordAccumulator(PartitionQueues):
         delivery.raise_if_failed()
         if wait:
             producer_log.allocating(size, *tp)
+            began_ms = self.clock_ms()
             try:
-                buffer = self.pool.allocate(size, self.config.max_block_ms, wake_sender)
+                max_block_ms = self.config.max_block_ms if delivery.max_block_ms is None else delivery.max_block_ms
+                buffer = self.pool.allocate(size, max_block_ms, wake_sender)
             except BufferPoolExhausted as error:
                 raise BufferPoolExhausted(f"{error}; {self.holders()}") from None
             except ClientClosed:
                 delivery.raise_if_failed()
                 raise
+            finally:
+                waited_ms = self.clock_ms() - began_ms
+                if waited_ms >= 1:
+                    name = self.config.cluster_name
+                    metrics.count("kafkasource_pool_wait_seconds_total", waited_ms / 1000, name)
         else:
             found = self.pool.try_allocate(size)
             if found is None:

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafkasource.records.builder import BatchBuilder
+from kafkasource.sink.buffer_pool import Buffer
 from kafkasource.sink.config import ProducerConfig
 from kafkasource.sink.delivery import Delivery
 from kafkasource.types import TopicPartition
@@ -30,7 +31,7 @@ NEVER = float("inf")
 class Allotment:
     """A buffer of the pool and how many batches are charged to it: the pieces of a split batch share theirs."""
 
-    buffer: bytearray
+    buffer: Buffer
     holders: int = 1
 
 

@@ -7,6 +7,9 @@ came: memory given back goes to the oldest waiter, which may collect its bytes i
 goes to the next. Stricter than Kafka's: nobody who comes later is served while somebody waits, even where there is room
 for it, so that a large request cannot starve behind small ones.
 
+The bound moves where the process's memory budget does (`resize`). What is in use then stays with its owner: until
+enough of it came back, the non-pooled part is below zero and nobody is served.
+
 Invariant, under the lock: non_pooled + len(free) * poolable + in use + gathered by waiters == total.
 """
 
@@ -17,7 +20,10 @@ import time
 from collections import deque
 from collections.abc import Callable
 
+from kafkasource import memory
 from kafkasource.errors import ClientClosed, DeadlineExceeded, KafkaSourceError
+
+Buffer = bytearray | memoryview
 
 
 class AllocationTooLarge(KafkaSourceError):
@@ -28,17 +34,26 @@ class BufferPoolExhausted(DeadlineExceeded):
     """No room within `kafka.max.block.ms`."""
 
 
-class BufferPool:
+class BufferPool(memory.Trimmable):
     """At most `total_bytes` in the hands of callers at any time. Every method may be called from any thread."""
 
-    def __init__(self, total_bytes: int, poolable_bytes: int, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        total_bytes: int,
+        poolable_bytes: int,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        new_memory: Callable[[int], Buffer] | None = None,
+    ) -> None:
+        """`new_memory`: where buffers come from; by default the heap."""
         self.total_bytes = total_bytes
+        self._new_memory = new_memory
         self.poolable_bytes = poolable_bytes
         self._clock = clock  # seconds
         self._lock = threading.Lock()
-        self._free: deque[bytearray] = deque()
+        self._free: deque[Buffer] = deque()
         self._non_pooled_bytes = total_bytes
-        self._in_use: dict[int, bytearray] = {}  # by id: what callers hold
+        self._in_use: dict[int, Buffer] = {}  # by id: what callers hold
         self._gathered_bytes = 0  # by waiters
         self._waiters: deque[threading.Condition] = deque()
         self._closed = False
@@ -61,7 +76,7 @@ class BufferPool:
         with self._lock:
             return self._in_use_bytes()
 
-    def allocate(self, size: int, max_block_ms: int, on_wait: Callable[[], None] | None = None) -> bytearray:
+    def allocate(self, size: int, max_block_ms: int, on_wait: Callable[[], None] | None = None) -> Buffer:
         """A buffer of exactly `size` bytes, not zeroed when it was used before.
 
         Waits up to `max_block_ms` for room, behind those who came earlier; `on_wait` is called once before waiting (it
@@ -81,7 +96,7 @@ class BufferPool:
                 pooled = self._wait_for(size, max_block_ms, on_wait)
         return self._handed_out(pooled, size)
 
-    def try_allocate(self, size: int) -> bytearray | None:
+    def try_allocate(self, size: int) -> Buffer | None:
         """A buffer as `allocate` gives it, if there is one without waiting and nobody waits. Raises ClientClosed."""
         with self._lock:
             self._check_open()
@@ -90,12 +105,12 @@ class BufferPool:
             pooled = self._take(size)
         return self._handed_out(pooled, size)
 
-    def _handed_out(self, pooled: bytearray | None, size: int) -> bytearray:
+    def _handed_out(self, pooled: Buffer | None, size: int) -> Buffer:
         """A free buffer, or new memory, which is accounted for already; made without the lock, as it takes time."""
         buffer = pooled
         if buffer is None:
             try:
-                buffer = bytearray(size)
+                buffer = bytearray(size) if self._new_memory is None else self._new_memory(size)
             except MemoryError:
                 with self._lock:
                     self._non_pooled_bytes += size
@@ -104,7 +119,7 @@ class BufferPool:
         self._in_use[id(buffer)] = buffer
         return buffer
 
-    def deallocate(self, buffer: bytearray) -> None:
+    def deallocate(self, buffer: Buffer) -> None:
         """Give back a buffer of `allocate`. The caller keeps no view of it: its bytes will be overwritten.
 
         Raises ValueError for a buffer that was given back before: it may be somebody else's by now.
@@ -118,6 +133,20 @@ class BufferPool:
             else:
                 self._non_pooled_bytes += len(buffer)
             self._wake_first()
+
+    def resize(self, total_bytes: int) -> None:
+        """Move the bound. Who waits looks again; who waits for more than there is now waits in vain."""
+        with self._lock:
+            self._non_pooled_bytes += total_bytes - self.total_bytes
+            self.total_bytes = total_bytes
+            self._free_up(0)
+            self._wake_first()
+
+    def trim(self) -> None:
+        """Give up the memory that is kept for use again."""
+        with self._lock:
+            self._non_pooled_bytes += len(self._free) * self.poolable_bytes
+            self._free.clear()
 
     def close(self) -> None:
         """Refuse from now on, and let every waiter fail. Buffers in use may still be given back."""
@@ -138,7 +167,7 @@ class BufferPool:
     def _in_use_bytes(self) -> int:
         return self.total_bytes - self._available() - self._gathered_bytes
 
-    def _take(self, size: int) -> bytearray | None:
+    def _take(self, size: int) -> Buffer | None:
         """Account for `size` available bytes; a free buffer where one fits, None where a new one must be made."""
         if size == self.poolable_bytes and self._free:
             return self._free.popleft()
@@ -152,12 +181,12 @@ class BufferPool:
             self._free.pop()
             self._non_pooled_bytes += self.poolable_bytes
 
-    def _wait_for(self, size: int, max_block_ms: int, on_wait: Callable[[], None] | None) -> bytearray | None:
+    def _wait_for(self, size: int, max_block_ms: int, on_wait: Callable[[], None] | None) -> Buffer | None:
         """Stand in line until `size` bytes are gathered; as `_take`."""
         more_memory = threading.Condition(self._lock)
         deadline = self._clock() + max_block_ms / 1000
         gathered = 0
-        buffer: bytearray | None = None
+        buffer: Buffer | None = None
         self._waiters.append(more_memory)
         try:
             if on_wait is not None:
@@ -168,7 +197,7 @@ class BufferPool:
                         buffer = self._free.popleft()
                         continue
                     self._free_up(size - gathered)
-                    got = min(size - gathered, self._non_pooled_bytes)
+                    got = max(0, min(size - gathered, self._non_pooled_bytes))
                     self._non_pooled_bytes -= got
                     self._gathered_bytes += got
                     gathered += got
@@ -194,5 +223,5 @@ class BufferPool:
 
     def _wake_first(self) -> None:
         """Let the oldest waiter look again: there may be room for it, left over by the one before."""
-        if self._waiters and (self._free or self._non_pooled_bytes or self._closed):
+        if self._waiters and (self._free or self._non_pooled_bytes > 0 or self._closed):
             self._waiters[0].notify()

@@ -16,6 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkasource.errors import KafkaSourceError
+from kafkasource.records.columns import int32_column
+from kafkasource.records.packed import PACKED_COLUMN, unpack
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -32,6 +34,7 @@ _ACCEPTED: dict[str, tuple[str, ...]] = {  # Spark's catalog strings by column, 
     "partition": ("int",),
     "timestamp": ("timestamp",),  # not in the JVM connector (SPARK-50160): the record's create time
 }
+_OFFSET: dict[str, tuple[str, ...]] = {"offset": ("bigint",)}  # of a mirror's rows, where they were read
 
 
 class InvalidSchema(KafkaSourceError, ValueError):
@@ -53,6 +56,7 @@ class Rows:
     headers: Column | None  # HEADERS_TYPE
     partitions: Column | None  # int32: the user's choice; null: the partitioner's
     timestamps_ms: Column | None  # int64; null: now
+    offsets: Column | None = None  # int64 without nulls: where the rows were read, for those who keep a map of it
 
     def take(self, indices: Column) -> Rows:
         """The rows at `indices`, copied."""
@@ -68,6 +72,7 @@ class Rows:
             headers=pick(self.headers),
             partitions=pick(self.partitions),
             timestamps_ms=pick(self.timestamps_ms),
+            offsets=pick(self.offsets),
         )
 
 
@@ -79,11 +84,18 @@ class SinkSchema:
     positions: dict[str, int]
 
     @classmethod
-    def check(cls, schema: StructType, topic: str | None) -> SinkSchema:
-        """Find the columns of a Spark schema. Driver side; raises InvalidSchema in the JVM connector's words."""
+    def check(cls, schema: StructType, topic: str | None, *, offsets: bool = False) -> SinkSchema:
+        """Find the columns of a Spark schema. Driver side; raises InvalidSchema in the JVM connector's words.
+
+        `offsets`: the column `offset`, else nobody's, is wanted too.
+        """
+        types = {field.name: _catalog_string(field.dataType) for field in schema.fields}
+        if types.get(PACKED_COLUMN) == "binary" and "value" not in types:
+            return cls(topic, {PACKED_COLUMN: list(types).index(PACKED_COLUMN)})
+        accepted_by_name = _ACCEPTED | (_OFFSET if offsets else {})
         positions: dict[str, int] = {}
         for position, field in enumerate(schema.fields):
-            if field.name in _ACCEPTED and field.name not in positions:
+            if field.name in accepted_by_name and field.name not in positions:
                 positions[field.name] = position
         if topic is None and "topic" not in positions:
             raise InvalidSchema(
@@ -91,7 +103,10 @@ class SinkSchema:
             )
         if "value" not in positions:
             raise InvalidSchema("Required attribute 'value' not found")
-        for name, accepted in _ACCEPTED.items():
+        for name in ("offset", "partition") if offsets else ():
+            if name not in positions:
+                raise InvalidSchema(f"'offsetMap' needs the column {name!r}, as the source has it")
+        for name, accepted in accepted_by_name.items():
             if name in positions:
                 found = _catalog_string(schema.fields[positions[name]].dataType)
                 if found not in accepted:
@@ -107,6 +122,10 @@ class SinkSchema:
         """
         if batch.num_rows == 0:
             return
+        if PACKED_COLUMN in self.positions:
+            for value in batch.column(self.positions[PACKED_COLUMN]):
+                yield self._unpacked(value)
+            return
         partitions = self._column(batch, "partition", pa.int32())
         if partitions is not None and partitions.null_count == len(partitions):
             partitions = None
@@ -118,6 +137,7 @@ class SinkSchema:
             headers=_headers(self._column(batch, "headers", HEADERS_TYPE)),
             partitions=partitions,
             timestamps_ms=_milliseconds(self._column(batch, "timestamp", None)),
+            offsets=_without_nulls(self._column(batch, "offset", pa.int64())),
         )
         if self.topic is not None:
             yield all_rows
@@ -137,6 +157,24 @@ class SinkSchema:
                     all_rows.take(pc.indices_nonzero(pc.equal(encoded.indices, pa.scalar(number, pa.int32())))),
                     topic=name,
                 )
+
+    def _unpacked(self, value: Any) -> Rows:
+        """Rows of a value of `packRecords`. Raises InvalidRow for another."""
+        try:
+            found = unpack(value.as_buffer())
+        except ValueError as error:
+            raise InvalidRow(f"column {PACKED_COLUMN!r} is for what 'packRecords' reads: {error}") from None
+        batch = found.batch
+        return Rows(
+            topic=self.topic or found.topic,
+            count=batch.num_rows,
+            keys=_all_null_as_none(batch.column("key")),
+            values=batch.column("value"),
+            headers=_headers(batch.column("headers")) if "headers" in batch.schema.names else None,
+            partitions=int32_column(found.partition, batch.num_rows),
+            timestamps_ms=_milliseconds(batch.column("timestamp")),
+            offsets=batch.column("offset"),
+        )
 
     def _column(self, batch: pa.RecordBatch, name: str, wanted: pa.DataType | None) -> Column | None:
         """A column in the type wanted (None: as it is), None where the DataFrame has none."""
@@ -164,6 +202,10 @@ def _catalog_string(data_type: Any) -> str:
 
 def _all_null_as_none(column: Column | None) -> Column | None:
     return None if column is None or column.null_count == len(column) else column
+
+
+def _without_nulls(column: Column | None) -> Column | None:
+    return None if column is None or column.null_count else column
 
 
 def _headers(column: Column | None) -> Column | None:

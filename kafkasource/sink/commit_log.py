@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from kafkasource import metrics
 from kafkasource.sink.functions import load
-from kafkasource.types import TopicPartition, Written
+from kafkasource.types import Discarded, TopicPartition, Written
 
 log = logging.getLogger("kafkasource.sink")
 
@@ -70,6 +71,8 @@ class SinkCommit:
     query_id: str | None = None  # survives restarts; None: a batch write, or no task told
     query_name: str | None = None
     lanes: LaneCounts | None = None  # with exactly once
+    cluster: str | None = None  # of several (option `clusters`), each of which is told of by itself
+    discarded: dict[TopicPartition, Discarded] = field(default_factory=dict)  # not written, on purpose
 
     @property
     def records(self) -> int:
@@ -84,16 +87,26 @@ class SinkCommit:
         what = "a batch write" if self.batch_id is None else f"batch {self.batch_id}"
         name = self.query_name or self.query_id
         of = f" of query {name}" if name else ""
-        lanes = f"; {self.lanes}" if self.lanes is not None and str(self.lanes) else ""
+        of += f" to cluster {self.cluster}" if self.cluster else ""
+        besides = self._discarded() + (f"; {self.lanes}" if self.lanes is not None and str(self.lanes) else "")
         if not self.written:
-            return f"committed {what}{of}: no records{lanes}"
+            return f"committed {what}{of}: no records{besides}"
         named = ", ".join(f"{tp} {_span(one)}" for tp, one in list(self.written.items())[:_NAMED_IN_LOG])
         more = len(self.written) - _NAMED_IN_LOG
         rest = f" and {more} more" if more > 0 else ""
         return (
             f"committed {what}{of}: {_count(self.records, 'record')} in {_count(self.bytes, 'byte')} from "
-            f"{_count(self.tasks, 'task')} to {_count(len(self.written), 'partition')} ({named}{rest}){lanes}"
+            f"{_count(self.tasks, 'task')} to {_count(len(self.written), 'partition')} ({named}{rest}){besides}"
         )
+
+    def _discarded(self) -> str:
+        if not self.discarded:
+            return ""
+        records, size = (sum(column) for column in zip(*self.discarded.values(), strict=True))
+        named = ", ".join(f"{tp} {one.records}" for tp, one in list(self.discarded.items())[:_NAMED_IN_LOG])
+        more = len(self.discarded) - _NAMED_IN_LOG
+        rest = f" and {more} more" if more > 0 else ""
+        return f"; discarded {_count(records, 'record')} of {_count(size, 'byte')} ({named}{rest})"
 
 
 def gathered(reports: Iterable[Report | None], **about: Any) -> SinkCommit:
@@ -111,11 +124,13 @@ def gathered(reports: Iterable[Report | None], **about: Any) -> SinkCommit:
 
 
 def tell(commit: SinkCommit, listener: str | None, *, by_earlier_run: bool = False) -> None:
-    """One line in the log at INFO, and a call of the listener that the option `commitListener` names. Never raises.
+    """One line in the log at INFO, or WARNING where records were discarded, and a call of the listener that the option
+    `commitListener` names. Never raises.
 
     `by_earlier_run`: exactly once found the batch committed already. What it wrote is not known any more, and the
     listener may have heard of it: it is called only where transactions were left to be ended, to tell of these.
     """
+    _count_commit(commit)
     if by_earlier_run:
         ended = str(commit.lanes or "")
         told = f" ({ended})" if ended else ""
@@ -123,12 +138,26 @@ def tell(commit: SinkCommit, listener: str | None, *, by_earlier_run: bool = Fal
         if not ended:
             return
     else:
-        log.info("%s", commit)
+        log.log(logging.WARNING if commit.discarded else logging.INFO, "%s", commit)
     if listener is not None:
         try:
             load(listener, "commitListener")(commit)
         except Exception:
             log.warning("the commit listener %s failed; %s all the same", listener, commit, exc_info=True)
+
+
+def _count_commit(commit: SinkCommit) -> None:
+    metrics.count("kafkasource_commits_total", 1, commit.query_name or commit.query_id or "", commit.cluster or "")
+    lanes = commit.lanes or LaneCounts()
+    for outcome, number in (
+        ("committed", lanes.committed),
+        ("lost", lanes.opened - lanes.committed),
+        ("recovered", lanes.recovered),
+        ("aborted", lanes.aborted),
+    ):
+        if number:
+            metrics.count("kafkasource_transactions_total", number, outcome)
+    metrics.publish()
 
 
 def _count(number: int, noun: str) -> str:

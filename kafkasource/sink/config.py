@@ -7,8 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafkasource.client.config import ClientConfig
+from kafkasource.client.link import address_of
+from kafkasource.memory.budget import Wish
 
 ACKS = {"all": -1, "-1": -1, "1": 1, "0": 0}
+
+_SIZES = ("kafka.buffer.memory", "highWatermarkBytes", "lowWatermarkBytes")
 
 # Values that ask for the codec's own level. lz4's 9 does so in Java (Lz4BlockOutputStream): the default level takes the
 # fast compressor, all others the high one (measured: 883 MB/s against 49 MB/s at a true 9).
@@ -36,6 +40,18 @@ class ProducerConfig:
     retry_backoff_ms: int
     retry_backoff_max_ms: int
     max_in_flight: int  # produce requests per connection
+    cluster_name: str = ""  # in metrics
+    memory_budget_bytes: int | None = None  # of the worker that the task runs in; None: what it can find out
+    named_memory: str | None = "kafka.buffer.memory"  # the option by which the user has said `buffer_memory_bytes`
+
+    @property
+    def least_memory_bytes(self) -> int:
+        """A batch, and the largest record that may be sent."""
+        return max(self.batch_bytes, self.max_request_bytes)
+
+    @property
+    def memory_wish(self) -> Wish:
+        return Wish(self.buffer_memory_bytes, self.named_memory, self.least_memory_bytes)
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> ProducerConfig:
@@ -64,6 +80,9 @@ class ProducerConfig:
             retry_backoff_ms=options["kafka.retry.backoff.ms"],
             retry_backoff_max_ms=options["kafka.retry.backoff.max.ms"],
             max_in_flight=options["kafka.max.in.flight.requests.per.connection"],
+            memory_budget_bytes=options["memoryBudget"],
+            named_memory=next((name for name in _SIZES if name in getattr(options, "given", ())), None),
+            cluster_name=address_of(*options["kafka.bootstrap.servers"][0]),
         )
 
     def retry_backoff(self, attempts: int) -> int:

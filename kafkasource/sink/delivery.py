@@ -25,6 +25,7 @@ class Delivery:
         self._error: BaseException | None = None
         self.has_timestamps = False  # rows came with their own: a broker that cannot keep them must not take them
         self.flushing = False  # the task has given its last row: its batches are sent without lingering
+        self.max_block_ms: int | None = None  # for memory; None: as configured
         self.written: dict[TopicPartition, Written] = {}  # acknowledged
 
     @property
@@ -76,6 +77,14 @@ class Delivery:
             if self._error is None and not (self.flushing and not self._open_batches):
                 self._error = error
             self._settled.notify_all()
+
+    def gave_up(self, error: BaseException) -> None:
+        """One batch will never be sent (again)."""
+        self.fail(error)
+
+    def late(self, error: BaseException) -> None:
+        """One batch is on the wire for longer than it may; whether it is stored is not known yet."""
+        self.fail(error)
 
     def raise_if_failed(self) -> None:
         if self._error is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -39,6 +39,15 @@ class TaskCalls(TransactionCalls, Protocol):
 
 class CannotWriteOnce(KafkaSourceError):
     """This task, as Spark runs it, cannot keep the guarantee."""
+
+
+class Rows(Protocol):
+    """What a lane's rows are told by: as `RowSum`."""
+
+    @property
+    def rows(self) -> int: ...
+    @property
+    def crc(self) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -94,6 +103,7 @@ class LaneTask:
     begun: Begun
     task: Task
     plan: Plan
+    claim: ProducerId | None = None  # with atomicBatch, once its lane is open
 
     @classmethod
     def start(cls, guarantee: Guarantee, begun: Begun, context: Context | None) -> LaneTask:
@@ -117,16 +127,8 @@ class LaneTask:
             return Share(self.begun.turn, self.task.query_id, skipped=True), {}
         first = next(filled, None)
         if first is None:
-            return self._share(None, None, {}), {}
-        ids, turn = self.guarantee.ids, self.begun.turn
-        # Not before there is a row: an idle task costs the brokers nothing.
-        if self.guarantee.atomic:
-            own = self._claim(cluster)
-            lane = Lane.join(cluster, ids.driver, turn.driver, turn.transaction_version)
-        else:
-            name = ids.lane(self.task.slot)
-            lane = Lane.open(cluster, name, self.guarantee.timeout_ms, turn.transaction_version)
-            own = lane.producer
+            return self.share(None, None, {}), {}
+        lane = self.open_lane(cluster)  # not before there is a row: an idle task costs the brokers nothing
         row_sum = RowSum(positions)
 
         def summed() -> Iterator[pa.RecordBatch]:
@@ -138,7 +140,16 @@ class LaneTask:
                 batch = next(filled, None)
 
         written = write(summed(), lane)
-        return self._share(own, row_sum, written), written
+        return self.share(lane, row_sum, written), written
+
+    def open_lane(self, cluster: TaskCalls) -> Lane:
+        """The transaction that the task writes in. Blocks. Raises CannotWriteOnce."""
+        ids, turn = self.guarantee.ids, self.begun.turn
+        if self.guarantee.atomic:
+            self.claim = self._claim(cluster)
+            return Lane.join(cluster, ids.driver, turn.driver, turn.transaction_version)
+        name = ids.lane(self.task.slot)
+        return Lane.open(cluster, name, self.guarantee.timeout_ms, turn.transaction_version)
 
     def _claim(self, cluster: TaskCalls) -> ProducerId:
         """With atomicBatch: be the one attempt of this task that writes, or raise.
@@ -169,7 +180,11 @@ class LaneTask:
         cluster.add_offsets_to_txn(name, mine, self.guarantee.ids.marker_group)
         return mine
 
-    def _share(self, own: ProducerId | None, row_sum: RowSum | None, written: dict[TopicPartition, Written]) -> Share:
+    def share(self, lane: Lane | None, row_sum: Rows | None, written: Collection[TopicPartition]) -> Share:
+        """What goes to the driver of a task that wrote, or had no rows."""
+        own = self.claim
+        if own is None and lane is not None:
+            own = lane.producer
         again = self.plan.again
         rows, crc = (row_sum.rows, row_sum.crc) if row_sum is not None else (0, 0)
         if again is not None and (again.rows, again.crc) != (rows, crc):

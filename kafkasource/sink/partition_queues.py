@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from kafkasource.records.builder import BatchBuilder
 from kafkasource.sink.batch import NEVER, PartitionBatches, ProducerBatch
-from kafkasource.sink.buffer_pool import BufferPool
+from kafkasource.sink.buffer_pool import Buffer, BufferPool
 from kafkasource.sink.config import ProducerConfig
 from kafkasource.sink.delivery import Delivery
 from kafkasource.sink.splitting import pieces_of, target_bytes
@@ -43,9 +43,7 @@ class ReadyCheck:
 class PartitionQueues:
     """See the module. Under a lock of its own."""
 
-    def __init__(
-        self, config: ProducerConfig, pool: BufferPool, new_builder: Callable[[bytearray], BatchBuilder]
-    ) -> None:
+    def __init__(self, config: ProducerConfig, pool: BufferPool, new_builder: Callable[[Buffer], BatchBuilder]) -> None:
         self.config = config
         self.pool = pool
         self.new_builder = new_builder
@@ -104,6 +102,15 @@ class PartitionQueues:
                 self._waiting[known] = None
                 self._oldest_ms = min(self._oldest_ms, batch.created_ms)
 
+    def unsent(self) -> list[ProducerBatch]:
+        """The waiting batches of which no broker has seen anything. Any thread; they may be on their way when used."""
+        with self._lock:
+            return [batch for partition in self._waiting for batch in partition.waiting if batch.number < 0]
+
+    def take_unsent(self, chosen: Collection[ProducerBatch]) -> list[ProducerBatch]:
+        """Remove those of them that still wait and were never sent. Only by the thread that appends."""
+        return self._take(lambda batch: batch.number < 0 and batch in chosen)
+
     # The sender thread.
 
     def ready(self, leader_of: LeaderOf, now_ms: float, producer_id: int | None = -1) -> ReadyCheck:
@@ -142,8 +149,10 @@ class PartitionQueues:
         size = 0
         with self._lock:
             for partition in partitions:
+                if not partition.waiting:  # `take_unsent`, since `ready` looked
+                    continue
                 batch = partition.waiting[0]
-                if batch.held_back:  # since `ready` looked
+                if batch.held_back:  # likewise
                     continue
                 if taken and batch.delivery.lane is not taken[0].delivery.lane:
                     continue

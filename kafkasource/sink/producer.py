@@ -11,23 +11,26 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 
 import pyarrow.compute as pc
 
-from kafkasource.client.metadata import TopicMetadata
+from kafkasource import memory, metrics
+from kafkasource.client.metadata import Metadata, TopicMetadata
 from kafkasource.client.network import NetworkClient
 from kafkasource.errors import BrokerError, ClientClosed, KafkaSourceError
 from kafkasource.records.builder import BatchBuilder, RecordColumns
 from kafkasource.records.partitions import order_by_partition
 from kafkasource.sink.accumulator import RecordAccumulator
 from kafkasource.sink.answers import of_transaction
-from kafkasource.sink.buffer_pool import BufferPool
+from kafkasource.sink.buffer_pool import Buffer, BufferPool
 from kafkasource.sink.columns import InvalidRow, Rows
 from kafkasource.sink.config import ProducerConfig
 from kafkasource.sink.delivery import Delivery
 from kafkasource.sink.identity import Lane
+from kafkasource.sink.partition_queues import Span
 from kafkasource.sink.partitioner import Partitioner
 from kafkasource.sink.sender import Client, Sender
 from kafkasource.types import TopicPartition
@@ -49,19 +52,25 @@ class Producer:
         config: ProducerConfig,
         *,
         client: Client | None = None,
+        pool: BufferPool | None = None,
         clock_ms: Callable[[], float] = monotonic_ms,
         wall_clock_ms: Callable[[], float] = lambda: time.time() * 1000,
     ) -> None:
+        """`pool`: memory shared with other producers that are closed together."""
         log.debug("Starting the Kafka producer")
         self.config = config
         self._wall_clock_ms = wall_clock_ms
 
-        def new_builder(buffer: bytearray) -> BatchBuilder:
+        def new_builder(buffer: Buffer) -> BatchBuilder:
             return BatchBuilder(buffer, codec=config.compression, level=config.compression_level)
 
         self._client: Client = client or NetworkClient(config.client)
         batch_bytes = min(config.batch_bytes, config.max_request_bytes)
-        self.pool = BufferPool(config.buffer_memory_bytes, batch_bytes)
+        self._budget = memory.process_budget()
+        self._leases_memory = pool is None
+        new_memory = self._budget.accounts[memory.ACCUMULATOR].view
+        self.pool = pool or BufferPool(config.buffer_memory_bytes, batch_bytes, new_memory=new_memory)
+        metrics.poll(self.pool, partial(_gauges, config.cluster_name))
         self.accumulator = RecordAccumulator(config, self.pool, clock_ms, new_builder)
         self.sender = Sender(config, self.accumulator, self._client, clock_ms=clock_ms)
         self._closing = False
@@ -71,13 +80,29 @@ class Producer:
         log.debug("Kafka producer started")
 
     @contextmanager
-    def delivery(self, lane: Lane | None = None) -> Iterator[Delivery]:
-        """One task's writes, in the lane's transaction where one is given.
+    def delivery(self, lane: Lane | None = None, delivery: Delivery | None = None) -> Iterator[Delivery]:
+        """One task's writes, in the lane's transaction where one is given; kept in `delivery` where one is given.
 
         Leaving it without an error returns only when all is acknowledged; with one gives all up. What
         was given up is dropped by the sender thread; what is on the wire at that moment may still be stored.
         """
-        delivery = self.sender.begin(lane)
+        with self._room(), self._delivery(self.sender.begin(lane, delivery)) as begun:
+            yield begun
+
+    def _room(self) -> AbstractContextManager[None]:
+        """The pool's part of the process's memory, unless others lease it."""
+        if not self._leases_memory:
+            return nullcontext()
+        return self._budget.lease(
+            memory.ACCUMULATOR,
+            self.config.memory_wish,
+            self.pool.resize,
+            total_bytes=self.config.memory_budget_bytes,
+            keeper=self.pool,
+        )
+
+    @contextmanager
+    def _delivery(self, delivery: Delivery) -> Iterator[Delivery]:
         try:
             yield delivery
             log.debug("Flushing accumulated records in producer")
@@ -96,7 +121,7 @@ class Producer:
         last_named = 0 if rows.partitions is None else pc.max(rows.partitions).as_py()
         topic = self.sender.await_topic(rows.topic, max(0, last_named))
         count = max(topic.partitions) + 1
-        partitions = partitioner.partitions(rows, count, _available(topic))
+        partitions = partitioner.partitions(rows, count, available(topic))
         if rows.timestamps_ms is not None:
             delivery.has_timestamps = True
         columns = RecordColumns(
@@ -106,17 +131,32 @@ class Producer:
         spans = [(0, 0, rows.count)]
         if count > 1:
             order, spans = order_by_partition(_int32_buffer(partitions), count)
+        self.hand_over(rows.topic, columns, order, spans, delivery)
+
+    def hand_over(
+        self, topic: str, columns: RecordColumns, order: memoryview | None, spans: Sequence[Span], delivery: Delivery
+    ) -> None:
+        """As `append`, of rows that have their partitions: see `RecordAccumulator.append`."""
         if delivery.lane is not None:
             try:
-                delivery.lane.enroll(TopicPartition(rows.topic, partition) for partition, _, _ in spans)
+                delivery.lane.enroll(TopicPartition(topic, partition) for partition, _, _ in spans)
             except BrokerError as error:
                 raise of_transaction(error, delivery.lane.transactional_id) from None
         try:
-            self.accumulator.append(rows.topic, columns, order, spans, delivery, self.sender.wakeup)
+            self.accumulator.append(topic, columns, order, spans, delivery, self.sender.wakeup)
         except ValueError as error:
             if isinstance(error, KafkaSourceError):
                 raise
-            raise InvalidRow(f"a row for topic {rows.topic!r} cannot be written: {error}") from None
+            raise InvalidRow(f"a row for topic {topic!r} cannot be written: {error}") from None
+
+    @property
+    def metadata(self) -> Metadata:
+        """The sender thread's, to look at."""
+        return self._client.metadata
+
+    def alive(self) -> bool:
+        """Does the sender thread still settle deliveries?"""
+        return self._thread.is_alive()
 
     @property
     def usable(self) -> bool:
@@ -155,7 +195,13 @@ class Producer:
             log.debug("Shutdown of Kafka producer I/O thread has completed")
 
 
-def _available(topic: TopicMetadata) -> list[int]:
+def _gauges(cluster: str, pool: BufferPool) -> metrics.Polled:
+    yield "kafkasource_queue_bytes", (cluster,), pool.in_use_bytes
+    yield "kafkasource_queue_limit_bytes", (cluster,), pool.total_bytes
+    yield "kafkasource_pool_waiters", (cluster,), pool.queued
+
+
+def available(topic: TopicMetadata) -> list[int]:
     """Partitions for rows without a key: those with a leader; all, where none has one at the moment."""
     led = [number for number, partition in topic.partitions.items() if partition.leader_id is not None]
     return sorted(led or topic.partitions)

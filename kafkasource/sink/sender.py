@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from kafkasource import metrics
 from kafkasource.client.connection import Body
 from kafkasource.client.metadata import Metadata, TopicMetadata
 from kafkasource.errors import CorruptRecordBatch, DeadlineExceeded, KafkaSourceError
@@ -76,6 +77,7 @@ class _InFlight:
     pending: Pending
     batches: list[ProducerBatch]
     request: ProduceRequest
+    sent_ms: float
 
 
 class Sender:
@@ -105,14 +107,14 @@ class Sender:
 
     # Any thread.
 
-    def begin(self, lane: Lane | None = None) -> Delivery:
-        """A new delivery that this sender will settle. Raises the reason when the sender has ended."""
-        delivery = Delivery(lane)
+    def begin(self, lane: Lane | None = None, delivery: Delivery | None = None) -> Delivery:
+        """A new delivery that this sender will settle, or this one. Raises the reason when the sender has ended."""
+        delivery = delivery or Delivery(lane)
         with self._lock:
             if self._failure is not None:
                 raise self._failure
             self._deliveries.add(delivery)
-            self._without_lane += lane is None
+            self._without_lane += delivery.lane is None
         return delivery
 
     def end(self, delivery: Delivery) -> None:
@@ -142,9 +144,9 @@ class Sender:
             self._awake = True
             self._client.wakeup()
 
-    def await_topic(self, topic: str, partition: int = 0) -> TopicMetadata:
+    def await_topic(self, topic: str, partition: int = 0, max_block_ms: int | None = None) -> TopicMetadata:
         """Metadata of a topic, as `AwaitedTopics.await_topic`."""
-        return self._topics.await_topic(topic, partition)
+        return self._topics.await_topic(topic, partition, max_block_ms)
 
     # The sender thread.
 
@@ -182,11 +184,12 @@ class Sender:
         expired = self._accumulator.take_expired(now_ms)
         producer_log.expired(len(expired))
         for batch in expired:
+            self._count("kafkasource_batches_expired_total", batch)
             self._drop_waiting(batch, self._too_late(batch))
         for request in self._in_flight:
             for batch in request.batches:
                 if self._is_late(batch, now_ms):
-                    batch.delivery.fail(self._too_late(batch))
+                    batch.delivery.late(self._too_late(batch))
         with self._lock:  # only now: nothing that has just failed is sent in this turn
             unwanted = {delivery for delivery in self._deliveries if delivery.failed} | self._ended_in_failure
             self._ended_in_failure.clear()
@@ -220,7 +223,7 @@ class Sender:
                 drained = self._accumulator.drain(check.nodes[node_id])
                 self._send(node_id, self._closed(drained, identity), now_ms)
                 sent = sent or bool(drained)
-        waits = [_IDLE_POLL_MS, self._next_expiry_ms() - now_ms]
+        waits = [_IDLE_POLL_MS, self._next_expiry_ms(now_ms) - now_ms]
         if check.unknown_leader_topics:
             self._client.metadata.want(check.unknown_leader_topics)
             self._client.metadata.request_update()
@@ -239,10 +242,13 @@ class Sender:
             return 0.0 if self._identity.answer_is_here else _IDLE_POLL_MS
         return max(self._identity.retry_at_ms - now_ms, 1.0)
 
-    def _next_expiry_ms(self) -> float:
+    def _next_expiry_ms(self, now_ms: float) -> float:
         """When the next batch runs out of time, waiting or in flight; those whose task was told do not count."""
         created = (
-            batch.created_ms for request in self._in_flight for batch in request.batches if not batch.delivery.failed
+            batch.created_ms
+            for request in self._in_flight
+            for batch in request.batches
+            if not batch.delivery.failed and not self._is_late(batch, now_ms)
         )
         in_flight = min(created, default=NEVER) + self.config.delivery_timeout_ms
         return min(in_flight, self._accumulator.next_expiry_ms())
@@ -290,7 +296,7 @@ class Sender:
             max_version=_LAST_VERSION_OF_ENROLLED if enrolled else _LAST_VERSION_BY_NAME,
         )
         producer_log.sent(node_id)
-        self._in_flight.append(_InFlight(node_id, pending, batches, request))
+        self._in_flight.append(_InFlight(node_id, pending, batches, request, now_ms))
 
     def _settle(self) -> None:
         """Take in every answer that has come."""
@@ -304,6 +310,8 @@ class Sender:
             for request in answered:
                 error = request.pending.error
                 producer_log.received(request.node_id, error, request.batches)
+                seconds = (now_ms - request.sent_ms) / 1000
+                metrics.observe("kafkasource_produce_latency_seconds", seconds, self.config.cluster_name)
                 body = {} if error is not None else request.pending.result()
                 refused = request.request.refused
                 if request.request.lost_idempotence:
@@ -322,6 +330,8 @@ class Sender:
         fate = fate_of(answer, is_next=self._accumulator.is_next(batch), retries=self.config.retries)
         if fate is Fate.STORED:
             producer_log.produced(answer)
+            self._count("kafkasource_records_written_total", batch, batch.record_count)
+            self._count("kafkasource_bytes_written_total", batch, batch.size)
             batch.delivery.acknowledged(batch.topic_partition, batch.record_count, batch.size, answer.last_offset)
             self._finish(batch, stored=True)
             return
@@ -332,13 +342,19 @@ class Sender:
         late = self._is_late(batch, now_ms)
         if fate is Fate.RETRY and not batch.delivery.failed and not late:
             producer_log.retrying(batch, self.config.retries, error)
+            self._count("kafkasource_produce_retries_total", batch)
             self._accumulator.put_back(batch)
             return
         if fate is Fate.SPLIT and not batch.delivery.failed and not late:
             self._split(batch, error)
             return
+        if late:
+            self._count("kafkasource_batches_expired_total", batch)
         self._give_up(batch, self._too_late(batch) if late else explained(error, batch))
         self._finish(batch)
+
+    def _count(self, name: str, batch: ProducerBatch, amount: int = 1) -> None:
+        metrics.count(name, amount, self.config.cluster_name, batch.topic_partition.topic)
 
     def _split(self, batch: ProducerBatch, refused: BaseException | None) -> None:
         """Send a batch in pieces instead: the broker refused it, or it would."""
@@ -346,6 +362,7 @@ class Sender:
             if refused is not None:
                 producer_log.splitting(batch, refused)
             self._accumulator.split(batch)
+            self._count("kafkasource_batches_split_total", batch)
         except CorruptRecordBatch as error:  # its bytes in memory are not what was written
             self._give_up(batch, error)
             self._finish(batch)
@@ -353,7 +370,7 @@ class Sender:
     def _give_up(self, batch: ProducerBatch, error: BaseException) -> None:
         """The batch will never be sent again. The caller releases its memory."""
         producer_log.gave_up(batch.topic_partition, error)
-        batch.delivery.fail(error)
+        batch.delivery.gave_up(error)
         if batch.sequenced and batch.delivery.lane is None:
             self._identity.forget()
 

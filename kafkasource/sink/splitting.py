@@ -19,10 +19,11 @@ from kafkasource.records import header as h
 from kafkasource.records.batches import decode
 from kafkasource.records.builder import BatchBuilder, RecordColumns
 from kafkasource.sink.batch import ProducerBatch
+from kafkasource.sink.buffer_pool import Buffer
 from kafkasource.sink.identity import sequence_after
 
 
-def pieces_of(batch: ProducerBatch, new_builder: Callable[[bytearray], BatchBuilder]) -> list[ProducerBatch]:
+def pieces_of(batch: ProducerBatch, new_builder: Callable[[Buffer], BatchBuilder]) -> list[ProducerBatch]:
     """Closed batches of about half the records' bytes each; more only where one record alone is larger.
 
     `batch` is encoded and holds two records at least. The pieces share its memory account, but have bytes of their own.

@@ -34,8 +34,8 @@ class AwaitedTopics:
         self._awaited: Counter[tuple[str, int]] = Counter()  # tasks waiting, by topic and partition
         self._failure: BaseException | None = None
 
-    def await_topic(self, topic: str, partition: int = 0) -> TopicMetadata:
-        """Metadata of a topic, waited for up to `max.block.ms`; the JVM connector's text when it does not come.
+    def await_topic(self, topic: str, partition: int = 0, max_block_ms: int | None = None) -> TopicMetadata:
+        """Metadata of a topic, waited for up to `max_block_ms`; the JVM connector's text when it does not come.
 
         Where the partition is not among those known, new metadata are asked for, since it may have been added; the
         caller refuses it if it is not there either.
@@ -47,12 +47,14 @@ class AwaitedTopics:
             log.debug("Requesting metadata update for topic %s", topic)
         else:
             log.debug("Requesting metadata update for partition %d of topic %s", partition, topic)
+        if max_block_ms is None:
+            max_block_ms = self._config.max_block_ms
         with self._news:
             self._awaited[topic, partition] += 1
             log.debug("Waking up Sender thread for metadata update")
             self._wakeup()
             try:
-                return self._wait_for(topic, partition)
+                return self._wait_for(topic, partition, max_block_ms)
             finally:
                 self._awaited[topic, partition] -= 1
                 if not self._awaited[topic, partition]:
@@ -62,9 +64,9 @@ class AwaitedTopics:
         known = self._client.metadata.topic(topic)
         return known if known is not None and known.partitions else None
 
-    def _wait_for(self, topic: str, partition: int) -> TopicMetadata:
+    def _wait_for(self, topic: str, partition: int, max_block_ms: int) -> TopicMetadata:
         metadata = self._client.metadata
-        deadline_ms = self._clock_ms() + self._config.max_block_ms
+        deadline_ms = self._clock_ms() + max_block_ms
         before = metadata.version  # what went wrong earlier may be right by now (an ACL granted): ask again
         while True:
             known = self._known(topic)
@@ -78,15 +80,15 @@ class AwaitedTopics:
             if error is not None and not error.retriable and code != _UNKNOWN_TOPIC:
                 raise error
             if remaining_ms <= 0:
-                raise self._too_late(topic, f" ({error})" if error else "")
+                raise self._too_late(topic, max_block_ms, f" ({error})" if error else "")
             self._news.wait(remaining_ms / 1000)
 
-    def _too_late(self, topic: str, why: str) -> KafkaSourceError:
+    def _too_late(self, topic: str, max_block_ms: int, why: str) -> KafkaSourceError:
         if not self._client.metadata.nodes():
             attempts = tuple((address, str(why)) for address, why in self._client.bootstrap_errors.items())
-            return BootstrapFailed(attempts, self._config.max_block_ms)
+            return BootstrapFailed(attempts, max_block_ms)
         return DeadlineExceeded(
-            f"Topic {topic} not present in metadata after {self._config.max_block_ms} ms.{why} Create it first: "
+            f"Topic {topic} not present in metadata after {max_block_ms} ms.{why} Create it first: "
             "the sink creates only what 'createTopic' tells it to. The wait is 'kafka.max.block.ms'."
         )
 

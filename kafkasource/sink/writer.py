@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
+from kafkasource import metrics
 from kafkasource.client.cache import shared_cluster
 from kafkasource.errors import UnsupportedApiVersion
 from kafkasource.protocol.apis import INIT_PRODUCER_ID
@@ -50,6 +51,7 @@ class TaskReport(WriterCommitMessage):
     kernel_compiled: bool = True  # in the worker that wrote
     query_id: str | None = None  # only tasks know it; None: a batch write
     share: Share | None = None  # with exactly once
+    metrics: metrics.Snapshot | None = None  # of the worker, where they are wanted on the driver
 
     @property
     def records(self) -> int:
@@ -72,6 +74,7 @@ class _Writer:
         self._guarantee = _guarantee(options)
         self._begun: Begun | None = None
         self._prepared = False
+        self._metrics_wanted = False
         spare_imports_from_gc()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -81,6 +84,7 @@ class _Writer:
             if self._guarantee is not None:
                 _require_transactions(shared_cluster(self._config.client))
                 self._begun = self._driver(self._guarantee).begin(self._write_id())
+            self._metrics_wanted = metrics.wanted()
             self._prepared = True
         return self.__dict__
 
@@ -106,10 +110,11 @@ class _Writer:
             return delivery.written
 
         if self._guarantee is None or self._begun is None:
-            return TaskReport(write(iterator), COMPILED, _query_id())
+            written = write(iterator)
+            return TaskReport(written, COMPILED, query_id(), metrics=metrics.report(self._metrics_wanted))
         task = LaneTask.start(self._guarantee, self._begun, TaskContext.get())
         share, written = task.run(iterator, self._schema.positions, shared_cluster(self._config.client), write)
-        return TaskReport(written, COMPILED, _query_id(), share)
+        return TaskReport(written, COMPILED, query_id(), share, metrics.report(self._metrics_wanted))
 
     def _driver(self, guarantee: Guarantee) -> ExactlyOnce:
         return ExactlyOnce(
@@ -132,12 +137,13 @@ class _Writer:
         """Driver side, after all tasks succeeded."""
         spare_imports_from_gc()
         if any(message is not None and not message.kernel_compiled for message in messages):
-            _warn_uncompiled()
+            warn_uncompiled()
         query_id = next((message.query_id for message in messages if message is not None), None)
         commit = gathered(messages, batch_id=batch_id, query_id=query_id, query_name=self._query_name, lanes=lanes)
         skipped = any(
             message is not None and message.share is not None and message.share.skipped for message in messages
         )
+        metrics.take(message.metrics for message in messages if message is not None)
         tell(commit, self._listener, by_earlier_run=skipped and not commit.written)
 
 
@@ -193,7 +199,7 @@ def _shares(messages: Sequence[TaskReport | None]) -> list[Share]:
     return [message.share for message in messages if message is not None and message.share is not None]
 
 
-def _query_id() -> str | None:
+def query_id() -> str | None:
     """Of the streaming query whose task runs here; it survives restarts."""
     context = TaskContext.get()
     return None if context is None else context.getLocalProperty("sql.streaming.queryId")
@@ -202,7 +208,7 @@ def _query_id() -> str | None:
 _warned = False
 
 
-def _warn_uncompiled() -> None:
+def warn_uncompiled() -> None:
     """Once per driver process: each micro-batch would say it again."""
     global _warned
     if not _warned:

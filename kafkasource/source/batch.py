@@ -121,7 +121,7 @@ class BatchReader(DataSourceReader):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Spark pickles the reader for the tasks alone."""
-        return PartitionReader, (self._tasks.config, self._tasks.settings)
+        return PartitionReader, (self._tasks.config, self._tasks.settings, self._tasks.packing)
 
 
 def plan_batch(

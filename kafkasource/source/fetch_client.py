@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from kafkasource import metrics
 from kafkasource.client.cache import shared_cluster
 from kafkasource.client.cluster import EARLIEST, LATEST, Cluster
 from kafkasource.client.config import ClientConfig
@@ -123,6 +124,7 @@ class ClusterPartition:
         # Spark may have taken longer over what came before than a request may take; the answer has been here since.
         sent.pending.deadline_ms = max(sent.pending.deadline_ms, cluster.network.now_ms() + self._timeout_ms)
         cluster.wait(sent.pending)
+        metrics.observe("kafkasource_fetch_latency_seconds", sent.pending.took_ms / 1000)
         fetched = read_response(sent.pending.result(), self._tp, sent.fetch_offset, sent.topic_id)
         self.log.pin(sent.topic_id)
         return fetched

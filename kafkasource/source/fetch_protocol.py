@@ -9,10 +9,12 @@ from typing import Any
 
 from kafkasource.errors import OptionError, ProtocolError, error_for
 from kafkasource.source.read_ahead import Pace
+from kafkasource.source.room import Room
 from kafkasource.types import TopicPartition
 
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 _NO_ID = uuid.UUID(int=0)
+_SIZES = ("kafka.max.partition.fetch.bytes", "readAhead")
 _LAST_VERSION_BY_NAME = 12  # from 13 on a fetch names topics by id (KIP-516)
 
 
@@ -35,9 +37,20 @@ class FetchSettings:
     read_ahead: int  # fetches of max_partition_bytes that a task may have in flight
     most_fetch_bytes: int  # of one fetch, however long the way
     rack: str | None  # as the user wrote it; what it is in this process: `read_replicas.rack_of`
+    memory_budget_bytes: int | None = None  # of the worker that the task runs in; None: what it can find out
+    named_size: str | None = None  # an option by which the user has said how much may be under way
 
-    def pace(self) -> Pace:
-        return Pace(self.max_partition_bytes, self.read_ahead, min(self.most_fetch_bytes, self.max_message_bytes // 2))
+    def pace(self, room: Room | None = None) -> Pace:
+        return Pace(self.max_partition_bytes, self.read_ahead, self._most_at_once, room)
+
+    @property
+    def _most_at_once(self) -> int:
+        return max(min(self.most_fetch_bytes, self.max_message_bytes // 2), self.max_partition_bytes)
+
+    @property
+    def most_under_way_bytes(self) -> int:
+        """Of all fetches of a task together."""
+        return max(min(self.read_ahead * self.max_partition_bytes, self._most_at_once), self.max_partition_bytes)
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> FetchSettings:
@@ -66,6 +79,8 @@ class FetchSettings:
             read_ahead=options["readAhead"],
             most_fetch_bytes=options["kafka.fetch.max.bytes"],
             rack=options["kafka.client.rack"],
+            memory_budget_bytes=options["memoryBudget"],
+            named_size=next((name for name in _SIZES if name in getattr(options, "given", ())), None),
         )
 
 

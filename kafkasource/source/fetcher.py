@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from kafkasource import metrics
 from kafkasource.errors import (
     CorruptMessage,
     CorruptRecordBatch,
@@ -55,6 +56,7 @@ _IS_GONE = "the topic has been deleted, or recreated under its name"
 @dataclass(slots=True)
 class _InFlight:
     offset: int
+    asked_bytes: int
     sent: Any
 
 
@@ -73,8 +75,9 @@ class PartitionFetcher:
         self.position = offset_range.start_offset  # next offset to yield
         self.others_in_flight: Callable[[], int] = lambda: 0  # fetches of the task's other ranges
         self.on_last_sent: Callable[[], None] = lambda: None  # called when no more than is in flight will be needed
-        self.covered = offset_range.size <= settings.max_partition_bytes // _RECORD_BYTES  # is that expected already?
         self._pace = pace or settings.pace()
+        self._room = self._pace.room
+        self.covered = offset_range.size <= self._room.fetch_bytes // _RECORD_BYTES  # is that expected already?
         self._range = offset_range
         self._tp = offset_range.topic_partition
         self._settings = settings
@@ -82,7 +85,8 @@ class PartitionFetcher:
         self._clock = clock
         self._sleep = sleep
         self._in_flight: _InFlight | None = None
-        self._least_bytes = settings.max_partition_bytes  # to ask for; more where a batch did not come whole
+        self._least_bytes = 0  # to ask for, where a batch did not come whole
+        self._asked_bytes = 0  # by the newest fetch
         self._held_bytes = 0  # of the answer that was received last
         self._held_since = 0.0
         self._damages = 0  # of what was fetched at `position`
@@ -92,6 +96,11 @@ class PartitionFetcher:
     @property
     def is_in_flight(self) -> bool:
         return self._in_flight is not None
+
+    @property
+    def has_room(self) -> bool:
+        """May it be begun, as far as the task's memory goes?"""
+        return self._room.for_another
 
     def begin(self) -> None:
         """Send the first fetch, if that takes no waiting. `batches` does all that is left, faults included."""
@@ -108,8 +117,11 @@ class PartitionFetcher:
                     if fetched is None:
                         continue
                     self._fetch_on(fetched)
-                    for decoded in decode_pieces(fetched, self._range, self.position, self._settings):
+                    for decoded in decode_pieces(fetched, self._range, self.position, self._settings, self._room):
+                        self._room.made_rows()
                         if self._advance(decoded.next_offset, decoded.required_bytes):
+                            rows = sum(batch.num_rows for batch in decoded.batches)
+                            metrics.count("kafkasource_records_read_total", rows, self._tp.topic)
                             yield from decoded.batches
                             self._restart_patience()  # Spark's time between two batches is not the broker's
                     del fetched  # before the next one comes, so that its memory can be used again
@@ -132,9 +144,13 @@ class PartitionFetcher:
             self._send(self.position)
         in_flight, self._in_flight = self._in_flight, None
         assert in_flight is not None
-        fetched = self._client.receive(in_flight.sent)
+        try:
+            fetched = self._client.receive(in_flight.sent)
+        finally:
+            self._room.done(in_flight.asked_bytes)
         if len(fetched.records):
             self._held_bytes, self._held_since = len(fetched.records), self._clock()
+            metrics.count("kafkasource_bytes_read_total", self._held_bytes, self._tp.topic)
             return fetched
         self._check_patience(
             f"the broker has nothing at this offset; its high watermark is {fetched.high_watermark}"
@@ -163,7 +179,7 @@ class PartitionFetcher:
 
     def _send_ahead(self, offset: int) -> None:
         """Unless there is something to wait for: what is here already goes first. It is sent when it is needed."""
-        if not self._client.is_ready:
+        if not self._client.is_ready or not self.has_room:
             return
         try:
             self._send(offset)
@@ -172,7 +188,10 @@ class PartitionFetcher:
 
     def _send(self, offset: int) -> None:
         wanted = self._pace.next_fetch_bytes(self._client.round_trip_s, self.others_in_flight())
-        self._in_flight = _InFlight(offset, self._client.send(offset, max(wanted, self._least_bytes)))
+        asked = max(wanted, self._least_bytes)
+        self._asked_bytes = asked
+        self._in_flight = _InFlight(offset, asked, self._client.send(offset, asked))
+        self._room.sent(asked)
 
     def _advance(self, next_offset: int, required_bytes: int | None) -> bool:
         """Take the position that decoding reached; False when nothing whole came, and the next fetch asks for more."""
@@ -181,7 +200,7 @@ class PartitionFetcher:
             self._damages = 0
             self._restart_patience()
             return True
-        wanted = max(required_bytes or 0, self._least_bytes + 1)
+        wanted = max(required_bytes or 0, self._asked_bytes + 1)
         if wanted > self._settings.max_message_bytes:
             raise KafkaSourceError(
                 f"the record batch at offset {self.position} of {self._tp} needs {wanted} bytes, more than"
@@ -224,6 +243,7 @@ class PartitionFetcher:
         if step is Recovery.ASK_BOUNDS:
             self._pass_over_what_is_gone(error)
             return
+        metrics.count("kafkasource_fetch_retries_total", 1, self._tp.topic)
         if step is Recovery.RECONNECT:
             self._reconnect(error)
             return
@@ -312,8 +332,10 @@ class PartitionFetcher:
             ],
             fail_on_data_loss=self._settings.fail_on_data_loss,
         )
+        metrics.count("kafkasource_offsets_skipped_total", resume - start, self._tp.topic)
 
     def drop_in_flight(self) -> None:
         if self._in_flight is not None:
             self._client.forget(self._in_flight.sent)
+            self._room.done(self._in_flight.asked_bytes)
             self._in_flight = None

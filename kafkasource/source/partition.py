@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import InputPartition
 
+from kafkasource import metrics
 from kafkasource.client.config import ClientConfig
 from kafkasource.source.fetch_protocol import FetchSettings
 from kafkasource.source.packing import pack
 from kafkasource.source.splitting import split
-from kafkasource.types import OffsetRange
+from kafkasource.types import OffsetRange, Packing
 from kafkasource.worker import spare_imports_from_gc
 
 if TYPE_CHECKING:
@@ -59,11 +60,13 @@ class PartitionReader:
 
     config: ClientConfig
     settings: FetchSettings
+    packing: Packing | None = None  # `packRecords`
 
     @classmethod
     def from_options(cls, options: Options) -> PartitionReader:
         """Raises OptionError for options that contradict each other."""
-        return cls(ClientConfig.from_options(options), FetchSettings.from_options(options))
+        packing = Packing(options["addHeaders"] or ()) if options["packRecords"] else None
+        return cls(ClientConfig.from_options(options), FetchSettings.from_options(options), packing)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Rows of a partition's ranges. Runs in an executor's Python worker, whose connections outlive the task."""
@@ -71,4 +74,13 @@ class PartitionReader:
 
         spare_imports_from_gc()
         ranges = partition.value or ()  # where a plan is empty, Spark reads a partition of None
-        yield from fetch(self.config, ranges, self.settings)
+        try:
+            batches = fetch(self.config, ranges, self.settings)
+            if self.packing is not None:
+                from kafkasource.records.packed import pack
+
+                packing = self.packing
+                batches = (pack(batch, packing) for batch in batches if batch.num_rows)
+            yield from batches
+        finally:
+            metrics.publish()

@@ -11,18 +11,19 @@ from collections.abc import Iterator
 from kafkasource.records import header as h
 from kafkasource.records.batches import Decoded, decode_all
 from kafkasource.source.fetch_protocol import FetchedPartition, FetchSettings
+from kafkasource.source.room import Room
 from kafkasource.types import OffsetRange
 
 
 def decode_pieces(
-    fetched: FetchedPartition, offset_range: OffsetRange, start_offset: int, settings: FetchSettings
+    fetched: FetchedPartition, offset_range: OffsetRange, start_offset: int, settings: FetchSettings, room: Room
 ) -> Iterator[Decoded]:
     """Rows of [start_offset, the range's end), in order. Yields at least one item; each further one goes further.
 
-    Raises what `records.batches.decode` does.
+    How large a piece may be is the task's room at that moment. Raises what `records.batches.decode` does.
     """
     position, aborted = start_offset, fetched.aborted_transactions
-    for view in portions(fetched.records, settings.max_partition_bytes):
+    for view in portions(fetched.records, room.portion_bytes):
         for decoded in decode_all(
             view,
             topic=offset_range.topic_partition.topic,
@@ -32,6 +33,7 @@ def decode_pieces(
             include_headers=settings.include_headers,
             check_crc=settings.check_crcs,
             max_decompressed_bytes=settings.max_decompressed_bytes,
+            piece_bytes=room.piece_bytes,
             aborted_transactions=aborted,
         ):
             if decoded.next_offset > position or position == start_offset:  # else: a cut batch at the end

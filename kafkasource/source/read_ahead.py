@@ -4,10 +4,12 @@ One fetch in flight fills the way from the broker only where the answer comes be
 asks for as many times `max.partition.fetch.bytes` as are used up during two round trips (one is waited for, one is the
 transfer's share), at most `readAhead` times. A single larger fetch, not several at once: a fetch's end is known only
 from its answer, so fetches side by side would guess where each begins, and a broker answers a guess within a batch with
-the whole batch. Measured in docs/decisions.md.
+the whole batch. Measured in docs/decisions.md. The memory budget bounds all of it (`room`).
 """
 
 from __future__ import annotations
+
+from kafkasource.source.room import Room
 
 _SLOWLY = 0.25  # the weight of the newest observation
 
@@ -15,10 +17,12 @@ _SLOWLY = 0.25  # the weight of the newest observation
 class Pace:
     """How fast this task takes records in: decoding and whatever Spark does between two of our batches."""
 
-    def __init__(self, fetch_bytes: int, read_ahead: int, most_bytes: int) -> None:
-        self._fetch_bytes = fetch_bytes
+    def __init__(self, fetch_bytes: int, read_ahead: int, most_bytes: int, room: Room | None = None) -> None:
+        """`room`: the memory that the task may take; without it these numbers are all."""
+        most_bytes = max(most_bytes, fetch_bytes)
+        self.room = room or Room(fetch_bytes, read_ahead * most_bytes, fetch_bytes)
         self._read_ahead = read_ahead
-        self._most_bytes = max(most_bytes, fetch_bytes)  # that a client takes, or the user allows, at once
+        self._most_bytes = most_bytes  # that a client takes, or the user allows, at once
         self._bytes_per_second = 0.0
 
     def took(self, size_bytes: int, seconds: float) -> None:
@@ -29,6 +33,9 @@ class Pace:
 
     def next_fetch_bytes(self, round_trip_s: float, others: int = 0) -> int:
         """What the next fetch may ask for. `others`: fetches of the task that are under way beside it."""
+        room = self.room
+        fetch_bytes = room.fetch_bytes
         on_the_way = 2 * round_trip_s * self._bytes_per_second
-        fetches = min(-(-int(on_the_way) // self._fetch_bytes), self._read_ahead - others)
-        return min(max(fetches, 1) * self._fetch_bytes, self._most_bytes)
+        fetches = min(-(-int(on_the_way) // fetch_bytes), self._read_ahead - others)
+        left = max(room.most_under_way_bytes - room.under_way_bytes, fetch_bytes)
+        return min(max(fetches, 1) * fetch_bytes, self._most_bytes, left)

@@ -17,8 +17,10 @@ from pyspark.sql.types import (
 )
 
 
-def spark_schema(include_headers: bool) -> StructType:
-    """The schema without, or with, the column `headers` (option `includeHeaders`)."""
+def spark_schema(include_headers: bool, packed: bool = False) -> StructType:
+    """The schema without, or with, the column `headers` (option `includeHeaders`); or that of `packRecords`."""
+    if packed:
+        return StructType([StructField("records", BinaryType())])
     header = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
     fields = [
         StructField("key", BinaryType()),

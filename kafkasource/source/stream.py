@@ -81,7 +81,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Spark pickles the reader for the tasks alone: no connection and nothing of the driver's state."""
-        return PartitionReader, (self._tasks.config, self._tasks.settings)
+        return PartitionReader, (self._tasks.config, self._tasks.settings, self._tasks.packing)
 
     @property
     def _reader(self) -> OffsetReader:

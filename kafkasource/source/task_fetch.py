@@ -3,8 +3,9 @@
 Where nothing more of a range is to be sent, the first fetch of the one behind it is, so that a task of many small
 ranges does not pay a round trip for each.
 
-Bound: the task has at most `readAhead` x `max.partition.fetch.bytes` in flight, all its ranges together, and one answer
-of at most that size held: twice that of wire bytes (or one larger batch each).
+Bound: the task has at most `readAhead` x `max.partition.fetch.bytes` in flight, all its ranges together, or what the
+memory budget leaves (`room`), and one answer of at most that size held: twice that of wire bytes (or one larger batch
+each).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from kafkasource.source.fetch_protocol import FetchSettings
 from kafkasource.source.fetcher import PartitionFetcher
+from kafkasource.source.room import room_to_read
 from kafkasource.types import OffsetRange
 
 if TYPE_CHECKING:
@@ -52,8 +54,11 @@ class _InOrder:
     def _others_in_flight(self) -> int:
         return sum(fetcher.is_in_flight for fetcher in self._begun)
 
+    def _may_begin(self) -> bool:
+        return self._others_in_flight() < self._read_ahead and self._waiting[0].has_room
+
     def _begin_coming(self) -> None:
-        while self._waiting and self._begun[-1].covered and self._others_in_flight() < self._read_ahead:
+        while self._waiting and self._begun[-1].covered and self._may_begin():
             self._begun.append(self._waiting.popleft())
             self._begun[-1].begin()
 
@@ -70,8 +75,8 @@ def fetch(config: ClientConfig, ranges: Sequence[OffsetRange], settings: FetchSe
     """
     from kafkasource.source.fetch_client import partition_clients
 
-    pace = settings.pace()
-    clients = partition_clients(config, ranges, settings)
-    return in_order(
-        [PartitionFetcher(one, settings, client, pace=pace) for one, client in clients], settings.read_ahead
-    )
+    with room_to_read(settings) as room:
+        pace = settings.pace(room)
+        clients = partition_clients(config, ranges, settings)
+        fetchers = [PartitionFetcher(one, settings, client, pace=pace) for one, client in clients]
+        yield from in_order(fetchers, settings.read_ahead)

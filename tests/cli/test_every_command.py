@@ -9,7 +9,7 @@ import pytest
 
 from kafkasource.cli import _parser, main
 
-WITHOUT_A_CLUSTER = {"demo", "broker start", "broker stop", "broker status"}
+WITHOUT_A_CLUSTER = {"mirror", "metrics", "demo", "broker start", "broker stop", "broker status"}
 
 
 def commands(parser=None, words=()):
@@ -32,7 +32,8 @@ def flags(parser):
 
 def test_there_is_a_command_for_each_of_these():
     assert {words.split()[0] for words in COMMANDS} == {
-        *("topics", "read", "write", "groups", "lag", "offsets", "transactions", "broker", "demo", "doctor"),
+        *("topics", "read", "write", "groups", "lag", "metrics", "offsets", "transactions", "mirror", "broker", "demo"),
+        "doctor",
     }
 
 

@@ -14,13 +14,14 @@ ROOT = Path(__file__).parent.parent.parent
 
 # A process of its own: Connect and classic sessions exclude each other in one.
 JOB = """
-import sys
+import sys, time
 from pyspark.sql import SparkSession
 import kafkasource
 
 servers, source, target, checkpoint = sys.argv[1:]
 spark = SparkSession.builder.remote("local[2]").getOrCreate()
 kafkasource.register(spark)
+served = kafkasource.serve_metrics(spark)
 kafka = {"kafka.bootstrap.servers": servers}
 rows = spark.range(100).selectExpr("CAST(id AS STRING) AS key", "CONCAT('v', id) AS value")
 rows.write.format("pykafka").options(**kafka, topic=source).mode("append").save()
@@ -28,6 +29,11 @@ stream = spark.readStream.format("pykafka").options(**kafka, subscribe=source, s
 query = stream.writeStream.format("pykafka").options(**kafka, topic=target, checkpointLocation=checkpoint)
 query = query.trigger(availableNow=True).start()
 query.awaitTermination()
+until = time.monotonic() + 30
+while not any(one["rows"] == 100 for one in served.queries()) and time.monotonic() < until:
+    time.sleep(0.1)  # progress is told on a thread of its own
+print([(one["rows"], one["lag"]) for one in served.queries()])
+served.close()
 print({tuple(tp): offsets for tp, offsets in kafkasource.lag(query).items()})
 read = spark.read.format("pykafka").options(**kafka, subscribe=target).load()
 print(type(spark).__module__)
@@ -44,7 +50,8 @@ def test_a_connect_session_writes_streams_and_reads(kafka_broker, kafka_topic, t
     environment.pop("SPARK_REMOTE", None)
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
-    lag, session, rows = done.stdout.splitlines()[-3:]
+    told, lag, session, rows = done.stdout.splitlines()[-4:]
+    assert told == "[(100, 0)]"
     assert lag == str({(source, 0): 0, (source, 1): 0})
     assert session.startswith("pyspark.sql.connect")
     assert rows == str(sorted((str(i), f"v{i}") for i in range(100)))

@@ -1,0 +1,75 @@
+"""What the processes of a host have counted, from the folder that they publish to: printed, or served to Prometheus.
+
+For executors' hosts, whose Python workers write to KAFKASOURCE_METRICS_DIR. The driver's own metrics, with lag and the
+page, are served by kafkasource.serve_metrics.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import sys
+import threading
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kafkasource.cli.arguments import add_json
+from kafkasource.errors import KafkaSourceError
+
+if TYPE_CHECKING:
+    from kafkasource.monitor.endpoint import Endpoint
+
+EXAMPLES = """examples:
+  pykafka metrics /var/tmp/kafkasource
+  pykafka metrics /var/tmp/kafkasource --port 9404 --host 0.0.0.0"""
+HELP = "what Spark's Python workers of this host have counted; --port serves it to Prometheus"
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "folder",
+        metavar="FOLDER",
+        nargs="?",
+        default=os.environ.get("KAFKASOURCE_METRICS_DIR"),
+        help="what KAFKASOURCE_METRICS_DIR says for the workers",
+    )
+    parser.add_argument("-p", "--port", type=int, metavar="PORT", help="serve /metrics and /api/metrics; Ctrl-C ends")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (127.0.0.1; 0.0.0.0: all)")
+    add_json(parser)
+    parser.set_defaults(run=_metrics)
+
+
+def _metrics(arguments: argparse.Namespace) -> int:
+    from kafkasource.metrics.folder import collect
+    from kafkasource.monitor.endpoint import Endpoint, as_json
+
+    if not arguments.folder:
+        raise KafkaSourceError("name the folder, or set KAFKASOURCE_METRICS_DIR")
+    folder = Path(arguments.folder)
+    if arguments.port is None and not folder.is_dir():
+        raise KafkaSourceError(f"no folder {folder}: workers make it when they first count something")
+    try:
+        if arguments.port is not None:
+            return _serve(Endpoint(arguments.host, arguments.port, partial(collect, folder)))
+        found = collect(folder)
+    except OSError as error:
+        raise KafkaSourceError(f"{folder}: {error}") from None
+    if arguments.json:
+        print(json.dumps(as_json(found), indent=1))
+        return 0
+    try:
+        from kafkasource.metrics import prometheus
+    except ImportError:
+        raise KafkaSourceError("pip install 'kafkasource[prometheus]', or ask for --json") from None
+    print(prometheus.text(found).decode(), end="")
+    return 0
+
+
+def _serve(endpoint: Endpoint) -> int:
+    print(f"{endpoint.url}/metrics", file=sys.stderr, flush=True)
+    with contextlib.closing(endpoint), contextlib.suppress(KeyboardInterrupt):
+        threading.Event().wait()
+    return 0

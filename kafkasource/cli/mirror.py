@@ -1,0 +1,165 @@
+"""Mirror clusters: topics by pattern from one to others, read once, by a Spark job that runs until it is ended.
+
+FILE is TOML, or properties of MirrorMaker 2 where its name ends in .properties: docs/mirror.md. Without spark-submit
+the job runs on all cores of this machine. Ended by Ctrl-C; started again it goes on where it was.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kafkasource.cli.arguments import many
+from kafkasource.errors import KafkaSourceError, OptionError
+
+if TYPE_CHECKING:
+    from kafkasource.mirror.plan import Plan, Route
+
+HELP = "mirror clusters, as a Spark job from a TOML file"
+EXAMPLES = """examples:
+  pykafka mirror mirror.toml --check          what would be read from where and written to where
+  pykafka mirror mirror.toml
+  pykafka mirror mm2.properties --checkpoint /checkpoints/mirror
+  spark-submit --master yarn examples/mirror.py mirror.toml"""
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", help="mirror.toml, or mm2.properties of MirrorMaker 2")
+    parser.add_argument("--check", action="store_true", help="say what it would do; ask no broker, start no Spark")
+    parser.add_argument("--once", action="store_true", help="end when all that is there now has been carried over")
+    parser.add_argument("--checkpoint", metavar="LOCATION", help="in place of the file's own")
+    parser.add_argument("--json", action="store_true", help="with --check: JSON on stdout")
+    parser.set_defaults(run=_run)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from kafkasource.mirror import job
+
+    plan = read(arguments.file, arguments.checkpoint)
+    for warning in plan.warnings:
+        print(f"pykafka: {arguments.file}: {warning}", file=sys.stderr)
+    routes = job.check(plan)
+    if arguments.check:
+        print(json.dumps([_as_json(route) for route in routes], indent=1)) if arguments.json else _show(plan, routes)
+        return 0
+    with _ended() as end:
+        spark = _spark()
+        end.watch()
+        try:
+            mirror = job.start(plan, spark, once=arguments.once)
+            try:
+                print(f"pykafka: mirroring {', '.join(map(str, plan.flows))}", file=sys.stderr)
+                if mirror.metrics is not None:
+                    print(f"pykafka: metrics at {mirror.metrics.url}", file=sys.stderr)
+                mirror.wait(end.event)
+            finally:
+                mirror.stop()
+        finally:
+            spark.stop()
+    return 0
+
+
+class _End:
+    """Ctrl-C and SIGTERM are how a mirror is ended: they set `event` where they come, as an exception in the midst of a
+    call to Spark would leave it broken. The second one interrupts all the same."""
+
+    def __init__(self) -> None:
+        self.event = threading.Event()
+        self._before: dict[int, Any] = {}
+
+    def watch(self) -> None:
+        """Again, too: Spark sets a handler of its own when it starts."""
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                before = signal.signal(number, self._set)
+                self._before.setdefault(number, before)
+
+    def restore(self) -> None:
+        for number, before in self._before.items():
+            signal.signal(number, before)
+
+    def _set(self, *_: object) -> None:
+        if self.event.is_set():
+            raise KeyboardInterrupt
+        print("pykafka: ending the mirror", file=sys.stderr)
+        self.event.set()
+
+
+@contextlib.contextmanager
+def _ended() -> Iterator[_End]:
+    end = _End()
+    end.watch()
+    try:
+        yield end
+    finally:
+        end.restore()
+
+
+def read(file: str, checkpoint: str | None = None) -> Plan:
+    """The plan of a file. Raises OptionError."""
+    from dataclasses import replace
+
+    from kafkasource.mirror import mirror_maker, toml_file
+
+    try:
+        text = Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise OptionError(f"{file}: cannot be read: {error}") from None
+    parse = mirror_maker.parse if file.endswith(".properties") else toml_file.parse
+    plan = parse(text, file)
+    return replace(plan, checkpoint=checkpoint) if checkpoint else plan
+
+
+def _spark() -> Any:
+    """The session of spark-submit, or one of our own on this machine."""
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    if not submitted:  # workers must be this interpreter: a virtual environment need not be active
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        raise KafkaSourceError("a mirror is a Spark job: pip install 'kafkasource[spark]'") from None
+    builder: Any = SparkSession.builder
+    if not submitted:
+        builder = builder.master("local[*]").appName("pykafka mirror").config("spark.log.level", "ERROR")
+        builder = builder.config("spark.python.unix.domain.socket.enabled", "true")
+    return builder.getOrCreate()
+
+
+def _show(plan: Plan, routes: list[Route]) -> None:
+    from kafkasource.cli import tables
+
+    rows = [
+        (
+            flow.source,
+            flow.target,
+            ", ".join(flow.topics) + (f" but {', '.join(flow.exclude)}" if flow.exclude else ""),
+            flow.template,
+            "by header" if plan.needs_headers(flow) else "by name" if plan.cyclic(flow) else "-",
+        )
+        for route in routes
+        for flow in route.flows
+    ]
+    tables.show(("from", "to", "topics", "there", "cycles end"), rows)
+    print(f"{many(len(routes), 'query' if len(routes) == 1 else 'querie')}, checkpoints below {plan.checkpoint}")
+
+
+def _as_json(route: Route) -> dict[str, Any]:
+    """As it is given to Spark."""
+    return {
+        "query": route.name,
+        "checkpoint": route.checkpoint,
+        "flows": [str(flow) for flow in route.flows],
+        "read": dict(route.read),
+        "write": {**route.write, "clusters": json.loads(route.write["clusters"])},
+        "headers": dict(route.headers),
+    }

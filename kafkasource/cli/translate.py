@@ -1,0 +1,135 @@
+"""`pykafka offsets translate`: offsets of a mirrored cluster as offsets at a target, by the map kept there."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import TYPE_CHECKING, Any
+
+from kafkasource.cli import tables
+from kafkasource.cli.arguments import add_cluster, add_json, admin, client_config, many, reach
+from kafkasource.cli.standing import committed_offsets
+from kafkasource.errors import KafkaSourceError, OptionError
+from kafkasource.types import TopicPartition
+
+if TYPE_CHECKING:
+    from kafkasource.mirror.offset_map import OffsetMap, Translated
+
+HELP = "offsets of a mirrored cluster as offsets at a target of the mirror"
+DESCRIPTION = (
+    "Asks the target (--bootstrap-servers) for the map that the mirror keeps there. Whoever goes on reading at a "
+    "translated offset misses nothing; where it is not exact, some records are read twice. docs/mirror.md tells why."
+)
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--source", required=True, metavar="CLUSTER", help="what the mirror calls the cluster it reads")
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument(
+        "-o",
+        "--offset",
+        action="append",
+        type=_place,
+        metavar="TOPIC:PARTITION:OFFSET",
+        help="the next offset to read at the source; may be given again",
+    )
+    which.add_argument("-g", "--group", metavar="GROUP", help="all that this group has committed at the source")
+    which.add_argument("-c", "--checkpoint", metavar="LOCATION", help="where this streaming query of the source stands")
+    parser.add_argument("--source-servers", metavar="HOST:PORT,...", help="with --group: brokers of the source")
+    parser.add_argument("-y", "--yes", action="store_true", help="with --group: commit for the group at the target")
+    add_cluster(parser)
+    add_json(parser)
+    parser.set_defaults(run=run)
+
+
+def _place(text: str) -> tuple[TopicPartition, int]:
+    topic, partition, offset = [*text.rsplit(":", 2), "", ""][:3]
+    if not topic or not partition.isdecimal() or not offset.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not TOPIC:PARTITION:OFFSET")
+    return TopicPartition(topic, int(partition)), int(offset)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from kafkasource.mirror.offset_map import OffsetMapTopic, translate
+    from kafkasource.mirror.plan import offset_map_topic
+
+    if arguments.yes and not arguments.group:
+        raise OptionError("--yes is for --group: whose offsets would be set?")
+    wanted = _wanted(arguments)
+    config = client_config(arguments)
+    reach(config)
+    topic = offset_map_topic(arguments.source)
+    with admin(arguments) as target:
+        if target.partitions_of([topic], propagation_ms=0)[topic] is None:
+            raise KafkaSourceError(
+                f"no topic {topic!r} here: is this a target of the mirror, and {arguments.source!r} its name of the "
+                "source? A flow with offset_map = false keeps none"
+            )
+        with OffsetMapTopic(config, topic) as known:
+            offset_map = known.read()
+        found = {tp: translate(offset_map, tp, offset) for tp, offset in sorted(wanted.items())}
+        if arguments.yes:
+            from kafkasource.cli.offsets import commit
+
+            commit(target, arguments.group, {one.target: one.offset for one in found.values() if one is not None})
+    _show(arguments, wanted, found, offset_map)
+    return 0 if all(found.values()) else 1
+
+
+def _wanted(arguments: argparse.Namespace) -> dict[TopicPartition, int]:
+    if arguments.offset:
+        return dict(arguments.offset)
+    if arguments.checkpoint:
+        from kafkasource.cli.checkpoint import read_checkpoint
+
+        found = read_checkpoint(arguments.checkpoint).done.offsets
+        if not found:
+            raise KafkaSourceError(f"{arguments.checkpoint}: no micro-batch is done yet")
+        return found
+    if not arguments.source_servers:
+        raise OptionError("--group needs --source-servers: where the group has committed what is to be translated")
+    there = argparse.Namespace(**{**vars(arguments), "bootstrap_servers": arguments.source_servers})
+    with admin(there) as source:
+        committed = committed_offsets(source, arguments.group)
+    if not committed:
+        raise KafkaSourceError(f"group {arguments.group!r} has committed nothing at {arguments.source_servers}")
+    return committed
+
+
+def _show(
+    arguments: argparse.Namespace,
+    wanted: dict[TopicPartition, int],
+    found: dict[TopicPartition, Translated | None],
+    offset_map: OffsetMap,
+) -> None:
+    rows = [(*tp, wanted[tp], *_told(tp, one, offset_map)) for tp, one in found.items()]
+    if arguments.json:
+        offsets: dict[str, dict[str, int]] = {}  # as `startingOffsets` takes them
+        for one in found.values():
+            if one is not None:
+                offsets.setdefault(one.target.topic, {})[str(one.target.partition)] = one.offset
+        names = ("topic", "partition", "offset", "target", "target_offset", "remark")
+        document: dict[str, Any] = {
+            "set": arguments.yes,
+            "offsets": offsets,
+            "partitions": [dict(zip(names, row, strict=True)) for row in rows],
+        }
+        print(json.dumps(document, indent=1))
+        return
+    tables.show(("topic", "partition", "offset", "target", "offset there", "remark"), rows)
+    if arguments.yes:
+        print(f"group {arguments.group} is set in {many(sum(map(bool, found.values())), 'partition')}")
+    elif arguments.group:
+        print("nothing was changed: --yes does it")
+
+
+def _told(tp: TopicPartition, one: Translated | None, offset_map: OffsetMap) -> tuple[str | None, int | None, str]:
+    """Topic and offset at the target, and what is to be known about it."""
+    if one is None:
+        known = offset_map.get(tp)
+        if known is None:
+            return None, None, "not mirrored"
+        return known.target_topic, None, f"before the map, which begins at {known.spans[0].source_first}"
+    if one.behind:
+        return one.target.topic, one.offset, f"the mirror is {one.behind} offsets behind it"
+    return one.target.topic, one.offset, "exact" if one.exact else "some before it may be read twice"

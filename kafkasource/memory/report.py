@@ -1,0 +1,47 @@
+"""A process's gauges at the end of each of its tasks, as lines of JSON in a folder: `KAFKASOURCE_MEMORY_LOG`.
+
+Python workers come and go, and nobody can ask them; a file for each (`<pid>.jsonl`) outlives them. What a part held at
+most is that of the task alone: each line begins anew (but for `native_peak_bytes` and `resident_peak_bytes`, which are
+of the process). On a cluster set it with `spark.executorEnv.KAFKASOURCE_MEMORY_LOG`; the folder is that of the
+executor's host.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from kafkasource.memory.budget import Budget
+from kafkasource.memory.gauges import gauges
+
+log = logging.getLogger("kafkasource.memory")
+
+
+def reporter(budget: Budget, folder: str) -> Callable[[], None]:
+    """What writes a line. That it cannot is a warning, once: no task fails for it."""
+    failed = False
+
+    def task_ended() -> None:
+        nonlocal failed
+        line = json.dumps({"time": time.time(), "pid": os.getpid(), **gauges(budget)})
+        try:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+            with Path(folder, f"{os.getpid()}.jsonl").open("a") as file:
+                file.write(line + "\n")
+        except OSError as error:
+            if not failed:
+                failed = True
+                log.warning("the memory's gauges cannot be written: %s", error)
+        budget.reset_peaks()
+
+    return task_ended
+
+
+def lines(folder: str | Path) -> list[dict[str, float]]:
+    """All that processes have written there, by time."""
+    found = [json.loads(line) for file in Path(folder).glob("*.jsonl") for line in file.read_text().splitlines()]
+    return sorted(found, key=lambda one: one["time"])

@@ -1,0 +1,82 @@
+"""THE table of parts, and how a budget is divided among those that are in use. Pure.
+
+A part that nobody uses lends its room to those that somebody does, in equal shares. What waits to be written (the parts
+that publish) never takes more than `PUBLISH_LIMIT` of the budget, whatever is lent: the rest of a process that writes
+is for the rows that come in and for what encoding them takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+MIB = 1 << 20
+LEAST_BUDGET_BYTES = 4 * MIB
+"""With less, reading would take more requests than records are worth, and no batch of ordinary size would fit."""
+
+PUBLISH_LIMIT = Fraction(1, 2)
+
+
+@dataclass(frozen=True)
+class Share:
+    """One part of the budget."""
+
+    name: str
+    ratio: Fraction
+    publishes: bool
+    holds: str
+    bound_by: str
+
+
+RECEIVE, DECODED, ACCUMULATOR, FAN_OUT = "receive", "decoded", "accumulator", "fan_out"
+
+PARTS = (
+    Share(
+        RECEIVE,
+        Fraction(1, 4),
+        False,
+        "what brokers have sent and is not decoded yet",
+        "a fetch asks for at most a third, and so do all that are under way together",
+    ),
+    Share(
+        DECODED,
+        Fraction(1, 4),
+        False,
+        "rows as Arrow batches on their way to Spark, and what is decompressed for them",
+        "answers are decoded in pieces of at most a sixteenth",
+    ),
+    Share(
+        ACCUMULATOR,
+        Fraction(1, 4),
+        True,
+        "record batches that one cluster has not acknowledged",
+        "the buffer pool: who finds it full waits, and so does the reading",
+    ),
+    Share(
+        FAN_OUT,
+        Fraction(1, 4),
+        True,
+        "the same of several clusters, in equal shares",
+        "the buffer pool of each cluster, and its watermarks",
+    ),
+)
+BY_NAME = {share.name: share for share in PARTS}
+
+
+def divide(total: int, leases: Mapping[str, int]) -> dict[str, int]:
+    """Bytes for each part that has leases (a number above 0): its own and its share of what the others lend.
+
+    They never exceed `total` together.
+    """
+    used = [share for share in PARTS if leases.get(share.name)]
+    if not used:
+        return {}
+    lent = sum((share.ratio for share in PARTS if share not in used), Fraction(0)) / len(used)
+    ratios = {share.name: share.ratio + lent for share in used}
+    publishing = [share.name for share in used if share.publishes]
+    excess = sum((ratios[name] for name in publishing), Fraction(0)) - PUBLISH_LIMIT
+    if excess > 0:
+        for name in publishing:
+            ratios[name] -= excess / len(publishing)
+    return {name: int(total * ratio) for name, ratio in ratios.items()}

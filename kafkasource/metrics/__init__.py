@@ -1,0 +1,70 @@
+"""Metrics without JMX: each process counts (`registry`), publishes to a folder of its host (`folder`), and who wants
+to know adds them up: the driver's endpoint (`kafkasource.serve_metrics`), `pykafka metrics`, binders for Prometheus and
+OpenTelemetry.
+
+Imports nothing heavy: every task imports this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from kafkasource.metrics import folder
+from kafkasource.metrics.registry import Polled, Registry, registry
+from kafkasource.metrics.snapshot import Snapshot
+
+__all__ = [
+    "Polled",
+    "Registry",
+    "Snapshot",
+    "count",
+    "observe",
+    "poll",
+    "publish",
+    "registry",
+    "report",
+    "set_gauge",
+    "take",
+    "wanted",
+]
+
+
+def count(name: str, amount: float = 1, *labels: str) -> None:
+    """Add to this process's counter."""
+    registry().count(name, amount, *labels)
+
+
+def observe(name: str, seconds: float, *labels: str) -> None:
+    """Add to this process's histogram."""
+    registry().observe(name, seconds, *labels)
+
+
+def set_gauge(name: str, value: float, *labels: str) -> None:
+    registry().set(name, value, *labels)
+
+
+def poll(owner: Any, function: Callable[[Any], Polled]) -> None:
+    """Ask `function(owner)` for gauges when this process's metrics are published, while the owner lives."""
+    registry().poll(owner, function)
+
+
+def publish() -> None:
+    """At the end of a task. Never raises."""
+    registry().publish()
+
+
+def wanted() -> bool:
+    """Does somebody collect metrics on this host?"""
+    return folder.wanted() is not None
+
+
+def report(is_wanted: bool) -> Snapshot | None:
+    """What a task's report carries to a driver whose metrics are wanted; publishes, too."""
+    publish()
+    return registry().snapshot() if is_wanted else None
+
+
+def take(snapshots: Iterable[Snapshot | None]) -> None:
+    """On the driver: what tasks' reports carried."""
+    folder.take(snapshots)

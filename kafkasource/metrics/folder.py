@@ -1,0 +1,239 @@
+"""How counters leave a Python worker: a folder on its host, a file for each process, added up by who looks.
+
+Spark's workers come and go (after a minute idle, at most), so a file outlives its process: once that is dead, whoever
+collects folds it into `folded.json` and deletes it. Nothing is lost by that and nothing counted twice, whenever the
+collector is killed: `folded.json` names the processes in it, is replaced as a whole, and files of processes that it
+names count for nothing.
+
+    <process>.json   its newest snapshot, replaced as a whole, at most a second old while it works
+    <process>.lock   locked for as long as the process lives: the kernel lets go of it, whatever ends the process
+    <process>.told   a snapshot that came another way: from another host, with a task's report (`take`)
+    folded.json      the counters of dead processes, and who they were
+    collect.lock     one collects at a time
+
+Where: `KAFKASOURCE_METRICS_DIR` in the environment; else, where `serve_metrics` was called, a folder among Spark's own
+temporary files (`SPARK_LOCAL_DIRS`, which Spark gives to each Python process that it starts), which goes when the
+application ends. A process without a folder publishes nothing, and looks again a second later.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import logging
+import os
+import time
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from kafkasource.metrics.snapshot import Snapshot, added
+
+log = logging.getLogger("kafkasource.metrics")
+
+ENVIRONMENT = "KAFKASOURCE_METRICS_DIR"
+IN_LOCAL_DIR = "kafkasource-metrics"
+
+_TOLD_GAUGES_S = 120.0  # what another host told of its queues is true for a while
+_TOLD_FOR_GOOD_S = 24 * 3600.0  # after that its process is dead: Spark's idle workers are, after a minute
+_MOST_NAMES = 50_000  # of dead processes, in folded.json
+
+_named: Path | None = None  # by `use`
+
+
+def wanted() -> Path | None:
+    """The folder that this process is to publish to; None: nobody wants to know."""
+    if _named is not None:
+        return _named
+    path = os.environ.get(ENVIRONMENT)
+    if path:
+        return Path(path)
+    local = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0]
+    if local:
+        found = os.path.join(local, IN_LOCAL_DIR)
+        if os.path.isdir(found):
+            return Path(found)
+    return None
+
+
+def use(folder: Path | None) -> None:
+    """Publish there, whatever the environment says. For the process that serves metrics, and for tests."""
+    global _named
+    _named = folder
+
+
+# Publishing.
+
+_locked: tuple[Path, str, int] | None = None  # folder, process and descriptor of our lock
+
+
+def publish(snapshot: Snapshot) -> None:
+    """Replace this process's file. Raises OSError."""
+    folder = wanted()
+    if folder is None:
+        return
+    _live_in(folder, snapshot.process)
+    _replace(folder / f"{snapshot.process}.json", snapshot.to_json())
+
+
+def take(snapshots: Iterable[Snapshot | None]) -> None:
+    """Keep what tasks' reports brought. On the driver; in a folder that the processes share they are there already."""
+    folder = wanted()
+    if folder is None:
+        return
+    newest: dict[str, Snapshot] = {}
+    for one in snapshots:
+        if one is not None and (one.process not in newest or one.sequence > newest[one.process].sequence):
+            newest[one.process] = one
+    for process, one in newest.items():
+        if (folder / f"{process}.lock").exists():
+            continue
+        with suppress(OSError):
+            _make(folder)
+            path = folder / f"{process}.told"
+            known = _read(path) if path.exists() else None
+            if known is None or one.sequence > known.sequence:
+                _replace(path, one.to_json())
+
+
+def _live_in(folder: Path, process: str) -> None:
+    """Hold the lock that says that this process lives."""
+    global _locked
+    if _locked is not None and _locked[:2] == (folder, process):
+        return
+    if _locked is not None:
+        os.close(_locked[2])
+        _locked = None
+    _make(folder)
+    descriptor = os.open(folder / f"{process}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    _locked = folder, process, descriptor
+
+
+def _after_fork_in_child() -> None:
+    """The lock is the parent's: with our copy of the descriptor open it would outlive the parent."""
+    global _locked
+    if _locked is not None:
+        os.close(_locked[2])
+        _locked = None
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)
+
+
+def _make(folder: Path) -> None:
+    """Not its parents: where Spark has ended and deleted them, nothing may be left behind."""
+    folder.mkdir(exist_ok=True, mode=0o700)
+
+
+def _replace(path: Path, text: str) -> None:
+    """As a whole: who reads it sees the old text or the new one."""
+    new = path.with_name(f"{path.name}.{os.getpid()}.new")
+    new.write_text(text)
+    os.replace(new, path)
+
+
+# Collecting.
+
+
+def collect(folder: Path) -> Snapshot:
+    """All processes that ever published here, dead ones too; gauges of those that live. Folds what it can.
+
+    Blocks while another process collects. Raises OSError where the folder cannot be written to.
+    """
+    _make(folder)
+    with _alone(folder):
+        folded, names = _read_folded(folder)
+        newest: dict[str, Snapshot] = {}
+        dead: set[str] = set()
+        for path in sorted(folder.iterdir()):
+            process = path.stem
+            if path.suffix not in (".json", ".told") or path.name == "folded.json" or process in names:
+                continue
+            gauges_age_s, is_dead = _standing(folder, path)  # first: what is dead then writes no more
+            one = _read(path)
+            if one is None:
+                continue
+            if is_dead:
+                dead.add(process)
+            if gauges_age_s > _TOLD_GAUGES_S:
+                one = _without_gauges(one)
+            if process not in newest or one.sequence > newest[process].sequence:
+                newest[process] = one
+        total = added([folded, *newest.values()])
+        if dead:
+            gone = added([folded, *(newest[process] for process in sorted(dead))])
+            names |= dict.fromkeys(sorted(dead))
+            of = list(names)[-_MOST_NAMES:]
+            _replace(folder / "folded.json", json.dumps({"of": of, "sums": gone.to_json()}))
+        _tidy(folder, names)
+    return total
+
+
+def _standing(folder: Path, path: Path) -> tuple[float, bool]:
+    """For how long the gauges of this file have been out of date, in seconds, and whether its process is dead."""
+    if path.suffix == ".told" and not (folder / f"{path.stem}.lock").exists():
+        age_s = time.time() - path.stat().st_mtime
+        return age_s, age_s > _TOLD_FOR_GOOD_S
+    return (0.0, False) if _lives(folder, path.stem) else (float("inf"), True)
+
+
+def _tidy(folder: Path, names: Collection[str]) -> None:
+    """Delete what is folded, and locks and halves of files that a killed process left."""
+    for path in folder.iterdir():
+        process = path.name.split(".")[0]
+        with suppress(OSError):
+            left = path.suffix in (".lock", ".new") and path.stat().st_mtime < time.time() - 60
+            orphan = path.suffix == ".lock" and not (folder / f"{process}.json").exists()
+            if path.name in ("folded.json", "collect.lock"):
+                continue
+            if process in names or (left and (path.suffix == ".new" or (orphan and not _lives(folder, process)))):
+                path.unlink()
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    descriptor = os.open(folder / "collect.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _lives(folder: Path, process: str) -> bool:
+    try:
+        descriptor = os.open(folder / f"{process}.lock", os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def _read(path: Path) -> Snapshot | None:
+    try:
+        return Snapshot.from_json(path.read_bytes())
+    except (OSError, ValueError) as error:
+        log.debug("%s: %s", path, error)
+        return None
+
+
+def _read_folded(folder: Path) -> tuple[Snapshot, dict[str, None]]:
+    """What dead processes counted, and their names in the order in which they were folded."""
+    try:
+        document = json.loads((folder / "folded.json").read_bytes())
+        return Snapshot.from_json(document["sums"]), dict.fromkeys(document["of"])
+    except FileNotFoundError:
+        return Snapshot(""), {}
+    except (ValueError, KeyError, TypeError) as error:
+        log.warning("%s cannot be read, what dead processes counted is lost: %s", folder / "folded.json", error)
+        return Snapshot(""), {}
+
+
+def _without_gauges(one: Snapshot) -> Snapshot:
+    return Snapshot(one.process, one.sequence, one.counters, one.histograms, {})

@@ -1,0 +1,119 @@
+"""Metrics for OpenTelemetry (`pip install 'kafkasource[otel]'`): instruments that look when the SDK asks.
+
+Names and attributes are the table's. OpenTelemetry has no histogram that somebody else has counted, so one is three
+counters, as in Prometheus' text: `_count`, `_sum`, and `_bucket` with the attribute `le`.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from itertools import accumulate
+from typing import Any
+
+from opentelemetry import metrics as otel
+from opentelemetry.metrics import Observation
+
+from kafkasource.metrics.registry import registry
+from kafkasource.metrics.snapshot import Snapshot
+from kafkasource.metrics.table import TABLE, Metric
+
+_KEEP_S = 0.5  # one look serves all instruments of one collection
+_PUSH_EVERY_MS = 10_000  # Spark ends a worker that idles after a minute
+
+
+def bind(source: Callable[[], Snapshot], meter_provider: otel.MeterProvider | None = None) -> None:
+    """Make the instruments. `source`: of `serve_metrics`'s object `.snapshot`, on the driver.
+
+    `meter_provider`: the global one, if none is given. There is no unbinding: shut the provider down.
+    """
+    meter = (meter_provider or otel.get_meter_provider()).get_meter("kafkasource")
+    look = _Look(source)
+    for metric in TABLE:
+        if metric.kind == "gauge":
+            meter.create_observable_gauge(
+                metric.name, [_callback(partial(_plain, metric, look))], _unit(metric.name), metric.help
+            )
+        elif metric.kind == "counter":
+            meter.create_observable_counter(
+                metric.name, [_callback(partial(_plain, metric, look))], _unit(metric.name), metric.help
+            )
+        else:
+            for part, unit in (("bucket", "1"), ("count", "1"), ("sum", "s")):
+                meter.create_observable_counter(
+                    f"{metric.name}_{part}", [_callback(partial(_histogram, metric, part, look))], unit, metric.help
+                )
+
+
+def push(exporter: Any = None) -> Any:
+    """Send what this process counts to a collector by itself, from now on; the SDK's MeterProvider.
+
+    For executors whose host nobody collects on: with `KAFKASOURCE_OTEL=1` in their environment each worker does this
+    when it first publishes. By OTLP over HTTP to where OpenTelemetry's own variables say
+    (`OTEL_EXPORTER_OTLP_ENDPOINT`), every ten seconds, or `OTEL_METRIC_EXPORT_INTERVAL` milliseconds. A worker's last
+    interval is sent when it idles, before Spark ends it; one that is killed loses it.
+    """
+    from opentelemetry.sdk.metrics import MeterProvider
+    from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
+    from opentelemetry.sdk.resources import Resource
+
+    if exporter is None:
+        from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+
+        exporter = OTLPMetricExporter()
+    own = registry()
+    resource = Resource.create({"service.instance.id": own.process})
+    every_ms = None if os.environ.get("OTEL_METRIC_EXPORT_INTERVAL") else _PUSH_EVERY_MS  # None: as that says
+    reader = PeriodicExportingMetricReader(exporter, export_interval_millis=every_ms)
+    provider = MeterProvider([reader], resource=resource)
+    bind(own.snapshot, provider)
+    return provider
+
+
+class _Look:
+    """What the source said last, for a moment."""
+
+    def __init__(self, source: Callable[[], Snapshot]) -> None:
+        self._source = source
+        self._lock = threading.Lock()
+        self._found: Snapshot | None = None
+        self._until_s = 0.0
+
+    def __call__(self) -> Snapshot:
+        with self._lock:
+            if self._found is None or time.monotonic() >= self._until_s:
+                self._found = self._source()
+                self._until_s = time.monotonic() + _KEEP_S
+            return self._found
+
+
+def _callback(observe: Callable[[], Iterator[Observation]]) -> Callable[[Any], Iterable[Observation]]:
+    return lambda _options: list(observe())
+
+
+def _plain(metric: Metric, look: _Look) -> Iterator[Observation]:
+    found = look().counters if metric.kind == "counter" else look().gauges
+    for (name, labels), value in found.items():
+        if name == metric.name:
+            yield Observation(float(value), dict(zip(metric.labels, labels, strict=True)))
+
+
+def _histogram(metric: Metric, part: str, look: _Look) -> Iterator[Observation]:
+    bounds = [*(repr(bound) for bound in metric.buckets), "+Inf"]
+    for (name, labels), (counts, total) in look().histograms.items():
+        if name != metric.name:
+            continue
+        attributes = dict(zip(metric.labels, labels, strict=True))
+        if part == "bucket":
+            for bound, count in zip(bounds, accumulate(counts), strict=True):
+                yield Observation(count, attributes | {"le": bound})
+        else:
+            yield Observation(sum(counts) if part == "count" else total, attributes)
+
+
+def _unit(name: str) -> str:
+    stem = name.removesuffix("_total")
+    return "s" if stem.endswith("_seconds") else "By" if "bytes" in stem else "1"

@@ -1,0 +1,64 @@
+"""Metrics for Prometheus, by its own client (`pip install 'kafkasource[prometheus]'`).
+
+prometheus-client's multiprocess mode wants its folder named in the environment before Python starts, and emptied by
+hand; Spark's workers are neither started nor ended by the user. So the counting is ours (`folder`), and the client
+writes what was added up: nothing is to be set up for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import accumulate
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+
+from kafkasource.metrics.snapshot import Snapshot
+from kafkasource.metrics.table import TABLE, Metric
+
+CONTENT_TYPE = CONTENT_TYPE_LATEST
+
+
+class Collector:
+    """For a registry of prometheus-client: `REGISTRY.register(Collector(served.snapshot))`."""
+
+    def __init__(self, source: Callable[[], Snapshot]) -> None:
+        self._source = source
+
+    def describe(self) -> list[Any]:
+        """Nothing is collected to be registered."""
+        return []
+
+    def collect(self) -> Iterator[Any]:
+        """A family for each metric that has a value, in the order of the table."""
+        found = self._source()
+        for metric in TABLE:
+            family = _family(metric, found)
+            if family.samples:
+                yield family
+
+
+def text(snapshot: Snapshot) -> bytes:
+    """In the text format."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(Collector(lambda: snapshot))
+    written: bytes = generate_latest(registry)
+    return written
+
+
+def _family(metric: Metric, found: Snapshot) -> Any:
+    if metric.kind == "histogram":
+        family = HistogramMetricFamily(metric.name, metric.help, labels=metric.labels)
+        bounds = [*(repr(bound) for bound in metric.buckets), "+Inf"]
+        for (name, labels), (counts, total) in sorted(found.histograms.items()):
+            if name == metric.name:
+                family.add_metric(labels, list(zip(bounds, accumulate(counts), strict=True)), total)
+        return family
+    counter = metric.kind == "counter"
+    family = (CounterMetricFamily if counter else GaugeMetricFamily)(metric.name, metric.help, labels=metric.labels)
+    for (name, labels), value in sorted((found.counters if counter else found.gauges).items()):
+        if name == metric.name:
+            family.add_metric(labels, value)
+    return family

@@ -1,0 +1,176 @@
+"""What this process counts. Any thread; a lock per call, and a call per batch or request, never per record.
+
+Counting costs two microseconds and happens always. Once a second at most what was counted is published, if somebody
+wants it (`folder`): in the thread that counts, a few milliseconds. Whoever ends a task publishes by itself.
+"""
+
+from __future__ import annotations
+
+import bisect
+import logging
+import os
+import sys
+import threading
+import time
+import uuid
+import weakref
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from kafkasource.metrics import folder
+from kafkasource.metrics.snapshot import Histogram, Key, Snapshot
+from kafkasource.metrics.table import METRICS
+
+log = logging.getLogger("kafkasource.metrics")
+
+PUBLISH_EVERY_S = 1.0
+
+Polled = Iterable[tuple[str, tuple[str, ...], float]]
+"""Gauges: name, values of the labels, value."""
+
+
+class Registry:
+    """Counters, histograms and gauges of one process. `clock` in seconds."""
+
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.monotonic,
+        publish: Callable[[Snapshot], None] = folder.publish,
+    ) -> None:
+        self._clock = clock
+        self._publish = publish
+        self._due_s = clock() + PUBLISH_EVERY_S
+        self.process = uuid.uuid4().hex
+        self._sequence = 0
+        self._lock = threading.Lock()  # of what follows
+        self._publishing = threading.Lock()
+        self._counters: dict[Key, float] = {}
+        self._histograms: dict[Key, tuple[list[int], list[float]]] = {}
+        self._gauges: dict[Key, float] = {}
+        self._polled: weakref.WeakKeyDictionary[Any, Callable[[Any], Polled]] = weakref.WeakKeyDictionary()
+
+    def count(self, name: str, amount: float = 1, *labels: str) -> None:
+        """Add to a counter. Raises KeyError for a name that the table does not have."""
+        key = name, labels
+        with self._lock:
+            known = self._counters.get(key)
+            if known is None:
+                _check(name, "counter", labels)
+            self._counters[key] = amount if known is None else known + amount
+        self._publish_if_due()
+
+    def observe(self, name: str, value: float, *labels: str) -> None:
+        """Add to a histogram: seconds."""
+        key = name, labels
+        bounds = METRICS[name].buckets
+        with self._lock:
+            found = self._histograms.get(key)
+            if found is None:
+                _check(name, "histogram", labels)
+                found = self._histograms[key] = [0] * (len(bounds) + 1), [0.0]
+            found[0][bisect.bisect_left(bounds, value)] += 1
+            found[1][0] += value
+        self._publish_if_due()
+
+    def set(self, name: str, value: float, *labels: str) -> None:
+        """A gauge, from now on. It is forgotten with the process."""
+        _check(name, "gauge", labels)
+        with self._lock:
+            self._gauges[name, labels] = value
+
+    def poll(self, owner: Any, function: Callable[[Any], Polled]) -> None:
+        """Ask `function(owner)` for gauges whenever there is a snapshot, for as long as the owner lives."""
+        with self._lock:
+            self._polled[owner] = function
+
+    def forget(self, owner: Any) -> None:
+        """Poll it no more."""
+        with self._lock:
+            self._polled.pop(owner, None)
+
+    def snapshot(self) -> Snapshot:
+        """All so far. Gauges that cannot be asked are left out."""
+        with self._lock:
+            polled = list(self._polled.items())
+        gauges: dict[Key, float] = {}
+        for owner, function in polled:  # without the lock: they take locks of their own
+            try:
+                for name, labels, value in function(owner):
+                    gauges[name, labels] = gauges.get((name, labels), 0.0) + value
+            except Exception:
+                log.debug("gauges of %r", owner, exc_info=True)
+        gauges.update(_memory())
+        with self._lock:
+            self._sequence += 1
+            histograms: dict[Key, Histogram] = {
+                key: (tuple(buckets), total[0]) for key, (buckets, total) in self._histograms.items()
+            }
+            return Snapshot(self.process, self._sequence, dict(self._counters), histograms, self._gauges | gauges)
+
+    def publish(self) -> None:
+        """Now: at the end of a task. Never raises."""
+        with self._publishing:
+            self._due_s = self._clock() + PUBLISH_EVERY_S
+            try:
+                _push_where_wanted()
+                if folder.wanted():
+                    self._publish(self.snapshot())
+            except Exception:
+                log.debug("metrics could not be published", exc_info=True)
+
+    def _publish_if_due(self) -> None:
+        if self._clock() >= self._due_s and not self._publishing.locked():
+            self.publish()
+
+
+_pushing = False
+
+
+def _push_where_wanted() -> None:
+    """Begin to send to an OpenTelemetry collector, where the environment says so: see `otel.push`."""
+    global _pushing
+    if not _pushing and os.environ.get("KAFKASOURCE_OTEL") == "1":
+        _pushing = True
+        try:
+            from kafkasource.metrics import otel
+
+            otel.push()
+        except Exception:
+            log.warning("metrics cannot be pushed (KAFKASOURCE_OTEL=1)", exc_info=True)
+
+
+def _memory() -> dict[Key, float]:
+    """The parts of the budget, in processes that have one: others need not import it for that."""
+    module = sys.modules.get("kafkasource.memory.gauges")
+    if module is None:
+        return {}
+    found: dict[Key, float] = {}
+    for name, size in module.gauges().items():  # budget_bytes, decoded_bytes, decoded_limit_bytes, decoded_peak_bytes
+        part, kind = name.removesuffix("_bytes"), ""
+        for suffix in ("_limit", "_peak"):
+            if part.endswith(suffix):
+                part, kind = part.removesuffix(suffix), suffix
+        found[f"kafkasource_memory{'_limit' if part == 'budget' else kind}_bytes", (part,)] = size
+    return found
+
+
+def _check(name: str, kind: str, labels: tuple[str, ...]) -> None:
+    metric = METRICS[name]
+    if metric.kind != kind or len(metric.labels) != len(labels):
+        raise ValueError(f"{name} is a {metric.kind} with the labels {metric.labels}")
+
+
+_registry = Registry()
+
+
+def registry() -> Registry:
+    """This process's. A forked child begins with one of its own."""
+    return _registry
+
+
+def _after_fork_in_child() -> None:
+    global _registry, _pushing
+    _registry, _pushing = Registry(), False
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)

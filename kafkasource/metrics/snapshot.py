@@ -1,0 +1,87 @@
+"""All that one process has counted, as a value: cumulative, so that the newest of a process makes older ones void.
+
+Whichever way two snapshots of a process come, they never add up: who collects them keeps the one of the higher
+sequence. It is what a task's report carries to the driver, and what a file in the folder holds, as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kafkasource.metrics.table import METRICS
+
+Key = tuple[str, tuple[str, ...]]
+"""A metric's name and the values of its labels."""
+
+Histogram = tuple[tuple[int, ...], float]
+"""Observations in each bucket, not cumulative, one more for what is above all of them; and their sum."""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Of one process, or of several that are added up."""
+
+    process: str  # unique over hosts and restarts; empty: of several
+    sequence: int = 0
+    counters: Mapping[Key, float] = field(default_factory=dict)
+    histograms: Mapping[Key, Histogram] = field(default_factory=dict)
+    gauges: Mapping[Key, float] = field(default_factory=dict)
+
+    def to_json(self) -> str:
+        return json.dumps(
+            {
+                "process": self.process,
+                "sequence": self.sequence,
+                "counters": [[*key, value] for key, value in self.counters.items()],
+                "histograms": [[*key, *value] for key, value in self.histograms.items()],
+                "gauges": [[*key, value] for key, value in self.gauges.items()],
+            },
+            separators=(",", ":"),
+        )
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Snapshot:
+        """Raises ValueError for what is none; metrics that the table does not have are left out (another version)."""
+        try:
+            document: dict[str, Any] = json.loads(text)
+            return cls(
+                str(document["process"]),
+                int(document["sequence"]),
+                {
+                    (name, tuple(labels)): float(value)
+                    for name, labels, value in document["counters"]
+                    if name in METRICS
+                },
+                {
+                    (name, tuple(labels)): (tuple(map(int, buckets)), float(total))
+                    for name, labels, buckets, total in document["histograms"]
+                    if name in METRICS and len(buckets) == len(METRICS[name].buckets) + 1
+                },
+                {(name, tuple(labels)): float(value) for name, labels, value in document["gauges"] if name in METRICS},
+            )
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise ValueError(f"no snapshot of metrics: {error!r}") from None
+
+
+def added(snapshots: Iterable[Snapshot]) -> Snapshot:
+    """All together, each of another process. A gauge adds up, or the largest counts, as its row in the table says."""
+    counters: dict[Key, float] = {}
+    histograms: dict[Key, Histogram] = {}
+    gauges: dict[Key, float] = {}
+    for one in snapshots:
+        for key, value in one.counters.items():
+            counters[key] = counters.get(key, 0.0) + value
+        for key, (buckets, total) in one.histograms.items():
+            if key in histograms:
+                before, total_before = histograms[key]
+                buckets = tuple(a + b for a, b in zip(buckets, before, strict=True))
+                total += total_before
+            histograms[key] = buckets, total
+        for key, value in one.gauges.items():
+            if key in gauges:
+                value = max(value, gauges[key]) if METRICS[key[0]].of_all == "max" else value + gauges[key]
+            gauges[key] = value
+    return Snapshot("", 0, counters, histograms, gauges)

@@ -1,0 +1,10 @@
+"""Mirrors of Kafka clusters as one Spark job: what `pykafka mirror FILE` runs.
+
+    a file ── toml_file | mirror_maker ──> Plan (clusters, flows) ── routes ──> a Route for each source cluster
+
+    Route      one streaming query: reads what any of its flows wants, once; writes to all of its targets (`clusters`)
+    topics     a thread for each route: makes, grows and configures the targets' topics as the source's are
+    offset_map a compacted topic at each target: which offset there is which offset here
+
+Everything up to the routes is pure. Nothing here is needed to read or write with the format itself.
+"""

@@ -1,0 +1,207 @@
+"""Properties of MirrorMaker 2 (KIP-382) to a Plan, with its meaning and its defaults; what has none here is warned of.
+
+    clusters = A, B
+    A.bootstrap.servers = a1:9092            A.consumer.fetch.min.bytes, A.producer.acks, consumer.…, producer.…
+    A->B.enabled = true                      a flow's key may stand without the flow, for all of them
+    A->B.topics = orders.*, customers
+
+A topic is called `A.orders` at the target unless the replication policy is IdentityReplicationPolicy.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from kafkasource import options
+from kafkasource.errors import OptionError
+from kafkasource.mirror.plan import LOCAL_SETTINGS, Flow, Plan
+
+CHECKPOINT = "pykafka.checkpoint"  # our own key: MirrorMaker keeps its offsets in Kafka
+_MOST_REFRESH_S = 30.0  # tasks wait for a topic that is not made yet, for kafka.max.block.ms
+
+# Keys of flows, also without one.
+_OF_FLOW = (
+    "enabled",
+    "topics",
+    "topics.exclude",
+    "topics.blacklist",
+    "replication.policy.class",
+    "replication.policy.separator",
+    "replication.factor",
+    "sync.topic.configs.enabled",
+    "config.properties.exclude",
+    "config.properties.blacklist",
+    "refresh.topics.enabled",
+    "refresh.topics.interval.seconds",
+    "sync.topic.configs.interval.seconds",
+)
+# What there is no counterpart of, or another way: pattern of the key (without flow or cluster), why.
+_OTHERWISE = (
+    (
+        r"groups(\.exclude|\.blacklist)?|sync\.group\.offsets.*|emit\.checkpoints.*|checkpoints\..*|"
+        r"refresh\.groups.*|emit\.offset-syncs\.enabled",
+        "group offsets are not carried along: `pykafka offsets translate` does it when you move a group",
+    ),
+    (r"sync\.topic\.acls.*", "ACLs are not carried along"),
+    (r"(emit\.)?heartbeats.*", "there are no heartbeats: Spark's progress tells whether the mirror runs"),
+    (r"offset-syncs\..*|offset\.lag\.max", "the offset map is in a topic of its own, written after each micro-batch"),
+    (
+        r"tasks\.max|connector\..*|.*\.class|(key|value|header)\.converter.*|offset\.(storage|flush)\..*|"
+        r"(config|status)\.storage\..*|group\.id|dedicated\..*|listeners.*|rest\..*|plugin\..*|"
+        r"admin\.timeout\.ms|consumer\.poll\.timeout\.ms|transforms.*|predicates.*",
+        "it is for Kafka Connect; here Spark shares the work out",
+    ),
+)
+
+
+def parse(text: str, where: str) -> Plan:
+    """`where` names the file in errors. Raises OptionError."""
+    given = dict(_properties(text))
+    try:
+        return _Reading(given).plan()
+    except OptionError as error:
+        raise OptionError(f"{where}: {error}") from None
+
+
+class _Reading:
+    """Takes keys out of the properties; what is left over is unknown."""
+
+    def __init__(self, given: Mapping[str, str]) -> None:
+        self._given = given
+        self._taken: set[str] = set()
+        self._warnings: list[str] = []
+
+    def plan(self) -> Plan:
+        names = _list(self._take("clusters") or "")
+        if not names:
+            raise OptionError("clusters = names no cluster")
+        clusters = {name: self._cluster(name) for name in names}
+        pairs = [(source, target) for source in names for target in names if source != target]
+        enabled = [pair for pair in pairs if self._of_flow(pair, "enabled", "false").lower() == "true"]
+        if not enabled:
+            raise OptionError("no flow is enabled: A->B.enabled = true")
+        flows = tuple(self._flow(pair) for pair in enabled)
+        exactly_once = [self._take(f"{name}.exactly.once.source.support") for name in names]
+        exactly_once.append(self._take("exactly.once.source.support"))
+        plan = Plan(
+            clusters=clusters,
+            flows=flows,
+            checkpoint=self._take(CHECKPOINT),
+            exactly_once="enabled" in exactly_once,
+            refresh_topics_s=self._interval(enabled, "refresh.topics.interval.seconds", Plan.refresh_topics_s),
+            refresh_settings_s=self._interval(enabled, "sync.topic.configs.interval.seconds", Plan.refresh_settings_s),
+            warnings=(),
+        )
+        self._say_what_is_left(names)
+        return Plan(**{**vars(plan), "warnings": tuple(self._warnings)})
+
+    # Clusters.
+
+    def _cluster(self, name: str) -> dict[str, str]:
+        """Options of both roles: the widest first, so that the narrower go before them."""
+        found: dict[str, str] = {}
+        for prefix, roles in (
+            ("consumer.", ("source",)),
+            ("producer.", ("sink",)),
+            (f"{name}.", ("source", "sink")),
+            (f"{name}.consumer.", ("source",)),
+            (f"{name}.producer.", ("sink",)),
+        ):
+            for key in [key for key in self._given if key.startswith(prefix)]:
+                option = options.BY_NAME.get(options.canonical("kafka." + key[len(prefix) :]))
+                if option is not None and set(roles) & set(option.used_by):
+                    found[option.name] = self._given[key]
+                    self._taken.add(key)
+        return found
+
+    # Flows.
+
+    def _flow(self, pair: tuple[str, str]) -> Flow:
+        source, target = pair
+        policy = self._of_flow(pair, "replication.policy.class", "DefaultReplicationPolicy").rpartition(".")[2]
+        separator = self._of_flow(pair, "replication.policy.separator", ".")
+        if policy not in ("DefaultReplicationPolicy", "IdentityReplicationPolicy"):
+            raise OptionError(f"replication.policy.class: {policy} is a Java class that only MirrorMaker can run")
+        exclude = self._of_flow(pair, "topics.exclude", None) or self._of_flow(pair, "topics.blacklist", "")
+        not_carried = self._of_flow(pair, "config.properties.exclude", None) or self._of_flow(
+            pair, "config.properties.blacklist", ""
+        )
+        return Flow(
+            source=source,
+            target=target,
+            topics=tuple(_list(self._of_flow(pair, "topics", ".*"))),
+            exclude=tuple(_list(exclude)),
+            topic="${topic}" if policy == "IdentityReplicationPolicy" else f"${{source}}{separator}${{topic}}",
+            replication_factor=_number("replication.factor", self._of_flow(pair, "replication.factor", "-1")),
+            create_topics=self._of_flow(pair, "refresh.topics.enabled", "true").lower() == "true",
+            sync_settings=self._of_flow(pair, "sync.topic.configs.enabled", "true").lower() == "true",
+            exclude_settings=tuple(_list(not_carried)) or LOCAL_SETTINGS,
+        )
+
+    def _interval(self, pairs: list[tuple[str, str]], key: str, default: float) -> float:
+        given = [text for text in (self._of_flow(pair, key, "") for pair in pairs) if text]
+        if not given:
+            return default
+        seconds = min(float(_number(key, text)) for text in given)
+        if key.startswith("refresh") and seconds > _MOST_REFRESH_S:
+            self._warnings.append(f"{key}: new topics are looked for every {_MOST_REFRESH_S:.0f} s: their records wait")
+            return _MOST_REFRESH_S
+        return max(1.0, seconds)
+
+    def _of_flow(self, pair: tuple[str, str], key: str, default: str | None) -> str:
+        """The flow's own, else that of all."""
+        own = self._take(f"{pair[0]}->{pair[1]}.{key}")
+        for_all = self._take(key)
+        return own or for_all or default or ""
+
+    # The rest.
+
+    def _take(self, key: str) -> str | None:
+        self._taken.add(key)
+        return self._given.get(key)
+
+    def _say_what_is_left(self, names: list[str]) -> None:
+        for key in self._given:
+            if key in self._taken:
+                continue
+            bare = key
+            for name in names:
+                bare = re.sub(rf"^{re.escape(name)}(?:->[\w-]+)?\.", "", bare)
+            bare = re.sub(r"^(?:consumer|producer|admin|source|target|worker)\.", "", bare)
+            if bare in _OF_FLOW:
+                continue  # of a flow that is not enabled
+            if bare.endswith(".enabled") and self._given[key].strip().lower() == "false":
+                continue  # switched off: it is
+            why = next((why for pattern, why in _OTHERWISE if re.fullmatch(pattern, bare)), None)
+            refused = options.REFUSED.get(f"kafka.{bare}")
+            self._warnings.append(f"{key}: {why or refused or 'unknown, and ignored'}")
+
+
+def _properties(text: str) -> Iterator[tuple[str, str]]:
+    """A file as java.util.Properties reads it, but for unicode escapes."""
+    whole = ""
+    for raw in [*text.splitlines(), ""]:
+        line = raw.lstrip()
+        if not whole and line[:1] in ("#", "!", ""):
+            continue
+        whole += line
+        if len(whole) - len(whole.rstrip("\\")) & 1:
+            whole = whole[:-1]
+            continue
+        match = re.match(r"((?:\\.|[^\\=:\s])+)\s*[=:]?\s*(.*)", whole, re.DOTALL)
+        whole = ""
+        if match is not None:
+            key, value = (re.sub(r"\\(.)", r"\1", part) for part in match.groups())
+            yield key, value.strip()
+
+
+def _list(text: str) -> list[str]:
+    return [one for one in (part.strip() for part in text.split(",")) if one]
+
+
+def _number(key: str, text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise OptionError(f"{key}: expected a whole number, got {text!r}") from None

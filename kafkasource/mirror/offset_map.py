@@ -1,0 +1,190 @@
+"""The offset map of a mirror: a compacted topic at the target, one record for each partition of the source.
+
+    key    {"topic": "orders", "partition": 3}                                       of the source
+    value  {"target": "east.orders", "spans": [[0, 1500, 0, 1500, 0], ...]}          the topic there; the same partition
+
+A span is `source_offsets.OffsetSpan`: source's first and next offset, target's first and next, shift. A mirror that is
+its target's only writer and reads a log without holes has one span for ever. Transaction markers (exactly once), gaps
+of compaction, other writers' records and batches written twice make more of them; above 64 those are joined that
+cost least, and an offset within is translated to one that is not above the true one. So who starts at a translated
+offset misses nothing, and reads some records twice at worst.
+
+`record` is called in the process of Spark's commits, after each micro-batch: it keeps what the topic holds in memory,
+reads what others have added, and writes the partitions that got records. A rerun, or a source topic that was made anew,
+begins at a lower offset than the map ends: from there on the new spans count.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+
+from kafkasource.client.config import ClientConfig
+from kafkasource.errors import KafkaSourceError
+from kafkasource.sink.fan_out.source_offsets import Mapped, OffsetSpan, merged
+from kafkasource.types import TopicPartition
+
+OffsetMap = dict[TopicPartition, Mapped]
+"""By the source's topic-partition."""
+
+
+@dataclass(frozen=True)
+class Translated:
+    """Where to go on reading at the target."""
+
+    target: TopicPartition
+    offset: int
+    exact: bool  # False: records before it may have been read already
+    behind: int = 0  # offsets of the source that the mirror has not carried over yet
+
+
+def translate(offset_map: Mapping[TopicPartition, Mapped], tp: TopicPartition, offset: int) -> Translated | None:
+    """Of the next offset to read at the source. None: the map knows nothing of it, or begins above it."""
+    known = offset_map.get(tp)
+    if known is None:
+        return None
+    target = TopicPartition(known.target_topic, tp.partition)
+    before = [span for span in known.spans if span.source_first <= offset]
+    if not before:
+        return None
+    span, last = before[-1], known.spans[-1]
+    exact = span.exact or offset == span.source_first
+    if offset >= span.source_next:
+        following = known.spans[len(before)] if span is not last else None
+        exact = following is None or following.target_first == span.target_next
+    return Translated(target, span.lowest(offset), exact, max(0, offset - last.source_next))
+
+
+def extended(before: Mapped | None, new: Mapped) -> Mapped:
+    """What the map knows of a partition, and what a micro-batch adds; the latter counts from its first offset on."""
+    if before is None or before.target_topic != new.target_topic or not new.spans:
+        return new if new.spans or before is None else before
+    begins = min(span.source_first for span in new.spans)
+    kept = [_cut(span, begins) for span in before.spans if span.source_first < begins]
+    ends = max((span.target_next for span in kept), default=0)
+    if any(span.target_first < ends for span in new.spans):
+        return new  # the target's topic was made anew
+    return Mapped(new.target_topic, tuple(merged([*kept, *new.spans])))
+
+
+def _cut(span: OffsetSpan, end: int) -> OffsetSpan:
+    """What is below `end`, a source offset."""
+    if span.source_next <= end:
+        return span
+    target_next = span.lowest(end) if span.exact else span.target_next
+    return OffsetSpan(span.source_first, end, span.target_first, target_next, span.shift)
+
+
+# The topic's records.
+
+
+def encoded(tp: TopicPartition, known: Mapped) -> tuple[str, str]:
+    """Key and value."""
+    key = json.dumps({"topic": tp.topic, "partition": tp.partition})
+    return key, json.dumps({"target": known.target_topic, "spans": known.spans}, separators=(",", ":"))
+
+
+def decoded(key: bytes | None, value: bytes | None) -> tuple[TopicPartition, Mapped | None]:
+    """None: a tombstone. Raises KafkaSourceError for what is no record of an offset map."""
+    try:
+        where = json.loads(key or b"")
+        tp = TopicPartition(str(where["topic"]), int(where["partition"]))
+        if value is None:
+            return tp, None
+        told = json.loads(value)
+        return tp, Mapped(str(told["target"]), tuple(_span(row) for row in told["spans"]))
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise KafkaSourceError(f"a record of the offset map cannot be read: key {key!r:.100}") from None
+
+
+def _span(row: list[int | None]) -> OffsetSpan:
+    source_first, source_next, target_first, target_next, shift = row
+    if not all(type(each) is int for each in row[:4]) or not (shift is None or type(shift) is int):
+        raise ValueError(row)
+    return OffsetSpan(source_first, source_next, target_first, target_next, shift)  # type: ignore[arg-type]
+
+
+class OffsetMapTopic:
+    """The topic at one target. One thread at a time."""
+
+    def __init__(self, config: ClientConfig, topic: str) -> None:
+        from kafkasource.reader import Reader
+
+        self._options = _as_options(config)
+        self._topic = topic
+        self._tp = TopicPartition(topic, 0)
+        self._reader = Reader({**self._options, "subscribe": topic, "kafka.isolation.level": "read_uncommitted"})
+        self._position: int | None = None
+        self.known: OffsetMap = {}
+
+    def __enter__(self) -> OffsetMapTopic:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._reader.close()
+
+    def read(self) -> OffsetMap:
+        """What the topic says now. Raises KafkaSourceError, also where there is no such topic."""
+        if self._position is None:
+            self._position = self._reader.start_of([self._tp]).get(self._tp, 0)
+        position = {self._tp: self._position}
+        for batch in self._reader.read(self._reader.next_ranges(position)):
+            keys, values, offsets = (batch.column(name) for name in ("key", "value", "offset"))
+            for key, value in zip(keys.to_pylist(), values.to_pylist(), strict=True):
+                tp, known = decoded(key, value)
+                if known is None:
+                    self.known.pop(tp, None)
+                else:
+                    self.known[tp] = known
+            self._position = offsets[len(offsets) - 1].as_py() + 1
+        return self.known
+
+    def add(self, mapped: Mapping[TopicPartition, Mapped]) -> None:
+        """Write what a micro-batch adds. Returns when it is acknowledged."""
+        import pyarrow as pa
+
+        from kafkasource.writer import Writer
+
+        known = self.read()
+        changed = {tp: extended(known.get(tp), new) for tp, new in mapped.items()}
+        rows = [encoded(tp, each) for tp, each in changed.items()]
+        with Writer({**self._options, "topic": self._topic, "kafka.linger.ms": "0"}) as writer:
+            writer.write(pa.table({"key": [key for key, _ in rows], "value": [value for _, value in rows]}))
+            written = writer.flush()[self._tp]
+        known.update(changed)
+        if written.first_offset == self._position and written.last_offset is not None:
+            self._position = written.last_offset + 1  # nobody else wrote: no need to read our own
+
+
+_lock = threading.Lock()
+_kept: dict[tuple[ClientConfig, str], OffsetMapTopic] = {}
+
+
+def record(config: ClientConfig, topic: str, mapped: Mapping[TopicPartition, Mapped]) -> None:
+    """Called by the sink (`offsetMap`) after each micro-batch. Raises what fails; the next call begins anew then."""
+    key = config, topic
+    with _lock:
+        kept = _kept.get(key) or OffsetMapTopic(config, topic)
+        _kept[key] = kept
+        try:
+            kept.add(mapped)
+        except BaseException:
+            del _kept[key]
+            kept.close()
+            raise
+
+
+def _as_options(config: ClientConfig) -> dict[str, str]:
+    """As a user would write them: reader and writer take options."""
+    found = {}
+    for each in fields(ClientConfig):
+        value = getattr(config, each.name)
+        if each.name == "bootstrap_servers":
+            value = ",".join(f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in value)
+        found["kafka." + each.name.replace("_", ".")] = str(value)
+    return found

@@ -1,0 +1,229 @@
+"""A mirror's own file, TOML, to a Plan. A key that nobody knows is an error: it is ours, and mistyped.
+
+    checkpoint = "/checkpoints/mirror"        # where Spark keeps how far it is, a folder for each cluster read
+
+    [clusters.east]                           # options of the format, for reading from it and writing to it
+    kafka.bootstrap.servers = "e1:9092"
+
+    [[flows]]
+    from = "east"
+    to = ["west", "north"]
+    topics = ["orders.*", "customers"]        # Java regular expressions of whole names
+    topic = "${source}.${topic}"              # the name there
+
+docs/mirror.md has all keys; the tables below are what is taken.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from kafkasource import options
+from kafkasource.errors import OptionError
+from kafkasource.mirror.plan import LOCAL_SETTINGS, Flow, Plan
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+_OF_PLAN = (
+    "checkpoint",
+    "clusters",
+    "flows",
+    "read",
+    "write",
+    "spark",
+    "trigger",
+    "exactly_once",
+    "provenance",
+    "metrics",
+    "refresh_topics",
+    "refresh_settings",
+)
+_OF_FLOW = (
+    "from",
+    "to",
+    "topics",
+    "exclude",
+    "topic",
+    "enabled",
+    "options",
+    "replication_factor",
+    "create_topics",
+    "sync_settings",
+    "exclude_settings",
+    "offset_map",
+)
+
+
+def parse(text: str, where: str) -> Plan:
+    """`where` names the file in errors. Raises OptionError."""
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise OptionError(f"{where}: not TOML: {error}") from None
+    try:
+        return _plan(document)
+    except OptionError as error:
+        raise OptionError(f"{where}: {error}") from None
+
+
+def _plan(document: Mapping[str, Any]) -> Plan:
+    _check(document, _OF_PLAN, "")
+    clusters = {}
+    for name, given in _table(document, "clusters", "").items():
+        clusters[name] = _options(given, f"clusters.{name}", ("source", "sink"))
+    flows = document.get("flows", [])
+    if not isinstance(flows, list) or not all(isinstance(one, dict) for one in flows):
+        raise OptionError("flows: expected [[flows]], once for each")
+    plain = _Values(document, "")
+    return Plan(
+        clusters=clusters,
+        flows=tuple(flow for one in flows for flow in _flows(one)),
+        checkpoint=plain.text("checkpoint"),
+        read=_options(document.get("read", {}), "read", ("source",)),
+        write=_options(document.get("write", {}), "write", ("sink",)),
+        spark=_settings(document.get("spark", {})),
+        trigger=plain.text("trigger"),
+        exactly_once=plain.boolean("exactly_once", False),
+        provenance=plain.boolean("provenance", False),
+        **_metrics(plain.text("metrics")),
+        refresh_topics_s=plain.seconds("refresh_topics", Plan.refresh_topics_s),
+        refresh_settings_s=plain.seconds("refresh_settings", Plan.refresh_settings_s),
+    )
+
+
+def _metrics(text: str | None) -> dict[str, Any]:
+    if text is None:
+        return {}
+    match = re.fullmatch(r"(?:([^:\s]+):)?(\d{1,5})", text)
+    if match is None or int(match[2]) > 65535:
+        raise OptionError(f'metrics: expected "port" or "host:port", got {text!r}')
+    return {"metrics_port": int(match[2])} | ({"metrics_host": match[1]} if match[1] else {})
+
+
+def _flows(given: Mapping[str, Any]) -> Iterator[Flow]:
+    """One for each target."""
+    _check(given, _OF_FLOW, "flows.")
+    values = _Values(given, "flows.")
+    source, targets = values.text("from"), values.texts("to", ())
+    if source is None or not targets:
+        raise OptionError("flows: each needs from = and to =")
+    if not values.boolean("enabled", True):
+        return
+    for target in targets:
+        yield Flow(
+            source=source,
+            target=target,
+            topics=values.texts("topics", Flow.topics),
+            exclude=values.texts("exclude", ()),
+            topic=values.text("topic") or Flow.topic,
+            options=_options(given.get("options", {}), f"flows.options ({source}->{target})", ("sink",)),
+            replication_factor=values.number("replication_factor", -1),
+            create_topics=values.boolean("create_topics", True),
+            sync_settings=values.boolean("sync_settings", True),
+            exclude_settings=values.texts("exclude_settings", LOCAL_SETTINGS),
+            offset_map=values.boolean("offset_map", True),
+        )
+
+
+class _Values:
+    """Values of a table, each of the type it has to have. Raises OptionError naming the key."""
+
+    def __init__(self, table: Mapping[str, Any], prefix: str) -> None:
+        self._table, self._prefix = table, prefix
+
+    def _get(self, key: str, kinds: type | tuple[type, ...], expected: str) -> Any:
+        value = self._table.get(key)
+        if value is not None and (not isinstance(value, kinds) or (isinstance(value, bool) and kinds is not bool)):
+            raise OptionError(f"{self._prefix}{key}: expected {expected}, got {value!r}")
+        return value
+
+    def text(self, key: str) -> str | None:
+        found: str | None = self._get(key, str, "a text")
+        return found
+
+    def boolean(self, key: str, default: bool) -> bool:
+        found: bool | None = self._get(key, bool, "true or false")
+        return default if found is None else found
+
+    def number(self, key: str, default: int) -> int:
+        found: int | None = self._get(key, int, "a whole number")
+        return default if found is None else found
+
+    def texts(self, key: str, default: tuple[str, ...]) -> tuple[str, ...]:
+        found: Any = self._get(key, (str, list), "a text, or a list of them")
+        if found is None:
+            return default
+        several = [found] if isinstance(found, str) else found
+        if not all(isinstance(one, str) and one for one in several):
+            raise OptionError(f"{self._prefix}{key}: expected texts that are not empty, got {found!r}")
+        return tuple(several)
+
+    def seconds(self, key: str, default: float) -> float:
+        text = self._get(key, (str, int), 'a time such as "5s"')
+        if text is None:
+            return default
+        try:
+            found = float(options.DURATION.parse(str(text))) / 1000
+        except (ValueError, KeyError):
+            found = 0.0
+        if found <= 0:
+            raise OptionError(f'{self._prefix}{key}: expected a time such as "5s", got {text!r}')
+        return found
+
+
+def _table(document: Mapping[str, Any], key: str, prefix: str) -> Mapping[str, Any]:
+    found = document.get(key, {})
+    if not isinstance(found, dict) or not all(isinstance(one, dict) for one in found.values()):
+        raise OptionError(f"{prefix}{key}: expected [{prefix}{key}.NAME], a table each")
+    return found
+
+
+def _options(given: Any, where: str, roles: tuple[options.Role, ...]) -> dict[str, str]:
+    """Options as Spark takes them: TOML reads `kafka.acks` without quotation marks as tables in each other."""
+    if not isinstance(given, dict):
+        raise OptionError(f"{where}: expected a table of options")
+    found = {}
+    for key, value in _flat(given):
+        hints = [options.unknown(key, role) for role in roles]
+        if all(hints):
+            raise OptionError(f"{where}: unknown option {key!r}: {hints[-1]}")
+        found[key] = _text(value, f"{where}: option {key!r}")
+    return found
+
+
+def _settings(given: Any) -> dict[str, str]:
+    """`[spark]`: `sql.shuffle.partitions = 2`, with or without `spark.` before it."""
+    if not isinstance(given, dict):
+        raise OptionError("spark: expected a table of settings")
+    return {"spark." + key.removeprefix("spark."): _text(value, f"spark: {key!r}") for key, value in _flat(given)}
+
+
+def _text(value: Any, where: str) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if not isinstance(value, (str, int)):
+        raise OptionError(f"{where}: expected a text, a whole number or a boolean, got {value!r}")
+    return str(value)
+
+
+def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in table.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key, value
+
+
+def _check(table: Mapping[str, Any], known: tuple[str, ...], prefix: str) -> None:
+    for key in table:
+        if key not in known:
+            near = difflib.get_close_matches(key, known, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+            raise OptionError(f"unknown key {prefix}{key}: {hint}")

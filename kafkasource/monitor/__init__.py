@@ -1,0 +1,107 @@
+"""What a session's queries do, served over HTTP: `kafkasource.serve_metrics`. On the driver, in the user's process.
+
+log_times   from offsets to seconds       queries    what progress tells, kept
+listener    Spark's progress              endpoint   HTTP: the page, JSON, Prometheus' text
+open_sinks  what exactly-once sinks have open at the brokers
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kafkasource.metrics import folder
+from kafkasource.metrics.registry import registry
+from kafkasource.metrics.snapshot import Snapshot, added
+from kafkasource.monitor.endpoint import Endpoint
+from kafkasource.monitor.listener import ProgressListener, already_running
+from kafkasource.monitor.local_dir import local_dir
+from kafkasource.monitor.open_sinks import OpenSinks
+from kafkasource.monitor.queries import Queries
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger("kafkasource.metrics")
+
+
+class ServedMetrics:
+    """`serve_metrics` makes it. `close` it, or use it in a `with`; it ends with the process, too."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        port: int,
+        host: str,
+        cluster_name: str,
+        groups: Mapping[str, str] | None,
+        sinks: Mapping[str, Mapping[str, str]] | None,
+    ) -> None:
+        self._spark = spark
+        self._queries = Queries(cluster_name, groups)
+        self._sinks = OpenSinks(sinks or {})
+        self.folder = _folder(spark)
+        folder.use(self.folder)
+        if self.folder is not None:
+            self.folder.mkdir(exist_ok=True, mode=0o700)
+        self._endpoint = Endpoint(host, port, self.snapshot, self._queries)
+        self._listener = ProgressListener(self._queries)
+        spark.streams.addListener(self._listener)
+        already_running(self._queries, spark)
+
+    @property
+    def url(self) -> str:
+        """`http://127.0.0.1:port`, without a slash at its end."""
+        return self._endpoint.url
+
+    @property
+    def port(self) -> int:
+        return self._endpoint.port
+
+    def snapshot(self) -> Snapshot:
+        """All metrics now: of this host's processes, of what tasks elsewhere reported, of the queries. For binders."""
+        counted = None
+        if self.folder is not None:
+            registry().publish()
+            try:
+                counted = folder.collect(self.folder)
+            except OSError as error:  # gone with Spark
+                log.debug("%s: %s", self.folder, error)
+        if counted is None:
+            counted = registry().snapshot()
+        return added([counted, self._queries.snapshot(), self._sinks.snapshot()])
+
+    def queries(self) -> list[dict[str, Any]]:
+        """What /api/queries answers."""
+        return self._queries.as_json()
+
+    def close(self) -> None:
+        """Serve no more. Processes go on to publish to the folder, which goes with Spark."""
+        self._endpoint.close()
+        try:
+            self._spark.streams.removeListener(self._listener)
+        except Exception:  # Spark has ended
+            log.debug("the listener could not be removed", exc_info=True)
+        if folder.wanted() == self.folder:  # nobody has begun to serve another application's
+            folder.use(None)
+
+    def __enter__(self) -> ServedMetrics:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _folder(spark: SparkSession) -> Path | None:
+    """Where this application's processes on this host publish to; None: nowhere, as Spark's driver is elsewhere.
+
+    By default among Spark's own temporary files, which it deletes.
+    """
+    named = os.environ.get(folder.ENVIRONMENT)
+    if named:
+        return Path(named)
+    local = local_dir(spark)
+    return None if local is None else local / folder.IN_LOCAL_DIR

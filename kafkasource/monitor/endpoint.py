@@ -1,0 +1,145 @@
+"""An HTTP server for metrics: Prometheus' text, the same as JSON, and the page. Standard library only.
+
+    GET /                     the page
+    GET /metrics              Prometheus' text format (needs the extra `prometheus`)
+    GET /api/queries          streaming queries: lag, rates, history
+    GET /api/queries/<id>     Spark's last progress of one, as it is
+    GET /api/metrics          all metrics as JSON
+
+It shows names of topics and queries and takes no orders. Whoever can reach the port can read it: it listens on this
+machine only, unless told otherwise.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.resources import files
+from typing import Any
+
+from kafkasource.metrics.snapshot import Snapshot
+from kafkasource.metrics.table import METRICS
+from kafkasource.monitor.queries import Queries
+
+log = logging.getLogger("kafkasource.metrics")
+
+_JSON = "application/json; charset=utf-8"
+_TEXT = "text/plain; charset=utf-8"
+_PAGE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'"
+_NO_CLIENT = "prometheus-client is not installed: pip install 'kafkasource[prometheus]'; /api/metrics has the same\n"
+
+Answer = tuple[int, str, bytes]
+
+
+class Endpoint:
+    """Serves until it is closed, from daemon threads."""
+
+    def __init__(self, host: str, port: int, snapshot: Callable[[], Snapshot], queries: Queries | None = None) -> None:
+        """`port` 0: any that is free. Raises OSError where the port is taken."""
+        self._snapshot = snapshot
+        self._queries = queries or Queries()
+        endpoint = self
+
+        class Handler(_Handler):
+            answer = staticmethod(endpoint._answer)
+
+        self._server = ThreadingHTTPServer((host, port), Handler)
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(target=self._server.serve_forever, name="kafkasource-metrics", daemon=True)
+        self._thread.start()
+
+    @property
+    def port(self) -> int:
+        return int(self._server.server_address[1])
+
+    @property
+    def url(self) -> str:
+        host = str(self._server.server_address[0])
+        host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, host)
+        return f"http://{host}:{self.port}"
+
+    def close(self) -> None:
+        """Answers that are under way are cut off."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def _answer(self, path: str) -> Answer:
+        if path == "/":
+            return 200, "text/html; charset=utf-8", page()
+        if path == "/metrics":
+            return self._prometheus()
+        if path == "/api/metrics":
+            return 200, _JSON, _dumped(as_json(self._snapshot()))
+        if path == "/api/queries":
+            return 200, _JSON, _dumped(self._queries.as_json())
+        if path.startswith("/api/queries/"):
+            progress = self._queries.progress(path.removeprefix("/api/queries/"))
+            if progress is not None:
+                return 200, _JSON, _dumped(progress)
+        return 404, _TEXT, b"there is /, /metrics, /api/queries and /api/metrics\n"
+
+    def _prometheus(self) -> Answer:
+        try:
+            from kafkasource.metrics import prometheus
+        except ImportError:
+            return 501, _TEXT, _NO_CLIENT.encode()
+        return 200, prometheus.CONTENT_TYPE, prometheus.text(self._snapshot())
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server_version = "kafkasource"
+    sys_version = ""
+    timeout = 30  # seconds, for a client that does not finish its request
+    answer: Callable[[str], Answer]
+
+    def do_GET(self) -> None:
+        try:
+            status, kind, body = self.answer(self.path.partition("?")[0])
+        except Exception as error:
+            log.warning("GET %s failed", self.path, exc_info=True)
+            status, kind, body = 500, _TEXT, f"{type(error).__name__}: see the log\n".encode()
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Cache-Control", "no-store")
+        self.send_header("X-Content-Type-Options", "nosniff")
+        if kind.startswith("text/html"):
+            self.send_header("Content-Security-Policy", _PAGE_POLICY)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    do_HEAD = do_GET
+
+    def log_message(self, format: str, *args: Any) -> None:
+        log.debug("%s " + format, self.address_string(), *args)
+
+
+def page() -> bytes:
+    return (files("kafkasource.monitor") / "page.html").read_bytes()
+
+
+def as_json(found: Snapshot) -> list[dict[str, Any]]:
+    """Each value with its labels by name, sorted; of a histogram each bucket's own count, and the sum."""
+    rows: list[dict[str, Any]] = []
+    for (name, labels), value in sorted([*found.counters.items(), *found.gauges.items()]):
+        rows.append({"name": name, "labels": _labelled(name, labels), "value": value})
+    for (name, labels), (counts, total) in sorted(found.histograms.items()):
+        bounds = [*METRICS[name].buckets, None]
+        buckets = [[bound, count] for bound, count in zip(bounds, counts, strict=True)]
+        rows.append(
+            {"name": name, "labels": _labelled(name, labels), "buckets": buckets, "count": sum(counts), "sum": total}
+        )
+    return rows
+
+
+def _labelled(name: str, labels: tuple[str, ...]) -> dict[str, str]:
+    return dict(zip(METRICS[name].labels, labels, strict=True))
+
+
+def _dumped(document: Any) -> bytes:
+    return json.dumps(document, separators=(",", ":")).encode()

@@ -1,0 +1,41 @@
+"""Where Spark keeps its temporary files on the driver's host, as the Python processes there are told.
+
+Asked of such a process: planning a read starts one, and the schema of the data source below is its answer. Spark's JVM
+could be asked as well, but Py4J looks at all methods of the class for that, and those of SparkEnv 4.3 name a class that
+is not there, which ends the connection. This way works over Connect, too.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql.datasource import DataSource
+from pyspark.sql.types import StringType, StructField, StructType
+
+log = logging.getLogger("kafkasource.metrics")
+
+
+class LocalDir(DataSource):
+    """A data source without rows: the name of its column is the folder."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "kafkasource_local_dir"
+
+    def schema(self) -> StructType:
+        folder = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0]
+        return StructType([StructField(folder or "unknown", StringType())])
+
+
+def local_dir(spark: Any) -> Path | None:
+    """None where it is not known, or on another host (Connect)."""
+    try:
+        spark.dataSource.register(LocalDir)
+        found = Path(spark.read.format(LocalDir.name()).load().schema.names[0])
+    except Exception as error:
+        log.warning("tasks' metrics are not seen: Spark does not tell its local folder (%s)", error)
+        return None
+    return found if found.is_absolute() and found.is_dir() else None

@@ -1,0 +1,271 @@
+"""Streaming queries as their progress tells: lag, rates, batches, and how they went over time.
+
+Spark tells of progress in the user's process (`listener`), wherever tasks run, over Connect too. Here it is only taken
+in and kept: no Spark, no sockets. Any thread.
+"""
+
+from __future__ import annotations
+
+import bisect
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from kafkasource.lag import lag, offsets_of
+from kafkasource.metrics.snapshot import Histogram, Key, Snapshot
+from kafkasource.metrics.table import METRICS
+from kafkasource.monitor.log_times import LogTimes
+from kafkasource.types import TopicPartition
+
+HISTORY = 600  # points in time of each query
+_MOST_ENDED = 50  # queries that have ended
+
+_DURATION = "kafkasource_query_batch_duration_seconds"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a query stands in one partition, as of its last progress."""
+
+    offset: int  # the next to read
+    latest: int  # end of the log when that batch was planned
+    lag: int
+    lag_seconds: float | None  # None: not known (yet)
+
+
+@dataclass
+class Query:
+    """One streaming query; a restart from its checkpoint goes on with the same."""
+
+    id: str
+    name: str | None
+    run_id: str
+    active: bool = True
+    error: str | None = None  # why it ended
+    batch_id: int | None = None
+    batches: int = 0  # that had something to do
+    rows: int = 0
+    rows_come: float | None = None  # in a second
+    rows_done: float | None = None
+    batch_seconds: float | None = None
+    told_s: float | None = None  # when there was progress last, seconds of the epoch
+    places: dict[TopicPartition, Place] = field(default_factory=dict)
+    history: deque[list[float | None]] = field(default_factory=lambda: deque(maxlen=HISTORY))
+    """[seconds of the epoch, lag, rows that came in a second, rows processed, lag in seconds]; unknown: None."""
+    progress: Mapping[str, Any] | None = None  # Spark's last
+    durations: list[int] = field(default_factory=lambda: [0] * (len(METRICS[_DURATION].buckets) + 1))
+    durations_s: float = 0.0
+    logs: dict[TopicPartition, LogTimes] = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        return self.name or self.id
+
+    @property
+    def lag(self) -> int:
+        return sum(place.lag for place in self.places.values())
+
+    @property
+    def lag_seconds(self) -> float | None:
+        """The largest that is known."""
+        return max((p.lag_seconds for p in self.places.values() if p.lag_seconds is not None), default=None)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "id": self.id,
+            "name": self.name,
+            "run_id": self.run_id,
+            "active": self.active,
+            "error": self.error,
+            "batch_id": self.batch_id,
+            "batches": self.batches,
+            "rows": self.rows,
+            "input_rows_per_second": self.rows_come,
+            "processed_rows_per_second": self.rows_done,
+            "batch_seconds": self.batch_seconds,
+            "last_progress": self.told_s,
+            "lag": self.lag,
+            "lag_seconds": self.lag_seconds,
+            "partitions": [
+                {
+                    "topic": tp.topic,
+                    "partition": tp.partition,
+                    "offset": place.offset,
+                    "latest": place.latest,
+                    "lag": place.lag,
+                    "lag_seconds": place.lag_seconds,
+                }
+                for tp, place in sorted(self.places.items())
+            ],
+            "history": list(self.history),
+        }
+
+
+class Queries:
+    """All queries of a session. `clock` in seconds of the epoch."""
+
+    def __init__(
+        self,
+        cluster_name: str = "",
+        groups: Mapping[str, str] | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """`groups`: a query's name or id to what the label `group` is to say."""
+        self._cluster_name = cluster_name
+        self._groups = groups or {}
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._queries: dict[str, Query] = {}
+
+    def started(self, query_id: str, run_id: str, name: str | None) -> None:
+        with self._lock:
+            self._started(query_id, run_id, name)
+
+    def _started(self, query_id: str, run_id: str, name: str | None) -> Query:
+        query = self._queries.get(query_id)
+        if query is None:
+            query = self._queries[query_id] = Query(query_id, name, run_id)
+        if query.run_id != run_id:
+            query.history.append([self._clock(), None, None, None, None])  # it did not run in between
+        query.run_id, query.active, query.error = run_id, True, None
+        return query
+
+    def ended(self, query_id: str, error: str | None) -> None:
+        with self._lock:
+            query = self._queries.get(query_id)
+            if query is not None:
+                query.active, query.error = False, error
+            ended = [one.id for one in self._queries.values() if not one.active]
+            for old in ended[:-_MOST_ENDED]:
+                del self._queries[old]
+
+    def progressed(self, progress: Mapping[str, Any]) -> None:
+        """Take in one progress, as Spark's JSON has it; one that is no newer than the last changes nothing."""
+        with self._lock:
+            query = self._queries.get(progress["id"])
+            if query is None or query.run_id != progress["runId"]:
+                query = self._started(progress["id"], progress["runId"], progress.get("name"))
+            last = query.progress
+            if last is not None and last["runId"] == progress["runId"] and progress["timestamp"] <= last["timestamp"]:
+                return
+            self._take_in(query, progress)
+
+    def _take_in(self, query: Query, progress: Mapping[str, Any]) -> None:
+        now_s = self._clock()
+        query.progress, query.told_s = progress, now_s
+        query.batch_id = progress["batchId"]
+        rows = progress.get("numInputRows") or 0
+        query.rows += rows
+        query.rows_come = _number(progress.get("inputRowsPerSecond"))
+        query.rows_done = _number(progress.get("processedRowsPerSecond"))
+        if "addBatch" in (progress.get("durationMs") or {}):  # else there was nothing to do
+            seconds = (_number(progress.get("batchDuration")) or 0.0) / 1000
+            query.batch_seconds = seconds
+            query.batches += 1
+            query.durations[bisect.bisect_left(METRICS[_DURATION].buckets, seconds)] += 1
+            query.durations_s += seconds
+        found = _places(progress, query.logs, _began_s(progress, now_s), now_s)
+        if found or not query.places:  # a batch that a restart replays says nothing of the ends
+            query.places = found
+            query.logs = {tp: query.logs[tp] for tp in found}
+        query.history.append([now_s, query.lag, query.rows_come, query.rows_done, query.lag_seconds])
+
+    def as_json(self) -> list[dict[str, Any]]:
+        """All, those that run first; JSON has no NaN, so what is not known is None."""
+        with self._lock:
+            return [one.as_json() for one in sorted(self._queries.values(), key=lambda q: (not q.active, q.label))]
+
+    def progress(self, query_id: str) -> Mapping[str, Any] | None:
+        """Spark's last, as it is."""
+        with self._lock:
+            query = self._queries.get(query_id)
+            return None if query is None else query.progress
+
+    def snapshot(self) -> Snapshot:
+        """As metrics. Queries that have ended have no lag any more."""
+        counters: dict[Key, float] = {}
+        histograms: dict[Key, Histogram] = {}
+        gauges: dict[Key, float] = {}
+        with self._lock:
+            for query in self._queries.values():
+                label = (query.label,)
+                gauges["kafkasource_query_active", label] = float(query.active)
+                counters["kafkasource_query_batches_total", label] = query.batches
+                counters["kafkasource_query_input_rows_total", label] = query.rows
+                histograms[_DURATION, label] = tuple(query.durations), query.durations_s
+                for name, value in (
+                    ("kafkasource_query_input_rows_per_second", query.rows_come),
+                    ("kafkasource_query_processed_rows_per_second", query.rows_done),
+                    ("kafkasource_query_last_progress_timestamp_seconds", query.told_s),
+                ):
+                    if value is not None:
+                        gauges[name, label] = value
+                if query.active:
+                    gauges.update(self._lag(query))
+        return Snapshot("", 0, counters, histograms, gauges)
+
+    def _lag(self, query: Query) -> dict[Key, float]:
+        """By kafka-lag-exporter's names and labels."""
+        cluster = self._cluster_name
+        group = self._groups.get(query.name or "", self._groups.get(query.id, query.label))
+        member = socket.gethostname(), query.id, "kafkasource"
+        found: dict[Key, float] = {}
+        by_topic: dict[str, int] = {}
+        for tp, place in query.places.items():
+            partition = cluster, tp.topic, str(tp.partition)
+            labels = cluster, group, tp.topic, str(tp.partition), *member
+            found["kafka_consumergroup_group_offset", labels] = place.offset
+            found["kafka_consumergroup_group_lag", labels] = place.lag
+            if place.lag_seconds is not None:
+                found["kafka_consumergroup_group_lag_seconds", labels] = place.lag_seconds
+            found["kafka_partition_latest_offset", partition] = place.latest
+            by_topic[tp.topic] = by_topic.get(tp.topic, 0) + place.lag
+        for topic, offsets in by_topic.items():
+            found["kafka_consumergroup_group_topic_sum_lag", (cluster, group, topic)] = offsets
+        if query.places:
+            of_group = cluster, group, "true"  # nobody has joined it
+            found["kafka_consumergroup_group_sum_lag", (cluster, group)] = query.lag
+            found["kafka_consumergroup_group_max_lag", of_group] = max(place.lag for place in query.places.values())
+            if query.lag_seconds is not None:
+                found["kafka_consumergroup_group_max_lag_seconds", of_group] = query.lag_seconds
+        return found
+
+
+def _places(
+    progress: Mapping[str, Any], logs: dict[TopicPartition, LogTimes], began_s: float, now_s: float
+) -> dict[TopicPartition, Place]:
+    """`began_s`: when the ends of the logs were asked for."""
+    latest: dict[TopicPartition, int] = {}
+    for source in progress.get("sources") or ():
+        for tp, offset in offsets_of(source.get("latestOffset")).items():
+            latest[tp] = max(offset, latest.get(tp, 0))
+    places = {}
+    for tp, offsets in lag(progress).items():
+        log = logs.setdefault(tp, LogTimes())
+        log.seen(began_s, latest[tp])
+        next_offset = latest[tp] - offsets
+        places[tp] = Place(next_offset, latest[tp], offsets, log.seconds_behind(next_offset, now_s))
+    return places
+
+
+def _began_s(progress: Mapping[str, Any], now_s: float) -> float:
+    """When the trigger began, by the clock of the driver."""
+    try:
+        told = datetime.fromisoformat(progress["timestamp"].replace("Z", "+00:00")).timestamp()
+    except (KeyError, ValueError, AttributeError):
+        return now_s
+    return min(told, now_s)
+
+
+def _number(value: Any) -> float | None:
+    """Spark leaves rates out, or says NaN, where there is no time to divide by."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return None
+    return number if number == number and abs(number) != float("inf") else None

@@ -1,0 +1,83 @@
+"""Exactly once to several clusters: each has its own driver, decision and lanes, and knows nothing of the others.
+
+A restart may find a batch decided in one cluster and not in another: it is written again only there. A task has a lane
+for each producer of a cluster: slot = task * producers + number of the producer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from kafkasource.options import Options
+from kafkasource.sink.delivery import Delivery
+from kafkasource.sink.exactly_once import Begun, Share, plan_task
+from kafkasource.sink.fan_out.targets import ClusterTarget
+from kafkasource.sink.identity import Lane
+from kafkasource.sink.lane_task import Context, Guarantee, LaneTask, Task, TaskCalls
+from kafkasource.sink.lanes import TransactionalIds, transactional_ids
+
+
+def guarantees(shared: Options, targets: Mapping[str, ClusterTarget]) -> dict[str, Guarantee] | None:
+    """By cluster; None: at least once. Raises OptionError where there are no transactional ids."""
+    if shared["deliveryGuarantee"] != "exactly_once":
+        return None
+    prefix = transactional_ids(shared["transactionalIdPrefix"], shared.sparks_own).prefix
+    return {
+        name: Guarantee(
+            TransactionalIds(f"{prefix}-{name}"),
+            target.transaction_timeout_ms,
+            shared["atomicBatch"],
+            shared["lostTransactions"],
+        )
+        for name, target in targets.items()
+    }
+
+
+@dataclass(frozen=True)
+class _LaneRows:
+    """Of all the rows of the task those that a lane took, by number; the sum is of all."""
+
+    rows: int
+    crc: int
+
+
+@dataclass(frozen=True)
+class ClusterTask:
+    """One task in one cluster."""
+
+    lanes: Sequence[LaneTask]  # by number
+
+    @classmethod
+    def start(cls, guarantee: Guarantee, begun: Begun, context: Context | None, producers: int) -> ClusterTask:
+        """Raises what keeps the task from writing; contacts nobody."""
+        task = Task.of(context, begun, guarantee)
+        lanes = []
+        for number in range(producers):
+            slot = task.slot * producers + number
+            plan = plan_task(begun, task.query_id, task.batch_id, slot, guarantee.on_lost)
+            lanes.append(LaneTask(guarantee, begun, replace(task, slot=slot), plan))
+        return cls(lanes)
+
+    @property
+    def writes(self) -> bool:
+        """False: the batch is in this cluster already."""
+        return self.lanes[0].plan.write
+
+    def open_lane(self, cluster: TaskCalls, number: int) -> Lane:
+        return self.lanes[number].open_lane(cluster)
+
+    def shares(self, deliveries: Mapping[int, Delivery], rows: int, crc: int) -> tuple[Share, ...]:
+        """What goes to the driver. `rows` and `crc` are the whole task's; `deliveries` of the lanes that had rows."""
+        if not self.writes:
+            first = self.lanes[0]
+            return (Share(first.begun.turn, first.task.query_id, skipped=True),)
+        found = []
+        for number, task in enumerate(self.lanes):
+            into = deliveries.get(number)
+            if into is None:
+                found.append(task.share(None, None, ()))
+            else:
+                taken = _LaneRows(rows if len(self.lanes) == 1 else into.records, crc)
+                found.append(task.share(into.lane, taken, into.written))
+        return tuple(found)

@@ -1,0 +1,157 @@
+"""The producers of one cluster in an executor's Python worker: lanes on one pool. Kept between tasks."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+
+from kafkasource import memory
+from kafkasource.sink.batch import ProducerBatch
+from kafkasource.sink.buffer_pool import Buffer, BufferPool
+from kafkasource.sink.fan_out.deliveries import Dropped, Health
+from kafkasource.sink.fan_out.targets import ClusterTarget
+from kafkasource.sink.fan_out.watermarks import Queue
+from kafkasource.sink.producer import Producer, monotonic_ms
+from kafkasource.sink.sender import Client
+
+_MAX_CLUSTERS = 16  # kept by one process, unless one write has more
+
+
+class _SharedPool(BufferPool):
+    """Whoever waits for memory wakes the senders of all lanes: what one of them needs the others may hold."""
+
+    def __init__(self, total_bytes: int, poolable_bytes: int, new_memory: Callable[[int], Buffer]) -> None:
+        super().__init__(total_bytes, poolable_bytes, new_memory=new_memory)
+        self.lanes: Sequence[Producer] = ()
+
+    def allocate(self, size: int, max_block_ms: int, on_wait: Callable[[], None] | None = None) -> Buffer:
+        return super().allocate(size, max_block_ms, self._wake_all)
+
+    def _wake_all(self) -> None:
+        for lane in self.lanes:
+            lane.sender.wakeup()
+
+
+class ClusterProducers:
+    """Methods are for the task's thread."""
+
+    def __init__(
+        self,
+        target: ClusterTarget,
+        *,
+        clients: Sequence[Client] = (),
+        clock_ms: Callable[[], float] = monotonic_ms,
+    ) -> None:
+        """`clients`: one for each lane, in tests."""
+        config = target.config
+        self.target = target
+        self.health = Health(target.wait_ms, clock_ms, target.name)
+        self._budget = memory.process_budget()
+        self.pool = _SharedPool(
+            config.buffer_memory_bytes,
+            min(config.batch_bytes, config.max_request_bytes),
+            self._budget.accounts[memory.FAN_OUT].view,
+        )
+        self.lanes = [
+            Producer(config, client=clients[lane] if clients else None, pool=self.pool, clock_ms=clock_ms)
+            for lane in range(target.producers)
+        ]
+        self.pool.lanes = self.lanes
+
+    def room(self) -> AbstractContextManager[None]:
+        """The cluster's share of the process's memory, for a task. Its watermarks move with it."""
+        config = self.target.config
+        return self._budget.lease(
+            memory.FAN_OUT,
+            config.memory_wish,
+            self.pool.resize,
+            total_bytes=config.memory_budget_bytes,
+            keeper=self.pool,
+        )
+
+    @property
+    def queued_bytes(self) -> int:
+        """Handed over and not settled: what waits and what is on the wire."""
+        return self.pool.in_use_bytes
+
+    @property
+    def usable(self) -> bool:
+        return all(lane.usable for lane in self.lanes)
+
+    def queue(self) -> Queue:
+        target = self.target
+        room, usual = self.pool.total_bytes, target.config.buffer_memory_bytes
+        return Queue(
+            self.queued_bytes,
+            target.low_watermark_bytes * room // usual,
+            target.high_watermark_bytes * room // usual,
+            self.health.silent_ms,
+            self.health.patience_ms,
+            self.health.allowance_ms,
+        )
+
+    def drop_oldest(self, size: int) -> int:
+        """Give up waiting batches that no broker has seen, oldest first, until about `size` bytes are free; how many.
+
+        Two turns of each lane's lock for all of them.
+        """
+        unsent: list[tuple[float, int, ProducerBatch]] = []
+        for number, lane in enumerate(self.lanes):
+            unsent += ((batch.created_ms, number, batch) for batch in lane.accumulator.unsent())
+        unsent.sort(key=lambda row: row[0])
+        chosen: list[set[ProducerBatch]] = [set() for _ in self.lanes]
+        freed = 0
+        for _, number, batch in unsent:
+            if freed >= size:
+                break
+            chosen[number].add(batch)
+            freed += len(batch.allotment.buffer)
+        freed = 0
+        error = Dropped(f"cluster {self.target.name!r} is too slow")
+        for lane, batches in zip(self.lanes, chosen, strict=True):
+            for batch in lane.accumulator.take_unsent(batches) if batches else ():
+                freed += len(batch.allotment.buffer)
+                lane.accumulator.release(batch)
+                batch.delivery.gave_up(error)
+        return freed
+
+    def close(self, timeout_ms: float | None = None) -> None:
+        """As `Producer.close`, of all lanes."""
+        for lane in self.lanes:
+            lane.close(timeout_ms)
+
+
+_lock = threading.Lock()
+_kept: dict[ClusterTarget, ClusterProducers] = {}
+
+
+def shared_producers(targets: Mapping[str, ClusterTarget]) -> dict[str, ClusterProducers]:
+    """This process's producers for clusters, made where there are none (any more)."""
+    with _lock:
+        found = {}
+        for name, target in targets.items():
+            producers = _kept.pop(target, None)
+            if producers is not None and not producers.usable:
+                producers.close(0)
+                producers = None
+            found[name] = producers or ClusterProducers(target)
+        while len(_kept) + len(found) > _MAX_CLUSTERS and _kept:
+            _kept.pop(next(iter(_kept))).close(0)  # those unused for longest
+        _kept.update((producers.target, producers) for producers in found.values())
+        return found
+
+
+# The parent's in a forked child: see `sink.producer`.
+_abandoned: list[ClusterProducers] = []
+
+
+def _after_fork_in_child() -> None:
+    global _lock
+    _lock = threading.Lock()
+    _abandoned.extend(_kept.values())
+    _kept.clear()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -1,0 +1,109 @@
+"""A mirror's rows, written by the sink to fake brokers: what is told of the offsets that they had and got."""
+
+import json
+import pickle
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
+from sink_fakes import AcknowledgingClient
+
+from kafkasource.mirror import offset_map
+from kafkasource.sink.columns import InvalidSchema
+from kafkasource.sink.fan_out import producers as producers_module
+from kafkasource.sink.fan_out import targets
+from kafkasource.sink.fan_out.producers import ClusterProducers
+from kafkasource.sink.fan_out.source_offsets import Mapped, OffsetSpan
+from kafkasource.sink.fan_out.writer import ClusterReport, FanOutReport, FanOutStreamWriter
+from kafkasource.types import TopicPartition
+
+SCHEMA = StructType(
+    [
+        StructField("value", BinaryType()),
+        StructField("topic", StringType()),
+        StructField("partition", IntegerType()),
+        StructField("offset", LongType()),
+    ]
+)
+ORDERS = [TopicPartition("orders", number) for number in range(2)]
+EAST = {"kafka.bootstrap.servers": "east:1", "topic": "a.${topic}", "offsetMap": "map"}
+LEADERS = {TopicPartition("a.orders", 0): 1, TopicPartition("a.orders", 1): 1, TopicPartition("a.other", 0): 1}
+
+
+def rows(*places):
+    """(topic, partition, offset) of each."""
+    columns = [[b"v"] * len(places), *map(list, zip(*places, strict=True))]
+    types = [pa.binary(), pa.string(), pa.int32(), pa.int64()]
+    arrays = [pa.array(column, kind) for column, kind in zip(columns, types, strict=True)]
+    return pa.record_batch(arrays, names=["value", "topic", "partition", "offset"])
+
+
+@pytest.fixture
+def written(monkeypatch):
+    """From options of the one cluster and Arrow batches to what the task reports of it."""
+    made = []
+
+    def write(batches, *, first_offsets=None, **own):
+        def shared(found):
+            client = AcknowledgingClient(LEADERS)
+            client.offsets.update(first_offsets or {})
+            made.append(ClusterProducers(found["east"], clients=[client]))
+            return {"east": made[-1]}
+
+        monkeypatch.setattr(producers_module, "shared_producers", shared)
+        writer = FanOutStreamWriter(targets.parse({"clusters": json.dumps({"east": EAST | own})}), SCHEMA)
+        return pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(writer)).write(iter(batches)))).clusters["east"]
+
+    yield write
+    for each in made:
+        each.close(0)
+
+
+def test_a_task_tells_where_rows_lay_and_where_they_lie(written):
+    first = rows(("orders", 0, 5), ("orders", 1, 70), ("orders", 0, 6), ("orders", 0, 7))
+    second = rows(("orders", 1, 71), ("orders", 0, 8))
+    report = written([first, second], first_offsets={TopicPartition("a.orders", 0): 100})
+    assert report.mapped == {
+        ORDERS[0]: Mapped("a.orders", (OffsetSpan(5, 9, 100, 104, 95),)),
+        ORDERS[1]: Mapped("a.orders", (OffsetSpan(70, 72, 0, 2, -70),)),
+    }
+
+
+def test_rows_of_topics_that_a_cluster_does_not_get_are_neither_written_nor_mapped(written):
+    report = written([rows(("orders", 0, 5), ("other", 0, 1), ("orders", 0, 6))], onlyTopics="^orders$")
+    assert report.written.keys() == {TopicPartition("a.orders", 0)}
+    assert report.written[TopicPartition("a.orders", 0)].records == 2
+    assert report.mapped.keys() == {ORDERS[0]}
+    assert not report.discarded
+
+
+def test_the_columns_that_a_map_needs_are_asked_for():
+    named = targets.parse({"clusters": json.dumps({"east": EAST})})
+    with pytest.raises(InvalidSchema, match="'offsetMap' needs the column 'offset'"):
+        FanOutStreamWriter(named, StructType(SCHEMA.fields[:3]))
+
+
+def reports(*spans):
+    return [FanOutReport({"east": ClusterReport(mapped={ORDERS[0]: Mapped("a.orders", (one,))})}) for one in spans]
+
+
+def test_the_commit_gives_the_map_what_all_tasks_told(monkeypatch):
+    told = []
+    monkeypatch.setattr(offset_map, "record", lambda *arguments: told.append(arguments))
+    writer = FanOutStreamWriter(targets.parse({"clusters": json.dumps({"east": EAST})}), SCHEMA)
+    writer.commit([*reports(OffsetSpan(5, 9, 0, 4, -5), OffsetSpan(9, 12, 4, 7, -5)), None], 3)
+    ((config, topic, mapped),) = told
+    assert (config.bootstrap_servers, topic) == ((("east", 1),), "map")
+    assert mapped == {ORDERS[0]: Mapped("a.orders", (OffsetSpan(5, 12, 0, 7, -5),))}
+    writer.commit([FanOutReport({"east": ClusterReport()})], 4)
+    assert len(told) == 1  # nothing to tell
+
+
+def test_a_map_that_cannot_be_written_does_not_undo_what_is(monkeypatch, caplog):
+    def gone(*_):
+        raise ConnectionError("away")
+
+    monkeypatch.setattr(offset_map, "record", gone)
+    writer = FanOutStreamWriter(targets.parse({"clusters": json.dumps({"east": EAST})}), SCHEMA)
+    writer.commit(reports(OffsetSpan(5, 9, 0, 4, -5)), 3)
+    assert "cluster 'east': offsets of a micro-batch are missing in map: away" in caplog.text

@@ -1,0 +1,328 @@
+"""Each part of the budget driven to its bound: it is reached, never passed, and everything arrives all the same."""
+
+import gc
+import json
+import threading
+from dataclasses import replace
+from itertools import islice
+
+import fetch_rig
+import pyarrow as pa
+import pytest
+from fake_broker import CLOSE, Cut, Error
+from fetch_rig import ROWS_PER_BATCH, Rig, fetch_settings, offsets, record_batch
+from kafka.record.memory_records import MemoryRecordsBuilder
+from sink_fakes import T0, T1, AcknowledgingClient
+
+from kafkasource import options
+from kafkasource.client.config import ClientConfig
+from kafkasource.memory import RECEIVE, Wish, gauges
+from kafkasource.protocol.apis import FETCH
+from kafkasource.sink.columns import Rows
+from kafkasource.sink.config import ProducerConfig
+from kafkasource.sink.fan_out import targets
+from kafkasource.sink.fan_out.fan_out import FanOut
+from kafkasource.sink.fan_out.producers import ClusterProducers
+from kafkasource.sink.partitioner import Partitioner
+from kafkasource.sink.producer import Producer
+from kafkasource.source import fetch_client
+from kafkasource.source.fetcher import PartitionFetcher
+from kafkasource.source.room import room_to_read
+from kafkasource.source.task_fetch import fetch, in_order
+from kafkasource.types import OffsetRange, TopicPartition
+
+KIB, MIB = 1 << 10, 1 << 20
+BUDGET = 4 * MIB
+
+
+# Reading.
+
+
+@pytest.fixture
+def rig(monkeypatch, budget):
+    return Rig(monkeypatch, partitions=3)
+
+
+def read(rig, ranges, **settings):
+    """As a task reads; the settings are those of a query that says nothing but `memoryBudget`."""
+    settings = fetch_settings(**{"memory_budget_bytes": BUDGET} | settings)
+    return fetch(ClientConfig.of("bootstrap:9092"), ranges, settings)
+
+
+def ranges(*sizes):
+    return [OffsetRange(TopicPartition("t", number), 0, size) for number, size in enumerate(sizes)]
+
+
+@pytest.mark.parametrize("far", [False, True])
+def test_what_is_received_stays_within_its_part(rig, budget, monkeypatch, far):
+    """A log of 3 MB, of which a far reader would fetch 8 MiB at once."""
+    rig.kafka.value = bytes(30_000)
+    if far:
+        monkeypatch.setattr(fetch_client.ClusterPartition, "round_trip_s", 10.0)
+    found = []
+    for batch in read(rig, ranges(100, 100)):
+        found += batch.column("offset").to_pylist()
+        limit = gauges()["receive_limit_bytes"]
+        assert gauges()["receive_bytes"] <= limit
+    assert limit == BUDGET // 2  # its own quarter, and half of what the two idle parts lend
+    assert found == [*range(100), *range(100)]
+    assert limit // 4 < budget.accounts["receive"].peak_bytes <= limit
+    asked = [one.body["topics"][0]["partitions"][0]["partition_max_bytes"] for one in rig.kafka.asked(FETCH)]
+    assert max(asked) == limit // 3
+
+
+@pytest.mark.parametrize(("room", "together"), [(BUDGET, 1), (64 * MIB, 3)])
+def test_small_ranges_are_begun_together_only_as_far_as_there_is_room(rig, budget, room, together):
+    rig.kafka.value = bytes(30_000)
+    batches = read(rig, ranges(10, 10, 10), memory_budget_bytes=room)
+    first = next(batches)
+    assert len(rig.fetches()) == together
+    assert offsets([first, *batches]) == 3 * list(range(10))
+    assert budget.accounts["receive"].peak_bytes <= room // 2
+
+
+def test_a_record_batch_larger_than_the_room_comes_whole_all_the_same(rig, budget):
+    rig.kafka.value = bytes(90_000)  # 900 kB a batch; a fetch asks for less
+    assert offsets(read(rig, ranges(20))) == list(range(20))
+
+
+def test_a_fetch_size_given_by_name_is_taken_and_that_is_said(rig, budget, caplog):
+    rig.kafka.value = bytes(30_000)
+    named = {"max_partition_bytes": 3 * MIB, "named_size": "kafka.max.partition.fetch.bytes"}
+    assert offsets(read(rig, ranges(100), **named)) == list(range(100))
+    assert len(rig.fetches()) == 1
+    assert "'kafka.max.partition.fetch.bytes'" in caplog.text
+
+
+def test_what_is_answered_or_given_up_is_under_way_no_more(rig, budget):
+    settings = fetch_settings(memory_budget_bytes=BUDGET, max_partition_bytes=2000)
+    rig.kafka.fault(FETCH, None, CLOSE, None, Error(6), None, Cut(7))
+    with room_to_read(settings) as room:
+        pace = settings.pace(room)
+        for taken in (None, 2):  # to the end, and left early
+            clients = fetch_client.partition_clients(rig.cluster.config, ranges(100, 100), settings)
+            fetchers = [PartitionFetcher(one, settings, client, sleep=rig.sleep, pace=pace) for one, client in clients]
+            batches = in_order(fetchers, settings.read_ahead)
+            for _ in islice(batches, taken):
+                pass
+            batches.close()
+            assert room.under_way_bytes == 0
+
+
+def test_an_answer_that_was_not_compressed_is_decoded_in_pieces_that_have_room(rig, budget, monkeypatch):
+    log = b"".join(record_batch(first, value=b"v" * 1000) for first in range(0, 600, ROWS_PER_BATCH))
+
+    def of_partition(self, request, topic, asked):
+        return {"records": log if asked["fetch_offset"] == 0 else b"", "high_watermark": 600}
+
+    monkeypatch.setattr(fetch_rig.Kafka, "_of_partition", of_partition)
+    rig.kafka.log_end = 600
+    sizes = [batch.num_rows for batch in read(rig, ranges(600))]
+    assert sum(sizes) == 600
+    assert max(sizes) <= 200  # a sixteenth of 2 MiB, and half of that again
+
+
+def compressed_batch(count, value):
+    """A record batch v2 at offset 0, as another client writes it with zstd."""
+    builder = MemoryRecordsBuilder(magic=2, compression_type=4, batch_size=1 << 26)
+    for _ in range(count):
+        builder.append(timestamp=1000, key=None, value=value, headers=[])
+    builder.close()
+    return bytes(builder.buffer())
+
+
+@pytest.mark.parametrize(("value", "reached"), [(b"", 0.7), (b"v" * 100, 0.2)])
+def test_what_is_decoded_stays_within_its_part(rig, budget, monkeypatch, value, reached):
+    """Many times as large as it came. Empty records grow most: 7 bytes that become 24 of columns."""
+    count = 500 if value else 5_000
+    packed = compressed_batch(count, value)
+    log = b"".join((n * count).to_bytes(8, "big") + packed[8:] for n in range(100))
+    assert len(log) < BUDGET // 8
+
+    def of_partition(self, request, topic, asked):
+        return {"records": log if asked["fetch_offset"] == 0 else b"", "high_watermark": 100 * count}
+
+    monkeypatch.setattr(fetch_rig.Kafka, "_of_partition", of_partition)
+    gc.collect()
+    before, rows = budget.rows_bytes, 0
+    for batch in read(rig, ranges(100 * count)):
+        rows += batch.num_rows
+        limit = gauges()["decoded_limit_bytes"]
+    assert rows == 100 * count
+    assert limit == BUDGET // 2
+    assert reached * limit < budget.rows_peak_bytes - before <= limit
+
+
+# Writing.
+
+
+class Line(AcknowledgingClient):
+    """Carries nothing until it is mended."""
+
+    def __init__(self):
+        super().__init__({T0: 1, T1: 1})
+        self.whole = threading.Event()
+
+    def poll(self, timeout_ms):
+        if self.whole.is_set():
+            super().poll(timeout_ms)
+        else:
+            self.woken.wait(min(timeout_ms, 50) / 1000)
+            self.woken.clear()
+
+    def mend(self):
+        self.whole.set()
+        self.woken.set()
+
+
+def rows(count=1000):
+    return Rows("t", count, None, pa.array([b"v" * 100] * count, pa.binary()), None, None, None)
+
+
+class Source:
+    """Batches of rows that count how many were taken: reading that feels back-pressure stops taking them."""
+
+    def __init__(self, batches):
+        self.batches, self.taken = batches, 0
+
+    def __iter__(self):
+        for _ in range(self.batches):
+            self.taken += 1
+            yield rows()
+
+
+def in_background(task):
+    errors = []
+
+    def run():
+        try:
+            task()
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread, errors
+
+
+def until_it_waits(pool, thread):
+    """Until somebody stands in line for the pool's memory."""
+    waited = threading.Event()
+    while not pool.queued and thread.is_alive():
+        waited.wait(0.01)
+    assert pool.queued
+
+
+def sink_config(**written):
+    parsed = options.parse({"kafka.bootstrap.servers": "localhost:9092", **written}, "sink")
+    return replace(ProducerConfig.from_options(parsed), max_block_ms=60_000)
+
+
+def test_what_waits_to_be_written_is_half_the_budget_and_then_reading_waits(budget):
+    """The publish limit: 20 MB come, and nobody acknowledges."""
+    config = sink_config(memoryBudget="8m")
+    line, source = Line(), Source(200)
+    producer = Producer(config, client=line)
+
+    def task():
+        with producer.delivery() as delivery:
+            for batch in source:
+                producer.append(batch, Partitioner.from_option("murmur2", config.batch_bytes), delivery)
+
+    try:
+        thread, errors = in_background(task)
+        until_it_waits(producer.pool, thread)
+        limit = gauges()["accumulator_limit_bytes"]
+        assert limit == 4 * MIB
+        assert limit - config.batch_bytes < producer.pool.in_use_bytes <= limit
+        assert source.taken < 60
+        line.mend()
+        thread.join(60)
+        assert not errors
+        assert source.taken == 200
+        assert limit - 2 * config.batch_bytes < budget.accounts["accumulator"].peak_bytes <= limit
+    finally:
+        line.mend()
+        producer.close(0)
+
+
+def test_tasks_that_share_a_producer_share_the_whole_pool_and_it_keeps_no_memory_that_others_need(budget):
+    client = AcknowledgingClient({T0: 1, T1: 1})
+    producer = Producer(sink_config(memoryBudget="8m"), client=client)
+    try:
+        with producer.delivery(), producer.delivery() as delivery:
+            assert producer.pool.total_bytes == 4 * MIB
+            producer.append(rows(), Partitioner.from_option("murmur2", MIB), delivery)
+        client.sent.clear()  # which views what was sent
+        assert gauges()["accumulator_bytes"] > 0  # for the next task
+        with budget.lease(RECEIVE, Wish(MIB), lambda size: None):
+            assert gauges()["accumulator_bytes"] == 0
+        assert producer.pool.available_bytes == producer.pool.total_bytes
+    finally:
+        producer.close(0)
+
+
+def test_of_several_clusters_each_queue_has_its_share_and_the_slow_one_stops_the_reading(budget):
+    clusters = {name: {"kafka.bootstrap.servers": f"{name}:1"} for name in ("east", "west")}
+    found = targets.parse({"clusters": json.dumps(clusters), "memoryBudget": "16m", "kafka.batch.size": "65536"})
+    lines = {name: Line() for name in clusters}
+    lines["east"].mend()
+    producers = {name: ClusterProducers(found.by_name[name], clients=[lines[name]]) for name in clusters}
+    source = Source(200)
+    done = []
+
+    def task():
+        to = FanOut(producers, wall_clock_ms=lambda: 1_000_000)
+        with to.delivery() as delivery:
+            for batch in source:
+                to.append(batch, delivery)
+        done.append(delivery)
+
+    try:
+        thread, errors = in_background(task)
+        until_it_waits(producers["west"].pool, thread)
+        assert gauges()["fan_out_limit_bytes"] == 8 * MIB
+        queue = producers["west"].queue()
+        assert 4 * MIB - 65536 < queue.bytes <= queue.high == 4 * MIB
+        assert source.taken < 60
+        lines["west"].mend()
+        thread.join(60)
+        assert not errors
+        written = {name: sum(one.records for one in done[0].written(name).values()) for name in clusters}
+        assert written == {"east": 200_000, "west": 200_000}
+        assert 4 * MIB - 65536 < budget.accounts["fan_out"].peak_bytes <= 8 * MIB
+    finally:
+        for name, line in lines.items():
+            line.mend()
+            producers[name].close(0)
+
+
+def test_watermarks_move_with_the_room_of_their_cluster(budget):
+    clusters = {"east": {"kafka.bootstrap.servers": "e:1"}}
+    found = targets.parse({"clusters": json.dumps(clusters), "memoryBudget": "16m", "onSlowCluster": "discard"})
+    producers = ClusterProducers(found.by_name["east"], clients=[Line()])
+    try:
+        with producers.room():
+            queue = producers.queue()
+        assert (queue.high, queue.low) == (6 * MIB, 3 * MIB)  # of 8: three quarters, and half of that
+    finally:
+        producers.close(0)
+
+
+def test_a_buffer_memory_given_by_name_is_taken_whatever_the_budget(budget, caplog):
+    producer = Producer(sink_config(memoryBudget="8m", **{"kafka.buffer.memory": str(6 * MIB)}), client=Line())
+    try:
+        with producer.delivery():
+            assert producer.pool.total_bytes == 6 * MIB
+        assert "'kafka.buffer.memory'" in caplog.text
+    finally:
+        producer.close(0)
+
+
+def test_with_nothing_said_sizes_are_those_of_the_option_table(budget):
+    producer = Producer(sink_config(), client=Line())
+    try:
+        with producer.delivery():
+            assert producer.pool.total_bytes == 32 * MIB
+    finally:
+        producer.close(0)

@@ -1,0 +1,127 @@
+"""What one process counts, against prometheus-client's own counting where there is one."""
+
+import random
+import threading
+
+import prometheus_client
+import pytest
+
+from kafkasource.metrics import folder
+from kafkasource.metrics.registry import Registry
+from kafkasource.metrics.snapshot import Snapshot, added
+from kafkasource.metrics.table import METRICS
+
+LATENCY = "kafkasource_produce_latency_seconds"
+
+
+def test_threads_lose_no_count():
+    registry = Registry()
+
+    def count():
+        for _ in range(20_000):
+            registry.count("kafkasource_records_read_total", 2, "t")
+
+    threads = [threading.Thread(target=count) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert registry.snapshot().counters == {("kafkasource_records_read_total", ("t",)): 160_000}
+
+
+def test_buckets_are_those_of_prometheus_client():
+    seconds = [random.Random(7).expovariate(3) for _ in range(500)] + list(METRICS[LATENCY].buckets) + [99.0]
+    theirs = prometheus_client.Histogram("x", "x", buckets=METRICS[LATENCY].buckets, registry=None)
+    ours = Registry()
+    for one in seconds:
+        theirs.observe(one)
+        ours.observe(LATENCY, one, "east")
+    counts, total = ours.snapshot().histograms[LATENCY, ("east",)]
+    assert [bucket.get() for bucket in theirs._buckets] == list(counts)
+    assert total == pytest.approx(sum(seconds))
+
+
+@pytest.mark.parametrize(
+    ("name", "labels"), [("kafkasource_nothing_total", ()), ("kafkasource_records_read_total", ()), (LATENCY, ("x",))]
+)
+def test_what_the_table_does_not_have_is_refused(name, labels):
+    with pytest.raises((KeyError, ValueError)):
+        Registry().count(name, 1, *labels)
+
+
+def test_gauges_are_asked_while_their_owner_lives():
+    class Pool:
+        used = 7
+
+    registry, pool = Registry(), Pool()
+    registry.poll(pool, lambda one: [("kafkasource_queue_bytes", ("east",), one.used)])
+    pool.used = 9
+    assert registry.snapshot().gauges["kafkasource_queue_bytes", ("east",)] == 9
+    del pool
+    assert ("kafkasource_queue_bytes", ("east",)) not in registry.snapshot().gauges
+
+
+def test_parts_of_the_memory_budget_are_gauges():
+    from kafkasource.memory import gauges  # whoever has a budget has imported it
+
+    sizes, found = gauges(), Registry().snapshot().gauges
+    assert found["kafkasource_memory_limit_bytes", ("budget",)] == sizes["budget_bytes"]
+    assert found["kafkasource_memory_bytes", ("receive",)] == sizes["receive_bytes"]
+    assert found["kafkasource_memory_limit_bytes", ("receive",)] == sizes["receive_limit_bytes"]
+    assert found["kafkasource_memory_peak_bytes", ("receive",)] == sizes["receive_peak_bytes"]
+    assert {name for name, _ in found} <= METRICS.keys()
+
+
+def test_a_gauge_that_fails_costs_no_other():
+    registry, owners = Registry(), [threading.Event(), threading.Event()]
+    registry.poll(owners[0], lambda _: 1 / 0)
+    registry.poll(owners[1], lambda _: [("kafkasource_pool_waiters", ("a",), 1)])
+    assert registry.snapshot().gauges["kafkasource_pool_waiters", ("a",)] == 1
+
+
+def test_what_is_counted_is_published_once_a_second_at_most(metrics_folder):
+    now, published = [0.0], []
+    registry = Registry(clock=lambda: now[0], publish=published.append)
+    for tenth in range(35):
+        now[0] = tenth / 10
+        registry.count("kafkasource_records_read_total", 1, "t")
+    assert [one.counters["kafkasource_records_read_total", ("t",)] for one in published] == [11, 21, 31]
+
+
+def test_nothing_is_published_where_nobody_asks(tmp_path, monkeypatch):
+    monkeypatch.delenv("KAFKASOURCE_METRICS_DIR", raising=False)
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))
+    published = []
+    registry = Registry(publish=published.append)
+    registry.publish()
+    assert not published
+    (tmp_path / folder.IN_LOCAL_DIR).mkdir()  # as serve_metrics does
+    registry.publish()
+    assert len(published) == 1
+
+
+def test_a_snapshot_is_the_same_after_its_way_as_json():
+    registry = Registry()
+    registry.count("kafkasource_records_discarded_total", 3, "east", 'a "topic"', "-1")
+    registry.observe(LATENCY, 0.2, "east")
+    registry.set("kafkasource_query_active", 1, "q")
+    snapshot = registry.snapshot()
+    assert Snapshot.from_json(snapshot.to_json()) == snapshot
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"process": 1}', '{"process":"a","sequence":1,"counters":3}'])
+def test_a_file_that_is_no_snapshot_is_told_from_one(text):
+    with pytest.raises(ValueError, match="no snapshot of metrics"):
+        Snapshot.from_json(text)
+
+
+def test_processes_add_up():
+    ours, theirs = Registry(), Registry()
+    for registry, records in ((ours, 5), (theirs, 7)):
+        registry.count("kafkasource_records_read_total", records, "t")
+        registry.observe(LATENCY, 0.2, "east")
+        registry.set("kafkasource_pool_waiters", 1, "east")
+    total = added([ours.snapshot(), theirs.snapshot()])
+    assert total.counters["kafkasource_records_read_total", ("t",)] == 12
+    assert total.gauges["kafkasource_pool_waiters", ("east",)] == 2
+    assert sum(total.histograms[LATENCY, ("east",)][0]) == 2

@@ -1,0 +1,57 @@
+"""`pykafka metrics`: what a host's processes have counted, without Spark."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import urllib.request
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from kafkasource import metrics
+from kafkasource.cli import main
+
+
+def count(folder):
+    metrics.count("kafkasource_records_read_total", 5, "command")
+    metrics.publish()
+    return metrics.registry().snapshot().counters["kafkasource_records_read_total", ("command",)]
+
+
+def read(text):
+    families = {one.name: one for one in text_string_to_metric_families(text)}
+    return next(s.value for s in families["kafkasource_records_read"].samples if s.labels["topic"] == "command")
+
+
+def test_it_prints_what_prometheus_reads(metrics_folder, capsys):
+    counted = count(metrics_folder)
+    assert main(["metrics", str(metrics_folder)]) == 0
+    assert read(capsys.readouterr().out) == counted
+
+
+def test_it_prints_json(metrics_folder, capsys):
+    counted = count(metrics_folder)
+    assert main(["metrics", str(metrics_folder), "--json"]) == 0
+    row = {"name": "kafkasource_records_read_total", "labels": {"topic": "command"}, "value": counted}
+    assert row in json.loads(capsys.readouterr().out)
+
+
+def test_a_folder_that_is_not_there_is_said(tmp_path, capsys):
+    assert main(["metrics", str(tmp_path / "none")]) == 1
+    assert "no folder" in capsys.readouterr().err
+
+
+def test_it_serves_until_it_is_ended(metrics_folder):
+    counted = count(metrics_folder)
+    command = [sys.executable, "-m", "kafkasource", "metrics", "--port", "0"]
+    environment = {**os.environ, "KAFKASOURCE_METRICS_DIR": str(metrics_folder)}
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as serving:
+        try:
+            url = re.search(r"http://\S+", serving.stderr.readline())[0]
+            with urllib.request.urlopen(url, timeout=10) as answer:
+                assert read(answer.read().decode()) == counted
+        finally:
+            serving.send_signal(signal.SIGINT)
+        assert serving.wait(10) == 0

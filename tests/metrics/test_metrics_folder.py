@@ -1,0 +1,206 @@
+"""Counters outlive the processes that counted, whoever dies and when: with real processes, killed."""
+
+import os
+import pickle
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from kafkasource import metrics
+from kafkasource.metrics import folder
+from kafkasource.metrics.registry import Registry
+
+READ = "kafkasource_records_read_total", ("t",)
+WAITERS = "kafkasource_pool_waiters", ("east",)
+
+WORKER = """
+import sys
+from kafkasource import metrics
+metrics.set_gauge("kafkasource_pool_waiters", 1, "east")
+for line in sys.stdin:
+    metrics.count("kafkasource_records_read_total", int(line), "t")
+    metrics.publish()
+    print("counted", flush=True)
+"""
+
+
+@pytest.fixture
+def worker(tmp_path):
+    """`worker()`: a process that counts what it is told."""
+    started = []
+
+    def start():
+        environment = {**os.environ, "KAFKASOURCE_METRICS_DIR": str(tmp_path)}
+        one = subprocess.Popen(
+            [sys.executable, "-c", WORKER],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
+        started.append(one)
+        return one
+
+    yield start
+    for one in started:
+        one.kill()
+        one.communicate()
+
+
+def tell(worker, records):
+    worker.stdin.write(f"{records}\n")
+    worker.stdin.flush()
+    assert worker.stdout.readline() == "counted\n"
+
+
+def kill(worker):
+    worker.send_signal(signal.SIGKILL)
+    worker.wait()
+
+
+def test_counters_survive_restarts_of_workers(tmp_path, worker):
+    total = 0
+    for records in (5, 70, 900):
+        one, other = worker(), worker()
+        tell(one, records)
+        tell(other, records)
+        total += 2 * records
+        assert folder.collect(tmp_path).counters[READ] == total
+        kill(one)
+        assert folder.collect(tmp_path).counters[READ] == total
+        tell(other, 1)
+        total += 1
+        kill(other)
+        assert folder.collect(tmp_path).counters[READ] == total
+    assert folder.collect(tmp_path).counters[READ] == total
+
+
+def test_files_of_the_dead_become_one(tmp_path, worker):
+    for _ in range(3):
+        one = worker()
+        tell(one, 1)
+        kill(one)
+    folder.collect(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["collect.lock", "folded.json"]
+
+
+def test_gauges_go_with_their_process(tmp_path, worker):
+    one, other = worker(), worker()
+    tell(one, 1)
+    tell(other, 1)
+    assert folder.collect(tmp_path).gauges[WAITERS] == 2
+    kill(one)
+    assert folder.collect(tmp_path).gauges[WAITERS] == 1
+    kill(other)
+    assert WAITERS not in folder.collect(tmp_path).gauges
+
+
+def test_a_collector_that_dies_between_folding_and_deleting_counts_nothing_twice(tmp_path, worker):
+    one = worker()
+    tell(one, 11)
+    kill(one)
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    assert folder.collect(tmp_path).counters[READ] == 11
+    for path, content in before.items():  # as if it had not come to deleting
+        path.write_bytes(content)
+    assert folder.collect(tmp_path).counters[READ] == 11
+    assert folder.collect(tmp_path).counters[READ] == 11
+
+
+def test_what_a_process_counts_while_it_is_collected_and_then_dies_is_not_lost(tmp_path, worker, monkeypatch):
+    one, read = worker(), folder._read
+    tell(one, 1)
+
+    def read_and_kill(path):
+        found = read(path)
+        if one.poll() is None:
+            tell(one, 5)
+            kill(one)
+        return found
+
+    monkeypatch.setattr(folder, "_read", read_and_kill)
+    assert folder.collect(tmp_path).counters[READ] == 1
+    assert folder.collect(tmp_path).counters[READ] == 6
+    assert folder.collect(tmp_path).counters[READ] == 6
+
+
+def test_a_collector_that_dies_while_it_writes_loses_nothing(tmp_path, worker):
+    one = worker()
+    tell(one, 11)
+    kill(one)
+    (tmp_path / "folded.json.1.new").write_text('{"of": [')
+    assert folder.collect(tmp_path).counters[READ] == 11
+
+
+def test_a_report_that_comes_twice_or_beside_a_file_counts_once(metrics_folder):
+    remote = Registry(publish=lambda _: None)
+    remote.count(READ[0], 3, "t")
+    first = pickle.loads(pickle.dumps(remote.snapshot()))  # as a task's report carries it
+    remote.count(READ[0], 4, "t")
+    second = remote.snapshot()
+    metrics.take([first])
+    metrics.take([second, None])
+    metrics.take([second])
+    assert folder.collect(metrics_folder).counters[READ] == 7
+
+
+def test_a_report_that_was_overtaken_changes_nothing(metrics_folder):
+    remote = Registry(publish=lambda _: None)
+    remote.count(READ[0], 3, "t")
+    first = remote.snapshot()
+    remote.count(READ[0], 4, "t")
+    metrics.take([remote.snapshot()])
+    metrics.take([first])
+    assert folder.collect(metrics_folder).counters[READ] == 7
+
+
+def test_what_other_hosts_reported_long_ago_is_folded_and_still_counts(metrics_folder):
+    remote = Registry(publish=lambda _: None)
+    remote.count(READ[0], 3, "t")
+    remote.set("kafkasource_pool_waiters", 1, "east")
+    metrics.take([remote.snapshot()])
+    path = metrics_folder / f"{remote.process}.told"
+    assert folder.collect(metrics_folder).gauges[WAITERS] == 1
+    old = time.time() - 25 * 3600
+    os.utime(path, (old, old))
+    found = folder.collect(metrics_folder)
+    assert found.counters[READ] == 3
+    assert WAITERS not in found.gauges
+    assert not path.exists()
+    metrics.take([remote.snapshot()])
+    assert folder.collect(metrics_folder).counters[READ] == 3
+
+
+def test_a_forked_child_counts_for_itself(metrics_folder):
+    metrics.count(READ[0], 1, "t")
+    metrics.publish()
+    before = folder.collect(metrics_folder).counters[READ]
+    child = os.fork()
+    if not child:
+        metrics.count(READ[0], 10, "t")
+        metrics.publish()
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert folder.collect(metrics_folder).counters[READ] == before + 10
+
+
+def test_a_folder_that_goes_with_spark_stops_nobody_and_is_not_made_again(tmp_path):
+    of_spark = tmp_path / "blockmgr"
+    of_spark.mkdir()
+    folder.use(of_spark / "metrics")
+    try:
+        metrics.publish()
+        assert (of_spark / "metrics").is_dir()
+        shutil.rmtree(of_spark)
+        metrics.count(READ[0], 1, "t")
+        metrics.publish()
+        metrics.take([Registry().snapshot()])
+        with pytest.raises(OSError, match="No such file"):
+            folder.collect(of_spark / "metrics")
+        assert not of_spark.exists()
+    finally:
+        folder.use(None)

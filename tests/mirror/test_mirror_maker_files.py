@@ -1,0 +1,120 @@
+"""Properties of MirrorMaker 2 mean here what they mean there."""
+
+import pytest
+
+from kafkasource.errors import OptionError
+from kafkasource.mirror import mirror_maker
+from kafkasource.mirror.plan import routes
+
+FILE = """
+# as in Kafka's own example
+clusters = A, B, C
+A.bootstrap.servers = a1:9092, a2:9092
+B.bootstrap.servers = b1:9092
+C.bootstrap.servers: c1:9092
+pykafka.checkpoint = /ck
+
+A->B.enabled = true
+A->B.topics = foo-.*, \\
+              bar
+A->B.topics.exclude = foo-test.*
+B->C.enabled = true
+C->B.topics = never
+
+A.consumer.fetch.min.bytes = 1000
+producer.acks = 1
+B.producer.acks = all
+B.request.timeout.ms = 7000
+replication.factor = 3
+B->C.sync.topic.configs.enabled = false
+refresh.topics.interval.seconds = 10
+"""
+
+
+def parsed(text=FILE):
+    return mirror_maker.parse(text, "mm2.properties")
+
+
+def flows(plan):
+    return {str(flow): flow for flow in plan.flows}
+
+
+def test_flows_that_are_enabled_are_mirrored_and_no_others():
+    plan = parsed()
+    assert flows(plan).keys() == {"A->B", "B->C"}
+    assert flows(plan)["A->B"].topics == ("foo-.*", "bar")
+    assert flows(plan)["A->B"].exclude == ("foo-test.*",)
+    assert flows(plan)["B->C"].topics == (".*",)
+    assert plan.warnings == ()
+
+
+def test_a_topic_is_named_after_its_source_as_by_the_default_replication_policy():
+    assert {flow.template for flow in parsed().flows} == {"A.${topic}", "B.${topic}"}
+    same = parsed(FILE + "A->B.replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy\n")
+    assert flows(same)["A->B"].template == "${topic}"
+    assert flows(same)["B->C"].template == "B.${topic}"
+    assert flows(parsed(FILE + "replication.policy.separator = _\n"))["A->B"].template == "A_${topic}"
+
+
+def test_settings_of_clusters_go_to_the_side_that_they_are_for():
+    clusters = parsed().clusters
+    assert clusters["A"]["kafka.bootstrap.servers"] == "a1:9092, a2:9092"
+    assert clusters["A"]["kafka.fetch.min.bytes"] == "1000"
+    assert clusters["B"]["kafka.acks"] == "all"
+    assert clusters["C"]["kafka.acks"] == "1"
+    assert clusters["B"]["kafka.request.timeout.ms"] == "7000"
+    (route,) = [route for route in routes(parsed()) if route.source == "A"]
+    assert route.read["kafka.fetch.min.bytes"] == "1000"
+    assert "kafka.acks" not in route.read
+
+
+def test_keys_of_flows_hold_for_all_where_they_stand_without_one():
+    plan = parsed()
+    assert {flow.replication_factor for flow in plan.flows} == {3}
+    assert [flows(plan)[name].sync_settings for name in ("A->B", "B->C")] == [True, False]
+    assert plan.refresh_topics_s == 10
+
+
+def test_exactly_once_is_asked_for_by_the_targets_key():
+    assert not parsed().exactly_once
+    assert parsed(FILE + "B.exactly.once.source.support = enabled\n").exactly_once
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("A->B.topicz = x", "A->B.topicz: unknown, and ignored"),
+        ("frobnicate = 1", "frobnicate: unknown, and ignored"),
+        ("A->B.sync.group.offsets.enabled = true", "pykafka offsets translate"),
+        ("sync.topic.acls.enabled = true", "ACLs"),
+        ("emit.heartbeats.enabled = true", "heartbeats"),
+        ("tasks.max = 8", "here Spark shares the work out"),
+        ("offset-syncs.topic.replication.factor = 1", "offset map"),
+        ("A.consumer.key.deserializer = x", "binary"),
+        ("refresh.topics.interval.seconds = 600", "every 30 s"),
+    ],
+)
+def test_what_is_not_done_is_named_in_a_warning(line, text):
+    text_before = FILE.replace("refresh.topics.interval.seconds = 10\n", "")
+    (warning,) = parsed(text_before + line + "\n").warnings
+    assert text in warning
+    assert warning.startswith(line.split(" ")[0])
+
+
+@pytest.mark.parametrize("line", ["emit.heartbeats.enabled = false", "sync.topic.acls.enabled = false", "! a comment"])
+def test_what_is_switched_off_needs_no_warning(line):
+    assert parsed(FILE + line + "\n").warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (("clusters = A, B, C", ""), "clusters = names no cluster"),
+        (("enabled = true", "enabled = false"), "no flow is enabled"),
+        (("replication.factor = 3", "replication.factor = x"), "replication.factor: expected a whole number"),
+        (("replication.factor = 3", "replication.policy.class = com.me.Own"), "Own is a Java class"),
+    ],
+)
+def test_what_cannot_be_mirrored_is_refused(change, text):
+    with pytest.raises(OptionError, match=f"mm2.properties: .*{text}"):
+        parsed(FILE.replace(*change))

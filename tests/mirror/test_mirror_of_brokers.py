@@ -1,0 +1,166 @@
+"""Mirrors among three real brokers, as `pykafka mirror` runs them, in the tests' Spark."""
+
+import json
+import uuid
+
+import pyarrow as pa
+import pytest
+
+from kafkasource.broker import Broker
+from kafkasource.cli import main
+from kafkasource.client import Admin, ClientConfig, TopicPartition
+from kafkasource.mirror import job, toml_file
+from kafkasource.reader import Reader
+from kafkasource.types import OffsetRange
+from kafkasource.writer import Writer
+
+pytestmark = [pytest.mark.broker, pytest.mark.spark]
+
+
+@pytest.fixture(scope="module")
+def brokers(kafka_broker):
+    """A, which other tests use too, B and C."""
+    with Broker(use_existing=False) as b, Broker(use_existing=False) as c:
+        yield {"A": kafka_broker.bootstrap_servers, "B": b.bootstrap_servers, "C": c.bootstrap_servers}
+
+
+@pytest.fixture
+def prefix():
+    """Of topics that no other test has."""
+    return f"m{uuid.uuid4().hex[:8]}"
+
+
+def plan(brokers, tmp_path, flows):
+    clusters = "".join(f'[clusters.{name}]\nkafka.bootstrap.servers = "{at}"\n' for name, at in brokers.items())
+    return toml_file.parse(f'checkpoint = "{tmp_path}/checkpoints"\n{clusters}\n{flows}', "mirror.toml")
+
+
+def mirror_all(spark, plan):
+    """What is there now is carried over."""
+    mirror = job.start(plan, spark, once=True)
+    try:
+        mirror.wait()
+    finally:
+        mirror.stop()
+
+
+def write(servers, topic, values, *, keys=None):
+    with Writer({"kafka.bootstrap.servers": servers, "topic": topic}) as writer:
+        writer.write(pa.table({"key": keys or values, "value": values}))
+
+
+def records(servers, topic, **options):
+    """Rows as dicts, by partition and offset."""
+    with Reader({"kafka.bootstrap.servers": servers, "subscribe": topic, **options}) as reader:
+        return [row for batch in reader for row in batch.to_pylist()]
+
+
+def admin(servers):
+    return Admin(ClientConfig.of(servers))
+
+
+def places(rows):
+    """What must be the same at both ends."""
+    return sorted((row["partition"], row["key"], row["value"], row["timestamp"]) for row in rows)
+
+
+def test_topics_by_pattern_reach_two_targets_and_offsets_are_translated_to_the_same_records(
+    spark, brokers, prefix, tmp_path, capsys
+):
+    orders, customers = f"{prefix}-orders", f"{prefix}-customers"
+    with admin(brokers["A"]) as source:
+        source.create_topics([orders], partitions=3, configs={"retention.ms": "7200000"})
+        source.create_topics([customers], configs={"cleanup.policy": "compact"})
+        source.create_topics([f"{prefix}-other"])
+        write(brokers["A"], orders, [f"o{number}" for number in range(3000)])
+        write(brokers["A"], customers, [f"c{number}" for number in range(50)])
+        write(brokers["A"], f"{prefix}-other", ["x"])
+        with admin(brokers["B"]) as target:  # somebody else's records: offsets differ from the source's
+            target.create_topics([f"A.{orders}"], partitions=2)
+        write(brokers["B"], f"A.{orders}", [f"before{number}" for number in range(100)])
+
+        there = plan(
+            brokers,
+            tmp_path,
+            f"""
+            [[flows]]
+            from = "A"
+            to = ["B", "C"]
+            topics = ["{prefix}-ord.*", "{customers}"]
+            topic = "${{source}}.${{topic}}"
+            """,
+        )
+        mirror_all(spark, there)
+        source.create_partitions({orders: 4})
+        write(brokers["A"], orders, [f"late{number}" for number in range(1000)])
+        mirror_all(spark, there)
+        original = {name: records(brokers["A"], name) for name in (orders, customers)}
+        for name in ("B", "C"):
+            mirrored = records(brokers[name], f"A.{orders}")
+            ours = [row for row in mirrored if not row["value"].startswith(b"before")]
+            assert places(ours) == places(original[orders])
+            assert places(records(brokers[name], f"A.{customers}")) == places(original[customers])
+        assert len(original[orders]) == 4000
+
+        # Topics are like the source's.
+        for name in ("B", "C"):
+            with admin(brokers[name]) as target:
+                found = {topic.name: len(topic.partitions) for topic in target.all_topics()}
+                assert found[f"A.{orders}"] == 4
+                assert f"A.{prefix}-other" not in found
+                settings = {each.name: each.value for each in target.topic_settings([f"A.{orders}"])[f"A.{orders}"]}
+                assert settings["retention.ms"] == "7200000"
+
+        # A group that has read some of each partition goes on at B where it was at A.
+        group = f"{prefix}-group"
+        last = max(row["offset"] for row in original[orders] if row["partition"] == 2)
+        stands = {TopicPartition(orders, 0): 17, TopicPartition(orders, 1): 0, TopicPartition(orders, 2): last}
+        source.commit_offsets(group, stands)
+    translate = ["offsets", "translate", "--source", "A", "-b", brokers["B"], "--group", group]
+    assert main([*translate, "--source-servers", brokers["A"], "--json", "--yes"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [row["remark"] for row in told["partitions"]] == ["exact"] * 3
+    with admin(brokers["B"]) as target:
+        committed = target.fetch_offsets(group, [TopicPartition(f"A.{orders}", number) for number in range(3)])
+    for tp, offset in stands.items():
+        here = next(row for row in original[orders] if (row["partition"], row["offset"]) == (tp.partition, offset))
+        at = committed[TopicPartition(f"A.{orders}", tp.partition)]
+        with Reader({"kafka.bootstrap.servers": brokers["B"], "subscribe": f"A.{orders}"}) as reader:
+            where = OffsetRange(TopicPartition(f"A.{orders}", tp.partition), at, at + 1)
+            (there_row,) = [row for batch in reader.read([where]) for row in batch.to_pylist()]
+        assert (there_row["key"], there_row["value"]) == (here["key"], here["value"])
+
+
+def test_a_two_way_mirror_of_topics_of_one_name_carries_nothing_back(spark, brokers, prefix, tmp_path):
+    both = {name: brokers[name] for name in ("B", "C")}
+    topic = f"{prefix}-orders"
+    for name, servers in both.items():
+        with admin(servers) as cluster:
+            cluster.create_topics([topic], partitions=2)
+        write(servers, topic, [f"{name}{number}" for number in range(200)])
+    there_and_back = plan(
+        both,
+        tmp_path,
+        f"""
+        [[flows]]
+        from = "B"
+        to = "C"
+        topics = "{prefix}-.*"
+        [[flows]]
+        from = "C"
+        to = "B"
+        topics = "{prefix}-.*"
+        """,
+    )
+    for _ in range(2):  # what came with the first would go back with the second
+        mirror_all(spark, there_and_back)
+    expected = sorted(
+        [f"B{number}".encode() for number in range(200)] + [f"C{number}".encode() for number in range(200)]
+    )
+    for name, servers in both.items():
+        rows = records(servers, topic, includeHeaders="true")
+        assert sorted(row["value"] for row in rows) == expected
+        came = {row["value"][:1] for row in rows if row["headers"]}
+        assert came == {b"C" if name == "B" else b"B"}
+        other = "C" if name == "B" else "B"
+        assert all(row["headers"] in (None, [{"key": "mirror.cluster", "value": other.encode()}]) for row in rows)

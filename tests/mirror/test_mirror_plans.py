@@ -1,0 +1,203 @@
+"""What a file says is to be mirrored, as queries; no broker is asked."""
+
+import json
+
+import pytest
+
+from kafkasource.errors import OptionError
+from kafkasource.mirror import job, toml_file
+from kafkasource.mirror.plan import Flow, Plan, routes
+
+A, B, C = ({"kafka.bootstrap.servers": f"{name}1:9092"} for name in "abc")
+PREFIXED = "${source}.${topic}"
+
+
+def plan(*flows, **more):
+    return Plan({"A": A, "B": B, "C": C}, flows, "/ck", **more)
+
+
+def taken(plan, source, target, topics):
+    """Which of these topics of the source the target gets."""
+    (route,) = [route for route in routes(plan) if route.source == source]
+    (flow,) = [flow for flow in route.flows if flow.target == target]
+    return [topic for topic in topics if route.takes(flow, topic)]
+
+
+def clusters(route):
+    return json.loads(route.write["clusters"])
+
+
+FILE = """
+checkpoint = "/checkpoints/mirror/"
+trigger = "2 seconds"
+metrics = "9404"
+read.maxOffsetsPerTrigger = 100000
+spark.sql.execution.arrow.maxRecordsPerBatch = 2000
+
+[clusters.A]
+kafka.bootstrap.servers = "a1:9092"
+kafka.group.id = "mirror"                  # for reading
+[clusters.B]
+"kafka.bootstrap.servers" = "b1:9092"
+kafka.compression.type = "zstd"            # for writing
+kafka.request.timeout.ms = 20000           # for both
+[clusters.C]
+kafka.bootstrap.servers = "c1:9092"
+
+[[flows]]
+from = "A"
+to = ["B", "C"]
+topics = ["orders.*", "customers"]
+exclude = "orders-test.*"
+topic = "${source}.${topic}"
+options.onSlowCluster = "discard"
+"""
+
+
+def test_one_cluster_is_read_once_for_all_its_targets():
+    mirror = toml_file.parse(FILE, "mirror.toml")
+    assert mirror.spark == {"spark.sql.execution.arrow.maxRecordsPerBatch": "2000"}
+    assert (mirror.metrics_host, mirror.metrics_port) == ("127.0.0.1", 9404)
+    (route,) = job.check(mirror)
+    assert route.name == "mirror-A"
+    assert route.checkpoint == "/checkpoints/mirror/A"
+    assert route.read["kafka.bootstrap.servers"] == "a1:9092"
+    assert route.read["kafka.group.id"] == "mirror"
+    assert route.read["maxOffsetsPerTrigger"] == "100000"
+    assert route.read["startingOffsets"] == "earliest"
+    assert clusters(route).keys() == {"B", "C"}
+    assert (
+        clusters(route)["B"].items()
+        >= {
+            "kafka.bootstrap.servers": "b1:9092",
+            "kafka.compression.type": "zstd",
+            "kafka.request.timeout.ms": "20000",
+            "topic": "A.${topic}",
+            "onSlowCluster": "discard",
+            "offsetMap": "mirror-offsets.A.internal",
+        }.items()
+    )
+    assert clusters(route)["C"]["kafka.bootstrap.servers"] == "c1:9092"
+
+
+def test_topics_are_named_whole_and_kafkas_own_are_not_mirrored():
+    mirror = toml_file.parse(FILE, "mirror.toml")
+    names = ["orders", "orders-eu", "orders-test1", "customers", "customers2", "my-orders", "__consumer_offsets"]
+    assert taken(mirror, "A", "B", names) == ["orders", "orders-eu", "customers"]
+    everything = plan(Flow("A", "B"))
+    names = ["x", "__consumer_offsets", "mirror-offsets.C.internal", "mm2-configs.B.internal"]
+    assert taken(everything, "A", "B", names) == ["x"]
+    by_name = plan(Flow("A", "B", topics=("app.internal", "x")))
+    assert taken(by_name, "A", "B", ["app.internal", "x", "other.internal"]) == ["app.internal", "x"]
+
+
+def test_targets_that_get_different_topics_still_share_one_read():
+    mirror = plan(Flow("A", "B", topics=("x.*",)), Flow("A", "C", topics=(".*y",)))
+    (route,) = routes(mirror)
+    assert taken(mirror, "A", "B", ["x1", "xy", "y"]) == ["x1", "xy"]
+    assert taken(mirror, "A", "C", ["x1", "xy", "y"]) == ["xy", "y"]
+    from kafkasource.source.subscription import SubscribePattern
+
+    pattern = SubscribePattern(route.read["subscribePattern"])
+    assert [name for name in ("x1", "xy", "y", "z") if pattern.matches(name)] == ["x1", "xy", "y"]
+
+
+def test_where_names_tell_where_a_topic_has_been_it_is_not_carried_back():
+    mirror = plan(*(Flow(s, t, topic=PREFIXED) for s, t in ("AB", "BA")))
+    names = ["orders", "A.orders", "B.orders", "C.orders", "A.B.orders", "C.A.orders", "Aorders", "A2.orders"]
+    assert taken(mirror, "B", "A", names) == ["orders", "B.orders", "C.orders", "Aorders", "A2.orders"]
+    assert not any(mirror.needs_headers(flow) for flow in mirror.flows)
+    assert not any("unlessHeader" in one for route in routes(mirror) for one in clusters(route).values())
+
+
+def test_it_is_not_carried_back_round_three_corners_either():
+    mirror = plan(*(Flow(s, t, topic=PREFIXED) for s, t in ("AB", "BC", "CA")))
+    assert taken(mirror, "C", "A", ["B.A.orders", "B.orders", "orders"]) == ["B.orders", "orders"]
+    assert taken(mirror, "A", "B", ["C.B.A.x", "C.B.x", "C.x"]) == ["C.x"]
+
+
+def test_where_names_do_not_tell_headers_do():
+    mirror = plan(Flow("A", "B"), Flow("B", "A"))
+    there, back = routes(mirror)
+    assert (there.headers, back.headers) == ({"mirror.cluster": "A"}, {"mirror.cluster": "B"})
+    assert json.loads(there.read["addHeaders"]) == {"mirror.cluster": "A"}
+    assert clusters(there)["B"]["unlessHeader"] == "mirror.cluster=B"
+    assert clusters(back)["A"]["unlessHeader"] == "mirror.cluster=A"
+
+
+def test_a_one_way_mirror_pays_for_no_headers():
+    (route,) = routes(plan(Flow("A", "B"), Flow("A", "C")))
+    assert not route.headers
+    assert "addHeaders" not in route.read
+    assert routes(plan(Flow("A", "B"), provenance=True))[0].headers.keys() == {"mirror.cluster", "mirror.record"}
+
+
+def test_flows_outside_a_cycle_need_no_headers_though_they_start_in_one():
+    mirror = plan(Flow("A", "B"), Flow("B", "A"), Flow("A", "C"))
+    (route,) = [route for route in routes(mirror) if route.source == "A"]
+    assert "unlessHeader" in clusters(route)["B"]
+    assert "unlessHeader" not in clusters(route)["C"]
+
+
+def test_where_each_mirrors_to_each_a_record_comes_once():
+    mirror = plan(*(Flow(s, t) for s in "ABC" for t in "ABC" if s != t))
+    carried_not = {str(flow): mirror.unless_from(flow) for flow in mirror.flows}
+    assert carried_not["B->C"] == ["A", "C"]  # A's come to C straight
+    assert carried_not["A->B"] == ["B", "C"]
+
+
+def test_a_record_that_comes_two_ways_under_one_name_is_carried_on_one():
+    mirror = plan(Flow("A", "B"), Flow("B", "C"), Flow("A", "C"))
+    assert [mirror.unless_from(flow) for flow in mirror.flows] == [[], ["A"], []]
+    assert [bool(route.headers) for route in routes(mirror)] == [True, False]
+    other_names = plan(Flow("A", "B", topic=PREFIXED), Flow("B", "C"), Flow("A", "C"))
+    assert not any(route.headers for route in routes(other_names))
+
+
+def test_a_micro_batch_has_an_end_unless_the_file_says_which():
+    assert routes(plan(Flow("A", "B")))[0].read["maxOffsetsPerTrigger"] == "5000000"
+    given = routes(plan(Flow("A", "B"), read={"maxBytesPerTrigger": "1g"}))[0].read
+    assert "maxOffsetsPerTrigger" not in given
+
+
+def test_options_of_the_whole_write_stand_outside_of_its_clusters():
+    (route,) = job.check(plan(Flow("A", "B"), write={"memoryBudget": "64m"}, read={"memoryBudget": "64m"}))
+    assert route.write["memoryBudget"] == route.read["memoryBudget"] == "64m"
+    assert "memoryBudget" not in clusters(route)["B"]
+
+
+def test_a_clusters_name_is_part_of_topics_and_options_and_so_plain():
+    with pytest.raises(OptionError, match="letters, digits"):
+        Plan({"A.1": A, "B": B}, (Flow("A.1", "B"),))
+
+
+def test_exactly_once_mirrors_only_what_is_committed():
+    (route,) = routes(plan(Flow("A", "B"), exactly_once=True))
+    assert route.read["kafka.isolation.level"] == "read_committed"
+    assert route.write["deliveryGuarantee"] == "exactly_once"
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (("[[flows]]", "[[flow]]"), "unknown key flow: did you mean flows"),
+        (('from = "A"', ""), "each needs from = and to ="),
+        (('from = "A"', 'from = "D"'), "flow D->B: no cluster 'D', only A, B, C"),
+        (('to = ["B", "C"]', 'to = "A"'), "flow A->A: a cluster is not mirrored to itself"),
+        (('to = ["B", "C"]', 'to = ["B", "B"]'), "flow A->B is there twice"),
+        (('exclude = "orders-test.*"', 'exclude = "["'), r"flow A->B: '\[' is not a usable regular expression"),
+        (('topic = "${source}.${topic}"', 'topic = "all"'), "all topics would become one"),
+        (('"kafka.bootstrap.servers" = "b1:9092"', ""), "cluster 'B': where is it"),
+        (("onSlowCluster", "onSlowCluter"), "unknown option 'onSlowCluter': did you mean 'onSlowCluster'"),
+        (('"discard"', '"drop"'), "expected one of block, discard, fail"),
+        (('checkpoint = "/checkpoints/mirror/"', ""), "checkpoint: where"),
+        (('trigger = "2 seconds"', "trigger = 2"), "trigger: expected a text"),
+        (('"9404"', '"here"'), "metrics: expected"),
+        (("options.onSlowCluster", 'options.topic = "t"\noptions.onSlowCluster'), "'topic': the mirror itself says so"),
+        (("read.maxOffsetsPerTrigger", 'read.subscribe = "t"\nread.maxOffsetsPerTrigger'), "'subscribe': the mirror"),
+        (("[clusters.A]", "[clusters.A"), "mirror.toml: not TOML"),
+    ],
+)
+def test_a_file_that_cannot_be_meant_is_refused_with_what_is_wrong(change, text):
+    with pytest.raises(OptionError, match=text):
+        job.check(toml_file.parse(FILE.replace(*change), "mirror.toml"))
