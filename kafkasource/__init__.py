@@ -63,9 +63,9 @@ def serve_metrics(
     """Serve the session's metrics over HTTP: a page at `.url`, Prometheus' text at /metrics, JSON at /api/queries.
 
     `port` 0: any that is free. `host` 0.0.0.0: for other machines too, to all who reach it. `cluster_name` is the label
-    of that name; `groups`: from a query's name or id to the label `group`, by default its name; `sinks`: a name for each
-    sink with exactly once and its options, whose open transactions are to be asked for. Close what it returns. Raises
-    OSError where the port is taken.
+    of that name; `groups`: from a query's name or id to the label `group`, by default its name; `sinks`: a name for
+    each sink with exactly once and its options, whose open transactions are to be asked for. Close what it returns.
+    Raises OSError where the port is taken.
     """
     from kafkasource.monitor import ServedMetrics
 

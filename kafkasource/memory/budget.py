@@ -134,10 +134,10 @@ class Budget:
         self.rows_peak_bytes = max(self.rows_peak_bytes, self.rows_bytes)
 
     def reset_peaks(self) -> None:
-        """Begin anew with what is held now."""
+        """Begin anew: with the blocks that are held now, and with the rows that are made next."""
         for account in self.accounts.values():
             account.reset_peak()
-        self.rows_peak_bytes = self.rows_bytes
+        self.rows_peak_bytes = 0
 
     def after_fork(self) -> None:
         """In the child: leases and memory are those of the parent's threads, which are not here."""

@@ -17,7 +17,7 @@ from kafkasource.metrics import folder
 from kafkasource.metrics.registry import registry
 from kafkasource.metrics.snapshot import Snapshot, added
 from kafkasource.monitor.endpoint import Endpoint
-from kafkasource.monitor.listener import ProgressListener, already_running
+from kafkasource.monitor.listener import ProgressListener, already_running, take_what_is_pending
 from kafkasource.monitor.local_dir import local_dir
 from kafkasource.monitor.open_sinks import OpenSinks
 from kafkasource.monitor.queries import Queries
@@ -49,6 +49,7 @@ class ServedMetrics:
             self.folder.mkdir(exist_ok=True, mode=0o700)
         self._endpoint = Endpoint(host, port, self.snapshot, self._queries)
         self._listener = ProgressListener(self._queries)
+        take_what_is_pending(spark)
         spark.streams.addListener(self._listener)
         already_running(self._queries, spark)
 

@@ -43,6 +43,13 @@ def take_in(queries: Queries, progress: Any) -> None:
         log.warning("a query's progress could not be read", exc_info=True)
 
 
+def take_what_is_pending(spark: Any) -> None:
+    """Over Connect: what Python workers left to be told goes with the next execution's answers. Where that is the one
+    which events of queries come by, pyspark 4.2 does not know it, warns, and removes all listeners."""
+    if type(spark).__module__.startswith("pyspark.sql.connect"):
+        spark.range(1).collect()
+
+
 def already_running(queries: Queries, spark: Any) -> None:
     """Queries that were started before the listener."""
     for query in spark.streams.active:

@@ -135,6 +135,7 @@ class FrameBuffers:
             block = max(free, key=lambda block: min(block.size, at_most))
             self._kept.remove(block)
         else:
+            self._kept = [block for block in self._kept if not block.is_free]  # too small: not kept beside a larger one
             block = self._allocate(-(-at_least // READ_AHEAD_BYTES) * READ_AHEAD_BYTES)  # so that the next one fits too
         if block.size <= self._most_bytes:
             self._kept.append(block)

@@ -205,6 +205,14 @@ def test_memory_that_is_kept_has_a_bound() -> None:
     assert buffers.kept_bytes == 7 * READ_AHEAD_BYTES
 
 
+def test_memory_that_got_too_small_is_not_kept_beside_larger() -> None:
+    buffers = FrameBuffers()
+    reader = FrameReader(64 * MIB, buffers)
+    for blocks in (2, 3, 5):
+        assert len(reader.feed(framed(b"x" * (blocks * READ_AHEAD_BYTES)))) == 1
+    assert buffers.kept_bytes == 5 * READ_AHEAD_BYTES
+
+
 def test_a_frame_that_fits_what_is_at_hand_is_received_without_a_copy() -> None:
     reader = FrameReader(64 * MIB)
     large = framed(b"x" * (8 * MIB))

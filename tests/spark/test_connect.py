@@ -32,7 +32,9 @@ query.awaitTermination()
 until = time.monotonic() + 30
 while not any(one["rows"] == 100 for one in served.queries()) and time.monotonic() < until:
     time.sleep(0.1)  # progress is told on a thread of its own
-print([(one["rows"], one["lag"]) for one in served.queries()])
+written = served.snapshot().counters
+print([(one["rows"], one["lag"]) for one in served.queries()], end=" ")
+print(sum(count for (name, _), count in written.items() if name == "kafkasource_records_written_total"))
 served.close()
 print({tuple(tp): offsets for tp, offsets in kafkasource.lag(query).items()})
 read = spark.read.format("pykafka").options(**kafka, subscribe=target).load()
@@ -51,7 +53,7 @@ def test_a_connect_session_writes_streams_and_reads(kafka_broker, kafka_topic, t
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     told, lag, session, rows = done.stdout.splitlines()[-4:]
-    assert told == "[(100, 0)]"
+    assert told == "[(100, 0)] 200.0"  # rows read by the query, offsets behind; records written by all tasks
     assert lag == str({(source, 0): 0, (source, 1): 0})
     assert session.startswith("pyspark.sql.connect")
     assert rows == str(sorted((str(i), f"v{i}") for i in range(100)))
