@@ -7,7 +7,7 @@ PY := .venv/bin/python
 SOURCES := pyproject.toml setup.py scripts/prepare.sh $(wildcard kafkasource/records/kernel.p* kafkasource/records/*.h)
 PYTEST := $(PY) -m pytest -q
 
-.PHONY: demo test lint unit broker spark spark-newest sanitize fuzz bench bench-quick bench-mirror readme kernel clean
+.PHONY: demo test lint unit broker spark spark-newest extended sanitize fuzz bench bench-quick bench-mirror readme kernel clean
 
 demo: .venv/.ready
 	@.venv/bin/pykafka demo
@@ -35,18 +35,22 @@ lint: .venv/.dev
 
 # With the compiled kernel; tests/records/test_builds.py runs the records tests again with the interpreted one.
 unit: .venv/.dev
-	KAFKASOURCE_KERNEL=require $(PYTEST) -n 2 -m "not broker and not spark and not slow"
+	KAFKASOURCE_KERNEL=require $(PYTEST) -n 2 -m "not broker and not spark and not slow and not extended"
 
 # Most of the time goes by in waiting for brokers to start, to notice a killed one, to elect: more at a time than cores.
 broker: .venv/.dev
-	$(PYTEST) -n 4 --dist loadfile -m "broker and not spark"
+	$(PYTEST) -n 4 --dist loadfile -m "broker and not spark and not extended"
 
 spark: .venv/.dev
-	$(PYTEST) -n 3 --dist loadfile -m spark
+	$(PYTEST) -n 3 --dist loadfile -m "spark and not extended"
+
+# What `make test` leaves out to end in time: further releases of brokers, further ways to lose one, jobs of minutes.
+extended: .venv/.dev
+	$(PYTEST) -n 3 --dist loadfile -m extended
 
 # The newest pyspark; the JVM connector has no release for it, so the peers stay with the one above, as do slow tests.
 spark-newest: .venv-newest/.ready
-	.venv-newest/bin/python -m pytest -q -n 3 --dist loadfile -m "spark and not peers and not slow"
+	.venv-newest/bin/python -m pytest -q -n 3 --dist loadfile -m "spark and not peers and not slow and not extended"
 
 # The kernel under AddressSanitizer and UBSan: minutes, so not part of make test.
 sanitize: .venv/.dev

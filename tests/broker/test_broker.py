@@ -154,6 +154,7 @@ def test_metadata_advertises_the_proxys_port_in_3_9():
 
 
 @pytest.mark.broker
+@pytest.mark.extended
 def test_a_kept_folder_serves_again(tmp_path):
     ports = free_ports(1)
     with Broker(ports=ports, log_dir=tmp_path / "kept", properties={"num.partitions": 1}) as broker:
@@ -173,6 +174,7 @@ def test_a_kafka_that_fails_to_start_shows_its_log_and_leaves_nothing(tmp_path, 
 
 
 @pytest.mark.broker
+@pytest.mark.extended
 def test_a_port_lost_between_choice_and_start_is_chosen_again(monkeypatch):
     with socket.create_server((HOST, 0)) as winner:
         taken = winner.getsockname()[1]

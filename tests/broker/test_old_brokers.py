@@ -65,7 +65,14 @@ def test_each_release_is_told_its_address_in_its_own_words(tmp_path):
 
 
 @pytest.mark.broker
-@pytest.mark.parametrize(("version", "release"), [("0.8.2.2", (0, 8, 2)), ("0.9.0.1", (0, 9)), ("0.11.0.3", (0, 11))])
+@pytest.mark.parametrize(
+    ("version", "release"),
+    [
+        ("0.8.2.2", (0, 8, 2)),
+        pytest.param("0.9.0.1", (0, 9), marks=pytest.mark.extended),
+        pytest.param("0.11.0.3", (0, 11), marks=pytest.mark.extended),
+    ],
+)
 def test_an_old_node_that_was_killed_or_paused_comes_back_with_its_data_and_leaves_nothing(version, release):
     with Broker(version, properties={"num.partitions": 1}) as broker:
         folder, servers = broker.folder, broker.bootstrap_servers
@@ -88,6 +95,7 @@ def test_an_old_node_that_was_killed_or_paused_comes_back_with_its_data_and_leav
 
 
 @pytest.mark.broker
+@pytest.mark.extended
 def test_three_old_nodes_survive_the_loss_of_one_and_take_it_back():
     with Broker("0.8.2.2", nodes=3, properties={"num.partitions": 1}) as broker:
         produce(broker, (0, 8, 2), "t", b"before")
@@ -99,6 +107,7 @@ def test_three_old_nodes_survive_the_loss_of_one_and_take_it_back():
 
 
 @pytest.mark.broker
+@pytest.mark.extended
 def test_data_that_is_kept_is_found_again_by_the_next_old_broker(tmp_path):
     with Broker("0.9.0.1", properties={"num.partitions": 1}, log_dir=tmp_path) as broker:
         ports = broker.ports

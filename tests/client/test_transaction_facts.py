@@ -435,7 +435,7 @@ def wait_until(condition: Callable[[], bool]) -> None:
 
 @pytest.mark.broker
 @pytest.mark.slow
-@pytest.mark.parametrize(("version", "tv"), [("3.9.2", 1), ("4.3.1", 2)])
+@pytest.mark.parametrize(("version", "tv"), [pytest.param("3.9.2", 1, marks=pytest.mark.extended), ("4.3.1", 2)])
 def test_a_killed_coordinator_keeps_no_transaction_from_its_end(version: str, tv: int) -> None:
     with (
         Broker(version=version, nodes=3, use_existing=False) as broker,

@@ -135,6 +135,7 @@ def kill_workers():
 
 
 @pytest.mark.slow
+@pytest.mark.extended
 def test_executors_elsewhere_report_what_they_wrote(tmp_path):
     """Executors of a cluster have folders of their own: what they wrote comes with their tasks' reports."""
     import subprocess

@@ -18,7 +18,7 @@ from kafkasource.reader import Reader
 from kafkasource.writer import Writer
 
 ROOT = Path(__file__).parent.parent.parent
-pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.slow, pytest.mark.extended]
 
 PROPERTIES = """
 clusters = A, B

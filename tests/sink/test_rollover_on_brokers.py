@@ -125,6 +125,7 @@ def use_up(cluster, name, left):
 
 
 @pytest.mark.slow
+@pytest.mark.extended
 def test_batches_are_decided_recovered_and_seen_once_while_producer_ids_change():
     """Every other batch dies with its decision made and half of its lanes committed. On 3.9.2 it is the same, but there
     EndTxn gives no new producer id."""

@@ -254,7 +254,7 @@ def test_a_reply_lost_after_the_append_stores_no_record_of_a_lane_twice(kafka):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("version", "dialect"), [("3.9.2", 1), ("4.3.1", 2)])
+@pytest.mark.parametrize(("version", "dialect"), [pytest.param("3.9.2", 1, marks=pytest.mark.extended), ("4.3.1", 2)])
 def test_a_leader_killed_in_the_middle_of_a_transaction_loses_and_repeats_nothing(version, dialect):
     with Broker(version=version, nodes=3, use_existing=False) as broker:
         kafka, topic = Kafka(broker.bootstrap_servers, dialect), "moved"

@@ -157,6 +157,7 @@ def leaders(brokers):
         leaders.close()
 
 
+@pytest.mark.extended
 def test_when_leaders_move_between_living_brokers_and_batches_are_split(brokers, small_topic, leaders):
     leaders = leaders(small_topic)
     write(brokers, small_topic, lambda number: leaders.move() if number % 10 == 5 else None)
