@@ -81,6 +81,7 @@ def test_a_leader_that_is_killed_and_comes_back_loses_and_repeats_no_row(cluster
     check_that_each_record_is_there_once(topic, reading)
 
 
+@pytest.mark.extended
 def test_a_leader_that_hangs_and_wakes_up_loses_and_repeats_no_row(cluster, run):
     """Its connections stay open and give nothing; when it wakes up, it takes itself for the leader for a moment."""
     topic, reading = run(cluster, **{"kafka.request.timeout.ms": "2000"})
@@ -96,6 +97,7 @@ def test_a_leader_that_hangs_and_wakes_up_loses_and_repeats_no_row(cluster, run)
     check_that_each_record_is_there_once(topic, reading)
 
 
+@pytest.mark.extended
 def test_leaders_moved_by_reassignment_and_election_lose_and_repeat_no_row(cluster, run):
     topic, reading = run(cluster)
     admin = kafka.KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers)
