@@ -39,18 +39,19 @@ unit: .venv/.dev
 
 # Most of the time goes by in waiting for brokers to start, to notice a killed one, to elect: more at a time than cores.
 broker: .venv/.dev
-	$(PYTEST) -n 4 --dist loadfile -m "broker and not spark and not extended"
+	$(PYTEST) -n 3 --dist loadfile -m "broker and not spark and not extended"
 
+# No more at a time than cores: Spark gives a Python process ten seconds to start, and takes no word for more.
 spark: .venv/.dev
-	$(PYTEST) -n 3 --dist loadfile -m "spark and not extended"
+	$(PYTEST) -n 2 --dist loadfile -m "spark and not extended"
 
 # What `make test` leaves out to end in time: further releases of brokers, further ways to lose one, jobs of minutes.
 extended: .venv/.dev
-	$(PYTEST) -n 3 --dist loadfile -m extended
+	$(PYTEST) -n 2 --dist loadfile -m extended
 
 # The newest pyspark; the JVM connector has no release for it, so the peers stay with the one above, as do slow tests.
 spark-newest: .venv-newest/.ready
-	.venv-newest/bin/python -m pytest -q -n 3 --dist loadfile -m "spark and not peers and not slow and not extended"
+	.venv-newest/bin/python -m pytest -q -n 2 --dist loadfile -m "spark and not peers and not slow and not extended"
 
 # The kernel under AddressSanitizer and UBSan: minutes, so not part of make test.
 sanitize: .venv/.dev
