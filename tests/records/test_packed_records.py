@@ -25,7 +25,7 @@ def batch(rows, *, headers=True):
     return pa.RecordBatch.from_pydict(columns, ROW_SCHEMA_WITH_HEADERS if headers else ROW_SCHEMA)
 
 
-@given(
+rows_and_a_cut = given(
     rows=st.lists(
         st.fixed_dictionaries({"key": BYTES, "value": BYTES, "timestamp": TIMES, "headers": HEADERS}),
         min_size=1,
@@ -33,6 +33,9 @@ def batch(rows, *, headers=True):
     ),
     cut=st.integers(0, 3),
 )
+
+
+@rows_and_a_cut
 @settings(deadline=None)
 def test_every_column_comes_back_also_of_a_slice(rows, cut):
     whole = batch(rows)
@@ -76,14 +79,7 @@ def test_another_programs_arrow_stream_is_refused():
         unpack(out.getvalue())
 
 
-@given(
-    rows=st.lists(
-        st.fixed_dictionaries({"key": BYTES, "value": BYTES, "timestamp": TIMES, "headers": HEADERS}),
-        min_size=1,
-        max_size=10,
-    ),
-    cut=st.integers(0, 3),
-)
+@rows_and_a_cut
 @settings(deadline=None)
 def test_headers_are_added_after_those_that_a_record_has(rows, cut):
     part = batch(rows).slice(min(cut, len(rows) - 1))
