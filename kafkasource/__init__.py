@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from kafkasource.lag import lag
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from pyspark.sql import SparkSession
 
@@ -59,14 +59,19 @@ def serve_metrics(
     cluster_name: str = "kafka",
     groups: Mapping[str, str] | None = None,
     sinks: Mapping[str, Mapping[str, str]] | None = None,
+    allowed_hosts: Iterable[str] = (),
+    token: str | None = None,
 ) -> ServedMetrics:
     """Serve the session's metrics over HTTP: a page at `.url`, Prometheus' text at /metrics, JSON at /api/queries.
 
-    `port` 0: any that is free. `host` 0.0.0.0: for other machines too, to all who reach it. `cluster_name` is the label
-    of that name; `groups`: from a query's name or id to the label `group`, by default its name; `sinks`: a name for
-    each sink with exactly once and its options, whose open transactions are to be asked for. Close what it returns.
-    Raises OSError where the port is taken.
+    `port` 0: any that is free. `host` 0.0.0.0: for other machines too. `cluster_name` is the label of that name;
+    `groups`: from a query's name or id to the label `group`, by default its name; `sinks`: a name for each sink with
+    exactly once and its options, whose open transactions are to be asked for. `allowed_hosts`: names that requests may
+    call this server by, beside `localhost`, its addresses and, where it listens for other machines, its host's name.
+    `token`: what a request must send (`Authorization: Bearer ...`, the page is opened as `/#token=...`); else the
+    environment's KAFKASOURCE_METRICS_TOKEN; without one all who reach the port can read. Close what it returns.
+    Raises OSError where the port is taken or the folder for counters is another user's, ValueError for a bad token.
     """
     from kafkasource.monitor import ServedMetrics
 
-    return ServedMetrics(spark, port, host, cluster_name, groups, sinks)
+    return ServedMetrics(spark, port, host, cluster_name, groups, sinks, allowed_hosts, token)

@@ -67,6 +67,8 @@ class ConnectionLost(TransportError):
 class RequestTimeout(TransportError):
     """No complete response before the request's deadline; the connection is closed. The outcome is unknown."""
 
+    received_bytes = 0  # of a response that was not complete
+
 
 class ClientClosed(KafkaSourceError):
     """The client was closed, before or while the request waited."""
@@ -149,6 +151,11 @@ class BrokerError(KafkaSourceError):
         """Must the group's or transaction's coordinator be looked up again before the retry?"""
         return self.code in (14, 15, 16)
 
+    @property
+    def is_unknown(self) -> bool:
+        """Is the cause unknown: to the broker, which says so (-1), or to this client, which has no row for the code?"""
+        return self.code == -1 or self.code not in TABLE
+
     def __str__(self) -> str:
         where = f"{self.context}: " if self.context else ""
         return f"{where}{self.name} ({self.code}): {self.doc}"
@@ -228,6 +235,10 @@ class UnsupportedVersion(BrokerError):
 
 class TopicAlreadyExists(BrokerError):
     CODE = 36
+
+
+class InvalidConfig(BrokerError):
+    CODE = 40
 
 
 class OutOfOrderSequenceNumber(BrokerError):
@@ -372,7 +383,7 @@ TABLE: dict[int, ErrorCode] = {
          "option that names it ('subscribe', 'assign', 'topic')."),
         (30, "GROUP_AUTHORIZATION_FAILED", FATAL,
          "No permission for the consumer group: grant Read on it. It is kafka.group.id of a query that reads; of one "
-         "that writes with exactly_once it is 'transactionalIdPrefix' with -marker behind it."),
+         "that writes with exactly_once there are two, 'transactionalIdPrefix' with -marker and with -kept behind it."),
         (31, "CLUSTER_AUTHORIZATION_FAILED", FATAL,
          "No permission on the cluster. To write with 'kafka.enable.idempotence', grant IdempotentWrite on it (from "
          "Kafka 2.8 on Write on any topic will do), or set the option to false; otherwise, what the request needs."),

@@ -8,6 +8,7 @@ not at all is refused by name.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 # Java's POSIX and java.lang classes over ASCII, which is all that a topic's name can hold.
 _PROPERTIES = {
@@ -34,8 +35,12 @@ _PROPERTIES = {
 _INLINE_FLAGS = re.compile(r"\(\?([a-zA-Z]+)(-[a-zA-Z]+)?\)")
 
 
+@lru_cache(maxsize=64)
 def compile_java(pattern: str) -> re.Pattern[str]:
-    """The Python equivalent of a Java pattern, to be *searched*. Raises ValueError naming what cannot be expressed."""
+    """The Python equivalent of a Java pattern, to be *searched*. Raises ValueError naming what cannot be expressed.
+
+    Kept, as callers ask about each topic of a cluster at each micro-batch.
+    """
     flags, start = re.ASCII, 0
     if leading := _INLINE_FLAGS.match(pattern):
         flags |= _flags(leading)

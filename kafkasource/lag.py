@@ -65,6 +65,37 @@ def offsets_of(document: Any) -> dict[TopicPartition, int]:
         return {}
 
 
+OLDEST = "@oldest"
+
+
+def oldest_to_text(times_ms: Mapping[tuple[TopicPartition, int], int]) -> str:
+    """Timestamps of the oldest records that a query has not read yet, by partition and offset, as one text:
+
+        @oldest;t/0/200=1700000000000;u/3/7=1700000000123
+
+    The reader process puts it as a key, with an empty value, beside the topics of the latest offset that Spark's
+    progress shows: the only way from there to the user's process that exists everywhere. No name of a topic holds any
+    of `@;/=`.
+    """
+    return ";".join((OLDEST, *(f"{tp.topic}/{tp.partition}/{at}={ms}" for (tp, at), ms in sorted(times_ms.items()))))
+
+
+def oldest_from_progress(progress: Mapping[str, Any]) -> dict[tuple[TopicPartition, int], int]:
+    """The inverse, of all sources of a progress. What cannot be read (of another version) is left out."""
+    found: dict[tuple[TopicPartition, int], int] = {}
+    for source in progress.get("sources") or ():
+        try:
+            latest = source["latestOffset"]
+            keys = [key for key in (json.loads(latest) if isinstance(latest, str) else latest) if key[:1] == "@"]
+            for entry in (part for key in keys for part in key.split(";")[1:] if key.split(";")[0] == OLDEST):
+                place, _, time_ms = entry.partition("=")
+                topic, partition, offset = place.split("/")
+                found[TopicPartition(topic, int(partition)), int(offset)] = int(time_ms)
+        except (KeyError, ValueError, TypeError, AttributeError, RecursionError):
+            continue
+    return found
+
+
 class LagLog:
     """Lag in the log at INFO, a line a minute at most. Call it as often as you like, from one thread."""
 

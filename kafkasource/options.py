@@ -1,7 +1,7 @@
 """THE table of options: what a user may write after `.option(`, with type, default, bounds and who uses it.
 
 Names are those of Spark's JVM connector; `kafka.*` are those of Kafka's Java clients, with librdkafka's as aliases.
-Keys are case-insensitive, as Spark's are. Validation (here), the README table (`markdown_table`) and the tests all read
+Keys are case-insensitive, as Spark's are. Validation (here), docs/options.md (`markdown_table`) and the tests all read
 `OPTIONS`. Everything here happens on the driver, before a broker is contacted. No option is accepted and then ignored:
 what we cannot honour is an error that says what to use instead (`REFUSED`, `NOT_YET`), what nobody knows is a warning
 with the nearest name.
@@ -299,6 +299,15 @@ OPTIONS: tuple[Option, ...] = (
         "with a single filter.",
     ),
     Option(
+        "stopFile",
+        TEXT,
+        None,
+        SOURCE,
+        "Path of a file on the driver's machine. Once somebody makes that file, the query plans no further "
+        "micro-batch, and removes the file when the last one is committed: `query.stop()` then cancels nothing. Stream "
+        "only.",
+    ),
+    Option(
         "failOnDataLoss",
         BOOLEAN,
         True,
@@ -382,7 +391,10 @@ OPTIONS: tuple[Option, ...] = (
         SOURCE,
         "Smaller ranges (in offsets; each counts 500 more) share input partitions until these hold about so many, as "
         "a Python task costs some 10 ms by itself. 1: each topic-partition has its own, as is right where the work on "
-        "each row is heavy. Default: stream 25000, batch 1.",
+        "each row is heavy. Default: batch 1, stream 25000 or about 32 MiB, whichever is less: a record counts as one "
+        "offset for each 1342 bytes that it is stored in. What records weigh is estimated from record batches fetched "
+        "where a micro-batch begins: at most once a minute (every 5 s where it is near 4 MiB or more), and never for "
+        "micro-batches of less than 32 offsets. With a number of yours offsets alone count.",
         at_least=1,
         at_most=MAX_INT64,
     ),
@@ -393,8 +405,10 @@ OPTIONS: tuple[Option, ...] = (
         SOURCE,
         "Where the way to the broker is long (round trip x speed), a fetch grows to at most this many times "
         "`kafka.max.partition.fetch.bytes`, within `kafka.fetch.max.bytes`; and at most so many small ranges of a task "
-        "are fetched at once. A task holds at most 2 x `readAhead` x `kafka.max.partition.fetch.bytes` of what brokers "
-        "sent. 1: one fetch of the ordinary size at a time.",
+        "are fetched at once. All of them together stay within what the line has been seen to carry in a third of "
+        "`kafka.request.timeout.ms`, also where that is less than one fetch. A task holds at most 2 x "
+        "`readAhead` x `kafka.max.partition.fetch.bytes` of what brokers sent. 1: one fetch of the ordinary size at a "
+        "time.",
         at_least=1,
         at_most=1000,
     ),
@@ -412,7 +426,8 @@ OPTIONS: tuple[Option, ...] = (
         INTEGER,
         3,
         SOURCE,
-        "How often in all the driver asks for offsets when that fails, or when a log seems to have gone backwards.",
+        "How often in all the driver asks for topics and offsets when that fails, each time for"
+        " `kafka.default.api.timeout.ms`, or when a log seems to have gone backwards.",
         at_least=1,
         at_most=MAX_INT32,
     ),
@@ -487,7 +502,8 @@ OPTIONS: tuple[Option, ...] = (
         "`module:function`, yours, called on the driver after each micro-batch or batch write with what was put into "
         "each topic-partition: records, bytes, first and last offset (`kafkasource.sink.commit_log.SinkCommit`); with "
         "`clusters` once for each, and with what was discarded. In a Python process of Spark's, not in yours; an error "
-        "there is a warning.",
+        "there is a warning, and so is `sys.exit`. A call that takes longer than 60 seconds is an error in the log and "
+        "is not waited for: what was written is committed whatever the listener does.",
     ),
     # How often each row arrives.
     Option(
@@ -503,8 +519,9 @@ OPTIONS: tuple[Option, ...] = (
         STRING,
         None,
         SINK,
-        "With exactly_once: how the ids of the query's transactions begin; never the same for two queries. Default: "
-        "made from the checkpoint's location; a batch write has none, so it must give this.",
+        "With exactly_once: how the ids of the query's transactions begin. It is the query's identity: a second query "
+        "that has the same is refused. Default: `kafkasource-` and Spark's id of the query, read from the file "
+        "`metadata` at `checkpointLocation`; a batch write has none, so it must give this.",
     ),
     Option(
         "atomicBatch",
@@ -521,7 +538,9 @@ OPTIONS: tuple[Option, ...] = (
         SINK,
         "With exactly_once: when the brokers gave up transactions of a batch that was already decided, because the "
         "query stayed away for longer than `kafka.transaction.timeout.ms`: stop; or write the same rows again where "
-        "they are the same (by count and checksum); or go on without them, with a warning.",
+        "they are the same (by count and checksum); or go on without them, with a warning. The same for a whole batch "
+        "of which it is not known whether it was decided: the first one of a query that wrote at_least_once until "
+        "now, or one whose record is gone.",
     ),
     Option(
         "kafka.transaction.timeout.ms",
@@ -636,7 +655,8 @@ OPTIONS: tuple[Option, ...] = (
         None,
         SINK,
         "With `clusters`: a compacted topic in the cluster, made before, that is told which offsets rows had where "
-        "they were read (column `offset`) and which they got (`docs/mirror.md`).",
+        "they were read (column `offset`) and which they got (`docs/mirror.md`). Needs idempotence, the default: "
+        "without it a batch that is sent again may land behind later ones.",
     ),
     # Both: how to reach the cluster.
     Option(
@@ -756,6 +776,16 @@ OPTIONS: tuple[Option, ...] = (
         at_least=0,
         at_most=MAX_INT32,
         aliases=("kafka.topic.metadata.refresh.interval.ms",),
+    ),
+    Option(
+        "kafka.metadata.max.idle.ms",
+        MILLISECONDS,
+        300_000,
+        SINK,
+        "Stop asking about a topic that no task has written to for this long, such as one that was deleted; the next "
+        "row for it asks again.",
+        at_least=5_000,
+        at_most=MAX_INT32,
     ),
     Option(
         "kafka.connections.max.idle.ms",
@@ -934,7 +964,8 @@ OPTIONS: tuple[Option, ...] = (
         MILLISECONDS,
         60_000,
         SINK,
-        "How long a task waits for room in that memory, and for metadata of a topic.",
+        "How long a task waits for room in that memory, for metadata of a topic, and for a partition that rows name "
+        "and the topic does not have yet.",
         at_least=0,
         at_most=MAX_INT32,
     ),
@@ -1213,17 +1244,14 @@ def _check_guarantee(options: Options) -> None:
             "option 'asyncProgressTrackingEnabled' cannot be had with 'deliveryGuarantee'=exactly_once: a micro-batch "
             "could be committed in Kafka that Spark's checkpoint does not know of"
         )
-    if options["atomicBatch"] and "lostTransactions" in options.given:
-        raise OptionError(
-            "option 'lostTransactions' has no meaning with 'atomicBatch'=true: its one transaction is not lost"
-        )
 
 
-def markdown_table(role: Role) -> str:
-    """The README's table of options for one role. A test compares the README with this."""
+def markdown_table(part: Literal["source", "sink", "both"]) -> str:
+    """A table of docs/options.md: the options of reading alone, of writing alone, or of both."""
+    roles = {"source", "sink"} if part == "both" else {part}
     lines = ["| option | type | default | meaning |", "|---|---|---|---|"]
     for option in OPTIONS:
-        if role not in option.used_by:
+        if set(option.used_by) != roles:
             continue
         default = (
             ""

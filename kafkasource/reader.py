@@ -6,7 +6,8 @@
 
 Options are those of the format `pykafka`, in one table with them (`options`); those that only a query of Spark's could
 honour are refused. Columns: `records.columns.ROW_SCHEMA`, with `includeHeaders` the headers too; a batch holds one
-partition's rows in the order of their offsets. Records that are gone go through `source.loss`.
+partition's rows in the order of their offsets. Records that are gone go through `source.loss`, by the rule of a
+streaming query: see `source.fetch_positions`.
 
 One thread at a time. Ctrl-C may interrupt any call; the reader can be closed after it.
 """
@@ -15,17 +16,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kafkasource import options as option_table
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
 from kafkasource.errors import OptionError
-from kafkasource.source import loss
 from kafkasource.source.fetch_client import ClusterPartition
+from kafkasource.source.fetch_positions import FetchPositions
 from kafkasource.source.fetch_protocol import FetchSettings
 from kafkasource.source.fetcher import PartitionFetcher
 from kafkasource.source.offset_reader import OffsetReader
+from kafkasource.source.offsets import EARLIEST
 from kafkasource.source.positions import Position, ending_position, starting_position
 from kafkasource.source.room import room_to_read
 from kafkasource.source.subscription import parse_subscription
@@ -51,7 +54,6 @@ _OF_QUERIES = (
     "groupIdPrefix",
     "groupOwnership",
 )
-_LOOK_FOR_PARTITIONS_S = 5.0  # while following; topics and partitions come and go
 
 
 class Reader:
@@ -89,18 +91,31 @@ class Reader:
     def plan(self) -> list[OffsetRange]:
         """What there is to read now, by partition: from where the start says to the end, as far as the log goes.
 
-        Empty ranges are left out.
+        Empty ranges are left out. Raises DataLoss as `FetchPositions.begin`.
         """
         assigned = self._offsets.assigned()
-        starts = self.start_of(assigned)
+        positions = self.positions()
+        positions.begin(assigned)
         assert self._end is not None  # as of a batch read
         ends = self._end.resolve(assigned, self._offsets)
-        latest = self._offsets.latest(assigned).offsets
-        return [
-            OffsetRange(tp, starts[tp], min(ends[tp], latest.get(tp, 0)))
-            for tp in sorted(starts.keys() & ends.keys())
-            if starts[tp] < min(ends[tp], latest.get(tp, 0))
+        earliest = {tp for tp, symbol in self._start.symbols(assigned).items() if symbol == EARLIEST}
+        ranges = [
+            replace(
+                one,
+                end_offset=min(one.end_offset, ends.get(one.topic_partition, one.start_offset)),
+                from_earliest=one.topic_partition in earliest,
+            )
+            for one in positions.next_ranges()
         ]
+        return [one for one in ranges if one.size > 0]
+
+    def positions(self, *, clock: Callable[[], float] = time.monotonic) -> FetchPositions:
+        """For partitions that are given and taken away, as a consumer group does: see `FetchPositions`.
+
+        They begin where the start of this reader says (`startingOffsets`; with `committed:earliest` and
+        `kafka.group.id` where the group stands, and at the earliest offset where it stands nowhere).
+        """
+        return FetchPositions(self._offsets, self._start, fail_on_data_loss=self._fail_on_data_loss, clock=clock)
 
     def read(self, ranges: Iterable[OffsetRange]) -> Iterator[pa.RecordBatch]:
         """The records of ranges, one range after the other, the coming ones fetched ahead. Holds few fetches' bytes."""
@@ -121,39 +136,26 @@ class Reader:
     ) -> Iterator[pa.RecordBatch]:
         """From the start on for ever: what is there, then what comes, within about `poll_s` of its arrival.
 
-        New partitions are read from their beginning. The end is not looked at.
+        New partitions are read from their beginning. The end is not looked at. Raises DataLoss as
+        `FetchPositions.next_ranges`.
         """
-        assigned = self._offsets.assigned()
-        positions = self.start_of(assigned)
-        look_again_s = clock() + _LOOK_FOR_PARTITIONS_S
+        offsets = self._offsets
+        positions = FetchPositions(
+            offsets, self._start, fail_on_data_loss=self._fail_on_data_loss, assigned=offsets.assigned, clock=clock
+        )
+        positions.begin(offsets.assigned())
         while True:
-            ranges = self.next_ranges(positions)
+            ranges = positions.next_ranges()
             yield from self.read(ranges)
-            positions.update((one.topic_partition, one.end_offset) for one in ranges)
+            positions.reached(ranges)
             if not ranges:
                 sleep(poll_s)
-            if clock() >= look_again_s:
-                look_again_s = clock() + _LOOK_FOR_PARTITIONS_S
-                assigned = self._offsets.assigned()
-                new = assigned - positions.keys()
-                positions = {tp: offset for tp, offset in positions.items() if tp in assigned}
-                positions.update(self._offsets.earliest(new) if new else {})
-
-    def next_ranges(self, positions: dict[TopicPartition, int]) -> list[OffsetRange]:
-        """From each position to the end of its log now; nothing where that is no step. Where a log ends below a
-        position, records are gone: the position is moved to that end, if that may be (`failOnDataLoss`).
-        """
-        ends = self._offsets.latest(positions, positions).offsets
-        for tp, end in ends.items():
-            if end < positions[tp]:
-                text = f"{tp} ended at {positions[tp]} or behind and now ends at {end}."
-                lost = loss.Loss(loss.PARTITION_OFFSET_CHANGED, text, f"Reading goes on at {end}.")
-                loss.report([lost], fail_on_data_loss=self._fail_on_data_loss)
-                positions[tp] = end
-        return [OffsetRange(tp, positions[tp], end) for tp, end in sorted(ends.items()) if positions[tp] < end]
 
     def start_of(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Where the start lies in each of these logs, moved to the nearer end of what they hold where it is beyond."""
+        """Where the start lies in each of these logs, moved to the nearer end of what they hold where it is beyond.
+
+        For tools that show or set offsets. Who reads from there uses `positions`, which tells what is lost.
+        """
         assigned = set(partitions)
         starts = self._start.resolve(assigned, self._offsets)
         first, last = self._offsets.earliest(starts), self._offsets.latest(starts).offsets

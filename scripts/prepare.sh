@@ -1,7 +1,8 @@
 #!/bin/sh
 # Makes a virtual environment with this package in it: prepare.sh FOLDER PYSPARK_VERSION EXTRAS.
-# What the machine lacks gives one line with the remedy. Java, and for the tests Chromium, are installed where that works
-# without asking. Without Chromium the tests of the metrics page say that they are skipped.
+# What the machine lacks gives one line with the remedy. Java, and for the tests a JDK (they run Kafka's own classes from
+# source files) and Chromium (they open the metrics page), are installed where that works without asking. Where it does
+# not, the tests that need them skip, and `make test` fails for it (tests/allowed_skips.py).
 set -eu
 venv=$1 pyspark=$2 extras=$3
 say() { echo "$*" >&2; exit 1; }
@@ -18,6 +19,11 @@ fi
     say "Java 17 or newer is missing (Spark needs it): install it (apt-get install openjdk-17-jre-headless, brew install openjdk@17) or set JAVA_HOME"
 
 case ",$extras," in *,dev,*)
+    if ! "${JAVA_HOME:+$JAVA_HOME/bin/}java" --list-modules 2>/dev/null | grep -q '^jdk\.compiler' && [ -z "${JAVA_HOME:-}" ] &&
+        [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+        echo "A JDK is missing (tests compare with Kafka's own classes): installing it with apt-get" >&2
+        { apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -qy "openjdk-$(java_version)-jdk-headless"; } >&2 || true
+    fi
     if ! command -v chromium >/dev/null && ! command -v chromium-browser >/dev/null && ! command -v google-chrome >/dev/null &&
         [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
         echo "Chromium is missing (the metrics page is opened in it): installing it with apt-get" >&2

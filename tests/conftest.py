@@ -7,8 +7,17 @@ import sys
 from pathlib import Path
 
 import pytest
+from run_rules import (  # noqa: F401 (hooks of pytest)
+    give_signals_back,
+    pytest_collection_modifyitems,
+    pytest_make_collect_report,
+    pytest_runtest_makereport,
+    pytest_terminal_summary,
+)
 
 import kafkasource
+
+give_signals_back()
 
 ROOT = Path(__file__).parent.parent
 

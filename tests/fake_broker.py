@@ -292,12 +292,14 @@ class FakeKafka(FakeTransactions):
         return found(request.body["key"])
 
     def _offset_commit(self, request: Request) -> dict:
-        code = 0 if request.node_id == self.coordinator_of(request.body["group_id"]) else 16
+        moved = 0 if request.node_id == self.coordinator_of(request.body["group_id"]) else 16
 
         def row(name: str, asked: dict) -> dict:
+            code = moved or (0 if name in self.topics else 3)
             if not code:
                 key = (request.body["group_id"], name, asked["partition_index"])
                 self.committed[key] = asked["committed_offset"]
+                self.committed_metadata[key] = asked["committed_metadata"] or ""
             return {"partition_index": asked["partition_index"], "error_code": code}
 
         return {"topics": _rows(request.body["topics"], row)}
@@ -501,6 +503,8 @@ class FakeNet:
         return self.others.get(address.sockaddr[0], self.kafka)
 
     # Connector.
+
+    resolve_blocks = False
 
     def resolve(self, host: str, port: int) -> list[Address]:
         found = self.hosts.get(host, [host])

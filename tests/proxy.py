@@ -7,6 +7,7 @@
         proxy.blackhole = True     # take bytes, deliver none, both ways
         proxy.refuse = True        # close new connections at once
         proxy.bytes_per_s = 10e6   # all connections together, to the broker: a broker that is slow to take records
+    proxy.from_broker_bytes_per_s = 1e6   # the same, from the broker: a thin line
     Proxy(upstream, delay_ms=10)   # bytes come so much later, each way, and as fast as ever
 
 So that clients come through it, a broker must advertise the port of the proxy (`advertised.listeners`), or our
@@ -39,8 +40,9 @@ class Proxy:
         self.blackhole = False
         self.refuse = False
         self.bytes_per_s: float | None = None
+        self.from_broker_bytes_per_s: float | None = None
         self.bytes_to_broker = 0  # passed on so far
-        self._free_at_s = 0.0  # when the throttled line has sent what it was given
+        self._free_at_s = {True: 0.0, False: 0.0}  # when the line to the broker, or from it, has sent what it was given
         self.connections = 0  # accepted so far
         self.harmed = 0  # faults that met bytes
         self._flip_at: int | None = None
@@ -98,28 +100,37 @@ class Proxy:
                     self._sockets |= {client, broker}
                 to_broker, to_client = self._harms()
                 for source, target, harm in ((client, broker, to_broker), (broker, client, to_client)):
-                    threading.Thread(target=self._pump, args=(source, target, harm), daemon=True).start()
+                    pump = threading.Thread(target=self._pump, args=(source, target, harm, target is broker))
+                    pump.daemon = True
+                    pump.start()
 
     def _harms(self) -> tuple[Harm, Harm]:
         """For one connection: of what goes to the broker, and of what comes from it."""
-        return self._throttle, self._harm
+        return self._count, self._harm
 
-    def _throttle(self, data: bytes) -> tuple[bytes, bool]:
+    def _count(self, data: bytes) -> tuple[bytes, bool]:
         with self._lock:
             self.bytes_to_broker += len(data)
-            now_s = time.monotonic()
-            if self.bytes_per_s:
-                self._free_at_s = max(now_s, self._free_at_s) + len(data) / self.bytes_per_s
-        time.sleep(max(0.0, self._free_at_s - now_s))
         return data, False
 
-    def _pump(self, source: socket.socket, target: socket.socket, harm: Harm) -> None:
+    def _throttle(self, size: int, to_broker: bool) -> None:
+        """Wait for as long as the line needs."""
+        with self._lock:
+            now_s = time.monotonic()
+            bytes_per_s = self.bytes_per_s if to_broker else self.from_broker_bytes_per_s
+            if not bytes_per_s:
+                return
+            free_at_s = self._free_at_s[to_broker] = max(now_s, self._free_at_s[to_broker]) + size / bytes_per_s
+        time.sleep(free_at_s - now_s)
+
+    def _pump(self, source: socket.socket, target: socket.socket, harm: Harm, to_broker: bool) -> None:
         line = _DelayLine(target, self.delay_s) if self.delay_s else None
         with contextlib.suppress(OSError):
             while data := source.recv(CHUNK):
                 if self.blackhole:
                     continue
                 data, cut = harm(data)
+                self._throttle(len(data), to_broker)
                 if data:
                     (line or target).sendall(data)
                 if cut:
@@ -192,4 +203,4 @@ class ThroughProxy(SocketConnector):
         self._proxy = proxy
 
     def resolve(self, host: str, port: int) -> list[Address]:
-        return super().resolve(*self._proxy.address)
+        return SocketConnector.resolve(*self._proxy.address)

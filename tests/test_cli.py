@@ -13,7 +13,8 @@ from kafkasource import cli
 from kafkasource.broker import detached
 from kafkasource.cli import main
 from kafkasource.sink.decision import Decision
-from kafkasource.sink.lanes import WrittenLane, transactional_ids
+from kafkasource.sink.lanes import WrittenLane
+from kafkasource.sink.query_identity import former_prefix
 
 
 @pytest.fixture(autouse=True)
@@ -139,11 +140,36 @@ def test_a_prefix_mistyped_makes_no_transactional_id(kafka, capsys):
     assert set(kafka.transactions) == before
 
 
-def test_a_checkpoint_stands_for_the_prefix_made_from_it(kafka, capsys):
-    name = transactional_ids(None, {"checkpointlocation": "/checkpoints/orders"}).lane(3)
+@pytest.mark.parametrize("spelled", ["{0}", "{0}/", "file:{0}", "file://{0}"])
+def test_a_checkpoint_stands_for_its_query_however_it_is_spelled(kafka, capsys, tmp_path, spelled):
+    (tmp_path / "metadata").write_text('{"id":"1-2"}')
+    kafka.transactions["kafkasource-1-2-3"] = FakeTransaction(1005, state="Ongoing")
+    kafka.transactions["kafkasource-1-2-east-driver"] = FakeTransaction(1006, state="CompleteCommit")
+    kafka.transactions["kafkasource-1-2-east-0"] = FakeTransaction(1007, state="Ongoing")
+    assert transactions(kafka, "list", "--checkpoint", spelled.format(tmp_path)) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(":")[0] for line in lines] == ["kafkasource-1-2-3", "kafkasource-1-2-east-0"]
+    assert transactions(kafka, "abort", "--checkpoint", spelled.format(tmp_path), "--cluster", "east") == 0
+    assert capsys.readouterr().out.startswith("aborted kafkasource-1-2-east-0")
+    assert kafka.transactions["kafkasource-1-2-3"].state == "Ongoing"
+
+
+def test_a_location_without_a_checkpoint_is_an_error_not_an_all_clear(kafka, capsys, tmp_path):
+    for command in ("list", "abort"):
+        assert transactions(kafka, command, "--checkpoint", str(tmp_path)) == 1
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert f"cannot be read from '{tmp_path}': there is no file 'metadata' on this machine" in err
+
+
+def test_what_may_be_another_querys_is_told_of_and_left_alone(kafka, capsys, tmp_path):
+    (tmp_path / "metadata").write_text('{"id":"1-2"}')
+    name = f"{former_prefix(str(tmp_path))}-0"
     kafka.transactions[name] = FakeTransaction(1005, state="Ongoing")
-    assert transactions(kafka, "list", "--checkpoint", "/checkpoints/orders/") == 0
-    assert capsys.readouterr().out.startswith(f"{name}: Ongoing")
+    for command in ("list", "abort"):
+        assert transactions(kafka, command, "--checkpoint", str(tmp_path)) == 0
+        assert f"{name}: Ongoing" in capsys.readouterr().err
+    assert kafka.transactions[name].state == "Ongoing"
 
 
 def test_no_cluster_named_is_said_so(monkeypatch, capsys):

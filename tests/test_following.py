@@ -30,7 +30,7 @@ class Logs:
         if not self.ends:
             raise Stop
 
-    def assigned(self):
+    def assigned(self, known=None):
         return set(self.ends[0])
 
     def list_offsets(self, symbols):
@@ -38,6 +38,15 @@ class Logs:
 
     def earliest(self, partitions):
         return dict.fromkeys(partitions, 0)
+
+    def topic_ids(self, partitions):
+        return {}
+
+    def current_topic_ids(self, partitions, known):
+        return {}
+
+    def epoch_ends(self, epochs):
+        return {}
 
     def latest(self, partitions, known=None):
         return LogEnds({tp: self.ends[0][tp] for tp in partitions if tp in self.ends[0]}, {})
@@ -72,22 +81,26 @@ def test_a_partition_that_is_added_is_read_from_its_beginning():
     assert followed(Logs({T0: 3}, {T0: 3, T1: 2}, {T0: 3, T1: 2}), "latest", poll_s=6) == [OffsetRange(T1, 0, 2)]
 
 
-def test_a_partition_that_went_is_not_asked_for_again():
-    assert followed(Logs({T0: 3, T1: 1}, {T0: 3}, {T0: 4}), poll_s=6) == [
+def test_a_partition_that_went_is_told_as_a_loss_and_not_asked_for_again(caplog):
+    logs = [{T0: 3, T1: 1}, {T0: 3}, {T0: 4}]
+    with pytest.raises(DataLoss, match="Partitions t-1 have been deleted"):
+        followed(Logs(*logs), poll_s=6)
+    assert followed(Logs(*logs), poll_s=6, failOnDataLoss="false") == [
         OffsetRange(T0, 0, 3),
         OffsetRange(T1, 0, 1),
         OffsetRange(T0, 3, 4),
     ]
+    assert caplog.text.count("Partitions t-1 have been deleted") == 1
 
 
 def test_a_log_that_became_shorter_is_a_loss():
-    with pytest.raises(DataLoss, match="t-0 ended at 3 or behind and now ends at 1"):
+    with pytest.raises(DataLoss, match="t-0 offset was changed from 3 to 1"):
         followed(Logs({T0: 3}, {T0: 1}))
 
 
 def test_a_loss_that_is_tolerated_is_told_and_reading_goes_on_there(caplog):
     assert followed(Logs({T0: 3}, {T0: 1}, {T0: 2}), failOnDataLoss="false")[1:] == [OffsetRange(T0, 1, 2)]
-    assert "Reading goes on at 1" in caplog.text
+    assert "It is read on from 1" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""options.py: what the table promises, and that the README says the same."""
+"""options.py: what the table promises, and that docs/options.md says the same."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kafkasource import options
 from kafkasource.errors import OptionError
 from kafkasource.types import NewTopic
 
-README = (Path(__file__).parent.parent / "README.md").read_text()
+PAGE = (Path(__file__).parent.parent / "docs" / "options.md").read_text()
 SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}
 
 # Java's own defaults (configuration reference of Kafka 4.3), where we give no reason to differ.
@@ -43,11 +43,16 @@ JAVA_DEFAULTS = {
 }
 
 
-@pytest.mark.parametrize("role", ["source", "sink"])
-def test_the_readme_table_is_the_table_of_options(role):
-    shown = re.search(rf"<!-- options:{role} -->\n(.*?)\n<!-- end -->", README, re.DOTALL)
-    assert shown, f"README.md has no block <!-- options:{role} -->"
-    assert shown[1] == options.markdown_table(role)
+@pytest.mark.parametrize("part", ["source", "sink", "both"])
+def test_the_page_of_options_is_the_table_of_options(part):
+    shown = re.search(rf"<!-- options:{part} -->\n(.*?)\n<!-- end -->", PAGE, re.DOTALL)
+    assert shown, f"docs/options.md has no block <!-- options:{part} -->"
+    assert shown[1] == options.markdown_table(part)
+
+
+def test_the_page_has_every_option_once():
+    named = re.findall(r"^\| `([^`]+)`", PAGE, re.MULTILINE)
+    assert sorted(named) == sorted(option.name for option in options.OPTIONS)
 
 
 @pytest.mark.parametrize("name", JAVA_DEFAULTS)
@@ -130,7 +135,6 @@ EXACTLY_ONCE = {**SERVERS, "deliveryGuarantee": "exactly_once"}
         ({"kafka.acks": "1"}, "exactly_once needs 'kafka.acks' all, got '1'"),
         ({"kafka.enable.idempotence": "false"}, "needs 'kafka.enable.idempotence' true, got False"),
         ({"kafka.max.in.flight": "6"}, "'kafka.max.in.flight.requests.per.connection' of at most 5, got 6"),
-        ({"atomicBatch": "true", "lostTransactions": "rewrite"}, "'lostTransactions' has no meaning"),
         ({"asyncProgressTrackingEnabled": "True"}, "'asyncProgressTrackingEnabled' cannot be had"),
     ],
 )

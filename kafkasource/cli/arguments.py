@@ -71,7 +71,7 @@ def add_cluster(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=VALUE",
         type=name_and_value,
         dest="settings",
-        help="a client option of the README's table, as request.timeout.ms=5000; may be given again",
+        help="a client option of docs/options.md, as request.timeout.ms=5000; may be given again",
     )
 
 
@@ -114,7 +114,7 @@ def _canonical(name: str) -> str:
             return candidate  # its error says when
     short = {key.removeprefix("kafka."): canonical for key, canonical in known.items()}
     near = difflib.get_close_matches(name.lower().removeprefix("kafka."), short, n=1)
-    hint = f"did you mean {short[near[0]].removeprefix('kafka.')}?" if near else "the README has the table"
+    hint = f"did you mean {short[near[0]].removeprefix('kafka.')}?" if near else "docs/options.md lists them"
     raise OptionError(f"-X {name}: no such option; {hint}")
 
 

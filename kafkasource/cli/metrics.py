@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from kafkasource.monitor.endpoint import Endpoint
 
 EXAMPLES = """examples:
-  pykafka metrics /var/tmp/kafkasource
-  pykafka metrics /var/tmp/kafkasource --port 9404 --host 0.0.0.0"""
+  pykafka metrics /var/tmp/kafkasource-1000
+  pykafka metrics /var/tmp/kafkasource-1000 --port 9404 --host 0.0.0.0"""
 HELP = "what Spark's Python workers of this host have counted; --port serves it to Prometheus"
 
 
@@ -38,6 +38,18 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("-p", "--port", type=int, metavar="PORT", help="serve /metrics and /api/metrics; Ctrl-C ends")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (127.0.0.1; 0.0.0.0: all)")
+    parser.add_argument(
+        "--allow-host",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="a name that requests may call this server by, beside localhost and its addresses; may be repeated",
+    )
+    parser.add_argument(
+        "--token-file",
+        metavar="FILE",
+        help="a file with the token that requests must send (Authorization: Bearer); else KAFKASOURCE_METRICS_TOKEN",
+    )
     add_json(parser)
     parser.set_defaults(run=_metrics)
 
@@ -53,10 +65,14 @@ def _metrics(arguments: argparse.Namespace) -> int:
         raise KafkaSourceError(f"no folder {folder}: workers make it when they first count something")
     try:
         if arguments.port is not None:
-            return _serve(Endpoint(arguments.host, arguments.port, partial(collect, folder)))
+            token = Path(arguments.token_file).read_text().strip() if arguments.token_file else None
+            allowed = {"allowed_hosts": arguments.allow_host, "token": token}
+            return _serve(Endpoint(arguments.host, arguments.port, partial(collect, folder), **allowed))
         found = collect(folder)
     except OSError as error:
         raise KafkaSourceError(f"{folder}: {error}") from None
+    except ValueError as error:
+        raise KafkaSourceError(f"--token-file or KAFKASOURCE_METRICS_TOKEN: {error}") from None
     if arguments.json:
         print(json.dumps(as_json(found), indent=1))
         return 0

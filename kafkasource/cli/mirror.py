@@ -1,7 +1,8 @@
 """Mirror clusters: topics by pattern from one to others, read once, by a Spark job that runs until it is ended.
 
 FILE is TOML, or properties of MirrorMaker 2 where its name ends in .properties: docs/mirror.md. Without spark-submit
-the job runs on all cores of this machine. Ended by Ctrl-C; started again it goes on where it was.
+the job runs on all cores of this machine. The first Ctrl-C or SIGTERM lets the micro-batch that runs be committed and
+ends the mirror then; the second one ends it at once. Started again it goes on where it was.
 """
 
 from __future__ import annotations
@@ -54,29 +55,33 @@ def _run(arguments: argparse.Namespace) -> int:
         spark = _spark()
         end.watch()
         try:
-            mirror = job.start(plan, spark, once=arguments.once)
+            mirror = job.start(plan, spark, once=arguments.once, end=end.event)
             try:
                 print(f"pykafka: mirroring {', '.join(map(str, plan.flows))}", file=sys.stderr)
                 if mirror.metrics is not None:
                     print(f"pykafka: metrics at {mirror.metrics.url}", file=sys.stderr)
-                mirror.wait(end.event)
+                done = mirror.wait(end.event)
+                if not done:
+                    mirror.finish()
             finally:
                 mirror.stop()
         finally:
             spark.stop()
-    return 0
+    return 0 if done or not arguments.once else end.code  # `--once` promises that all has been carried over
 
 
 class _End:
-    """Ctrl-C and SIGTERM are how a mirror is ended: they set `event` where they come, as an exception in the midst of a
-    call to Spark would leave it broken. The second one interrupts all the same."""
+    """Ctrl-C and SIGTERM are how a mirror is ended: the first one sets `event`, as an exception in the midst of a call
+    to Spark would leave it broken. The second one ends the process there and then."""
 
     def __init__(self) -> None:
         self.event = threading.Event()
+        self.code = 0  # as a shell says it: 130 after Ctrl-C, 143 after SIGTERM
         self._before: dict[int, Any] = {}
 
     def watch(self) -> None:
-        """Again, too: Spark sets a handler of its own when it starts."""
+        """Also where a script's shell ignores SIGINT for us. Again, too: Spark sets a handler of its own when it
+        starts."""
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGINT, signal.SIGTERM):
                 before = signal.signal(number, self._set)
@@ -86,11 +91,18 @@ class _End:
         for number, before in self._before.items():
             signal.signal(number, before)
 
-    def _set(self, *_: object) -> None:
+    def _set(self, number: int, _: object) -> None:
+        self.code = 128 + number
         if self.event.is_set():
-            raise KeyboardInterrupt
-        print("pykafka: ending the mirror", file=sys.stderr)
+            _say("ended at once: the next run does again what was not committed")
+            os._exit(self.code)  # Spark's JVM ends when it sees our end of its standard input closed
+        _say("ending when the micro-batch that runs is committed; a second Ctrl-C or SIGTERM ends at once")
         self.event.set()
+
+
+def _say(what: str) -> None:
+    """From a signal handler, which may have come in the midst of a `print`."""
+    os.write(2, f"pykafka: {what}\n".encode())
 
 
 @contextlib.contextmanager
@@ -125,14 +137,18 @@ def _spark() -> Any:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     try:
+        from pyspark import SparkConf, SparkContext
+        from pyspark.java_gateway import launch_gateway
         from pyspark.sql import SparkSession
     except ImportError:
         raise KafkaSourceError("a mirror is a Spark job: pip install 'kafkasource[spark]'") from None
-    builder: Any = SparkSession.builder
-    if not submitted:
-        builder = builder.master("local[*]").appName("pykafka mirror").config("spark.log.level", "ERROR")
-        builder = builder.config("spark.python.unix.domain.socket.enabled", "true")
-    return builder.getOrCreate()
+    if not submitted and SparkContext._active_spark_context is None:
+        settings: Any = SparkConf().setMaster("local[*]").setAppName("pykafka mirror").set("spark.log.level", "ERROR")
+        settings.set("spark.python.unix.domain.socket.enabled", "true")
+        # Signals to our process group (`timeout`, a shell's kill -%1) are ours alone: the JVM and its workers would end
+        # in mid of a micro-batch.
+        SparkContext(conf=settings, gateway=launch_gateway(settings, {"start_new_session": True}))
+    return SparkSession.builder.getOrCreate()
 
 
 def _show(plan: Plan, routes: list[Route]) -> None:
@@ -144,7 +160,7 @@ def _show(plan: Plan, routes: list[Route]) -> None:
             flow.target,
             ", ".join(flow.topics) + (f" but {', '.join(flow.exclude)}" if flow.exclude else ""),
             flow.template,
-            "by header" if plan.needs_headers(flow) else "by name" if plan.cyclic(flow) else "-",
+            "by header" if plan.stop(flow).by_header else "by name" if plan.stop(flow).clusters else "-",
         )
         for route in routes
         for flow in route.flows

@@ -59,12 +59,13 @@ def _milliseconds(text: str, now_ms: float | None) -> int:
 
 @dataclass(frozen=True, slots=True)
 class LastRecords(Position):
-    """So many offsets before the end of each partition."""
+    """So many offsets before the end of each partition; all that the log holds where that is less."""
 
     count: int = 0
 
     def resolve(self, assigned: Iterable[TopicPartition], reader: OffsetReader) -> Offsets:
-        return {tp: max(0, end - self.count) for tp, end in reader.latest(assigned).offsets.items()}
+        ends = reader.latest(assigned).offsets
+        return {tp: min(max(first, ends[tp] - self.count), ends[tp]) for tp, first in reader.earliest(ends).items()}
 
     def covered(self, assigned: Iterable[TopicPartition]) -> set[TopicPartition]:
         return set(assigned)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from kafkasource.cli.formats import Output
 from kafkasource.errors import CommitFailed, GivenUp
 from kafkasource.group.member import GroupMember
+from kafkasource.source.positions import AtOffsets
 
 if TYPE_CHECKING:
     from kafkasource.reader import Reader
@@ -70,32 +71,34 @@ class _Share:
         self._member = member
         self._group = group
         self._output = output
-        self._positions: dict[TopicPartition, int] = {}  # the next offsets to read
+        self._positions = reader.positions()
         self._uncommitted: dict[TopicPartition, int] = {}
         self.busy = False  # did the last step find anything?
 
     def look(self, wait_s: float) -> bool:
         """Take in what the group has changed."""
         changes = self._member.poll(wait_s)
-        for tp in (*changes.revoked, *changes.lost):
-            self._positions.pop(tp, None)
+        gone = changes.revoked | changes.lost
+        self._positions.drop(gone)
+        for tp in gone:
             self._uncommitted.pop(tp, None)
         if changes.assigned:
-            self._positions.update(self._starts(frozenset(changes.assigned)))
+            self._begin(changes.assigned)
             if sys.stderr.isatty():
-                print(f"reading {', '.join(map(str, sorted(self._positions)))}", file=sys.stderr)
+                print(f"reading {', '.join(map(str, sorted(self._positions.offsets)))}", file=sys.stderr)
         return bool(changes)
 
-    def _starts(self, assigned: frozenset[TopicPartition]) -> dict[TopicPartition, int]:
+    def _begin(self, assigned: frozenset[TopicPartition]) -> None:
         """Where the group stands; where it has committed nothing, what --from says."""
         committed = self._reader.cluster.fetch_offsets(self._group, assigned)
         known = {tp: offset for tp, offset in committed.items() if offset is not None}
-        return {**known, **self._reader.start_of(assigned - known.keys())}
+        self._positions.begin(known, AtOffsets(f"--group {self._group}", partitions=known))
+        self._positions.begin(assigned - known.keys())
 
     def step(self, left: int | None) -> int | None:
         """Read out some thousand offsets at most, and `left` records at most; how many of these are left then."""
         room = _STEP
-        ranges = self._reader.next_ranges(self._positions)
+        ranges = self._positions.next_ranges()
         self.busy = bool(ranges)
         for one in ranges:
             if room <= 0 or left == 0:
@@ -119,7 +122,8 @@ class _Share:
         return left
 
     def _reached(self, tp: TopicPartition, position: int) -> None:
-        self._positions[tp] = self._uncommitted[tp] = position
+        self._positions.move({tp: position})
+        self._uncommitted[tp] = position
 
     def commit(self) -> None:
         """What is not this member's any more is read again by whoever has it now."""

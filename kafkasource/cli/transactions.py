@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 from kafkasource.cli.arguments import add_cluster, add_json, admin
 
 if TYPE_CHECKING:
+    from kafkasource.client.admin import Admin
     from kafkasource.sink.lanes import TransactionalIds
     from kafkasource.sink.open_lanes import OpenTransaction
+    from kafkasource.sink.query_identity import Identity
 
 HELP = "what a query with exactly_once has open in Kafka"
 
@@ -37,19 +39,25 @@ def add(parser: argparse.ArgumentParser) -> None:
         which = command.add_mutually_exclusive_group(required=True)
         which.add_argument("--prefix", metavar="P", help="the query's transactionalIdPrefix")
         which.add_argument("--checkpoint", metavar="LOCATION", help="its checkpointLocation, where it has no prefix")
+        command.add_argument(
+            "--cluster", metavar="NAME", help="of a sink with the option clusters: what it calls this cluster"
+        )
         add_cluster(command)
 
 
 def _list(arguments: argparse.Namespace) -> int:
     from kafkasource.sink.open_lanes import open_transactions
 
-    ids = _ids(arguments)
+    identity = _identity(arguments)
     with admin(arguments) as cluster:
-        found = open_transactions(cluster, ids)
+        names = _all_ids(cluster, identity, arguments)
+        found = [each for ids in names for each in open_transactions(cluster, ids)]
+        strangers = _strangers(cluster, identity, names)
     for each in found:
         print(json.dumps(_as_json(each)) if arguments.json else _as_line(each))
     if not found and not arguments.json:
-        print(f"no transaction of {ids.prefix!r} is open")
+        print(f"no transaction of {identity.ids.prefix!r} is open")
+    _tell(strangers)
     return 0
 
 
@@ -57,9 +65,16 @@ def _abort(arguments: argparse.Namespace) -> int:
     """Exit code 1 where something is left open."""
     from kafkasource.sink.open_lanes import abort
 
-    ids = _ids(arguments)
+    identity = _identity(arguments)
+    aborted, left = [], []
     with admin(arguments) as cluster:
-        aborted, left = abort(cluster, ids, even_decided=arguments.even_decided)
+        names = _all_ids(cluster, identity, arguments)
+        for ids in names:
+            done, kept = abort(cluster, ids, even_decided=arguments.even_decided)
+            aborted += done
+            left += kept
+        strangers = _strangers(cluster, identity, names)
+    _tell(strangers)
     if arguments.json:
         print(json.dumps({"aborted": list(map(_as_json, aborted)), "left_alone": list(map(_as_json, left))}))
     else:
@@ -70,14 +85,44 @@ def _abort(arguments: argparse.Namespace) -> int:
     if any(each.decided_batch_id is not None for each in left):
         print("pykafka: start the query again to commit what is decided; --even-decided loses it", file=sys.stderr)
     if not aborted and not left and not arguments.json:
-        print(f"no transaction of {ids.prefix!r} was open")
+        print(f"no transaction of {identity.ids.prefix!r} was open")
     return 1 if left else 0
 
 
-def _ids(arguments: argparse.Namespace) -> TransactionalIds:
-    from kafkasource.sink.lanes import transactional_ids
+def _identity(arguments: argparse.Namespace) -> Identity:
+    from kafkasource.sink.query_identity import IdentitySource
 
-    return transactional_ids(arguments.prefix, {"checkpointlocation": arguments.checkpoint})
+    identity = IdentitySource(arguments.prefix, arguments.checkpoint).find()
+    return identity if arguments.cluster is None else identity.of_cluster(arguments.cluster)
+
+
+def _all_ids(cluster: Admin, identity: Identity, arguments: argparse.Namespace) -> list[TransactionalIds]:
+    """Every name of the query's in this cluster. A prefix that was given may be the beginning of another query's."""
+    from kafkasource.sink.open_lanes import all_ids, clusters_of
+
+    found = all_ids(cluster, identity)
+    if arguments.checkpoint is not None and arguments.cluster is None:
+        names = {name for ids in (identity.ids, *identity.former) for name in clusters_of(cluster, ids)}
+        for name in sorted(names):
+            found += all_ids(cluster, identity.of_cluster(name))
+    return found
+
+
+def _strangers(cluster: Admin, identity: Identity, names: list[TransactionalIds]) -> list[OpenTransaction]:
+    """Open under what earlier versions made of the location's text, and not known to be this query's."""
+    from kafkasource.sink.open_lanes import open_transactions
+
+    others = [ids for ids in identity.former if ids not in names]
+    return [each for ids in others for each in open_transactions(cluster, ids)]
+
+
+def _tell(strangers: list[OpenTransaction]) -> None:
+    for each in strangers:
+        print(
+            f"pykafka: {_as_line(each)}: of an earlier version of kafkasource, and of this query or of another whose "
+            "checkpoint was spelled the same; --prefix shows and ends these",
+            file=sys.stderr,
+        )
 
 
 def _as_json(open_: OpenTransaction) -> dict[str, object]:

@@ -11,6 +11,7 @@ import math
 import random as random_module
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice
@@ -63,6 +64,7 @@ class Caller:
         self._lock = threading.RLock()
         self._limit: tuple[float, Callable[[], bool]] | None = None  # of `giving_up`: until when, and unless what
         self._coordinators: dict[tuple[int, str], int] = {}  # by kind and key; see `coordinators`
+        self._in_vain: Counter[int] = Counter()  # of the call that is retried now: nodes asked, without use
 
     # For those who pipeline: the fetcher and the sender.
 
@@ -132,6 +134,24 @@ class Caller:
         self.wait(pending)
         return pending.result()
 
+    @property
+    def idle_s(self) -> float:
+        """How long nobody has used it; 0: a call or a request is under way. Any thread; waits for nobody."""
+        if not self._lock.acquire(blocking=False):
+            return 0.0
+        try:
+            return self.network.idle_s
+        finally:
+            self._lock.release()
+
+    def rest(self) -> None:
+        """Close all sockets, unless a call or a request is under way; the next one opens them again."""
+        if self._lock.acquire(blocking=False):
+            try:
+                self.network.rest()
+            finally:
+                self._lock.release()
+
     # With retries.
 
     def served(self, api: Api, node_id: int | None = None) -> tuple[int, int] | None:
@@ -165,19 +185,31 @@ class Caller:
         def attempt(left_ms: float) -> dict[str, Any]:
             pending = self._send_any(api, body, left_ms, max_version)
             self.wait(pending)
-            return checked(pending.result(), api.name)
+            answer = pending.result()
+            try:
+                return checked(answer, api.name)
+            except BrokerError:
+                self._in_vain[pending.node_id] += 1  # another broker may be able to
+                raise
 
         return self._retrying(api.name, attempt)
 
     def _send_any(self, api: Api, body: Body, left_ms: float, max_version: int | None = None) -> Pending:
         node_id, timeout = self._any_node(left_ms), min(left_ms, self.config.request_timeout_ms)
-        return self.network.send(node_id, api, body, timeout_ms=timeout, max_version=max_version)
+        pending = self.network.send(node_id, api, body, timeout_ms=timeout, max_version=max_version)
+        in_vain = self._in_vain
+
+        def count(done: Pending) -> None:
+            in_vain[node_id] += done.error is not None
+
+        pending.add_callback(count)
+        return pending
 
     def _any_node(self, left_ms: float) -> int:
-        """The least loaded node; waits for one that can be tried."""
+        """The least loaded node, in a retry another one than before; waits for one that can be tried."""
         deadline = self.network.now_ms() + left_ms
         while True:
-            node_id, wait_ms = self.network.least_loaded()
+            node_id, wait_ms = self.network.least_loaded(in_vain=self._in_vain)
             if node_id is not None:
                 return node_id
             left = deadline - self.network.now_ms()
@@ -210,9 +242,10 @@ class Caller:
         start = self.network.now_ms()
         deadline = start + self.config.default_api_timeout_ms
         failures = 0
+        in_vain: Counter[int] = Counter()
         while True:
             try:
-                with self._lock:
+                with self._lock, self._counting(in_vain):
                     return attempt(max(deadline - self.network.now_ms(), 1.0))
             except KafkaSourceError as error:
                 never_reached = self.metadata.version == 0
@@ -240,6 +273,15 @@ class Caller:
                     ) from error
             while self.network.now_ms() < again:
                 self.poll(again - self.network.now_ms())
+
+    @contextmanager
+    def _counting(self, in_vain: Counter[int]) -> Iterator[None]:
+        """Nodes that are asked in vain in this block count here. For who holds the lock."""
+        before, self._in_vain = self._in_vain, in_vain
+        try:
+            yield
+        finally:
+            self._in_vain = before
 
     def _ask_metadata(self, names: list[str] | None, left_ms: float) -> dict[str, Any]:
         timeout = min(left_ms, self.config.request_timeout_ms)

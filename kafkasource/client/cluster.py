@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from kafkasource.client.calls import few
+from kafkasource.client.calls import checked, few
 from kafkasource.client.connection import Body
 from kafkasource.client.coordinators import GROUP
 from kafkasource.client.leaders import PROPAGATION_MS, by_topic, indexes_by_topic
 from kafkasource.client.transaction_admin import TransactionAdmin
+from kafkasource.client.transactions import check_committed_offsets
 from kafkasource.errors import (
     LeaderNotAvailable,
     UnknownTopicOrPartition,
@@ -145,7 +146,10 @@ class Cluster(TransactionAdmin):
     # Groups.
 
     def commit_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Commit as a consumer without membership. Raises UnknownMemberId where the group has live members."""
+        """Commit as a consumer without membership. Raises UnknownMemberId where the group has live members.
+
+        UnknownTopicOrPartition is raised where it is all that is wrong: the other partitions are committed then.
+        """
         if any(offset < 0 for offset in offsets.values()):
             raise ValueError(f"a negative offset to commit for group {group!r}")  # brokers would take it
         rows = by_topic(
@@ -157,7 +161,29 @@ class Cluster(TransactionAdmin):
             },
         )
         body = {"group_id": group, "generation_id_or_member_epoch": -1, "member_id": "", "topics": rows}
-        self.call_coordinator(GROUP, group, OFFSET_COMMIT, body, max_version=9)  # 10 has topic ids for names
+        check = _checked_unknown_topics_last
+        self.call_coordinator(
+            GROUP, group, OFFSET_COMMIT, body, max_version=9, check=check
+        )  # 10 has topic ids for names
+
+    def keep_offsets(self, group: str, offsets: Mapping[TopicPartition, tuple[int, str]], retention_ms: int) -> None:
+        """Commit without membership, with a text beside each offset, for longer than the brokers would keep them.
+
+        A topic that is deleted takes its offsets along all the same. Raises UnsupportedApiVersion where the broker
+        serves no version that has the field (2 to 4); those from 0.9 to 4.3 do.
+        """
+
+        def row(tp: TopicPartition) -> dict[str, Any]:
+            offset, text = offsets[tp]
+            return {"partition_index": tp.partition, "committed_offset": offset, "committed_metadata": text}
+
+        def body(version: int) -> dict[str, Any]:
+            if version < 2:
+                raise UnsupportedApiVersion(f"OffsetCommit v{version} cannot ask for a retention")
+            group_of = {"group_id": group, "generation_id_or_member_epoch": -1, "member_id": ""}
+            return {**group_of, "retention_time_ms": retention_ms, "topics": by_topic(offsets, row)}
+
+        self.call_coordinator(GROUP, group, OFFSET_COMMIT, body, max_version=4, check=check_committed_offsets)
 
     def fetch_offsets(self, group: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int | None]:
         """Committed offsets; None: none, or one below 0. Waits while a transaction that writes them is open."""
@@ -208,8 +234,10 @@ class Cluster(TransactionAdmin):
         partitions: int = 1,
         replication_factor: int = -1,
         configs: Mapping[str, str] | None = None,
+        validate_only: bool = False,
     ) -> None:
         """Create topics that are alike, then wait until every partition has a leader. -1: the broker's default.
+        `validate_only`: only ask whether the brokers would (from 0.10.2 on).
 
         Raises a topic's errors, as TopicAlreadyExists; those named before it may have been created.
         """
@@ -225,8 +253,10 @@ class Cluster(TransactionAdmin):
             }
             for name in wanted
         ]
-        self._ask_controller(CREATE_TOPICS, {"topics": rows}, wanted, "topics", done_already=_TOPIC_ALREADY_EXISTS)
-        self._await_leaders(dict.fromkeys(wanted, partitions))
+        body = {"topics": rows, **({"validate_only": True} if validate_only else {})}
+        self._ask_controller(CREATE_TOPICS, body, wanted, "topics", done_already=_TOPIC_ALREADY_EXISTS)
+        if not validate_only:
+            self._await_leaders(dict.fromkeys(wanted, partitions))
 
     def _await_leaders(self, totals: Mapping[str, int]) -> None:
         """Wait until topics have so many partitions, and all of them leaders."""
@@ -276,6 +306,13 @@ def _listed(row: dict[str, Any]) -> ListedOffset:
     if row.get("old_style_offsets"):  # v0: as many as were asked for, the newest first
         return ListedOffset(row["old_style_offsets"][0])
     return ListedOffset(_known(row["offset"]), _known(row["timestamp"]), _known(row.get("leader_epoch", -1)))
+
+
+def _checked_unknown_topics_last(body: dict[str, Any], context: str) -> dict[str, Any]:
+    """Raise the first error code in an answer to OffsetCommit, that of unknown topics only where there is no other."""
+    rows = [row for topic in body["topics"] for row in topic["partitions"]]
+    checked({"rows": sorted(rows, key=lambda row: row["error_code"] == _UNKNOWN_TOPIC)}, context)
+    return body
 
 
 def _epoch_end(row: dict[str, Any]) -> EpochEnd:

@@ -19,7 +19,7 @@ from kafkasource.client.releases import SILENT, Release, Step
 from kafkasource.errors import ProtocolError, UnsupportedApiVersion, error_for
 from kafkasource.protocol.apis import API_VERSIONS, METADATA, Api
 from kafkasource.protocol.frames import (
-    FrameBuffers,
+    FrameMemory,
     FrameReader,
     decode_response,
     encode_request_parts,
@@ -72,7 +72,7 @@ class Connection:
         peer: str,
         client_id: str,
         max_frame_bytes: int,
-        buffers: FrameBuffers | None = None,
+        buffers: FrameMemory | None = None,
         step: Step | None = None,
     ) -> None:
         self._peer = peer

@@ -141,20 +141,31 @@ class CoordinatorCaller(LeaderCaller):
     def _find_coordinators(self, kind: int, keys: list[str], left_ms: float) -> dict[str, dict[str, Any]]:
         """The row of each key. Brokers before 3.0 take one key in a request (KIP-699)."""
 
-        def body(version: int) -> dict[str, Any]:
-            if version >= 4:
-                return {"key_type": kind, "coordinator_keys": keys}
-            if len(keys) > 1:
-                raise UnsupportedApiVersion(f"FindCoordinator v{version} finds one at a time")
-            return {"key": keys[0], "key_type": kind} if version >= 1 else {"key": keys[0]}
-
-        pending = self._send_any(FIND_COORDINATOR, body, left_ms)
+        pending = self._send_any(FIND_COORDINATOR, coordinators_body(kind, keys), left_ms)
         self.wait(pending)
         if isinstance(pending.error, UnsupportedApiVersion) and len(keys) > 1:
             return {key: self._find_coordinators(kind, [key], left_ms)[key] for key in keys}
         answer = pending.result()
-        rows = {row["key"]: row for row in answer["coordinators"]} if answer["coordinators"] else {keys[0]: answer}
+        rows = coordinator_rows(keys, answer)
         missing = [key for key in keys if key not in rows]
         if missing:
             raise error_for(_NOT_AVAILABLE, f"FindCoordinator: no answer for {few(missing)}")
         return rows
+
+
+def coordinators_body(kind: int, keys: list[str]) -> Callable[[int], dict[str, Any]]:
+    """Of a FindCoordinator request. Brokers before 3.0 take one key: UnsupportedApiVersion for more."""
+
+    def body(version: int) -> dict[str, Any]:
+        if version >= 4:
+            return {"key_type": kind, "coordinator_keys": keys}
+        if len(keys) > 1:
+            raise UnsupportedApiVersion(f"FindCoordinator v{version} finds one at a time")
+        return {"key": keys[0], "key_type": kind} if version >= 1 else {"key": keys[0]}
+
+    return body
+
+
+def coordinator_rows(keys: list[str], answer: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The row of each key that the answer speaks of."""
+    return {row["key"]: row for row in answer["coordinators"]} if answer["coordinators"] else {keys[0]: answer}

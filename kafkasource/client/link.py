@@ -8,6 +8,7 @@ from typing import Any
 
 from kafkasource.client.connection import Body, Connection
 from kafkasource.client.releases import NUDGE_MS, Step
+from kafkasource.client.resolver import Resolution
 from kafkasource.client.transport import Address, Transport
 from kafkasource.protocol.apis import Api
 
@@ -85,6 +86,7 @@ class Link:
         self.connection: Connection | None = None
         self.connected = False  # the transport; versions may still be under negotiation
         self.events = 0
+        self.resolution: Resolution | None = None  # the host's name is being looked up
         self.addresses: list[Address] = []  # still to try in this attempt
         self.reasons: list[str] = []  # why the ones before failed
         self.step = Step()  # of finding out what the broker at this address serves

@@ -17,9 +17,9 @@ from kafkasource.client.connection import Connection
 from kafkasource.client.link import NEVER, Link, Pending
 from kafkasource.client.metadata import Metadata
 from kafkasource.client.releases import NUDGE_MS, SILENT, Step, next_step
+from kafkasource.client.resolver import Resolution, is_address, process_resolver
 from kafkasource.client.transport import Address, Connector
 from kafkasource.errors import ConnectFailed, ConnectionLost, KafkaSourceError, ProtocolError
-from kafkasource.protocol.frames import Block, FrameBuffers
 
 log = logging.getLogger("kafkasource.client")
 
@@ -44,17 +44,16 @@ class Links:
         config: ClientConfig,
         metadata: Metadata,
         connector: Connector,
-        selector: Selector,
         random: Callable[[], float],
     ) -> None:
         self.config = config
         self.metadata = metadata
         self.bootstrap_errors: dict[str, KafkaSourceError] = {}  # by "host:port", the last of each
         self._connector = connector
-        self._selector = selector
+        self._selector: Selector  # once there is something to poll
         self._random = random
         self._links: dict[int, Link] = {}
-        self._buffers = FrameBuffers(allocate=_block)
+        self._buffers = _ReceiveMemory()
         self._bootstrap = {-1 - i: server for i, server in enumerate(config.bootstrap_servers)}
         self._completed: list[Pending] = []  # for `poll` to return
 
@@ -77,19 +76,48 @@ class Links:
 
     def _connect_due(self, now: float) -> None:
         for link in self._links.values():
-            if link.queue and link.transport is None and link.retry_at_ms <= now:
+            if link.queue and link.transport is None and link.resolution is None and link.retry_at_ms <= now:
                 self._connect(link, now)
 
     def _connect(self, link: Link, now: float) -> None:
         """Begin an attempt: all addresses of the host, one after the other."""
         link.reasons = []
         link.step = Step()
-        try:
-            link.addresses = self._connector.resolve(link.host, link.port)
-        except (OSError, UnicodeError) as error:  # a label of more than 63 bytes is a UnicodeError
-            link.addresses = []
+        if self._connector.resolve_blocks and not is_address(link.host):
+            link.resolution = process_resolver().ask(self._connector.resolve, link.host, link.port, self.wakeup)
+            link.connect_deadline_ms = now + self._setup_timeout_ms(link)
+            return
+        resolution = Resolution(self._connector.resolve, link.host, link.port)
+        resolution.run()
+        self._resolved(link, resolution, now)
+
+    def wakeup(self) -> None:
+        """Make a `poll` that is blocked, or else the next one, return at once. Any thread."""
+        raise NotImplementedError
+
+    def _take_resolved(self, now: float) -> None:
+        """Go on with the links whose names have been looked up."""
+        for link in self._links.values():
+            if link.resolution is not None and link.resolution.done:
+                self._resolved(link, link.resolution, now)
+
+    def _resolved(self, link: Link, resolution: Resolution, now: float) -> None:
+        link.resolution = None
+        link.connect_deadline_ms = NEVER
+        link.addresses = list(resolution.addresses)
+        error = resolution.error
+        if isinstance(error, (OSError, UnicodeError)):  # a label of more than 63 bytes is a UnicodeError
             link.reasons.append(f"cannot resolve the name: {reason_of(error)}")
+        elif error is not None:
+            raise error
         self._connect_next(link, now)
+
+    def _setup_timeout_ms(self, link: Link) -> float:
+        config = self.config
+        return min(
+            config.socket_connection_setup_timeout_ms * 2.0 ** min(link.failures, 62),
+            max(config.socket_connection_setup_timeout_max_ms, config.socket_connection_setup_timeout_ms),
+        )
 
     def _connect_next(self, link: Link, now: float) -> None:
         while link.addresses:
@@ -107,10 +135,7 @@ class Links:
             )
             link.connected = False
             link.current_address = address
-            link.connect_deadline_ms = now + min(
-                config.socket_connection_setup_timeout_ms * 2.0 ** min(link.failures, 62),
-                max(config.socket_connection_setup_timeout_max_ms, config.socket_connection_setup_timeout_ms),
-            )
+            link.connect_deadline_ms = now + self._setup_timeout_ms(link)
             link.events = WRITE
             self._selector.register(transport, WRITE, link)
             return
@@ -211,7 +236,7 @@ class Links:
         if link.transport is not None:
             self._selector.unregister(link.transport)
             link.transport.close()
-        link.transport = link.connection = None
+        link.transport = link.connection = link.resolution = None
         link.round_trip_ms = NEVER
         link.connected = False
         link.connect_deadline_ms = link.nudge_at_ms = NEVER
@@ -223,11 +248,13 @@ class Links:
                 self._completed.append(pending)
 
 
-def _block(size: int) -> Block:
-    """Of the process's memory budget."""
-    from kafkasource import memory  # brings Arrow: who gets no large answers does without
+class _ReceiveMemory:
+    """Of the process's memory budget. That brings Arrow: who gets no large answers does without."""
 
-    return memory.Block(memory.process_budget().accounts[memory.RECEIVE], size)
+    def take(self, at_least: int, at_most: int) -> memoryview:
+        from kafkasource.client.receive_memory import frame_buffers
+
+        return frame_buffers().take(at_least, at_most)
 
 
 def reason_of(error: OSError | UnicodeError) -> str:

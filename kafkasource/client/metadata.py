@@ -9,7 +9,7 @@ moment (no leader yet) keeps what was known of it. Times are milliseconds of the
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
@@ -62,6 +62,9 @@ class Metadata:
         self._requested = False
         self._wanted: set[str] = set()
         self._unasked: set[str] = set()  # wanted since the last answer
+        self.max_idle_ms: float | None = None  # a wanted topic that nobody uses for so long is forgotten; None: none is
+        self._used: set[str] = set()  # since the last answer
+        self._used_ms: dict[str, float] = {}  # of those wanted: the first answer after their last use
         self._topics: dict[str, TopicMetadata] = {}
         self._nodes: dict[int, Node] = {}
         self._taken: dict[str, Any] | None = None  # the answer that came last, while nothing has changed since
@@ -112,7 +115,9 @@ class Metadata:
 
     def want(self, topics: Iterable[str]) -> bool:
         """Keep these topics up to date from now on. True: some were not wanted before, so an update is requested."""
-        new = set(topics) - self._wanted
+        topics = set(topics)
+        self._used |= topics
+        new = topics - self._wanted
         if new:
             self.keep(new)
             self._unasked |= new
@@ -124,12 +129,29 @@ class Metadata:
         """Let later updates include these topics; for who asks for them himself now."""
         self._wanted.update(topics)
 
-    def forget(self, topics: Iterable[str]) -> None:
-        self._taken = None
+    def use(self, topic: str) -> None:
+        """It is not idle (`max_idle_ms`). Any thread."""
+        self._used.add(topic)
+
+    def _forget_idle(self, now_ms: float) -> None:
+        """As Java's producer does with each answer: a topic that was deleted would be asked about for ever."""
+        if self.max_idle_ms is None:
+            return
+        used, self._used = self._used, set()
+        for topic in self._wanted:
+            if topic in used or topic not in self._used_ms:
+                self._used_ms[topic] = now_ms
+        idle = [topic for topic in self._wanted if now_ms - self._used_ms[topic] >= self.max_idle_ms]
+        self.forget(idle)
+
+    def forget(self, topics: Collection[str]) -> None:
+        if topics:
+            self._taken = None
         for topic in topics:
             self._wanted.discard(topic)
             self._topics.pop(topic, None)
             self.topic_errors.pop(topic, None)
+            self._used_ms.pop(topic, None)
 
     @property
     def wanted(self) -> list[str]:
@@ -163,6 +185,7 @@ class Metadata:
         if body is not self._taken:
             self._take(body)
         self._taken = body
+        self._forget_idle(now_ms)
         self.version += 1
         self._last_refresh_ms = self._last_success_ms = now_ms
         self._requested = False

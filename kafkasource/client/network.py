@@ -20,7 +20,8 @@ import random as random_module
 import selectors
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from kafkasource.client.config import ClientConfig
@@ -63,17 +64,16 @@ class NetworkClient(Streams):
             config,
             metadata or Metadata(config),
             connector or SocketConnector(config),
-            selector or selectors.DefaultSelector(),
             random,
         )
         self.fatal: ClusterMismatch | None = None  # found while refreshing metadata; nothing may be trusted after it
         self._clock = clock
         self._metadata_request: Pending | None = None
         self._closed = False
-        self._wake_in, self._wake_out = socket.socketpair()
-        for end in (self._wake_in, self._wake_out):
-            end.setblocking(False)
-        self._selector.register(self._wake_in, READ, None)
+        self._given_selector = selector
+        self._wakers: tuple[socket.socket, socket.socket] | None = None  # in, out; None: it rests
+        self._woken = False  # while it rested
+        self._last_used_s = clock()
 
     # The caller's side.
 
@@ -96,7 +96,7 @@ class NetworkClient(Streams):
         default. Without `expect_response` (acks=0) the request is done when its last byte is handed to the system.
         Never raises for what the network does; the error is in the Pending.
         """
-        now = self.now_ms()
+        now = self._used_ms()
         timeout = self.config.request_timeout_ms if timeout_ms is None else timeout_ms
         pending = Pending(node_id, api, (body, max_version), now + timeout, expect_response)
         if self._closed:
@@ -122,19 +122,21 @@ class NetworkClient(Streams):
         """
         if self._closed:
             raise ClientClosed("the client is closed")
-        now = self.now_ms()
+        self._open()
+        now = self._used_ms()
         self._connect_due(now)
         wait = min(timeout_ms, self._update_metadata(now), self._next_timer(now))
         if self._completed:
             wait = 0
         ready = self._selector.select(max(wait, 0) / 1000)
-        now = self.now_ms()
+        now = self._used_ms()
         for key, events in ready:
             link = key.data
             if link is None:
                 self._drain_wakeups()
             elif link.transport is not None and link.transport is key.fileobj:  # else: closed by an event before
                 self._serve(link, events, now)
+        self._take_resolved(now)
         self._expire(now)
         self._connect_due(now)
         completed, self._completed = self._completed, []
@@ -144,13 +146,58 @@ class NetworkClient(Streams):
 
     def wakeup(self) -> None:
         """Make a `poll` that is blocked, or else the next one, return at once. Any thread may call it."""
-        try:
-            self._wake_out.send(b"w")
-        except BlockingIOError:
-            pass  # full: it will wake up
-        except OSError:
-            if not self._closed:
-                raise
+        if self._wakers is None:
+            self._woken = True
+        wakers = self._wakers  # a poll in another thread may have opened them since
+        if wakers is not None:
+            try:
+                wakers[1].send(b"w")
+            except BlockingIOError:
+                pass  # full: it will wake up
+            except OSError:
+                if wakers is self._wakers and not self._closed:
+                    raise
+                self._woken = True  # it was put to rest meanwhile
+
+    @property
+    def idle_s(self) -> float:
+        """How long nobody has used it; 0: a request is under way."""
+        if self._completed or any(link.load or link.out for link in self._links.values()):
+            return 0.0
+        return max(self._clock() - self._last_used_s, 1e-9)
+
+    def rest(self) -> None:
+        """Close all sockets until the next `send` or `poll`; what is known of the cluster stays. Does nothing while a
+        request is under way. Of the polling thread, as all but `wakeup`."""
+        if self.idle_s and not self._closed:
+            for link in self._links.values():
+                self._disconnect(link, None)
+            self._close_selector()
+
+    def _open(self) -> None:
+        if self._wakers is None and not self._closed:
+            self._selector = self._given_selector or selectors.DefaultSelector()
+            wakers = socket.socketpair()
+            for end in wakers:
+                end.setblocking(False)
+            self._selector.register(wakers[0], READ, None)
+            self._wakers = wakers
+            if self._woken:
+                self._woken = False
+                wakers[1].send(b"w")
+
+    def _close_selector(self) -> None:
+        wakers, self._wakers = self._wakers, None
+        if wakers is not None:
+            self._selector.unregister(wakers[0])
+            if self._given_selector is None:
+                self._selector.close()
+            for end in wakers:
+                end.close()
+
+    def _used_ms(self) -> float:
+        self._last_used_s = self._clock()
+        return self._last_used_s * 1000
 
     def in_flight(self, node_id: int) -> int:
         """Requests to the node that are not done, queued ones included."""
@@ -205,9 +252,7 @@ class NetworkClient(Streams):
         for link in self._links.values():
             self._disconnect(link, ClientClosed("the client was closed before the answer came"))
         self._links.clear()
-        self._selector.close()
-        self._wake_in.close()
-        self._wake_out.close()
+        self._close_selector()
         completed, self._completed = self._completed, []
         for pending in completed:
             pending.call_back()
@@ -221,7 +266,7 @@ class NetworkClient(Streams):
             for pending in link.pending():
                 at = min(at, pending.deadline_ms)
             at = min(at, link.connect_deadline_ms, link.nudge_at_ms)
-            if link.queue and link.transport is None:
+            if link.queue and link.transport is None and link.resolution is None:
                 at = min(at, link.retry_at_ms)
             elif link.queue and link.ready:
                 at = min(at, link.throttled_until_ms)
@@ -233,6 +278,8 @@ class NetworkClient(Streams):
         for link in list(self._links.values()):
             if now >= link.connect_deadline_ms:
                 what = "no answer to ApiVersions" if link.connected else "no connection"
+                if link.resolution is not None:
+                    what = "cannot resolve the name: no answer"
                 self._address_failed(link, now, f"{what} in time (socket.connection.setup.timeout.ms)")
             if now >= link.nudge_at_ms:
                 self._nudge(link, now)
@@ -267,6 +314,7 @@ class NetworkClient(Streams):
             names = ", ".join(sorted({pending.api.name for pending in sent}))
             text = f"no complete response to {names} in time ({got} bytes of a response had come)"
             error = RequestTimeout(f"{link.name}: {text}")
+            error.received_bytes = got
             self._fail(sent, error)
             self._lost(link, now, text, error)
 
@@ -333,11 +381,15 @@ class NetworkClient(Streams):
             elif not link.load and not link.out:
                 self._disconnect(link, None)
 
-    def least_loaded(self, now: float | None = None) -> tuple[int | None, float]:
+    def least_loaded(
+        self, now: float | None = None, in_vain: Mapping[int, int] = MappingProxyType({})
+    ) -> tuple[int | None, float]:
         """The node to ask what any node can answer; None: none can be tried for that many milliseconds.
 
-        A ready connection with the fewest requests first, then one being made, then the broker that failed least. Where
-        no broker that metadata names can be reached, the bootstrap servers are tried again: the cluster may have moved.
+        The broker that failed least comes first: attempts to connect, and `in_vain`, how often the caller has asked a
+        node for this and got no use from it. So each retry goes to another node. Of equals, a ready connection with the
+        fewest requests comes first, then one being made. Where no broker that metadata names can be reached, the
+        bootstrap servers are tried again: the cluster may have moved.
         """
         now = self.now_ms() if now is None else now
         known = [] if self.metadata.rebootstrap else [node.node_id for node in self.metadata.nodes()]
@@ -357,13 +409,15 @@ class NetworkClient(Streams):
                 wait = min(wait, link.retry_at_ms - now)
                 continue
             kind = 0 if link and link.ready else 1 if link and link.transport is not None else 2
-            rank = (kind, link.load if link else 0, link.failures if link else 0, place)
+            failed = in_vain.get(node_id, 0) + (link.failures if link else 0)
+            rank = (failed, kind, link.load if link else 0, place)
             best = min(best, rank) if best else rank
         return (order[best[3]], 0.0) if best else (None, wait)
 
     def _drain_wakeups(self) -> None:
+        assert self._wakers is not None
         try:
-            while self._wake_in.recv(4096):
+            while self._wakers[0].recv(4096):
                 pass
         except BlockingIOError:
             pass

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from kafkasource.client.calls import checked, few
 from kafkasource.client.connection import Body
 from kafkasource.client.coordinators import TRANSACTION
 from kafkasource.client.leaders import indexes_by_topic
-from kafkasource.client.transactions import TransactionCaller, init_body, producer_id_of
-from kafkasource.errors import BrokerError, ProtocolError, TransactionalIdNotFound, error_for
-from kafkasource.protocol.apis import DESCRIBE_PRODUCERS, DESCRIBE_TRANSACTIONS, INIT_PRODUCER_ID, LIST_TRANSACTIONS
+from kafkasource.client.transaction_listing import ONGOING, Ahead, Listed, ListedTransaction, TransactionLister
+from kafkasource.client.transactions import init_body, producer_id_of
+from kafkasource.errors import BrokerError, KafkaSourceError, ProtocolError, TransactionalIdNotFound, error_for
+from kafkasource.protocol.apis import DESCRIBE_PRODUCERS, DESCRIBE_TRANSACTIONS, INIT_PRODUCER_ID
 from kafkasource.types import ProducerId, TopicPartition
 
-ONGOING = "Ongoing"
-
-
-class ListedTransaction(NamedTuple):
-    transactional_id: str
-    producer_id: int
-    state: str  # Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit, CompleteAbort, ...
-    coordinator_id: int  # the node that told
+__all__ = [
+    "ONGOING",
+    "ActiveProducer",
+    "Ahead",
+    "DescribedTransaction",
+    "Listed",
+    "ListedTransaction",
+    "TransactionAdmin",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,10 @@ class DescribedTransaction:
     timeout_ms: int  # after so long the coordinator aborts it
     start_time_ms: int | None  # since the Unix epoch; None: nothing is open
     partitions: tuple[TopicPartition, ...]  # where it has written; while it ends, those that do not know yet
+
+    @property
+    def producer(self) -> ProducerId:
+        return ProducerId(self.producer_id, self.producer_epoch)
 
     def open_for_ms(self, now_ms: float) -> float | None:
         """Since its first record, by the coordinator's clock against ours; None: nothing is open."""
@@ -48,53 +56,33 @@ class ActiveProducer(NamedTuple):
     txn_start_offset: int | None  # of the transaction that is open here; readers of read_committed stop before it
 
 
-class TransactionAdmin(TransactionCaller):
+class TransactionAdmin(TransactionLister):
     """What `Cluster` knows of others' transactions."""
 
     def init_producer_ids(
-        self, transactional_ids: Iterable[str], transaction_timeout_ms: int = 60_000
+        self,
+        transactional_ids: Iterable[str],
+        transaction_timeout_ms: int = 60_000,
+        held_by: Mapping[str, ProducerId] = MappingProxyType({}),
     ) -> dict[str, ProducerId | BrokerError]:
         """`init_producer_id` of many, pipelined to their coordinators: aborts and fences what is open under each."""
-        bodies: dict[str, Body] = {name: init_body(name, transaction_timeout_ms) for name in transactional_ids}
+        bodies: dict[str, Body] = {
+            name: init_body(name, transaction_timeout_ms, held_by.get(name)) for name in transactional_ids
+        }
         answers = self.ask_each(TRANSACTION, INIT_PRODUCER_ID, bodies)
         return {name: each if isinstance(each, BrokerError) else producer_id_of(each) for name, each in answers.items()}
 
-    def list_transactions(self, prefix: str, states: Collection[str] = (ONGOING,)) -> list[ListedTransaction]:
-        """Those whose id begins with `prefix`, by id; of all states where none is named. Every broker is asked.
+    def describe_transactions(
+        self, transactional_ids: Iterable[str], without: Collection[int] = ()
+    ) -> dict[str, DescribedTransaction | None]:
+        """Each one's state, from its coordinator. None: no such id, or it expired (7 days after its last use).
 
-        Leaves out, without a word, what the ACLs (Describe on the transactional id) do not let us see. Brokers from
-        3.0 on.
+        Ids whose coordinators are among the nodes of `without` are left out.
         """
-
-        def body(version: int) -> dict[str, Any]:
-            pattern = {"transactional_id_pattern": _pattern(prefix)} if version >= 2 and prefix else {}
-            return {"state_filters": list(states), **pattern}
-
-        def attempt(left_ms: float) -> dict[str, ListedTransaction]:
-            found: dict[str, ListedTransaction] = {}
-            self._ask_metadata([], left_ms)
-            timeout = min(left_ms, self.config.request_timeout_ms)
-            pendings = {
-                node.node_id: self.send(node.node_id, LIST_TRANSACTIONS, body, timeout_ms=timeout)
-                for node in self.metadata.nodes()
-            }
-            self.wait(*pendings.values())
-            for node_id, pending in pendings.items():
-                answer = pending.result()
-                if answer["error_code"]:
-                    raise error_for(answer["error_code"], f"ListTransactions of broker {node_id}")
-                for row in answer["transaction_states"]:
-                    name = row["transactional_id"]
-                    if name.startswith(prefix):
-                        found[name] = ListedTransaction(name, row["producer_id"], row["transaction_state"], node_id)
-            return found
-
-        found = self._retrying(f"ListTransactions of {prefix!r}", attempt)
-        return [found[name] for name in sorted(found)]
-
-    def describe_transactions(self, transactional_ids: Iterable[str]) -> dict[str, DescribedTransaction | None]:
-        """Each one's state, from its coordinator. None: no such id, or it expired (7 days after its last use)."""
-        bodies: dict[str, Body] = {name: {"transactional_ids": [name]} for name in transactional_ids}
+        names = list(transactional_ids)
+        if without:
+            names = self._not_coordinated_by(names, without)
+        bodies: dict[str, Body] = {name: {"transactional_ids": [name]} for name in names}
         described: dict[str, DescribedTransaction | None] = {}
         for name, answer in self.ask_each(TRANSACTION, DESCRIBE_TRANSACTIONS, bodies).items():
             if isinstance(answer, TransactionalIdNotFound):
@@ -102,11 +90,41 @@ class TransactionAdmin(TransactionCaller):
             elif isinstance(answer, BrokerError):
                 raise answer
             else:
-                row = next((row for row in answer["transaction_states"] if row["transactional_id"] == name), None)
-                if row is None:
-                    raise ProtocolError(f"DescribeTransactions of {name!r}: the answer does not speak of it")
-                described[name] = _described(row)
+                described[name] = _described(answer, name)
         return described
+
+    def _not_coordinated_by(self, names: list[str], without: Collection[int]) -> list[str]:
+        """Looked up anew: when a broker fails, what it coordinated moves to others."""
+        with self._lock:
+            for name in names:
+                self._coordinators.pop((TRANSACTION, name), None)
+
+        def attempt(left_ms: float) -> dict[str, int | BrokerError]:
+            return self._coordinators_of(TRANSACTION, names, left_ms)
+
+        found = self._retrying(f"coordinators of {few(names)}", attempt) if names else {}
+        return [name for name in names if not isinstance(found[name], BrokerError) and found[name] not in without]
+
+    def describing(self, transactional_id: str) -> Callable[[], DescribedTransaction | None]:
+        """Ask now, and look at the answer later, by calling what is returned: it waits for the answer where that has
+        not come, and gives None where it never will.
+
+        Of a state after this call. Blocks only while the coordinator is not known.
+        """
+        node_id = self.coordinator(TRANSACTION, transactional_id)
+        pending = self.send(node_id, DESCRIBE_TRANSACTIONS, {"transactional_ids": [transactional_id]})
+
+        def answer() -> DescribedTransaction | None:
+            self.wait(pending)
+            try:
+                found = checked(pending.result(), f"DescribeTransactions of {transactional_id!r}")
+            except KafkaSourceError as error:
+                if not error.retriable and not isinstance(error, TransactionalIdNotFound):
+                    raise
+                return None
+            return _described(found, transactional_id)
+
+        return answer
 
     def abort_transaction(self, transactional_id: str) -> DescribedTransaction:
         """Abort what is open under an id and fence whoever began it; what it was. Never invents a transactional id.
@@ -132,12 +150,10 @@ class TransactionAdmin(TransactionCaller):
         return self._ask_leaders(DESCRIBE_PRODUCERS, list(partitions), body, producers)
 
 
-def _pattern(prefix: str) -> str:
-    """The RE2 expression of ids that begin so; it is held against the whole id."""
-    return "".join("\\" + c if c.isascii() and not c.isalnum() else c for c in prefix) + ".*"
-
-
-def _described(row: Mapping[str, Any]) -> DescribedTransaction:
+def _described(answer: Mapping[str, Any], name: str) -> DescribedTransaction:
+    row = next((row for row in answer["transaction_states"] if row["transactional_id"] == name), None)
+    if row is None:
+        raise ProtocolError(f"DescribeTransactions of {name!r}: the answer does not speak of it")
     return DescribedTransaction(
         row["transactional_id"],
         row["transaction_state"],

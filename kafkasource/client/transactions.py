@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, TypeAlias
 
 from kafkasource.client.calls import checked
-from kafkasource.client.connection import software_version
+from kafkasource.client.connection import Body, software_version
 from kafkasource.client.coordinators import GROUP, TRANSACTION, CoordinatorCaller
 from kafkasource.client.leaders import by_topic, indexes_by_topic
-from kafkasource.errors import BrokerError, UnsupportedApiVersion, error_for
+from kafkasource.errors import BrokerError, TopicAuthorizationFailed, UnsupportedApiVersion, error_for
 from kafkasource.protocol.apis import (
     ADD_OFFSETS_TO_TXN,
     ADD_PARTITIONS_TO_TXN,
@@ -39,23 +39,29 @@ _OPERATION_NOT_ATTEMPTED = 55
 _END_TXN: dict[int, tuple[int, int]] = {1: (0, 4), 2: (5, 5)}
 _TXN_OFFSET_COMMIT: dict[int, tuple[int, int]] = {1: (0, 4), 2: (5, 5)}
 
+_INIT_NAMES_HOLDER = 3  # from this version of InitProducerId on (KIP-360)
+
 
 class TransactionCaller(CoordinatorCaller):
     """What `Cluster` knows of producers and their transactions. See the module."""
 
     def transaction_version(self) -> TransactionVersion:
         """The dialect of transactions begun now. Asked anew each time: an operator may raise it while we run."""
-        body = {"client_software_name": "kafkasource", "client_software_version": software_version()}
-        features = self.call_any(API_VERSIONS, body)["finalized_features"]
-        level = max((row["max_version_level"] for row in features if row["name"] == "transaction.version"), default=0)
-        return 2 if level >= 2 else 1
+        return version_in(self.call_any(API_VERSIONS, features_body()))
 
-    def init_producer_id(self, transactional_id: str | None = None, transaction_timeout_ms: int = 60_000) -> ProducerId:
+    def init_producer_id(
+        self,
+        transactional_id: str | None = None,
+        transaction_timeout_ms: int = 60_000,
+        held_by: ProducerId | None = None,
+    ) -> ProducerId:
         """A producer id: any broker's for an idempotent producer, the coordinator's for a transactional one.
 
-        The latter aborts what is open under the transactional id and fences whoever began it.
+        The latter aborts what is open under the transactional id and fences whoever began it. With `held_by` only where
+        that producer holds the id, else ProducerFenced (KIP-360; brokers from 2.5 on, others: UnsupportedApiVersion).
+        While a transaction is ongoing, brokers compare the producer ids alone, not the epochs.
         """
-        body = init_body(transactional_id, transaction_timeout_ms)
+        body = init_body(transactional_id, transaction_timeout_ms, held_by)
         if transactional_id is None:
             return producer_id_of(self.call_any(INIT_PRODUCER_ID, body))
         return producer_id_of(self.call_coordinator(TRANSACTION, transactional_id, INIT_PRODUCER_ID, body))
@@ -128,9 +134,31 @@ class TransactionCaller(CoordinatorCaller):
         return {name: each if isinstance(each, BrokerError) else None for name, each in answers.items()}
 
 
-def init_body(transactional_id: str | None, transaction_timeout_ms: int) -> dict[str, Any]:
+def features_body() -> dict[str, Any]:
+    """Of an ApiVersions request."""
+    return {"client_software_name": "kafkasource", "client_software_version": software_version()}
+
+
+def version_in(answer: Mapping[str, Any]) -> TransactionVersion:
+    """The dialect, as an answer to ApiVersions tells."""
+    features = answer["finalized_features"]
+    level = max((row["max_version_level"] for row in features if row["name"] == "transaction.version"), default=0)
+    return 2 if level >= 2 else 1
+
+
+def init_body(transactional_id: str | None, transaction_timeout_ms: int, held_by: ProducerId | None = None) -> Body:
     """Of an InitProducerId request."""
-    return {"transactional_id": transactional_id, "transaction_timeout_ms": transaction_timeout_ms}
+    body = {"transactional_id": transactional_id, "transaction_timeout_ms": transaction_timeout_ms}
+    if held_by is None:
+        return body
+    held = {**body, **held_by._asdict()}
+
+    def held_body(version: int) -> Mapping[str, Any]:
+        if version < _INIT_NAMES_HOLDER:
+            raise UnsupportedApiVersion(f"InitProducerId v{version} cannot name the producer that holds the id")
+        return held
+
+    return held_body
 
 
 def add_partitions_body(
@@ -162,7 +190,13 @@ def check_committed_offsets(answer: dict[str, Any], what: str) -> dict[str, Any]
     for topic in answer["topics"]:
         for row in topic["partitions"]:
             if row["error_code"]:
-                raise error_for(row["error_code"], f"{what}, {topic['name']}-{row['partition_index']}")
+                context = f"{what}, {topic['name']}-{row['partition_index']}"
+                if row["error_code"] == TopicAuthorizationFailed.CODE:
+                    context += (
+                        " (grant Read on it: with exactly_once the decision record is offsets of the topics that are "
+                        "written, and who commits offsets must be able to read)"
+                    )
+                raise error_for(row["error_code"], context)
     return answer
 
 

@@ -1,4 +1,4 @@
-"""Sockets: host names to addresses, addresses to byte streams. All non-blocking, but for the resolver.
+"""Sockets: host names to addresses, addresses to byte streams. All non-blocking, but for `resolve`.
 
 `Transport` is where TLS and SASL will sit: `finish_connect` then also drives their handshakes. PLAINTEXT only today.
 """
@@ -50,8 +50,12 @@ class Transport(Protocol):
 class Connector(Protocol):
     """Makes transports; tests bring their own."""
 
+    @property
+    def resolve_blocks(self) -> bool:
+        """Is `resolve` to be called in a thread of the resolver's?"""
+
     def resolve(self, host: str, port: int) -> list[Address]:
-        """All addresses of a host name, in the resolver's order. Blocks. Raises OSError."""
+        """All addresses of a host name, in the system's order. Raises OSError."""
 
     def open(self, address: Address) -> Transport:
         """Begin to connect. Raises OSError where that fails at once."""
@@ -90,10 +94,13 @@ class PlaintextTransport:
 class SocketConnector:
     """TCP, without delay: a request is complete when it is written, so there is nothing for Nagle to wait for."""
 
+    resolve_blocks = True
+
     def __init__(self, config: ClientConfig) -> None:
         self._config = config
 
-    def resolve(self, host: str, port: int) -> list[Address]:
+    @staticmethod
+    def resolve(host: str, port: int) -> list[Address]:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         return list(dict.fromkeys(Address(family, sockaddr) for family, _, _, _, sockaddr in found))
 

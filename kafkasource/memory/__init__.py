@@ -10,7 +10,7 @@ A leaf: it imports nothing of the package. `source` and `sink` take leases; metr
 """
 
 from kafkasource.memory.blocks import Block
-from kafkasource.memory.budget import Budget, Trimmable, Wish, process_budget
+from kafkasource.memory.budget import Budget, Keeper, Trimmable, Wish, process_budget
 from kafkasource.memory.gauges import gauges
 from kafkasource.memory.shares import ACCUMULATOR, DECODED, FAN_OUT, LEAST_BUDGET_BYTES, PARTS, RECEIVE
 
@@ -23,6 +23,7 @@ __all__ = [
     "RECEIVE",
     "Block",
     "Budget",
+    "Keeper",
     "Trimmable",
     "Wish",
     "gauges",

@@ -20,7 +20,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from weakref import WeakSet
+from weakref import WeakKeyDictionary, WeakSet
 
 import pyarrow as pa
 
@@ -58,6 +58,15 @@ class Trimmable:
         raise NotImplementedError
 
 
+class Keeper(Trimmable):
+    """Keeps memory of a part for all who lease it, without a lease of its own. Both methods are called in any thread,
+    under the budget's lock, so they may wait for no other lock. `trim`: others lease, and nobody this part."""
+
+    def resize(self, granted: Sequence[int]) -> None:
+        """What each lease of the part may take now; there is at least one."""
+        raise NotImplementedError
+
+
 @dataclass(eq=False)
 class _Lease:
     part: str
@@ -73,6 +82,7 @@ class Budget:
     def __init__(self, limit: Limit) -> None:
         self.limit = limit
         self.on_idle: Callable[[], None] = lambda: None  # the last lease has ended: so has a task
+        self.peaks_of_tasks = False  # do peaks begin anew when the first lease of an idle process is taken?
         self.rows_peak_bytes = 0  # of `rows_bytes`, where `saw_rows` looked
         self.accounts = {share.name: Account() for share in PARTS}
         self._derived = limit
@@ -80,6 +90,7 @@ class Budget:
         self._lock = threading.RLock()
         self._leases: list[_Lease] = []
         self._keepers: WeakSet[Trimmable] = WeakSet()
+        self._part_keepers: WeakKeyDictionary[Keeper, str] = WeakKeyDictionary()
         self._said: set[tuple[str, str]] = set()
 
     @property
@@ -106,12 +117,15 @@ class Budget:
         """
         lease = _Lease(part, wish, told, keeper or object())
         with self._lock:
+            was_idle = not self._leases
             self._set_total(total_bytes)
             if keeper is not None:
                 self._keepers.add(keeper)
             self._leases.append(lease)
             self._trim_idle()
             self._share_out()
+            if was_idle and self.peaks_of_tasks:
+                self.reset_peaks()  # what the task before has kept is no part of this one's
         try:
             yield
         finally:
@@ -121,6 +135,17 @@ class Budget:
                 idle = not self._leases
             if idle:
                 self.on_idle()
+
+    def keep(self, part: str, keeper: Keeper) -> None:
+        """Let it know what leases of the part may take, now and whenever that changes. Costs nothing the second time.
+
+        Where nobody has leased the part yet, the keeper knows already that it may keep nothing.
+        """
+        if keeper in self._part_keepers:
+            return
+        with self._lock:
+            self._part_keepers[keeper] = part
+            self._tell_keepers()
 
     @property
     def rows_bytes(self) -> int:
@@ -144,6 +169,8 @@ class Budget:
         self._lock = threading.RLock()
         self._leases.clear()
         self._keepers.clear()
+        for keeper in list(self._part_keepers):  # what the parent's tasks have left is of no use here
+            keeper.trim()
         for account in self.accounts.values():
             account.after_fork()
 
@@ -160,6 +187,7 @@ class Budget:
         while told != tuple(self._leases):  # a garbage collection in here may end a lease
             told = tuple(self._leases)
             self._tell(told)
+        self._tell_keepers()
 
     def _tell(self, leases: Sequence[_Lease]) -> None:
         counts: dict[str, int] = {}
@@ -174,6 +202,14 @@ class Budget:
             if granted != lease.bytes:
                 lease.bytes = granted
                 lease.told(granted)
+
+    def _tell_keepers(self) -> None:
+        for keeper, part in list(self._part_keepers.items()):
+            granted = [lease.bytes for lease in self._leases if lease.part == part and lease.bytes >= 0]
+            if granted:
+                keeper.resize(granted)
+            elif self._leases:
+                keeper.trim()
 
     def _trim_idle(self) -> None:
         holders = {id(lease.who) for lease in self._leases}

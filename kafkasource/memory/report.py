@@ -24,6 +24,7 @@ log = logging.getLogger("kafkasource.memory")
 def reporter(budget: Budget, folder: str) -> Callable[[], None]:
     """What writes a line. That it cannot is a warning, once: no task fails for it."""
     failed = False
+    budget.peaks_of_tasks = True
 
     def task_ended() -> None:
         nonlocal failed

@@ -14,14 +14,19 @@ names count for nothing.
 Where: `KAFKASOURCE_METRICS_DIR` in the environment; else, where `serve_metrics` was called, a folder among Spark's own
 temporary files (`SPARK_LOCAL_DIRS`, which Spark gives to each Python process that it starts), which goes when the
 application ends. A process without a folder publishes nothing, and looks again a second later.
+
+The folder is made for its owner alone (mode 0700). One that is a link, another user's, or that others may write to is
+refused, and links in it are not followed: in /var/tmp anybody may make a folder before us.
 """
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import logging
 import os
+import stat
 import time
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -68,7 +73,7 @@ _locked: tuple[Path, str, int] | None = None  # folder, process and descriptor o
 
 
 def publish(snapshot: Snapshot) -> None:
-    """Replace this process's file. Raises OSError."""
+    """Replace this process's file. Raises OSError, PermissionError where the folder is not ours alone."""
     folder = wanted()
     if folder is None:
         return
@@ -89,7 +94,7 @@ def take(snapshots: Iterable[Snapshot | None]) -> None:
         if (folder / f"{process}.lock").exists():
             continue
         with suppress(OSError):
-            _make(folder)
+            make(folder)
             path = folder / f"{process}.told"
             known = _read(path) if path.exists() else None
             if known is None or one.sequence > known.sequence:
@@ -100,12 +105,13 @@ def _live_in(folder: Path, process: str) -> None:
     """Hold the lock that says that this process lives."""
     global _locked
     if _locked is not None and _locked[:2] == (folder, process):
+        _check(folder)
         return
     if _locked is not None:
         os.close(_locked[2])
         _locked = None
-    _make(folder)
-    descriptor = os.open(folder / f"{process}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    make(folder)
+    descriptor = os.open(folder / f"{process}.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
     _locked = folder, process, descriptor
 
@@ -121,16 +127,59 @@ def _after_fork_in_child() -> None:
 os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
-def _make(folder: Path) -> None:
-    """Not its parents: where Spark has ended and deleted them, nothing may be left behind."""
-    folder.mkdir(exist_ok=True, mode=0o700)
+def make(folder: Path) -> None:
+    """Make the folder, or check that the one which is there is ours alone. Raises PermissionError where it is not.
+
+    Not its parents: where Spark has ended and deleted them, nothing may be left behind.
+    """
+    with suppress(FileExistsError):
+        os.mkdir(folder, 0o700)
+    _check(folder)
+
+
+def _check(folder: Path) -> None:
+    wrong = _what_is_wrong(folder)
+    if wrong:
+        raise PermissionError(
+            f"{folder} {wrong}: metrics are neither written to it nor read from it. Name a folder of this user's own in"
+            f" {ENVIRONMENT}, e.g. /var/tmp/kafkasource-{os.geteuid()}; it is made where it does not exist"
+        )
+
+
+def _what_is_wrong(folder: Path) -> str | None:
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except PermissionError:
+        return f"is not readable for user {os.geteuid()}"
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENOTDIR):
+            return "is a link, or no folder"
+        raise
+    try:
+        found = os.fstat(descriptor)
+    finally:
+        os.close(descriptor)
+    if found.st_uid != os.geteuid():
+        return f"belongs to user {found.st_uid}, and this process runs as user {os.geteuid()}"
+    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return f"may be written to by others (mode {stat.S_IMODE(found.st_mode):04o}; chmod 700 it when it is empty)"
+    return None
 
 
 def _replace(path: Path, text: str) -> None:
     """As a whole: who reads it sees the old text or the new one."""
     new = path.with_name(f"{path.name}.{os.getpid()}.new")
-    new.write_text(text)
+    with suppress(FileNotFoundError):
+        new.unlink()  # of a process that had our id
+    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    with open(descriptor, "w") as file:
+        file.write(text)
     os.replace(new, path)
+
+
+def _read_bytes(path: Path) -> bytes:
+    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
+        return file.read()
 
 
 # Collecting.
@@ -141,7 +190,7 @@ def collect(folder: Path) -> Snapshot:
 
     Blocks while another process collects. Raises OSError where the folder cannot be written to.
     """
-    _make(folder)
+    make(folder)
     with _alone(folder):
         folded, names = _read_folded(folder)
         newest: dict[str, Snapshot] = {}
@@ -193,7 +242,7 @@ def _tidy(folder: Path, names: Collection[str]) -> None:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    descriptor = os.open(folder / "collect.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    descriptor = os.open(folder / "collect.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
@@ -203,7 +252,7 @@ def _alone(folder: Path) -> Iterator[None]:
 
 def _lives(folder: Path, process: str) -> bool:
     try:
-        descriptor = os.open(folder / f"{process}.lock", os.O_RDWR | os.O_CLOEXEC)
+        descriptor = os.open(folder / f"{process}.lock", os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
         return False
     try:
@@ -217,7 +266,7 @@ def _lives(folder: Path, process: str) -> bool:
 
 def _read(path: Path) -> Snapshot | None:
     try:
-        return Snapshot.from_json(path.read_bytes())
+        return Snapshot.from_json(_read_bytes(path))
     except (OSError, ValueError) as error:
         log.debug("%s: %s", path, error)
         return None
@@ -226,7 +275,7 @@ def _read(path: Path) -> Snapshot | None:
 def _read_folded(folder: Path) -> tuple[Snapshot, dict[str, None]]:
     """What dead processes counted, and their names in the order in which they were folded."""
     try:
-        document = json.loads((folder / "folded.json").read_bytes())
+        document = json.loads(_read_bytes(folder / "folded.json"))
         return Snapshot.from_json(document["sums"]), dict.fromkeys(document["of"])
     except FileNotFoundError:
         return Snapshot(""), {}

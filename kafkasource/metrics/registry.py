@@ -1,7 +1,8 @@
 """What this process counts. Any thread; a lock per call, and a call per batch or request, never per record.
 
 Counting costs two microseconds and happens always. Once a second at most what was counted is published, if somebody
-wants it (`folder`): in the thread that counts, a few milliseconds. Whoever ends a task publishes by itself.
+wants it (`folder`): in a thread of its own, since a slow disk must stop no sender. Whoever ends a task publishes, too,
+and waits for that, but not for long.
 """
 
 from __future__ import annotations
@@ -18,12 +19,15 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from kafkasource.metrics import folder
+from kafkasource.metrics.background import Background, OwnThread
 from kafkasource.metrics.snapshot import Histogram, Key, Snapshot
 from kafkasource.metrics.table import METRICS
 
 log = logging.getLogger("kafkasource.metrics")
 
 PUBLISH_EVERY_S = 1.0
+PUBLISH_WAIT_S = 5.0
+"""How long the end of a task waits for a disk that is slow."""
 
 Polled = Iterable[tuple[str, tuple[str, ...], float]]
 """Gauges: name, values of the labels, value."""
@@ -36,14 +40,16 @@ class Registry:
         self,
         clock: Callable[[], float] = time.monotonic,
         publish: Callable[[Snapshot], None] = folder.publish,
+        background: Callable[[Callable[[], None]], Background] = OwnThread,
     ) -> None:
         self._clock = clock
         self._publish = publish
         self._due_s = clock() + PUBLISH_EVERY_S
         self.process = uuid.uuid4().hex
         self._sequence = 0
+        self._refused = False  # a warning said that the folder is not ours
         self._lock = threading.Lock()  # of what follows
-        self._publishing = threading.Lock()
+        self._background = background(self._publish_now)
         self._counters: dict[Key, float] = {}
         self._histograms: dict[Key, tuple[list[int], list[float]]] = {}
         self._gauges: dict[Key, float] = {}
@@ -109,18 +115,26 @@ class Registry:
 
     def publish(self) -> None:
         """Now: at the end of a task. Never raises."""
-        with self._publishing:
-            self._due_s = self._clock() + PUBLISH_EVERY_S
-            try:
-                _push_where_wanted()
-                if folder.wanted():
-                    self._publish(self.snapshot())
-            except Exception:
-                log.debug("metrics could not be published", exc_info=True)
+        self._due_s = self._clock() + PUBLISH_EVERY_S
+        if not self._background.wait(self._background.ask(), PUBLISH_WAIT_S):
+            log.warning("metrics are not published after %d s: is the disk slow? Going on without", PUBLISH_WAIT_S)
+
+    def _publish_now(self) -> None:
+        try:
+            _push_where_wanted()
+            if folder.wanted():
+                self._publish(self.snapshot())
+        except PermissionError as error:
+            log.log(logging.DEBUG if self._refused else logging.WARNING, "metrics cannot be published: %s", error)
+            self._refused = True
+        except Exception:
+            log.debug("metrics could not be published", exc_info=True)
 
     def _publish_if_due(self) -> None:
-        if self._clock() >= self._due_s and not self._publishing.locked():
-            self.publish()
+        now_s = self._clock()
+        if now_s >= self._due_s:
+            self._due_s = now_s + PUBLISH_EVERY_S
+            self._background.ask()
 
 
 _pushing = False

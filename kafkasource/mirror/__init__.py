@@ -3,7 +3,8 @@
     a file ── toml_file | mirror_maker ──> Plan (clusters, flows) ── routes ──> a Route for each source cluster
 
     Route      one streaming query: reads what any of its flows wants, once; writes to all of its targets (`clusters`)
-    topics     a thread for each route: makes, grows and configures the targets' topics as the source's are
+    topics     threads for each route: make, grow and configure the targets' topics as the source's are, but for
+               refused_settings
     offset_map a compacted topic at each target: which offset there is which offset here
 
 Everything up to the routes is pure. Nothing here is needed to read or write with the format itself.

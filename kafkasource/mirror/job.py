@@ -1,16 +1,20 @@
 """The Spark job of a mirror: a streaming query for each cluster that is read, and a thread beside it for the topics.
 
-Runs on the driver, in the user's process. Ended by `stop`, by a signal (`pykafka mirror`), or by the first query that
-fails: the others are stopped then, as a mirror of which a part stands still would go unnoticed.
+Runs on the driver, in the user's process. Ended by `finish`, which lets the micro-batches that run be committed, by
+`stop`, which cancels them, or by the first query that fails: the others are stopped then, as a mirror of which a part
+stands still would go unnoticed.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator, Mapping
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import kafkasource
@@ -30,6 +34,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("kafkasource.mirror")
 
 _POLL_S = 0.2
+_BETWEEN_TRIGGERS = "Waiting for next trigger"  # Spark says so once the first trigger is over, and not before
 
 # Of a session for records that pass in pieces of a MiB; the file's `[spark]` goes before them.
 _PACKED = {"spark.sql.execution.arrow.maxRecordsPerBatch": "4"}  # what waits in the JVM for the batch to be full
@@ -46,22 +51,47 @@ class Mirror:
     queries: list[StreamingQuery]
     keepers: list[TopicKeeper]
     metrics: ServedMetrics | None = None  # where the file says so
+    folder: Path = Path()  # of the queries' stop files (`source.stop_file`)
+    sleep: Callable[[float], None] = field(default=time.sleep, repr=False)
 
-    def wait(self, end: threading.Event | None = None) -> None:
-        """Until `end` is set, or all queries have ended by themselves (`once`). Raises MirrorFailed as soon as one
-        fails."""
+    def wait(self, end: threading.Event | None = None) -> bool:
+        """Until `end` is set (False), or all queries have ended by themselves (`once`; True). Raises MirrorFailed as
+        soon as one fails."""
         end = end or threading.Event()
         while not end.wait(_POLL_S):
-            active = [query.isActive for query in self.queries]
-            for query in self.queries:
-                error = query.exception()
-                if error is not None:
-                    raise MirrorFailed(f"query {query.name}: {_first_line(error)}")
-            if not any(active):
-                return
+            if not self._active():
+                return True
+        return False
+
+    def finish(self) -> None:
+        """Wait until the micro-batches that run are committed, and hold the queries there: `stop` then cancels nothing.
+
+        Waits as long as a micro-batch lasts, also for a cluster that is away. Raises MirrorFailed where one fails.
+        """
+        for query in self.queries:
+            self._stop_file(query).touch()
+        while any(not self._held(query) for query in self._active()):
+            self.sleep(_POLL_S)
+
+    def _active(self) -> list[StreamingQuery]:
+        active = [query for query in self.queries if query.isActive]
+        for query in self.queries:
+            error = query.exception()
+            if error is not None:
+                raise MirrorFailed(f"query {query.name}: {_first_line(error)}")
+        return active
+
+    def _held(self, query: StreamingQuery) -> bool:
+        """Has it answered, or does it wait for its next trigger, which would be answered the same?"""
+        status = query.status
+        idle = status["message"] == _BETWEEN_TRIGGERS and not status["isTriggerActive"]
+        return idle or not self._stop_file(query).exists()
+
+    def _stop_file(self, query: StreamingQuery) -> Path:
+        return self.folder / str(query.name)
 
     def stop(self) -> None:
-        """End queries and threads. What a micro-batch had not finished is done again by the next run."""
+        """End queries and threads at once. What a micro-batch had not finished is done again by the next run."""
         with ExitStack() as ends:  # each of them, whatever another one raises; queries first
             if self.metrics is not None:
                 ends.callback(self.metrics.close)
@@ -82,14 +112,15 @@ def check(plan: Plan) -> list[Route]:
     return found
 
 
-def start(plan: Plan, spark: SparkSession, *, once: bool = False) -> Mirror:
-    """Make the topics, then begin to carry records. `once`: end when all that is there now is at the targets.
+def start(plan: Plan, spark: SparkSession, *, once: bool = False, end: threading.Event | None = None) -> Mirror:
+    """Make the topics, then begin to carry records. `once`: end when all that is there now is at the targets. `end`:
+    begin no further query once it is set.
 
     Raises OptionError, and what the clusters refuse.
     """
     found = check(plan)
     kafkasource.register(spark)
-    mirror = Mirror([], [])
+    mirror = Mirror([], [], folder=_stop_files())
     try:
         if plan.metrics_port is not None:
             sinks = {route.name: {**route.write, "checkpointLocation": str(route.checkpoint)} for route in found}
@@ -99,11 +130,22 @@ def start(plan: Plan, spark: SparkSession, *, once: bool = False) -> Mirror:
             keeper = _keeper(plan, route)
             mirror.keepers.append(keeper)
             keeper.start()
-            mirror.queries.append(_query(plan, route, spark, once))
+            if end is not None and end.is_set():
+                break
+            mirror.queries.append(_query(plan, route, spark, once, mirror.folder / route.name))
     except BaseException:
         mirror.stop()
         raise
     return mirror
+
+
+def _stop_files() -> Path:
+    """A folder on the driver's machine that Spark deletes when it ends, however that is."""
+    from pyspark import SparkFiles
+
+    folder = Path(SparkFiles.getRootDirectory()) / f"stop-{uuid.uuid4()}"
+    folder.mkdir()
+    return folder
 
 
 def _keeper(plan: Plan, route: Route) -> TopicKeeper:
@@ -121,8 +163,8 @@ def _keeper(plan: Plan, route: Route) -> TopicKeeper:
     )
 
 
-def _query(plan: Plan, route: Route, spark: SparkSession, once: bool) -> StreamingQuery:
-    rows = spark.readStream.format("pykafka").options(**_texts(route.read)).load()
+def _query(plan: Plan, route: Route, spark: SparkSession, once: bool, stop_file: Path) -> StreamingQuery:
+    rows = spark.readStream.format("pykafka").options(**_texts(route.read), stopFile=str(stop_file)).load()
     writer: Any = (
         rows.writeStream.format("pykafka")
         .queryName(route.name)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from kafkasource import options
 from kafkasource.errors import OptionError
@@ -81,7 +82,7 @@ class _Reading:
         enabled = [pair for pair in pairs if self._of_flow(pair, "enabled", "false").lower() == "true"]
         if not enabled:
             raise OptionError("no flow is enabled: A->B.enabled = true")
-        flows = tuple(self._flow(pair) for pair in enabled)
+        flows = tuple(self._flow(pair, clusters[pair[1]]) for pair in enabled)
         exactly_once = [self._take(f"{name}.exactly.once.source.support") for name in names]
         exactly_once.append(self._take("exactly.once.source.support"))
         plan = Plan(
@@ -94,7 +95,7 @@ class _Reading:
             warnings=(),
         )
         self._say_what_is_left(names)
-        return Plan(**{**vars(plan), "warnings": tuple(self._warnings)})
+        return replace(plan, warnings=tuple(self._warnings))
 
     # Clusters.
 
@@ -117,7 +118,7 @@ class _Reading:
 
     # Flows.
 
-    def _flow(self, pair: tuple[str, str]) -> Flow:
+    def _flow(self, pair: tuple[str, str], of_target: Mapping[str, str]) -> Flow:
         source, target = pair
         policy = self._of_flow(pair, "replication.policy.class", "DefaultReplicationPolicy").rpartition(".")[2]
         separator = self._of_flow(pair, "replication.policy.separator", ".")
@@ -137,7 +138,19 @@ class _Reading:
             create_topics=self._of_flow(pair, "refresh.topics.enabled", "true").lower() == "true",
             sync_settings=self._of_flow(pair, "sync.topic.configs.enabled", "true").lower() == "true",
             exclude_settings=tuple(_list(not_carried)) or LOCAL_SETTINGS,
+            offset_map=self._keeps_order(pair, of_target),
         )
+
+    def _keeps_order(self, pair: tuple[str, str], of_target: Mapping[str, str]) -> bool:
+        """Does the target's producer keep the order of what it sends again, as the map of offsets needs?"""
+        acks, idempotence = (of_target.get(f"kafka.{key}", "") for key in ("acks", "enable.idempotence"))
+        if acks in ("", "all", "-1") and idempotence.strip().lower() != "false":
+            return True
+        self._warnings.append(
+            f"{pair[0]}->{pair[1]}: no map of offsets is kept, as the producer of {pair[1]} has no idempotence "
+            "(acks or enable.idempotence): with retries the map would be wrong"
+        )
+        return False
 
     def _interval(self, pairs: list[tuple[str, str]], key: str, default: float) -> float:
         given = [text for text in (self._of_flow(pair, key, "") for pair in pairs) if text]

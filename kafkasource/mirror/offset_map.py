@@ -9,17 +9,20 @@ of compaction, other writers' records and batches written twice make more of the
 cost least, and an offset within is translated to one that is not above the true one. So who starts at a translated
 offset misses nothing, and reads some records twice at worst.
 
-`record` is called in the process of Spark's commits, after each micro-batch: it keeps what the topic holds in memory,
-reads what others have added, and writes the partitions that got records. A rerun, or a source topic that was made anew,
-begins at a lower offset than the map ends: from there on the new spans count.
+`record` is called in the process of Spark's commits, after each micro-batch. A thread for each topic keeps in memory
+what the topic holds, reads what others have added, and writes the partitions that got records; the commit waits for it,
+though not for long (`Recorder`). A rerun, or a source topic that was made anew, begins at a lower offset than the map
+ends: from there on the new spans count.
 """
 
 from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
+from functools import partial
 
 from kafkasource.client.config import ClientConfig
 from kafkasource.errors import KafkaSourceError
@@ -116,7 +119,7 @@ class OffsetMapTopic:
         self._topic = topic
         self._tp = TopicPartition(topic, 0)
         self._reader = Reader({**self._options, "subscribe": topic, "kafka.isolation.level": "read_uncommitted"})
-        self._position: int | None = None
+        self._positions = self._reader.positions()
         self.known: OffsetMap = {}
 
     def __enter__(self) -> OffsetMapTopic:
@@ -129,11 +132,10 @@ class OffsetMapTopic:
         self._reader.close()
 
     def read(self) -> OffsetMap:
-        """What the topic says now. Raises KafkaSourceError, also where there is no such topic."""
-        if self._position is None:
-            self._position = self._reader.start_of([self._tp]).get(self._tp, 0)
-        position = {self._tp: self._position}
-        for batch in self._reader.read(self._reader.next_ranges(position)):
+        """What the topic says now. Raises KafkaSourceError, also where there is no such topic (any more)."""
+        if not self._positions.offsets:
+            self._positions.begin([self._tp])
+        for batch in self._reader.read(self._positions.next_ranges()):
             keys, values, offsets = (batch.column(name) for name in ("key", "value", "offset"))
             for key, value in zip(keys.to_pylist(), values.to_pylist(), strict=True):
                 tp, known = decoded(key, value)
@@ -141,7 +143,7 @@ class OffsetMapTopic:
                     self.known.pop(tp, None)
                 else:
                     self.known[tp] = known
-            self._position = offsets[len(offsets) - 1].as_py() + 1
+            self._positions.move({self._tp: offsets[len(offsets) - 1].as_py() + 1})
         return self.known
 
     def add(self, mapped: Mapping[TopicPartition, Mapped]) -> None:
@@ -157,26 +159,109 @@ class OffsetMapTopic:
             writer.write(pa.table({"key": [key for key, _ in rows], "value": [value for _, value in rows]}))
             written = writer.flush()[self._tp]
         known.update(changed)
-        if written.first_offset == self._position and written.last_offset is not None:
-            self._position = written.last_offset + 1  # nobody else wrote: no need to read our own
+        if written.first_offset == self._positions.offsets[self._tp] and written.last_offset is not None:
+            self._positions.move({self._tp: written.last_offset + 1})  # nobody else wrote: no need to read our own
+
+
+class NotRecorded(KafkaSourceError):
+    """The topic lacks spans of micro-batches that are written. Whoever translates offsets reads more twice."""
+
+
+class Recorder:
+    """The thread that writes one topic's spans. Its methods are for the thread of the commits.
+
+    What could not be written is kept and written with the next micro-batch's, while this process lives. A commit that
+    has waited in vain is followed by commits that do not wait, for ten times as long: a cluster that is away costs the
+    others a tenth of the time at most.
+    """
+
+    def __init__(
+        self, open_topic: Callable[[], OffsetMapTopic], topic: str, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._open_topic, self._name, self._clock = open_topic, topic, clock
+        self._topic: OffsetMapTopic | None = None  # the thread's
+        self._news = threading.Condition()
+        self._lacking: OffsetMap = {}  # handed over and not written
+        self.busy = False  # the thread runs; to look at
+        self._error: Exception | None = None  # of its last attempt
+        self._impatient_until = float("-inf")
+
+    def hand_over(self, mapped: Mapping[TopicPartition, Mapped]) -> None:
+        with self._news:
+            self._lacking = _together(self._lacking, mapped)
+            if not self.busy:
+                self.busy = True
+                threading.Thread(target=self._run, name="kafkasource-offset-map", daemon=True).start()
+
+    def wait(self, wait_ms: int) -> None:
+        """Return when all is written. Raises NotRecorded, also when that takes longer than `wait_ms`."""
+        wait_s = wait_ms / 1000 if self._clock() >= self._impatient_until else 0.0
+        with self._news:
+            self._news.wait_for(lambda: not self.busy, wait_s)
+            if not self._lacking:
+                self._impatient_until = float("-inf")
+                return
+            if wait_s:
+                self._impatient_until = self._clock() + 10 * wait_s
+            why = "it has not answered yet" if self.busy else str(self._error)
+            raise NotRecorded(
+                f"{self._name} lacks the offsets of {_told(self._lacking)}, which are written ({why}); they are added "
+                "with a later micro-batch of this run, if the cluster answers then"
+            )
+
+    def _run(self) -> None:
+        while True:
+            with self._news:
+                if not self._lacking:
+                    self._ended(None)
+                    return
+                mapped = self._lacking
+            try:
+                if self._topic is None:
+                    self._topic = self._open_topic()
+                self._topic.add(mapped)
+            except Exception as error:  # whatever it is: a later commit begins anew
+                if self._topic is not None:
+                    self._topic.close()
+                    self._topic = None
+                with self._news:
+                    self._ended(error)
+                return
+            with self._news:
+                self._lacking = {tp: new for tp, new in self._lacking.items() if new is not mapped.get(tp)}
+
+    def _ended(self, error: Exception | None) -> None:
+        self.busy, self._error = False, error
+        self._news.notify_all()
+
+
+def _together(before: OffsetMap, new: Mapping[TopicPartition, Mapped]) -> OffsetMap:
+    return {**before, **{tp: extended(before.get(tp), each) for tp, each in new.items()}}
+
+
+def _told(lacking: OffsetMap, most: int = 5) -> str:
+    ranges = [
+        f"{tp.topic}-{tp.partition} [{lacking[tp].spans[0].source_first}, {lacking[tp].spans[-1].source_next})"
+        for tp in sorted(lacking)
+        if lacking[tp].spans
+    ]
+    more = f" and {len(ranges) - most} partitions more" if len(ranges) > most else ""
+    return ", ".join(ranges[:most]) + more
 
 
 _lock = threading.Lock()
-_kept: dict[tuple[ClientConfig, str], OffsetMapTopic] = {}
+_kept: dict[tuple[ClientConfig, str], Recorder] = {}
 
 
-def record(config: ClientConfig, topic: str, mapped: Mapping[TopicPartition, Mapped]) -> None:
-    """Called by the sink (`offsetMap`) after each micro-batch. Raises what fails; the next call begins anew then."""
+def record(config: ClientConfig, topic: str, mapped: Mapping[TopicPartition, Mapped]) -> Recorder:
+    """Called by the sink (`offsetMap`) after each micro-batch; what is handed over may be waited for."""
     key = config, topic
     with _lock:
-        kept = _kept.get(key) or OffsetMapTopic(config, topic)
-        _kept[key] = kept
-        try:
-            kept.add(mapped)
-        except BaseException:
-            del _kept[key]
-            kept.close()
-            raise
+        recorder = _kept.get(key)
+        if recorder is None:
+            recorder = _kept[key] = Recorder(partial(OffsetMapTopic, config, topic), topic)
+    recorder.hand_over(mapped)
+    return recorder
 
 
 def _as_options(config: ClientConfig) -> dict[str, str]:

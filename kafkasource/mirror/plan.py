@@ -3,14 +3,8 @@
 A route is a streaming query: all flows that leave one cluster. It reads the union of their topics once, and the sink
 gives each target its own (`onlyTopics`).
 
-No record goes round in circles. Where flows make a cycle (A->B and B->A, or longer), a record must not come back to a
-cluster where it was before. Two ways, by how the flow that is part of a cycle names its topics:
-
-    topic = "${source}.${topic}"   the name tells where a topic has been: `A.orders` is not carried back to A, nor is
-                                   `B.A.orders`. Costs nothing per record.
-    any other, as "${topic}"       the name does not tell, so each record gets a header that says which cluster it was
-                                   read from, and the sink sends none to a cluster that it has been read from
-                                   (`unlessHeader`). Nor one that gets there straight from where it was read.
+No record goes round in circles, nor comes to a cluster twice: `circles` decides which records a flow leaves out, and
+whether topics' names tell which they are, or headers have to.
 """
 
 from __future__ import annotations
@@ -23,18 +17,21 @@ from dataclasses import dataclass, field
 from kafkasource import options
 from kafkasource.errors import OptionError
 from kafkasource.java_regex import compile_java
+from kafkasource.mirror.circles import Stop, decide
 
 CLUSTER_HEADER = "mirror.cluster"  # the cluster that a record was read from; one for each time it was mirrored
 RECORD_HEADER = "mirror.record"  # and where there: topic/partition/offset
 _SAME = "${topic}"
 INTERNAL = (r"__.*", r".*[-.]internal", r".*\.replica")  # never mirrored, unless named in full
 
-# In a micro-batch. What is not done when a task fails is done again, and the map of offsets grows at its end.
-MOST_OFFSETS = 5_000_000
+# In a micro-batch, so that it lasts seconds: what is not committed when a task fails or a mirror is killed is done
+# again, `pykafka mirror` ends when the micro-batch does, and the map of offsets grows at its end. Whichever is less:
+# the first is for small records, the second, in bytes as the source stores them, for large ones.
+MOST_OFFSETS, MOST_BYTES = 2_000_000, "512m"
 
 # Options that the mirror gives.
 _OURS = (
-    *("subscribe", "subscribePattern", "assign", "includeHeaders", "packRecords", "addHeaders"),
+    *("subscribe", "subscribePattern", "assign", "includeHeaders", "packRecords", "addHeaders", "stopFile"),
     *("clusters", "topic", "createTopic", "onlyTopics", "unlessHeader", "offsetMap"),
 )
 
@@ -73,10 +70,9 @@ class Flow:
         return self.topic.replace("${source}", self.source)
 
     @property
-    def separator(self) -> str | None:
-        """Between the source's name and the topic's, where the template says where a topic is from; else None."""
-        match = re.fullmatch(rf"{re.escape(self.source)}(.+)\$\{{topic\}}", self.template)
-        return match[1] if match else None
+    def pattern(self) -> str:
+        """The topics, as a regular expression."""
+        return pattern_of(self.topics, self.exclude)
 
     def __str__(self) -> str:
         return f"{self.source}->{self.target}"
@@ -114,6 +110,7 @@ class Plan:
     refresh_topics_s: float = 5.0
     refresh_settings_s: float = 60.0
     warnings: tuple[str, ...] = ()
+    _stops: Mapping[str, Stop] = field(init=False, repr=False, compare=False)  # by flow
 
     def __post_init__(self) -> None:
         """Raises OptionError for what cannot be."""
@@ -143,57 +140,22 @@ class Plan:
             if not any(options.canonical(key) == "kafka.bootstrap.servers" for key in self.clusters[name]):
                 raise OptionError(f"cluster {name!r}: where is it? Give kafka.bootstrap.servers")
 
-    def onward(self, cluster: str, *, names_kept: bool = False) -> set[str]:
-        """Where records of this cluster get to, over one flow or more. `names_kept`: in topics of the same name."""
-        found: set[str] = set()
-        todo = [cluster]
-        while todo:
-            here = todo.pop()
-            flows = [flow for flow in self.flows if flow.source == here and (flow.topic == _SAME or not names_kept)]
-            new = {flow.target for flow in flows} - found
-            found |= new
-            todo += new
-        return found
+        stops = decide(self.flows, self.clusters, {str(flow): flow.pattern for flow in self.flows})
+        object.__setattr__(self, "_stops", stops)
 
-    def cyclic(self, flow: Flow) -> bool:
-        """May what it carries come back?"""
-        return flow.source in self.onward(flow.target)
-
-    def needs_headers(self, flow: Flow) -> bool:
-        """Is it part of a cycle in which names do not tell where a record has been?"""
-        if not self.cyclic(flow):
-            return False
-        around = self.onward(flow.source)  # with cyclic flows only, all that can come back to here
-        return any(
-            other.separator is None
-            for other in self.flows
-            if self.cyclic(other) and other.source in around and flow.source in self.onward(other.source)
-        )
+    def stop(self, flow: Flow) -> Stop:
+        """Which records the flow does not carry."""
+        return self._stops[str(flow)]
 
     def unless_from(self, flow: Flow) -> list[str]:
-        """Clusters whose records the flow does not carry, by the records' headers: they have been at the target, or get
-        there by a flow of their own (A->C beside A->B->C), where names do not tell them apart."""
-        found = {flow.target} if self.needs_headers(flow) else set()
-        if flow.topic == _SAME:
-            found |= {
-                other.source
-                for other in self.flows
-                if other.target == flow.target
-                and (other.topics, other.exclude, other.topic) == (flow.topics, flow.exclude, flow.topic)
-                and flow.source in self.onward(other.source, names_kept=True)
-            } - {flow.source}
-        return sorted(found)
+        """Clusters whose records the flow does not carry, as their headers tell."""
+        stop = self.stop(flow)
+        return sorted(stop.clusters) if stop.by_header else []
 
     def pattern(self, flow: Flow) -> str:
-        """The flow's topics but those that have been at its target, by their names."""
-        exclude = list(flow.exclude)
-        separators = {other.separator for other in self.flows if self.cyclic(other)} - {None}
-        if self.cyclic(flow):
-            for separator in sorted(map(str, separators)):
-                sep = re.escape(separator)
-                names = "|".join(map(re.escape, sorted(self.clusters)))
-                exclude.append(rf"(?:(?:{names}){sep})*{re.escape(flow.target)}{sep}.*")
-        return pattern_of(flow.topics, exclude)
+        """The flow's topics but those that it does not carry as their names tell."""
+        by_name = self.stop(flow).by_name
+        return flow.pattern if by_name is None else pattern_of(flow.topics, (*flow.exclude, by_name))
 
 
 def _check_pattern(flow: Flow, pattern: str) -> None:
@@ -261,7 +223,7 @@ def _reading(plan: Plan, source: str, patterns: Iterable[str], added: Mapping[st
     limited = {options.canonical(key) for key in given} & {"maxOffsetsPerTrigger", "maxBytesPerTrigger"}
     return {
         "startingOffsets": "earliest",
-        **({} if limited else {"maxOffsetsPerTrigger": str(MOST_OFFSETS)}),
+        **({} if limited else {"maxOffsetsPerTrigger": str(MOST_OFFSETS), "maxBytesPerTrigger": MOST_BYTES}),
         **({"kafka.isolation.level": "read_committed"} if plan.exactly_once else {}),
         **given,
         "subscribePattern": wanted,

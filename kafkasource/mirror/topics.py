@@ -1,8 +1,11 @@
-"""Topics at the targets as the source has them: made, grown, and set alike, by a thread of the driver.
+"""Topics at the targets as the source has them: made, grown, and set alike, by threads of the driver.
 
 `steps` decides, `TopicKeeper` asks and carries out. Nothing is ever taken away: no topic is deleted, no partition, and
 a setting only where the source had it while the mirror ran and now has it no more. Who writes to a topic that is not
 there yet waits (`kafka.max.block.ms`), so the thread looks more often than that.
+
+One thread looks at the source and hands what it saw to a thread for each target: a target that answers nothing holds up
+no other. A topic that a target refuses holds up no other topic there, and is tried again at each look.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -21,12 +25,14 @@ from kafkasource.client.config import ClientConfig
 from kafkasource.client.metadata import TopicMetadata
 from kafkasource.errors import (
     BootstrapFailed,
+    BrokerError,
     DeadlineExceeded,
     KafkaSourceError,
     TopicAlreadyExists,
     UnsupportedApiVersion,
 )
 from kafkasource.mirror.plan import Flow, Route, offset_map_topic
+from kafkasource.mirror.refused_settings import Topics, WillingTopics
 
 log = logging.getLogger("kafkasource.mirror")
 
@@ -38,21 +44,12 @@ _MAP_SETTINGS = {
 }
 
 
-class Cluster(Protocol):
+class Cluster(Topics, Protocol):
     """What is asked of `client.admin.Admin`."""
 
     def all_topics(self) -> list[TopicMetadata]: ...
     def topic_settings(self, topics: Iterable[str]) -> dict[str, list[Setting]]: ...
-    def create_topics(
-        self,
-        names: Iterable[str],
-        *,
-        partitions: int = 1,
-        replication_factor: int = -1,
-        configs: Mapping[str, str] | None = None,
-    ) -> None: ...
     def create_partitions(self, totals: Mapping[str, int]) -> None: ...
-    def alter_topic_settings(self, topic: str, changes: Mapping[str, str | None]) -> None: ...
     def close(self) -> None: ...
 
 
@@ -118,6 +115,75 @@ def carried(flow: Flow, settings: Mapping[str, str]) -> dict[str, str]:
     }
 
 
+class _Kept:
+    """What one flow has at its target. One thread at a time: the looking one, or the flow's own while it works."""
+
+    def __init__(self, flow: Flow, target: Cluster) -> None:
+        self.flow = flow
+        self.settings_due = float("-inf")
+        self.before: Known | None = None  # the source's topics that the target had when this was last done
+        self.work: Future[None] | None = None
+        self._target = target
+        self._willing = WillingTopics(str(flow), flow.target, target)
+        self._said: dict[str, str] = {}  # topic -> what the target said, so that it is not said again at each look
+
+    def new(self, topics: Iterable[str]) -> set[str]:
+        """Of `topics` those that the target was not given yet."""
+        return set(topics) - (self.before.partitions.keys() if self.before else set())
+
+    def look_after(self, topics: list[str], here: Known, *, first: bool = False) -> None:
+        """Raises KafkaSourceError where the target answers nothing, the first time also where it refuses every topic.
+        What it says to one topic is only logged."""
+        flow, target = self.flow, self._target
+        found = target.all_topics()
+        if flow.offset_map and all(topic.name != offset_map_topic(flow.source) for topic in found):
+            self._make_map()
+        names = {self._name(topic) for topic in topics if topic in here.settings}
+        failing = self._carry_out_all(steps(flow, topics, here, _known(target, found, names), self.before))
+        done = [topic for topic in topics if self._name(topic) not in failing]
+        if first and failing and not done:
+            raise next(iter(failing.values()))
+        old = self.before.settings if self.before else {}
+        kept = {topic: old[topic] for topic in done if topic in old}
+        new = {topic: here.settings[topic] for topic in done if topic in here.settings}
+        self.before = Known({topic: here.partitions[topic] for topic in done}, {**kept, **new})
+
+    def _carry_out_all(self, todo: Iterable[Step]) -> dict[str, KafkaSourceError]:
+        """Those topics that the target refuses, and why. Raises where two in a row get no answer."""
+        failing: dict[str, KafkaSourceError] = {}
+        unanswered = False
+        for step in todo:
+            log.info("flow %s: %s", self.flow, step)
+            try:
+                self._carry_out(step)
+                unanswered = False
+            except (BrokerError, DeadlineExceeded) as error:
+                if unanswered and isinstance(error, DeadlineExceeded):
+                    raise
+                unanswered = isinstance(error, DeadlineExceeded)
+                failing[step.topic] = error
+                if self._said.get(step.topic) != str(error):
+                    log.warning("flow %s: topic %s at %s: %s", self.flow, step.topic, self.flow.target, error)
+        self._said = {topic: str(error) for topic, error in failing.items()}
+        return failing
+
+    def _name(self, topic: str) -> str:
+        return self.flow.template.replace("${topic}", topic)
+
+    def _carry_out(self, step: Step) -> None:
+        if isinstance(step, Create):
+            with suppress(TopicAlreadyExists):  # somebody else was quicker: looked at again the next time
+                self._willing.create(step.topic, step.partitions, self.flow.replication_factor, step.settings)
+        elif isinstance(step, Grow):
+            self._target.create_partitions({step.topic: step.partitions})
+        else:
+            self._willing.change(step.topic, step.settings)
+
+    def _make_map(self) -> None:
+        with suppress(TopicAlreadyExists):
+            self._willing.create(offset_map_topic(self.flow.source), 1, self.flow.replication_factor, _MAP_SETTINGS)
+
+
 class TopicKeeper:
     """For one route. `start` does it once, then again and again on a thread, until `close`."""
 
@@ -135,13 +201,13 @@ class TopicKeeper:
         """`clients` by cluster; `optional`: targets that are done without where they cannot be reached."""
         self._route = route
         self._clusters: dict[str, Cluster] = {name: open_cluster(config) for name, config in clients.items()}
+        self._kept = [_Kept(flow, self._clusters[flow.target]) for flow in route.flows]
         self._topics_s, self._settings_s = refresh_topics_s, refresh_settings_s
         self._optional = set(optional)
         self._clock = clock
-        self._before: Known | None = None
-        self._settings_due = float("-inf")
         self._end = threading.Event()
         self._thread: threading.Thread | None = None
+        self._threads = ThreadPoolExecutor(len(self._kept), thread_name_prefix=f"{route.name}-topics-at")
 
     def start(self) -> None:
         """Blocks for the first time. Raises what the clusters refuse."""
@@ -155,88 +221,50 @@ class TopicKeeper:
             cluster.close()
         if self._thread is not None:
             self._thread.join()
+        self._threads.shutdown()
 
     def _run(self) -> None:
         while not self._end.wait(self._topics_s):
             try:
-                self.look()
+                self.ask()
             except Exception as error:  # whatever it is: the mirror goes on, and it is tried again
                 if not self._end.is_set():
                     log.warning("%s: topics are not looked after: %s", self._route.name, error)
 
-    def look(self, *, first: bool = False) -> list[Step]:
-        """Once; what was done, at all targets. Raises KafkaSourceError on the first time, later it warns."""
-        settings = self._clock() >= self._settings_due
+    def look(self, *, first: bool = False) -> None:
+        """Once, at all targets. The first time raises KafkaSourceError where a target cannot be looked at; the others
+        are looked after then all the same."""
+        asked = self.ask(first)
+        errors = [kept.work.exception() for kept in asked if kept.work is not None]
+        for error in errors:
+            if error is not None:
+                raise error
+
+    def ask(self, first: bool = False) -> list[_Kept]:
+        """Look at the source, and begin to do at each target what is to be done there; those that are begun."""
         source = self._clusters[self._route.source]
         topics = [topic for topic in source.all_topics() if not topic.internal]
-        taken = {
-            flow.target: [topic.name for topic in topics if self._route.takes(flow, topic.name)]
-            for flow in self._route.flows
-        }
-        wanted = {name for names in taken.values() for name in names}
-        new = wanted - (self._before.partitions.keys() if self._before else set())
-        here = _known(source, topics, wanted if settings else new)
-        done: list[Step] = []
-        complete = True
-        for flow in self._route.flows:
-            try:
-                done += self._make(flow, taken[flow.target], here)
-            except KafkaSourceError as error:
-                if first and not (
-                    flow.target in self._optional and isinstance(error, (BootstrapFailed, DeadlineExceeded))
-                ):
-                    raise
-                complete = False
-                log.warning("flow %s: topics are not looked after: %s", flow, error)
-        if complete:
-            old = self._before.settings if self._before else {}
-            kept = {name: value for name, value in old.items() if name in wanted}
-            self._before = Known({name: here.partitions[name] for name in wanted}, {**kept, **here.settings})
+        idle = [kept for kept in self._kept if kept.work is None or kept.work.done()]
+        taken = {kept: [each.name for each in topics if self._route.takes(kept.flow, each.name)] for kept in idle}
+        due = {kept: self._clock() >= kept.settings_due for kept in idle}
+        asked = {kept: set(names) if due[kept] else kept.new(names) for kept, names in taken.items()}
+        here = _known(source, topics, set().union(*asked.values()))
+        for kept, names in taken.items():
+            told = {name: here.settings[name] for name in asked[kept] if name in here.settings}
+            kept.work = self._threads.submit(self._work, kept, names, Known(here.partitions, told), due[kept], first)
+        return idle
+
+    def _work(self, kept: _Kept, topics: list[str], here: Known, settings: bool, first: bool) -> None:
+        try:
+            kept.look_after(topics, here, first=first)
             if settings:
-                self._settings_due = self._clock() + self._settings_s
-        return done
-
-    def _make(self, flow: Flow, topics: list[str], here: Known) -> list[Step]:
-        target = self._clusters[flow.target]
-        found = target.all_topics()
-        if flow.offset_map and all(topic.name != offset_map_topic(flow.source) for topic in found):
-            self._make_map(flow, target)
-        names = {flow.template.replace("${topic}", topic) for topic in topics if topic in here.settings}
-        todo = steps(flow, topics, here, _known(target, found, names), self._before)
-        for step in todo:
-            self._carry_out(flow, target, step)
-        return todo
-
-    @staticmethod
-    def _carry_out(flow: Flow, target: Cluster, step: Step) -> None:
-        log.info("flow %s: %s", flow, step)
-        if isinstance(step, Create):
-            with suppress(TopicAlreadyExists):  # somebody else was quicker: looked at again the next time
-                target.create_topics(
-                    [step.topic],
-                    partitions=step.partitions,
-                    replication_factor=flow.replication_factor,
-                    configs=step.settings,
-                )
-        elif isinstance(step, Grow):
-            target.create_partitions({step.topic: step.partitions})
-        else:
-            try:
-                target.alter_topic_settings(step.topic, step.settings)
-            except UnsupportedApiVersion:
-                log.warning(
-                    "flow %s: brokers before Kafka 2.3 change no single settings: %s stays as it is", flow, step
-                )
-
-    @staticmethod
-    def _make_map(flow: Flow, target: Cluster) -> None:
-        with suppress(TopicAlreadyExists):
-            target.create_topics(
-                [offset_map_topic(flow.source)],
-                partitions=1,
-                replication_factor=flow.replication_factor,
-                configs=_MAP_SETTINGS,
-            )
+                kept.settings_due = self._clock() + self._settings_s
+        except Exception as error:
+            away = isinstance(error, (BootstrapFailed, DeadlineExceeded))
+            if first and not (away and kept.flow.target in self._optional):
+                raise
+            if not self._end.is_set():
+                log.warning("flow %s: topics are not looked after: %s", kept.flow, error)
 
 
 def _known(cluster: Cluster, topics: Iterable[TopicMetadata], settings_of: Iterable[str]) -> Known:

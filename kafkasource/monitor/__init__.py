@@ -2,14 +2,14 @@
 
 log_times   from offsets to seconds       queries    what progress tells, kept
 listener    Spark's progress              endpoint   HTTP: the page, JSON, Prometheus' text
-open_sinks  what exactly-once sinks have open at the brokers
+access      who may read it               open_sinks what exactly-once sinks have open at the brokers
 """
 
 from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +39,8 @@ class ServedMetrics:
         cluster_name: str,
         groups: Mapping[str, str] | None,
         sinks: Mapping[str, Mapping[str, str]] | None,
+        allowed_hosts: Iterable[str] = (),
+        token: str | None = None,
     ) -> None:
         self._spark = spark
         self._queries = Queries(cluster_name, groups)
@@ -46,8 +48,8 @@ class ServedMetrics:
         self.folder = _folder(spark)
         folder.use(self.folder)
         if self.folder is not None:
-            self.folder.mkdir(exist_ok=True, mode=0o700)
-        self._endpoint = Endpoint(host, port, self.snapshot, self._queries)
+            folder.make(self.folder)
+        self._endpoint = Endpoint(host, port, self.snapshot, self._queries, allowed_hosts=allowed_hosts, token=token)
         self._listener = ProgressListener(self._queries)
         take_what_is_pending(spark)
         spark.streams.addListener(self._listener)

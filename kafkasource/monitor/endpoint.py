@@ -6,30 +6,42 @@
     GET /api/queries/<id>     Spark's last progress of one, as it is
     GET /api/metrics          all metrics as JSON
 
-It shows names of topics and queries and takes no orders. Whoever can reach the port can read it: it listens on this
-machine only, unless told otherwise.
+It shows names of topics and queries and takes no orders. It listens on this machine only, unless an address is given.
+Who may read: `access`.
 """
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import logging
+import os
+import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
 from typing import Any
 
 from kafkasource.metrics.snapshot import Snapshot
 from kafkasource.metrics.table import METRICS
+from kafkasource.monitor.access import LOOKED_AT, Access, Refusal
 from kafkasource.monitor.queries import Queries
+
+HOSTS_ENVIRONMENT = "KAFKASOURCE_METRICS_HOSTS"  # names, with commas between them
+TOKEN_ENVIRONMENT = "KAFKASOURCE_METRICS_TOKEN"
 
 log = logging.getLogger("kafkasource.metrics")
 
 _JSON = "application/json; charset=utf-8"
 _TEXT = "text/plain; charset=utf-8"
-_PAGE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'"
+_PAGE_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self';"
+    " base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
 _NO_CLIENT = "prometheus-client is not installed: pip install 'kafkasource[prometheus]'; /api/metrics has the same\n"
+
+_ALL_ADDRESSES = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # and how they are reached from here
 
 Answer = tuple[int, str, bytes]
 
@@ -37,14 +49,34 @@ Answer = tuple[int, str, bytes]
 class Endpoint:
     """Serves until it is closed, from daemon threads."""
 
-    def __init__(self, host: str, port: int, snapshot: Callable[[], Snapshot], queries: Queries | None = None) -> None:
-        """`port` 0: any that is free. Raises OSError where the port is taken."""
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        snapshot: Callable[[], Snapshot],
+        queries: Queries | None = None,
+        *,
+        allowed_hosts: Iterable[str] = (),
+        token: str | None = None,
+    ) -> None:
+        """`port` 0: any that is free. `allowed_hosts`, `token`: as `serve_metrics` has them.
+
+        The environment adds names, and has the token where none is given. Raises OSError where the port is taken,
+        ValueError for a bad token.
+        """
         self._snapshot = snapshot
         self._queries = queries or Queries()
         endpoint = self
+        token = os.environ.get(TOKEN_ENVIRONMENT) or None if token is None else token
+        names = [*allowed_hosts, *os.environ.get(HOSTS_ENVIRONMENT, "").split(",")]
+        if not _is_loopback(host):
+            names.append(socket.gethostname())
+        if host not in _ALL_ADDRESSES:
+            names.append(host)
 
         class Handler(_Handler):
             answer = staticmethod(endpoint._answer)
+            access = Access.of(names, token)
 
         self._server = ThreadingHTTPServer((host, port), Handler)
         self._server.daemon_threads = True
@@ -58,7 +90,7 @@ class Endpoint:
     @property
     def url(self) -> str:
         host = str(self._server.server_address[0])
-        host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, host)
+        host = _ALL_ADDRESSES.get(host, host)
         return f"http://{host}:{self.port}"
 
     def close(self) -> None:
@@ -95,10 +127,14 @@ class _Handler(BaseHTTPRequestHandler):
     sys_version = ""
     timeout = 30  # seconds, for a client that does not finish its request
     answer: Callable[[str], Answer]
+    access: Access
 
     def do_GET(self) -> None:
+        path = self.path.partition("?")[0]
+        headers = {name: self.headers[name] for name in LOOKED_AT if name in self.headers}
+        refusal = self.access.refusal(path, headers, str(self.connection.getsockname()[0]))
         try:
-            status, kind, body = self.answer(self.path.partition("?")[0])
+            status, kind, body = self.answer(path) if refusal is None else _refused(refusal)
         except Exception as error:
             log.warning("GET %s failed", self.path, exc_info=True)
             status, kind, body = 500, _TEXT, f"{type(error).__name__}: see the log\n".encode()
@@ -107,6 +143,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.send_header("Cache-Control", "no-store")
         self.send_header("X-Content-Type-Options", "nosniff")
+        self.send_header("Cross-Origin-Resource-Policy", "same-origin")
+        if status == 401:
+            self.send_header("WWW-Authenticate", "Bearer")
         if kind.startswith("text/html"):
             self.send_header("Content-Security-Policy", _PAGE_POLICY)
         self.end_headers()
@@ -117,6 +156,17 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:
         log.debug("%s " + format, self.address_string(), *args)
+
+
+def _refused(refusal: Refusal) -> Answer:
+    return refusal.status, _TEXT, f"{refusal.reason}\n".encode()
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def page() -> bytes:

@@ -20,10 +20,14 @@ class Open(Protocol):
     def open_for_ms(self) -> float | None: ...
 
 
-def _ask(options: Mapping[str, str]) -> Sequence[Open]:
-    from kafkasource.sink.open_lanes import of_sink
+Answer = Mapping[str | None, "Sequence[Open] | KafkaSourceError"]
+"""By cluster (None: the sink has no option `clusters`): what is open there, or why it could not be asked."""
 
-    return of_sink(options)
+
+def _ask(options: Mapping[str, str]) -> Answer:
+    from kafkasource.sink.open_lanes import of_clusters
+
+    return of_clusters(options)
 
 
 class OpenSinks:
@@ -32,7 +36,7 @@ class OpenSinks:
     def __init__(
         self,
         sinks: Mapping[str, Mapping[str, str]],
-        ask: Callable[[Mapping[str, str]], Sequence[Open]] = _ask,
+        ask: Callable[[Mapping[str, str]], Answer] = _ask,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`sinks`: a name for each and its options, as for `kafkasource.open_transactions`."""
@@ -42,9 +46,10 @@ class OpenSinks:
         self._asking = threading.Lock()
         self._due_s = float("-inf")
         self._known: dict[Key, float] = {}
+        self._warned: dict[tuple[str, str], str] = {}  # by sink and cluster: what the log says already
 
     def snapshot(self) -> Snapshot:
-        """Sinks whose brokers do not answer have no value."""
+        """Clusters whose brokers do not answer have no value."""
         if self._sinks and self._asking.acquire(blocking=False):
             try:
                 if self._clock() >= self._due_s:
@@ -56,12 +61,24 @@ class OpenSinks:
 
     def _asked(self) -> dict[Key, float]:
         found: dict[Key, float] = {}
+        failed: dict[tuple[str, str], str] = {}
         for name, options in self._sinks.items():
             try:
-                ages_ms = [each.open_for_ms() or 0.0 for each in self._ask(options)]
+                answers = self._ask(options)
             except KafkaSourceError as error:
-                log.warning("the open transactions of sink %r are not known: %s", name, error)
+                failed[name, ""] = str(error)
                 continue
-            found["kafkasource_open_transactions", (name,)] = len(ages_ms)
-            found["kafkasource_oldest_transaction_seconds", (name,)] = max(ages_ms, default=0.0) / 1000
+            for cluster, answer in answers.items():
+                labels = name, cluster or ""
+                if isinstance(answer, KafkaSourceError):
+                    failed[labels] = str(answer)
+                    continue
+                ages_ms = [each.open_for_ms() or 0.0 for each in answer]
+                found["kafkasource_open_transactions", labels] = len(ages_ms)
+                found["kafkasource_oldest_transaction_seconds", labels] = max(ages_ms, default=0.0) / 1000
+        for (name, cluster), text in failed.items():
+            if self._warned.get((name, cluster)) != text:  # once, not every 15 seconds
+                where = f" in cluster {cluster!r}" if cluster else ""
+                log.warning("the open transactions of sink %r%s are not known: %s", name, where, text)
+        self._warned = failed
         return found

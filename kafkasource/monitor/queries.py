@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from kafkasource.lag import lag, offsets_of
+from kafkasource.lag import lag, offsets_of, oldest_from_progress
 from kafkasource.metrics.snapshot import Histogram, Key, Snapshot
 from kafkasource.metrics.table import METRICS
 from kafkasource.monitor.log_times import LogTimes
@@ -36,6 +36,7 @@ class Place:
     latest: int  # end of the log when that batch was planned
     lag: int
     lag_seconds: float | None  # None: not known (yet)
+    lag_seconds_at_least: float  # a lower bound, always known
 
 
 @dataclass
@@ -72,8 +73,14 @@ class Query:
 
     @property
     def lag_seconds(self) -> float | None:
-        """The largest that is known."""
-        return max((p.lag_seconds for p in self.places.values() if p.lag_seconds is not None), default=None)
+        """The largest of all partitions. None while one of them is not known: it may be the largest."""
+        known = [place.lag_seconds for place in self.places.values() if place.lag_seconds is not None]
+        return max(known) if known and len(known) == len(self.places) else None
+
+    @property
+    def lag_seconds_at_least(self) -> float | None:
+        """A lower bound of the largest; None before the first progress."""
+        return max((place.lag_seconds_at_least for place in self.places.values()), default=None)
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -91,6 +98,7 @@ class Query:
             "last_progress": self.told_s,
             "lag": self.lag,
             "lag_seconds": self.lag_seconds,
+            "lag_seconds_at_least": self.lag_seconds_at_least,
             "partitions": [
                 {
                     "topic": tp.topic,
@@ -99,6 +107,7 @@ class Query:
                     "latest": place.latest,
                     "lag": place.lag,
                     "lag_seconds": place.lag_seconds,
+                    "lag_seconds_at_least": place.lag_seconds_at_least,
                 }
                 for tp, place in sorted(self.places.items())
             ],
@@ -233,6 +242,8 @@ class Queries:
             found["kafka_consumergroup_group_max_lag", of_group] = max(place.lag for place in query.places.values())
             if query.lag_seconds is not None:
                 found["kafka_consumergroup_group_max_lag_seconds", of_group] = query.lag_seconds
+            if query.lag_seconds_at_least is not None:
+                found["kafkasource_query_lag_at_least_seconds", (query.label,)] = query.lag_seconds_at_least
         return found
 
 
@@ -244,12 +255,17 @@ def _places(
     for source in progress.get("sources") or ():
         for tp, offset in offsets_of(source.get("latestOffset")).items():
             latest[tp] = max(offset, latest.get(tp, 0))
+    oldest_ms = oldest_from_progress(progress)
     places = {}
     for tp, offsets in lag(progress).items():
         log = logs.setdefault(tp, LogTimes())
         log.seen(began_s, latest[tp])
         next_offset = latest[tp] - offsets
-        places[tp] = Place(next_offset, latest[tp], offsets, log.seconds_behind(next_offset, now_s))
+        if (tp, next_offset) in oldest_ms:
+            log.written(oldest_ms[tp, next_offset] / 1000, next_offset)
+        seconds = log.seconds_behind(next_offset, now_s)
+        at_least = log.at_least_behind(next_offset, now_s) if seconds is None else seconds
+        places[tp] = Place(next_offset, latest[tp], offsets, seconds, at_least)
     return places
 
 

@@ -111,11 +111,18 @@ class HeapBlock:
         return True
 
 
+class FrameMemory(Protocol):
+    """Where the memory of large frames comes from."""
+
+    def take(self, at_least: int, at_most: int) -> memoryview: ...
+
+
 class FrameBuffers:
     """Memory of large frames, used again once nobody views it: fresh pages cost a quarter of a read's time.
 
     Whoever holds a view of a frame keeps it. Keeps the last few blocks, none above a size. `allocate`: where they come
-    from. For one thread at a time.
+    from. Any thread: a block belongs to the thread that took it out of the list, and that looks only then whether
+    somebody views it.
     """
 
     def __init__(self, keep: int = 2, most_bytes: int = 16 << 20, allocate: Callable[[int], Block] = HeapBlock) -> None:
@@ -126,21 +133,46 @@ class FrameBuffers:
 
     @property
     def kept_bytes(self) -> int:
-        return sum(block.size for block in self._kept)
+        return sum(block.size for block in list(self._kept))
+
+    def resize(self, keep: int, most_bytes: int) -> None:
+        """Keep so many blocks from now on, none above this size. What is viewed goes with its last view."""
+        self._most, self._most_bytes = keep, most_bytes
+        for block in list(self._kept):
+            if block.size > most_bytes:
+                self._claim(block)
+        del self._kept[: max(0, len(self._kept) - keep)]
 
     def take(self, at_least: int, at_most: int) -> memoryview:
         """A view of `at_least` bytes; of up to `at_most` where they are at hand. What is in them is not said."""
-        free = [block for block in self._kept if block.size >= at_least and block.is_free]
-        if free:
-            block = max(free, key=lambda block: min(block.size, at_most))
-            self._kept.remove(block)
-        else:
-            self._kept = [block for block in self._kept if not block.is_free]  # too small: not kept beside a larger one
+        block = self._free(at_least, at_most)
+        if block is None:
+            for small in list(self._kept):
+                if small.is_free:
+                    self._claim(small)  # not kept beside a larger one
             block = self._allocate(-(-at_least // READ_AHEAD_BYTES) * READ_AHEAD_BYTES)  # so that the next one fits too
-        if block.size <= self._most_bytes:
+        view = block.view()
+        if block.size <= self._most_bytes and self._most:
             self._kept.append(block)
             del self._kept[: -self._most]
-        return block.view()[:at_most]
+        return view[:at_most]
+
+    def _free(self, at_least: int, at_most: int) -> Block | None:
+        """A kept block that nobody views, out of the list."""
+        free = [block for block in list(self._kept) if block.size >= at_least and block.is_free]
+        for block in sorted(free, key=lambda block: min(block.size, at_most), reverse=True):
+            if self._claim(block):
+                if block.is_free:
+                    return block
+                self._kept.append(block)  # another thread was quicker, and has put it back by now
+        return None
+
+    def _claim(self, block: Block) -> bool:
+        try:
+            self._kept.remove(block)
+        except ValueError:
+            return False
+        return True
 
 
 class FrameReader:
@@ -148,10 +180,10 @@ class FrameReader:
 
     Receive into `writable()`, then tell `advance()` how much came; or give bytes to `feed()`. A frame's memory belongs
     to whoever views it (records are views of it), for as long as a view is kept. After a `ProtocolError` the stream has
-    lost its place: close the connection. For one thread at a time. `buffers` may be shared by readers of one thread.
+    lost its place: close the connection. For one thread at a time. `buffers` may be shared by many.
     """
 
-    def __init__(self, max_frame_bytes: int, buffers: FrameBuffers | None = None) -> None:
+    def __init__(self, max_frame_bytes: int, buffers: FrameMemory | None = None) -> None:
         self._max_frame_bytes = max_frame_bytes
         self._buffers = FrameBuffers() if buffers is None else buffers
         self._ahead = memoryview(bytearray(READ_AHEAD_BYTES))

@@ -26,13 +26,11 @@ ZERO_UUID = UUID(int=0)
 MAX_STRING_BYTES = 0x7FFF
 """Of a string in UTF-8; Java refuses longer ones in the compact form too, which could carry more."""
 
-MAX_ARRAY_LENGTH = 100_000
-"""Elements of one array. Brokers, topics of a cluster, partitions, aborted transactions: far above any seen."""
-
-MAX_VALUES = 2_000_000
-"""Values in all the arrays of one message, a struct's fields each for one: a body of tiny structs costs 80 times its
-bytes in objects. Each takes at most 128 bytes of memory, beside the text in it (a test measures), so that a message
-takes 256 MiB; metadata of 150,000 partitions with three replicas is within.
+MAX_MEMORY_BYTES = 256 << 20
+"""Memory for the elements of all arrays of one message, beside the text in them: a body of tiny structs costs 80 times
+its bytes in objects. Each array is charged before it is made, an element by its type (`schema`; a test measures).
+Metadata of 250,000 partitions with three replicas is within. How many elements one array has is bounded by this, and by
+the bytes that are there.
 """
 
 MAX_TAGS = 64
@@ -53,11 +51,11 @@ _FLOAT64 = struct.Struct(">d")
 class Reader:
     """Takes values off the front of a buffer. A `memoryview` that it returns shares that buffer, keeps it alive."""
 
-    __slots__ = ("_values", "_view", "end", "pos")
+    __slots__ = ("_view", "end", "memory_bytes", "pos")
 
     def __init__(self, data: Buffer) -> None:
         self._view = memoryview(data).cast("B")
-        self._values = 0
+        self.memory_bytes = 0  # charged so far
         self.pos = 0
         self.end = len(self._view)
 
@@ -191,10 +189,11 @@ class Reader:
         length = self.unsigned_varint() - 1
         return None if length == -1 else self.take(length)
 
-    def array_length(self, *, compact: bool, element_bytes: int, element_values: int = 1) -> int | None:
+    def array_length(self, *, compact: bool, element_bytes: int, element_memory_bytes: int = 128) -> int | None:
         """The count before an array, None for null.
 
-        `element_bytes`: the least that one element takes, 1 or more; `element_values`: how many of MAX_VALUES it is.
+        `element_bytes`: the least that one element takes here, 1 or more; `element_memory_bytes`: the most that it
+        takes as a value, beside the text in it and arrays of its own.
         """
         pos = self.pos
         count = self.unsigned_varint() - 1 if compact else self.int32()
@@ -202,10 +201,12 @@ class Reader:
             return None
         if count < 0 or count * element_bytes > self.remaining:
             raise ProtocolError(f"array of {count} elements at byte {pos}, {self.remaining} bytes left")
-        self._values += count * element_values
-        if count > MAX_ARRAY_LENGTH or self._values > MAX_VALUES:
-            limits = f"{MAX_ARRAY_LENGTH} in one, {MAX_VALUES} values in all"
-            raise ProtocolError(f"array of {count} elements at byte {pos}, above our limits: {limits}")
+        self.memory_bytes += count * element_memory_bytes
+        if self.memory_bytes > MAX_MEMORY_BYTES:
+            raise ProtocolError(
+                f"array of {count} elements at byte {pos}: with it the message would take {self.memory_bytes >> 20} MiB"
+                f" of memory, above our limit of {MAX_MEMORY_BYTES >> 20}"
+            )
         return count
 
     def tagged_fields(self, known: Callable[[int], bool]) -> None:

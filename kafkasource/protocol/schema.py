@@ -15,6 +15,7 @@ compact lengths, and tagged fields at the end of each struct.
 from __future__ import annotations
 
 import struct
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -38,17 +39,22 @@ class Primitive:
     read: Callable[[bool, bool], Read]
     write: Callable[[bool, bool], Write]
     width: Callable[[bool], int]  # least bytes on the wire, by flexible
+    memory_bytes: int  # most that a value takes, beside its text
     layout: str = ""  # of a fixed-width number, in struct's letters: such neighbours are read at once
 
     def __repr__(self) -> str:
         return self.name.upper()
 
 
-def _fixed(name: str, default: Any, width: int, layout: str, read: Read, write: Write) -> Primitive:
-    return Primitive(name, default, lambda n, f: read, lambda n, f: write, lambda f: width, layout)
+def _fixed(
+    name: str, default: Any, width: int, layout: str, read: Read, write: Write, memory_bytes: int = 32
+) -> Primitive:
+    return Primitive(name, default, lambda n, f: read, lambda n, f: write, lambda f: width, memory_bytes, layout)
 
 
-def _sized(name: str, default: Any, prefix: int, reads: Sequence[Read], writes: Sequence[Write]) -> Primitive:
+def _sized(
+    name: str, default: Any, prefix: int, reads: Sequence[Read], writes: Sequence[Write], memory_bytes: int
+) -> Primitive:
     """`reads` and `writes`: plain, nullable, compact, compact nullable."""
     return Primitive(
         name,
@@ -56,6 +62,7 @@ def _sized(name: str, default: Any, prefix: int, reads: Sequence[Read], writes: 
         lambda nullable, flexible: reads[nullable + 2 * flexible],
         lambda nullable, flexible: writes[nullable + 2 * flexible],
         lambda flexible: 1 if flexible else prefix,
+        memory_bytes,
     )
 
 
@@ -63,24 +70,25 @@ BOOL = _fixed("bool", False, 1, "?", Reader.boolean, Writer.boolean)
 INT8 = _fixed("int8", 0, 1, "b", Reader.int8, Writer.int8)
 INT16 = _fixed("int16", 0, 2, "h", Reader.int16, Writer.int16)
 INT32 = _fixed("int32", 0, 4, "i", Reader.int32, Writer.int32)
-INT64 = _fixed("int64", 0, 8, "q", Reader.int64, Writer.int64)
+INT64 = _fixed("int64", 0, 8, "q", Reader.int64, Writer.int64, memory_bytes=40)
 UINT16 = _fixed("uint16", 0, 2, "H", Reader.uint16, Writer.uint16)
 UINT32 = _fixed("uint32", 0, 4, "I", Reader.uint32, Writer.uint32)
 FLOAT64 = _fixed("float64", 0.0, 8, "d", Reader.float64, Writer.float64)
-UUID = _fixed("uuid", ZERO_UUID, 16, "", Reader.uuid, Writer.uuid)
+UUID = _fixed("uuid", ZERO_UUID, 16, "", Reader.uuid, Writer.uuid, memory_bytes=128)
 STRING = _sized(
     "string",
     "",
     2,
     [Reader.string, Reader.nullable_string, Reader.compact_string, Reader.compact_nullable_string],
     [Writer.string, Writer.nullable_string, Writer.compact_string, Writer.compact_nullable_string],
+    memory_bytes=80,
 )
 _BYTES = (
     [Reader.bytes_, Reader.nullable_bytes, Reader.compact_bytes, Reader.compact_nullable_bytes],
     [Writer.bytes_, Writer.nullable_bytes, Writer.compact_bytes, Writer.compact_nullable_bytes],
 )
-BYTES = _sized("bytes", b"", 4, *_BYTES)
-RECORDS = _sized("records", None, 4, *_BYTES)  # null by default even where null may not be written, as in Java
+BYTES = _sized("bytes", b"", 4, *_BYTES, memory_bytes=224)
+RECORDS = _sized("records", None, 4, *_BYTES, memory_bytes=224)  # null by default even where it may not be, as in Java
 
 
 @dataclass(frozen=True)
@@ -233,11 +241,22 @@ def _width(kind: Type, version: int, flexible: bool) -> int:
     return max(1, sum(_width(f.type, version, flexible) for f in fields) + flexible)
 
 
-def _values(kind: Type) -> int:
-    """What it counts for among MAX_VALUES: a decoded struct has all its fields, also those that did not come."""
-    if isinstance(kind, Struct):
-        return 1 + sum(_values(f.type) for f in kind.fields)
-    return 2 if kind in (BYTES, RECORDS) else 1  # a view of what came is larger than a number
+_LIST_BYTES, _PLACE_BYTES = 64, 24  # an empty list; an element's place in one, which grows in steps
+
+
+def _memory_bytes(kind: Type, version: int) -> int:
+    """The most that a value takes, beside its text and the elements of its arrays.
+
+    A decoded struct has all its fields, also those that did not come; of these only what is made anew takes memory.
+    """
+    if isinstance(kind, Primitive):
+        return kind.memory_bytes
+    if isinstance(kind, Array):
+        return _LIST_BYTES
+    template, fresh = _template(kind.fields, version)
+    made = {name for name, _ in fresh}
+    own = (f for f in kind.fields if f.carried_by(version) or f.name in made)
+    return sys.getsizeof(template.copy()) + sum(_memory_bytes(f.type, version) for f in own)
 
 
 def _reader(kind: Type, version: int, flexible: bool, nullable: bool) -> Read:
@@ -258,13 +277,13 @@ def _writer(kind: Type, version: int, flexible: bool, nullable: bool) -> Write:
 
 def _array_reader(array: Array, version: int, flexible: bool, nullable: bool) -> Read:
     element = array.element
-    width, values = _width(element, version, flexible), _values(element)
+    width, memory = _width(element, version, flexible), _PLACE_BYTES + _memory_bytes(element, version)
     letter = element.layout if isinstance(element, Primitive) else ""
     read = _reader(element, version, flexible, nullable=False)
     read_rows = _rows_reader(element.fields, version, flexible) if isinstance(element, Struct) else None
 
     def read_array(reader: Reader) -> list[Any] | None:
-        count = reader.array_length(compact=flexible, element_bytes=width, element_values=values)
+        count = reader.array_length(compact=flexible, element_bytes=width, element_memory_bytes=memory)
         if count is None:
             if nullable:
                 return None

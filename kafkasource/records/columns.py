@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
+
+from kafkasource.records.compression import PIECE_BYTES
 
 HEADERS_TYPE = pa.list_(pa.field("element", pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])))
 _FIELDS: list[pa.Field[Any]] = [
@@ -21,30 +22,47 @@ ROW_SCHEMA = pa.schema(_FIELDS)
 ROW_SCHEMA_WITH_HEADERS = ROW_SCHEMA.append(pa.field("headers", HEADERS_TYPE))
 NO_TIMESTAMP_TYPE, CREATE_TIME, LOG_APPEND_TIME = -1, 0, 1  # values of timestampType
 
-# Rows of an Arrow batch at most: the constant columns cached below stay small, and a topic name of 249 bytes times
-# this is far from the 2 GiB that int32 offsets reach.
-MAX_ROWS = 1 << 17
+MAX_ROWS = 1 << 17  # of an Arrow batch
+
+_MOST_TOPIC_BYTES = 2 << 20  # of a batch's column of topics: 8,289 rows of the longest name that Kafka allows
+_MOST_KEPT = 32
+
+# Constant columns for the next batches, with their bytes; the one used last at the end. Replaced as a whole, so any
+# thread may: what two of them build at the same time is kept once.
+_kept: dict[str | int, tuple[pa.Array[Any], int]] = {}
+# What is kept must not be of a pool that somebody sets for a while and then drops.
+_POOL = pa.default_memory_pool()
 
 
-@lru_cache(maxsize=32)
-def _topics(topic: str, capacity: int) -> pa.Array[Any]:
-    return pa.repeat(pa.scalar(topic, pa.string()), capacity)
+def most_rows(topic: str, piece_bytes: int) -> int:
+    """Rows of an Arrow batch at most, so that its column of topics takes no more than a piece, and 2 MiB."""
+    return max(1, min(MAX_ROWS, min(piece_bytes, _MOST_TOPIC_BYTES) // (len(topic.encode()) + 4)))
 
 
-@lru_cache(maxsize=64)
-def _int32s(value: int, capacity: int) -> pa.Array[Any]:
-    return pa.repeat(pa.scalar(value, pa.int32()), capacity)
+def topic_column(topic: str, rows: int, piece_bytes: int = PIECE_BYTES) -> pa.Array[Any]:
+    """`rows` (at most `most_rows`) times the same name; a slice of an array that is kept, as a task's batches share it.
+
+    What is kept takes `piece_bytes` at most, all constant columns of the process together.
+    """
+    return _column(topic, pa.string(), rows, most_rows(topic, piece_bytes), piece_bytes)
 
 
-def _capacity(rows: int) -> int:
-    return max(1024, 1 << (rows - 1).bit_length())
+def int32_column(value: int, rows: int, piece_bytes: int = PIECE_BYTES) -> pa.Array[Any]:
+    """`rows` (at most MAX_ROWS) times the same number; as `topic_column`."""
+    return _column(value, pa.int32(), rows, MAX_ROWS, piece_bytes)
 
 
-def topic_column(topic: str, rows: int) -> pa.Array[Any]:
-    """`rows` (at most MAX_ROWS) times the same name; a slice of a cached array, as a task's batches share it."""
-    return _topics(topic, _capacity(rows)).slice(0, rows)
-
-
-def int32_column(value: int, rows: int) -> pa.Array[Any]:
-    """`rows` (at most MAX_ROWS) times the same number; a slice of a cached array."""
-    return _int32s(value, _capacity(rows)).slice(0, rows)
+def _column(value: str | int, kind: Any, rows: int, most: int, keep_bytes: int) -> pa.Array[Any]:
+    global _kept
+    kept = _kept.copy()
+    found, size = kept.pop(value, (None, 0))
+    if found is None or len(found) < rows:
+        capacity = min(max(1024, 1 << (rows - 1).bit_length()), most)
+        found = pa.repeat(pa.scalar(value, kind), max(rows, capacity), memory_pool=_POOL)
+        size = found.nbytes
+    kept[value] = found, size
+    room = keep_bytes - sum(size for _, size in kept.values())
+    while kept and (room < 0 or len(kept) > _MOST_KEPT):
+        room += kept.pop(next(iter(kept)))[1]
+    _kept = kept
+    return found.slice(0, rows)

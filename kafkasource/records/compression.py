@@ -32,6 +32,10 @@ _LZ4_HEADER = b"\x04\x22\x4d\x18\x60\x40\x82"
 _LZ4_BLOCK_BYTES = 64 << 10
 _LZ4_UNCOMPRESSED = 0x80000000
 _STEP_BYTES = 64 << 10
+_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+_ZSTD_SKIPPABLE = 0x184D2A50  # the last four bits are free
+_ZSTD_LEAST_WINDOW_LOG, _ZSTD_BLOCK_LOG = 10, 17
+_ZSTD_RLE, _ZSTD_RESERVED = 1, 3  # kinds of blocks
 _XXH32_PRIMES = (2654435761, 2246822519, 3266489917, 668265263, 374761393)
 
 MAX_SECTION_BYTES = (1 << 31) - 1  # Arrow's binary columns have int32 offsets
@@ -85,11 +89,15 @@ def _lz4_blocks(data: memoryview, level: int | None) -> Iterator[bytes]:
 _POOL = pa.default_memory_pool()  # arenas are kept, so not of a pool that somebody sets for a while and then drops
 
 
-class Arena:
-    """Scratch memory that sections are decompressed into, one after the other; grows by doubling up to a limit.
+_KEPT_ARENA_BYTES = 8 << 20  # what pieces of 4 MiB make it grow to
 
-    Positions stay valid when it grows, views do not: take `view()` when all sections are in. Native, as all that is
-    large.
+
+class Arena:
+    """Scratch memory that sections are decompressed into, one after the other.
+
+    It doubles up to 8 MiB. A section that does not fit there is decompressed once to learn its size, and once more into
+    memory of just that size: so a bomb is refused before anything is allocated for it. Positions stay valid when it
+    grows, views do not: take `view()` when all sections are in. Native, as all that is large.
     """
 
     def __init__(self) -> None:
@@ -107,14 +115,17 @@ class Arena:
     def decompress(self, codec: int, data: pa.Buffer, limit: int) -> tuple[int, int]:
         """Append what `data` holds, at most `limit` bytes; return its [start, end) here.
 
-        Raises RecordBatchTooLarge beyond `limit`, having held no more than `limit` and a step of 64 KiB; and
-        CorruptRecordBatch for bytes that are not the codec's.
+        Raises RecordBatchTooLarge beyond `limit`, having allocated no more than 8 MiB, or `limit` where that is less;
+        and CorruptRecordBatch for bytes that are not the codec's. Beside that the codec has its own memory: zstd its
+        window, `limit` rounded up to a power of two at most, and lz4 some blocks of up to 4 MiB.
         """
         start = self.used
         try:
             if codec == SNAPPY:
                 self._decompress_snappy(memoryview(data).cast("B"), start + limit)
             elif codec in _STREAMED:
+                if codec == ZSTD:
+                    data = _with_bounded_windows(data, limit)
                 self._decompress_stream(_STREAMED[codec], data, start + limit)
             else:
                 raise UnsupportedRecordFormat(f"compression codec {codec} is unknown")
@@ -123,57 +134,50 @@ class Arena:
             raise
         return start, self.used
 
-    def _room(self, end: int) -> None:
+    def _room(self, end: int, most: int) -> None:
+        """Make it `end` bytes long: by doubling it while it is small, up to `most`, else exactly."""
         if end > len(self._memory):
-            larger = memoryview(pa.allocate_buffer(max(end, 2 * len(self._memory)), _POOL)).cast("B")
+            size = max(end, min(2 * len(self._memory), most, _KEPT_ARENA_BYTES))
+            larger = memoryview(pa.allocate_buffer(size, _POOL)).cast("B")
             larger[: self.used] = self._memory[: self.used]
             self._memory = larger
 
     def _decompress_stream(self, name: Any, data: pa.Buffer, end: int) -> None:
         if not data.size:
             raise CorruptRecordBatch(f"{name} data is corrupt: it is empty")
+        start = self.used
         try:
             stream = pa.CompressedInputStream(pa.BufferReader(data), name)
-            # One byte beyond the limit is asked for: that it comes is the proof of a batch too large.
             step = max(_STEP_BYTES, min(4 * data.size, 4 << 20))
             while True:
-                until = min(self.used + step, end + 1)
-                self._room(until)
+                until = min(self.used + step, end)
+                if until > max(len(self._memory), _KEPT_ARENA_BYTES):
+                    end = until = self.used + _count(stream, end - self.used)
+                    self.used = start
+                    self._room(end, end)
+                    stream = pa.CompressedInputStream(pa.BufferReader(data), name)
+                self._room(until, end)
                 with memoryview(self._memory) as memory, memory[self.used : until] as room:
                     self.used += stream.readinto(room)
-                if self.used > end:
-                    raise RecordBatchTooLarge("")
                 if self.used < until:  # only the end of the data makes a read shorter
+                    return
+                if self.used == end:
+                    if stream.read(1):
+                        raise RecordBatchTooLarge("")
                     return
         except (OSError, pa.ArrowException) as e:
             raise CorruptRecordBatch(f"{name} data is corrupt: {e}") from e
 
     def _decompress_snappy(self, data: memoryview, end: int) -> None:
-        if bytes(data[:8]) != _XERIAL_MAGIC:
-            self._decompress_snappy_block(data, end)
-            return
-        pos = len(_XERIAL_HEADER)
-        if len(data) < pos:
-            raise CorruptRecordBatch("snappy data is corrupt: xerial header cut short")
-        while pos < len(data):
-            if len(data) - pos < 4:
-                raise CorruptRecordBatch("snappy data is corrupt: block length cut short")
-            (size,) = struct.unpack_from(">i", data, pos)
-            pos += 4
-            # At least a byte, so that the number of blocks is bounded by the bytes.
-            if not 1 <= size <= len(data) - pos:
-                raise CorruptRecordBatch(f"snappy data is corrupt: block of {size} bytes, {len(data) - pos} are left")
-            self._decompress_snappy_block(data[pos : pos + size], end)
-            pos += size
-
-    def _decompress_snappy_block(self, block: memoryview, end: int) -> None:
-        size = _snappy_size(block)
-        # A copy of 64 bytes takes 3: a block never grows more than 21.4 times, so a larger claim is a lie.
-        if size > 22 * len(block) + 64:
-            raise CorruptRecordBatch(f"snappy data is corrupt: {len(block)} bytes claim to hold {size}")
-        if size > end - self.used:
+        """Blocks say how large they are, so all is known before anything is allocated."""
+        total = sum(_snappy_size(block) for block in _snappy_blocks(data))
+        if total > end - self.used:
             raise RecordBatchTooLarge("")
-        self._room(self.used + size)
+        self._room(self.used + total, end)
+        for block in _snappy_blocks(data):
+            self._decompress_snappy_block(block, _snappy_size(block))
+
+    def _decompress_snappy_block(self, block: memoryview, size: int) -> None:
         with memoryview(self._memory) as memory, memory[self.used : self.used + size] as room:
             try:
                 count: Any = cramjam.snappy.decompress_raw_into(block, room) if size else 0
@@ -184,7 +188,6 @@ class Arena:
         self.used += size
 
 
-_KEPT_ARENA_BYTES = 8 << 20  # what pieces of 4 MiB make it grow to
 # Arenas not in use; a call takes one and gives it back. list.pop and append are atomic, so threads may share it.
 _arenas: list[Arena] = []
 
@@ -201,14 +204,104 @@ def scratch_arena() -> Iterator[Arena]:
             _arenas.append(arena)
 
 
+def _count(stream: Any, most: int) -> int:
+    """How many bytes are left in the stream. Raises RecordBatchTooLarge beyond `most`."""
+    scratch = memoryview(bytearray(4 * _STEP_BYTES))
+    total: int = 0
+    while True:
+        size = stream.readinto(scratch)
+        total += size
+        if total > most:
+            raise RecordBatchTooLarge("")
+        if size < len(scratch):
+            return total
+
+
+def _snappy_blocks(data: memoryview) -> Iterator[memoryview]:
+    if bytes(data[:8]) != _XERIAL_MAGIC:
+        yield data
+        return
+    pos = len(_XERIAL_HEADER)
+    if len(data) < pos:
+        raise CorruptRecordBatch("snappy data is corrupt: xerial header cut short")
+    while pos < len(data):
+        if len(data) - pos < 4:
+            raise CorruptRecordBatch("snappy data is corrupt: block length cut short")
+        (size,) = struct.unpack_from(">i", data, pos)
+        pos += 4
+        # At least a byte, so that the number of blocks is bounded by the bytes.
+        if not 1 <= size <= len(data) - pos:
+            raise CorruptRecordBatch(f"snappy data is corrupt: block of {size} bytes, {len(data) - pos} are left")
+        yield data[pos : pos + size]
+        pos += size
+
+
 def _snappy_size(block: memoryview) -> int:
     """The decompressed size that a raw snappy block starts with: an unsigned varint of 32 bits."""
     size = 0
     for i in range(min(5, len(block))):
         size |= (block[i] & 0x7F) << (7 * i)
         if block[i] < 0x80:
+            # A copy of 64 bytes takes 3: a block never grows more than 21.4 times, so a larger claim is a lie.
+            if size > 22 * len(block) + 64:
+                raise CorruptRecordBatch(f"snappy data is corrupt: {len(block)} bytes claim to hold {size}")
             return size
     raise CorruptRecordBatch("snappy data is corrupt: size cut short")
+
+
+def _with_bounded_windows(data: pa.Buffer, limit: int) -> pa.Buffer:
+    """zstd frames whose windows are as large as `limit` needs, and no larger: the same bytes in nearly all cases.
+
+    A decoder allocates what the frame's header claims as its window: 128 MiB for a few bytes that Java's producer wrote
+    at level 22. No match reaches back beyond the first byte, and what holds more than `limit` is refused, so a window
+    of that size serves as well, and the claim in the header is lowered to it. Raises RecordBatchTooLarge where a header
+    says that its frame holds more than `limit`, and CorruptRecordBatch for frames from before zstd 0.8.
+    """
+    raw = data.to_pybytes()
+    window_log = max((limit - 1).bit_length() if limit > 1 else 0, _ZSTD_BLOCK_LOG)
+    lowered = [pos for pos in _zstd_windows(raw, limit) if _ZSTD_LEAST_WINDOW_LOG + (raw[pos] >> 3) >= window_log]
+    if not lowered:
+        return data
+    changed = bytearray(raw)
+    for pos in lowered:
+        changed[pos] = min(changed[pos], window_log - _ZSTD_LEAST_WINDOW_LOG << 3)
+    return pa.py_buffer(changed)
+
+
+def _zstd_windows(raw: bytes, limit: int) -> Iterator[int]:
+    """Where the headers of the frames (RFC 8878) have a window descriptor. Ends where the bytes make no sense."""
+    pos = 0
+    while pos + 5 <= len(raw):
+        magic = raw[pos : pos + 4]
+        if int.from_bytes(magic, "little") & ~0xF == _ZSTD_SKIPPABLE:
+            pos += 8 + int.from_bytes(raw[pos + 4 : pos + 8], "little")
+            continue
+        if magic != _ZSTD_MAGIC:
+            raise CorruptRecordBatch(f"zstd data is corrupt: no frame begins with {magic.hex()}")
+        descriptor = raw[pos + 4]
+        single = descriptor & 0x20
+        if not single and pos + 5 < len(raw):
+            yield pos + 5
+        content = pos + 5 + (not single) + (0, 1, 2, 4)[descriptor & 3]
+        content_bytes = (1 if single else 0, 2, 4, 8)[descriptor >> 6]
+        size = int.from_bytes(raw[content : content + content_bytes], "little") + (256 if content_bytes == 2 else 0)
+        if size > limit:
+            raise RecordBatchTooLarge("")
+        if raw.find(_ZSTD_MAGIC, pos + 4) < 0:
+            return  # the last frame
+        pos = _zstd_end(raw, content + content_bytes) + (4 if descriptor & 0x04 else 0)
+
+
+def _zstd_end(raw: bytes, pos: int) -> int:
+    """Behind the blocks of a frame; at the end of the bytes where they make no sense, for the decoder to say so."""
+    last = False
+    while not last and pos + 3 <= len(raw):
+        header = int.from_bytes(raw[pos : pos + 3], "little")
+        last, kind = bool(header & 1), header >> 1 & 3
+        if kind == _ZSTD_RESERVED:
+            return len(raw)
+        pos += 3 + (1 if kind == _ZSTD_RLE else header >> 3)
+    return pos
 
 
 def decompress_section(arena: Arena, codec: int, section: Any, limit: int, where: str) -> tuple[int, int]:

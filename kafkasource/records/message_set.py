@@ -32,11 +32,11 @@ from kafkasource.records.columns import (
     CREATE_TIME,
     HEADERS_TYPE,
     LOG_APPEND_TIME,
-    MAX_ROWS,
     NO_TIMESTAMP_TYPE,
     ROW_SCHEMA,
     ROW_SCHEMA_WITH_HEADERS,
     int32_column,
+    most_rows,
     topic_column,
 )
 from kafkasource.records.compression import (
@@ -184,20 +184,22 @@ class MessageWalk:
         self.next_offset = max(self.next_offset, self.start_offset, self.end_offset if behind else 0)
 
     def batches(self, include_headers: bool) -> Iterator[pa.RecordBatch]:
-        """Rows in the range of offsets, at most MAX_ROWS in a batch. Headers are null: messages have none."""
+        """Rows in the range of offsets, at most `most_rows` in a batch. Headers are null: messages have none."""
         rows = len(self._rows)
         arrays = self._rows.arrays()
-        for start in range(0, rows, MAX_ROWS):
-            count = min(MAX_ROWS, rows - start)
+        piece_bytes = self.arena.piece_bytes
+        most = most_rows(self.topic, piece_bytes)
+        for start in range(0, rows, most):
+            count = min(most, rows - start)
             key, value, offset, timestamp = (column.slice(start, count) for column in arrays)
             columns = [
                 key,
                 value,
-                topic_column(self.topic, count),
-                int32_column(self.partition, count),
+                topic_column(self.topic, count, piece_bytes),
+                int32_column(self.partition, count, piece_bytes),
                 offset,
                 timestamp,
-                int32_column(self._rows.timestamp_type, count),
+                int32_column(self._rows.timestamp_type, count, piece_bytes),
             ]
             if include_headers:
                 columns.append(pa.nulls(count, HEADERS_TYPE))

@@ -13,10 +13,10 @@ from kafkasource.records.columns import (
     CREATE_TIME,
     HEADERS_TYPE,
     LOG_APPEND_TIME,
-    MAX_ROWS,
     ROW_SCHEMA,
     ROW_SCHEMA_WITH_HEADERS,
     int32_column,
+    most_rows,
     topic_column,
 )
 from kafkasource.records.views import NO_LONGS
@@ -27,8 +27,10 @@ _BAD_TIMESTAMP = 4  # the kernel's; compiled, it shows only the texts of its cod
 
 
 def row_batches(walk: BatchWalk, include_headers: bool) -> Iterator[pa.RecordBatch]:
-    """Rows of a walk that was run, in its range of offsets. A batch has one timestampType and at most MAX_ROWS rows."""
+    """Rows of a walk that was run, in its range of offsets. A batch has one timestampType, and `most_rows` at most."""
     schema = ROW_SCHEMA_WITH_HEADERS if include_headers else ROW_SCHEMA
+    piece_bytes = walk.arena.piece_bytes
+    most = most_rows(walk.topic, piece_bytes)
     first = 0
     with walk.arena.view() as scratch:
         while first < walk.sections.count:
@@ -36,16 +38,16 @@ def row_batches(walk: BatchWalk, include_headers: bool) -> Iterator[pa.RecordBat
             if walk.sections.rows:
                 timestamp_type = LOG_APPEND_TIME if log_append else CREATE_TIME
                 rows, arrays = _Fill(walk, scratch, first, last).columns(include_headers)
-                for start in range(0, rows, MAX_ROWS):
-                    count = min(MAX_ROWS, rows - start)
+                for start in range(0, rows, most):
+                    count = min(most, rows - start)
                     piece = arrays if count == rows else [array.slice(start, count) for array in arrays]
                     yield pa.RecordBatch.from_arrays(
                         [
                             *piece[:2],
-                            topic_column(walk.topic, count),
-                            int32_column(walk.partition, count),
+                            topic_column(walk.topic, count, piece_bytes),
+                            int32_column(walk.partition, count, piece_bytes),
                             *piece[2:4],
-                            int32_column(timestamp_type, count),
+                            int32_column(timestamp_type, count, piece_bytes),
                             *piece[4:],
                         ],
                         schema=schema,

@@ -34,6 +34,7 @@ _ACCEPTED: dict[str, tuple[str, ...]] = {  # Spark's catalog strings by column, 
     "partition": ("int",),
     "timestamp": ("timestamp",),  # not in the JVM connector (SPARK-50160): the record's create time
 }
+_NO_TIMESTAMP = {"ms": -1, "us": -1_000, "ns": -1_000_000}  # -1 ms by Arrow's unit
 _OFFSET: dict[str, tuple[str, ...]] = {"offset": ("bigint",)}  # of a mirror's rows, where they were read
 
 
@@ -55,8 +56,14 @@ class Rows:
     values: Column  # binary
     headers: Column | None  # HEADERS_TYPE
     partitions: Column | None  # int32: the user's choice; null: the partitioner's
-    timestamps_ms: Column | None  # int64; null: now
+    timestamps_ms: Column | None  # int64; null: now; -1: the record has none
     offsets: Column | None = None  # int64 without nulls: where the rows were read, for those who keep a map of it
+
+    @property
+    def have_timestamps(self) -> bool:
+        """Has any row a timestamp of its own?"""
+        latest_ms = None if self.timestamps_ms is None else pc.max(self.timestamps_ms).as_py()
+        return latest_ms is not None and latest_ms >= 0
 
     def take(self, indices: Column) -> Rows:
         """The rows at `indices`, copied."""
@@ -220,11 +227,20 @@ def _headers(column: Column | None) -> Column | None:
 
 
 def _milliseconds(column: Column | None) -> Column | None:
-    """Spark's microseconds as Kafka's milliseconds since the epoch, rounded down."""
+    """Spark's microseconds (Arrow's other units too) as Kafka's milliseconds since the epoch, rounded down.
+
+    -1 ms stays -1: Kafka stores that for a record without a timestamp, and the source reads it so. Every other time
+    before 1970 is refused, as Java's producer refuses it.
+    """
     column = _all_null_as_none(column)
     if column is None:
         return None
-    milliseconds = column.cast(pa.timestamp("ms", column.type.tz), safe=False).cast(pa.int64())
-    if pc.min(column.cast(pa.int64())).as_py() < 0:
-        raise InvalidRow("column 'timestamp': a record's timestamp must not be before 1970-01-01 00:00:00 UTC")
-    return milliseconds
+    times = column.cast(pa.int64())
+    if pc.min(times).as_py() < 0:
+        none = pa.scalar(_NO_TIMESTAMP.get(column.type.unit, 0), pa.int64())
+        if pc.any(pc.and_(pc.less(times, pa.scalar(0, pa.int64())), pc.not_equal(times, none))).as_py():
+            raise InvalidRow(
+                "column 'timestamp': a record's timestamp must not be before 1970-01-01 00:00:00 UTC (but for "
+                "1969-12-31 23:59:59.999, -1 ms, which says that the record has none)"
+            )
+    return column.cast(pa.timestamp("ms", column.type.tz), safe=False).cast(pa.int64())

@@ -1,7 +1,8 @@
 """What a micro-batch, or a batch write, has put into the topics: gathered on the driver, logged, told to a listener.
 
 Runs in the process of `commit`, after the tasks and, with exactly once, after the transactions. What is told here has
-happened: a listener that fails is a warning, since raising would make Spark write the batch again. Spark runs `commit`
+happened: a listener that fails, whatever it raises, is a warning, since raising would make Spark write the batch again;
+one that hangs is an error in the log after `LISTENER_S`, and is left behind in a thread of its own. Spark runs `commit`
 again after a crash at the wrong moment, so a listener may hear of a batch twice, or of the last one before a crash
 never; `query_id` and `batch_id` tell a repeated one.
 
@@ -12,7 +13,9 @@ by `kafkasource.open_transactions`.
 
 from __future__ import annotations
 
+import contextvars
 import logging
+import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -22,6 +25,9 @@ from kafkasource.sink.functions import load
 from kafkasource.types import Discarded, TopicPartition, Written
 
 log = logging.getLogger("kafkasource.sink")
+
+LISTENER_S = 60.0
+"""How long a commit waits for its listener."""
 
 _NAMED_IN_LOG = 20
 
@@ -140,10 +146,38 @@ def tell(commit: SinkCommit, listener: str | None, *, by_earlier_run: bool = Fal
     else:
         log.log(logging.WARNING if commit.discarded else logging.INFO, "%s", commit)
     if listener is not None:
+        _call(listener, commit)
+
+
+_left_behind: threading.Thread | None = None  # a call that was not waited for
+
+
+def _call(listener: str, commit: SinkCommit) -> None:
+    """In a thread of its own, so that nothing that it does, `sys.exit` and waiting for ever included, fails the commit
+    or holds it up. Where a call still hangs, the next one is left out: else each micro-batch would add a thread."""
+    global _left_behind
+    if _left_behind is not None and _left_behind.is_alive():
+        log.error("the commit listener %s is not called: an earlier call of it has not returned; %s", listener, commit)
+        return
+
+    def call() -> None:
         try:
             load(listener, "commitListener")(commit)
-        except Exception:
+        except BaseException:
             log.warning("the commit listener %s failed; %s all the same", listener, commit, exc_info=True)
+
+    context = contextvars.copy_context()
+    thread = threading.Thread(target=context.run, args=(call,), name="kafkasource-commit-listener", daemon=True)
+    thread.start()
+    thread.join(LISTENER_S)
+    if thread.is_alive():
+        _left_behind = thread
+        log.error(
+            "the commit listener %s has not returned after %d s and is not waited for; %s all the same",
+            listener,
+            LISTENER_S,
+            commit,
+        )
 
 
 def _count_commit(commit: SinkCommit) -> None:

@@ -41,6 +41,7 @@ class ProducerConfig:
     retry_backoff_max_ms: int
     max_in_flight: int  # produce requests per connection
     cluster_name: str = ""  # in metrics
+    metadata_max_idle_ms: int = 300_000  # of a topic that nobody writes to
     memory_budget_bytes: int | None = None  # of the worker that the task runs in; None: what it can find out
     named_memory: str | None = "kafka.buffer.memory"  # the option by which the user has said `buffer_memory_bytes`
 
@@ -80,6 +81,7 @@ class ProducerConfig:
             retry_backoff_ms=options["kafka.retry.backoff.ms"],
             retry_backoff_max_ms=options["kafka.retry.backoff.max.ms"],
             max_in_flight=options["kafka.max.in.flight.requests.per.connection"],
+            metadata_max_idle_ms=options["kafka.metadata.max.idle.ms"],
             memory_budget_bytes=options["memoryBudget"],
             named_memory=next((name for name in _SIZES if name in getattr(options, "given", ())), None),
             cluster_name=address_of(*options["kafka.bootstrap.servers"][0]),

@@ -14,6 +14,7 @@ ENVIRONMENT = "KAFKASOURCE_CRASH_FILE"
 POINTS = (
     "writing",  # executor: rows are on their way, the task has not ended
     "written",  # driver: all tasks are done, nothing is decided
+    "kept",  # driver: it is kept that the batch is about to be decided
     "deciding",  # driver: the decision's offsets are there, its transaction is not ended
     "decided",  # driver: no lane has ended
     "half_ended",  # driver: of the lanes, the first half

@@ -61,8 +61,13 @@ class Delivery:
         with self._settled:
             self._open_batches += batches
 
-    def acknowledged(self, tp: TopicPartition, records: int, size: int, last_offset: int | None) -> None:
-        """One batch is stored as `acks` demands; `last_offset` inclusive, None where the broker did not say."""
+    def acknowledged(
+        self, tp: TopicPartition, records: int, size: int, last_offset: int | None, *, in_order: bool = True
+    ) -> None:
+        """One batch is stored as `acks` demands; `last_offset` inclusive, None where the broker did not say.
+
+        `in_order`: the broker has seen to it that what was handed over before lies before it, whatever was retried.
+        """
         with self._settled:
             self._open_batches -= 1
             first_offset = None if last_offset is None else last_offset - records + 1

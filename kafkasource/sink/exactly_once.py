@@ -6,12 +6,13 @@ restart has to know:
 
     begin    fence an older driver, read the last decision, commit its lanes (again), abort all others
     tasks    a batch that is decided already is not written again; else each writes in its lane
-    commit   decide, then commit the lanes
-    abort    finish what was decided; else abort the lanes
+    commit   keep that it is about to be decided, decide, commit the lanes, keep that they have ended
+    abort    finish what was decided; else abort the lanes, also those of tasks of which nothing was heard
 
 Between decision and the last lane, read_committed shows some lanes and not others; a crash there is rolled forward by
 the next begin, if that comes before the brokers give up the open lanes (`kafka.transaction.timeout.ms`). Where it comes
-later, lanes are lost, and `lostTransactions` says what then: never silence.
+later, lanes are lost, and `lostTransactions` says what then: never silence. The same where a decision may have been
+made and no record of it is left: `kept_decision` has the table of what is known after a crash at which point.
 
 With `atomicBatch` the tasks write in the driver's own transaction, whose one end is the decision and shows the rows.
 
@@ -24,14 +25,15 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from kafkasource.client.calls import few
-from kafkasource.client.transaction_admin import ONGOING, DescribedTransaction, ListedTransaction
+from kafkasource.client.transaction_admin import ONGOING, Ahead, DescribedTransaction, Listed
 from kafkasource.errors import (
     BrokerError,
+    GroupAuthorizationFailed,
     InvalidProducerEpoch,
     InvalidProducerIdMapping,
     InvalidTxnState,
@@ -41,8 +43,10 @@ from kafkasource.errors import (
 )
 from kafkasource.sink.commit_log import LaneCounts
 from kafkasource.sink.crash_points import crash_point, crashes_at
-from kafkasource.sink.decision import Decision, last_decision
+from kafkasource.sink.decision import Decision, Kind, last_decision
+from kafkasource.sink.kept_decision import Keeper, Kept, Known, known
 from kafkasource.sink.lanes import TransactionalIds, WrittenLane
+from kafkasource.sink.query_identity import Identity
 from kafkasource.types import ProducerId, TopicPartition
 
 log = logging.getLogger("kafkasource.sink")
@@ -53,10 +57,15 @@ OnLost = Literal["fail", "rewrite", "skip"]
 # when its time was up. 48: it was aborted, as dialect 2 says it.
 _INVALID_TXN_STATE = 48
 _GONE = (47, _INVALID_TXN_STATE, 49, 90)
+_MAY_WRITE = (ONGOING, "Empty")  # states of a lane whose task may still be writing, or about to
 
 
 class LostTransactions(KafkaSourceError):
     """Of a batch that is decided, brokers have aborted transactions before they could be committed."""
+
+
+class LostDecision(LostTransactions):
+    """Whether a batch is in the topics cannot be known: the record of its decision is gone, or there never was one."""
 
 
 class NotDecided(KafkaSourceError):
@@ -67,11 +76,17 @@ class CheckpointBehind(KafkaSourceError):
     """The topics hold later batches of this query than its checkpoint knows of."""
 
 
+class AnotherQuery(KafkaSourceError):
+    """The prefix, or the checkpoint, is another query's. Nothing was written."""
+
+
 class TransactionCluster(Protocol):
     """What is asked of `client.cluster.Cluster`."""
 
     def transaction_version(self) -> int: ...
-    def init_producer_id(self, transactional_id: str, transaction_timeout_ms: int) -> ProducerId: ...
+    def init_producer_id(
+        self, transactional_id: str, transaction_timeout_ms: int, held_by: ProducerId | None = None
+    ) -> ProducerId: ...
     def add_offsets_to_txn(self, transactional_id: str, producer: ProducerId, group: str) -> None: ...
     def txn_offset_commit(
         self,
@@ -86,35 +101,48 @@ class TransactionCluster(Protocol):
         self, transactions: Iterable[tuple[str, ProducerId]], commit: bool, tv: int
     ) -> Mapping[str, BrokerError | None]: ...
     def fetch_committed(
-        self, group: str, partitions: Iterable[TopicPartition] | None
+        self, group: str, partitions: Iterable[TopicPartition] | None, require_stable: bool = True
     ) -> Mapping[TopicPartition, tuple[int, str] | None]: ...
     def init_producer_ids(
-        self, transactional_ids: Iterable[str], transaction_timeout_ms: int
+        self,
+        transactional_ids: Iterable[str],
+        transaction_timeout_ms: int,
+        held_by: Mapping[str, ProducerId] = ...,
     ) -> Mapping[str, ProducerId | BrokerError]: ...
-    def list_transactions(self, prefix: str) -> Iterable[ListedTransaction]: ...
-    def describe_transactions(self, transactional_ids: Iterable[str]) -> Mapping[str, DescribedTransaction | None]: ...
+    def keep_offsets(
+        self, group: str, offsets: Mapping[TopicPartition, tuple[int, str]], retention_ms: int
+    ) -> None: ...
+    def ahead(self, prefix: str, transactional_id: str, groups: Iterable[str]) -> Ahead: ...
+    def list_reachable(self, prefix: str) -> Listed: ...
+    def describe_transactions(
+        self, transactional_ids: Iterable[str], without: Collection[int] = ()
+    ) -> Mapping[str, DescribedTransaction | None]: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
     """The driver's, from one begin to the next: who it is to the brokers, and the decision that it may make."""
 
+    ids: TransactionalIds
     driver: ProducerId
     transaction_version: int
     number: int
+    kind: Kind = "stream"
     lost: tuple[int, ...] = ()  # slots of lanes of the last decision that could not be committed at begin
     recovered: int = 0  # lanes of the last decision that were still open at begin, and were committed then
     aborted: int = 0  # transactions that were left open, and were aborted at begin
+    former: TransactionalIds | None = None  # under which the last decision lies, where that is not `ids`
+    first: bool = False  # nothing was ever decided under the prefix, as far as the brokers know
 
 
 @dataclass(frozen=True, slots=True)
 class Begun:
     """What the tasks of a batch are told. Pickled to each."""
 
-    ids: TransactionalIds
     turn: Turn
     write_id: str | None  # of a batch write, in place of a query id; the tasks of a stream know theirs
-    decided: tuple[str, int] | None  # the last decision's query id and batch id
+    query_id: str | None  # that the checkpoint at the sink's location has; None: it was not asked
+    known: Known | None  # of the last decision under the prefix
     lost: tuple[WrittenLane, ...]  # lanes of the last decision that brokers did not commit when asked at begin
 
 
@@ -128,6 +156,7 @@ class Share:
     lane: WrittenLane | None = None  # None without rows. With atomicBatch it is empty: the task's claim (lane_task)
     replaces: bool = False  # the lane has the rows of a lost one
     partitions: tuple[TopicPartition, ...] = ()  # written to
+    gone_without: bool = False  # skipped, though it is not known to be decided: 'lostTransactions' is skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,32 +165,10 @@ class Plan:
 
     write: bool
     again: WrittenLane | None = None
+    gone_without: bool = False
 
 
-def plan_task(begun: Begun, query_id: str, batch_id: int, slot: int, on_lost: OnLost) -> Plan:
-    """Raises LostTransactions, CheckpointBehind.
-
-    Lanes of a decision from before this batch are lost only in name: their slots were in use again since, and Spark
-    would not have gone on had they not ended.
-    """
-    if begun.decided is None or begun.decided[0] != query_id or begun.decided[1] < batch_id:
-        return Plan(write=True)
-    decided = begun.decided[1]
-    if decided > batch_id:
-        raise CheckpointBehind(
-            f"batch {batch_id} is to be written, but batch {decided} of this query (id {query_id}) is in the topics "
-            "already: the checkpoint is an older copy. Restore the newer one, or start a new query (a new checkpoint, "
-            "and a new 'transactionalIdPrefix' where one is given)"
-        )
-    if not begun.lost or on_lost == "skip":
-        return Plan(write=False)
-    if on_lost == "rewrite":
-        again = next((lane for lane in begun.lost if lane.slot == slot), None)
-        return Plan(write=again is not None, again=again)
-    raise LostTransactions(_lost_text(batch_id, begun.lost))
-
-
-def _lost_text(batch_id: int, lost: Iterable[WrittenLane]) -> str:
+def lost_text(batch_id: int, lost: Iterable[WrittenLane]) -> str:
     slots, rows = [lane.slot for lane in lost], sum(lane.rows for lane in lost)
     return (
         f"batch {batch_id} was decided, but brokers aborted the transactions of its tasks {slots} ({rows} rows) before "
@@ -181,15 +188,19 @@ class ExactlyOnce:
     def __init__(
         self,
         cluster: TransactionCluster,
-        ids: TransactionalIds,
+        identity: Identity | TransactionalIds,
         *,
         timeout_ms: int,
         atomic: bool = False,
         on_lost: OnLost = "fail",
+        topic: str | None = None,
         wall_clock_ms: Callable[[], float] = lambda: time.time() * 1000,
     ) -> None:
         self._cluster = cluster
-        self._ids = ids
+        self._identity = identity if isinstance(identity, Identity) else Identity(identity)
+        self._ids = self._identity.ids
+        self._topic = topic
+        self._keeper = Keeper(cluster, self._ids, topic)
         self._timeout_ms = timeout_ms
         self._atomic = atomic
         self._on_lost = on_lost
@@ -197,52 +208,76 @@ class ExactlyOnce:
 
     def begin(self, write_id: str | None = None) -> Begun:
         """Before the tasks of a batch. When it returns nothing of this prefix is open, and what is decided is there."""
+        groups = [self._ids.kept_group, self._ids.marker_group]
+        ahead = self._cluster.ahead(f"{self._ids.prefix}-", self._ids.driver, groups)
+        kept, places, was = self._keeper.settled()  # before InitProducerId: it ends what the coordinator remembers
         driver = self._cluster.init_producer_id(self._ids.driver, self._timeout_ms)  # an older driver decides no more
-        version = self._cluster.transaction_version()
-        last = self._last()
-        lost, recovered, aborted = self._recover(last)
+        version = ahead.transaction_version()
+        last, former = self._last(places if kept is not None and kept.state == "deciding" else ()), None
+        all_ended = last is not None and kept is not None and kept.says_ended(last)
+        lost, recovered, aborted = self._recover(last, all_ended, ahead.open_transactions)
+        if last is None and (kept is None or kept.state != "ended") and (taken := self._take_over()) is not None:
+            former, last, (lost, more_recovered, more_aborted) = taken
+            recovered, aborted = recovered + more_recovered, aborted + more_aborted
+        if last is not None and not lost and not all_ended:
+            self._keep_ended(last, kept, driver)
         slots = tuple(lane.slot for lane in lost)
-        turn = Turn(driver, version, last.number + 1 if last else 1, slots, recovered, aborted)
-        return Begun(self._ids, turn, write_id, (last.query_id, last.batch_id) if last else None, lost)
+        kind: Kind = "stream" if write_id is None else "write"
+        number = 1 + max(last.number if last else 0, kept.number if kept else 0)
+        found = known(last, kept, was)
+        turn = Turn(self._ids, driver, version, number, kind, slots, recovered, aborted, former, found is None)
+        return Begun(turn, write_id, self._identity.query_id, found, lost)
 
     def commit(self, shares: Sequence[Share], batch_id: int) -> LaneCounts:
         """After all tasks succeeded. Raises NotDecided and others; after the decision, what a restart makes good."""
         live = [share for share in shares if share.partitions]
         makes_good = any(self._makes_good(share) for share in shares)
         if not live and not makes_good:  # empty, or decided already
+            self._keep_without_rows(shares, batch_id)
             return _counts(shares[0].turn) if shares else LaneCounts()
         crash_point("written")
         turn, query_id = self._turn_of(shares)
         opened = tuple(sorted((share.lane for share in live if share.lane), key=lambda lane: lane.slot))
         lanes = written = () if self._atomic else opened
-        oldest_ms = None
         if self._atomic:
             self._refuse_overlap(live, turn)
-        else:
-            oldest_ms = self._refuse_gone(lanes)
-            if makes_good:
-                lanes = self._with_replaced(lanes, query_id, batch_id)
-        decision = Decision(turn.number, query_id, batch_id, turn.transaction_version, lanes)
-        self._decide(decision, turn, [tp for share in live for tp in share.partitions])
+        oldest_ms = self._refuse_gone(written, turn)
+        if makes_good and not self._atomic:
+            lanes = self._with_replaced(lanes, query_id, batch_id, turn)
+        decision = Decision(turn.number, query_id, batch_id, turn.transaction_version, lanes, turn.kind)
+        places = [tp for share in live for tp in share.partitions]
+        kept = Kept(turn.number, query_id, batch_id, "deciding", turn.driver) if turn.kind == "stream" else None
+        if kept is not None:
+            self._keeper.write(kept, places)
+            crash_point("kept")
+        self._decide(decision, turn, places)
         crash_point("decided")
         committed = self._end(decision, written)
         if self._atomic:
             self._cluster.end_txns(self._named(opened), False, turn.transaction_version)  # nothing is in them
+        if kept is not None and committed == len(written):
+            self._keeper.write_if_possible(kept.now("ended"), places)
         crash_point("ended")
         return _counts(turn, 1, 1) if self._atomic else _counts(turn, len(written), committed, oldest_ms)
 
-    def abort(self, shares: Sequence[Share], batch_id: int) -> None:
+    def abort(
+        self, shares: Sequence[Share], batch_id: int, slots: Iterable[int] = (), turn: Turn | None = None
+    ) -> None:
         """After a task or commit failed; comes after a commit that decided, too. Correctness rests on begin, not here.
 
         The driver's own transaction is aborted first if it is open, so that no decision comes after it was looked for.
-        Lanes of tasks that sent no message are found by their names, unless another driver is there by now.
+        `slots` are those of the tasks that sent no message: where there are some, nothing was decided, and their lanes
+        are aborted as well, unless another driver is there by now. `turn` is the batch's, where no task sent it.
         """
-        if not shares:
+        query_id = ""
+        if shares:
+            turn, query_id = self._turn_of(shares)
+        if turn is None:
+            log.info("batch %d failed before any task reported: the query's next start aborts what is open", batch_id)
             return
-        turn, query_id = self._turn_of(shares)
-        another = False
+        driver, another = turn.driver, False
         try:
-            self._cluster.end_txn(self._ids.driver, turn.driver, False, turn.transaction_version)
+            driver = self._cluster.end_txn(self._ids.driver, turn.driver, False, turn.transaction_version)
         except BrokerError as error:
             if error.code not in _GONE:
                 raise
@@ -254,8 +289,45 @@ class ExactlyOnce:
             self._end(last, kept)
         undecided = [share.lane for share in shares if share.lane is not None and share.lane not in kept]
         self._cluster.end_txns(self._named(undecided), False, turn.transaction_version)
-        if not another:
-            self._abort_slots(last, self._open_slots())
+        silent = sorted(slots)
+        if silent and not another:
+            self._abort_silent(driver, last, silent)
+
+    def _abort_silent(self, driver: ProducerId, last: Decision | None, slots: Sequence[int]) -> None:
+        """Abort and fence the lanes of tasks that sent no message, of this driver's batch.
+
+        Some of these tasks may still run: Spark kills a Python worker seconds after it has stopped the query. First
+        the driver is fenced, if it still is the newest. A lane that exists by then is fenced here. A task that opens
+        one later finds that its driver is gone, and aborts it itself (`LaneTask`).
+
+        A newer run's lanes are younger than its driver, and this driver was the newest a moment ago. Besides, a lane
+        is only taken from the producer that was seen to hold it; the brokers check that unless a transaction is
+        ongoing under a later epoch of the same id.
+        """
+        try:
+            self._cluster.init_producer_id(self._ids.driver, self._timeout_ms, driver)
+        except UnsupportedApiVersion:
+            pass  # before Kafka 2.5; nor can tasks look, before 3.0
+        except (ProducerFenced, InvalidProducerEpoch, InvalidProducerIdMapping):
+            return
+        names = [self._ids.lane(slot) for slot in slots]
+        kept = set(self._named(last.lanes)) if last else set()
+        held_by: dict[str, ProducerId] = {}
+        try:
+            found = self._cluster.describe_transactions(names)
+        except UnsupportedApiVersion:
+            decided = {name for name, _ in kept}
+            open_names = [name for name in names if name not in decided]
+        else:
+            for name, row in found.items():
+                if row is not None and row.state in _MAY_WRITE and (name, row.producer) not in kept:
+                    held_by[name] = row.producer
+            open_names = list(held_by)
+        if open_names:
+            log.info("aborting the transactions of %d tasks that did not report: %s", len(open_names), few(open_names))
+        for answer in self._cluster.init_producer_ids(open_names, self._timeout_ms, held_by).values():
+            if isinstance(answer, BrokerError) and answer.code not in _GONE:
+                raise answer
 
     # Deciding.
 
@@ -279,14 +351,15 @@ class ExactlyOnce:
                 f"several, such as {min(shared)}: repartition by what decides the target partition, or coalesce(1)"
             )
 
-    def _refuse_gone(self, lanes: Sequence[WrittenLane]) -> float | None:
-        """A lane that brokers or another attempt have aborted by now would be lost: better not to decide.
+    def _refuse_gone(self, lanes: Sequence[WrittenLane], turn: Turn) -> float | None:
+        """A lane that brokers or another attempt have aborted by now would be lost: better not to decide. Nor where
+        another driver is there by now: what is kept, which is not fenced, stays that one's.
 
         How long the oldest has been open, in ms, by its coordinator's clock against ours.
         """
         names = self._named(lanes)
         try:
-            found = self._cluster.describe_transactions([name for name, _ in names])
+            found = self._cluster.describe_transactions([*(name for name, _ in names), self._ids.driver])
         except UnsupportedApiVersion:  # before Kafka 3.0 nobody can ask
             return None
         for name, producer in names:
@@ -298,19 +371,29 @@ class ExactlyOnce:
                     "batch took longer than 'kafka.transaction.timeout.ms', or another attempt of the task, or another "
                     "query with this 'transactionalIdPrefix', has fenced it"
                 )
+        row = found.get(self._ids.driver)
+        if row is not None and (row.producer_id, row.producer_epoch) != turn.driver:
+            raise NotDecided(
+                f"another run of this query, or another query with the prefix {self._ids.prefix!r}, has taken over"
+            )
         now_ms = self._wall_clock_ms()
-        ages_ms = [row.open_for_ms(now_ms) for row in found.values() if row is not None]
+        ages_ms = [row.open_for_ms(now_ms) for row in found.values() if row is not None] if lanes else []
         return max((age_ms for age_ms in ages_ms if age_ms is not None), default=None)
 
-    def _with_replaced(self, again: tuple[WrittenLane, ...], query_id: str, batch_id: int) -> tuple[WrittenLane, ...]:
+    def _with_replaced(
+        self, again: tuple[WrittenLane, ...], query_id: str, batch_id: int, turn: Turn
+    ) -> tuple[WrittenLane, ...]:
         """The lanes of the decision that is made good, with those that were written again in place of the lost ones."""
-        last = self._last()
+        holder = self if turn.former is None else self._under(turn.former)
+        last = holder._last()
         if last is None or not last.is_of(query_id, batch_id):
             raise NotDecided(f"the decision of batch {batch_id} that was to be made good is not there any more")
         lanes = {lane.slot: lane for lane in last.lanes}
-        lost = set(self._gone(last, lanes.values()))
+        lost = set(holder._gone(last, lanes.values()))
         if missing := lost - {lane.slot for lane in again}:
-            raise LostTransactions(_lost_text(batch_id, [lanes[slot] for slot in sorted(missing)]))
+            raise LostTransactions(lost_text(batch_id, [lanes[slot] for slot in sorted(missing)]))
+        if holder is not self:
+            return again  # the others have ended, under names that the new decision does not have
         lanes.update((lane.slot, lane) for lane in again)
         return tuple(lanes[slot] for slot in sorted(lanes))
 
@@ -337,6 +420,48 @@ class ExactlyOnce:
             f"prefix {self._ids.prefix!r}, has taken over, or the brokers did not answer"
         )
 
+    # What outlives the decision record: `kept_decision`.
+
+    def _keep_ended(self, last: Decision, kept: Kept | None, driver: ProducerId) -> None:
+        """A crash, or a version that kept nothing, has left out that the last decision's lanes have ended."""
+        is_stream = last.kind == "stream" or (last.kind is None and last.batch_id > 0)
+        if is_stream and (kept is None or kept.number <= last.number):
+            places = [tp for tp, row in self._cluster.fetch_committed(self._ids.marker_group, None).items() if row]
+            ended = Kept(last.number, last.query_id, last.batch_id, "ended", driver)
+            if places:
+                self._keeper.write(ended, places)
+            else:  # it was taken over, and lies under another prefix
+                self._keeper.write_without_rows(ended)
+
+    def _keep_without_rows(self, shares: Sequence[Share], batch_id: int) -> None:
+        """After a batch of which nothing was written."""
+        if not shares:
+            return self._keep_without_tasks(batch_id)
+        turn, query_id = self._turn_of(shares)
+        if any(share.gone_without for share in shares):
+            log.warning("batch %d of query %s: gone without, as 'lostTransactions' is skip", batch_id, query_id)
+            self._keeper.write_without_rows(Kept(turn.number, query_id, batch_id, "ended", turn.driver))
+        elif turn.first and turn.kind == "stream":
+            self._keep_first(Kept(0, query_id, batch_id, "undecided", turn.driver))
+        return None
+
+    def _keep_without_tasks(self, batch_id: int) -> None:
+        """Of such a batch, as Spark's first often is, nobody tells what begin found."""
+        if self._keeper.read()[0] is None and self._last() is None:
+            self._keep_first(Kept(0, self._identity.query_id or "-", batch_id, "undecided", ProducerId(-1, -1)))
+
+    def _keep_first(self, kept: Kept) -> None:
+        try:
+            self._keeper.write_without_rows(kept)
+        except KafkaSourceError as error:
+            log.warning(
+                "batch %d had no rows, which cannot be kept in the group %s, so the first batch with rows may ask for "
+                "'lostTransactions'=rewrite. Read on topic __consumer_offsets, or the option 'topic', avoids it: %s",
+                kept.batch_id,
+                self._ids.kept_group,
+                error,
+            )
+
     # Ending lanes.
 
     def _end(self, decision: Decision, lanes: Sequence[WrittenLane]) -> int:
@@ -346,7 +471,7 @@ class ExactlyOnce:
         crash_point("half_ended")
         gone += self._gone(decision, lanes[half:])
         if gone:
-            text = _lost_text(decision.batch_id, [lane for lane in lanes if lane.slot in gone])
+            text = lost_text(decision.batch_id, [lane for lane in lanes if lane.slot in gone])
             if self._on_lost != "skip":
                 raise LostTransactions(text)
             log.warning("%s", text)
@@ -380,18 +505,53 @@ class ExactlyOnce:
             self._cluster.fetch_committed(group, named)
         return last_decision(self._cluster.fetch_committed(group, None))
 
-    def _recover(self, last: Decision | None) -> tuple[tuple[WrittenLane, ...], int, int]:
+    def _recover(
+        self, last: Decision | None, all_ended: bool = False, ask: Callable[[], Listed] | None = None
+    ) -> tuple[tuple[WrittenLane, ...], int, int]:
         """First commit what is decided, then abort what is open: a decided lane must never be among these.
 
         The lanes of the decision that are lost, how many of it were open until now, and how many were aborted. In
-        mid-run nothing is open and each commit is a copy of one that was answered: one round trip each.
+        mid-run nothing is open and each commit is a copy of one that was answered: one round trip. `ask` tells what is
+        open, where that was asked already: what opens later is of a driver that is fenced by now.
         """
-        before = self._open_slots()
-        gone = self._gone(last, last.lanes) if last else []
-        after = self._open_slots() if before else before
+        before = self._open_slots(last, ask)
+        gone = self._gone(last, last.lanes) if last and not all_ended else []
+        after = self._open_slots(last) if before else before
         self._abort_slots(last, after)
         lost = tuple(lane for lane in last.lanes if lane.slot in gone) if last else ()
         return lost, len(before or ()) - len(after or ()), len(after or ())
+
+    def _take_over(self) -> tuple[TransactionalIds, Decision, tuple[tuple[WrittenLane, ...], int, int]] | None:
+        """What this query decided under a prefix made of its location's text, as earlier versions made it.
+
+        Another query may have, or have had, the same text: what does not name this query is left alone. Where the last
+        decision does name it, whoever still uses the prefix is fenced, and recovery is done as of an own prefix. It is
+        done at each begin until there is a decision under the present prefix.
+        """
+        found = []
+        for ids in self._identity.former:
+            holder = self._under(ids)
+            if self._is_own(holder._last_seen()):
+                self._cluster.init_producer_id(ids.driver, self._timeout_ms)
+                last = holder._last()
+                if last is not None and self._is_own(last):
+                    found.append((ids, last, holder._recover(last)))
+        return max(found, key=lambda each: (each[1].batch_id, each[1].number), default=None)
+
+    def _is_own(self, decision: Decision | None) -> bool:
+        return decision is not None and decision.query_id == self._identity.query_id
+
+    def _last_seen(self) -> Decision | None:
+        """The last decision, without waiting for one under way. Rights to look may be missing: then it was no one's
+        that has the rights of this query."""
+        try:
+            return last_decision(self._cluster.fetch_committed(self._ids.marker_group, None, require_stable=False))
+        except GroupAuthorizationFailed:
+            return None
+
+    def _under(self, ids: TransactionalIds) -> ExactlyOnce:
+        """The same, under other names."""
+        return ExactlyOnce(self._cluster, ids, timeout_ms=self._timeout_ms, on_lost=self._on_lost, topic=self._topic)
 
     def _abort_slots(self, last: Decision | None, slots: Sequence[int] | None) -> None:
         """Abort what is open. None: it is not known, so all slots up to the highest known whose lanes were not decided.
@@ -408,14 +568,46 @@ class ExactlyOnce:
                 if isinstance(answer, BrokerError):
                     raise answer
 
-    def _open_slots(self) -> list[int] | None:
-        """Slots with an open transaction. None: brokers before 3.0 cannot list them."""
+    def _open_slots(self, last: Decision | None, ask: Callable[[], Listed] | None = None) -> list[int] | None:
+        """Slots with an open transaction. None: brokers before 3.0 cannot list them.
+
+        A broker that cannot be reached is gone without. What it coordinated may have moved to a broker that had listed
+        by then, so the slots that are known are looked at there. What it still coordinates may stay open. Nothing is
+        doubled by that, as only lanes that the decision names are ever committed. The transaction holds back readers
+        at read_committed, until a task opens the slot again, which aborts it, or until its timeout.
+        """
+        prefix = f"{self._ids.prefix}-"
         try:
-            listed = self._cluster.list_transactions(f"{self._ids.prefix}-")
+            listed, unreachable = self._cluster.list_reachable(prefix) if ask is None else ask()
         except UnsupportedApiVersion:
             return None
-        slots = (self._ids.slot(each.transactional_id) for each in listed)
-        return sorted(slot for slot in slots if slot is not None)
+        slots = {slot for each in listed if (slot := self._ids.slot(each.transactional_id)) is not None}
+        if unreachable:
+            warn_unreachable(self._ids, unreachable)
+            highest = max([*slots, *(lane.slot for lane in (last.lanes if last else ()))], default=-1)
+            known = [self._ids.lane(slot) for slot in range(highest + 1) if slot not in slots]
+            for name, row in self._cluster.describe_transactions(known, unreachable).items():
+                if row is not None and row.state == ONGOING:
+                    slots.add(self._ids.slot(name) or 0)
+        return sorted(slots)
 
     def _named(self, lanes: Iterable[WrittenLane]) -> list[tuple[str, ProducerId]]:
         return [(self._ids.lane(lane.slot), lane.producer) for lane in lanes]
+
+
+_warned: dict[str, tuple[int, ...]] = {}  # by prefix: the brokers that were named in the last warning
+
+
+def warn_unreachable(ids: TransactionalIds, unreachable: Mapping[int, KafkaSourceError]) -> None:
+    """Once for each set of brokers: every micro-batch would say it again."""
+    nodes = tuple(sorted(unreachable))
+    if _warned.get(ids.prefix) != nodes:
+        _warned[ids.prefix] = nodes
+        log.warning(
+            "transactions of %s-*: %s cannot be reached from the driver and may have some open that nobody aborts now; "
+            "readers at read_committed wait for these until a task uses them again, or until "
+            "'kafka.transaction.timeout.ms' is over: %s",
+            ids.prefix,
+            "broker " + ", ".join(map(str, nodes)),
+            "; ".join(str(unreachable[node]) for node in nodes),
+        )

@@ -11,6 +11,8 @@ records, which the broker would drop as duplicates. What is in flight under the 
 from __future__ import annotations
 
 import logging
+import threading
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
@@ -82,7 +84,12 @@ class Lane(Identity):
     transaction_version: int = 2  # KIP-890: from 2 on a produce request (v12) adds its partitions by itself
     calls: TransactionCalls | None = None
     known_to_leader: set[TopicPartition] = field(default_factory=set)  # partitions with a batch stored under this epoch
+    left: threading.Event = field(default_factory=threading.Event)  # nothing of it is on the wire, nor will be
+    unanswered: bool = False  # a request was sent that brokers may or may not have acted on, or may yet
     _enrolled: set[TopicPartition] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.left.set()
 
     @classmethod
     def open(cls, calls: TransactionCalls, transactional_id: str, timeout_ms: int, transaction_version: int) -> Lane:
@@ -124,7 +131,9 @@ class ProducerIdentity:
         self._client = client
         self._clock_ms = clock_ms
         self._asked: Pending | None = None
+        self._asked_node = -1
         self._failures = 0
+        self._in_vain: Counter[int] = Counter()  # asked since the last id came, and gave none; by node
         self.retry_at_ms = 0.0  # not asked again before
         self.current: Identity | None = None if config.idempotent else Identity()
 
@@ -146,13 +155,18 @@ class ProducerIdentity:
             self.current = Identity(keeps_order_alone=True)
 
     def ask(self, now_ms: float) -> bool:
-        """Ask any broker that is known for an id, if one is needed. False: one is needed, but not to be had now."""
+        """Ask for an id, if one is needed: the least loaded broker, another one at each retry. False: one is needed,
+        but not to be had now.
+        """
         if self.current is not None or self._asked is not None:
             return True
-        nodes = self._client.metadata.nodes()
-        if not nodes or now_ms < self.retry_at_ms:
+        if not self._client.metadata.nodes() or now_ms < self.retry_at_ms:
             return False
-        node_id = min(node.node_id for node in nodes)
+        node_id, wait_ms = self._client.least_loaded(now_ms, self._in_vain)
+        if node_id is None:
+            self.retry_at_ms = now_ms + wait_ms
+            return False
+        self._asked_node = node_id
         self._asked = self._client.send(
             node_id, INIT_PRODUCER_ID, _NO_TRANSACTION, timeout_ms=self._config.request_timeout_ms
         )
@@ -178,6 +192,7 @@ class ProducerIdentity:
                 self.current = Identity(body["producer_id"], body["producer_epoch"])
                 log.debug("ProducerId set to %d with epoch %d", body["producer_id"], body["producer_epoch"])
                 self._failures = 0
+                self._in_vain.clear()
                 return None
             error = error_for(body["error_code"], "InitProducerId for an idempotent producer")
         if isinstance(error, UnsupportedApiVersion):
@@ -186,6 +201,7 @@ class ProducerIdentity:
                 return None
             return UnsupportedApiVersion(f"option 'kafka.enable.idempotence'=true needs Kafka 0.11: {error}")
         self._failures += 1
+        self._in_vain[self._asked_node] += 1
         self.retry_at_ms = self._clock_ms() + self._config.retry_backoff(self._failures)
         self._client.metadata.request_update()
         return None if getattr(error, "retriable", False) else error

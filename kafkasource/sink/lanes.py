@@ -4,16 +4,16 @@ A lane is the transaction of one task, under a transactional id made of the quer
 partition id). Slots are reused batch after batch: brokers keep every transactional id for seven days.
 
     P-driver   decides       P-0, P-1, ...   the lanes       P-marker   the group whose offsets are the decision record
+                                                             P-kept     the group that outlives it (kept_decision)
 """
 
 from __future__ import annotations
 
-import hashlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kafkasource.errors import OptionError, ProtocolError
+from kafkasource.errors import ProtocolError
 from kafkasource.protocol.primitives import Reader, Writer
 from kafkasource.types import ProducerId
 
@@ -32,6 +32,10 @@ class TransactionalIds:
     def marker_group(self) -> str:
         return f"{self.prefix}-marker"
 
+    @property
+    def kept_group(self) -> str:
+        return f"{self.prefix}-kept"
+
     def lane(self, slot: int) -> str:
         return f"{self.prefix}-{slot}"
 
@@ -39,20 +43,6 @@ class TransactionalIds:
         """Of a lane; None where the id is no lane of this prefix, as one of a prefix that begins like ours."""
         match = re.fullmatch(re.escape(self.prefix) + r"-(0|[1-9]\d{0,9})", transactional_id)
         return int(match[1]) if match else None
-
-
-def transactional_ids(prefix: str | None, sparks_own: Mapping[str, str]) -> TransactionalIds:
-    """From the option `transactionalIdPrefix`, else from the checkpoint's location. Raises OptionError."""
-    if prefix is None:
-        location = sparks_own.get("checkpointlocation")
-        if not location:
-            raise OptionError(
-                "option 'deliveryGuarantee'=exactly_once needs transactional ids that stay the same over restarts: "
-                "give the sink the option 'checkpointLocation' (not only the session's configuration), or "
-                "'transactionalIdPrefix', which a batch write always needs"
-            )
-        prefix = "kafkasource-" + hashlib.sha1(location.rstrip("/").encode()).hexdigest()
-    return TransactionalIds(prefix)
 
 
 @dataclass(frozen=True, slots=True)

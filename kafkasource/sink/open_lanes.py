@@ -12,28 +12,32 @@ within milliseconds, or as soon as the partition has a leader again.
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
 from kafkasource.client.transaction_admin import ONGOING, DescribedTransaction, ListedTransaction
+from kafkasource.errors import GroupAuthorizationFailed, KafkaSourceError, OptionError
 from kafkasource.options import parse
 from kafkasource.sink.decision import Decision, last_decision
-from kafkasource.sink.lanes import TransactionalIds, transactional_ids
+from kafkasource.sink.fan_out import targets
+from kafkasource.sink.lanes import TransactionalIds
+from kafkasource.sink.query_identity import Identity, IdentitySource
 from kafkasource.types import TopicPartition
 
 
 class TransactionCluster(Protocol):
     """What is asked of `client.cluster.Cluster`."""
 
-    def list_transactions(self, prefix: str) -> list[ListedTransaction]: ...
+    def list_transactions(self, prefix: str, states: Collection[str] = ...) -> list[ListedTransaction]: ...
     def describe_transactions(self, transactional_ids: Iterable[str]) -> Mapping[str, DescribedTransaction | None]: ...
     def abort_transaction(self, transactional_id: str) -> DescribedTransaction: ...
     def fetch_committed(
-        self, group: str, partitions: None, require_stable: bool
+        self, group: str, partitions: None, require_stable: bool = ...
     ) -> Mapping[TopicPartition, tuple[int, str] | None]: ...
 
 
@@ -43,6 +47,7 @@ class OpenTransaction:
 
     transaction: DescribedTransaction
     decided_batch_id: int | None  # the batch whose decision says to commit it; None: it may be aborted
+    cluster: str | None = None  # where the sink has the option `clusters`: in which of them
 
     @property
     def name(self) -> str:
@@ -55,11 +60,66 @@ class OpenTransaction:
 
 
 def of_sink(options: Mapping[str, str]) -> list[OpenTransaction]:
-    """`open_transactions` of the query whose sink has these options."""
-    parsed = parse(options, "sink")
-    ids = transactional_ids(parsed["transactionalIdPrefix"], parsed.sparks_own)
-    with Cluster(ClientConfig.from_options(parsed)) as cluster:
-        return open_transactions(cluster, ids)
+    """`open_transactions` of the query whose sink has these options, in all its clusters. Blocks.
+
+    Raises OptionError, and what the first cluster raises that cannot be asked.
+    """
+    found = []
+    for each in of_clusters(options).values():
+        if isinstance(each, KafkaSourceError):
+            raise each
+        found += each
+    return found
+
+
+def of_clusters(options: Mapping[str, str]) -> dict[str | None, list[OpenTransaction] | KafkaSourceError]:
+    """The same by cluster: its transactions, or why it cannot be asked. The key is None without `clusters`. Blocks.
+
+    Raises OptionError: also where no transactions can be there, as the sink writes at least once.
+    """
+    several = targets.parse(options) if targets.named(options) else None
+    parsed = parse(options, "sink") if several is None else several.shared
+    if parsed["deliveryGuarantee"] != "exactly_once":
+        raise OptionError("only a sink with 'deliveryGuarantee'=exactly_once has transactions")
+    identity = IdentitySource.of(parsed["transactionalIdPrefix"], parsed.sparks_own).find()
+    if several is None:
+        return {None: _asked(ClientConfig.from_options(parsed), identity)}
+    found: dict[str | None, list[OpenTransaction] | KafkaSourceError] = {}
+    for name, target in several.by_name.items():
+        of_one = _asked(target.config.client, identity.of_cluster(name))
+        if not isinstance(of_one, KafkaSourceError):
+            of_one = [replace(each, cluster=name) for each in of_one]
+        found[name] = of_one
+    return found
+
+
+def _asked(config: ClientConfig, identity: Identity) -> list[OpenTransaction] | KafkaSourceError:
+    try:
+        with Cluster(config) as cluster:
+            return [each for ids in all_ids(cluster, identity) for each in open_transactions(cluster, ids)]
+    except KafkaSourceError as error:
+        return error
+
+
+def all_ids(cluster: TransactionCluster, identity: Identity) -> list[TransactionalIds]:
+    """The names of the query's transactions: its own, and those of earlier versions under which it has decided."""
+    return [identity.ids, *(ids for ids in identity.former if _decided_by(cluster, ids) == identity.query_id)]
+
+
+def _decided_by(cluster: TransactionCluster, ids: TransactionalIds) -> str | None:
+    try:
+        last = last_decision(cluster.fetch_committed(ids.marker_group, None, require_stable=False))
+    except GroupAuthorizationFailed:
+        return None
+    return None if last is None else last.query_id
+
+
+def clusters_of(cluster: TransactionCluster, ids: TransactionalIds) -> list[str]:
+    """Under which names of `clusters` a sink with this prefix writes here. Another query's prefix may begin like this
+    one, unless it was made of a query's id."""
+    pattern = re.compile(re.escape(ids.prefix) + r"-([\w-]+)-driver")
+    listed = cluster.list_transactions(f"{ids.prefix}-", states=())
+    return sorted({found[1] for each in listed if (found := pattern.fullmatch(each.transactional_id))})
 
 
 def open_transactions(cluster: TransactionCluster, ids: TransactionalIds) -> list[OpenTransaction]:

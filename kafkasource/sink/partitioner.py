@@ -122,7 +122,8 @@ class Partitioner:
         if (partition := _outside(chosen, count)) is not None:
             raise InvalidRow(
                 f"column 'partition': topic {topic!r} has no partition {partition}, only 0 to {count - 1} "
-                f"(Partition {partition} of topic {topic} with partition count {count} is not present in metadata)"
+                f"(Partition {partition} of topic {topic} with partition count {count} is not present in metadata). "
+                "Add partitions, or correct the column; 'kafka.max.block.ms' is how long a new one is waited for"
             )
 
     def _stick(self, rows: Rows, count: int, available: Sequence[int]) -> Column:

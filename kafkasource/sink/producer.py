@@ -18,6 +18,7 @@ from functools import partial
 import pyarrow.compute as pc
 
 from kafkasource import memory, metrics
+from kafkasource.client.idle import IDLE_S, Use, surplus
 from kafkasource.client.metadata import Metadata, TopicMetadata
 from kafkasource.client.network import NetworkClient
 from kafkasource.errors import BrokerError, ClientClosed, KafkaSourceError
@@ -37,7 +38,7 @@ from kafkasource.types import TopicPartition
 
 log = logging.getLogger("kafkasource.sink")
 
-_MAX_PRODUCERS = 8  # kept by one process; each may hold buffer.memory and a connection per broker
+_MAX_PRODUCERS = 8  # kept by one process, of those not in use; each may hold buffer.memory and a connection per broker
 
 
 def monotonic_ms() -> float:
@@ -73,6 +74,8 @@ class Producer:
         metrics.poll(self.pool, partial(_gauges, config.cluster_name))
         self.accumulator = RecordAccumulator(config, self.pool, clock_ms, new_builder)
         self.sender = Sender(config, self.accumulator, self._client, clock_ms=clock_ms)
+        self.use = Use(lambda: clock_ms() / 1000)
+        self.retire: Callable[[], bool] = lambda: False  # nobody has used it for long: does it go? In the sender thread
         self._closing = False
         self._forced = False  # what is on its way is given up
         self._thread = threading.Thread(target=self._run, name="kafkasource-sender", daemon=True)
@@ -86,7 +89,7 @@ class Producer:
         Leaving it without an error returns only when all is acknowledged; with one gives all up. What
         was given up is dropped by the sender thread; what is on the wire at that moment may still be stored.
         """
-        with self._room(), self._delivery(self.sender.begin(lane, delivery)) as begun:
+        with self.use.using(), self._room(), self._delivery(self.sender.begin(lane, delivery)) as begun:
             yield begun
 
     def _room(self) -> AbstractContextManager[None]:
@@ -122,8 +125,7 @@ class Producer:
         topic = self.sender.await_topic(rows.topic, max(0, last_named))
         count = max(topic.partitions) + 1
         partitions = partitioner.partitions(rows, count, available(topic))
-        if rows.timestamps_ms is not None:
-            delivery.has_timestamps = True
+        delivery.has_timestamps |= rows.have_timestamps
         columns = RecordColumns(
             rows.keys, rows.values, rows.timestamps_ms, rows.headers, default_timestamp_ms=int(self._wall_clock_ms())
         )
@@ -184,6 +186,9 @@ class Producer:
         try:
             while not self._closing or (self.sender.waited_for and not self._forced):
                 self.sender.run_once()
+                if self.use.idle_s >= IDLE_S and self.retire():
+                    log.debug("The Kafka producer was not used for %d s", IDLE_S)
+                    self._closing = True
         except BaseException as error:
             # Whatever it was, nobody settles deliveries after this: each task must hear of it.
             self.sender.fail_all(error, for_good=True)
@@ -192,6 +197,7 @@ class Producer:
         finally:
             self.accumulator.close()
             self._client.close()
+            self.pool.trim()
             log.debug("Shutdown of Kafka producer I/O thread has completed")
 
 
@@ -219,18 +225,36 @@ _producers: dict[ProducerConfig, Producer] = {}
 
 
 def shared_producer(config: ProducerConfig) -> Producer:
-    """This process's producer for a configuration, made when there is none (any more)."""
+    """This process's producer for a configuration, made when there is none (any more).
+
+    Those that nobody has used for five minutes end by themselves; of more than `_MAX_PRODUCERS` those unused for
+    longest end here. One that a task uses never does.
+    """
+    gone: list[Producer] = []
     with _lock:
         producer = _producers.pop(config, None)
         if producer is not None and not producer.usable:
-            producer.close()
+            gone.append(producer)
             producer = None
         if producer is None:
-            while len(_producers) >= _MAX_PRODUCERS:
-                _producers.pop(next(iter(_producers))).close()  # the one unused for longest
             producer = Producer(config)
+            producer.retire = partial(_retire, producer)
+        producer.use.hand_out()
         _producers[config] = producer
-        return producer
+        idle_s = {key: kept.use.idle_s for key, kept in _producers.items()}
+        gone += [_producers.pop(key) for key in surplus(idle_s, _MAX_PRODUCERS)]
+    for each in gone:  # without the lock, which a sender thread may wait for
+        each.close()
+    return producer
+
+
+def _retire(producer: Producer) -> bool:
+    with _lock:
+        if producer.use.idle_s < IDLE_S:
+            return False  # a task was quicker
+        if _producers.get(producer.config) is producer:
+            del _producers[producer.config]
+        return True
 
 
 # The parent's producers in a forked child: its threads are not here, and closing an epoll descriptor that is shared

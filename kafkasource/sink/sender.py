@@ -66,6 +66,7 @@ class Client(Protocol):
         expect_response: bool = True,
         max_version: int | None = None,
     ) -> Pending: ...
+    def least_loaded(self, now: float | None, in_vain: Mapping[int, int]) -> tuple[int | None, float]: ...
     def poll(self, timeout_ms: float) -> object: ...
     def wakeup(self) -> None: ...
     def close(self) -> None: ...
@@ -94,10 +95,12 @@ class Sender:
         self.config = config
         self._accumulator = accumulator
         self._client = client
+        client.metadata.max_idle_ms = config.metadata_max_idle_ms
         self._clock_ms = clock_ms
         self._identity = ProducerIdentity(config, client, clock_ms)
         self._topics = AwaitedTopics(config, client, self.wakeup, clock_ms)
         self._in_flight: list[_InFlight] = []
+        self._leaving: set[Delivery] = set()  # that failed: nothing more of them is sent, some may be on the wire
         self._awake = False  # a byte that ends the next poll is under way
         self._lock = threading.Lock()  # of what follows
         self._deliveries: set[Delivery] = set()
@@ -113,6 +116,8 @@ class Sender:
         with self._lock:
             if self._failure is not None:
                 raise self._failure
+            if delivery.lane is not None:
+                delivery.lane.left.clear()
             self._deliveries.add(delivery)
             self._without_lane += delivery.lane is None
         return delivery
@@ -126,6 +131,8 @@ class Sender:
                 self._ended_in_failure.add(delivery)
         if delivery.failed:
             self.wakeup()
+        elif delivery.lane is not None:
+            delivery.lane.left.set()
 
     @property
     def broken(self) -> bool:
@@ -159,6 +166,7 @@ class Sender:
         if self._without_lane:
             self._identity.ask(now_ms)
         wait_ms = self._send_ready(now_ms)
+        self._let_go()
         self._client.poll(max(0.0, wait_ms))
         if self._client.fatal is not None:
             raise self._client.fatal
@@ -192,6 +200,7 @@ class Sender:
                     batch.delivery.late(self._too_late(batch))
         with self._lock:  # only now: nothing that has just failed is sent in this turn
             unwanted = {delivery for delivery in self._deliveries if delivery.failed} | self._ended_in_failure
+            self._leaving |= self._ended_in_failure
             self._ended_in_failure.clear()
         for batch in self._accumulator.take_of(unwanted) if unwanted else ():
             self._drop_waiting(batch, batch.delivery.error or self._too_late(batch))
@@ -313,6 +322,9 @@ class Sender:
                 seconds = (now_ms - request.sent_ms) / 1000
                 metrics.observe("kafkasource_produce_latency_seconds", seconds, self.config.cluster_name)
                 body = {} if error is not None else request.pending.result()
+                for batch in request.batches if error is not None else ():
+                    if batch.delivery.lane is not None:
+                        batch.delivery.lane.unanswered = True
                 refused = request.request.refused
                 if request.request.lost_idempotence:
                     self._identity.do_without(
@@ -324,6 +336,15 @@ class Sender:
                 for batch, refusal in refused.items():
                     self._take(Answer(batch, refusal), now_ms)
 
+    def _let_go(self) -> None:
+        """Tell the tasks that failed when nothing of theirs is on the wire any more."""
+        if self._leaving:
+            held = {batch.delivery for request in self._in_flight for batch in request.batches}
+            for delivery in self._leaving - held:
+                if delivery.lane is not None:
+                    delivery.lane.left.set()
+            self._leaving &= held
+
     def _take(self, answer: Answer, now_ms: float) -> None:
         """Send a batch again where that can help and its task still wants it; else its task fails."""
         batch, error = answer.batch, answer.error
@@ -332,7 +353,9 @@ class Sender:
             producer_log.produced(answer)
             self._count("kafkasource_records_written_total", batch, batch.record_count)
             self._count("kafkasource_bytes_written_total", batch, batch.size)
-            batch.delivery.acknowledged(batch.topic_partition, batch.record_count, batch.size, answer.last_offset)
+            batch.delivery.acknowledged(
+                batch.topic_partition, batch.record_count, batch.size, answer.last_offset, in_order=batch.sequenced
+            )
             self._finish(batch, stored=True)
             return
         assert error is not None

@@ -37,9 +37,10 @@ class AwaitedTopics:
     def await_topic(self, topic: str, partition: int = 0, max_block_ms: int | None = None) -> TopicMetadata:
         """Metadata of a topic, waited for up to `max_block_ms`; the JVM connector's text when it does not come.
 
-        Where the partition is not among those known, new metadata are asked for, since it may have been added; the
-        caller refuses it if it is not there either.
+        A partition that is not among those known may be about to be added: it is waited for as long, as by Java's
+        producer. Where it does not come, the metadata without it are returned, and the caller refuses its rows.
         """
+        self._client.metadata.use(topic)
         known = self._known(topic)
         if known is not None and partition in known.partitions:
             return known
@@ -71,7 +72,7 @@ class AwaitedTopics:
         while True:
             known = self._known(topic)
             remaining_ms = deadline_ms - self._clock_ms()
-            if known is not None and (partition in known.partitions or metadata.version > before or remaining_ms <= 0):
+            if known is not None and (partition in known.partitions or remaining_ms <= 0):
                 return known
             if self._failure is not None:
                 raise self._failure

@@ -10,9 +10,11 @@ abort run on a new writer in another process, those of a batch write on one that
 
 from __future__ import annotations
 
+import logging
 import uuid
 import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -21,16 +23,17 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 
 from kafkasource import metrics
 from kafkasource.client.cache import shared_cluster
-from kafkasource.errors import UnsupportedApiVersion
+from kafkasource.errors import KafkaSourceError, UnsupportedApiVersion
 from kafkasource.protocol.apis import INIT_PRODUCER_ID
+from kafkasource.sink import turns
 from kafkasource.sink.columns import SinkSchema
 from kafkasource.sink.commit_log import LaneCounts, gathered, tell
 from kafkasource.sink.config import ProducerConfig
-from kafkasource.sink.exactly_once import Begun, ExactlyOnce, Share
+from kafkasource.sink.exactly_once import Begun, ExactlyOnce, Share, Turn
 from kafkasource.sink.functions import load
 from kafkasource.sink.lane_task import Guarantee, LaneTask
-from kafkasource.sink.lanes import transactional_ids
 from kafkasource.sink.new_topic import create_missing
+from kafkasource.sink.query_identity import Identity, IdentitySource
 from kafkasource.types import TopicPartition, Written
 from kafkasource.worker import spare_imports_from_gc
 
@@ -41,6 +44,11 @@ if TYPE_CHECKING:
     from kafkasource.client.cluster import Cluster
     from kafkasource.options import Options
     from kafkasource.sink.identity import Lane
+    from kafkasource.sink.lanes import TransactionalIds
+
+log = logging.getLogger("kafkasource.sink")
+
+_ABORT_MS = 20_000  # some round trips; more where a coordinator moves
 
 
 @dataclass(frozen=True)
@@ -71,7 +79,7 @@ class _Writer:
             load(self._listener, "commitListener")  # what is not there is refused before a task runs
         self._partitioner: str = options["partitioner"]
         self._new_topic = options["topic"], options["createTopic"]
-        self._guarantee = _guarantee(options)
+        self._guarantee = _guarantee(options, batch_write=self._write_id() is not None)
         self._begun: Begun | None = None
         self._prepared = False
         self._metrics_wanted = False
@@ -83,7 +91,9 @@ class _Writer:
             create_missing(self._config.client, *self._new_topic)
             if self._guarantee is not None:
                 _require_transactions(shared_cluster(self._config.client))
-                self._begun = self._driver(self._guarantee).begin(self._write_id())
+                identity = self._guarantee.identity.find()
+                self._begun = self._driver(self._guarantee, identity).begin(self._write_id())
+                turns.leave(self._guarantee.identity, self._config.cluster_name, self._begun.turn)
             self._metrics_wanted = metrics.wanted()
             self._prepared = True
         return self.__dict__
@@ -116,19 +126,33 @@ class _Writer:
         share, written = task.run(iterator, self._schema.positions, shared_cluster(self._config.client), write)
         return TaskReport(written, COMPILED, query_id(), share, metrics.report(self._metrics_wanted))
 
-    def _driver(self, guarantee: Guarantee) -> ExactlyOnce:
+    def _driver(self, guarantee: Guarantee, identity: Identity | TransactionalIds) -> ExactlyOnce:
         return ExactlyOnce(
             shared_cluster(self._config.client),
-            guarantee.ids,
+            identity,
             timeout_ms=guarantee.timeout_ms,
             atomic=guarantee.atomic,
             on_lost=guarantee.on_lost,
+            topic=self._new_topic[0],
         )
+
+    def _abort(self, messages: Sequence[TaskReport | None], batch_id: int, turn: Turn | None) -> None:
+        """`messages` has a place for each task, None where the task failed, was killed or cancelled."""
+        assert self._guarantee is not None
+        shares = _shares(messages)
+        turn = shares[0].turn if shares else turn
+        if turn is not None:  # else it is not known whose transactions are open: the next begin aborts them
+            with best_effort(shared_cluster(self._config.client), batch_id):
+                silent = [slot for slot, message in enumerate(messages) if message is None]
+                self._driver(self._guarantee, turn.ids).abort(shares, batch_id, silent, turn)
 
     def _commit(self, messages: Sequence[TaskReport | None], batch_id: int | None = None) -> None:
         lanes = None
         if self._guarantee is not None:
-            lanes = self._driver(self._guarantee).commit(_shares(messages), batch_id or 0)
+            shares, lanes = _shares(messages), LaneCounts()
+            if shares or batch_id is not None:  # a micro-batch without tasks is noted, too
+                identity = shares[0].turn.ids if shares else self._guarantee.identity.find()
+                lanes = self._driver(self._guarantee, identity).commit(shares, batch_id or 0)
         self._committed(messages, batch_id, lanes)
 
     def _committed(
@@ -159,8 +183,7 @@ class BatchWriter(_Writer, DataSourceArrowWriter):
     def abort(self, messages: list[TaskReport | None]) -> None:
         """Exactly once: nobody who reads committed sees what the failed job wrote. Else it stays in the topics."""
         if self._guarantee is not None and self._begun is not None:
-            nothing = Share(self._begun.turn, self._begun.write_id or "")  # where no task sent a message
-            self._driver(self._guarantee).abort([*_shares(messages), nothing], 0)
+            self._abort(messages, 0, self._begun.turn)
 
 
 class StreamWriter(_Writer, DataSourceStreamArrowWriter):
@@ -172,15 +195,15 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):
     def abort(self, messages: list[TaskReport | None], batchId: int) -> None:
         """Exactly once: see there. Else nothing can be taken back; the rows are written again when the batch is."""
         if self._guarantee is not None:
-            self._driver(self._guarantee).abort(_shares(messages), batchId)
+            self._abort(messages, batchId, turns.left(self._guarantee.identity, self._config.cluster_name))
 
 
-def _guarantee(options: Options) -> Guarantee | None:
-    """None: at least once. Raises OptionError where exactly once has no transactional ids."""
+def _guarantee(options: Options, *, batch_write: bool) -> Guarantee | None:
+    """None: at least once. Raises OptionError where exactly once has nothing to make transactional ids of."""
     if options["deliveryGuarantee"] != "exactly_once":
         return None
     return Guarantee(
-        transactional_ids(options["transactionalIdPrefix"], options.sparks_own),
+        IdentitySource.of(options["transactionalIdPrefix"], options.sparks_own, batch_write=batch_write),
         options["kafka.transaction.timeout.ms"],
         options["atomicBatch"],
         options["lostTransactions"],
@@ -192,6 +215,21 @@ def _require_transactions(cluster: Cluster) -> None:
         raise UnsupportedApiVersion(
             "option 'deliveryGuarantee'=exactly_once needs transactions, which brokers have from Kafka 0.11 on; these "
             "are older. Use at_least_once there"
+        )
+
+
+@contextmanager
+def best_effort(cluster: Cluster, batch_id: int) -> Iterator[None]:
+    """An abort, within seconds: `query.stop()` waits for it. What it leaves open, the query's next start aborts."""
+    try:
+        with cluster.giving_up(after_ms=_ABORT_MS):
+            yield
+    except KafkaSourceError as error:
+        log.warning(
+            "batch %d failed, and its transactions may stay open until the query starts again, or until "
+            "'kafka.transaction.timeout.ms' is over; readers at read_committed wait so long: %s",
+            batch_id,
+            error,
         )
 
 

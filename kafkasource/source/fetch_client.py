@@ -17,10 +17,11 @@ from kafkasource.client.cache import shared_cluster
 from kafkasource.client.cluster import EARLIEST, LATEST, Cluster
 from kafkasource.client.config import ClientConfig
 from kafkasource.client.network import Pending
-from kafkasource.errors import KafkaSourceError, OffsetNotAvailable, OffsetOutOfRange, UnknownTopicId
+from kafkasource.errors import KafkaSourceError, OffsetNotAvailable, OffsetOutOfRange, RequestTimeout, UnknownTopicId
 from kafkasource.protocol.apis import FETCH
 from kafkasource.source.fetch_protocol import FetchedPartition, FetchSettings, last_version, read_response, request_body
 from kafkasource.source.late_binding import bind_ends
+from kafkasource.source.line import line_to
 from kafkasource.source.partition_client import LogBounds, Truncation
 from kafkasource.source.planned_log import PlannedLog, compare, learn
 from kafkasource.source.read_replicas import rack_of, read_replicas
@@ -122,19 +123,33 @@ class ClusterPartition:
     def _answer(self, sent: _Sent) -> FetchedPartition:
         cluster = self._cluster
         # Spark may have taken longer over what came before than a request may take; the answer has been here since.
-        sent.pending.deadline_ms = max(sent.pending.deadline_ms, cluster.network.now_ms() + self._timeout_ms)
+        begun_ms = cluster.network.now_ms()
+        sent.pending.deadline_ms = max(sent.pending.deadline_ms, begun_ms + self._timeout_ms)
         cluster.wait(sent.pending)
-        metrics.observe("kafkasource_fetch_latency_seconds", sent.pending.took_ms / 1000)
+        took_s, waited_s = sent.pending.took_ms / 1000, (cluster.network.now_ms() - begun_ms) / 1000
+        metrics.observe("kafkasource_fetch_latency_seconds", took_s)
+        line = line_to(cluster, sent.pending.node_id)
+        if isinstance(sent.pending.error, RequestTimeout):
+            line.timed_out(sent.max_bytes, sent.pending.error)
         fetched = read_response(sent.pending.result(), self._tp, sent.fetch_offset, sent.topic_id)
+        line.came(len(fetched.records), sent.max_bytes, took_s, waited_s)
         self.log.pin(sent.topic_id)
         return fetched
 
     @property
+    def _likely_node_id(self) -> int | None:
+        return self._cluster.metadata.leader_id(self._tp) if self._node_id is None else self._node_id
+
+    @property
     def round_trip_s(self) -> float:
-        cluster = self._cluster
-        node_id = cluster.metadata.leader_id(self._tp) if self._node_id is None else self._node_id
-        round_trip_ms = None if node_id is None else cluster.network.round_trip_ms(node_id)
+        node_id = self._likely_node_id
+        round_trip_ms = None if node_id is None else self._cluster.network.round_trip_ms(node_id)
         return 0.0 if round_trip_ms is None else round_trip_ms / 1000
+
+    @property
+    def line_bytes(self) -> int | None:
+        node_id = self._likely_node_id
+        return None if node_id is None else line_to(self._cluster, node_id).carries_bytes
 
     def forget(self, sent: _Sent) -> None:
         """Its answer is read and dropped by whoever polls next."""

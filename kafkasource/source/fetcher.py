@@ -29,6 +29,7 @@ from kafkasource.errors import (
     DeadlineExceeded,
     KafkaSourceError,
     ProtocolError,
+    RequestTimeout,
 )
 from kafkasource.records.batches import next_fetch_offset
 from kafkasource.source import loss
@@ -99,8 +100,8 @@ class PartitionFetcher:
 
     @property
     def has_room(self) -> bool:
-        """May it be begun, as far as the task's memory goes?"""
-        return self._room.for_another
+        """May it be begun, as far as the task's memory and the line to the broker go?"""
+        return self._pace.may_begin(self._client.line_bytes)
 
     def begin(self) -> None:
         """Send the first fetch, if that takes no waiting. `batches` does all that is left, faults included."""
@@ -187,10 +188,11 @@ class PartitionFetcher:
             log.debug("fetch of %s at offset %d could not be sent ahead: %s", self._tp, offset, error)
 
     def _send(self, offset: int) -> None:
-        wanted = self._pace.next_fetch_bytes(self._client.round_trip_s, self.others_in_flight())
+        client = self._client
+        wanted = self._pace.next_fetch_bytes(client.round_trip_s, self.others_in_flight(), client.line_bytes)
         asked = max(wanted, self._least_bytes)
         self._asked_bytes = asked
-        self._in_flight = _InFlight(offset, asked, self._client.send(offset, asked))
+        self._in_flight = _InFlight(offset, asked, client.send(offset, asked))
         self._room.sent(asked)
 
     def _advance(self, next_offset: int, required_bytes: int | None) -> bool:
@@ -247,13 +249,23 @@ class PartitionFetcher:
         if step is Recovery.RECONNECT:
             self._reconnect(error)
             return
-        self._check_patience(str(error))
+        self._check_patience(self._told(error))
         log.info("fetch of %s at offset %d failed and is tried again: %s", self._tp, self.position, error)
         if step is Recovery.REFRESH_THEN_ASK and self._news_has_travelled() and self._client.bounds() is None:
             self._skip_to(self._range.end_offset, _IS_GONE)
             return
         self._client.refresh_leader()
         self._back_off()
+
+    def _told(self, error: KafkaSourceError) -> str:
+        """The error's text; with what to do where a line is too thin for the smallest fetch that there is."""
+        if not isinstance(error, RequestTimeout):
+            return str(error)
+        return (
+            f"{error}. This fetch asked for {self._asked_bytes} bytes, but a first record batch that is larger comes"
+            " whole (KIP-74). If the line cannot carry it within 'kafka.request.timeout.ms', raise that option, and"
+            " 'kafkaConsumer.pollTimeoutMs' above it"
+        )
 
     def _news_has_travelled(self) -> bool:
         return self._failures > 0 and self._clock() - self._failing_since >= _NEWS_TRAVELS_S

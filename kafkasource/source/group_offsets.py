@@ -249,8 +249,13 @@ _NOTHING = object()
 
 
 def _of_deleted_topics(error: Exception) -> bool:
-    """Is all that is wrong that some of the topics are gone? The coordinator has then committed the others."""
-    return isinstance(error, DeadlineExceeded) and isinstance(error.__cause__, UnknownTopicOrPartition)
+    """Is all that is wrong that some of the topics are gone? The coordinator has then committed the others.
+
+    The client asks again while the news of a new topic may travel (5 s), then raises that error as it is; or, where
+    `kafka.default.api.timeout.ms` is less, DeadlineExceeded because of it.
+    """
+    cause = error.__cause__ if isinstance(error, DeadlineExceeded) else error
+    return isinstance(cause, UnknownTopicOrPartition)
 
 
 # Spark ends the reader process with SIGTERM when a query stops, and calls `stop` only when it loses the connection

@@ -18,7 +18,7 @@ from kafkasource.types import TopicPartition
 log = logging.getLogger("kafkasource.source")
 
 # The names are those of the JVM connector's error conditions (KAFKA_DATA_LOSS.<name>), so that they can be searched
-# for; the last two are ours: it does not notice them.
+# for; the last three are ours: it does not notice these losses, or cannot have them.
 ADDED_PARTITION_DOES_NOT_START_FROM_OFFSET_ZERO = "ADDED_PARTITION_DOES_NOT_START_FROM_OFFSET_ZERO"
 INITIAL_OFFSET_NOT_FOUND_FOR_PARTITIONS = "INITIAL_OFFSET_NOT_FOUND_FOR_PARTITIONS"
 PARTITIONS_DELETED = "PARTITIONS_DELETED"
@@ -26,6 +26,7 @@ PARTITION_OFFSET_CHANGED = "PARTITION_OFFSET_CHANGED"
 COULD_NOT_READ_OFFSET_RANGE = "COULD_NOT_READ_OFFSET_RANGE"
 TOPIC_RECREATED = "TOPIC_RECREATED"  # by its id: also where the new log is as long as the old one, or longer
 LOG_TRUNCATED = "LOG_TRUNCATED"  # by its leader's epoch (KIP-320), likewise
+FIRST_START_UNKNOWN = "FIRST_START_UNKNOWN"  # of a first micro-batch that another connector, or version, planned
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,10 @@
 """What the driver asks the cluster: which partitions there are, where their logs begin and end, where a group stands.
 
 Offsets are listed for all leaders in parallel, under the query's isolation level: with read_committed a log ends at its
-last stable offset. Lives in the reader process; every question has `kafka.default.api.timeout.ms`.
+last stable offset. Lives in the reader process.
+
+The client below retries what may pass by itself, for `kafka.default.api.timeout.ms`. When it gives up, or has no
+reason to retry, that is one failed attempt of the `fetchOffset.numRetries` that each question has here.
 """
 
 from __future__ import annotations
@@ -14,10 +17,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from kafkasource.client.leaders import PROPAGATION_MS
 from kafkasource.errors import (
+    AuthorizationFailed,
+    BootstrapFailed,
+    BrokerError,
     ClusterAuthorizationFailed,
-    KafkaSourceError,
+    DeadlineExceeded,
+    ProtocolError,
     UnknownTopicOrPartition,
     UnsupportedApiVersion,
+    UnsupportedVersion,
 )
 from kafkasource.source.loss import describe
 from kafkasource.source.offsets import EARLIEST, LATEST, Offsets, StreamOffset
@@ -31,6 +39,10 @@ if TYPE_CHECKING:
 log = logging.getLogger("kafkasource.source")
 
 T = TypeVar("T")
+
+# What another attempt may not meet; and of these what it will meet again.
+_MAY_PASS = (BootstrapFailed, BrokerError, DeadlineExceeded, ProtocolError)
+_WILL_NOT = (AuthorizationFailed, UnsupportedVersion)
 
 
 class LogEnds(NamedTuple):
@@ -46,8 +58,8 @@ class LogEnds(NamedTuple):
 class OffsetReader:
     """Answers for one subscription.
 
-    `attempts`: how often in all it asks for offsets when that fails in a way that may pass, or when a log seems to have
-    gone backwards; `retry_ms`: the wait between.
+    `attempts`: how often in all it asks when that fails in a way that may pass, or when a log seems to have gone
+    backwards; `retry_ms`: the wait between.
     """
 
     def __init__(
@@ -91,8 +103,7 @@ class OffsetReader:
             doubt = self._unlike(found, known) if known is not None else None
             if doubt is None:
                 return found
-            log.warning("%s; asking again", doubt)
-            self._sleep(self._retry_ms / 1000)
+            self._wait_after(doubt)
         return self._assigned()
 
     def _unlike(self, found: set[TopicPartition], known: StreamOffset) -> str | None:
@@ -107,7 +118,7 @@ class OffsetReader:
         if isinstance(subscription, SubscribePattern):
             return {
                 tp
-                for topic in self._cluster.all_topics()
+                for topic in self._asking(self._cluster.all_topics)
                 if not topic.internal and subscription.matches(topic.name)
                 for tp in topic.topic_partitions
             }
@@ -125,7 +136,7 @@ class OffsetReader:
     def _partitions_of(self, subscription: SubscribeTopics | Assign) -> set[TopicPartition]:
         existing: set[TopicPartition] = set()
         patience = 0 if self._told_missing else PROPAGATION_MS  # not at each micro-batch again
-        described = self._cluster.partitions_of(subscription.topics, propagation_ms=patience)
+        described = self._asking(lambda: self._cluster.partitions_of(subscription.topics, propagation_ms=patience))
         for name in subscription.topics:
             topic = described.get(name)
             if topic is not None:
@@ -138,6 +149,19 @@ class OffsetReader:
         """The ids of topics as the cluster told them last, without asking; brokers before 2.8 have none."""
         found = {topic: self._cluster.topic_id(topic) for topic in {tp.topic for tp in partitions}}
         return {topic: topic_id for topic, topic_id in found.items() if topic_id is not None}
+
+    def current_topic_ids(self, partitions: Iterable[TopicPartition], known: StreamOffset) -> dict[str, uuid.UUID]:
+        """The same, asked anew. An id that is not the `known` one is asked for again before it is believed."""
+        wanted = list(partitions)
+        found: dict[str, uuid.UUID] = {}
+        for attempt in range(max(self._attempts, 1)):
+            if attempt:
+                self._sleep(self._retry_ms / 1000)
+            self._cluster.partitions_of(sorted({tp.topic for tp in wanted}), propagation_ms=0)
+            found = self.topic_ids(wanted)
+            if not recreated_topics(known, StreamOffset({}, found)):
+                break
+        return found
 
     # Offsets. A partition that was deleted meanwhile is missing in the answer, not an error.
 
@@ -177,11 +201,12 @@ class OffsetReader:
 
     def committed(self, group: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int | None]:
         """Where the group is to go on reading, as committed; None where it has committed nothing."""
-        return self._cluster.fetch_offsets(group, partitions)
+        return self._asking(lambda: self._cluster.fetch_offsets(group, partitions))
 
     def high_watermarks(self, partitions: Iterable[TopicPartition]) -> Offsets:
         """Where logs end for readers with read_uncommitted."""
-        found = self._cluster.list_offsets(dict.fromkeys(partitions, LATEST), "read_uncommitted")
+        wanted = dict.fromkeys(partitions, LATEST)
+        found = self._asking(lambda: self._cluster.list_offsets(wanted, "read_uncommitted"))
         return {tp: one.offset for tp, one in found.items() if one.offset is not None}
 
     def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> Offsets:
@@ -190,7 +215,7 @@ class OffsetReader:
         Brokers before 0.11 know no epochs, those before 2.3 tell them only to who may act as a replica.
         """
         try:
-            found = self._of_existing(epochs, self._cluster.epoch_ends)
+            found = self._asking(lambda: self._of_existing(epochs, self._cluster.epoch_ends))
         except (UnsupportedApiVersion, ClusterAuthorizationFailed) as error:
             log.info("whether logs were truncated is not looked at: %s", error)
             return {}
@@ -201,20 +226,29 @@ class OffsetReader:
     ) -> dict[TopicPartition, ListedOffset]:
         attempt = 1
         while True:
+            listed = self._asking(lambda: self._of_existing(wanted, self._list_once))
+            backwards = [tp for tp, offset in (known or {}).items() if tp in listed and _below(listed[tp], offset)]
+            if not backwards or attempt >= self._attempts:
+                return listed
+            self._wait_after(f"{describe(backwards)} end below what was read already")
+            attempt += 1
+
+    def _asking(self, ask: Callable[[], T]) -> T:
+        """The answer to a question, at one of `attempts`. Raises the last one's error."""
+        attempt = 1
+        while True:
             try:
-                listed = self._of_existing(wanted, self._list_once)
-            except KafkaSourceError as error:
-                if not error.retriable or attempt >= self._attempts:
+                return ask()
+            except _MAY_PASS as error:
+                if attempt >= self._attempts or isinstance(error, _WILL_NOT):
                     raise
                 reason = str(error)
-            else:
-                backwards = [tp for tp, offset in (known or {}).items() if tp in listed and _below(listed[tp], offset)]
-                if not backwards or attempt >= self._attempts:
-                    return listed
-                reason = f"{describe(backwards)} end below what was read already"
+            self._wait_after(reason)
             attempt += 1
-            log.warning("%s; asking again", reason)
-            self._sleep(self._retry_ms / 1000)
+
+    def _wait_after(self, reason: str) -> None:
+        log.warning("%s; asking again", reason)
+        self._sleep(self._retry_ms / 1000)
 
     def _list_once(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, ListedOffset]:
         return self._cluster.list_offsets(wanted, self._isolation_level)

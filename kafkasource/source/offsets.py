@@ -3,8 +3,8 @@
     {"t":{"0":23,"1":7},"@1;t/2b1yVQz0RZmGV9kUS9nT6A/0-1=5":{}}
 
 Every offset is a real one, so a query can change from the JVM connector to this one and go on. The last entry is ours:
-its key tells which logs these are (`identities`). The JVM connector takes it for a topic without partitions, so a query
-can also change back.
+its key tells which logs these are (`identities`), and in the end of a query's first micro-batch where that one begins.
+The JVM connector takes it for a topic without partitions, so a query can also change back.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ class StreamOffset:
     offsets: Offsets
     topic_ids: Mapping[str, uuid.UUID] = field(default_factory=dict)
     leader_epochs: Mapping[TopicPartition, int] = field(default_factory=dict)
+    start: StreamOffset | None = None  # of the query's first micro-batch, in the end of that one alone
 
 
 def to_json(offset: StreamOffset) -> OffsetJson:
@@ -44,8 +45,10 @@ def to_json(offset: StreamOffset) -> OffsetJson:
     document: OffsetJson = {}
     for tp, next_offset in sorted(offset.offsets.items()):
         document.setdefault(tp.topic, {})[str(tp.partition)] = next_offset
-    if document and (offset.topic_ids or offset.leader_epochs):
-        document[identities.to_text(offset.topic_ids, offset.leader_epochs)] = {}
+    if document and (offset.topic_ids or offset.leader_epochs or offset.start is not None):
+        start = offset.start
+        kept = None if start is None else identities.Start(start.offsets, start.topic_ids, start.leader_epochs)
+        document[identities.to_text(offset.topic_ids, offset.leader_epochs, kept)] = {}
     return document
 
 
@@ -70,7 +73,10 @@ def from_json(document: Any) -> StreamOffset:
                 offsets[TopicPartition(topic, partition_number(number))] = offset
     except (ValueError, TypeError, AttributeError, RecursionError) as error:  # the last from the text of nested values
         raise KafkaSourceError(f'not an offset of this source, expected e.g. {{"topic":{{"0":23}}}}: {error}') from None
-    return StreamOffset(offsets) if known is None else StreamOffset(offsets, *known)
+    if known is None:
+        return StreamOffset(offsets)
+    start = None if known.start is None else StreamOffset(dict(known.start.offsets), *known.start[1:])
+    return StreamOffset(offsets, known.topic_ids, known.leader_epochs, start)
 
 
 def partition_number(number: str) -> int:

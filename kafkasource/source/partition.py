@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import InputPartition
@@ -13,7 +14,7 @@ from kafkasource.client.config import ClientConfig
 from kafkasource.source.fetch_protocol import FetchSettings
 from kafkasource.source.packing import pack
 from kafkasource.source.splitting import split
-from kafkasource.types import OffsetRange, Packing
+from kafkasource.types import OffsetRange, Packing, TopicPartition
 from kafkasource.worker import spare_imports_from_gc
 
 if TYPE_CHECKING:
@@ -29,18 +30,27 @@ class KafkaInputPartition(InputPartition):
         super().__init__(ranges)
 
 
-def input_partitions(ranges: Sequence[OffsetRange], options: Options, *, least_size: int) -> list[Any]:
+Weigh = Callable[[Sequence[OffsetRange]], Mapping[TopicPartition, float]]  # bytes per offset, of those it knows
+
+
+def input_partitions(
+    ranges: Sequence[OffsetRange], options: Options, *, least_size: int, weigh: Weigh | None = None
+) -> list[Any]:
     """The tasks that read `ranges`; `least_size` is what `minRecordsPerPartition` is where no option speaks of sizes.
 
-    Ranges that are empty, but end at `latest`, cost no task of their own: the one with least to do reads them last.
+    Then `weigh` is asked too, but only where ranges would share a task: heavy ones get tasks of their own. Ranges that
+    are empty, but end at `latest`, cost no task of their own: the one with least to do reads them last.
     """
     min_partitions, max_records = options["minPartitions"], options["maxRecordsPerPartition"]
     if options["minRecordsPerPartition"] is not None:
-        least_size = options["minRecordsPerPartition"]
+        least_size, weigh = options["minRecordsPerPartition"], None
     elif min_partitions is not None or max_records is not None:
-        least_size = 1
+        least_size, weigh = 1, None
     pieces = split(ranges, at_least=min_partitions, max_size=max_records)
-    tasks = pack(pieces, least_size=least_size, at_least=min_partitions or 1, at_most=options["maxPartitions"])
+    share = partial(pack, pieces, least_size=least_size, at_least=min_partitions or 1, at_most=options["maxPartitions"])
+    tasks = share()
+    if weigh is not None and len(tasks) < len(pieces):
+        tasks = share(weights=weigh(pieces))
     empty = tuple(one for one in ranges if one.size == 0)
     if empty:
         least = min(range(len(tasks)), key=lambda n: sum(one.size for one in tasks[n]), default=None)

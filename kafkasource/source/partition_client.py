@@ -49,6 +49,10 @@ class PartitionClient(Protocol):
     def round_trip_s(self) -> float:
         """The shortest that the connection to the leader has shown; 0 while nothing is known."""
 
+    @property
+    def line_bytes(self) -> int | None:
+        """The most that may be under way from the leader (`line`); None: not known yet."""
+
     def forget(self, sent: Any) -> None:
         """Nobody will wait for this answer."""
 

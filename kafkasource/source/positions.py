@@ -49,9 +49,13 @@ class Position(ABC):
         """EARLIEST or LATEST for those partitions where that is what was asked for."""
         return {}
 
-    def may_advance(self, assigned: Iterable[TopicPartition]) -> set[TopicPartition]:
-        """Those partitions where the same question may have a later answer tomorrow, though nothing was lost."""
-        return {tp for tp, symbol in self.symbols(assigned).items() if symbol == LATEST}
+    def written(self, partitions: Iterable[TopicPartition]) -> Offsets:
+        """The offsets, EARLIEST and LATEST that the option itself gives to some of these partitions."""
+        return {}
+
+    def was_in_log(self, tp: TopicPartition) -> bool:
+        """Is this end an offset that somebody has had from the partition's log?"""
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +91,17 @@ class AtOffsets(Position):
             return set(assigned)
         return {tp for tp in assigned if tp in self.partitions or tp.topic in self.topics}
 
+    def was_in_log(self, tp: TopicPartition) -> bool:
+        return self.partitions.get(tp, LATEST) >= 0
+
     def symbols(self, assigned: Iterable[TopicPartition]) -> Offsets:
         return {tp: offset for tp, offset in self.of(assigned).items() if offset < 0}
+
+    def written(self, partitions: Iterable[TopicPartition]) -> Offsets:
+        if self.everywhere is not None:
+            return dict.fromkeys(partitions, self.everywhere)
+        found = {tp: self.partitions.get(tp, self.topics.get(tp.topic)) for tp in partitions}
+        return {tp: offset for tp, offset in found.items() if offset is not None}
 
     def resolve(self, assigned: Iterable[TopicPartition], reader: OffsetReader) -> Offsets:
         offsets = self.of(assigned)
@@ -137,11 +150,6 @@ class AtTimestamps(Position):
     def covered(self, assigned: Iterable[TopicPartition]) -> set[TopicPartition]:
         return {tp for tp in assigned if self.everywhere_ms is not None or tp in self.partitions_ms}
 
-    def may_advance(self, assigned: Iterable[TopicPartition]) -> set[TopicPartition]:
-        if self.else_latest or self.everywhere_ms == LATEST:
-            return set(assigned)
-        return {tp for tp in assigned if self.partitions_ms.get(tp) == LATEST}
-
 
 @dataclass(frozen=True, slots=True)
 class AtCommitted(Position):
@@ -164,8 +172,8 @@ class AtCommitted(Position):
     def covered(self, assigned: Iterable[TopicPartition]) -> set[TopicPartition]:
         return set(assigned)
 
-    def may_advance(self, assigned: Iterable[TopicPartition]) -> set[TopicPartition]:
-        return set(assigned)
+    def was_in_log(self, tp: TopicPartition) -> bool:
+        return True
 
 
 def starting_position(options: Mapping[str, Any], *, streaming: bool) -> Position:

@@ -4,14 +4,17 @@ One fetch in flight fills the way from the broker only where the answer comes be
 asks for as many times `max.partition.fetch.bytes` as are used up during two round trips (one is waited for, one is the
 transfer's share), at most `readAhead` times. A single larger fetch, not several at once: a fetch's end is known only
 from its answer, so fetches side by side would guess where each begins, and a broker answers a guess within a batch with
-the whole batch. Measured in docs/decisions.md. The memory budget bounds all of it (`room`).
+the whole batch. Measured in docs/decisions.md. The memory budget bounds all of it (`room`), and so does
+what the line to the broker carries within a part of `request.timeout.ms` (`line`).
 """
 
 from __future__ import annotations
 
+from kafkasource.source.line import LEAST_BYTES
 from kafkasource.source.room import Room
 
 _SLOWLY = 0.25  # the weight of the newest observation
+_BESIDE_UNSEEN = 1 << 20  # that fetches beside the first may ask for, all together, before the line is known
 
 
 class Pace:
@@ -31,11 +34,24 @@ class Pace:
         known = self._bytes_per_second
         self._bytes_per_second = known + _SLOWLY * (speed - known) if known else speed
 
-    def next_fetch_bytes(self, round_trip_s: float, others: int = 0) -> int:
-        """What the next fetch may ask for. `others`: fetches of the task that are under way beside it."""
+    def may_begin(self, line_bytes: int | None) -> bool:
+        """May a fetch be sent that nobody waits for yet?"""
+        room = self.room
+        return room.for_another and (not room.under_way_bytes or self._left_on_line(line_bytes) >= LEAST_BYTES)
+
+    def _left_on_line(self, line_bytes: int | None) -> int:
+        carries = self.room.fetch_bytes + _BESIDE_UNSEEN if line_bytes is None else line_bytes
+        return carries - self.room.under_way_bytes
+
+    def next_fetch_bytes(self, round_trip_s: float, others: int = 0, line_bytes: int | None = None) -> int:
+        """What the next fetch may ask for. `others`: fetches of the task that are under way beside it; `line_bytes`:
+        what the line carries (`PartitionClient.line_bytes`), which fetches side by side share.
+        """
         room = self.room
         fetch_bytes = room.fetch_bytes
         on_the_way = 2 * round_trip_s * self._bytes_per_second
         fetches = min(-(-int(on_the_way) // fetch_bytes), self._read_ahead - others)
         left = max(room.most_under_way_bytes - room.under_way_bytes, fetch_bytes)
-        return min(max(fetches, 1) * fetch_bytes, self._most_bytes, left)
+        wanted = min(max(fetches, 1) * fetch_bytes, self._most_bytes, left)
+        sharing = max(self._read_ahead - others, 1) if others else 1
+        return min(wanted, max(self._left_on_line(line_bytes) // sharing, LEAST_BYTES))

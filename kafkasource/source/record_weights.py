@@ -1,4 +1,5 @@
-"""What a record weighs, in bytes as the log stores it (compressed): for `maxBytesPerTrigger`, before anything is read.
+"""What a record weighs, in bytes as the log stores it (compressed): for `maxBytesPerTrigger`, and for which ranges may
+share a task, before anything is read.
 
 Kafka's protocol has no question for the bytes between two offsets, so a little is fetched where a micro-batch begins,
 and only the headers of its record batches are looked at: bytes / offsets that they cover. That is bounded per
@@ -22,7 +23,7 @@ from kafkasource.errors import KafkaSourceError
 from kafkasource.protocol.apis import FETCH
 from kafkasource.records import header as h
 from kafkasource.source.fetch_protocol import fetch_body, last_version, partition_row
-from kafkasource.types import TopicPartition
+from kafkasource.types import OffsetRange, TopicPartition
 
 if TYPE_CHECKING:
     from kafkasource.client.cluster import Cluster
@@ -37,6 +38,8 @@ _MOST_ALONE = 8  # requests for one partition each that follow in the same micro
 _TIMEOUT_MS = 2_000
 _MARGIN = 8  # so much heavier may records have become, unseen, since the last sample
 _MAX_AGE_S = 60
+_MAX_AGE_OF_HEAVY_S = 5  # where records that are so much heavier would change the packing
+_HEAVIEST = 1 << 20  # a record can hardly weigh more: brokers take batches of 1 MiB at most (message.max.bytes)
 
 Sample = tuple[TopicPartition, "memoryview | bytes | None"]  # None: the broker answered with an error
 
@@ -55,6 +58,7 @@ class RecordWeights:
         self._sampled_at = -math.inf
         self._weights: dict[TopicPartition, float] = {}
         self._answered_at: dict[TopicPartition, float] = {}
+        self._asked: set[str] = set()  # topics
 
     def weigh(
         self, begin: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int], limit_bytes: int
@@ -69,12 +73,32 @@ class RecordWeights:
         unknown = not sizes.keys() <= self._weights.keys()
         old = self._clock() - self._sampled_at >= _MAX_AGE_S
         if sizes and (unknown or old or _MARGIN * sum(sizes[tp] * weights[tp] for tp in sizes) >= limit_bytes):
-            try:
-                self._sample({tp: begin[tp] for tp in sizes}, limit_bytes)
-            except KafkaSourceError as error:
-                log.debug("records could not be weighed: %s", error)
-            weights = self._estimates(sizes)
+            return self._asked_again({tp: begin[tp] for tp in sizes}, limit_bytes)
         return weights
+
+    def estimate(self, ranges: Sequence[OffsetRange], enough_bytes: int) -> Mapping[TopicPartition, float]:
+        """Bytes per offset, for packing: an estimate of a while ago will do, so that most micro-batches ask nothing.
+
+        Nothing where the ranges cannot hold `enough_bytes`, whatever their records weigh. Asks brokers about a topic
+        that was never asked about, after a minute, and after 5 s where heavier records would fill `enough_bytes`.
+        """
+        sizes = _sizes(ranges)
+        if sum(sizes.values()) * _HEAVIEST < enough_bytes:
+            return {}
+        weights = self._estimates(sizes)
+        near = _MARGIN * sum(sizes[tp] * weights[tp] for tp in sizes) >= enough_bytes
+        old = self._clock() - self._sampled_at >= (_MAX_AGE_OF_HEAVY_S if near else _MAX_AGE_S)
+        if old or not {tp.topic for tp in sizes} <= self._asked:
+            begin = {one.topic_partition: one.start_offset for one in reversed(ranges)}
+            weights = self._asked_again(begin, enough_bytes)
+        return weights
+
+    def _asked_again(self, begin: Mapping[TopicPartition, int], limit_bytes: int) -> dict[TopicPartition, float]:
+        try:
+            self._sample(begin, limit_bytes)
+        except KafkaSourceError as error:
+            log.debug("records could not be weighed: %s", error)
+        return self._estimates(begin)
 
     def _estimates(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, float]:
         wanted = list(partitions)
@@ -93,6 +117,7 @@ class RecordWeights:
         """
         self._sampled_at = self._clock()
         chosen = sorted(begin, key=lambda tp: (self._answered_at.get(tp, -math.inf), tp))[:SAMPLE_PARTITIONS]
+        self._asked.update(tp.topic for tp in chosen)
         each = max(min(SAMPLE_BYTES // len(chosen), _MOST_SAMPLE_BYTES, limit_bytes), _LEAST_SAMPLE_BYTES)
         by_leader: dict[int, list[TopicPartition]] = {}
         for tp in chosen:
@@ -110,7 +135,7 @@ class RecordWeights:
     ) -> list[TopicPartition]:
         """Take in what these partitions of these leaders answer. Returns those that answered with nothing."""
         empty = []
-        for tp, records in self._fetch(requests, begin, each):
+        for tp, records in fetch_samples(self._cluster, requests, begin, each, self._isolation_level):
             weight = None if records is None else weight_of(records, begin[tp])
             if weight is not None:
                 known = self._weights.get(tp, weight)
@@ -121,43 +146,61 @@ class RecordWeights:
             self._answered_at[tp] = self._sampled_at
         return empty
 
-    def _fetch(
-        self, requests: list[tuple[int, list[TopicPartition]]], begin: Mapping[TopicPartition, int], each: int
-    ) -> Iterator[Sample]:
-        cluster = self._cluster
-        sent = []
-        for leader, partitions in requests:
-            ids = {tp.topic: cluster.topic_id(tp.topic) for tp in partitions}
-            body = self._request(partitions, begin, ids, each)
-            pending = cluster.send(leader, FETCH, body, timeout_ms=_TIMEOUT_MS, max_version=last_version(ids.values()))
-            sent.append((pending, partitions, ids))
-        cluster.wait(*(pending for pending, _, _ in sent))
-        for pending, partitions, ids in sent:
-            try:
-                yield from _records_of(pending.result(), partitions, ids)
-            except KafkaSourceError as error:
-                log.debug("records on node %d could not be weighed: %s", pending.node_id, error)
 
-    def _request(
-        self,
-        partitions: Sequence[TopicPartition],
-        begin: Mapping[TopicPartition, int],
-        ids: Mapping[str, uuid.UUID | None],
-        each: int,
-    ) -> dict[str, Any]:
-        topics: dict[str, list[dict[str, int]]] = {}
-        for tp in partitions:
-            known = self._cluster.cached_partition(tp)
-            row = partition_row(tp, begin[tp], known.leader_epoch if known else None, each)
-            topics.setdefault(tp.topic, []).append(row)
-        return fetch_body(
-            topics,
-            ids,
-            max_wait_ms=0,
-            min_bytes=0,
-            max_bytes=each * len(partitions),
-            isolation_level=self._isolation_level,
-        )
+def fetch_samples(
+    cluster: Cluster,
+    requests: list[tuple[int, list[TopicPartition]]],
+    begin: Mapping[TopicPartition, int],
+    each: int,
+    isolation_level: int,
+) -> Iterator[Sample]:
+    """What these leaders have of these partitions from `begin` on: `each` bytes of one, of the first a batch at least.
+
+    All in parallel; it waits for no record. A leader that does not answer in time gives nothing.
+    """
+    sent = []
+    for leader, partitions in requests:
+        ids = {tp.topic: cluster.topic_id(tp.topic) for tp in partitions}
+        body = _request(cluster, partitions, begin, ids, each, isolation_level)
+        pending = cluster.send(leader, FETCH, body, timeout_ms=_TIMEOUT_MS, max_version=last_version(ids.values()))
+        sent.append((pending, partitions, ids))
+    cluster.wait(*(pending for pending, _, _ in sent))
+    for pending, partitions, ids in sent:
+        try:
+            yield from _records_of(pending.result(), partitions, ids)
+        except KafkaSourceError as error:
+            log.debug("no sample of the records on node %d: %s", pending.node_id, error)
+
+
+def _request(
+    cluster: Cluster,
+    partitions: Sequence[TopicPartition],
+    begin: Mapping[TopicPartition, int],
+    ids: Mapping[str, uuid.UUID | None],
+    each: int,
+    isolation_level: int,
+) -> dict[str, Any]:
+    topics: dict[str, list[dict[str, int]]] = {}
+    for tp in partitions:
+        known = cluster.cached_partition(tp)
+        row = partition_row(tp, begin[tp], known.leader_epoch if known else None, each)
+        topics.setdefault(tp.topic, []).append(row)
+    return fetch_body(
+        topics,
+        ids,
+        max_wait_ms=0,
+        min_bytes=0,
+        max_bytes=each * len(partitions),
+        isolation_level=isolation_level,
+    )
+
+
+def _sizes(ranges: Iterable[OffsetRange]) -> dict[TopicPartition, int]:
+    """Offsets of each partition."""
+    sizes: dict[TopicPartition, int] = {}
+    for one in ranges:
+        sizes[one.topic_partition] = sizes.get(one.topic_partition, 0) + one.size
+    return sizes
 
 
 def _records_of(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import Enum, auto
 
 from kafkasource.errors import (
+    BrokerError,
     CorruptMessage,
     InconsistentTopicId,
     KafkaSourceError,
@@ -37,4 +38,6 @@ def recovery(error: KafkaSourceError) -> Recovery:
         return Recovery.FAIL  # it would be the same the second time
     if isinstance(error, (ProtocolError, CorruptMessage)) or isinstance(error.__cause__, ProtocolError):
         return Recovery.RECONNECT
+    if isinstance(error, BrokerError) and error.is_unknown:
+        return Recovery.REFRESH  # Java's consumer goes on too (FetchCollector.handleInitializeErrors)
     return Recovery.REFRESH if error.retriable else Recovery.FAIL

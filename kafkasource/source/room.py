@@ -7,12 +7,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kafkasource.client.receive_memory import FRAMES
 from kafkasource.records.compression import PIECE_BYTES
 
 if TYPE_CHECKING:
     from kafkasource.source.fetch_protocol import FetchSettings
 
-_FRAMES = 3  # of one size: the answer that is decoded, one that comes, and the smaller block that this one grew out of
 _PIECES = 16  # two pieces exist at a time; keys and values are reserved twice, small records grow sixfold as columns
 
 
@@ -56,7 +56,7 @@ def room_to_read(settings: FetchSettings) -> Iterator[Room]:
     room.made_rows = budget.saw_rows
 
     def receive(size: int) -> None:
-        most = size // _FRAMES
+        most = size // FRAMES
         room.fetch_bytes = min(settings.max_partition_bytes, most)
         room.most_under_way_bytes = min(settings.most_under_way_bytes, most)
 
@@ -64,7 +64,7 @@ def room_to_read(settings: FetchSettings) -> Iterator[Room]:
         room.piece_bytes = min(PIECE_BYTES, size // _PIECES)
         room.portion_bytes = min(settings.max_partition_bytes, size // _PIECES)
 
-    receiving = memory.Wish(_FRAMES * settings.most_under_way_bytes, settings.named_size)
+    receiving = memory.Wish(FRAMES * settings.most_under_way_bytes, settings.named_size)
     decoding = memory.Wish(_PIECES * PIECE_BYTES)
     total = settings.memory_budget_bytes
     with (

@@ -7,26 +7,31 @@ checkpoint says.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 
 from kafkasource.client.cluster import Cluster
-from kafkasource.lag import LagLog
+from kafkasource.lag import LagLog, oldest_to_text
 from kafkasource.source import loss
 from kafkasource.source.admission import Admission
+from kafkasource.source.first_batch import FirstBatch
 from kafkasource.source.goal import Goal
 from kafkasource.source.group_offsets import GroupCommitter, group_to_commit
 from kafkasource.source.group_owner import GroupOwner, owner_of
 from kafkasource.source.offset_reader import OffsetReader
 from kafkasource.source.offsets import OffsetJson, PartitionOffsets, RecentOffsets, StreamOffset
+from kafkasource.source.oldest_unread import OldestUnread
 from kafkasource.source.open_transactions import OpenTransactions
+from kafkasource.source.packing import OFFSET_BYTES
 from kafkasource.source.partition import KafkaInputPartition, PartitionReader, input_partitions
 from kafkasource.source.planner import advanced, carried, check_available_now, plan, questions, recreated_topics
 from kafkasource.source.positions import check_start_before_end, ending_position, starting_position
 from kafkasource.source.record_weights import RecordWeights
+from kafkasource.source.stop_file import StopFile
 from kafkasource.source.subscription import parse_subscription
 
 if TYPE_CHECKING:
@@ -34,7 +39,7 @@ if TYPE_CHECKING:
 
     from kafkasource.client.config import ClientConfig
     from kafkasource.options import Options
-    from kafkasource.types import TopicPartition
+    from kafkasource.types import OffsetRange, TopicPartition
 
 # Offsets that are worth a task of their own in a micro-batch: below, its fixed cost outweighs reading in parallel.
 LEAST_SIZE = 25_000
@@ -61,6 +66,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._owner = own(options, self._tasks.config)
         self._committer = None if group is None else self._commits_of(committer, group)
         self._read_committed = options["kafka.isolation.level"] == "read_committed"
+        self._stop_file = StopFile(options["stopFile"])
         self._forget()
 
     def _forget(self) -> None:
@@ -71,8 +77,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._admission = Admission(self._options)
         self._open_transactions = OpenTransactions()
         self._log_lag = LagLog()
+        self._oldest_unread: OldestUnread | None = None
+        self._planned: PartitionOffsets = {}  # where the micro-batch ends that latestOffset answered last
         self._recent = RecentOffsets()
-        self._first_start: StreamOffset | None = None  # what initialOffset answered, until a micro-batch follows
+        self._first = FirstBatch(self._start, fail_on_data_loss=self._options["failOnDataLoss"])
 
     def _commits_of(self, committer: Callable[..., GroupCommitter], group: str) -> GroupCommitter:
         if self._owner is None:
@@ -107,22 +115,27 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._goal.freeze()
 
     def initialOffset(self) -> OffsetJson:
-        """Where a query without a checkpoint starts: `startingOffsets`, resolved now."""
+        """Where a query without a finished micro-batch starts: `startingOffsets`, resolved when Spark asks first."""
         reader = self._reader
-        offsets = self._start.resolve(reader.assigned(), reader)
-        self._first_start = StreamOffset(offsets, reader.topic_ids(offsets), reader.leader_epochs(offsets))
-        return self._recent.to_json(self._first_start)
+
+        def resolve() -> StreamOffset:
+            offsets = self._start.resolve(reader.assigned(), reader)
+            return StreamOffset(offsets, reader.topic_ids(offsets), reader.leader_epochs(offsets))
+
+        return self._recent.to_json(self._first.start(resolve))
 
     def latestOffset(self, start: Mapping[str, Any] | None = None, limit: ReadLimit | None = None) -> Any:
         """Where the next micro-batch ends (exclusive): all there is, or as much as the limits admit.
 
         Answers `start` itself when there is nothing new, not enough, or nothing at all: an empty offset must never be
-        checkpointed.
+        checkpointed. The end of a query's first micro-batch keeps its start (`first_batch`), also where it is empty.
         """
-        self._first_start = None
         begin = self._recent.from_json(start or {})
         reader = self._reader  # first: it takes the group where that is to be owned
+        first = self._first.is_planned_from(begin)
         self._finished(begin)
+        if self._stop_file.held():
+            return start or {}
         listed = self._goal.seen_from(begin, reader)
         self._observe(begin, reader)
         ends = self._admission.admit(
@@ -133,6 +146,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             weigh=self._weigh,
         )
         end = advanced(begin, ends, listed) if ends else None
+        if first and (end is not None or begin.offsets):
+            end = replace(end or begin, start=begin)
+        self._planned = (end or begin).offsets
         if end is not None:
             return self._recent.to_json(end)
         if self._goal.frozen is not None and self._committer is not None:
@@ -140,9 +156,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return start or {}
 
     def reportLatestOffset(self) -> OffsetJson | None:
-        """For the query's progress: the ends of the logs as last seen, beyond any limit."""
+        """For the query's progress: the ends of the logs as last seen, beyond any limit.
+
+        Where metrics are wanted, a key beside the topics says when the oldest unread records were written (`lag`).
+        """
         latest = self._goal.latest
-        return self._recent.topics_to_json(latest.offsets) if latest is not None and latest.offsets else None
+        if latest is None or not latest.offsets:
+            return None
+        document = self._recent.topics_to_json(latest.offsets)
+        written_ms = self._oldest(latest.offsets)
+        return {**document, oldest_to_text(written_ms): {}} if written_ms else document
 
     def commit(self, end: Mapping[str, Any]) -> None:
         """Spark's checkpoint has it: the consumer group, if there is one, is told (`commitOffsets`)."""
@@ -153,10 +176,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         Raises DataLoss, when `failOnDataLoss`, for what the two offsets show to be gone.
         """
-        begin, until = self._recent.from_json(start), self._recent.from_json(end)
+        until = self._recent.from_json(end)
+        begin = self._first.to_replay(self._recent.from_json(start), until, lambda: self._reader)
         if begin.offsets == until.offsets and not recreated_topics(begin, until):
             return []
-        begin = self._as_planned_first(begin, until)
         reader = self._reader
         if self._goal.frozen is not None:
             latest = reader.latest(until.offsets, known=until.offsets)
@@ -164,7 +187,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         asked = questions(begin, until)
         planned = plan(begin, until, reader.earliest(asked.earliest), reader.epoch_ends(asked.epochs))
         loss.report(planned.losses, fail_on_data_loss=self._options["failOnDataLoss"])
-        return input_partitions(planned.ranges, self._options, least_size=LEAST_SIZE)
+        return input_partitions(planned.ranges, self._options, least_size=LEAST_SIZE, weigh=self._weigh_ranges)
 
     def read(self, partition: KafkaInputPartition) -> Iterator[pa.RecordBatch]:
         return self._tasks.read(partition)
@@ -180,23 +203,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # Parts of them.
 
-    def _as_planned_first(self, begin: StreamOffset, until: StreamOffset) -> StreamOffset:
-        """Undo what a restart does to the start of a first micro-batch that never finished.
-
-        Spark checkpoints the end of a batch, not the start of the first one, and asks `initialOffset` again before it
-        replays that batch. `latest` is by then behind the batch's end, which is no loss: it is where the query
-        started.
-        """
-        if begin != self._first_start:
-            return begin
-        may_advance = self._start.may_advance(begin.offsets)
-        offsets = {  # a partition that the batch's end does not know has been added since, and belongs to the next
-            tp: min(offset, until.offsets[tp]) if tp in may_advance else offset
-            for tp, offset in begin.offsets.items()
-            if tp in until.offsets
-        }
-        return StreamOffset(offsets, begin.topic_ids, begin.leader_epochs)
-
     def _finished(self, end: StreamOffset) -> None:
         """A micro-batch that ended here is done. That of the last one before a pause Spark tells only by asking on."""
         if self._committer is not None and end.offsets:
@@ -209,10 +215,23 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if self._read_committed and self._goal.frozen is None:
                 self._open_transactions.watch(latest.offsets, reader.high_watermarks)
 
-    def _weigh(
-        self, begin: PartitionOffsets, end: PartitionOffsets, limit_bytes: int
-    ) -> Mapping[TopicPartition, float]:
+    def _oldest(self, ends: PartitionOffsets) -> Mapping[tuple[TopicPartition, int], int]:
+        if self._oldest_unread is None:
+            assert self._cluster is not None  # the goal was asked for first
+            self._oldest_unread = OldestUnread(self._cluster, self._options["kafka.isolation.level"])
+        return self._oldest_unread.times_ms(self._planned, ends)
+
+    @property
+    def _records(self) -> RecordWeights:
         if self._weights is None:
             assert self._cluster is not None  # the goal was asked for first
             self._weights = RecordWeights(self._cluster, self._options["kafka.isolation.level"])
-        return self._weights.weigh(begin, end, limit_bytes)
+        return self._weights
+
+    def _weigh(
+        self, begin: PartitionOffsets, end: PartitionOffsets, limit_bytes: int
+    ) -> Mapping[TopicPartition, float]:
+        return self._records.weigh(begin, end, limit_bytes)
+
+    def _weigh_ranges(self, ranges: Sequence[OffsetRange]) -> Mapping[TopicPartition, float]:
+        return self._records.estimate(ranges, LEAST_SIZE * OFFSET_BYTES)

@@ -50,7 +50,7 @@ def test_a_cluster_that_nobody_reaches_is_one_line_and_not_a_minute(capsys):
     ("setting", "said"),
     [
         ("request.timout.ms=1", "did you mean request.timeout.ms?"),
-        ("xyzzy=1", "the README has the table"),
+        ("xyzzy=1", "docs/options.md lists them"),
         ("request.timeout.ms=soon", "expected a whole number of milliseconds"),
         ("auto.offset.reset=earliest", "use startingOffsets"),
         ("sasl.mechanism=PLAIN", "SASL is not built yet"),

@@ -17,6 +17,9 @@ class Log:
     def list_offsets(self, symbols):
         return {tp: {-2: 100, -1: 200}[symbol] for tp, symbol in symbols.items()}
 
+    def earliest(self, partitions):
+        return dict.fromkeys(partitions, 100)
+
     def latest(self, partitions):
         class Ends:
             offsets = dict.fromkeys(partitions, 200)
@@ -61,6 +64,6 @@ def test_anything_else_is_a_usage_error_that_shows_what_may_stand_there(text):
         position(text)
 
 
-def test_the_last_records_are_counted_back_from_the_end_and_never_below_zero():
+def test_the_last_records_are_counted_back_from_the_end_and_never_below_the_log():
     assert LastRecords("--last", 3).resolve([T0], Log()) == {T0: 197}
-    assert LastRecords("--last", 1000).resolve([T0], Log()) == {T0: 0}
+    assert LastRecords("--last", 1000).resolve([T0], Log()) == {T0: 100}

@@ -49,6 +49,26 @@ class Member:
             self.commits.append(dict(offsets))
 
 
+class Positions:
+    """Stands for the reader's: logs that nothing happens to."""
+
+    def __init__(self, ends):
+        self.ends, self.offsets = ends, {}
+
+    def begin(self, partitions, start=None):
+        self.offsets.update(start.partitions if start else dict.fromkeys(partitions, 0))
+
+    def drop(self, partitions):
+        for tp in partitions:
+            self.offsets.pop(tp, None)
+
+    def next_ranges(self):
+        return [OffsetRange(tp, at, self.ends[tp]) for tp, at in sorted(self.offsets.items()) if at < self.ends[tp]]
+
+    def move(self, offsets):
+        self.offsets.update(offsets)
+
+
 class Reader:
     """Logs of `ends` offsets, each a record; `holes` have none."""
 
@@ -60,11 +80,8 @@ class Reader:
             giving_up=lambda after_ms: contextlib.nullcontext(),
         )
 
-    def start_of(self, partitions):
-        return dict.fromkeys(partitions, 0)
-
-    def next_ranges(self, positions):
-        return [OffsetRange(tp, at, self.ends[tp]) for tp, at in sorted(positions.items()) if at < self.ends[tp]]
+    def positions(self):
+        return Positions(self.ends)
 
     def read(self, ranges):
         for one in ranges:
@@ -154,11 +171,12 @@ def test_a_member_without_a_share_waits_for_one_only_while_it_joins():
     late = Member(NOTHING, NOTHING, Changes(assigned=frozenset({T0})))
     late.joined = False
     reader = Reader({T0: 1})
-    late_start = reader.start_of
+    made = reader.positions()
 
-    def joined(partitions):
+    def joined(partitions, start=None):
         late.joined = True
-        return late_start(partitions)
+        Positions.begin(made, partitions, start)
 
-    reader.start_of = joined
+    made.begin = joined
+    reader.positions = lambda: made
     assert run(reader, late) == [0]

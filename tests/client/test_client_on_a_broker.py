@@ -1,8 +1,11 @@
 """The client against a real Kafka, alone and through a proxy that harms the bytes."""
 
+import os
+
 import pytest
 from proxy import Proxy
 
+from kafkasource.client.cache import close_clusters, shared_cluster
 from kafkasource.client.cluster import EARLIEST, LATEST, Cluster
 from kafkasource.client.config import ClientConfig
 from kafkasource.errors import (
@@ -147,3 +150,16 @@ def test_a_server_that_closes_every_connection_is_named(proxy):
         pytest.raises(BootstrapFailed, match=proxy.bootstrap_servers),
     ):
         cluster.all_topics()
+
+
+def test_twenty_configurations_in_a_row_leave_few_file_descriptors_open(kafka_broker):
+    """They left 80: a worker kept a cluster for each configuration, for as long as it lived."""
+    close_clusters()
+    before = len(os.listdir("/proc/self/fd"))
+    names = [f"client-{number}" for number in range(20)]
+    for name in names:
+        shared_cluster(ClientConfig.of(kafka_broker.bootstrap_servers, client_id=name)).all_topics()
+    kept = len(os.listdir("/proc/self/fd")) - before
+    close_clusters()
+    assert kept <= 8 * 5  # selector, two to wake it, a connection to the bootstrap address and one to the broker
+    assert len(os.listdir("/proc/self/fd")) == before

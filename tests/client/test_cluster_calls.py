@@ -20,9 +20,11 @@ from fake_broker import (
     Raw,
 )
 
+from kafkasource.client import cache
 from kafkasource.client.cache import close_clusters, shared_cluster
-from kafkasource.client.cluster import EARLIEST, LATEST, EpochEnd, ListedOffset
+from kafkasource.client.cluster import EARLIEST, LATEST, Cluster, EpochEnd, ListedOffset
 from kafkasource.client.config import ClientConfig
+from kafkasource.client.idle import Use, surplus
 from kafkasource.errors import (
     BootstrapFailed,
     ClusterMismatch,
@@ -411,3 +413,97 @@ def test_a_process_that_ends_closes_its_shared_clusters():
     )
     done = subprocess.run([sys.executable, "-X", "dev", "-c", code], capture_output=True, text=True, check=True)
     assert "ResourceWarning" not in done.stderr
+
+
+def test_of_what_is_kept_the_unused_goes_and_nothing_in_use():
+    idle_s = {"new": 0.1, "used": 0.0, "old": 299.0, "ancient": 300.0, "older": 299.5}
+    assert surplus(idle_s, most=8) == ["ancient"]
+    assert surplus(idle_s, most=3) == ["ancient", "older"]
+    assert surplus(idle_s, most=0) == ["ancient", "older", "old", "new"]
+    assert surplus({"used": 0.0, "also": 0.0}, most=1) == []
+
+
+def test_what_a_task_uses_or_is_about_to_use_is_not_idle():
+    now = [0.0]
+    use = Use(lambda: now[0])
+    now[0] = 7.0
+    assert use.idle_s == 7.0
+    use.hand_out()
+    now[0] += 59
+    assert use.idle_s == 0.0
+    with use.using(), use.using():
+        now[0] += 1000
+        assert use.idle_s == 0.0
+    now[0] += 3
+    assert use.idle_s == 3.0
+    use.hand_out()
+    now[0] += 61  # that task did not come
+    assert use.idle_s == 61.0
+
+
+@pytest.fixture
+def wait(monkeypatch, kafka):
+    """The clusters that this process keeps are of fake brokers; moves their clocks on, in seconds."""
+    nets, waited = [], [0]
+
+    def made(config):
+        nets.append(FakeNet(kafka))
+        nets[-1].now += waited[0]
+        return Cluster(config, **nets[-1].parts())
+
+    def wait(seconds):
+        waited[0] += seconds
+        for net in nets:
+            net.now += seconds
+
+    close_clusters()
+    monkeypatch.setattr(cache, "Cluster", made)
+    yield wait
+    close_clusters()
+
+
+def has_sockets(cluster):
+    return cluster.network._wakers is not None
+
+
+def test_a_cluster_that_nobody_has_used_for_five_minutes_goes_when_another_is_asked_for(wait):
+    first, second = (shared_cluster(ClientConfig.of(f"bootstrap:{port}")) for port in (1, 2))
+    assert first.all_topics()
+    wait(200)
+    assert second.all_topics()
+    wait(101)
+    assert shared_cluster(second.config) is second
+    assert shared_cluster(first.config) is not first
+
+
+def test_of_more_than_eight_clusters_those_go_that_were_unused_for_longest(wait):
+    made = []
+    for port in range(1, 21):
+        made.append(shared_cluster(ClientConfig.of(f"bootstrap:{port}")))
+        made[-1].all_topics()
+        wait(1)
+    assert all(shared_cluster(one.config) is one for one in made[-8:])
+    assert [has_sockets(one) for one in made] == [False] * 12 + [True] * 8
+
+
+def test_a_cluster_in_use_stays_and_one_that_went_is_used_on_by_who_holds_it(wait, monkeypatch):
+    monkeypatch.setattr(cache, "_MOST_CLUSTERS", 1)
+    first = shared_cluster(ClientConfig.of("bootstrap:1"))
+    node = first.all_topics() and next(iter(first.metadata.nodes())).node_id
+    asked = first.send(node, METADATA, {"topics": []})  # its answer is not here yet
+    wait(20)
+    second = shared_cluster(ClientConfig.of("bootstrap:2"))
+    assert shared_cluster(first.config) is first
+    first.wait(asked)
+    assert asked.result()
+    wait(400)
+    shared_cluster(ClientConfig.of("bootstrap:3"))
+    assert not has_sockets(first)
+    first.wakeup()
+    assert first.poll(60_000) == []  # the next poll, and at once
+    assert first.all_topics()
+    assert second.all_topics()
+    wait(400)
+    shared_cluster(ClientConfig.of("bootstrap:3"))
+    assert not has_sockets(first)
+    assert not has_sockets(second)

@@ -195,3 +195,40 @@ def test_an_answer_that_comes_back_after_another_is_taken_again(metadata):
     for body, leader in ((one, 1), (two, 2), (one, 1)):
         metadata.update(body, 1000)
         assert metadata.leader_id(T0) == leader
+
+
+def test_a_wanted_topic_that_nobody_uses_is_forgotten_after_max_idle(metadata):
+    """As `metadata.max.idle.ms` of Java's producer; one that was deleted was asked about for ever."""
+    metadata.max_idle_ms = 300_000
+    metadata.want(["t", "deleted"])
+    metadata.update(answer(topic(1), topic(name="deleted", code=3)), 0)
+    assert metadata.topic_errors == {"deleted": 3}
+    for minute in (1, 2, 3, 4):
+        metadata.use("t")
+        metadata.update(answer(topic(1), topic(name="deleted", code=3)), 60_000 * minute)
+        assert metadata.wanted == ["deleted", "t"]
+    metadata.update(answer(topic(1), topic(name="deleted", code=3)), 300_000)
+    assert metadata.wanted == ["t"]
+    assert (metadata.topic_errors, metadata.topic("t").name) == ({}, "t")
+    metadata.update(answer(topic(1)), 539_999)
+    assert metadata.wanted == ["t"]
+    metadata.update(answer(topic(1)), 540_000)
+    assert (metadata.wanted, metadata.topic("t")) == ([], None)
+    metadata.want(["t"])  # the next row
+    metadata.update(answer(topic(1)), 541_000)
+    assert metadata.topic("t") is not None
+
+
+def test_what_batches_wait_for_is_not_forgotten(metadata):
+    metadata.max_idle_ms = 300_000
+    for minute in range(0, 30, 5):
+        metadata.want(["t"])  # the sender, while it holds batches of a topic without a leader
+        metadata.update(answer(topic(name="t", code=3)), 60_000 * minute)
+    assert metadata.wanted == ["t"]
+
+
+def test_a_client_that_is_no_producer_forgets_no_topic_by_itself(metadata):
+    metadata.want(["t"])
+    for hour in range(10):
+        metadata.update(answer(topic(1)), 3_600_000 * hour)
+    assert metadata.wanted == ["t"]

@@ -1,6 +1,8 @@
 """Timeouts, reconnects and addresses of the polling client, on a network whose clock is moved by waiting."""
 
 import itertools
+import os
+import socket
 import threading
 
 import pytest
@@ -8,6 +10,7 @@ from fake_broker import CLOSE, SILENCE, Cut, FakeKafka, FakeNet, Raw, Throttle, 
 
 from kafkasource.client.config import ClientConfig
 from kafkasource.client.network import NetworkClient
+from kafkasource.client.resolver import Resolver, process_resolver
 from kafkasource.errors import (
     ClientClosed,
     ConnectFailed,
@@ -381,3 +384,143 @@ def test_another_thread_wakes_a_blocked_poll():
         assert returned.wait(10)
         thread.join()
         client.close()
+
+
+# Names.
+
+
+class SlowNames(FakeNet):
+    """`slow` is looked up when the test says so; other names are at hand."""
+
+    resolve_blocks = True
+
+    def __init__(self, kafka):
+        super().__init__(kafka)
+        self.asked, self.reached, self.go_on = [], threading.Event(), threading.Event()
+
+    def resolve(self, host, port):
+        if host == "slow":
+            self.asked.append(host)
+            self.reached.set()
+            assert self.go_on.wait(60)
+        return super().resolve(host, port)
+
+
+@pytest.fixture
+def slow_names():
+    kafka = FakeKafka(nodes=2, topics={"t": 2})
+    kafka.addresses = {1: ("10.0.0.1", 9092), 2: ("slow", 9092)}
+    net = SlowNames(kafka)
+    yield net
+    net.go_on.set()
+
+
+def until_looked_up(link):
+    """The fake clock does not wait for threads."""
+    for _ in range(6000):
+        if link.resolution is None or link.resolution.done:
+            return
+        threading.Event().wait(0.01)
+    raise AssertionError("not looked up")
+
+
+def test_a_name_that_is_not_answered_keeps_no_other_broker_waiting(slow_names):
+    client = slow_names.client("10.0.0.1:9092", socket_connection_setup_timeout_ms=NEVER)
+    while not client.metadata.nodes():
+        client.poll(1000)
+    stuck = client.send(2, METADATA, ASK, timeout_ms=NEVER)
+    for _ in range(50):
+        answered = client.send(1, METADATA, ASK)
+        while not answered.done:
+            client.poll(1)
+        assert answered.result()["cluster_id"] == "fake-cluster"
+    assert not stuck.done
+    slow_names.go_on.set()
+    until_looked_up(client._links[2])
+    until_done(client, stuck)
+    assert stuck.result()["cluster_id"] == "fake-cluster"
+    assert slow_names.asked == ["slow"]
+
+
+def test_a_name_that_is_not_answered_in_time_is_an_error_and_holds_one_thread(slow_names):
+    client = slow_names.client("10.0.0.1:9092", socket_connection_setup_timeout_ms=1000, reconnect_backoff_ms=1)
+    while not client.metadata.nodes():
+        client.poll(1000)
+    for _ in range(3):
+        failed = client.send(2, METADATA, ASK)
+        until_done(client, failed)
+        with pytest.raises(ConnectFailed, match="cannot resolve the name: no answer in time"):
+            failed.result()
+    assert slow_names.reached.wait(60)
+    assert slow_names.asked == ["slow"]
+    slow_names.go_on.set()
+
+
+def test_who_waits_for_a_name_is_woken_when_it_is_known(monkeypatch):
+    """On real sockets, with a system that takes its time."""
+    kafka, looked_up, go_on = FakeKafka(), threading.Event(), threading.Event()
+    system = socket.getaddrinfo
+
+    def getaddrinfo(host, *args, **kwargs):
+        if host != "slow.example":
+            return system(host, *args, **kwargs)
+        looked_up.set()
+        assert go_on.wait(60)
+        return system("127.0.0.1", *args, **kwargs)
+
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+    with serve(kafka) as (_, port):
+        client = NetworkClient(ClientConfig.of(f"slow.example:{port}"))
+        asked = client.send(-1, METADATA, ASK)
+        assert client.poll(0) == []
+        assert looked_up.wait(60)
+        assert client.poll(0) == []
+        go_on.set()
+        until_done(client, asked)
+        assert asked.result()["cluster_id"] == "fake-cluster"
+        client.close()
+
+
+def test_a_client_that_is_closed_does_not_wait_for_a_name(slow_names):
+    client = slow_names.client("slow:9092")
+    asked = client.send(-1, METADATA, ASK)
+    client.poll(0)
+    client.close()
+    with pytest.raises(ClientClosed):
+        asked.result()
+    slow_names.go_on.set()
+
+
+def test_a_forked_child_looks_up_names_with_threads_of_its_own(slow_names):
+    client = slow_names.client("slow:9092")
+    client.send(-1, METADATA, ASK)
+    client.poll(0)
+    child = os.fork()
+    if child == 0:
+        found = process_resolver().ask(lambda host, port: [(host, port)], "slow", 1, done.set)
+        os._exit(0 if done.wait(60) and found.addresses == [("slow", 1)] else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    client.close()
+
+
+done = threading.Event()
+
+
+def test_names_are_looked_up_by_a_few_threads_at_a_time():
+    resolver, go_on, told = Resolver(most_threads=2), threading.Event(), threading.Semaphore(0)
+    at_once, most = [], []
+
+    def resolve(host, port):
+        at_once.append(host)
+        most.append(len(at_once))
+        assert go_on.wait(60)
+        at_once.remove(host)
+        return [host]
+
+    found = [resolver.ask(resolve, f"host-{number}", 1, told.release) for number in range(10)]
+    assert resolver.ask(resolve, "host-3", 1, told.release) is found[3]
+    go_on.set()
+    for _ in range(11):
+        assert told.acquire(timeout=60)
+    assert [one.addresses for one in found] == [[f"host-{number}"] for number in range(10)]
+    assert max(most) <= 2

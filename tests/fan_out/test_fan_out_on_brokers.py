@@ -9,18 +9,28 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as Assigned
-from pyspark.sql.types import BinaryType, StructField, StructType
+from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
 
 from kafkasource.broker import Broker
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
+from kafkasource.mirror.offset_map import OffsetMapTopic
 from kafkasource.sink.fan_out import targets
 from kafkasource.sink.fan_out.fan_out import SlowCluster
 from kafkasource.sink.fan_out.writer import FanOutBatchWriter
+from kafkasource.types import TopicPartition
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
 SCHEMA = StructType([StructField("key", BinaryType()), StructField("value", BinaryType())])
+MIRRORED = StructType(
+    [
+        StructField("topic", StringType()),
+        StructField("partition", IntegerType()),
+        StructField("offset", LongType()),
+        StructField("value", BinaryType()),
+    ]
+)
 PARTITIONS, ROWS, PER_BATCH = 4, 200_000, 5_000
 FEW_BYTES = {
     "kafka.buffer.memory": "4194304",
@@ -123,6 +133,70 @@ def test_a_cluster_killed_half_way_gets_every_row_once_when_it_comes_back_under_
     for name, broker in clusters.items():
         assert sum(one.records for one in reports[name].written.values()) == ROWS
         assert read(broker, topic) == expected()
+
+
+def test_block_waits_for_a_cluster_that_is_down_with_a_topic_that_this_worker_has_not_seen(clusters, topic, caplog):
+    south, seen = clusters["south"], f"{topic}-seen"
+    with Cluster(ClientConfig.of(south.bootstrap_servers)) as cluster:
+        cluster.create_topics([seen], partitions=1, replication_factor=1)
+    only = {"south": south}
+    quick = {"kafka.max.block.ms": "200"}
+    write(only, seen, [pa.record_batch([[b"k"], [b"v"]], names=["key", "value"])], **quick)  # its brokers are known now
+    south.pause()
+    reports = []
+    task = threading.Thread(target=lambda: reports.append(write(only, topic, rows(), **quick)))
+    try:
+        with caplog.at_level("WARNING", "kafkasource.sink"):
+            task.start()
+            while caplog.text.count("the task waits for it") < 3:
+                assert task.is_alive()
+                threading.Event().wait(0.01)
+    finally:
+        south.resume()
+        task.join()
+    assert not reports[0]["south"].discarded
+    assert read(south, topic) == expected()
+
+
+def test_a_cluster_that_discards_and_dies_before_the_commit_delays_no_others_map_of_offsets(clusters, topic, caplog):
+    south = clusters["south"]
+    maps = f"{topic}-map"
+    for broker in clusters.values():
+        with Cluster(ClientConfig.of(broker.bootstrap_servers)) as cluster:
+            cluster.create_topics([maps], replication_factor=1)
+    servers = {name: {"kafka.bootstrap.servers": broker.bootstrap_servers} for name, broker in clusters.items()}
+    # Of south, which is asked first, nothing but the policy bounds the wait.
+    away = dict.fromkeys(("kafka.default.api.timeout.ms", "kafka.delivery.timeout.ms"), 3_600_000)
+    away |= {"onSlowCluster": "discard", "kafka.request.timeout.ms": 3_000_000}
+    servers = {"south": {**servers["south"], **away}, "east": servers["east"], "west": servers["west"]}
+    named = targets.parse({"clusters": json.dumps(servers), "offsetMap": maps})
+    writer = pickle.loads(pickle.dumps(FanOutBatchWriter(named, MIRRORED)))
+    report = writer.write([mirrored(topic, 100)])
+    assert not report.clusters["south"].discarded
+    south.pause()
+    try:
+        with caplog.at_level("WARNING", "kafkasource.sink"):
+            writer.commit([report])
+    finally:
+        south.resume()
+    assert f"cluster 'south': the map of offsets is not complete: {maps} lacks the offsets of {topic}-0 [0, 100)" in (
+        caplog.text
+    )
+    for name in ("east", "west"):
+        with OffsetMapTopic(ClientConfig.of(clusters[name].bootstrap_servers), maps) as offset_map:
+            (span,) = offset_map.read()[TopicPartition(topic, 0)].spans
+        assert span == (0, 100, 0, 100, 0)
+
+
+def mirrored(topic, count):
+    """Rows as a mirror's read gives them, of partition 0."""
+    columns = {
+        "topic": pa.array([topic] * count),
+        "partition": pa.array([0] * count, pa.int32()),
+        "offset": pa.array(range(count), pa.int64()),
+        "value": pa.array([b"v"] * count, pa.binary()),
+    }
+    return pa.record_batch(columns)
 
 
 def test_a_cluster_killed_half_way_fails_the_task_where_that_is_asked_for(clusters, topic):

@@ -11,11 +11,12 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 from sink_fakes import AcknowledgingClient, FakeMetadata
 from transaction_fakes import Crash, FakeContext, FakeTransactionCluster, read_committed
 
+from kafkasource.client.idle import Use
 from kafkasource.datasource import KafkaDataSource
 from kafkasource.errors import OptionError
 from kafkasource.sink.columns import InvalidSchema
 from kafkasource.sink.commit_log import SinkCommit
-from kafkasource.sink.exactly_once import NotDecided
+from kafkasource.sink.exactly_once import LostDecision, LostTransactions, NotDecided
 from kafkasource.sink.fan_out import producers as producers_module
 from kafkasource.sink.fan_out import targets
 from kafkasource.sink.fan_out import writer as writer_module
@@ -138,7 +139,7 @@ class Spark:
     """One process for all: what differs is which writer object is called."""
 
     def __init__(self, monkeypatch, kind=FanOutStreamWriter, **options):
-        self.monkeypatch, self.kind = monkeypatch, kind
+        self.monkeypatch, self.kind, self.batch_id = monkeypatch, kind, 0
         self.clusters = {name: FakeTransactionCluster(2) for name in CLUSTERS}
         self.options = {"transactionalIdPrefix": "p", "deliveryGuarantee": "exactly_once"} | options
 
@@ -162,7 +163,8 @@ class Spark:
         return first
 
     def task(self, sent, slot, *values):
-        self.monkeypatch.setattr(writer_module.TaskContext, "get", lambda: FakeContext(slot))
+        context = FakeContext(slot, batch_id=self.batch_id)
+        self.monkeypatch.setattr(writer_module.TaskContext, "get", lambda: context)
         return pickle.loads(pickle.dumps(pickle.loads(sent).write(iter([batch(*values)]))))
 
     def seen(self, name):
@@ -182,6 +184,33 @@ def test_each_cluster_shows_a_micro_batch_once_committed_and_its_replay_writes_n
         spark.writer().commit(messages, 0)
         assert spark.seen("east") == spark.seen("west") == sorted(VALUES)
     assert [one.written for one in messages[0].clusters.values()] == [{}, {}]
+
+
+def test_a_cluster_that_is_added_later_asks_first_and_the_others_are_not_written_twice(monkeypatch):
+    spark = Spark(monkeypatch, producersPerCluster="2")
+    spark.writer().commit([spark.task(spark.sent(), 0, *VALUES)], 0)
+    spark.clusters["west"] = FakeTransactionCluster(2)  # where nothing was written so far
+    spark.batch_id = 1
+    with pytest.raises(
+        LostDecision, match=r"nothing is known of batches before it under 'p-west'.* not to this cluster"
+    ):
+        spark.task(spark.sent(), 0, *VALUES)
+    spark.options["lostTransactions"] = "rewrite"
+    spark.writer().commit([spark.task(spark.sent(), 0, *VALUES)], 1)
+    assert spark.seen("east") == sorted(2 * VALUES)
+    assert spark.seen("west") == sorted(VALUES)
+
+
+def test_of_several_producers_lost_rows_are_not_known_so_they_are_not_written_again(monkeypatch):
+    spark = Spark(monkeypatch, producersPerCluster="2", lostTransactions="rewrite")
+    messages = [spark.task(spark.sent(), 0, *VALUES)]
+    west = spark.clusters["west"]
+    west.crash_before = "end p-west-0 True"
+    with pytest.raises(Crash):
+        spark.writer().commit(messages, 0)
+    west.time_is_up()
+    with pytest.raises(LostTransactions, match=r"'producersPerCluster' above 1 the missing rows are not known"):
+        spark.task(spark.sent(), 0, *VALUES)
 
 
 def test_each_producer_of_a_cluster_has_a_transaction_of_its_own(monkeypatch):
@@ -246,10 +275,44 @@ def test_a_failed_batch_write_is_seen_in_no_cluster(monkeypatch):
         assert not any(known.open for known in cluster.transactions.values())
 
 
+@pytest.mark.parametrize("options", [{}, {"producersPerCluster": "3"}, {"atomicBatch": "true"}])
+def test_a_stopped_query_leaves_nothing_open_in_any_cluster(monkeypatch, tmp_path, options):
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))
+    spark = Spark(monkeypatch, **options)
+    sent = spark.sent()
+    for slot in range(2):
+        spark.task(sent, slot, *VALUES)  # whose messages never come
+    spark.writer().abort([None, None], 0)
+    for name, cluster in spark.clusters.items():
+        assert spark.seen(name) == []
+        assert not any(known.open for known in cluster.transactions.values())
+
+
+def test_a_task_that_fails_aborts_what_it_opened_in_each_cluster(monkeypatch):
+    spark = Spark(monkeypatch, producersPerCluster="3")
+    monkeypatch.setattr(writer_module.TaskContext, "get", lambda: FakeContext(0))
+
+    def rows():
+        yield batch(*VALUES)
+        assert all(any(known.open for known in each.transactions.values()) for each in spark.clusters.values())
+        raise ValueError("no more rows")
+
+    with pytest.raises(ValueError, match="no more rows"):
+        pickle.loads(spark.sent()).write(rows())
+    for cluster in spark.clusters.values():
+        assert not any(known.open for known in cluster.transactions.values())
+
+
 def test_a_worker_keeps_its_producers_for_the_next_task_and_not_for_ever(monkeypatch):
+    now = [0.0]
+
     class Kept:
         def __init__(self, target):
-            self.target, self.usable, self.closed = target, True, False
+            self.target, self.usable, self.closed, self.lanes = target, True, False, ()
+            self.use = Use(lambda: now[0])
+
+        def retire(self):
+            return False
 
         def close(self, timeout_ms):
             self.closed = True
@@ -263,8 +326,13 @@ def test_a_worker_keeps_its_producers_for_the_next_task_and_not_for_ever(monkeyp
     first["east"].usable = False
     again = shared(found)
     assert (again["east"] is first["east"], again["west"] is first["west"]) == (False, True)
+    now[0] += 61  # seconds: whoever got these does not use them
     many = {f"c{n}": {"kafka.bootstrap.servers": f"c{n}:1"} for n in range(20)}
     others = shared(targets.parse({"clusters": json.dumps(many), "topic": "t"}).by_name)
     assert len(others) == 20
     assert not any(one.closed for one in others.values())
     assert again["west"].closed
+    now[0] += 61
+    with others["c0"].use.using():
+        shared(targets.parse({"clusters": json.dumps({"c20": {"kafka.bootstrap.servers": "c20:1"}})}).by_name)
+    assert [name for name, one in others.items() if not one.closed] == ["c0", *(f"c{n}" for n in range(6, 20))]

@@ -132,15 +132,14 @@ def test_under_discard_the_other_line_carries_everything_and_this_one_what_it_co
 
 def test_a_line_that_is_there_again_carries_the_next_tasks_rows():
     settings = {"clusters.west.onSlowCluster": "discard", "slowClusterWait": "400ms"}
-    with lines("east", "west", **settings) as (fan_out, of, proxies, clusters):
+    with lines("east", "west", **settings) as (fan_out, _of, proxies, clusters):
         write(fan_out, lambda: cut(proxies["west"]))
         proxies["west"].refuse = False
         for _ in range(200):  # each task sends something that tells when the cluster answers again
-            if not of["west"].health.dead:
+            before = [len(values) for values in clusters["west"].values()]
+            delivery = write(fan_out)
+            if not delivery.discarded("west"):  # on a busy machine it may be late, and be given up, once more
                 break
-            write(fan_out)
-        before = [len(values) for values in clusters["west"].values()]
-        delivery = write(fan_out)
         assert (count(delivery.written("west")), delivery.discarded("west")) == (ROWS, {})
         after = [values[start:] for values, start in zip(clusters["west"].values(), before, strict=True)]
         assert by_key(after) == IN_ORDER

@@ -8,7 +8,9 @@ import pytest
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
 from sink_fakes import AcknowledgingClient
 
+from kafkasource.errors import OptionError
 from kafkasource.mirror import offset_map
+from kafkasource.mirror.offset_map import NotRecorded
 from kafkasource.sink.columns import InvalidSchema
 from kafkasource.sink.fan_out import producers as producers_module
 from kafkasource.sink.fan_out import targets
@@ -43,9 +45,10 @@ def written(monkeypatch):
     """From options of the one cluster and Arrow batches to what the task reports of it."""
     made = []
 
-    def write(batches, *, first_offsets=None, **own):
+    def write(batches, *, first_offsets=None, produce_version=13, **own):
         def shared(found):
             client = AcknowledgingClient(LEADERS)
+            client.produce_version = produce_version
             client.offsets.update(first_offsets or {})
             made.append(ClusterProducers(found["east"], clients=[client]))
             return {"east": made[-1]}
@@ -77,6 +80,43 @@ def test_rows_of_topics_that_a_cluster_does_not_get_are_neither_written_nor_mapp
     assert not report.discarded
 
 
+@pytest.mark.parametrize(
+    ("common", "own", "named"),
+    [
+        ({}, {"kafka.acks": "1"}, "'kafka.acks'=1"),
+        ({"kafka.acks": "0"}, {}, "'kafka.acks'=0"),
+        ({}, {"kafka.enable.idempotence": "false"}, "'kafka.enable.idempotence'=false"),
+        ({"kafka.enable.idempotence": "false", "kafka.acks": "1"}, {}, "'kafka.enable.idempotence'=false"),
+    ],
+)
+def test_a_map_of_offsets_is_refused_where_retries_may_change_the_order_of_rows(common, own, named):
+    """Before a task runs. Without the map, or with idempotence, the same options are taken."""
+    with pytest.raises(
+        OptionError, match="cluster 'east' of 'clusters': option 'offsetMap' needs idempotence"
+    ) as caught:
+        targets.parse({"clusters": json.dumps({"east": EAST | own})} | common)
+    assert named in str(caught.value)
+    assert "offset_map = false" in str(caught.value)  # what a mirror's file says
+    without = {key: text for key, text in EAST.items() if key != "offsetMap"}
+    targets.parse({"clusters": json.dumps({"east": without | own})} | common)
+    targets.parse(
+        {"clusters": json.dumps({"east": EAST | dict.fromkeys(own, "all" if "kafka.acks" in own else "true")})}
+    )
+
+
+def test_offsets_that_a_broker_before_0_11_gave_are_left_out_and_that_is_said_once(written, caplog):
+    """No sequences there: a batch whose answer was lost is stored again, behind others."""
+    places = [("orders", 0, 5), ("orders", 1, 70), ("orders", 0, 6)]
+    report = written([rows(*places[:2]), rows(*places[2:])], produce_version=2)
+    assert {tp.partition: one.records for tp, one in report.written.items()} == {0: 2, 1: 1}
+    assert report.mapped == {}
+    said = [text for text in caplog.messages if "'offsetMap'" in text]
+    assert said == [
+        "cluster 'east': its brokers are older than Kafka 0.11 and keep no order over retries: 'offsetMap' leaves "
+        "these rows out"
+    ]
+
+
 def test_the_columns_that_a_map_needs_are_asked_for():
     named = targets.parse({"clusters": json.dumps({"east": EAST})})
     with pytest.raises(InvalidSchema, match="'offsetMap' needs the column 'offset'"):
@@ -89,7 +129,7 @@ def reports(*spans):
 
 def test_the_commit_gives_the_map_what_all_tasks_told(monkeypatch):
     told = []
-    monkeypatch.setattr(offset_map, "record", lambda *arguments: told.append(arguments))
+    monkeypatch.setattr(offset_map, "record", lambda *arguments: told.append(arguments) or Recorded())
     writer = FanOutStreamWriter(targets.parse({"clusters": json.dumps({"east": EAST})}), SCHEMA)
     writer.commit([*reports(OffsetSpan(5, 9, 0, 4, -5), OffsetSpan(9, 12, 4, 7, -5)), None], 3)
     ((config, topic, mapped),) = told
@@ -99,11 +139,40 @@ def test_the_commit_gives_the_map_what_all_tasks_told(monkeypatch):
     assert len(told) == 1  # nothing to tell
 
 
-def test_a_map_that_cannot_be_written_does_not_undo_what_is(monkeypatch, caplog):
-    def gone(*_):
-        raise ConnectionError("away")
+class Recorded:
+    """A recorder that has written, or has not; how long it was waited for."""
 
-    monkeypatch.setattr(offset_map, "record", gone)
+    def __init__(self, error=None):
+        self._error = error
+        self.waited_ms = []
+
+    def wait(self, wait_ms):
+        self.waited_ms.append(wait_ms)
+        if self._error is not None:
+            raise self._error
+
+
+def test_a_map_that_cannot_be_written_does_not_undo_what_is(monkeypatch, caplog):
+    monkeypatch.setattr(offset_map, "record", lambda *_: Recorded(NotRecorded("map lacks orders-0 [5, 9)")))
     writer = FanOutStreamWriter(targets.parse({"clusters": json.dumps({"east": EAST})}), SCHEMA)
     writer.commit(reports(OffsetSpan(5, 9, 0, 4, -5)), 3)
-    assert "cluster 'east': offsets of a micro-batch are missing in map: away" in caplog.text
+    assert "cluster 'east': the map of offsets is not complete: map lacks orders-0 [5, 9)" in caplog.text
+
+
+def test_a_cluster_that_discards_holds_up_the_commit_for_slow_cluster_wait_at_most(monkeypatch):
+    recorders = {("dead", 1): Recorded(NotRecorded("away")), ("east", 1): Recorded()}
+    handed_over = []
+
+    def record(config, topic, mapped):
+        handed_over.append(config.bootstrap_servers[0])
+        assert not any(recorder.waited_ms for recorder in recorders.values())  # all get theirs before one is waited for
+        return recorders[config.bootstrap_servers[0]]
+
+    monkeypatch.setattr(offset_map, "record", record)
+    dead = {**EAST, "kafka.bootstrap.servers": "dead:1", "onSlowCluster": "discard", "slowClusterWait": "700ms"}
+    writer = FanOutStreamWriter(targets.parse({"clusters": json.dumps({"dead": dead, "east": EAST})}), SCHEMA)
+    mapped = ClusterReport(mapped={ORDERS[0]: Mapped("a.orders", (OffsetSpan(5, 9, 0, 4, -5),))})
+    writer.commit([FanOutReport({"dead": mapped, "east": mapped})], 3)
+    assert handed_over == list(recorders)
+    assert recorders["dead", 1].waited_ms[0] <= 700
+    assert 700 < recorders["east", 1].waited_ms[0] <= 60_000

@@ -216,6 +216,7 @@ def said_by(rng: random.Random, member_id: str) -> dict[str, Any]:
 
 DOCUMENTS = (
     '{"t":{"0":23,"1":7},"@1;t/2b1yVQz0RZmGV9kUS9nT6A/0-1=5":{}}',
+    '{"t":{"0":23},"@2;t/2b1yVQz0RZmGV9kUS9nT6A/0=5|t/2b1yVQz0RZmGV9kUS9nT6A/0=5/0=12,1-2=0":{}}',
     '{"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}',
     '{"topicA":[0,1],"topicB":[2,4]}',
     '{"t":"earliest","u":{"0":9223372036854775807}}',

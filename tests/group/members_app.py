@@ -19,8 +19,9 @@ def ours(servers, group, topic, assignor):
     from kafkasource.group.member import GroupMember
     from kafkasource.reader import Reader
 
-    positions = {}
-    reader = Reader({"kafka.bootstrap.servers": servers, "subscribe": topic})
+    start = {"kafka.group.id": group, "startingOffsets": "committed:earliest"}
+    reader = Reader({"kafka.bootstrap.servers": servers, "subscribe": topic, **start})
+    positions = reader.positions()
     member = GroupMember(
         reader.cluster,
         group,
@@ -31,22 +32,18 @@ def ours(servers, group, topic, assignor):
     )
     while True:
         changes = member.poll(0.1)
-        for tp in (*changes.lost, *changes.revoked):
-            positions.pop(tp, None)
-        if changes.assigned:
-            committed = reader.cluster.fetch_offsets(group, changes.assigned)
-            positions.update({tp: offset or 0 for tp, offset in committed.items()})
+        positions.drop(changes.lost | changes.revoked)
+        positions.begin(changes.assigned)
         if changes:
-            say("has", *(tp.partition for tp in sorted(positions)))
-        ranges = reader.next_ranges(positions)
+            say("has", *(tp.partition for tp in sorted(positions.offsets)))
+        ranges = positions.next_ranges()
         read = [
             (batch.column("partition")[0].as_py(), offset)
             for batch in reader.read(ranges)
             for offset in batch.column("offset").to_pylist()
         ]
-        positions.update((one.topic_partition, one.end_offset) for one in ranges)
         try:
-            member.commit({one.topic_partition: one.end_offset for one in ranges})
+            member.commit(positions.reached(ranges))
         except CommitFailed:
             continue
         for each in read:

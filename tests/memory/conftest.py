@@ -9,7 +9,7 @@ from kafkasource.memory import Budget
 from kafkasource.memory.limits import Limit
 
 TESTS = Path(__file__).parent.parent
-sys.path += [str(TESTS / folder) for folder in ("source", "sink", "client")]
+sys.path += [str(TESTS / folder) for folder in ("source", "sink", "client", "records")]
 MIB = 1 << 20
 
 

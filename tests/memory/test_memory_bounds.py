@@ -9,6 +9,7 @@ from itertools import islice
 import fetch_rig
 import pyarrow as pa
 import pytest
+import record_wire
 from fake_broker import CLOSE, Cut, Error
 from fetch_rig import ROWS_PER_BATCH, Rig, fetch_settings, offsets, record_batch
 from kafka.record.memory_records import MemoryRecordsBuilder
@@ -16,9 +17,11 @@ from sink_fakes import T0, T1, AcknowledgingClient
 
 from kafkasource import options
 from kafkasource.client.config import ClientConfig
-from kafkasource.memory import RECEIVE, Wish, gauges
+from kafkasource.client.receive_memory import frame_buffers
+from kafkasource.memory import ACCUMULATOR, RECEIVE, Wish, gauges
 from kafkasource.protocol.apis import FETCH
-from kafkasource.records import compression
+from kafkasource.records import columns, compression
+from kafkasource.records.batches import decode
 from kafkasource.sink.columns import Rows
 from kafkasource.sink.config import ProducerConfig
 from kafkasource.sink.fan_out import targets
@@ -70,6 +73,70 @@ def test_what_is_received_stays_within_its_part(rig, budget, monkeypatch, far):
     assert limit // 4 < budget.accounts["receive"].peak_bytes <= limit
     asked = [one.body["topics"][0]["partitions"][0]["partition_max_bytes"] for one in rig.kafka.asked(FETCH)]
     assert max(asked) == limit // 3
+
+
+def read_far(rig, monkeypatch, *, budget_bytes=None):
+    """Of a log of 9 MB, whose answers are as large as the room allows."""
+    rig.kafka.value = bytes(90_000)
+    with monkeypatch.context() as patch:
+        patch.setattr(fetch_client.ClusterPartition, "round_trip_s", 10.0)
+        assert offsets(read(rig, ranges(100), memory_budget_bytes=budget_bytes)) == list(range(100))
+
+
+def test_what_a_task_has_received_into_is_no_part_of_a_later_task_with_less_room(rig, budget, monkeypatch):
+    """A task without a budget kept 18.4 MB of blocks; the one after it, with a limit of 4.2 MB, was charged with them.
+
+    Seen on the page of docs/memory.md: with `memoryBudget=8m` 5.4 MB were received into.
+    """
+    read_far(rig, monkeypatch)
+    assert gauges()["receive_bytes"] > 8 * MIB  # for the next task
+    budget.peaks_of_tasks = True  # as with KAFKASOURCE_MEMORY_LOG
+    rig.kafka.value = bytes(30_000)
+    assert offsets(read(rig, ranges(100), memory_budget_bytes=2 * BUDGET)) == list(range(100))
+    assert 0 < budget.accounts["receive"].peak_bytes <= BUDGET
+
+
+def test_what_is_kept_for_the_next_answer_is_given_up_when_only_others_need_memory(rig, budget, monkeypatch):
+    read_far(rig, monkeypatch)
+    assert gauges()["receive_bytes"] > 8 * MIB
+    with budget.lease(ACCUMULATOR, Wish(MIB), lambda size: None):
+        assert gauges()["receive_bytes"] == 0
+        view = frame_buffers().take(MIB, MIB)  # of metadata, say: nobody reads
+        assert gauges()["receive_bytes"] == MIB
+        del view
+        assert gauges()["receive_bytes"] == 0
+
+
+def test_all_clients_of_a_process_receive_into_the_same_blocks(monkeypatch, budget):
+    """Each kept 2 x 16 MiB of its own."""
+    for number in range(4):
+        other = Rig(monkeypatch)
+        read_far(other, monkeypatch, budget_bytes=16 * MIB)
+        del other
+        assert gauges()["receive_bytes"] <= 8 * MIB, number
+
+
+def test_blocks_that_threads_take_at_the_same_time_are_never_shared(budget):
+    buffers, failed = frame_buffers(), []
+    done = threading.Barrier(4)
+
+    def take(number):
+        mark = bytes([number]) * 1000
+        done.wait()
+        for _ in range(3000):
+            view = buffers.take(1000, 1000)
+            view[:] = mark
+            if buffers.take(1000, 1000) is None or view != mark:
+                failed.append(number)
+                return
+
+    with budget.lease(RECEIVE, Wish(MIB), lambda size: None):
+        threads = [threading.Thread(target=take, args=(number,)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert not failed
 
 
 @pytest.mark.parametrize(("room", "together"), [(BUDGET, 1), (64 * MIB, 3)])
@@ -132,7 +199,7 @@ def compressed_batch(count, value):
     return bytes(builder.buffer())
 
 
-@pytest.mark.parametrize(("value", "reached"), [(b"", 0.6), (b"v" * 100, 0.2)])
+@pytest.mark.parametrize(("value", "reached"), [(b"", 0.6), (b"v" * 100, 0.15)])
 def test_what_is_decoded_stays_within_its_part(rig, budget, monkeypatch, value, reached):
     """Many times as large as it came. Empty records grow most: 7 bytes that become 24 of columns."""
     count = 500 if value else 5_000
@@ -145,6 +212,7 @@ def test_what_is_decoded_stays_within_its_part(rig, budget, monkeypatch, value, 
 
     monkeypatch.setattr(fetch_rig.Kafka, "_of_partition", of_partition)
     monkeypatch.setattr(compression, "_arenas", [])  # scratch that earlier tests have made large enough
+    monkeypatch.setattr(columns, "_kept", {})
     gc.collect()
     before, rows = budget.rows_bytes, 0
     for batch in read(rig, ranges(100 * count)):
@@ -157,6 +225,43 @@ def test_what_is_decoded_stays_within_its_part(rig, budget, monkeypatch, value, 
     others = min(before, budget.rows_bytes)  # other tests' memory may have gone meanwhile
     assert budget.rows_peak_bytes - before <= limit
     assert budget.rows_peak_bytes - others > reached * limit
+
+
+LONGEST = 249  # characters of a topic's name that Kafka allows
+
+
+def of_no_content(count):
+    """A record batch of so many records with neither key nor value."""
+    return record_wire.batch([record_wire.record(n, None, None) for n in range(count)])
+
+
+def test_constant_columns_take_no_more_than_a_piece_however_many_topics_and_however_long_their_names():
+    """They held 539 MB after 32 topics; counted are those that are kept and those of one batch."""
+    count = 1 << 17
+    data = of_no_content(count)
+    before, rows, kept = pa.total_allocated_bytes(), 0, []
+    for number in range(32):
+        place = {"topic": f"{number:0{LONGEST}}", "partition": number, "start_offset": 0, "end_offset": count}
+        for arrow in decode(data, **place).batches:
+            rows += arrow.num_rows
+            assert arrow["topic"].nbytes <= 2 * MIB
+            assert set(arrow["topic"].dictionary_encode().dictionary.to_pylist()) == {place["topic"]}
+        del arrow
+        kept.append(pa.total_allocated_bytes() - before)
+    assert rows == 32 * count
+    assert max(kept) <= compression.PIECE_BYTES + compression._KEPT_ARENA_BYTES
+
+
+@pytest.mark.parametrize("piece_bytes", [128 * KIB, MIB])
+def test_with_a_smaller_room_for_a_piece_the_constant_columns_are_smaller_too(piece_bytes):
+    count = 20_000
+    data = of_no_content(count)
+    place = {"topic": "t" * LONGEST, "partition": 0, "start_offset": 0, "end_offset": count}
+    decode(data, **place)
+    found = decode(data, **place, piece_bytes=piece_bytes).batches
+    assert sum(arrow.num_rows for arrow in found) == count
+    assert max(arrow["topic"].nbytes for arrow in found) <= piece_bytes
+    assert sum(size for _, size in columns._kept.values()) <= piece_bytes
 
 
 # Writing.

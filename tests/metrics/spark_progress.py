@@ -3,6 +3,8 @@
 import json
 from datetime import datetime, timezone
 
+from kafkasource.lag import oldest_to_text
+
 
 def progress(
     batch_id,
@@ -16,12 +18,14 @@ def progress(
     run="run-1",
     query="query-1",
     took_ms=500,
+    oldest=None,
 ):
-    """`end`, `latest`: offsets of topic `t` by partition."""
+    """`end`, `latest`: offsets of topic `t` by partition; `oldest`: as `lag.oldest_to_text` takes it."""
 
-    def offset(partitions):
-        return json.dumps({"t": {str(number): at for number, at in partitions.items()}, "@kafkasource:1:ids": {}})
+    def offset(partitions, mark="@kafkasource:1:ids"):
+        return json.dumps({"t": {str(number): at for number, at in partitions.items()}, mark: {}})
 
+    latest = offset(latest) if oldest is None else offset(latest, oldest_to_text(oldest))
     return {
         "id": query,
         "runId": run,
@@ -33,8 +37,6 @@ def progress(
         "inputRowsPerSecond": rates[0],
         "processedRowsPerSecond": rates[1],
         "durationMs": {"addBatch": took_ms - 100, "triggerExecution": took_ms} if rows else {"triggerExecution": 3},
-        "sources": [
-            {"description": "d", "startOffset": None, "endOffset": offset(end), "latestOffset": offset(latest)}
-        ],
+        "sources": [{"description": "d", "startOffset": None, "endOffset": offset(end), "latestOffset": latest}],
         "sink": {"description": "s", "numOutputRows": -1},
     }

@@ -1,12 +1,14 @@
 """What one process counts, against prometheus-client's own counting where there is one."""
 
 import random
+import sys
 import threading
 
 import prometheus_client
 import pytest
 
 from kafkasource.metrics import folder
+from kafkasource.metrics.background import AtOnce, OwnThread
 from kafkasource.metrics.registry import Registry
 from kafkasource.metrics.snapshot import Snapshot, added
 from kafkasource.metrics.table import METRICS
@@ -81,11 +83,61 @@ def test_a_gauge_that_fails_costs_no_other():
 
 def test_what_is_counted_is_published_once_a_second_at_most(metrics_folder):
     now, published = [0.0], []
-    registry = Registry(clock=lambda: now[0], publish=published.append)
+    registry = Registry(clock=lambda: now[0], publish=published.append, background=AtOnce)
     for tenth in range(35):
         now[0] = tenth / 10
         registry.count("kafkasource_records_read_total", 1, "t")
     assert [one.counters["kafkasource_records_read_total", ("t",)] for one in published] == [11, 21, 31]
+
+
+class SlowDisk:
+    """Takes no snapshot until it is well again."""
+
+    def __init__(self):
+        self.well, self.reached, self.taken, self.threads = threading.Event(), threading.Event(), [], set()
+
+    def __call__(self, snapshot):
+        self.reached.set()
+        self.well.wait(60)
+        self.threads.add(threading.get_ident())
+        self.taken.append(snapshot.counters["kafkasource_records_read_total", ("t",)])
+
+
+def test_who_counts_does_not_wait_for_a_disk_that_is_slow(metrics_folder):
+    """The sender's thread counts: to all brokers nothing was sent while the folder of metrics was slow."""
+    now, disk = [0.0], SlowDisk()
+    registry = Registry(clock=lambda: now[0], publish=disk)
+    for second in range(10):
+        now[0] = 2.0 * second
+        registry.count("kafkasource_records_read_total", 1, "t")
+    assert disk.reached.wait(60)
+    assert disk.taken == []
+    disk.well.set()
+    registry.publish()
+    assert disk.taken[-1] == 10
+    assert len(disk.taken) <= 3  # what was asked for meanwhile is one turn
+    assert disk.threads.isdisjoint({threading.get_ident()})
+
+
+def test_the_end_of_a_task_waits_for_a_slow_disk_but_not_for_ever(metrics_folder, monkeypatch, caplog):
+    monkeypatch.setattr(sys.modules[Registry.__module__], "PUBLISH_WAIT_S", 0.01)
+    disk = SlowDisk()
+    registry = Registry(publish=disk)
+    registry.count("kafkasource_records_read_total", 1, "t")
+    registry.publish()
+    assert "metrics are not published after 0 s" in caplog.text
+    disk.well.set()
+
+
+def test_the_thread_that_publishes_ends_when_it_is_not_needed_and_comes_back(monkeypatch):
+    monkeypatch.setattr("kafkasource.metrics.background._IDLE_S", 0.0)
+    done = []
+    thread = OwnThread(lambda: done.append(threading.current_thread()))
+    for turns in (1, 2, 3):
+        assert thread.wait(thread.ask(), 60)
+        assert len(done) == turns
+        done[-1].join(60)
+        assert not done[-1].is_alive()
 
 
 def test_nothing_is_published_where_nobody_asks(tmp_path, monkeypatch):

@@ -81,6 +81,28 @@ def test_the_page_shows_the_numbers_of_the_api(served, browse):
     assert page.html.count('class="series"') == 3  # lag and two rates, of the only query with progress
 
 
+def test_the_page_never_shows_a_number_for_a_lag_in_seconds_that_is_not_known(browse):
+    now = [BEGAN]
+    queries = Queries("prod", clock=lambda: now[0])
+    latest = {0: 200_049, 1: 50}
+    for query, sights in (("bound", (0, 12)), ("fresh", (0,)), ("read", (0,))):
+        for second in sights:
+            now[0] = BEGAN + second
+            end = latest if query == "read" else {0: 0, 1: 50}
+            queries.progressed(progress(second, now[0], end, latest, rows=1, query=query))
+    endpoint = Endpoint("127.0.0.1", 0, queries.snapshot, queries)
+    try:
+        page = browse(endpoint.url + "/")
+    finally:
+        endpoint.close()
+    assert number(page.tiles["bound", "lag"]) == 200_049
+    assert page.tiles["bound", "lag_seconds"] == "at least 12 s"
+    assert page.tiles["fresh", "lag_seconds"] == "unknown"
+    assert page.tiles["read", "lag_seconds"] == "0.0 s"
+    assert page.html.count('class="tile unsure"') == 2
+    assert ["t-0", "0", "200,049", "200,049", "at least 12 s"] in page.rows
+
+
 def test_names_and_errors_are_text_on_the_page(served, browse):
     page = browse(served.url + "/")
     assert "<script>alert" not in page.html

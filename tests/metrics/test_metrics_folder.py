@@ -204,3 +204,99 @@ def test_a_folder_that_goes_with_spark_stops_nobody_and_is_not_made_again(tmp_pa
         assert not of_spark.exists()
     finally:
         folder.use(None)
+
+
+# Another user of the machine may have been there before: /var/tmp is everybody's.
+
+
+@pytest.fixture
+def publishing(tmp_path):
+    """`publishing(folder)`: this process counts and publishes there; what the log says."""
+
+    def publish(path):
+        folder.use(path)
+        one = Registry()
+        one.count(READ[0], 3, "t")
+        one.publish()
+
+    yield publish
+    folder.use(None)
+
+
+def test_the_folder_is_its_owners_alone(tmp_path, publishing):
+    old = os.umask(0)
+    try:
+        publishing(tmp_path / "metrics")
+    finally:
+        os.umask(old)
+    assert (tmp_path / "metrics").stat().st_mode & 0o777 == 0o700
+    assert all(path.stat().st_mode & 0o077 == 0 for path in (tmp_path / "metrics").iterdir())
+
+
+def refused(path, publishing, caplog, text):
+    caplog.clear()
+    publishing(path)
+    assert text in caplog.text
+    assert "KAFKASOURCE_METRICS_DIR" in caplog.text
+    with pytest.raises(PermissionError, match=text):
+        folder.collect(path)
+
+
+def test_a_link_in_the_folders_place_is_refused(tmp_path, publishing, caplog):
+    (tmp_path / "elsewhere").mkdir(mode=0o700)
+    (tmp_path / "metrics").symlink_to(tmp_path / "elsewhere")
+    refused(tmp_path / "metrics", publishing, caplog, "is a link")
+    assert not list((tmp_path / "elsewhere").iterdir())
+    (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
+    refused(tmp_path / "dangling", publishing, caplog, "is a link")
+    assert not (tmp_path / "nowhere").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a folder of another user's")
+def test_another_users_folder_is_refused(tmp_path, publishing, caplog):
+    path = tmp_path / "metrics"
+    path.mkdir(mode=0o700)
+    os.chown(path, 12345, 12345)
+    refused(path, publishing, caplog, "belongs to user 12345")
+    assert not list(path.iterdir())
+
+
+def test_a_folder_that_others_may_write_to_is_refused(tmp_path, publishing, caplog):
+    path = tmp_path / "metrics"
+    path.mkdir()
+    path.chmod(0o777)
+    refused(path, publishing, caplog, "may be written to by others")
+    assert not list(path.iterdir())
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+def test_a_folder_that_is_changed_while_it_is_used_is_refused(tmp_path, publishing, caplog):
+    path = tmp_path / "metrics"
+    publishing(path)
+    before = sorted(one.name for one in path.iterdir())
+    one = Registry()
+    one.publish()
+    os.chown(path, 12345, 12345)
+    one.publish()
+    assert "belongs to user 12345" in caplog.text
+    assert len(list(path.iterdir())) == len(before) + 2  # what was written while it was ours
+
+
+def test_links_in_the_folder_are_not_followed(tmp_path, publishing):
+    """They can be there only if the folder was another's before; nothing of ours is read or written through them."""
+    path, victim = tmp_path / "metrics", tmp_path / "victim"
+    path.mkdir(mode=0o700)
+    victim.write_text("kept")
+    folder.use(path)
+    one = Registry()
+    one.count(READ[0], 3, "t")
+    for name in (f"{one.process}.json.{os.getpid()}.new", f"{one.process}.json", "other.json"):
+        (path / name).symlink_to(victim)
+    one.publish()
+    assert victim.read_text() == "kept"
+    assert not (path / f"{one.process}.json").is_symlink()
+    assert folder.collect(path).counters[READ] == 3
+    (path / "folded.json").symlink_to(victim)
+    with pytest.raises(OSError, match="symbolic links"):
+        folder.collect(path)
+    assert victim.read_text() == "kept"

@@ -5,8 +5,10 @@ import os
 import signal
 import time
 import urllib.request
+import uuid
 from pathlib import Path
 
+import confluent_kafka
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from served_page import number
@@ -107,6 +109,101 @@ def test_a_query_is_seen_from_outside_and_its_counters_survive_its_workers(copyi
     assert of_topic(found, "kafkasource_records_written_total", source) == ROWS + 500
     assert of_topic(found, "kafkasource_records_read_total", source) == ROWS + 500
     assert len(json.loads((served.folder / "folded.json").read_text())["of"]) >= 2
+
+
+def test_a_log_that_does_not_grow_any_more_says_how_far_a_query_is_behind(
+    pykafka, served, kafka_broker, kafka_topic, tmp_path, browse
+):
+    """Partition 0 was written two hours ago and rests, partition 1 is read whole: the ends do not tell the time."""
+    topic, written_s = kafka_topic(partitions=2), time.time() - 7200
+    producer = confluent_kafka.Producer({"bootstrap.servers": kafka_broker.bootstrap_servers})
+    for record in range(5000):
+        producer.produce(topic, value=b"x", partition=0, timestamp=int(written_s * 1000) + record)
+    producer.produce(topic, value=b"x", partition=1)
+    assert producer.flush(30) == 0
+    query = (
+        pykafka.reading(topic, stream=True, startingOffsets="earliest", maxOffsetsPerTrigger=100)
+        .load()
+        .writeStream.format("noop")
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(processingTime="1 hour")
+        .queryName("behind")
+        .start()
+    )
+    try:
+        shown = wait_for(lambda: [one for one in served.queries() if one["name"] == "behind" and one["partitions"]])[0]
+        page = browse(served.url + "/")
+        found = samples(served)
+    finally:
+        query.stop()
+    assert shown["lag"] > 4000
+    oldest_s = time.time() - written_s
+    lags = {one["partition"]: one["lag_seconds"] for one in shown["partitions"]}
+    assert oldest_s - 120 < lags[0] <= oldest_s
+    assert lags[1] == 0.0
+    assert shown["lag_seconds"] == lags[0]
+    assert page.tiles[shown["id"], "lag_seconds"] == "2.0 h"
+    (gauge,) = (
+        value for labels, value in found["kafka_consumergroup_group_max_lag_seconds"] if labels["group"] == "behind"
+    )
+    assert gauge == shown["lag_seconds"]
+
+
+@pytest.fixture
+def open_transaction(kafka_broker, kafka_topic):
+    """`open_transaction(transactional_id)`: one of another client, which has written and stays open until the end."""
+    opened, topic = [], kafka_topic()
+
+    def begin(transactional_id):
+        opened.append(
+            confluent_kafka.Producer(
+                {"bootstrap.servers": kafka_broker.bootstrap_servers, "transactional.id": transactional_id}
+            )
+        )
+        opened[-1].init_transactions(30)
+        opened[-1].begin_transaction()
+        opened[-1].produce(topic, b"row")
+        assert opened[-1].flush(30) == 0
+
+    yield begin
+    for one in opened:
+        one.abort_transaction(30)
+
+
+def test_open_transactions_of_sinks_are_asked_of_their_brokers(pykafka, spark, open_transaction, tmp_path, kafka_topic):
+    """Of a sink with one cluster that has written, of one with several clusters, and of one whose west is away."""
+    checkpoint, source, target = tmp_path / "checkpoint", kafka_topic(), kafka_topic()
+    to = {"kafka.bootstrap.servers": pykafka.bootstrap_servers}
+    once = {"deliveryGuarantee": "exactly_once", "topic": target}
+    orders = {**to, **once, "checkpointLocation": str(checkpoint)}
+    pykafka.write(rows(spark, 0, 10), source)
+    reading = pykafka.reading(source, stream=True, startingOffsets="earliest").load().select("key", "value")
+    query = reading.writeStream.format("pykafka").options(**orders).trigger(availableNow=True).start()
+    assert query.awaitTermination(120)
+    dead = {"kafka.bootstrap.servers": "127.0.0.1:1", "kafka.default.api.timeout.ms": "1000"}
+    both, half = uuid.uuid4().hex, uuid.uuid4().hex
+    sinks = {
+        "orders": orders,
+        "both": {**once, "transactionalIdPrefix": both, "clusters": json.dumps({"east": to, "west": to})},
+        "half": {**once, "transactionalIdPrefix": half, "clusters": json.dumps({"east": to, "west": dead})},
+    }
+
+    def gauges(name):
+        with kafkasource.serve_metrics(spark, sinks=sinks) as serving:
+            found = samples(serving)[name]
+        return {(labels["sink"], labels["cluster_name"]): value for labels, value in found}
+
+    none_open = {("orders", ""): 0, ("both", "east"): 0, ("both", "west"): 0, ("half", "east"): 0}
+    assert gauges("kafkasource_open_transactions") == none_open
+    query_id = json.loads((checkpoint / "metadata").read_text())["id"]
+    for name in (f"kafkasource-{query_id}-0", f"{both}-west-driver", f"{both}-west-1", f"{half}-east-0"):
+        open_transaction(name)
+    began_s = time.monotonic()
+    now_open = {("orders", ""): 1, ("both", "east"): 0, ("both", "west"): 2, ("half", "east"): 1}
+    assert gauges("kafkasource_open_transactions") == now_open
+    ages = gauges("kafkasource_oldest_transaction_seconds")
+    assert {labels for labels, age in ages.items() if age > 0} == {labels for labels, n in now_open.items() if n}
+    assert max(ages.values()) < time.monotonic() - began_s + 60
 
 
 def kill_workers():

@@ -5,6 +5,7 @@ import socket
 from spark_progress import progress
 
 from kafkasource.monitor.queries import Queries
+from kafkasource.types import TopicPartition
 
 BEGAN = 1_700_000_000.0
 
@@ -53,6 +54,36 @@ def test_where_the_time_is_not_known_there_is_no_number():
     gauges = queries_at(STEPS[0]).snapshot().gauges
     assert ("kafka_consumergroup_group_lag_seconds", partition_labels(0)) not in gauges
     assert gauges["kafka_consumergroup_group_lag_seconds", partition_labels(1)] == 0.0
+
+
+def test_a_query_that_is_behind_is_never_said_to_be_0_seconds_behind():
+    """Partition 0 is 200,049 behind and has not grown since it was first seen, 12 s ago; partition 1 is caught up."""
+    latest = {0: 200_049, 1: 50}
+    queries = queries_at((0, 1, {0: 0, 1: 50}, latest, {"rows": 1}), (10, 12, {0: 0, 1: 50}, latest, {}))
+    (shown,) = queries.as_json()
+    assert (shown["lag"], shown["lag_seconds"], shown["lag_seconds_at_least"]) == (200_049, None, 12.0)
+    assert [one["lag_seconds"] for one in shown["partitions"]] == [None, 0.0]
+    assert [one["lag_seconds_at_least"] for one in shown["partitions"]] == [12.0, 0.0]
+    assert [row[4] for row in shown["history"]] == [None, None]
+    gauges = queries.snapshot().gauges
+    assert not [name for name, labels in gauges if name == "kafka_consumergroup_group_max_lag_seconds"]
+    assert gauges["kafkasource_query_lag_at_least_seconds", ("orders",)] == 12.0
+
+
+def test_where_all_is_read_the_bound_is_0_too():
+    queries = queries_at((0, 1, {0: 100}, {0: 100}, {"rows": 100}))
+    assert (queries.as_json()[0]["lag_seconds"], queries.as_json()[0]["lag_seconds_at_least"]) == (0.0, 0.0)
+
+
+def test_lag_in_seconds_is_since_the_oldest_unread_record_where_the_reader_has_seen_it():
+    """The reader puts the record's timestamp beside the ends of the logs: 3,600 s before the first trigger."""
+    written = {(TopicPartition("t", 0), 100): int(BEGAN - 3600) * 1000}
+    first = (0, 1, {0: 100, 1: 50}, {0: 1000, 1: 50}, {"rows": 150, "oldest": written})
+    (shown,) = queries_at(first).as_json()
+    assert (shown["lag_seconds"], shown["lag_seconds_at_least"]) == (3601.0, 3601.0)
+    # The next micro-batch ends between that record and the end as first seen: half of the hour is left.
+    (shown,) = queries_at(first, (10, 11, {0: 550, 1: 50}, {0: 1000, 1: 50}, {"rows": 450})).as_json()
+    assert shown["lag_seconds"] == 1811.0
 
 
 def test_a_group_may_be_named_otherwise_than_the_query():

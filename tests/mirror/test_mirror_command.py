@@ -52,7 +52,7 @@ def values(servers, topic):
         return sorted(bytes(value.as_py()).decode() for batch in reader for value in batch.column("value"))
 
 
-def soon(condition, seconds=60):
+def soon(condition, seconds=240):
     """Asks again until it holds; what another process does is waited for."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:

@@ -3,7 +3,7 @@
 import pytest
 
 from kafkasource.errors import OptionError
-from kafkasource.mirror import mirror_maker
+from kafkasource.mirror import job, mirror_maker
 from kafkasource.mirror.plan import routes
 
 FILE = """
@@ -22,8 +22,8 @@ B->C.enabled = true
 C->B.topics = never
 
 A.consumer.fetch.min.bytes = 1000
-producer.acks = 1
-B.producer.acks = all
+producer.linger.ms = 1
+B.producer.linger.ms = 5
 B.request.timeout.ms = 7000
 replication.factor = 3
 B->C.sync.topic.configs.enabled = false
@@ -56,16 +56,25 @@ def test_a_topic_is_named_after_its_source_as_by_the_default_replication_policy(
     assert flows(parsed(FILE + "replication.policy.separator = _\n"))["A->B"].template == "A_${topic}"
 
 
+@pytest.mark.parametrize("line", ["C.producer.acks = 1", "producer.acks = 0", "C.producer.enable.idempotence = false"])
+def test_a_target_whose_producer_keeps_no_order_has_no_map_of_offsets_and_that_is_said(line):
+    plan = parsed(f"{FILE}B.producer.acks = all\n{line}\n")
+    assert {name: flow.offset_map for name, flow in flows(plan).items()} == {"A->B": True, "B->C": False}
+    (warning,) = plan.warnings
+    assert warning.startswith("B->C: no map of offsets is kept, as the producer of C has no idempotence")
+    job.check(plan)
+
+
 def test_settings_of_clusters_go_to_the_side_that_they_are_for():
     clusters = parsed().clusters
     assert clusters["A"]["kafka.bootstrap.servers"] == "a1:9092, a2:9092"
     assert clusters["A"]["kafka.fetch.min.bytes"] == "1000"
-    assert clusters["B"]["kafka.acks"] == "all"
-    assert clusters["C"]["kafka.acks"] == "1"
+    assert clusters["B"]["kafka.linger.ms"] == "5"
+    assert clusters["C"]["kafka.linger.ms"] == "1"
     assert clusters["B"]["kafka.request.timeout.ms"] == "7000"
     (route,) = [route for route in routes(parsed()) if route.source == "A"]
     assert route.read["kafka.fetch.min.bytes"] == "1000"
-    assert "kafka.acks" not in route.read
+    assert "kafka.linger.ms" not in route.read
 
 
 def test_keys_of_flows_hold_for_all_where_they_stand_without_one():

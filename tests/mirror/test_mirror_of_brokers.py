@@ -1,6 +1,7 @@
 """Mirrors among three real brokers, as `pykafka mirror` runs them, in the tests' Spark."""
 
 import json
+import time
 import uuid
 
 import pyarrow as pa
@@ -164,3 +165,42 @@ def test_a_two_way_mirror_of_topics_of_one_name_carries_nothing_back(spark, brok
         assert came == {b"C" if name == "B" else b"B"}
         other = "C" if name == "B" else "B"
         assert all(row["headers"] in (None, [{"key": "mirror.cluster", "value": other.encode()}]) for row in rows)
+
+
+def test_a_topic_whose_records_have_no_timestamp_is_mirrored_as_it_is_and_the_mirror_goes_on(
+    spark, brokers, prefix, tmp_path
+):
+    topic = f"{prefix}-orders"
+    there = plan(brokers, tmp_path, f'[[flows]]\nfrom = "B"\nto = ["A", "C"]\ntopics = "{topic}"')
+    written, now = [], int(time.time() * 1000)  # what is older than a week goes away at once
+    for times in ([-1, now, -1], [now + 1, -1]):
+        with Writer({"kafka.bootstrap.servers": brokers["B"], "topic": topic, "createTopic": "partitions=1"}) as writer:
+            stamps = pa.array(times, pa.timestamp("ms", "UTC"))
+            writer.write(pa.table({"value": [f"{ms}" for ms in times], "timestamp": stamps}))
+        mirror_all(spark, there)
+        written += times
+        for name in ("A", "C"):
+            rows = sorted(records(brokers[name], topic), key=lambda row: row["offset"])
+            assert [(row["value"], milliseconds(row)) for row in rows] == [(b"%d" % ms, ms) for ms in written]
+
+
+@pytest.mark.extended
+def test_a_topic_of_kafka_0_9_where_no_record_has_a_timestamp_is_mirrored_to_a_broker_of_today(
+    spark, brokers, prefix, tmp_path
+):
+    topic = f"{prefix}-orders"
+    with Broker(version="0.9.0.1", use_existing=False) as old:
+        there = plan(
+            {"old": old.bootstrap_servers, "B": brokers["B"]},
+            tmp_path,
+            f'[[flows]]\nfrom = "old"\nto = "B"\ntopics = "{topic}"',
+        )
+        for first in (0, 100):
+            write(old.bootstrap_servers, topic, [f"{number}" for number in range(first, first + 100)])
+            mirror_all(spark, there)
+        rows = records(brokers["B"], topic)
+    assert sorted((int(row["value"]), milliseconds(row)) for row in rows) == [(number, -1) for number in range(200)]
+
+
+def milliseconds(row):
+    return round(row["timestamp"].timestamp() * 1000)

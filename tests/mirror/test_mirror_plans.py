@@ -3,10 +3,13 @@
 import json
 
 import pytest
+from fake_broker import FakeKafka, serve
+from fake_transactions import FakeTransaction
 
 from kafkasource.errors import OptionError
 from kafkasource.mirror import job, toml_file
 from kafkasource.mirror.plan import Flow, Plan, routes
+from kafkasource.sink.open_lanes import of_clusters
 
 A, B, C = ({"kafka.bootstrap.servers": f"{name}1:9092"} for name in "abc")
 PREFIXED = "${source}.${topic}"
@@ -106,7 +109,7 @@ def test_where_names_tell_where_a_topic_has_been_it_is_not_carried_back():
     mirror = plan(*(Flow(s, t, topic=PREFIXED) for s, t in ("AB", "BA")))
     names = ["orders", "A.orders", "B.orders", "C.orders", "A.B.orders", "C.A.orders", "Aorders", "A2.orders"]
     assert taken(mirror, "B", "A", names) == ["orders", "B.orders", "C.orders", "Aorders", "A2.orders"]
-    assert not any(mirror.needs_headers(flow) for flow in mirror.flows)
+    assert not any(mirror.stop(flow).by_header for flow in mirror.flows)
     assert not any("unlessHeader" in one for route in routes(mirror) for one in clusters(route).values())
 
 
@@ -155,9 +158,11 @@ def test_a_record_that_comes_two_ways_under_one_name_is_carried_on_one():
 
 
 def test_a_micro_batch_has_an_end_unless_the_file_says_which():
-    assert routes(plan(Flow("A", "B")))[0].read["maxOffsetsPerTrigger"] == "5000000"
-    given = routes(plan(Flow("A", "B"), read={"maxBytesPerTrigger": "1g"}))[0].read
-    assert "maxOffsetsPerTrigger" not in given
+    ours = routes(plan(Flow("A", "B")))[0].read
+    assert (ours["maxOffsetsPerTrigger"], ours["maxBytesPerTrigger"]) == ("2000000", "512m")
+    for given in ({"maxBytesPerTrigger": "1g"}, {"maxOffsetsPerTrigger": "7"}):
+        read = routes(plan(Flow("A", "B"), read=given))[0].read
+        assert {key: read[key] for key in ours.keys() & read.keys() if key.endswith("PerTrigger")} == given
 
 
 def test_options_of_the_whole_write_stand_outside_of_its_clusters():
@@ -175,6 +180,25 @@ def test_exactly_once_mirrors_only_what_is_committed():
     (route,) = routes(plan(Flow("A", "B"), exactly_once=True))
     assert route.read["kafka.isolation.level"] == "read_committed"
     assert route.write["deliveryGuarantee"] == "exactly_once"
+
+
+def test_what_an_exactly_once_mirror_has_open_is_found_by_its_routes_options(tmp_path):
+    """As `start` gives them to the metrics."""
+    (tmp_path / "A").mkdir()
+    (tmp_path / "A" / "metadata").write_text('{"id":"q-1"}')
+    b, c = FakeKafka(topics={"t": 1}), FakeKafka(topics={"t": 1})
+    b.transactions = {"kafkasource-q-1-B-0": FakeTransaction(1, state="Ongoing", partitions={("t", 0)})}
+    with serve(b) as here, serve(c) as there:
+        clusters = {"A": A, "B": servers(here), "C": servers(there)}
+        made = Plan(clusters, (Flow("A", "B"), Flow("A", "C")), str(tmp_path), exactly_once=True)
+        (route,) = routes(made)
+        found = of_clusters({**route.write, "checkpointLocation": str(route.checkpoint)})
+    assert [each.name for each in found["B"]] == ["kafkasource-q-1-B-0"]
+    assert found["C"] == []
+
+
+def servers(address):
+    return {"kafka.bootstrap.servers": "{}:{}".format(*address)}
 
 
 @pytest.mark.parametrize(

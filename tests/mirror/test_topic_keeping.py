@@ -1,12 +1,21 @@
 """Topics at a target follow those of the source, and nothing is taken away."""
 
 import logging
+import threading
 
 import pytest
 
 from kafkasource.client.admin import Setting
 from kafkasource.client.metadata import PartitionMetadata, TopicMetadata
-from kafkasource.errors import BootstrapFailed, KafkaSourceError, TopicAlreadyExists, UnsupportedApiVersion
+from kafkasource.errors import (
+    BootstrapFailed,
+    BrokerError,
+    DeadlineExceeded,
+    InvalidConfig,
+    KafkaSourceError,
+    TopicAlreadyExists,
+    UnsupportedApiVersion,
+)
 from kafkasource.mirror.plan import Flow, Plan, routes
 from kafkasource.mirror.topics import Change, Create, Grow, Known, TopicKeeper, steps
 
@@ -52,7 +61,10 @@ class FakeCluster:
         self.topics = dict(topics)
         self.settings = {name: dict(found) for name, found in (settings or {}).items()}
         self.fault = None
+        self.fault_of = {}  # by topic
+        self.valid = lambda settings: True  # may a topic have them?
         self.asked_settings = []
+        self.creates = 0
 
     def all_topics(self):
         if self.fault is not None:
@@ -71,10 +83,17 @@ class FakeCluster:
             for name in names
         }
 
-    def create_topics(self, names, *, partitions=1, replication_factor=-1, configs=None):
+    def create_topics(self, names, *, partitions=1, replication_factor=-1, configs=None, validate_only=False):
         for name in names:
+            self.creates += 1
+            if name in self.fault_of:
+                raise self.fault_of[name]
             if name in self.topics:
                 raise TopicAlreadyExists(36, name)
+            if not self.valid(configs or {}):
+                raise InvalidConfig(40, f"CreateTopics {name!r}")
+            if validate_only:
+                continue
             self.topics[name] = partitions
             self.settings[name] = dict(configs or {})
 
@@ -82,11 +101,13 @@ class FakeCluster:
         self.topics.update(totals)
 
     def alter_topic_settings(self, topic, changes):
+        if not self.valid({key: value for key, value in changes.items() if value is not None}):
+            raise InvalidConfig(40, f"IncrementalAlterConfigs {topic!r}")
         for name, value in changes.items():
             if value is None:
                 self.settings[topic].pop(name, None)
             else:
-                self.settings[topic][name] = value
+                self.settings.setdefault(topic, {})[name] = value
 
     def close(self):
         pass
@@ -193,3 +214,135 @@ def test_a_target_too_old_to_change_a_setting_gets_its_records_all_the_same(capl
         keeper((Flow("A", "B"),), {"A": a, "B": b}).look(first=True)
     assert b.topics["orders"] == 2
     assert "retention.ms" in caplog.text
+
+
+OLD = "message.format.version"
+
+
+def without_old(settings):
+    """What Kafka 4 says."""
+    return OLD not in settings
+
+
+def test_a_setting_that_a_target_refuses_is_left_out_with_a_warning_and_the_topic_gets_the_others(caplog):
+    a = FakeCluster({"orders": 1, "plain": 1}, {"orders": {OLD: "3.0-IV1", "retention.ms": "5", "segment.ms": "7"}})
+    b = FakeCluster()
+    b.valid = without_old
+    clock = Clock()
+    one = keeper((Flow("A", "B"),), {"A": a, "B": b}, clock=clock)
+    with caplog.at_level(logging.WARNING, "kafkasource.mirror"):
+        one.look(first=True)
+        assert b.settings["orders"] == {"retention.ms": "5", "segment.ms": "7"}
+        assert "plain" in b.topics
+        (warning,) = caplog.messages
+        for named in (OLD, "3.0-IV1", "orders", "cluster B"):
+            assert named in warning
+        a.settings["orders"]["retention.ms"] = "6"
+        clock.now += 61
+        one.look()
+    assert b.settings["orders"] == {"retention.ms": "6", "segment.ms": "7"}
+    assert len(caplog.messages) == 1  # it is not said again at each look
+
+
+def test_a_setting_that_no_topic_may_have_is_tried_once_and_said_of_each_topic(caplog):
+    a = FakeCluster(dict.fromkeys("pqrs", 1), {name: {OLD: "3.0", "retention.ms": "5"} for name in "pqrs"})
+    b = FakeCluster()
+    b.valid = without_old
+    with caplog.at_level(logging.WARNING, "kafkasource.mirror"):
+        keeper((Flow("A", "B", offset_map=False),), {"A": a, "B": b}).look(first=True)
+    assert [b.settings[name] for name in "pqrs"] == [{"retention.ms": "5"}] * 4
+    assert len(caplog.messages) == 4
+    assert b.creates == 1 + 2 + 2 + 1 + 3  # p: refused, each setting alone, then joined, made; and the others at once
+
+
+def test_settings_that_are_right_only_together_are_kept_together():
+    wanted = {"local.retention.ms": "9", "retention.ms": "99", "x": "refused"}
+    a, b = FakeCluster({"orders": 1}, {"orders": wanted}), FakeCluster()
+    b.valid = lambda found: (
+        "x" not in found and int(found.get("local.retention.ms", 0)) <= int(found.get("retention.ms", 7))
+    )
+    keeper((Flow("A", "B", offset_map=False),), {"A": a, "B": b}).look(first=True)
+    assert b.settings["orders"] == {"local.retention.ms": "9", "retention.ms": "99"}
+
+
+def test_a_changed_setting_that_a_target_refuses_leaves_the_other_changes(caplog):
+    a = FakeCluster({"orders": 1}, {"orders": {OLD: "3.0-IV1", "retention.ms": "5"}})
+    b = FakeCluster({"orders": 1})
+    b.valid = without_old
+    with caplog.at_level(logging.WARNING, "kafkasource.mirror"):
+        keeper((Flow("A", "B"),), {"A": a, "B": b}).look(first=True)
+    assert b.settings["orders"] == {"retention.ms": "5"}
+    assert OLD in caplog.text
+
+
+def test_a_topic_that_a_target_refuses_holds_up_no_other_and_is_made_once_it_may_be(caplog):
+    a, b = FakeCluster({"bad": 1, "good": 1, "zz": 1}, {"bad": {"retention.ms": "5"}}), FakeCluster()
+    b.fault_of["bad"] = BrokerError(44, "CreateTopics 'bad'")  # the cluster's policy
+    one = keeper((Flow("A", "B"),), {"A": a, "B": b})
+    with caplog.at_level(logging.WARNING, "kafkasource.mirror"):
+        one.look(first=True)
+        one.look()
+    assert {"good", "zz"} < b.topics.keys()
+    assert [each for each in caplog.messages if "topic bad at B" in each and "POLICY_VIOLATION" in each] == (
+        caplog.messages[:1]
+    )
+    assert len(caplog.messages) == 1
+    b.fault_of.clear()
+    one.look()
+    assert b.settings["bad"] == {"retention.ms": "5"}
+
+
+def test_a_target_that_refuses_every_topic_ends_the_start():
+    a, b = FakeCluster({"p": 1, "q": 1}), FakeCluster()
+    b.fault_of = dict.fromkeys("pq", BrokerError(29, "CreateTopics"))  # TOPIC_AUTHORIZATION_FAILED
+    with pytest.raises(BrokerError, match="TOPIC_AUTHORIZATION_FAILED"):
+        keeper((Flow("A", "B"),), {"A": a, "B": b}).look(first=True)
+
+
+def test_a_target_that_answers_nothing_is_not_asked_for_each_of_its_topics():
+    names = [f"t{number}" for number in range(9)]
+    a, b = FakeCluster(dict.fromkeys(names, 1)), FakeCluster()
+    b.fault_of = dict.fromkeys(names, DeadlineExceeded("no answer"))
+    with pytest.raises(DeadlineExceeded):
+        keeper((Flow("A", "B", offset_map=False),), {"A": a, "B": b}).look(first=True)
+    assert b.creates == 2
+
+
+class StuckCluster(FakeCluster):
+    """Answers nothing until it is let go."""
+
+    def __init__(self):
+        super().__init__()
+        self.go = threading.Event()
+
+    def all_topics(self):
+        assert self.go.wait(60)
+        return super().all_topics()
+
+    def close(self):
+        self.go.set()
+
+
+def test_a_target_that_answers_nothing_holds_up_no_other_neither_at_the_start_nor_later():
+    a, stuck, c = FakeCluster({"orders": 1}), StuckCluster(), FakeCluster()
+    one = keeper((Flow("A", "B"), Flow("A", "C")), {"A": a, "B": stuck, "C": c})
+    begun = one.ask(first=True)
+    begun[1].work.result(60)
+    assert "orders" in c.topics
+    a.topics["new"] = 1
+    again = one.ask()
+    assert again == begun[1:]  # B is still asked the first question
+    again[0].work.result(60)
+    assert "new" in c.topics
+    stuck.go.set()
+    begun[0].work.result(60)
+    one.look()
+    assert stuck.topics.keys() == c.topics.keys()
+
+
+def test_the_end_waits_for_no_target():
+    a, stuck = FakeCluster({"orders": 1}), StuckCluster()
+    one = keeper((Flow("A", "B"),), {"A": a, "B": stuck})
+    one.ask()
+    one.close()
+    assert stuck.go.is_set()

@@ -42,6 +42,7 @@ class Expect:
     offsets: Mapping[str, Sequence[int]] | None = None  # of the rows, by "topic-partition"
     batches: Sequence[int] | None = None  # rows of each micro-batch that had any
     ends: Sequence[Mapping[str, Mapping[str, int]]] | None = None  # last planned end offsets, of each source
+    times: Sequence[int] | None = None  # timestamps of the rows, ms, by topic, partition and offset
     pieces: Sequence[str] | None = None  # what each task read: "topic-partition first..last", joined by " + "
     metrics: Sequence[str] | None = None  # names of the source's metrics in the query's progress
     error: str | None = None  # a phrase of the error; None: it must not fail
@@ -68,6 +69,10 @@ class Seen:
     pieces: list[str] = field(default_factory=list)
     metrics: list[str] = field(default_factory=list)
     error: str | None = None
+
+    @property
+    def times(self) -> list[int]:
+        return [row[5] for row in self.rows]
 
     @property
     def offsets(self) -> dict[str, list[int]]:
@@ -98,6 +103,7 @@ class Topic(Step):
 class Produce(Step):
     records: int | Mapping[int, int]
     name: str = "mine"
+    timestamp: int | None = None  # ms, of all of them; None: by their offsets
 
 
 @dataclass(frozen=True)
@@ -251,7 +257,7 @@ def unexpected(expect: Expect, seen: Seen) -> list[str]:
         and (wanted := {tp: list(found) for tp, found in expect.offsets.items()}) != seen.offsets
     ):
         wrong.append(f"expected the offsets {wanted}, got {seen.offsets}")
-    for name in ("batches", "ends", "pieces", "metrics"):
+    for name in ("batches", "ends", "times", "pieces", "metrics"):
         wanted, got = getattr(expect, name), getattr(seen, name)
         if wanted is not None and list(wanted) != got:
             wrong.append(f"expected {name} {wanted}, got {got}")

@@ -57,12 +57,13 @@ class Kafka:
         self.ends |= {(topic, partition): 0 for partition in range(partitions)}
         self.produce(topic, records if isinstance(records, Mapping) else dict.fromkeys(range(partitions), records))
 
-    def produce(self, topic, records):
+    def produce(self, topic, records, timestamp=None):
         """So many more records in each of these partitions."""
         producer = self._producer()
+        given = {} if timestamp is None else {"timestamp": timestamp}
         for partition, count in records.items():
             for _ in range(count):
-                self._produce_one(producer, topic, partition)
+                self._produce_one(producer, topic, partition, **given)
         assert producer.flush(PATIENCE_S) == 0
 
     def _producer(self, **config):
@@ -215,7 +216,7 @@ class Run:
 
     def _produce(self, step):
         records = step.records if isinstance(step.records, Mapping) else {0: step.records}
-        self.kafka.produce(self.names[step.name], records)
+        self.kafka.produce(self.names[step.name], records, step.timestamp)
 
     def _addpartitions(self, step):
         self.kafka.add_partitions(self.names[step.name], step.total)
@@ -268,14 +269,12 @@ class Run:
 
     def _stream(self, step):
         with self._watched() as seen:
-            query = self._start(step, seen, **step.trigger)
-            self._finish(query, seen, lambda: query.awaitTermination(PATIENCE_S))
+            self._run(step, seen, step.trigger, lambda query: query.awaitTermination(PATIENCE_S))
 
     def _running(self, step):
         with self._watched() as seen:
-            query = self._start(step, seen, processingTime="0 seconds")
 
-            def act():
+            def act(query):
                 query.processAllAvailable()
                 for each in step.during:
                     self.do([each])
@@ -283,7 +282,18 @@ class Run:
                 query.stop()
                 return True
 
-            self._finish(query, seen, act)
+            self._run(step, seen, {"processingTime": "0 seconds"}, act)
+
+    def _run(self, step, seen, trigger, act):
+        """Spark gives a Python process ten seconds to start; on a busy machine a query is started again after that."""
+        for last in (False, False, True):
+            query = self._start(step, seen, **trigger)
+            try:
+                self._finish(query, seen, lambda query=query: act(query))
+                return
+            except Exception as error:
+                if last or "Python worker failed to connect back" not in str(error) or query.recentProgress:
+                    raise
 
     def _start(self, step, seen, **trigger):
         with _REGISTERING:  # runs at a time must not share a registration (docs/decisions.md, 59)

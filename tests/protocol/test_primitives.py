@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 from kafkasource.errors import ProtocolError
 from kafkasource.protocol.primitives import (
     COPY_BELOW_BYTES,
-    MAX_ARRAY_LENGTH,
+    MAX_MEMORY_BYTES,
     MAX_STRING_BYTES,
     MAX_TAGS,
-    MAX_VALUES,
     ZERO_UUID,
     Reader,
     Writer,
@@ -178,18 +177,19 @@ def test_a_negative_count_other_than_null_is_refused() -> None:
         Reader(b"\xff\xff\xff\xfe").array_length(compact=False, element_bytes=1)
 
 
-def test_the_values_of_one_message_are_bounded() -> None:
-    raw = (MAX_ARRAY_LENGTH + 1).to_bytes(4, "big") + bytes(MAX_ARRAY_LENGTH + 1)
-    with pytest.raises(ProtocolError, match="limits"):
-        Reader(raw).array_length(compact=False, element_bytes=1)
+def test_an_array_may_be_as_long_as_the_bytes_that_are_there() -> None:
+    count = 1_000_000
+    assert Reader(count.to_bytes(4, "big") + bytes(count)).array_length(compact=False, element_bytes=1) == count
 
-    for values in (1, 4):
-        counts = MAX_VALUES // MAX_ARRAY_LENGTH // values
-        reader = Reader(MAX_ARRAY_LENGTH.to_bytes(4, "big") * (counts + 1) + bytes(MAX_ARRAY_LENGTH))
-        for _ in range(counts):
-            assert reader.array_length(compact=False, element_bytes=1, element_values=values) == MAX_ARRAY_LENGTH
-        with pytest.raises(ProtocolError, match="limits"):
-            reader.array_length(compact=False, element_bytes=1, element_values=values)
+
+def test_the_memory_of_one_message_is_bounded() -> None:
+    count, each = 1 << 14, 1 << 10
+    reader = Reader(count.to_bytes(4, "big") * 17 + bytes(count))
+    for _ in range(16):
+        assert reader.array_length(compact=False, element_bytes=1, element_memory_bytes=each) == count
+    assert reader.memory_bytes == 256 << 20 == MAX_MEMORY_BYTES
+    with pytest.raises(ProtocolError, match=r"16384 elements.*272 MiB of memory, above our limit of 256"):
+        reader.array_length(compact=False, element_bytes=1, element_memory_bytes=each)
 
 
 def test_unknown_tags_are_skipped() -> None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import gzip
 import random
 import struct
+import subprocess
+import sys
 import tracemalloc
 import zlib
+from typing import ClassVar
 
 import cramjam
 import lz4.block
@@ -117,6 +120,108 @@ def test_a_bomb_is_refused_within_the_limits_memory(codec, monkeypatch):
     # The scratch memory with all that it outgrew; nothing in proportion to the bomb.
     assert native
     assert peak + sum(native) < 6 * MIB
+
+
+class Scratch:
+    """What arenas hold at most, at a time."""
+
+    pools: ClassVar = []  # a pool that is gone must not get memory back
+
+    def __init__(self, monkeypatch):
+        self.pool = pa.proxy_memory_pool(pa.default_memory_pool())
+        self.pools.append(self.pool)
+        monkeypatch.setattr(compression, "_arenas", [])
+        monkeypatch.setattr(compression, "_POOL", self.pool)
+
+    @property
+    def most(self):
+        return self.pool.max_memory()
+
+
+@pytest.mark.parametrize("codec", PACKED)
+def test_a_bomb_is_refused_before_memory_is_allocated_for_it(codec, monkeypatch):
+    """At the default limit. Doubling took 268 MB for a batch of 2.8 kB."""
+    data = batch(codec=codec, section=bomb(codec, 96 * MIB))
+    scratch = Scratch(monkeypatch)
+    with pytest.raises(RecordBatchTooLarge, match=f"more than the {64 * MIB} bytes"):
+        decode(data, **RANGE)
+    assert scratch.most < 16 * MIB  # 8 at most, made from less
+
+
+@pytest.mark.parametrize("size", [20 * MIB, 20 * MIB + 1, 8 * MIB, 8 * MIB + 1])
+@pytest.mark.parametrize("codec", PACKED)
+def test_a_large_batch_is_decompressed_into_memory_of_just_its_size(codec, size, monkeypatch):
+    content = bytes(size - 5) + b"tail!"
+    data = compressed(content, codec)
+    scratch = Scratch(monkeypatch)
+    arena = Arena()
+    start, end = arena.decompress(CODECS[codec], pa.py_buffer(data), 64 * MIB)
+    assert (start, end, arena.capacity) == (0, size, size)
+    assert bytes(arena.view()) == content
+    assert scratch.most <= size + 8 * MIB + 64  # Arrow aligns
+
+
+WINDOWS = """
+import sys
+import pyarrow as pa, zstandard
+from kafkasource.records.compression import ZSTD, Arena, RecordBatchTooLarge
+
+def address_space():
+    return int(open("/proc/self/status").read().split("VmPeak:")[1].split()[0]) << 10
+
+packed = open(sys.argv[1], "rb").read()
+Arena().decompress(ZSTD, pa.py_buffer(zstandard.compress(b"x")), 1 << 20)
+before = address_space()
+try:
+    Arena().decompress(ZSTD, pa.py_buffer(packed), int(sys.argv[2]))
+    print("taken")
+except RecordBatchTooLarge:
+    print("refused")
+print(address_space() - before)
+"""
+
+
+def wide(*contents):
+    """As Java's producer compresses at level 22: in a stream, so without the size, with windows of 128 MiB."""
+    frames = []
+    for content in contents:
+        level = zstandard.ZstdCompressionParameters.from_level(1, window_log=27)
+        packer = zstandard.ZstdCompressor(compression_params=level).compressobj()
+        frames.append(packer.compress(content) + packer.flush())
+    assert all(zstandard.get_frame_parameters(frame).window_size == 128 * MIB for frame in frames)
+    return frames
+
+
+@pytest.mark.parametrize(("size", "what"), [(1000, "taken"), (2 * MIB, "refused")])
+def test_a_zstd_window_takes_no_more_memory_than_the_batch_may(tmp_path, size, what):
+    """A decoder allocates what the header claims, 128 MiB, whatever is in the frame."""
+    frame = wide(b"r" * size)[0]
+    (tmp_path / "frame").write_bytes(frame)
+    run = [sys.executable, "-c", WINDOWS, str(tmp_path / "frame"), str(MIB)]
+    said, more = subprocess.run(run, capture_output=True, text=True, check=True).stdout.split()
+    assert said == what
+    assert int(more) < 16 * MIB
+
+
+@pytest.mark.parametrize("limit", [350_000, 4 * MIB, 64 * MIB])
+def test_zstd_frames_with_large_windows_are_read_all_the_same(limit):
+    """Kafka allows level 22, and what reaches back furthest is what the batch begins with."""
+    first = rng.randbytes(100_000)
+    skippable = struct.pack("<II", 0x184D2A53, 7) + b"\x28\xb5\x2f\xfd..."
+    one, two = wide(first + bytes(100) + first, first)
+    assert unpacked("zstd", skippable + one + skippable + two, limit) == first + bytes(100) + first + first
+
+
+def test_a_zstd_frame_whose_header_says_that_it_is_too_large_is_refused_before_it_is_read():
+    frame = zstandard.compress(bytes(2 * MIB))
+    assert unpacked("zstd", frame) == bytes(2 * MIB)
+    with pytest.raises(RecordBatchTooLarge):
+        unpacked("zstd", frame[:20], MIB)
+
+
+def test_zstd_of_another_format_is_corrupt():
+    with pytest.raises(CorruptRecordBatch, match="no frame begins with 27b52ffd"):
+        unpacked("zstd", b"\x27" + zstandard.compress(b"x" * 100)[1:])
 
 
 def test_scratch_memory_that_is_kept_is_not_of_a_pool_that_is_set_for_a_while(monkeypatch):

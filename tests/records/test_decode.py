@@ -10,7 +10,7 @@ import pytest
 from record_wire import CODECS, LOG_APPEND, batch, record, repaired
 
 from kafkasource.errors import CorruptRecordBatch, ProtocolError, UnsupportedRecordFormat
-from kafkasource.records import kernel
+from kafkasource.records import columns, kernel
 from kafkasource.records.batches import (
     ROW_SCHEMA,
     ROW_SCHEMA_WITH_HEADERS,
@@ -331,3 +331,16 @@ def test_many_rows_come_in_several_arrow_batches():
     assert [arrow.num_rows for arrow in decoded.batches] == [1 << 17, 5]
     assert decoded.batches[1]["offset"].to_pylist() == list(range(1 << 17, count))
     assert set(decoded.batches[1]["topic"].to_pylist()) == {"events"}
+
+
+def test_constant_columns_that_are_kept_are_not_of_a_pool_that_is_set_for_a_while(monkeypatch):
+    monkeypatch.setattr(columns, "_kept", {})
+    default = pa.default_memory_pool()
+    passing = pa.proxy_memory_pool(default)
+    pa.set_memory_pool(passing)
+    try:
+        assert rows(batch())
+        assert columns._kept
+    finally:
+        pa.set_memory_pool(default)
+    assert passing.bytes_allocated() == 0

@@ -139,6 +139,19 @@ def test_kafka_reads_what_we_write(kafka):
         assert rows_of_answer(answer) == rows, command[1][:130]
 
 
+def test_records_without_a_timestamp_stand_among_others_as_kafka_writes_them(kafka):
+    """-1: first in the batch, where its base timestamp is; last; alone; between others, whose deltas jump far."""
+    for times in ([-1, TIME, -1], [TIME, -1, TIME + 1], [-1, -1], [-1], [0, -1, TIME]):
+        rows = [(time, b"k", b"v", []) for time in times]
+        columns = RecordColumns(*(pa.array([row[i] for row in rows]) for i in (1, 2)), pa.array(times))
+        builder = BatchBuilder(bytearray(1000))
+        builder.append(columns)
+        ours = bytes(builder.close(-1, -1, -1))
+        (theirs,) = kafka([["write", 2, "none", 0, -1, *words(rows)]])
+        assert ours.hex() == theirs  # base and max timestamp in the header, deltas and CRC too
+        assert [row[1] for row in rows_of_arrow(decode(bytes.fromhex(theirs), **RANGE))] == times
+
+
 def test_kafkas_markers_end_the_transactions_they_name(kafka):
     abort, commit = (bytes.fromhex(x) for x in kafka([["marker", "abort", 1, 5], ["marker", "commit", 1, 5]]))
 

@@ -40,6 +40,7 @@ class FakeMetadata:
         self.version = 1
         self.updates_requested = 0
         self.wanted = set()
+        self.used = set()
 
     def leader_id(self, tp):
         return self.leaders.get(tp)
@@ -58,6 +59,9 @@ class FakeMetadata:
 
     def want(self, topics):
         self.wanted |= set(topics)
+
+    def use(self, topic):
+        self.used.add(topic)
 
     def request_update(self):
         self.updates_requested += 1
@@ -139,6 +143,10 @@ class FakeClient:
             }
             self.sent.append(Sent(node_id, body, pending, expect_response, batches, max_version))
         return pending
+
+    def least_loaded(self, now, in_vain):
+        nodes = self.metadata.nodes()
+        return (nodes[0].node_id, 0.0) if nodes else (None, 100.0)
 
     def poll(self, timeout_ms):
         self.polls.append(timeout_ms)

@@ -1,12 +1,16 @@
 """What a commit has written is told once, whole, and can do no harm."""
 
+import contextvars
 import logging
+import sys
+import threading
 from dataclasses import dataclass, field
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafkasource.sink import commit_log
 from kafkasource.sink.commit_log import LaneCounts, SinkCommit, gathered, tell
 from kafkasource.types import TopicPartition, Written
 
@@ -27,6 +31,23 @@ def listener(commit):
 
 def failing(commit):
     raise RuntimeError("no such database")
+
+
+def leaving(commit):
+    sys.exit("done")
+
+
+goes_on = threading.Event()
+variable = contextvars.ContextVar("variable")
+
+
+def looking(commit):
+    heard.append(variable.get())
+
+
+def hanging(commit):
+    goes_on.wait()
+    heard.append(commit)
 
 
 @pytest.fixture(autouse=True)
@@ -132,3 +153,34 @@ def test_a_listener_that_fails_cannot_undo_a_commit(caplog):
     assert record.levelno == logging.WARNING
     assert "failing failed; committed batch 7" in record.getMessage()
     assert "no such database" in caplog.text
+
+
+def test_a_listener_that_calls_sys_exit_cannot_fail_a_decided_commit(caplog):
+    tell(gathered([], batch_id=7), f"{__name__}:leaving")
+    (record,) = caplog.records
+    assert record.levelno == logging.WARNING
+    assert "leaving failed; committed batch 7" in record.getMessage()
+    assert "SystemExit: done" in caplog.text
+
+
+def test_a_listener_that_hangs_is_not_waited_for_for_ever_and_not_called_beside_itself(caplog, monkeypatch):
+    monkeypatch.setattr(commit_log, "LISTENER_S", 0.01)
+    goes_on.clear()
+    try:
+        for batch in (7, 8):
+            tell(gathered([], batch_id=batch), f"{__name__}:hanging")
+        assert [record.levelno for record in caplog.records] == [logging.ERROR] * 2
+        assert f"{__name__}:hanging has not returned after 0 s" in caplog.messages[0]
+        assert f"{__name__}:hanging is not called: an earlier call" in caplog.messages[1]
+        assert heard == []
+    finally:
+        goes_on.set()
+    commit_log._left_behind.join(60)
+    tell(gathered([], batch_id=9), f"{__name__}:listener")
+    assert [commit.batch_id for commit in heard] == [7, 9]
+
+
+def test_a_listener_sees_the_context_variables_of_who_commits():
+    variable.set("of the commit")
+    tell(gathered([], batch_id=7), f"{__name__}:looking")
+    assert heard == ["of the commit"]

@@ -1,14 +1,14 @@
 """The decision record as text: what is written is what is read, within the limit, and nothing else is taken."""
 
 import base64
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkasource.errors import OptionError
 from kafkasource.sink.decision import MAX_METADATA_BYTES, Decision, TooManyLanes, UnreadableDecision, last_decision
-from kafkasource.sink.lanes import TransactionalIds, WrittenLane, transactional_ids
+from kafkasource.sink.lanes import TransactionalIds, WrittenLane
 from kafkasource.types import TopicPartition
 
 QUERY = "6f0c2f5e-8a53-4a9c-b7a2-0123456789ab"
@@ -27,7 +27,13 @@ lanes = st.lists(
     unique_by=lambda lane: lane.slot,
 ).map(lambda found: tuple(sorted(found, key=lambda lane: lane.slot)))
 decisions = st.builds(
-    Decision, st.integers(1, 2**40), st.just(QUERY), st.integers(0, 2**40), st.sampled_from([1, 2]), lanes
+    Decision,
+    st.integers(1, 2**40),
+    st.just(QUERY),
+    st.integers(0, 2**40),
+    st.sampled_from([1, 2]),
+    lanes,
+    st.sampled_from(["stream", "write"]),
 )
 
 
@@ -74,7 +80,13 @@ def test_more_lanes_than_there_is_room_for_are_refused_before_anything_is_decide
 
 def test_an_operator_can_read_the_head():
     text = ordinary(3).parts()[0]
-    assert text.startswith(f"kafkasource/1 number=1 query={QUERY} batch=7 tv=2 part=0/1 lanes=3 ")
+    assert text.startswith(f"kafkasource/2 number=1 kind=stream query={QUERY} batch=7 tv=2 part=0/1 lanes=3 ")
+
+
+def test_the_record_of_the_version_before_is_read_its_kind_being_unknown():
+    (text,) = ordinary(3).parts()
+    before = text.replace("kafkasource/2", "kafkasource/1").replace(" kind=stream", "")
+    assert last_decision({PLACES[0]: (7, before)}) == replace(ordinary(3), kind=None)
 
 
 @pytest.mark.parametrize("missing", [0, 1, 2])
@@ -91,7 +103,14 @@ def test_text_cut_short_or_of_others_is_not_taken():
     head = text.rsplit(" ", 1)[0] + " "
     wrong = [text[:cut] for cut in range(len(text))]
     wrong += [head + base64.b85encode(packed + b"\0").decode(), head.replace("lanes=2", "lanes=3") + text[len(head) :]]
-    wrong += [text.replace("kafkasource/1", "kafkasource/2"), text.replace("tv=2", "tv=3"), text + "\n", "hello"]
+    wrong += [text.replace("kafkasource/2", "kafkasource/3"), text.replace("kafkasource/2", "kafkasource/1")]
+    wrong += [
+        text.replace(" kind=stream", ""),
+        text.replace("kind=stream", "kind=other"),
+        text.replace("tv=2", "tv=3"),
+        text + "\n",
+        "hello",
+    ]
     for each in wrong:
         with pytest.raises(UnreadableDecision):
             last_decision({PLACES[0]: (offset, each)})
@@ -105,11 +124,3 @@ def test_a_prefix_that_begins_like_ours_is_not_ours():
     assert ids.slot("a-3") == 3
     assert [ids.slot(other) for other in ("a-b-3", "a-driver", "a-03", "a-3-1", "a-", "aa-3", "a-\u0663")] == [None] * 7
     assert TransactionalIds("a.c").slot("abc-3") is None
-
-
-def test_ids_come_from_the_checkpoint_unless_they_are_given():
-    assert transactional_ids("mine", {"checkpointlocation": "/c"}).prefix == "mine"
-    one, same = (transactional_ids(None, {"checkpointlocation": path}) for path in ("/c/q", "/c/q/"))
-    assert one == same != transactional_ids(None, {"checkpointlocation": "/c/p"})
-    with pytest.raises(OptionError, match=r"'checkpointLocation'.*'transactionalIdPrefix'"):
-        transactional_ids(None, {})

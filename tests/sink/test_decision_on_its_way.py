@@ -22,12 +22,12 @@ class SlowGroupCoordinator(FakeTransactionCluster):
         self._taken_in = dict(self.offsets)
         super()._end(name, known, commit, bump)
 
-    def _init(self, name):
+    def _init(self, name, held_by=None):
         self._taken_in = dict(self.offsets)
-        return super()._init(name)
+        return super()._init(name, held_by)
 
-    def fetch_committed(self, group, partitions):
-        found = super().fetch_committed(group, partitions)
+    def fetch_committed(self, group, partitions, require_stable=True):
+        found = super().fetch_committed(group, partitions, require_stable)
         if partitions is not None or any((group, tp) in self._taken_in for tp in found):
             self._taken_in = dict(self.offsets)
         return {tp: row for tp, row in found.items() if (group, tp) in self._taken_in}

@@ -17,9 +17,9 @@ from kafkasource.sink.exactly_once import (
     LostTransactions,
     NotDecided,
     Share,
-    plan_task,
 )
 from kafkasource.sink.lanes import TransactionalIds, WrittenLane
+from kafkasource.sink.task_plan import plan_task
 from kafkasource.types import TopicPartition
 
 T = [TopicPartition("t", number) for number in range(3)]
@@ -29,6 +29,8 @@ ANY_DIALECT = pytest.mark.parametrize("version", [1, 2])
 
 class Query:
     """Three batches of three tasks; in the second one task has no rows. With `atomic` a partition has one task."""
+
+    ids = IDS
 
     def __init__(self, cluster, *, atomic=False, on_lost="fail", query_id="q", driver=ExactlyOnce, batches=3):
         self.cluster, self.atomic, self.on_lost, self.query_id = cluster, atomic, on_lost, query_id
@@ -54,12 +56,12 @@ class Query:
     def task(self, begun, batch_id, slot):
         plan = plan_task(begun, self.query_id, batch_id, slot, self.on_lost)
         if not plan.write:
-            return Share(begun.turn, self.query_id, skipped=True)
+            return Share(begun.turn, self.query_id, skipped=True, gone_without=plan.gone_without)
         rows = self.rows_of(batch_id, slot)
         if not rows:
             return Share(begun.turn, self.query_id)
         turn, cluster = begun.turn, self.cluster
-        name = IDS.driver if self.atomic else IDS.lane(slot)
+        name = self.ids.driver if self.atomic else self.ids.lane(slot)
         producer = turn.driver if self.atomic else cluster.init_producer_id(name, 600_000)
         if turn.transaction_version == 1:
             cluster.add_partitions_to_txn(name, producer, rows)
@@ -75,7 +77,7 @@ class Query:
         return [self.task(begun, batch_id, slot) for slot in range(3)]
 
     def run_batch(self, batch_id):
-        shares = []
+        shares, begun = [], None
         try:
             begun = self.new_driver().begin()
             for slot in range(3):
@@ -84,7 +86,7 @@ class Query:
         except Crash:
             raise
         except Exception:
-            self.new_driver().abort(shares, batch_id)
+            self.new_driver().abort(shares, batch_id, range(len(shares), 3), begun and begun.turn)
             raise
         self.done.add(batch_id)
 
@@ -165,7 +167,7 @@ def test_an_error_at_any_call_after_which_spark_aborts_loses_and_doubles_nothing
 @EVERYWHERE
 def test_the_checks_would_see_a_driver_that_does_not_recover(version, moment):
     class Forgetful(ExactlyOnce):
-        def _recover(self, last):
+        def _recover(self, *_):
             return (), 0, 0
 
     wrong = 0
@@ -219,16 +221,12 @@ def decided_then_lost(version, on_lost):
     cluster = FakeTransactionCluster(version)
     query = Query(cluster, batches=2, on_lost=on_lost)
     shares = query.write(0)
-    cluster.crash_at = {len(cluster.calls) + next(n for n in range(99) if _is_second_lane(version, n)): "before"}
+    cluster.crash_before = "end p-1 True"
     with pytest.raises(Crash):
         query.new_driver().commit(shares, 0)
     cluster.time_is_up()
     assert sum(seen(cluster).values()) == 4  # one task's rows
     return cluster, query
-
-
-def _is_second_lane(version, number):
-    return number == (5 if version == 1 else 4)  # describe, (add offsets), offsets, end driver, end p-0, end p-1
 
 
 @ANY_DIALECT
@@ -318,7 +316,7 @@ def test_abort_after_a_commit_that_had_decided_finishes_it(version, atomic):
     cluster = FakeTransactionCluster(version)
     query = Query(cluster, atomic=atomic, batches=1)
     shares = query.write(0)
-    decides = len(cluster.calls) + (3 if version == 1 else 2) - (1 if atomic else 0)
+    decides = len(cluster.calls) + (4 if version == 1 else 3)  # after describe, keep, (add offsets), offsets
     cluster.raise_at = {n: ("before", DeadlineExceeded("")) for n in range(decides + 1, decides + 9)}
     if atomic:
         query.new_driver().commit(shares, 0)
@@ -330,15 +328,6 @@ def test_abort_after_a_commit_that_had_decided_finishes_it(version, atomic):
     check(cluster, query.expected())
     query.run()  # the batch is skipped
     check(cluster, query.expected())
-
-
-@ANY_DIALECT
-def test_a_new_checkpoint_under_the_same_prefix_skips_nothing(version):
-    cluster = FakeTransactionCluster(version)
-    first, second = Query(cluster, query_id="q1"), Query(cluster, query_id="q2")
-    first.run()
-    second.run()
-    check(cluster, first.expected() + second.expected())
 
 
 def test_an_older_copy_of_the_checkpoint_is_refused():
@@ -379,7 +368,7 @@ def test_lanes_are_committed_in_the_dialect_of_their_decision():
     cluster = FakeTransactionCluster(1)
     query = Query(cluster)
     shares = query.write(0)
-    cluster.crash_at = {len(cluster.calls) + 5: "before"}
+    cluster.crash_before = "end p-1 True"
     with pytest.raises(Crash):
         query.new_driver().commit(shares, 0)
     cluster.version = 2  # upgraded meanwhile
@@ -418,9 +407,10 @@ def test_where_transactions_cannot_be_listed_or_described_the_guarantee_stands(v
 
 def test_nothing_is_decided_where_nothing_was_written():
     cluster = FakeTransactionCluster(2)
+    Query(cluster).run_batch(0)
     begun = Query(cluster).new_driver().begin()
     before = list(cluster.calls)
-    Query(cluster).new_driver().commit([Share(begun.turn, "q"), Share(begun.turn, "q", skipped=True)], 0)
+    Query(cluster).new_driver().commit([Share(begun.turn, "q"), Share(begun.turn, "q", skipped=True)], 1)
     Query(cluster).new_driver().abort([], 0)
     assert cluster.calls == before
 

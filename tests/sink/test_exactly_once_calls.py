@@ -14,6 +14,7 @@ from kafkasource.protocol.apis import (
     TXN_OFFSET_COMMIT,
 )
 from kafkasource.sink.exactly_once import ExactlyOnce, LostTransactions, NotDecided, Share
+from kafkasource.sink.kept_decision import Known
 from kafkasource.sink.lanes import TransactionalIds, WrittenLane
 from kafkasource.types import TopicPartition
 
@@ -58,8 +59,8 @@ def world(request):
 def test_all_lanes_are_committed_wherever_their_coordinators_are(world):
     world.driver().commit(world.written(), 7)
     assert world.states() == ["CompleteCommit"] * 4
-    assert world.driver().begin().decided == ("q", 7)
-    assert world.kafka.committed == {("p-marker", "t", 0): 7}
+    assert world.driver().begin().known == Known(1, "stream", "q", 7)
+    assert world.kafka.committed == {("p-marker", "t", 0): 7, ("p-kept", "t", 0): 7}
 
 
 ASKED = [DESCRIBE_TRANSACTIONS, TXN_OFFSET_COMMIT, ADD_OFFSETS_TO_TXN, END_TXN, FIND_COORDINATOR]
@@ -80,7 +81,7 @@ def test_begin_survives_lost_answers_and_finds_the_same(world, api):
     world.driver().commit(world.written(), 7)
     world.written()  # a batch that was never decided
     world.kafka.fault(api, CLOSE, Cut(0))
-    assert world.driver().begin().decided == ("q", 7)
+    assert world.driver().begin().known == Known(1, "stream", "q", 7)
     assert "Ongoing" not in world.states()
 
 

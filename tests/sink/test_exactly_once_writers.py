@@ -13,7 +13,8 @@ from kafkasource.errors import OptionError, UnsupportedApiVersion
 from kafkasource.sink import producer as producer_module
 from kafkasource.sink import writer as writer_module
 from kafkasource.sink.delivery import Delivery
-from kafkasource.sink.exactly_once import NotDecided
+from kafkasource.sink.exactly_once import AnotherQuery, NotDecided
+from kafkasource.sink.lane_task import CannotWriteOnce
 from kafkasource.sink.writer import BatchWriter, StreamWriter
 from kafkasource.types import TopicPartition
 
@@ -141,9 +142,13 @@ def test_a_batch_write_of_which_no_task_reported_leaves_nothing_open(monkeypatch
 
 def test_of_two_queries_with_one_prefix_the_one_that_began_later_writes(monkeypatch):
     spark = Spark(monkeypatch, StreamWriter)
-    first, second = spark.sent(), spark.sent()
+    first = spark.sent()
     late = [spark.task(first, 0, b"first")]
-    with pytest.raises(NotDecided, match="prefix 'p'"):
+    second = spark.sent()
+    with pytest.raises(CannotWriteOnce, match="another run of the query has taken over"):
+        spark.task(first, 1, b"first")
+    assert not spark.cluster.transactions["p-1"].open
+    with pytest.raises(NotDecided, match="another query with this 'transactionalIdPrefix', has fenced it"):
         spark.writer().commit(late, 0)
     spark.writer().abort(late, 0)
     spark.writer().commit([spark.task(second, 0, b"second")], 0)
@@ -158,10 +163,64 @@ def test_brokers_before_transactions_are_refused_before_a_task_runs(monkeypatch)
     assert spark.cluster.calls == []
 
 
-def test_without_checkpoint_and_prefix_it_is_refused(monkeypatch):
+def test_without_checkpoint_and_prefix_it_is_refused(monkeypatch, tmp_path):
     spark = Spark(monkeypatch, StreamWriter)
     spark.written = {}
     with pytest.raises(OptionError, match=r"'checkpointLocation' .* 'transactionalIdPrefix'"):
         spark.writer()
-    spark.written = {"checkpointlocation": "/c"}
+    (tmp_path / "metadata").write_text('{"id":"q"}')
+    spark.written = {"checkpointlocation": str(tmp_path)}
     spark.sent()
+
+
+def test_a_batch_write_has_no_query_so_a_checkpoint_does_not_stand_for_its_prefix(monkeypatch, tmp_path):
+    (tmp_path / "metadata").write_text('{"id":"q"}')
+    spark = Spark(monkeypatch, BatchWriter)
+    spark.written = {"checkpointlocation": str(tmp_path)}
+    with pytest.raises(OptionError, match="'transactionalIdPrefix', which a batch write always needs"):
+        spark.writer()
+
+
+# Who the query is.
+
+
+@pytest.mark.parametrize("spelled", ["{0}", "{0}/", "file:{0}", "file://{0}", "file:///{0}", "{0}/x/.."])
+def test_a_batch_that_was_decided_is_skipped_however_the_checkpoint_is_spelled_by_then(monkeypatch, tmp_path, spelled):
+    (tmp_path / "metadata").write_text('{"id":"q"}')
+    spark = Spark(monkeypatch, StreamWriter)
+    for location in (str(tmp_path), spelled.format(tmp_path)):
+        spark.written = {"checkpointLocation": location}
+        sent = spark.sent()
+        messages = [spark.task(sent, slot, b"%d" % slot) for slot in range(3)]
+        spark.writer().commit(messages, 0)
+        assert spark.seen() == [b"0", b"1", b"2"]
+
+
+def test_a_checkpoint_that_is_not_the_querys_is_refused_by_its_tasks(monkeypatch, tmp_path):
+    (tmp_path / "metadata").write_text('{"id":"another"}')
+    spark = Spark(monkeypatch, StreamWriter, checkpointLocation=str(tmp_path))
+    del spark.written["transactionalIdPrefix"]
+    sent = spark.sent()
+    with pytest.raises(AnotherQuery, match=r"'checkpointLocation': .* is of query another, but this is query q\."):
+        spark.task(sent, 0, b"x")
+    assert not any("produce" in call for call in spark.cluster.calls)
+
+
+def test_batch_writes_under_one_prefix_follow_each_other_but_not_a_stream(monkeypatch):
+    spark = Spark(monkeypatch, BatchWriter)
+    for _ in range(3):  # as of foreachBatch
+        sent = spark.sent()
+        pickle.loads(sent).commit([spark.task(sent, 0, b"x")])
+    spark.kind = StreamWriter
+    with pytest.raises(AnotherQuery, match=r"'transactionalIdPrefix': the last decision under 'p' is .* batch write"):
+        spark.task(spark.sent(), 0, b"y")
+    assert spark.seen() == [b"x"] * 3
+
+
+def test_a_batch_write_does_not_follow_a_stream(monkeypatch):
+    spark = Spark(monkeypatch, StreamWriter)
+    spark.writer().commit([spark.task(spark.sent(), 0, b"x")], 0)
+    spark.kind = BatchWriter
+    with pytest.raises(AnotherQuery, match=r"'p' is that of batch 0 of query q, not"):
+        spark.task(spark.sent(), 0, b"y")
+    assert spark.seen() == [b"x"]

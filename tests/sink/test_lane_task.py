@@ -9,16 +9,17 @@ from transaction_fakes import STREAM, FakeContext, FakeTransactionCluster, read_
 from kafkasource.errors import OptionError
 from kafkasource.sink.exactly_once import ExactlyOnce, LostTransactions, Plan
 from kafkasource.sink.lane_task import CannotWriteOnce, Guarantee, LaneTask
-from kafkasource.sink.lanes import TransactionalIds, WrittenLane
+from kafkasource.sink.lanes import WrittenLane
+from kafkasource.sink.query_identity import IdentitySource
 from kafkasource.types import TopicPartition, Written
 
 T0 = TopicPartition("t", 0)
-LANES = Guarantee(TransactionalIds("p"), 600_000, False, "fail")
-ATOMIC = Guarantee(TransactionalIds("p"), 600_000, True, "fail")
+LANES = Guarantee(IdentitySource("p"), 600_000, False, "fail")
+ATOMIC = Guarantee(IdentitySource("p"), 600_000, True, "fail")
 
 
 def driver(cluster, guarantee=LANES):
-    return ExactlyOnce(cluster, guarantee.ids, timeout_ms=600_000, atomic=guarantee.atomic)
+    return ExactlyOnce(cluster, guarantee.identity.find(), timeout_ms=600_000, atomic=guarantee.atomic)
 
 
 def batches(*values):

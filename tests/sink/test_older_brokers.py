@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections import deque
+from contextlib import closing, nullcontext
 
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from legacy_wire import rows_of
-from sink_fakes import T0, T1, Rig, columns
+from sink_fakes import T0, T1, AcknowledgingClient, Rig, columns
 
+from kafkasource import options
 from kafkasource.errors import ConnectFailed, ConnectionLost, NotLeaderOrFollower, UnsupportedApiVersion, error_for
 from kafkasource.protocol.apis import PRODUCE
 from kafkasource.records.builder import BatchBuilder, RecordColumns
+from kafkasource.sink.columns import Rows
+from kafkasource.sink.config import ProducerConfig
 from kafkasource.sink.identity import Lane
+from kafkasource.sink.partitioner import Partitioner
+from kafkasource.sink.producer import Producer
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
@@ -192,6 +198,27 @@ def test_timestamps_of_the_rows_need_magic_1(version, refuses):
     assert bool(rig.turn()) is not refuses
     assert (delivery.error is not None) is refuses
     assert not refuses or "timestamps: that needs Kafka 0.10 (Produce v2)" in str(delivery.error)
+
+
+@pytest.mark.parametrize(
+    ("timestamps", "refuses"), [([-1, None, -1], False), ([None, None, None], False), ([-1, -1, 5], True)]
+)
+def test_rows_without_a_timestamp_need_no_place_for_one(timestamps, refuses):
+    """As they come from a broker before 0.10, for a mirror to another one."""
+    client = AcknowledgingClient({T0: 1})
+    client.produce_version = 1
+    config = ProducerConfig.from_options(options.parse({"kafka.bootstrap.servers": "b:1"}, "sink"))
+    rows = Rows("t", 3, None, pa.array([b"v"] * 3), None, None, pa.array(timestamps, pa.int64()))
+    refused = pytest.raises(UnsupportedApiVersion, match=r"timestamps: that needs Kafka 0\.10") if refuses else None
+    with (
+        closing(Producer(config, client=client)) as producer,
+        refused or nullcontext(),
+        producer.delivery() as delivery,
+    ):
+        producer.append(rows, Partitioner(config.batch_bytes), delivery)
+    sets = [batch for sent in client.sent for batch in sent.batches.values()]
+    stored = [(kind, time, value) for one in sets for _, kind, time, _, value in rows_of(one)]
+    assert stored == ([] if refuses else [(-1, -1, b"v")] * 3)
 
 
 @pytest.mark.parametrize(("version", "refuses"), [(1, True), (6, True), (7, False)])

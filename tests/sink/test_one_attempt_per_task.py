@@ -11,10 +11,10 @@ from transaction_fakes import FakeContext, FakeTransactionCluster
 from kafkasource.errors import BrokerError, DeadlineExceeded
 from kafkasource.sink.exactly_once import NotDecided
 from kafkasource.sink.lane_task import CannotWriteOnce, Guarantee, LaneTask
-from kafkasource.sink.lanes import TransactionalIds
+from kafkasource.sink.query_identity import IdentitySource
 from kafkasource.types import Written
 
-ATOMIC = Guarantee(TransactionalIds("p"), 600_000, True, "fail")
+ATOMIC = Guarantee(IdentitySource("p"), 600_000, True, "fail")
 ANY_DIALECT = pytest.mark.parametrize("version", [1, 2])
 
 

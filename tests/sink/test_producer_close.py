@@ -6,6 +6,7 @@ from sink_fakes import T0, AcknowledgingClient
 
 from kafkasource import options
 from kafkasource.errors import ClientClosed
+from kafkasource.sink import producer as producer_module
 from kafkasource.sink.columns import Rows
 from kafkasource.sink.config import ProducerConfig
 from kafkasource.sink.partitioner import Partitioner
@@ -80,3 +81,77 @@ def test_nobody_waits_for_a_task_that_has_failed():
     delivery.fail(ZeroDivisionError())
     producer.close()
     assert not producer.usable
+
+
+class Clock:
+    """Milliseconds; a producer that waits for something that it is due for is woken."""
+
+    def __init__(self):
+        self.now_ms = 0.0
+
+    def __call__(self):
+        return self.now_ms
+
+
+@pytest.fixture
+def kept(monkeypatch):
+    """Producers that this process keeps, of a client that acknowledges; their clock."""
+    clock, made = Clock(), []
+
+    def producer(config):
+        made.append(Producer(config, client=AcknowledgingClient({T0: 1}), clock_ms=clock))
+        return made[-1]
+
+    monkeypatch.setattr(producer_module, "_producers", {})
+    monkeypatch.setattr(producer_module, "Producer", producer)
+    yield clock
+    for one in made:
+        one.close(0)
+
+
+def shared(number, *, used=True):
+    written = {"kafka.bootstrap.servers": f"localhost:{number}"}
+    found = producer_module.shared_producer(ProducerConfig.from_options(options.parse(written, "sink")))
+    if used:
+        with found.delivery() as delivery:
+            append(found, delivery)
+    return found
+
+
+def test_of_more_than_eight_producers_those_end_that_were_unused_for_longest(kept):
+    made = []
+    for number in range(1, 21):
+        made.append(shared(number))
+        kept.now_ms += 1000
+    assert [one.usable for one in made] == [False] * 12 + [True] * 8
+    assert [one.alive() for one in made] == [False] * 12 + [True] * 8
+    assert sum(one.pool.available_bytes for one in made[:12]) == sum(one.pool.total_bytes for one in made[:12])
+
+
+def test_a_producer_in_use_is_never_ended_for_another(kept, monkeypatch):
+    monkeypatch.setattr(producer_module, "_MAX_PRODUCERS", 1)
+    used, coming = shared(1, used=False), shared(2, used=False)
+    with used.delivery() as delivery:
+        append(used, delivery)
+        kept.now_ms += 1000
+        others = [shared(number) for number in (3, 4, 5)]
+        kept.now_ms += 400_000
+        assert coming.use.idle_s == 401  # that task did not come
+        others.append(shared(6))
+        assert used.usable
+    assert delivery.records == 3
+    assert [one.usable for one in others] == [False, False, False, True]
+    assert not coming.usable
+
+
+def test_a_producer_that_nobody_uses_for_five_minutes_ends_by_itself(kept):
+    first = shared(1)
+    kept.now_ms += 299_000
+    first.sender.wakeup()
+    assert first.usable
+    kept.now_ms += 2_000
+    first.sender.wakeup()
+    first._thread.join(60)
+    assert not first.alive()
+    assert producer_module._producers == {}
+    assert shared(1) is not first

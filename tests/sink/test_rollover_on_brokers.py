@@ -19,6 +19,7 @@ from kafkasource.sink.columns import Rows
 from kafkasource.sink.config import ProducerConfig
 from kafkasource.sink.exactly_once import ExactlyOnce, Share
 from kafkasource.sink.identity import Lane
+from kafkasource.sink.kept_decision import Known
 from kafkasource.sink.lanes import TransactionalIds, WrittenLane
 from kafkasource.sink.partitioner import Partitioner
 from kafkasource.sink.producer import Producer
@@ -148,7 +149,7 @@ def test_batches_are_decided_recovered_and_seen_once_while_producer_ids_change()
                     with pytest.raises(KeyboardInterrupt):
                         query.driver(Killed).commit(shares, batch_id)
                     begun = query.driver().begin()
-                    assert (begun.decided, begun.lost) == (("q", batch_id), ())
+                    assert (begun.known, begun.lost) == (Known(batch_id + 1, "stream", "q", batch_id), ())
                     assert begun.turn.recovered == 1
             query.driver().begin()
         finally:

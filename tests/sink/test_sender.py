@@ -456,13 +456,32 @@ def test_a_partition_that_is_not_known_is_looked_for_in_new_metadata():
     assert sorted(outcome[0].partitions) == [0, 1, 5]
 
 
-def test_a_partition_that_new_metadata_do_not_have_either_is_waited_for_no_longer():
+def test_a_partition_that_new_metadata_do_not_have_either_is_waited_for_as_long_as_by_java():
+    """A topic that is being expanded: KafkaProducer.waitOnMetadata asks again until max.block.ms is over."""
+    rig = Rig(max_block_ms=60_000)
+    thread, outcome = awaiting(rig, "t", 5)
+    for _ in range(59):
+        rig.client.metadata.version += 1
+        rig.clock.now_ms += 1000
+        asked = rig.client.metadata.updates_requested
+        rig.sender.run_once()
+        assert rig.client.metadata.updates_requested > asked  # and again
+        thread.join(0.01)
+        assert outcome == []
+    rig.client.metadata.leaders[TopicPartition("t", 5)] = 1
+    while thread.is_alive():
+        rig.sender.run_once()
+    assert sorted(outcome[0].partitions) == [0, 1, 5]
+
+
+def test_a_partition_that_never_comes_is_waited_for_no_longer_than_max_block_ms():
     rig = Rig(max_block_ms=60_000)
     thread, outcome = awaiting(rig, "t", 5)
     rig.client.metadata.version += 1
+    rig.clock.now_ms += 60_000
     while thread.is_alive():
         rig.sender.run_once()
-    assert sorted(outcome[0].partitions) == [0, 1]
+    assert sorted(outcome[0].partitions) == [0, 1]  # so the rows are refused
 
 
 def test_a_missing_permission_is_told_at_once_but_not_an_old_one():

@@ -1,6 +1,5 @@
 """What may be written, in the JVM connector's words, and rows as the encoder wants them."""
 
-import datetime
 import pickle
 
 import pyarrow as pa
@@ -100,10 +99,34 @@ def test_timestamps_become_milliseconds_rounded_down():
     assert rows.timestamps_ms.to_pylist() == [1, None, 0]
 
 
-def test_a_timestamp_before_1970_is_refused():
-    column = pa.array([datetime.datetime(1969, 12, 31, 23, 59, 59, 999_999)], pa.timestamp("us", "UTC"))
-    with pytest.raises(InvalidRow, match="timestamp"):
-        rows_of([pa.array(["a"]), column], "value string; timestamp timestamp")
+def test_a_record_without_a_timestamp_passes_as_it_was_read():
+    """-1 ms is how a record without a timestamp is read; null is the time of writing, as ever."""
+    column = pa.array([-1_000, 1_999, None, -1_000], pa.timestamp("us", "UTC"))
+    (rows,) = rows_of([pa.array(["a", "b", "c", "d"]), column], "value string; timestamp timestamp")
+    assert rows.timestamps_ms.to_pylist() == [-1, 1, None, -1]
+
+
+@pytest.mark.parametrize(("unit", "none"), [("ms", -1), ("ns", -1_000_000), ("s", None)])
+def test_a_record_without_a_timestamp_passes_in_each_unit_of_arrow_that_can_say_so(unit, none):
+    """`Writer` takes tables of any unit."""
+
+    def milliseconds(times):
+        column = pa.array(times, pa.timestamp(unit))
+        (rows,) = rows_of([pa.array(["a"] * len(times)), column], "value string; timestamp timestamp")
+        return rows.timestamps_ms.to_pylist()
+
+    if none is not None:
+        assert milliseconds([none, 0]) == [-1, 0]
+    with pytest.raises(InvalidRow, match="1970"):
+        milliseconds([-1 if none is None else 2 * none])
+
+
+@pytest.mark.parametrize("before", [-1, -999, -1_001, -2_000, -(10**15)])
+def test_a_timestamp_before_1970_is_refused(before):
+    """But -1 ms; Java's producer refuses them as well ("Timestamp should always be non-negative or null")."""
+    column = pa.array([-1_000, before, 5_000], pa.timestamp("us", "UTC"))
+    with pytest.raises(InvalidRow, match="'timestamp': a record's timestamp must not be before 1970-01-01 00:00:00"):
+        rows_of([pa.array(["a", "b", "c"]), column], "value string; timestamp timestamp")
 
 
 def test_rows_go_to_the_topic_they_name_in_their_order():

@@ -137,6 +137,8 @@ def test_each_configuration_has_one_producer_and_few_are_kept(kafka_broker, monk
     for linger in (1, 2, 3):
         written = {"kafka.bootstrap.servers": kafka_broker.bootstrap_servers, "kafka.linger.ms": str(linger)}
         made.append(producer_module.shared_producer(ProducerConfig.from_options(options.parse(written, "sink"))))
+        with made[-1].delivery():
+            pass
     assert [producer.usable for producer in made] == [False, True, True]
     for producer in made[1:]:
         producer.close()

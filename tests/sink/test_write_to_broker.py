@@ -1,8 +1,11 @@
 """What the sink wrote, read back from a real Kafka by another client (confluent-kafka, on librdkafka)."""
 
+import json
 import multiprocessing
 import pickle
 import random
+import threading
+import time
 import uuid
 
 import pyarrow as pa
@@ -11,9 +14,14 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from pyspark.sql.types import StructType
 
 from kafkasource import options
+from kafkasource.client.cluster import Cluster
+from kafkasource.client.config import ClientConfig
 from kafkasource.errors import DeadlineExceeded, MessageTooLarge
+from kafkasource.reader import Reader
 from kafkasource.sink.accumulator import RecordTooLarge
-from kafkasource.sink.columns import HEADERS_TYPE
+from kafkasource.sink.columns import HEADERS_TYPE, InvalidRow
+from kafkasource.sink.fan_out import targets
+from kafkasource.sink.fan_out.writer import FanOutBatchWriter
 from kafkasource.sink.producer import shared_producer
 from kafkasource.sink.writer import BatchWriter
 from kafkasource.types import TopicPartition as OurTopicPartition
@@ -54,10 +62,13 @@ def write(kafka_broker):
 
     def write(to, written=(), rows_per_batch=1000, **columns):
         fields = [{"name": n, "type": SPARK_TYPES[n], "nullable": True, "metadata": {}} for n in columns]
-        settings = {"kafka.bootstrap.servers": kafka_broker.bootstrap_servers} | dict(written)
-        if to is not None:
-            settings["topic"] = to
-        writer = BatchWriter(options.parse(settings, "sink"), StructType.fromJson({"type": "struct", "fields": fields}))
+        settings = dict(written) | ({} if to is None else {"topic": to})
+        schema = StructType.fromJson({"type": "struct", "fields": fields})
+        if "clusters" in settings:
+            writer = FanOutBatchWriter(targets.parse(settings), schema)
+        else:
+            settings = {"kafka.bootstrap.servers": kafka_broker.bootstrap_servers} | settings
+            writer = BatchWriter(options.parse(settings, "sink"), schema)
         table = pa.table({name: pa.array(column, ARROW_TYPES[name]) for name, column in columns.items()})
         return pickle.loads(pickle.dumps(writer)).write(iter(table.to_batches(rows_per_batch)))
 
@@ -109,6 +120,27 @@ def test_another_client_reads_what_was_written_with_every_codec(codec, write, re
     ends = {p: max(m.offset() for m in found if m.partition() == p) for p in range(3)}
     last_offsets = {tp: one.last_offset for tp, one in report.written.items()}
     assert last_offsets == {OurTopicPartition(topic, p): end for p, end in ends.items()}
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize("several", [False, True], ids=["one cluster", "several"])
+def test_records_without_a_timestamp_are_read_and_written_as_such(kafka_broker, write, read, kafka_topic, several):
+    """librdkafka writes -1 as it is given. Ours reads it, a time 1 ms before 1970, and writes what it has read."""
+    origin, copy = kafka_topic(), kafka_topic()
+    producer = Producer({"bootstrap.servers": kafka_broker.bootstrap_servers, "linger.ms": 100})
+    now = int(time.time() * 1000)  # what is older than a week goes away at once
+    times = [-1, now, -1, -1, now + 1]
+    for ms in times:
+        producer.produce(origin, value=b"%d" % ms, timestamp=ms)
+    assert producer.flush(30) == 0
+    with Reader({"kafka.bootstrap.servers": kafka_broker.bootstrap_servers, "subscribe": origin}) as reader:
+        rows = pa.Table.from_batches(list(reader))
+    assert rows["timestamp"].cast(pa.int64()).to_pylist() == [ms * 1000 for ms in times]
+    clusters = {name: {"kafka.bootstrap.servers": kafka_broker.bootstrap_servers} for name in ("east", "west")}
+    to = {"clusters": json.dumps(clusters)} if several else {}
+    write(copy, to, value=rows["value"].to_pylist(), timestamp=rows["timestamp"].to_pylist())
+    found = [(m.value(), m.timestamp()[1]) for m in read(copy)]
+    assert sorted(found) == sorted([(b"%d" % ms, ms) for ms in times] * (2 if several else 1))
 
 
 @pytest.mark.peers
@@ -170,6 +202,26 @@ def test_the_topics_own_limit_is_told_and_the_next_task_is_none_the_worse(write,
 def test_a_topic_that_does_not_exist_fails_after_max_block_ms(write):
     with pytest.raises(DeadlineExceeded, match="Topic no-such-topic not present in metadata after 300 ms"):
         write("no-such-topic", {"kafka.max.block.ms": "300"}, value=[b"x"])
+
+
+def test_rows_for_a_partition_that_is_being_added_wait_for_it(write, kafka_broker, kafka_topic):
+    topic = kafka_topic(partitions=4)
+    write(topic, value=[b"before"], partition=[3])  # the producer knows the topic now
+    reports = []
+    task = threading.Thread(target=lambda: reports.append(write(topic, value=[b"after"], partition=[7])))
+    task.start()
+    task.join(1)
+    assert task.is_alive()
+    with Cluster(ClientConfig.of(kafka_broker.bootstrap_servers)) as cluster:
+        cluster.create_partitions({topic: 8})
+    task.join(30)
+    assert [list(report.written) for report in reports] == [[OurTopicPartition(topic, 7)]]
+
+
+def test_rows_for_a_partition_that_is_never_added_are_refused_after_max_block_ms(write, kafka_topic):
+    topic = kafka_topic(partitions=4)
+    with pytest.raises(InvalidRow, match=r"has no partition 7, only 0 to 3.*'kafka\.max\.block\.ms'"):
+        write(topic, {"kafka.max.block.ms": "300"}, value=[b"x"], partition=[7])
 
 
 @pytest.mark.parametrize("acks", ["all", "1", "0"])

@@ -4,21 +4,27 @@ Rules by `transaction_version` (Kafka 3.9: 1, Kafka 4: 2), each seen on the real
 - InitProducerId aborts what is open under the id; older epochs then get 47 (produce, offsets) or 90 (the rest).
 - EndTxn again with the same outcome is fine until the id is initialised anew; the opposite, or nothing to end: 48.
 - Dialect 2 bumps the epoch at each end, and knows a copy of the request by that; dialect 1 does not.
+- InitProducerId that names the producer which holds the id (KIP-360) is 90 where another one does; while a transaction
+  is ongoing under the id only the producer ids are compared (TransactionCoordinator.prepareInitProducerIdTransit).
 - A producer id has 32,767 epochs, of which 32,766 is the last to be given out (32,767 only fences): InitProducerId, and
   dialect 2's end of a transaction, give another id with epoch 0 then. The end may be asked again under the old id.
 - A transaction whose time is up is aborted and its epoch bumped: EndTxn is then 90 in dialect 1, 48 in dialect 2.
 - Dialect 1 wants partitions and groups added first (48); dialect 2 adds them itself.
+- Offsets are forgotten after a while, but those committed with a retention of their own; transactional ids, too.
 - Offsets with a transaction still open on them are waited for in vain (here: DeadlineExceeded at once).
 """
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
-from kafkasource.client.transaction_admin import DescribedTransaction, ListedTransaction
+from kafkasource.client.transaction_admin import Ahead, DescribedTransaction, Listed, ListedTransaction
 from kafkasource.errors import BrokerError, DeadlineExceeded, error_for
 from kafkasource.types import ProducerId, TopicPartition
 
+OFFSETS = TopicPartition("__consumer_offsets", 0)
 LAST_EPOCH = 32_766
 
 
@@ -30,17 +36,20 @@ STREAM = {"streaming.sql.batchId": "0", "sql.streaming.queryId": "q"}
 
 
 class FakeContext:
-    """pyspark's TaskContext of a task of the stream's first micro-batch."""
+    """pyspark's TaskContext of a stream's task, of its first micro-batch where no other is named."""
 
-    def __init__(self, slot=0, attempt=0):
+    def __init__(self, slot=0, attempt=0, *, batch_id=0, query_id="q"):
         self.slot, self.attempt = slot, attempt
-        self.properties = STREAM
+        self.properties = STREAM | {"streaming.sql.batchId": str(batch_id), "sql.streaming.queryId": query_id}
 
     def partitionId(self):
         return self.slot
 
     def attemptNumber(self):
         return self.attempt
+
+    def cpus(self):
+        return 1
 
     def getLocalProperty(self, key):
         return self.properties.get(key)
@@ -69,8 +78,10 @@ class FakeTransactionCluster:
         self.transactions: dict[str, Transaction] = {}
         self.offsets: dict[tuple[str, TopicPartition], tuple[int, str]] = {}
         self.pending: dict[tuple[str, str, TopicPartition], tuple[int, str]] = {}  # by transactional id, too
+        self.kept_longer: set[tuple[str, TopicPartition]] = set()
         self.calls: list[str] = []
         self.crash_at: dict[int, str] = {}  # call number: "before" (the request is lost) or "after" (its answer is)
+        self.crash_before: str | None = None  # a call whose name begins so
         self.raise_at: dict[int, tuple[str, Exception]] = {}  # the same, as an error instead of a crash
         self._next_id = 1000
         self.before_transactions = False  # Kafka before 0.11
@@ -81,6 +92,9 @@ class FakeTransactionCluster:
     def _call(self, name, act):
         number = len(self.calls)
         self.calls.append(name)
+        if self.crash_before is not None and name.startswith(self.crash_before):
+            self.crash_before = None
+            raise Crash(name)
         moment, error = self.raise_at.get(number, (self.crash_at.get(number), Crash(f"{number}: {name}")))
         if moment == "before":
             raise error
@@ -94,14 +108,24 @@ class FakeTransactionCluster:
     def transaction_version(self):
         return self._call("transaction_version", lambda: self.version)
 
-    def init_producer_id(self, name, transaction_timeout_ms):
-        return self._call(f"init {name}", lambda: self._init(name))
+    def init_producer_id(self, name, transaction_timeout_ms, held_by=None):
+        return self._call(f"init {name}", lambda: self._init(name, held_by))
 
-    def init_producer_ids(self, names, transaction_timeout_ms):
-        return {name: self._call(f"init {name}", lambda name=name: self._init(name)) for name in names}
+    def init_producer_ids(self, names, transaction_timeout_ms, held_by=MappingProxyType({})):
+        def one(name):
+            try:
+                return self._init(name, held_by.get(name))
+            except BrokerError as error:
+                return error
 
-    def _init(self, name):
+        return {name: self._call(f"init {name}", lambda name=name: one(name)) for name in names}
+
+    def _init(self, name, held_by=None):
         known = self.transactions.get(name)
+        if held_by is not None and known is not None:  # of an ongoing transaction the epoch is not looked at
+            seen = held_by if not known.open else held_by._replace(producer_epoch=known.producer.producer_epoch)
+            if seen != known.producer:
+                raise error_for(90, name)
         if known is None:
             self._next_id += 1
             known = self.transactions[name] = Transaction(ProducerId(self._next_id, -1))
@@ -159,13 +183,28 @@ class FakeTransactionCluster:
             for name, producer in transactions
         }
 
-    def fetch_committed(self, group, partitions):
+    def fetch_committed(self, group, partitions, require_stable=True):
         def act():
-            if any(of == group for _, of, _ in self.pending):
+            if require_stable and any(of == group for _, of, _ in self.pending):
                 raise DeadlineExceeded("UNSTABLE_OFFSET_COMMIT (88)")
             return {tp: row for (of, tp), row in self.offsets.items() if of == group}
 
         return self._call("fetch committed", act)
+
+    def keep_offsets(self, group, offsets, retention_ms):
+        def act():
+            if not set(offsets) <= {*self.logs, OFFSETS}:
+                raise error_for(3, group)
+            self.offsets.update(((group, tp), row) for tp, row in offsets.items())
+            self.kept_longer.update((group, tp) for tp in offsets)
+
+        self._call("keep", act)
+
+    def ahead(self, prefix, transactional_id, groups):
+        return Ahead(self.transaction_version, lambda: self.list_reachable(prefix))
+
+    def list_reachable(self, prefix):
+        return Listed(self.list_transactions(prefix), {})
 
     def list_transactions(self, prefix):
         def act():
@@ -176,12 +215,19 @@ class FakeTransactionCluster:
 
         return self._call("list", act)
 
-    def describe_transactions(self, names):
+    def describe_transactions(self, names, without=()):
         def one(name):
             known = self.transactions.get(name)
             return known and DescribedTransaction(name, known.state, *known.producer, 600_000, 0, ())
 
         return self._call("describe", lambda: {name: one(name) for name in names})
+
+    def describing(self, name):
+        found = self.describe_transactions([name])[name]
+        return lambda: found
+
+    def giving_up(self, *, after_ms):
+        return nullcontext()
 
     # As tasks write.
 
@@ -209,7 +255,9 @@ class FakeTransactionCluster:
             raise error_for(48, "not added")
 
     def _end_txn(self, name, producer, commit, tv) -> BrokerError | None:
-        known = self.transactions[name]
+        known = self.transactions.get(name)
+        if known is None:
+            return error_for(49, name)
         again = producer == (known.ended_as if tv == 2 else known.producer)
         if known.committed is not None and again:
             return None if known.committed == commit else error_for(48, name)
@@ -231,6 +279,7 @@ class FakeTransactionCluster:
             row = self.pending.pop(key)
             if commit:
                 self.offsets[key[1:]] = row
+                self.kept_longer.discard(key[1:])
         known.ended_as = known.producer if bump else None
         if bump:
             known.producer = known.producer._replace(producer_epoch=known.producer.producer_epoch + 1)
@@ -242,6 +291,21 @@ class FakeTransactionCluster:
         for name, known in self.transactions.items():
             if known.open:
                 self._end(name, known, False, bump=True)
+
+    def away_for_weeks(self):
+        """Nobody came for longer than brokers keep offsets and transactional ids."""
+        self.time_is_up()
+        self.forget_offsets()
+        self.transactions = {}
+
+    def forget_offsets(self):
+        self.offsets = {key: row for key, row in self.offsets.items() if key in self.kept_longer}
+
+    def delete_topic(self, topic):
+        self.logs = {tp: log for tp, log in self.logs.items() if tp.topic != topic}
+        self.offsets = {key: row for key, row in self.offsets.items() if key[1].topic != topic}
+        for known in self.transactions.values():
+            known.partitions = {tp for tp in known.partitions if tp.topic != topic}  # nobody waits for their markers
 
 
 def read_committed(log):

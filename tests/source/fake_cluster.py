@@ -1,6 +1,7 @@
 """A cluster of plain values: topics with [start, end) per partition; for the driver's side of the source."""
 
 import uuid
+from types import SimpleNamespace
 
 from kafkasource.client.cluster import EpochEnd, ListedOffset
 from kafkasource.client.metadata import PartitionMetadata, TopicMetadata
@@ -10,7 +11,12 @@ from kafkasource.types import TopicPartition
 
 
 class FakeCluster:
-    """One that tells neither topic ids nor leader epochs, as brokers before 2.1, until a test gives it some."""
+    """One that tells neither topic ids nor leader epochs, as brokers before 2.1, until a test gives it some.
+
+    It holds no records: for who would weigh some, nobody leads.
+    """
+
+    metadata = SimpleNamespace(leader_id=lambda tp: None)
 
     def __init__(self, **logs):
         """`t=[(0, 5), (2, 9)]`: topic t with two partitions."""
@@ -40,6 +46,9 @@ class FakeCluster:
             for n in range(len(self.logs[name]))
         }
         return TopicMetadata(name, self.topic_ids.get(name), name in self.internal, partitions)
+
+    def wait(self, *pendings):
+        assert not pendings
 
     def all_topics(self):
         return [self._topic(name) for name in self.logs]

@@ -74,6 +74,7 @@ class Script:
         return answer if isinstance(answer, FetchedPartition) else FetchedPartition(memoryview(answer), 100)
 
     round_trip_s = 0.0
+    line_bytes = None
 
     @property
     def is_ready(self):
@@ -234,6 +235,22 @@ def test_a_moved_leader_is_found_again(code):
     script = Script(batch(0), error_for(code), batch(1))
     assert read(script, 0, 2) == [0, 1]
     assert script.events[-3:] == ["refresh", "send 1", "receive 1"]
+
+
+@pytest.mark.parametrize("code", [-1, 9999])
+def test_a_failure_that_the_broker_or_this_client_has_no_name_for_is_tried_again_until_the_poll_timeout(code):
+    # Java's FetchCollector.handleInitializeErrors goes on after UNKNOWN_SERVER_ERROR, and Errors.forCode takes a code
+    # that it does not know for that one.
+    script = Script(batch(0), error_for(code), error_for(code), batch(1))
+    assert read(script, 0, 2) == [0, 1]
+    assert script.events[-3:] == ["refresh", "send 1", "receive 1"]
+    with pytest.raises(DeadlineExceeded, match=rf"offset 0 of t-0 in 10000 .*pollTimeoutMs.*\({code}\)"):
+        read(Script(*[error_for(code)] * 100), 0, 1)
+
+
+def test_a_failure_that_is_known_to_last_is_told_at_once():
+    with pytest.raises(KafkaSourceError, match="UNSUPPORTED_VERSION"):
+        read(Script(error_for(35, "Fetch of t-0")), 0, 1)
 
 
 def test_a_lost_connection_repeats_nothing_and_loses_nothing():

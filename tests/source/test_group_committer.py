@@ -7,10 +7,11 @@ import subprocess
 import sys
 import threading
 import uuid
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from fake_broker import Error, FakeKafka, FakeNet
+from fake_broker import Answer, Error, FakeKafka, FakeNet
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,7 +22,6 @@ from kafkasource.errors import (
     DeadlineExceeded,
     GroupAuthorizationFailed,
     UnknownMemberId,
-    UnknownTopicOrPartition,
 )
 from kafkasource.protocol.apis import FIND_COORDINATOR, OFFSET_COMMIT
 from kafkasource.source.group_offsets import GroupCommitter, Ledger, group_to_commit
@@ -329,18 +329,45 @@ def test_each_kind_of_failure_is_warned_of_and_an_unreachable_cluster_is_one_kin
     assert [record.levelno for record in caplog.records if record.levelno >= logging.WARNING] == [logging.WARNING] * 3
 
 
-def test_topics_that_were_deleted_do_not_hold_up_the_others(committing, caplog):
+@pytest.mark.parametrize("timeout_ms", [60_000, 1_000])  # beyond the time that news of topics take, and below
+def test_topics_that_were_deleted_do_not_hold_up_the_others(caplog, timeout_ms):
     """The coordinator has committed the other partitions of the request."""
-    error = DeadlineExceeded("not done in time")
-    error.__cause__ = UnknownTopicOrPartition(3, "OffsetCommit of 'g'")
-    cluster = Scripted(error)
-    committer = committing(cluster)
-    committer.offer({T0: 1, U0: 1})
+    kafka = FakeKafka(topics={"t": 2})
+    net = FakeNet(kafka)
+    committer = GroupCommitter(
+        replace(CONFIG, default_api_timeout_ms=timeout_ms),
+        "g",
+        open_cluster=lambda config: net.cluster(default_api_timeout_ms=config.default_api_timeout_ms),
+        clock=lambda: net.now,
+    )
+    committer.offer({U0: 1, T0: 1})
     committer.flush()
-    committer.offer({T0: 2, U0: 1})
-    committer.flush()
-    assert cluster.commits == [{T0: 1, U0: 1}, {T0: 2}]
+    committer.offer({U0: 1, T0: 2})
+    committer.close()
+    assert kafka.committed == {("g", "t", 0): 2}
+    sent = [
+        {(t["name"], p["partition_index"]) for t in one.body["topics"] for p in t["partitions"]}
+        for one in kafka.asked(OFFSET_COMMIT)
+    ]
+    assert sent[-1] == {("t", 0)}  # what the group cannot take is not sent again
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+def test_another_failure_beside_a_deleted_topic_is_not_taken_for_a_commit(caplog):
+    kafka = FakeKafka(topics={"t": 2})
+    net = FakeNet(kafka)
+    rows = [
+        {"name": "u", "partitions": [{"partition_index": 0, "error_code": 3}]},
+        {"name": "t", "partitions": [{"partition_index": 0, "error_code": 29}]},
+    ]
+    kafka.fault(OFFSET_COMMIT, Answer({"topics": rows}))
+    committer = GroupCommitter(CONFIG, "g", open_cluster=lambda config: net.cluster(), clock=lambda: net.now)
+    committer.offer({U0: 1, T0: 1})
+    committer.flush()
+    (warning,) = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert "TOPIC_AUTHORIZATION_FAILED" in warning
+    committer.close()
+    assert kafka.committed == {("g", "t", 0): 1}
 
 
 def test_a_coordinator_that_moves_and_loads_is_found_and_waited_for(caplog):

@@ -3,10 +3,12 @@
 import uuid
 
 import pytest
+from fake_broker import Error, FakeKafka, FakeNet
 from fake_cluster import FakeCluster
 
 from kafkasource import options
-from kafkasource.errors import ConnectionLost, DeadlineExceeded, TopicAuthorizationFailed
+from kafkasource.errors import BootstrapFailed, BrokerError
+from kafkasource.protocol.apis import LIST_OFFSETS, METADATA, OFFSET_FETCH, OFFSET_FOR_LEADER_EPOCH
 from kafkasource.source.offset_reader import OffsetReader
 from kafkasource.source.offsets import StreamOffset
 from kafkasource.source.subscription import parse_subscription
@@ -57,22 +59,66 @@ def test_a_log_that_stays_backwards_is_taken_as_it_is_after_the_last_attempt(att
     assert sleep == [1.0] * (attempts - 1)  # the JVM connector's default
 
 
-def test_a_failure_that_may_pass_is_asked_again_and_then_succeeds_or_is_raised():
-    # KafkaOffsetReaderSuite: three attempts, of which the third succeeds, or whose last error is thrown.
-    cluster = FakeCluster(t=[(0, 3)])
-    cluster.errors = [ConnectionLost("first"), ConnectionLost("second")]
-    assert reader(cluster).earliest([T0]) == {T0: 0}
-    cluster.errors = [ConnectionLost("first"), ConnectionLost("second"), ConnectionLost("third")]
-    with pytest.raises(ConnectionLost, match="third"):
-        reader(cluster).earliest([T0])
+# Failures: the client below tries again by itself until `kafka.default.api.timeout.ms`. What it raises then, or at once
+# because no retry is due, is a failed attempt. As in the JVM connector's KafkaOffsetReaderAdmin.withRetries.
+
+QUESTIONS = {
+    "assigned": (METADATA, lambda asked: asked.assigned(), {T0, T1}),
+    "list_offsets": (LIST_OFFSETS, lambda asked: asked.earliest([T0, T1]), {T0: 0, T1: 0}),
+    "latest": (LIST_OFFSETS, lambda asked: asked.latest([T0, T1]).offsets, {T0: 100, T1: 100}),
+    "offsets_for_times": (LIST_OFFSETS, lambda asked: asked.offsets_for_times({T0: 5}), {T0: None}),
+    "high_watermarks": (LIST_OFFSETS, lambda asked: asked.high_watermarks([T0]), {T0: 100}),
+    "committed": (OFFSET_FETCH, lambda asked: asked.committed("g", [T0]), {T0: 7}),
+    "epoch_ends": (OFFSET_FOR_LEADER_EPOCH, lambda asked: asked.epoch_ends({T0: 0}), {T0: 100}),
+}
 
 
-@pytest.mark.parametrize("error", [DeadlineExceeded("60 s"), TopicAuthorizationFailed(29, "t")])
+def brokers():
+    kafka = FakeKafka(topics={"t": 2})
+    kafka.committed = {("g", "t", 0): 7}
+    return kafka, FakeNet(kafka)
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_every_question_is_asked_as_often_as_num_retries_says_until_it_succeeds(question):
+    api, ask, answer = QUESTIONS[question]
+    (kafka, net), sleep = brokers(), Sleeps()
+    asked = reader(net.cluster(), sleep, **{"fetchOffset.retryIntervalMs": "700"})
+    kafka.fault(api, Error(-1), Error(-1))  # UNKNOWN_SERVER_ERROR: to the client not worth a retry
+    assert ask(asked) == answer
+    assert sleep == [0.7, 0.7]
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+@pytest.mark.parametrize("attempts", [1, 4])
+def test_the_last_attempt_s_failure_is_raised(question, attempts):
+    api, ask, _ = QUESTIONS[question]
+    (kafka, net), sleep = brokers(), Sleeps()
+    asked = reader(net.cluster(), sleep, **{"fetchOffset.numRetries": str(attempts)})
+    kafka.fault(api, *[Error(-1)] * attempts)
+    with pytest.raises(BrokerError, match=r"UNKNOWN_SERVER_ERROR"):
+        ask(asked)
+    assert sleep == [1.0] * (attempts - 1)  # the JVM connector's default
+
+
+def test_each_attempt_has_the_client_s_whole_time():
+    (_, net), sleep = brokers(), Sleeps()
+    net.fates = {"bootstrap": "refused", "broker-1": "refused"}
+    asked, begin = reader(net.cluster(default_api_timeout_ms=5_000), sleep), net.now
+    with pytest.raises(BootstrapFailed, match="within 5"):
+        asked.earliest([T0])
+    assert net.now - begin == pytest.approx(15, rel=0.2)
+    sleep.meanwhile = net.fates.clear
+    assert asked.earliest([T0]) == {T0: 0}
+    assert len(sleep) == 3
+
+
+@pytest.mark.parametrize("error", [Error(29), Error(30), Error(35)])
 def test_what_will_not_pass_is_raised_at_once(error):
-    cluster, sleep = FakeCluster(t=[(0, 3)]), Sleeps()
-    cluster.errors = [error]
-    with pytest.raises(type(error)):
-        reader(cluster, sleep).latest([T0])
+    (kafka, net), sleep = brokers(), Sleeps()
+    kafka.fault(LIST_OFFSETS, error)
+    with pytest.raises(BrokerError, match=rf"\({error.code}\)"):
+        reader(net.cluster(), sleep).latest([T0])
     assert not sleep
 
 

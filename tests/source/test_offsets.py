@@ -3,6 +3,7 @@
 import json
 import re
 import uuid
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -25,16 +26,23 @@ def stream_offsets(draw):
     return StreamOffset(offsets, ids, epochs)
 
 
+@st.composite
+def first_ends(draw):
+    """Ends of first micro-batches, which keep their start; also one before there was any topic."""
+    start = draw(stream_offsets() | st.just(StreamOffset({})))
+    return replace(draw(stream_offsets()), start=start)
+
+
 def through_json(offset):
     return from_json(json.loads(json.dumps(to_json(offset))))
 
 
-@given(stream_offsets())
+@given(stream_offsets() | first_ends())
 def test_checkpointed_offsets_come_back_through_json_with_what_identifies_their_logs(offset):
     assert through_json(offset) == offset
 
 
-@given(stream_offsets())
+@given(stream_offsets() | first_ends())
 def test_to_the_jvm_connector_a_checkpoint_holds_its_topics_and_one_without_partitions(offset):
     # What its JsonUtils.partitionOffsets reads: Map[String, Map[Int, Long]].
     read = {
@@ -57,6 +65,16 @@ def test_topic_ids_stand_there_as_kafkas_tools_print_them_and_epochs_of_neighbou
     offset = StreamOffset(offsets, {"t": uuid.UUID(int=1)}, epochs)
     assert list(to_json(offset)) == ["old", "t", "@1;old//0=0;t/AAAAAAAAAAAAAAAAAAAAAQ/0-2=5,3=6,5=6"]
     assert through_json(offset) == offset
+
+
+def test_the_end_of_a_first_batch_tells_where_it_begins_in_a_version_of_its_own():
+    offsets = {TP("t", number): 7 for number in range(3)}
+    start = StreamOffset({TP("t", 0): 5, TP("t", 1): 0, TP("t", 2): 0}, {"t": uuid.UUID(int=1)}, {TP("t", 0): 3})
+    end = StreamOffset(offsets, {"t": uuid.UUID(int=1)}, dict.fromkeys(offsets, 4), start)
+    (_, entry) = to_json(end)
+    assert entry == "@2;t/AAAAAAAAAAAAAAAAAAAAAQ/0-2=4|t/AAAAAAAAAAAAAAAAAAAAAQ/0=3/0=5,1-2=0"
+    assert list(to_json(StreamOffset(offsets, start=StreamOffset({TP("t", 0): 5})))) == ["t", "@2|t///0=5"]
+    assert list(to_json(StreamOffset(offsets, start=StreamOffset({})))) == ["t", "@2|"]  # before there was a topic
 
 
 def test_our_entry_cannot_be_a_topic_and_stays_small_with_many_partitions():
@@ -91,6 +109,13 @@ def test_an_offset_written_by_the_jvm_connector_is_read():
         {"@1;t//0-4294967295=0": {}},
         {"@1;t//0-999999=0,0-999999=0": {}},
         {"@1;t": {}},
+        {"@1;t//0=0|t///0=0": {}},
+        {"@1;t//0=0/0=0": {}},
+        {"@2;t//0=0": {}},
+        {"@2;t//0=0|t//0=0": {}},
+        {"@2;t//0=0|t//0=0/0=9223372036854775808": {}},
+        {"@2;t//0=0|t///0-999999=0,0-999999=0": {}},
+        {"@2;t//0=0|;": {}},
         {"@1;t u//": {}},
     ],
 )
@@ -100,8 +125,8 @@ def test_a_checkpoint_is_never_guessed_at(document):
 
 
 def test_a_checkpoint_of_a_newer_version_says_so():
-    with pytest.raises(KafkaSourceError, match=r"newer version of kafkasource.*'@2;whatever'.*@1"):
-        from_json({"t": {"0": 1}, "@2;whatever": {}})
+    with pytest.raises(KafkaSourceError, match=r"newer version of kafkasource.*'@3;whatever'.*@2"):
+        from_json({"t": {"0": 1}, "@3;whatever": {}})
 
 
 def test_what_was_given_to_spark_is_known_when_it_comes_back():

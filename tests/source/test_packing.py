@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkasource.source.packing import RANGE_COST, pack
+from kafkasource.source.packing import OFFSET_BYTES, RANGE_COST, pack
 from kafkasource.types import OffsetRange
 from kafkasource.types import TopicPartition as TP
 
@@ -13,8 +13,9 @@ def r(partition, size, start=0):
     return OffsetRange(TP("t", partition), start, start + size)
 
 
-def cost(ranges):
-    return sum(one.size + RANGE_COST for one in ranges)
+def cost(ranges, weights=None):
+    heavy = {tp: weight / OFFSET_BYTES for tp, weight in (weights or {}).items()}
+    return sum(max(one.size, int(one.size * heavy.get(one.topic_partition, 0))) + RANGE_COST for one in ranges)
 
 
 # Up to 40 topic-partitions, each whole or cut into neighbours, as minPartitions will cut them.
@@ -30,13 +31,16 @@ ranges = st.dictionaries(
         for piece in OffsetRange(tp, start, start + size).split(pieces)
     ]
 )
+weights = st.none() | st.dictionaries(
+    st.builds(TP, st.sampled_from(("t", "u")), st.integers(0, 20)), st.floats(1e-3, 1e9), max_size=20
+)
 limits = st.none() | st.integers(1, 60)
 least_sizes = st.integers(1, 10**7)
 
 
-@given(ranges, least_sizes, limits)
-def test_every_range_is_read_by_exactly_one_task(ranges, least_size, at_most):
-    tasks = pack(ranges, least_size=least_size, at_most=at_most)
+@given(ranges, least_sizes, limits, weights)
+def test_every_range_is_read_by_exactly_one_task(ranges, least_size, at_most, weights):
+    tasks = pack(ranges, least_size=least_size, at_most=at_most, weights=weights)
     assert all(tasks)
     assert sorted(str(one) for task in tasks for one in task) == sorted(map(str, ranges))
 
@@ -52,12 +56,19 @@ def test_there_are_never_more_tasks_than_allowed(ranges, least_size, at_most):
     assert len(pack(ranges, least_size=least_size, at_most=at_most)) <= at_most
 
 
-@given(ranges, limits)
-def test_no_task_has_more_than_its_share_and_one_range(ranges, at_most):
-    tasks = pack(ranges, at_most=at_most)
+@given(ranges, limits, weights)
+def test_no_task_has_more_than_its_share_and_one_range(ranges, at_most, weights):
+    tasks = pack(ranges, at_most=at_most, weights=weights)
     if tasks:
-        share = cost(ranges) / len(tasks)
-        assert max(map(cost, tasks)) <= share + max(cost([one]) for one in ranges)
+        share = cost(ranges, weights) / len(tasks)
+        assert max(cost(task, weights) for task in tasks) <= share + max(cost([one], weights) for one in ranges)
+
+
+@given(ranges, least_sizes, limits, st.floats(1e-3, OFFSET_BYTES))
+def test_light_records_are_packed_by_their_offsets_alone(ranges, least_size, at_most, weight):
+    alone = pack(ranges, least_size=least_size, at_most=at_most)
+    light = {one.topic_partition: weight for one in ranges}
+    assert pack(ranges, least_size=least_size, at_most=at_most, weights=light) == alone
 
 
 @given(ranges, least_sizes, limits, st.randoms())
@@ -90,3 +101,17 @@ def test_the_least_size_of_a_task_sets_their_number(least_size, tasks):
 def test_small_ranges_are_not_packed_into_fewer_tasks_than_asked_for(at_least, at_most, tasks):
     packed = pack([r(n, 1000) for n in range(4)], least_size=10**9, at_least=at_least, at_most=at_most)
     assert len(packed) == tasks
+
+
+@pytest.mark.parametrize(("weight", "tasks"), [(1, 1), (1_000, 1), (2_000, 1), (10_000, 4), (1_000_000, 4)])
+def test_heavy_records_do_not_become_one_task_because_they_are_few(weight, tasks):
+    """20 GB of records of 1 MB, which were one task; 20,000 offsets of 2 kB are 40 MB, which are one still."""
+    ranges = [r(n, 5_000) for n in range(4)]
+    weights = {one.topic_partition: weight for one in ranges}
+    assert len(pack(ranges, least_size=25_000, weights=weights)) == tasks
+
+
+def test_bytes_balance_tasks_too():
+    ranges = [r(0, 10), r(1, 1_000), r(2, 1_000), r(3, 1_000)]
+    tasks = pack(ranges, at_most=2, weights={ranges[0].topic_partition: 1_000_000})
+    assert tasks == [(ranges[0],), tuple(ranges[1:])]

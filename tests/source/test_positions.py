@@ -216,18 +216,17 @@ def test_committed_is_no_end():
 
 
 @pytest.mark.parametrize(
-    ("position", "partitions"),
+    ("position", "offsets"),
     [
-        (parse('{"t":{"0":-1,"1":-2},"u":{"0":5}}'), {T0}),
-        (start(startingOffsetsByTimestamp='{"t":{"0":-1,"1":-2},"u":{"0":5}}'), {T0}),
-        (AtCommitted("startingOffsets", "g"), {T0, T1, U0}),
-        (start(startingTimestamp="1"), set()),
-        (start(startingTimestamp="-1"), {T0, T1, U0}),
-        (start(startingTimestamp="1", startingOffsetsByTimestampStrategy="latest"), {T0, T1, U0}),
+        (parse("earliest"), {T0: EARLIEST, T1: EARLIEST, U0: EARLIEST}),
+        (parse('{"t":"latest","u":{"0":5,"9":1}}'), {T0: LATEST, T1: LATEST, U0: 5}),
+        (parse('{"t":{"0":-1}}'), {T0: LATEST}),
+        (AtCommitted("startingOffsets", "g"), {}),
+        (start(startingTimestamp="1"), {}),
     ],
 )
-def test_what_may_be_answered_later_when_asked_again_is_told(position, partitions):
-    assert position.may_advance([T0, T1, U0]) == partitions
+def test_what_an_option_gives_to_partitions_is_told_also_where_it_speaks_of_others(position, offsets):
+    assert position.written([T0, T1, U0]) == offsets
 
 
 @pytest.mark.parametrize(

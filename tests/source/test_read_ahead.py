@@ -15,6 +15,7 @@ from kafkasource.source.task_fetch import in_order
 from kafkasource.types import OffsetRange, TopicPartition
 
 MIB = 1 << 20
+THICK = 1 << 30  # what a line carries that sets no bound
 SIZE = 1000  # of a batch below, in offsets
 
 
@@ -40,7 +41,7 @@ def test_where_the_broker_is_near_a_fetch_has_the_ordinary_size():
 
 
 def test_a_fetch_covers_two_round_trips_of_what_the_task_takes_in():
-    assert pace(mib_per_second=100).next_fetch_bytes(round_trip_s=0.02) == 4 * MIB
+    assert pace(mib_per_second=100).next_fetch_bytes(round_trip_s=0.02, line_bytes=THICK) == 4 * MIB
 
 
 @pytest.mark.parametrize(("round_trip_s", "read_ahead", "most", "others", "mib"), [
@@ -52,7 +53,7 @@ def test_a_fetch_covers_two_round_trips_of_what_the_task_takes_in():
     (0.0, 8, 50, 0, 1),
 ])  # fmt: skip
 def test_a_fetch_is_bounded(round_trip_s, read_ahead, most, others, mib):
-    assert pace(read_ahead, most * MIB).next_fetch_bytes(round_trip_s, others) == mib * MIB
+    assert pace(read_ahead, most * MIB).next_fetch_bytes(round_trip_s, others, THICK) == mib * MIB
 
 
 def test_before_anything_was_taken_in_a_fetch_has_the_ordinary_size():
@@ -106,6 +107,7 @@ class Cluster:
 
 class Leader:
     is_ready = True
+    line_bytes = THICK
 
     def __init__(self, cluster, partition):
         self.cluster, self.partition = cluster, partition

@@ -1,4 +1,6 @@
-"""A real broker that is 20 ms away: rows exact, in few large fetches."""
+"""A real broker that is 20 ms away: rows exact, in few large fetches, and in time where the line is thin."""
+
+import contextlib
 
 import pyarrow as pa
 import pytest
@@ -16,15 +18,21 @@ from kafkasource.types import OffsetRange, TopicPartition
 pytestmark = pytest.mark.broker
 
 
-@pytest.fixture
-def far(kafka_broker, monkeypatch):
+@contextlib.contextmanager
+def far_away(kafka_broker, monkeypatch, **config):
     host, port = kafka_broker.bootstrap_servers.split(",")[0].rsplit(":", 1)
-    config = ClientConfig.of(kafka_broker.bootstrap_servers)
+    config = ClientConfig.of(kafka_broker.bootstrap_servers, **config)
     with (
         Proxy((host, int(port)), delay_ms=10) as proxy,
         Cluster(config, connector=ThroughProxy(config, proxy)) as cluster,
     ):
         monkeypatch.setattr(fetch_client, "shared_cluster", lambda config: cluster)
+        yield proxy, config
+
+
+@pytest.fixture
+def far(kafka_broker, monkeypatch):
+    with far_away(kafka_broker, monkeypatch) as (_, config):
         yield config
 
 
@@ -52,3 +60,16 @@ def test_many_small_ranges_are_fetched_side_by_side_and_read_in_order(kafka_brok
     rows = pa.Table.from_batches(list(fetch(far, ranges, fetch_settings())))
     expected = [b"%d" % (offset * 20 + p) for p in range(20) for offset in range(p % 3, 20)]
     assert rows.column("value").to_pylist() == expected
+
+
+def test_fetches_over_a_thin_line_come_within_their_requests_time(kafka_broker, monkeypatch):
+    """A MB each second; grown as the way is long, a fetch of 4 MiB would take longer than its request may."""
+    topic, count = Topic(kafka_broker.bootstrap_servers), 5_000
+    topic.write([{"value": b"%09d" % n * 111} for n in range(count)], batch_size=16_384)
+    settings = fetch_settings(max_partition_bytes=256_000, read_ahead=16)
+    ranges = [OffsetRange(TopicPartition(topic.name, 0), 0, count)]
+    with far_away(kafka_broker, monkeypatch, request_timeout_ms=2_000) as (proxy, config):
+        proxy.from_broker_bytes_per_s = 1e6
+        rows = pa.Table.from_batches(list(fetch(config, ranges, settings)))
+        assert rows.column("offset").to_pylist() == list(range(count))
+        assert proxy.connections == 1  # no fetch was given up

@@ -14,6 +14,7 @@ from kafkasource.client.config import ClientConfig
 from kafkasource.errors import RequestTimeout
 from kafkasource.source.admission import Admission
 from kafkasource.source.record_weights import SAMPLE_BYTES, UNKNOWN_WEIGHT, RecordWeights, weight_of
+from kafkasource.types import OffsetRange
 from kafkasource.types import TopicPartition as TP
 
 MIB = 1 << 20
@@ -218,6 +219,55 @@ def test_a_failed_sample_leaves_what_was_known_and_fails_nothing():
     assert weights.weigh({T0: 0, T1: 0}, {T0: 9999, T1: 9999}, 1) == {T0: 100, T1: 100}
     weights, leaders, _ = weights_of({0: 1})
     assert weights.weigh({T0: 0}, {T0: 10}, 1) == {T0: UNKNOWN_WEIGHT}
+
+
+# For packing, where an old estimate will do.
+
+
+def ranges(*sizes):
+    return [OffsetRange(TP("t", number), 5, 5 + size) for number, size in enumerate(sizes)]
+
+
+def test_an_estimate_for_packing_asks_about_a_topic_once_then_once_a_minute():
+    weights, leaders, clock = weights_of({0: batch(5, 10, 1000), 1: batch(5, 10, 3000)})
+    assert weights.estimate(ranges(100, 100), 10**6) == {T0: 100, T1: 300}
+    assert leaders.asked() == [0, 1]
+    for seconds in (0, 10, 49):
+        clock.now += seconds
+        assert weights.estimate(ranges(100, 100), 10**6) == {T0: 100, T1: 300}
+        assert leaders.asked() == []
+    clock.now += 1
+    weights.estimate(ranges(100), 10**6)
+    assert leaders.asked() == [0]
+    weights.estimate([OffsetRange(TP("u", 0), 0, 100)], 10**6)  # another topic
+    assert leaders.asked() == [0]
+
+
+def test_an_estimate_near_to_what_would_fill_a_task_is_asked_for_again_after_seconds():
+    weights, leaders, clock = weights_of({0: batch(5, 10, 1000)})
+    weights.estimate(ranges(1300), 10**6)
+    leaders.asked()
+    leaders.records = {0: batch(5, 1, 1000)}
+    clock.now += 4
+    assert weights.estimate(ranges(1300), 10**6) == {T0: 100}
+    clock.now += 1
+    assert weights.estimate(ranges(1300), 10**6) == {T0: 1000}
+    assert leaders.asked() == [0]
+
+
+def test_what_cannot_fill_a_task_whatever_it_weighs_is_not_asked_about():
+    weights, leaders, _ = weights_of({0: batch(5, 10, 1000)})
+    assert weights.estimate(ranges(15, 16), 32 * MIB) == {}
+    assert weights.estimate([], 32 * MIB) == {}
+    assert leaders.asked() == []
+
+
+def test_an_estimate_that_fails_is_the_one_for_unknown_records():
+    weights, leaders, _ = weights_of({})
+    leaders.failing = RequestTimeout("no answer")
+    for _ in range(2):
+        assert weights.estimate(ranges(1000), 10**5) == {T0: UNKNOWN_WEIGHT}
+    assert leaders.asked() == [0]
 
 
 # A broker's log.

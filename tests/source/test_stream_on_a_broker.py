@@ -1,6 +1,7 @@
 """A stream whose logs are not what they were when it read them, on a real broker; the test plays Spark's part."""
 
 import json
+import os
 
 import pytest
 from confluent_topic import Topic, rows_of
@@ -91,3 +92,15 @@ def test_a_bounded_stream_reads_up_to_a_timestamp_and_no_further(kafka_broker, o
         read.append(values(stream, offset, end))
         offset = end
     assert read == [[b"t 0", b"t 1", b"t 2"], [b"t 3"]]
+
+
+def test_records_of_a_megabyte_are_shared_out_by_their_bytes(kafka_broker, open_stream):
+    """68 MB in 68 offsets; by offsets alone they are one task, as the same number of small ones is."""
+    for value, tasks in ((b"small", [4]), (os.urandom(1_000_000), [2, 2])):
+        topic = Topic(kafka_broker.bootstrap_servers, partitions=4)
+        topic.write([{"value": value, "partition": n % 4} for n in range(68)], message_max_bytes=2_000_000)
+        stream = open_stream(topic)
+        start = wire(stream.initialOffset())
+        end = wire(stream.latestOffset(start))
+        assert [len(task.value) for task in stream.partitions(start, end)] == tasks
+        topic.delete()

@@ -1,8 +1,11 @@
 """Which partitions a query names. Expected texts are the key phrases of the JVM connector's errors."""
 
 import pytest
+from fake_cluster import FakeCluster
 
+from kafkasource import java_regex
 from kafkasource.errors import OptionError
+from kafkasource.source.offset_reader import OffsetReader
 from kafkasource.source.subscription import Assign, SubscribePattern, SubscribeTopics, parse_subscription
 from kafkasource.types import TopicPartition as TP
 
@@ -64,3 +67,15 @@ def test_patterns_mean_what_java_means_by_them(pattern, matching, others):
 def test_what_python_would_understand_otherwise_is_refused(pattern):
     with pytest.raises(OptionError, match="not a usable regular expression"):
         parse(subscribePattern=pattern)
+
+
+def test_a_pattern_is_spelt_anew_once_however_many_topics_it_is_asked_about(monkeypatch):
+    spelt = []
+    respell = java_regex._respell
+    monkeypatch.setattr(java_regex, "_respell", lambda *of: spelt.append(of) or respell(*of))
+    subscription = parse(subscribePattern=r"^counted-here-\d+$")
+    cluster = FakeCluster(**{f"counted-here-{n}": [(0, 1)] for n in range(5000)})
+    asked = OffsetReader(cluster, subscription, "read_uncommitted", retry_ms=0)
+    for _ in range(2):
+        found = asked.assigned()
+    assert (len(found), len(spelt)) == (5000, 1)

@@ -1,8 +1,9 @@
 """A Spark application that copies a topic, once for each query it is given, and starts a query again when it dies.
 
-    python exactly_once_app.py BOOTSTRAP SOURCE CHECKPOINTS MASTER '{"topic": "out", ... options of the sink}' ...
+    python exactly_once_app.py BOOTSTRAP SOURCE FOLDER MASTER '{"topic": "out", ... options of the sink}' ...
 
-Prints what queries died of. Ends when it is killed.
+Prints what queries died of. Ends when it is killed. Each start of a query spells its checkpoint otherwise than the one
+before; FOLDER/starts tells how, a line of JSON for each start.
 """
 
 from __future__ import annotations
@@ -10,11 +11,14 @@ from __future__ import annotations
 import json
 import sys
 import time
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from kafkasource import register
+
+SPELLINGS = ("", "file:", "", "file://")  # what stands before the path
 
 
 def session(master: str, folder: str) -> SparkSession:
@@ -34,7 +38,7 @@ def session(master: str, folder: str) -> SparkSession:
 
 
 def copied(
-    spark: SparkSession, bootstrap: str, source: str, checkpoints: str, options: dict[str, str]
+    spark: SparkSession, bootstrap: str, source: str, checkpoint: str, options: dict[str, str]
 ) -> StreamingQuery:
     """Micro-batches of at most 100 rows of each input partition; a task for each of these.
 
@@ -56,11 +60,22 @@ def copied(
         rows.select("key", "value")
         .writeStream.format("pykafka")
         .option("kafka.bootstrap.servers", bootstrap)
-        .option("checkpointLocation", f"{checkpoints}/{options['topic']}")
+        .option("checkpointLocation", checkpoint)
         .options(**options)
         .trigger(processingTime="50 milliseconds")
         .start()
     )
+
+
+def spelled(folder: str, topic: str) -> str:
+    """The same folder under another name at every second start, whichever process starts it."""
+    starts = Path(folder, "starts")
+    before = [json.loads(line) for line in starts.read_text().splitlines()] if starts.exists() else []
+    count = sum(start["topic"] == topic for start in before)
+    location = f"{SPELLINGS[count % len(SPELLINGS)]}{folder}/checkpoints/{topic}"
+    with starts.open("a") as file:
+        file.write(json.dumps({"topic": topic, "checkpoint": location}) + "\n")
+    return location
 
 
 def main(bootstrap: str, source: str, folder: str, master: str, *sinks: str) -> None:
@@ -72,7 +87,9 @@ def main(bootstrap: str, source: str, folder: str, master: str, *sinks: str) -> 
             if query is not None and not query.isActive:
                 print("died:", str(query.exception())[:400].splitlines()[:2], flush=True)
             if query is None or not query.isActive:
-                queries[sink] = copied(spark, bootstrap, source, f"{folder}/checkpoints", json.loads(sink))
+                options = json.loads(sink)
+                checkpoint = spelled(folder, options["topic"])
+                queries[sink] = copied(spark, bootstrap, source, checkpoint, options)
         time.sleep(0.05)
 
 

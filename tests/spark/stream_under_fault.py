@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 PATIENCE_S = 120.0  # for what must happen on however slow a machine
 PARTITIONS = 3
+_TOO_SLOW = "connect back"  # "Python worker failed to connect back.", "Timed out while waiting for ... to connect back"
 _IMPATIENT = {"socket.timeout.ms": 2000, "log_level": 0}  # with a broker that hangs; the default is a minute
 
 
@@ -95,17 +96,37 @@ class Reading:
         self._spark = spark
         self._topic = topic
         self._name = topic.name.replace("-", "_")
-        options = {"subscribe": topic.name, "startingOffsets": "earliest"} | options
+        self._options = {
+            "kafka.bootstrap.servers": bootstrap_servers,
+            "subscribe": topic.name,
+            "startingOffsets": "earliest",
+        } | options
+        self._start()
+
+    def _start(self) -> None:
         self.query = (
-            spark.readStream.format("pykafka")
-            .option("kafka.bootstrap.servers", bootstrap_servers)
-            .options(**options)
+            self._spark.readStream.format("pykafka")
+            .options(**self._options)
             .load()
             .selectExpr("partition", "offset", "CAST(CAST(value AS STRING) AS INT) AS value")
             .writeStream.format("memory")
             .queryName(self._name)
             .start()
         )
+
+    def begins(self) -> None:
+        """Wait for its first micro-batch: from then on all of its Python processes are there.
+
+        Spark gives a Python process ten seconds to start, a constant of its PythonWorkerFactory (4.2). A busy machine
+        may need more; before any fault the query may simply be started again.
+        """
+
+        def has_begun() -> bool:
+            if not self.query.isActive and _TOO_SLOW in str(self.query.exception()):
+                self._start()
+            return any(self.ends())
+
+        until(has_begun, "a first micro-batch")
 
     def ends(self) -> list[int]:
         """Where the last finished micro-batch ended, by partition."""

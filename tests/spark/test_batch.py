@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import time
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
 from kafkasource.types import TopicPartition
+from kafkasource.writer import Writer
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
@@ -73,6 +76,24 @@ def test_topic_partition_and_timestamp_columns_are_obeyed(pykafka, kafka_topic):
         for r in rows.selectExpr("*", "unix_millis(timestamp) AS millis").collect()
     }
     assert got == {(first, 2, b"a", 1580608922123), (second, 0, b"b", 1580608922123)}
+
+
+def test_rows_read_without_a_timestamp_are_written_without_one(pykafka, kafka_topic):
+    """A topic from before Kafka 0.10, copied. Other times before 1970 are refused, as by Java's producer."""
+    origin, copy = kafka_topic(partitions=1), kafka_topic(partitions=1)
+    millis = [-1, int(time.time() * 1000), -1]  # what is older than a week goes away at once
+    with Writer({"kafka.bootstrap.servers": pykafka.bootstrap_servers, "topic": origin}) as writer:
+        writer.write(
+            pa.table(
+                {"value": ["a", "b", "c"], "timestamp": pa.array([1000 * ms for ms in millis], pa.timestamp("us"))}
+            )
+        )
+    pykafka.write(pykafka.read(origin).select("value", "timestamp"), copy)
+    for topic in (origin, copy):
+        rows = pykafka.read(topic).selectExpr("value", "unix_millis(timestamp) AS ms").collect()
+        assert sorted((bytes(r.value), r.ms) for r in rows) == sorted(zip([b"a", b"b", b"c"], millis, strict=True))
+    with pytest.raises(PySparkException, match="must not be before 1970-01-01 00:00:00 UTC"):
+        pykafka.write(pykafka.spark.sql("SELECT 'x' AS value, timestamp_millis(-2) AS timestamp"), copy)
 
 
 def test_offsets_bound_a_batch_start_inclusive_end_exclusive(pykafka, kafka_topic):

@@ -1,9 +1,9 @@
 """Every record of a topic is copied once, whatever dies at whichever point, for another client that reads committed.
 
-At least once runs beside it under the same kills. `make test` has ten of them; a hundred on three brokers and two
-executors, for each of two Kafka releases, are asked for with
+At least once runs beside it under the same kills. `make test` has ten of them on one node, and ten on three nodes of
+Kafka 3.9.2 with two executors. `make extended` has a hundred on three nodes, for each of two Kafka releases:
 
-    pytest -m slow tests/spark/test_exactly_once_crashes.py        (KAFKASOURCE_KILLS=30: fewer)
+    pytest -m extended tests/spark/test_exactly_once_crashes.py        (KAFKASOURCE_KILLS=30: fewer)
 """
 
 from __future__ import annotations
@@ -47,10 +47,9 @@ ExactlyOnce._recover = unless_planted(ExactlyOnce._recover)
 ExactlyOnce.abort = unless_planted(ExactlyOnce.abort)  # after a kill of the whole application it does not come
 """
 
-LONG = [
-    pytest.mark.slow,
-    pytest.mark.skipif("'slow' not in config.option.markexpr", reason="-m slow asks for a hundred kills"),
-]
+SHORT, LONG = [pytest.mark.slow], [pytest.mark.slow, pytest.mark.extended]
+RUNS = {"one node": (None, 10), "3.9.2, 10 kills": ("3.9.2", 10), "3.9.2": ("3.9.2", 100), "4.3.1": ("4.3.1", 100)}
+PARAMS = [pytest.param(name, marks=marks) for name, marks in zip(RUNS, ([], SHORT, LONG, LONG), strict=True)]
 
 
 @contextmanager
@@ -66,16 +65,17 @@ def application(broker, kills, **how):
         running.close()
 
 
-@pytest.fixture(scope="module", params=["here", pytest.param("3.9.2", marks=LONG), pytest.param("4.3.1", marks=LONG)])
+@pytest.fixture(scope="module", params=PARAMS)
 def killed(request):
     """After the kills, when all that was written has been copied or never will be."""
-    if request.param == "here":
-        with application(request.getfixturevalue("kafka_broker"), 10) as running:
+    version, kills = RUNS[request.param]
+    if version is None:
+        with application(request.getfixturevalue("kafka_broker"), kills) as running:
             yield running
         return
     with (
-        Broker(version=request.param, nodes=3, use_existing=False) as broker,
-        application(broker, 100, master="local-cluster[2,2,1024]") as running,
+        Broker(version=version, nodes=3, use_existing=False) as broker,
+        application(broker, kills, master="local-cluster[2,2,1024]") as running,
     ):
         with Cluster(ClientConfig.of(broker.bootstrap_servers)) as cluster:
             nodes = {each.transactional_id: each.coordinator_id for each in cluster.list_transactions("", ())}
@@ -87,6 +87,14 @@ def killed(request):
 
 def test_nothing_is_lost_or_doubled_whatever_dies(killed):
     assert killed.lost_and_doubled("exactly_once") == (0, 0)
+
+
+def test_all_the_while_the_checkpoint_was_spelled_otherwise_at_every_second_start(killed):
+    topic = killed.copies["exactly_once"].topic
+    path = f"{killed.folder}/checkpoints/{topic}"
+    spelled = [start["checkpoint"].removesuffix(path) for start in killed.starts(topic)]
+    assert len(spelled) > 2
+    assert spelled[:4] == ["", "file:", "", "file://"][: len(spelled)]
 
 
 def test_at_least_once_loses_nothing(killed):

@@ -128,7 +128,7 @@ def test_a_new_partition_is_read_from_its_start(pykafka, kafka_broker, kafka_top
 
 
 def test_update_mode_writes_through_foreach_batch(pykafka, kafka_topic, tmp_path):
-    """Spark refuses update mode to every Python sink; this is the way that the README gives."""
+    """Spark refuses update mode to every Python sink; this is the way that docs/writing.md gives."""
     source, target = kafka_topic(partitions=1), kafka_topic(partitions=1)
     pykafka.write(numbers(pykafka, 0, 6).selectExpr("CAST(value % 2 AS STRING) AS value"), source)
     stream = pykafka.reading(source, stream=True, startingOffsets="earliest", maxOffsetsPerTrigger="3").load()

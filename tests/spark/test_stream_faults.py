@@ -13,6 +13,7 @@ from stream_under_fault import PARTITIONS, Reading, Topic, until
 
 import kafkasource
 from kafkasource.broker import Broker
+from kafkasource.monitor.local_dir import local_dir
 from kafkasource.protocol.apis import FETCH, LIST_OFFSETS, METADATA
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.peers, pytest.mark.slow]
@@ -20,12 +21,15 @@ pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.peers, pytest.m
 
 @pytest.fixture(scope="module")
 def registered(spark):
+    """With Python processes started once, before any broker takes the processor."""
     kafkasource.register(spark)
+    local_dir(spark)  # plans a read in one
+    spark.range(2).mapInArrow(lambda batches: batches, "id long").collect()  # tasks in others
     return spark
 
 
 @pytest.fixture(scope="module")
-def cluster():
+def cluster(registered):
     """Three nodes that may be hurt, and are whole again after each test."""
     with Broker(nodes=3, use_existing=False) as broker:
         yield broker
@@ -38,7 +42,7 @@ def proxy():
 
 
 @pytest.fixture(scope="module")
-def single(proxy):
+def single(proxy, registered):
     """One node that clients reach through the proxy only."""
     with Broker(use_existing=False, advertised_ports=[proxy.address[1]]) as broker:
         proxy.upstream = ("127.0.0.1", broker.ports[0])
@@ -55,6 +59,7 @@ def run(registered):
         topic.goes_on()
         reading = Reading(registered, broker.bootstrap_servers, topic, **options)
         started.append((topic, reading))
+        reading.begins()
         reading.catches_up()
         return topic, reading
 

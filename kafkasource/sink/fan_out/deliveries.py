@@ -35,6 +35,7 @@ class Health:
         self._answer_due_ms = clock_ms()  # or the last one came
         self._dead_until_ms: float | None = None
         self._was_dead = False
+        self._told_of_order = False
         self._allowance_ms, self._allowed_at_ms = float(wait_ms), clock_ms()
 
     def handed_over(self, linger_ms: int, nothing_before: bool) -> None:
@@ -48,6 +49,16 @@ class Health:
     def flushed(self) -> None:
         """Nothing lingers any more."""
         self._answer_due_ms = min(self._answer_due_ms, self._clock_ms())
+
+    def keeps_no_order(self) -> None:
+        """Said once. The options ask for idempotence where there is a map of offsets, so the brokers have none."""
+        if not self._told_of_order:
+            self._told_of_order = True
+            log.warning(
+                "cluster %r: its brokers are older than Kafka 0.11 and keep no order over retries: 'offsetMap' leaves "
+                "these rows out",
+                self._cluster,
+            )
 
     def answered(self) -> None:
         self._answer_due_ms = self._clock_ms()
@@ -106,13 +117,17 @@ class ClusterDelivery(Delivery):
     def settled(self) -> bool:
         return not self.waits
 
-    def acknowledged(self, tp: TopicPartition, records: int, size: int, last_offset: int | None) -> None:
+    def acknowledged(
+        self, tp: TopicPartition, records: int, size: int, last_offset: int | None, *, in_order: bool = True
+    ) -> None:
         self._health.answered()
+        if self.stored_at is not None and not in_order:
+            self._health.keeps_no_order()
         with self._settled:
             if not self._abandoned:
                 super().acknowledged(tp, records, size, last_offset)
                 if self.stored_at is not None:
-                    first = None if last_offset is None else last_offset - records + 1
+                    first = last_offset - records + 1 if in_order and last_offset is not None else None
                     self.stored_at.setdefault(tp, StoredAt()).add(first, records)
         self._tell()
 

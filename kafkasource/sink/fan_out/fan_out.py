@@ -164,7 +164,8 @@ class FanOut:
 
     def _without_old(self, rows: Rows, one: _Sending, oldest_ms: int) -> Rows:
         """The rows that are not too old; the others go into the ledger only."""
-        old = pc.less(rows.timestamps_ms, pa.scalar(oldest_ms, pa.int64())).fill_null(False)
+        known = pc.greater_equal(rows.timestamps_ms, pa.scalar(0, pa.int64()))  # -1: nobody knows how old it is
+        old = pc.and_(known, pc.less(rows.timestamps_ms, pa.scalar(oldest_ms, pa.int64()))).fill_null(False)
         count = pc.sum(old).as_py()
         if not count:
             return rows
@@ -208,34 +209,51 @@ class FanOut:
         return one.placer.place(rows, max(topic.partitions) + 1, available(topic))
 
     def _topic(self, one: _Sending, topic: str, partition: int) -> TopicMetadata | None:
-        """Waited for as the policy says: block for as long as no broker can be reached, discard with patience."""
+        """Waited for as the policy says: block for as long as no broker answers, discard with patience. None: the rows
+        are to be discarded.
+
+        That a topic is not there is no slowness: the broker that says so answers, and is asked again for as long as a
+        plain sink asks.
+        """
         target, health = one.target, one.producers.health
         lane = one.producers.lanes[0]
-        deadline_ms = self._clock_ms() + target.config.delivery_timeout_ms
+        ages = target.max_record_age_ms is not None
+        deadline_ms = self._clock_ms() + target.config.delivery_timeout_ms  # not above `maxRecordAge`
         while True:
-            # That a topic is not there is no slowness: who says so can be reached, and is asked again for as long as
-            # a plain sink asks.
             missing = topic in lane.metadata.topic_errors
             patient = target.policy != "discard" or (missing and not health.dead)
+            wait_ms = target.metadata_wait_ms if patient else health.patience_ms
+            if ages and not missing:
+                wait_ms = max(0, min(wait_ms, int(deadline_ms - self._clock_ms()) + 1))
+            before = lane.metadata.version
             try:
-                return lane.sender.await_topic(
-                    topic, partition, target.metadata_wait_ms if patient else health.patience_ms
-                )
-            except BootstrapFailed:
-                if target.policy == "discard":
-                    health.waited_in_vain()
-                    return None
-                if target.policy == "fail" or self._clock_ms() >= deadline_ms:
-                    raise
-                log.warning("cluster %r cannot be reached; the task waits for it (onSlowCluster=block)", target.name)
-                continue
-            except DeadlineExceeded:
-                if patient:
-                    raise
-                if topic in lane.metadata.topic_errors and not health.dead:
-                    continue
+                found = lane.sender.await_topic(topic, partition, wait_ms)
+                if partition in found.partitions or lane.metadata.version > before or target.policy != "block":
+                    return found
+                error: KafkaSourceError = DeadlineExceeded(f"no broker says whether {topic}-{partition} is there")
+            except BootstrapFailed as failed:
+                error = failed
+            except DeadlineExceeded as failed:
+                if lane.metadata.version > before and topic in lane.metadata.topic_errors:  # a broker has said so
+                    if wait_ms >= target.metadata_wait_ms:
+                        raise
+                    if not health.dead:
+                        continue
+                error = failed
+            if target.policy == "discard":
                 health.waited_in_vain()
                 return None
+            if self._clock_ms() >= deadline_ms:
+                if ages:
+                    return None
+                raise error
+            if target.policy == "fail":
+                if wait_ms >= target.metadata_wait_ms:
+                    raise error
+                continue
+            log.warning(
+                "cluster %r answers nothing; the task waits for it (onSlowCluster=block): %s", target.name, error
+            )
 
     def _delivery(self, one: _Sending, lane: int, delivery: FanOutDelivery) -> ClusterDelivery:
         """Of a lane, begun with its first row."""

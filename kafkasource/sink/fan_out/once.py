@@ -11,21 +11,24 @@ from dataclasses import dataclass, replace
 
 from kafkasource.options import Options
 from kafkasource.sink.delivery import Delivery
-from kafkasource.sink.exactly_once import Begun, Share, plan_task
+from kafkasource.sink.exactly_once import Begun, LostTransactions, Share, lost_text
 from kafkasource.sink.fan_out.targets import ClusterTarget
 from kafkasource.sink.identity import Lane
 from kafkasource.sink.lane_task import Context, Guarantee, LaneTask, Task, TaskCalls
-from kafkasource.sink.lanes import TransactionalIds, transactional_ids
+from kafkasource.sink.query_identity import IdentitySource
+from kafkasource.sink.task_plan import plan_task
 
 
-def guarantees(shared: Options, targets: Mapping[str, ClusterTarget]) -> dict[str, Guarantee] | None:
-    """By cluster; None: at least once. Raises OptionError where there are no transactional ids."""
+def guarantees(
+    shared: Options, targets: Mapping[str, ClusterTarget], *, batch_write: bool
+) -> dict[str, Guarantee] | None:
+    """By cluster; None: at least once. Raises OptionError where there is nothing to make transactional ids of."""
     if shared["deliveryGuarantee"] != "exactly_once":
         return None
-    prefix = transactional_ids(shared["transactionalIdPrefix"], shared.sparks_own).prefix
+    identity = IdentitySource.of(shared["transactionalIdPrefix"], shared.sparks_own, batch_write=batch_write)
     return {
         name: Guarantee(
-            TransactionalIds(f"{prefix}-{name}"),
+            identity,
             target.transaction_timeout_ms,
             shared["atomicBatch"],
             shared["lostTransactions"],
@@ -57,6 +60,11 @@ class ClusterTask:
             slot = task.slot * producers + number
             plan = plan_task(begun, task.query_id, task.batch_id, slot, guarantee.on_lost)
             lanes.append(LaneTask(guarantee, begun, replace(task, slot=slot), plan))
+        if producers > 1 and any(lane.plan.again is not None for lane in lanes):
+            raise LostTransactions(
+                f"{lost_text(task.batch_id, begun.lost)}. But with 'producersPerCluster' above 1 the missing rows are "
+                "not known: which producer a row without a key went to is not recorded"
+            )
         return cls(lanes)
 
     @property
@@ -67,11 +75,16 @@ class ClusterTask:
     def open_lane(self, cluster: TaskCalls, number: int) -> Lane:
         return self.lanes[number].open_lane(cluster)
 
+    def abort(self, cluster: TaskCalls) -> None:
+        for lane in self.lanes:
+            lane.abort(cluster)
+
     def shares(self, deliveries: Mapping[int, Delivery], rows: int, crc: int) -> tuple[Share, ...]:
         """What goes to the driver. `rows` and `crc` are the whole task's; `deliveries` of the lanes that had rows."""
         if not self.writes:
             first = self.lanes[0]
-            return (Share(first.begun.turn, first.task.query_id, skipped=True),)
+            without = first.plan.gone_without
+            return (Share(first.begun.turn, first.task.query_id, skipped=True, gone_without=without),)
         found = []
         for number, task in enumerate(self.lanes):
             into = deliveries.get(number)

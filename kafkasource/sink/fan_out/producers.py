@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from kafkasource import memory
+from kafkasource.client.idle import IDLE_S, Use, surplus
 from kafkasource.sink.batch import ProducerBatch
 from kafkasource.sink.buffer_pool import Buffer, BufferPool
 from kafkasource.sink.fan_out.deliveries import Dropped, Health
@@ -47,6 +48,7 @@ class ClusterProducers:
         """`clients`: one for each lane, in tests."""
         config = target.config
         self.target = target
+        self.use = Use(lambda: clock_ms() / 1000)
         self.health = Health(target.wait_ms, clock_ms, target.name)
         self._budget = memory.process_budget()
         self.pool = _SharedPool(
@@ -60,16 +62,19 @@ class ClusterProducers:
         ]
         self.pool.lanes = self.lanes
 
-    def room(self) -> AbstractContextManager[None]:
+    @contextmanager
+    def room(self) -> Iterator[None]:
         """The cluster's share of the process's memory, for a task. Its watermarks move with it."""
         config = self.target.config
-        return self._budget.lease(
+        lease = self._budget.lease(
             memory.FAN_OUT,
             config.memory_wish,
             self.pool.resize,
             total_bytes=config.memory_budget_bytes,
             keeper=self.pool,
         )
+        with self.use.using(), lease:
+            yield
 
     @property
     def queued_bytes(self) -> int:
@@ -117,6 +122,15 @@ class ClusterProducers:
                 batch.delivery.gave_up(error)
         return freed
 
+    def retire(self) -> bool:
+        """In the sender thread of a lane that nobody has used for long: does it go? With all others, or not."""
+        with _lock:
+            if self.use.idle_s < IDLE_S:
+                return False
+            if _kept.get(self.target) is self:
+                del _kept[self.target]
+            return True
+
     def close(self, timeout_ms: float | None = None) -> None:
         """As `Producer.close`, of all lanes."""
         for lane in self.lanes:
@@ -128,19 +142,28 @@ _kept: dict[ClusterTarget, ClusterProducers] = {}
 
 
 def shared_producers(targets: Mapping[str, ClusterTarget]) -> dict[str, ClusterProducers]:
-    """This process's producers for clusters, made where there are none (any more)."""
+    """This process's producers for clusters, made where there are none (any more). They go as those of
+    `shared_producer` do."""
+    gone = []
     with _lock:
         found = {}
         for name, target in targets.items():
             producers = _kept.pop(target, None)
             if producers is not None and not producers.usable:
-                producers.close(0)
+                gone.append(producers)
                 producers = None
-            found[name] = producers or ClusterProducers(target)
-        while len(_kept) + len(found) > _MAX_CLUSTERS and _kept:
-            _kept.pop(next(iter(_kept))).close(0)  # those unused for longest
+            if producers is None:
+                producers = ClusterProducers(target)
+                for lane in producers.lanes:
+                    lane.retire = producers.retire
+            producers.use.hand_out()
+            found[name] = producers
         _kept.update((producers.target, producers) for producers in found.values())
-        return found
+        idle_s = {target: kept.use.idle_s for target, kept in _kept.items()}
+        gone += [_kept.pop(target) for target in surplus(idle_s, _MAX_CLUSTERS)]
+    for each in gone:  # without the lock, which a sender thread may wait for
+        each.close(0)
+    return found
 
 
 # The parent's in a forked child: see `sink.producer`.

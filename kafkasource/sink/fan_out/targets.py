@@ -62,6 +62,10 @@ class ClusterTarget:
         """Where rows of this topic go."""
         return self.topic_template.replace(_TOPIC, source)
 
+    def fixed_topic(self, topic: str | None) -> str | None:
+        """Where all rows go; None: their own topics decide. `topic`: of `Targets`."""
+        return self.topic(topic or "") if topic or _TOPIC not in self.topic_template else None
+
 
 @dataclass(frozen=True)
 class Targets:
@@ -176,11 +180,6 @@ def _check_exactly_once(name: str, parsed: Options) -> None:
     }
     if parsed["producersPerCluster"] > 1:
         reasons["atomicBatch"] = (False, "with 'producersPerCluster' above 1 several producers write to a partition")
-        if parsed["lostTransactions"] == "rewrite":
-            raise OptionError(
-                f"cluster {name!r} of 'clusters': 'lostTransactions'=rewrite needs 'producersPerCluster'=1: which "
-                "producer a row without a key went to is not recorded"
-            )
     for option, (only, why) in reasons.items():
         if parsed[option] != only:
             raise OptionError(
@@ -238,6 +237,18 @@ def _offset_map(name: str, parsed: Options, topic: str | None) -> str | None:
             f"cluster {name!r} of 'clusters': option 'offsetMap' is for rows that keep the topic and the partition of "
             "where they were read: it goes neither with the option 'topic' for all rows nor with 'partitioning'=key"
         )
+    if found is not None:
+        for option, lost in (
+            ("kafka.enable.idempotence", parsed["kafka.enable.idempotence"] is False),
+            ("kafka.acks", parsed["kafka.acks"] not in ("all", "-1")),
+        ):
+            if lost:
+                raise OptionError(
+                    f"cluster {name!r} of 'clusters': option 'offsetMap' needs idempotence, which {option!r}="
+                    f"{str(parsed[option]).lower()} turns off: a batch that is sent again could land behind later "
+                    f"ones, and the map would be wrong. Leave out {option!r}, or do without the map (in a mirror's "
+                    "file: offset_map = false for the flow)"
+                )
     return found
 
 

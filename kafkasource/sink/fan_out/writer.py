@@ -6,6 +6,7 @@ import logging
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,9 +16,10 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 
 from kafkasource import metrics
 from kafkasource.client.cache import shared_cluster
-from kafkasource.errors import BootstrapFailed, DeadlineExceeded, KafkaSourceError
+from kafkasource.errors import BootstrapFailed, DeadlineExceeded
+from kafkasource.sink import turns
 from kafkasource.sink.columns import SinkSchema
-from kafkasource.sink.commit_log import gathered, tell
+from kafkasource.sink.commit_log import LaneCounts, gathered, tell
 from kafkasource.sink.crash_points import crash_point
 from kafkasource.sink.exactly_once import Begun, ExactlyOnce, Share
 from kafkasource.sink.fan_out.once import ClusterTask, guarantees
@@ -25,9 +27,11 @@ from kafkasource.sink.fan_out.source_offsets import Mapped
 from kafkasource.sink.fan_out.source_offsets import gathered as mapped_together
 from kafkasource.sink.fan_out.targets import ClusterTarget, Targets
 from kafkasource.sink.functions import load
+from kafkasource.sink.lanes import TransactionalIds
 from kafkasource.sink.new_topic import create_missing
+from kafkasource.sink.query_identity import Identity
 from kafkasource.sink.row_sum import RowSum
-from kafkasource.sink.writer import query_id, warn_uncompiled
+from kafkasource.sink.writer import best_effort, query_id, warn_uncompiled
 from kafkasource.types import Discarded, TopicPartition, Written
 from kafkasource.worker import spare_imports_from_gc
 
@@ -71,11 +75,12 @@ class _Writer:
         mapped = any(target.offset_map is not None for target in targets.by_name.values())
         self._schema = SinkSchema.check(schema, targets.topic, offsets=mapped)
         self._targets: Mapping[str, ClusterTarget] = targets.by_name
+        self._topic = targets.topic
         self._query_name = targets.shared.sparks_own.get("queryname")
         self._listener: str | None = targets.shared["commitListener"]
         if self._listener is not None:
             load(self._listener, "commitListener")  # what is not there is refused before a task runs
-        self._guarantees = guarantees(targets.shared, targets.by_name)
+        self._guarantees = guarantees(targets.shared, targets.by_name, batch_write=self._write_id() is not None)
         self._begun: dict[str, Begun] = {}
         self._prepared = False
         self._metrics_wanted = False
@@ -86,8 +91,13 @@ class _Writer:
         if not self._prepared:
             for target in self._targets.values():
                 _create_missing(target)
-            for name in self._guarantees or ():
-                self._begun[name] = self._driver(name).begin(self._write_id())
+            if self._guarantees is not None:
+                source = next(iter(self._guarantees.values())).identity
+                whole = source.find()
+                for name in self._guarantees:
+                    begun = self._driver(name, whole.of_cluster(name)).begin(self._write_id())
+                    self._begun[name] = begun
+                    turns.leave(source, name, begun.turn)
             self._metrics_wanted = metrics.wanted()
             self._prepared = True
         return self.__dict__
@@ -106,25 +116,26 @@ class _Writer:
         tasks = self._tasks()
         fan_out = FanOut(shared_producers(self._targets), wall_clock_ms=lambda: time.time() * 1000)
         row_sum = RowSum(self._schema.positions)
-        with fan_out.delivery(None if tasks is None else self._transactions(tasks)) as delivery:
-            for batch in iterator:
-                if tasks is not None and batch.num_rows:
-                    row_sum.add(batch)
-                for rows in self._schema.rows(batch):
-                    fan_out.append(rows, delivery)
-                if tasks is not None:
-                    crash_point("writing")
         reports = {}
-        for name in self._targets:
-            sent = name in delivery.sending
-            shares: tuple[Share, ...] = ()
-            if tasks is not None:
-                shares = tasks[name].shares(delivery.lanes(name) if sent else {}, row_sum.rows, row_sum.crc)
-            reports[name] = (
-                ClusterReport(delivery.written(name), delivery.discarded(name), shares, delivery.mapped(name))
-                if sent
-                else ClusterReport(shares=shares)
-            )
+        with self._aborting(tasks or {}):
+            with fan_out.delivery(None if tasks is None else self._transactions(tasks)) as delivery:
+                for batch in iterator:
+                    if tasks is not None and batch.num_rows:
+                        row_sum.add(batch)
+                    for rows in self._schema.rows(batch):
+                        fan_out.append(rows, delivery)
+                    if tasks is not None:
+                        crash_point("writing")
+            for name in self._targets:
+                sent = name in delivery.sending
+                shares: tuple[Share, ...] = ()
+                if tasks is not None:
+                    shares = tasks[name].shares(delivery.lanes(name) if sent else {}, row_sum.rows, row_sum.crc)
+                reports[name] = (
+                    ClusterReport(delivery.written(name), delivery.discarded(name), shares, delivery.mapped(name))
+                    if sent
+                    else ClusterReport(shares=shares)
+                )
         return FanOutReport(reports, COMPILED, query_id(), metrics.report(self._metrics_wanted))
 
     # Exactly once.
@@ -138,6 +149,16 @@ class _Writer:
             for name, guarantee in self._guarantees.items()
         }
 
+    @contextmanager
+    def _aborting(self, tasks: Mapping[str, ClusterTask]) -> Iterator[None]:
+        """As `LaneTask.aborting`, in every cluster."""
+        try:
+            yield
+        except BaseException:
+            for name, task in tasks.items():
+                task.abort(shared_cluster(self._targets[name].config.client))
+            raise
+
     def _transactions(self, tasks: Mapping[str, ClusterTask]) -> dict[str, OpenLane]:
         return {
             name: partial(task.open_lane, shared_cluster(self._targets[name].config.client))
@@ -145,15 +166,16 @@ class _Writer:
             if task.writes
         }
 
-    def _driver(self, name: str) -> ExactlyOnce:
+    def _driver(self, name: str, identity: Identity | TransactionalIds) -> ExactlyOnce:
         assert self._guarantees is not None
         guarantee = self._guarantees[name]
         return ExactlyOnce(
             shared_cluster(self._targets[name].config.client),
-            guarantee.ids,
+            identity,
             timeout_ms=guarantee.timeout_ms,
             atomic=guarantee.atomic,
             on_lost=guarantee.on_lost,
+            topic=self._targets[name].fixed_topic(self._topic),
         )
 
     def _commit(self, messages: Sequence[FanOutReport | None], batch_id: int | None = None) -> None:
@@ -162,11 +184,15 @@ class _Writer:
         spare_imports_from_gc()
         if any(message is not None and not message.kernel_compiled for message in messages):
             warn_uncompiled()
-        lanes = {
-            name: self._driver(name).commit(_shares(messages, name), batch_id or 0) for name in self._guarantees or ()
-        }
+        lanes = {name: LaneCounts() for name in self._guarantees or ()}
+        for name, guarantee in (self._guarantees or {}).items():
+            shares = _shares(messages, name)
+            if shares or batch_id is not None:  # a micro-batch without tasks is noted, too
+                identity = shares[0].turn.ids if shares else guarantee.identity.find().of_cluster(name)
+                lanes[name] = self._driver(name, identity).commit(shares, batch_id or 0)
         metrics.take(message.metrics for message in messages if message is not None)
         query = next((message.query_id for message in messages if message is not None), None)
+        maps = {}
         for name in self._targets:
             reports = [message.clusters[name] for message in messages if message is not None]
             commit = gathered(
@@ -180,34 +206,38 @@ class _Writer:
             )
             skipped = any(share.skipped for share in _shares(messages, name))
             tell(commit, self._listener, by_earlier_run=skipped and not commit.written)
-            self._map_offsets(name, reports)
+            offset_map, mapped = self._targets[name].offset_map, mapped_together(report.mapped for report in reports)
+            if offset_map is not None and mapped:
+                maps[name] = load(_OFFSET_MAP, "offsetMap")(self._targets[name].config.client, offset_map, mapped)
+        self._await_maps(maps)
 
-    def _map_offsets(self, name: str, reports: Sequence[ClusterReport]) -> None:
-        """As a listener is told, and by the same right: what fails here has written its rows, and is a gap in the map,
-        in which offsets are translated to those before it."""
-        target = self._targets[name]
-        mapped = mapped_together(report.mapped for report in reports)
-        if target.offset_map is None or not mapped:
-            return
-        try:
-            load(_OFFSET_MAP, "offsetMap")(target.config.client, target.offset_map, mapped)
-        except Exception as error:
-            log.warning("cluster %r: offsets of a micro-batch are missing in %s: %s", name, target.offset_map, error)
+    def _await_maps(self, maps: Mapping[str, Any]) -> None:
+        """All clusters' at once, each as long as it may hold up the commit: what fails here has written its rows, and
+        is a gap in the map, in which offsets are translated to those before it."""
+        began_s = time.monotonic()
+        for name, recorder in maps.items():
+            target = self._targets[name]
+            most_ms = target.wait_ms if target.policy == "discard" else target.config.client.default_api_timeout_ms
+            try:
+                recorder.wait(max(0, most_ms - int((time.monotonic() - began_s) * 1000)))
+            except Exception as error:
+                log.warning("cluster %r: the map of offsets is not complete: %s", name, error)
 
     def _abort(self, messages: Sequence[FanOutReport | None], batch_id: int) -> None:
-        """All clusters, though one fails; the next begin recovers what could not be aborted."""
-        failed: KafkaSourceError | None = None
-        for name in self._guarantees or ():
-            shares = _shares(messages, name)
-            begun = self._begun.get(name)
-            if begun is not None:
-                shares.append(Share(begun.turn, begun.write_id or ""))  # where no task sent a message
-            try:
-                self._driver(name).abort(shares, batch_id)
-            except KafkaSourceError as error:
-                failed = failed or error
-        if failed is not None:
-            raise failed
+        """All clusters, though one fails. `messages` has a place for each task, as in `sink.writer`."""
+        for name, guarantee in (self._guarantees or {}).items():
+            target, begun, shares = self._targets[name], self._begun.get(name), _shares(messages, name)
+            left = turns.left(guarantee.identity, name) if begun is None else begun.turn
+            turn = shares[0].turn if shares else left
+            if turn is not None:
+                silent = [
+                    task * target.producers + number
+                    for task, message in enumerate(messages)
+                    if message is None
+                    for number in range(target.producers)
+                ]
+                with best_effort(shared_cluster(target.config.client), batch_id):
+                    self._driver(name, turn.ids).abort(shares, batch_id, silent, turn)
 
 
 class FanOutBatchWriter(_Writer, DataSourceArrowWriter):

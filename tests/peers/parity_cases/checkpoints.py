@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from parity import AddPartitions, Change, Produce, Stream, Topic, fails, option, reads, same
+from parity import AddPartitions, Change, DeleteRecords, Produce, Stream, Topic, different, fails, option, reads, same
 
-from parity_cases.shared import MINE
+from parity_cases.shared import GO_ON, LOST, MINE, after, each
 
 TWO = {**MINE, "subscribe": "$mine,$mine2", "includeHeaders": "true"}
 BY_THREE = {**MINE, "maxOffsetsPerTrigger": "3"}
 DIES = "the sink of this case dies here"
+FROM_LATEST = {"subscribe": "$mine"}
+FROM_1 = {"subscribe": "$mine", "startingOffsets": each(1, topic="$mine")}
+FROM_4 = {"subscribe": "$mine", "startingOffsets": each(4, topic="$mine")}
 
-CASES = option(
+MOVED = option(
     "a checkpoint",
     same(
         "goes on under the other connector and back: each row once, with several topics, `includeHeaders`, limits, and "
@@ -65,3 +68,63 @@ CASES = option(
         Stream({"subscribe": "$mine"}, reads(offsets={"mine-0": range(4, 7)})),
     ),
 )
+
+FIRST_BATCH = option(
+    "a first micro-batch that had failed",
+    same(
+        "is done again from where it was planned, whatever `startingOffsets` says by now",
+        Topic(8),
+        Stream(BY_THREE, fails(DIES, rows=0), dies_in=0),
+        Produce(2),
+        Stream(FROM_LATEST, reads(offsets={"mine-0": range(10)}, batches=[3, 7])),
+    ),
+    same(
+        "from `latest`",
+        Topic(4),
+        Stream(FROM_LATEST, fails(DIES, rows=0), dies_in=0),
+        Produce(3),
+        Stream(FROM_LATEST, reads(offsets={"mine-0": range(4, 7)})),
+    ),
+    same(
+        "from a time",
+        Topic(8),
+        Stream({"subscribe": "$mine", "startingTimestamp": after(2)}, fails(DIES, rows=0), dies_in=0),
+        Stream({"subscribe": "$mine", "startingTimestamp": after(7)}, reads(offsets={"mine-0": range(2, 8)})),
+    ),
+    same(
+        "a partition that `startingOffsets` does not name was added: belongs to the next",
+        Topic(4),
+        Stream(FROM_1, fails(DIES, rows=0), dies_in=0),
+        AddPartitions(2),
+        Produce({1: 2}),
+        Stream(FROM_1, reads(offsets={"mine-0": [1, 2, 3], "mine-1": [0, 1]}, batches=[3, 2])),
+    ),
+    same(
+        "records of it aged out: stops; false: goes on behind the gap",
+        Topic(8),
+        Stream(MINE, fails(DIES, rows=0), dies_in=0),
+        DeleteRecords({0: 5}),
+        Stream(MINE, fails(LOST)),
+        Stream(GO_ON, reads(offsets={"mine-0": range(5, 8)})),
+    ),
+    same(
+        "is done by the other connector from `startingOffsets` as offsets",
+        Topic(4),
+        Stream(FROM_LATEST, fails(DIES, rows=0), dies_in=0),
+        Produce(3),
+        Change(),
+        Stream(FROM_4, reads(offsets={"mine-0": range(4, 7)})),
+    ),
+    different(
+        "records of it aged out, and the other connector is to do it again",
+        "Neither finds the start that the other has kept. pykafka stops and names the file in which it stands; the JVM "
+        "connector begins where the log begins by now, without a word.",
+        Topic(8),
+        Stream(MINE, theirs=fails(DIES, rows=0), ours=fails(DIES, rows=0), dies_in=0),
+        DeleteRecords({0: 5}),
+        Change(),
+        Stream(MINE, theirs=fails("sources/0/0"), ours=reads(offsets={"mine-0": range(5, 8)})),
+    ),
+)
+
+CASES = (*MOVED, *FIRST_BATCH)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from parity import Again, Batch, DeleteRecords, Produce, Stream, Topic, option, reads, same
+from parity import T0, Again, Batch, DeleteRecords, Produce, Stream, Topic, option, reads, same
 
 from parity_cases.shared import EARLIEST, after, refused
 
@@ -38,6 +38,17 @@ CASES = (
         same(
             "another word: an error",
             Batch({"kafka.isolation.level": "read_all"}, **refused("isolation.level", "kafka.isolation.level")),
+        ),
+    ),
+    *option(
+        "a record without a timestamp",
+        same(
+            "-1 ms, a time before 1970, among records that have one",
+            Topic(1),
+            Produce(2, timestamp=-1),
+            Produce(1),
+            Batch({"subscribe": "$mine"}, reads(4, times=[T0, -1, -1, T0 + 3000])),
+            Stream({"subscribe": "$mine", **EARLIEST}, reads(4, times=[T0, -1, -1, T0 + 3000])),
         ),
     ),
     *option(

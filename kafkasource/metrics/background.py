@@ -1,0 +1,69 @@
+"""Work that may wait for a disk, done in a thread of its own: no thread that counts does it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Protocol
+
+_IDLE_S = 60.0  # then the thread ends, until it is needed again
+
+
+class Background(Protocol):
+    def ask(self) -> int:
+        """Let the work be done once more, soon; who has asked while it waited shares a turn. The ticket of this one."""
+
+    def wait(self, ticket: int, timeout_s: float) -> bool:
+        """Until a turn that began after the ticket was given has ended. False: it has not, in that time."""
+
+
+class OwnThread:
+    """A daemon thread that sleeps until it is asked. Any thread; `work` never raises."""
+
+    def __init__(self, work: Callable[[], None]) -> None:
+        self._work = work
+        self._changed = threading.Condition()
+        self._asked = self._done = 0
+        self._runs = False
+
+    def ask(self) -> int:
+        with self._changed:
+            self._asked += 1
+            if not self._runs:
+                try:
+                    threading.Thread(target=self._run, name="kafkasource-metrics", daemon=True).start()
+                    self._runs = True
+                except RuntimeError:
+                    pass  # the interpreter ends
+            self._changed.notify_all()
+            return self._asked
+
+    def wait(self, ticket: int, timeout_s: float) -> bool:
+        with self._changed:
+            return self._changed.wait_for(lambda: self._done >= ticket or not self._runs, timeout_s)
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                if not self._changed.wait_for(lambda: self._asked > self._done, _IDLE_S):
+                    self._runs = False
+                    return
+                turn = self._asked
+            self._work()
+            with self._changed:
+                self._done = turn
+                self._changed.notify_all()
+
+
+class AtOnce:
+    """In the thread that asks."""
+
+    def __init__(self, work: Callable[[], None]) -> None:
+        self._work = work
+
+    def ask(self) -> int:
+        self._work()
+        return 0
+
+    def wait(self, ticket: int, timeout_s: float) -> bool:
+        return True

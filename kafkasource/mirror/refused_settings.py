@@ -1,0 +1,130 @@
+"""Topics of one target, made and changed without the settings that the target refuses.
+
+Kafka 4 no longer knows `message.format.version`, a cluster without tiered storage refuses `remote.storage.enable`, an
+older release does not know what came later. A broker refuses a topic for one such setting, and does not say which one
+in a form to rely on. So the settings are tried one by one (CreateTopics with `validate_only`), those that are refused
+are left out, each with a warning once, and the topic gets the others.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Protocol, TypeVar
+
+from kafkasource.errors import InvalidConfig, UnsupportedApiVersion
+
+log = logging.getLogger("kafkasource.mirror")
+
+_Value = TypeVar("_Value", str, str | None)
+
+
+class Topics(Protocol):
+    """What is asked of `client.admin.Admin`."""
+
+    def create_topics(
+        self,
+        names: Iterable[str],
+        *,
+        partitions: int = 1,
+        replication_factor: int = -1,
+        configs: Mapping[str, str] | None = None,
+        validate_only: bool = False,
+    ) -> None: ...
+    def alter_topic_settings(self, topic: str, changes: Mapping[str, str | None]) -> None: ...
+
+
+class WillingTopics:
+    """One flow's topics at its target. One thread at a time."""
+
+    def __init__(self, flow: str, target: str, topics: Topics) -> None:
+        self._flow, self._target = flow, target
+        self._topics = topics
+        self._anywhere: dict[tuple[str, str | None], InvalidConfig] = {}  # (setting, value) that no topic may have
+        self._warned: set[tuple[str, str, str | None]] = set()  # (topic, setting, value)
+
+    def create(self, topic: str, partitions: int, replication_factor: int, settings: Mapping[str, str]) -> None:
+        """Raises TopicAlreadyExists, and what has nothing to do with settings."""
+
+        def attempt(configs: Mapping[str, str], *, validate_only: bool = False) -> None:
+            self._topics.create_topics(
+                [topic],
+                partitions=partitions,
+                replication_factor=replication_factor,
+                configs=configs,
+                validate_only=validate_only,
+            )
+
+        def refused(configs: Mapping[str, str]) -> InvalidConfig | None:
+            try:
+                attempt(configs, validate_only=True)
+            except InvalidConfig as error:
+                return error
+            return None
+
+        wanted = self._without_known(topic, settings)
+        try:
+            attempt(wanted)
+            return
+        except InvalidConfig:
+            if not wanted:
+                raise
+        alone = {name: refused({name: value}) for name, value in wanted.items()}
+        taken: dict[str, str] = {}
+        for name in sorted(wanted, key=lambda each: alone[each] is not None):  # some are right only beside others
+            tried = {**taken, name: wanted[name]}
+            error = refused(tried)
+            if error is None:
+                taken = tried
+                continue
+            if alone[name] is not None:
+                self._anywhere[name, wanted[name]] = error
+            self._left_out(topic, name, wanted[name], error)
+        attempt(taken)
+
+    def change(self, topic: str, changes: Mapping[str, str | None]) -> None:
+        """None: back to the brokers' default."""
+        wanted = {
+            name: value
+            for name, value in self._without_known(topic, changes).items()
+            if (topic, name, value) not in self._warned
+        }
+        if not wanted:
+            return
+        try:
+            self._topics.alter_topic_settings(topic, wanted)
+        except InvalidConfig:
+            for name, value in wanted.items():
+                try:
+                    self._topics.alter_topic_settings(topic, {name: value})
+                except InvalidConfig as error:
+                    self._left_out(topic, name, value, error)
+        except UnsupportedApiVersion:
+            log.warning(
+                "flow %s: brokers before Kafka 2.3 change no single settings: topic %s at %s stays without %s",
+                self._flow,
+                topic,
+                self._target,
+                ", ".join(f"{name}={value}" for name, value in wanted.items()),
+            )
+
+    def _without_known(self, topic: str, settings: Mapping[str, _Value]) -> dict[str, _Value]:
+        for name, value in settings.items():
+            error = self._anywhere.get((name, value))
+            if error is not None:
+                self._left_out(topic, name, value, error)
+        return {name: value for name, value in settings.items() if (name, value) not in self._anywhere}
+
+    def _left_out(self, topic: str, name: str, value: str | None, error: InvalidConfig) -> None:
+        if (topic, name, value) in self._warned:
+            return
+        self._warned.add((topic, name, value))
+        log.warning(
+            "flow %s: cluster %s refuses the setting %s=%s of topic %s; the topic is kept without it: %s",
+            self._flow,
+            self._target,
+            name,
+            value,
+            topic,
+            error,
+        )

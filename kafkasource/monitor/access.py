@@ -1,0 +1,86 @@
+"""Who may read the metrics: the names that a request may call this server by, and a token. Pure: no socket.
+
+A page from elsewhere that the user's browser shows can reach this server by DNS rebinding: its own name is made to
+resolve to 127.0.0.1, and the browser then takes our answers for that page's own. Such a request carries the other name
+in `Host`, so a name that is not known here is refused. The known ones are `localhost`, loopback addresses, the address
+that the connection arrived at, the machine's own name where the server listens beyond loopback, and what the user adds.
+
+The token, where there is one, is wanted for all but the page itself, which holds no data and has the token in the
+fragment of its address (`/#token=...`): browsers send that part to no server.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+PAGE = "/"
+LOOKED_AT = ("Host", "Origin", "Authorization")
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The status, and a text for the one who asked."""
+
+    status: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What a request must show. `names` in lower case, without ports."""
+
+    names: frozenset[str]
+    token: str | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(cls, names: Iterable[str], token: str | None) -> Access:
+        """Raises ValueError for a token that nobody could send."""
+        if token is not None and not (token.isascii() and token.isprintable() and token.strip() == token != ""):
+            raise ValueError("the token must be printable ASCII without spaces at its ends, one character at least")
+        return cls(frozenset(name for given in names if (name := host_of(given))), token)
+
+    def refusal(self, path: str, headers: Mapping[str, str], local_address: str) -> Refusal | None:
+        """None: let it in. `headers`: those of LOOKED_AT that it has. `local_address`: where the request arrived."""
+        host = headers.get("Host", "")
+        if not self._knows(host_of(host), local_address):
+            return Refusal(
+                421,
+                f"this server is not known as {host_of(host)!r}: give the name to serve_metrics(allowed_hosts=...),"
+                " pykafka metrics --allow-host or KAFKASOURCE_METRICS_HOSTS",
+            )
+        origin = headers.get("Origin")
+        if origin is not None and origin.partition("://")[2].lower() != host.lower():
+            return Refusal(403, f"a page of {origin} may not read this")
+        if self.token is not None and path != PAGE and not self._has_token(headers.get("Authorization", "")):
+            return Refusal(401, "send the token: Authorization: Bearer ..., or open the page as /#token=...")
+        return None
+
+    def _knows(self, name: str, local_address: str) -> bool:
+        if name == "localhost" or name in self.names:
+            return True
+        address = _address(name)
+        return address is not None and (address.is_loopback or address == _address(local_address))
+
+    def _has_token(self, authorization: str) -> bool:
+        scheme, _, token = authorization.partition(" ")
+        right = hmac.compare_digest(token.strip().encode("utf-8", "replace"), (self.token or "").encode())
+        return scheme.lower() == "bearer" and right
+
+
+def host_of(text: str) -> str:
+    """Of a Host header, or of a name that may have a port: without the port and IPv6's brackets, in lower case."""
+    text = text.strip().lower()
+    if text.startswith("["):
+        return text[1:].partition("]")[0]
+    return text if text.count(":") > 1 else text.partition(":")[0].rstrip(".")
+
+
+def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        address = ipaddress.ip_address(text.partition("%")[0])
+    except ValueError:
+        return None
+    return getattr(address, "ipv4_mapped", None) or address

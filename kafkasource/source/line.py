@@ -1,0 +1,71 @@
+"""How much a broker's connection carries, as this process has seen it: so that no fetch outlasts its request's time.
+
+A fetch that is larger than the line carries within `request.timeout.ms` never comes: the client closes the connection,
+asks again, and loses what had come. So all that is under way from a broker is bounded by what came within a third of
+that time. The other two thirds are for a line that becomes slower, for other tasks that share it, and for the broker.
+
+Pure: no clock, no I/O. Lives as long as the process's cluster, so that its next task knows the line already.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+if TYPE_CHECKING:
+    from kafkasource.client.cluster import Cluster
+    from kafkasource.errors import RequestTimeout
+
+LEAST_BYTES = 16_384  # less is not asked for; a first record batch that is larger comes whole anyway (KIP-74)
+_PART = 3  # of the request's time
+_FASTER_AT_ONCE = 2.0  # a shaped line lets a first burst through: what it carries is believed step by step
+
+
+class Line:
+    """The way from one broker to this process. Not for several threads."""
+
+    def __init__(self, request_timeout_s: float) -> None:
+        self._timeout_s = request_timeout_s
+        self._bytes_per_s: float | None = None
+        self._last_timeout: RequestTimeout | None = None
+
+    @property
+    def carries_bytes(self) -> int | None:
+        """The most that may be under way from this broker; None: not known yet."""
+        if self._bytes_per_s is None:
+            return None
+        return max(int(self._bytes_per_s * self._timeout_s / _PART), LEAST_BYTES)
+
+    def came(self, size: int, asked_bytes: int, took_s: float, waited_s: float) -> None:
+        """A fetch was answered. `took_s`: since it was sent; `waited_s`: for how long of it the task stood still.
+
+        Only an answer that filled what was asked for, and that the task waited for, shows that a line is slow: another
+        one may have waited for records, or for the task. Any answer may show that the line is faster than known.
+        """
+        speed = size / max(took_s, 1e-6)
+        known = self._bytes_per_s
+        if known is not None and speed > known:
+            self._bytes_per_s = min(speed, _FASTER_AT_ONCE * known)
+        elif size >= asked_bytes / 2 and waited_s >= took_s / 2:
+            self._bytes_per_s = speed
+
+    def timed_out(self, asked_bytes: int, error: RequestTimeout) -> None:
+        """A fetch was not answered in time: ask for half of it, or for what the line has just carried if that is less.
+
+        Several fetches that end with one connection end with one error, and count once.
+        """
+        if error is self._last_timeout:
+            return
+        self._last_timeout = error
+        slow = asked_bytes / 2 * _PART / self._timeout_s
+        if error.received_bytes:
+            slow = min(slow, error.received_bytes / self._timeout_s)
+        self._bytes_per_s = slow if self._bytes_per_s is None else min(slow, self._bytes_per_s)
+
+
+_of_cluster: WeakKeyDictionary[Cluster, dict[int, Line]] = WeakKeyDictionary()
+
+
+def line_to(cluster: Cluster, node_id: int) -> Line:
+    """What the process's tasks share that read from one broker."""
+    return _of_cluster.setdefault(cluster, {}).setdefault(node_id, Line(cluster.config.request_timeout_ms / 1000))

@@ -1,0 +1,28 @@
+"""How a streaming query is asked to end between two micro-batches (`stopFile`).
+
+`StreamingQuery.stop()` cancels the micro-batch that runs; the next run writes it again, so at least once becomes twice.
+Spark has no call that waits. But Spark asks for the next micro-batch's end only after the last one is committed, so the
+reader is where a query can be held: once the file exists, it answers that there is nothing new. It removes the file as
+its answer: who sees the file gone may call `stop()`, and cancels nothing.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+
+class StopFile:
+    """The file of one query. Reader process, one thread."""
+
+    def __init__(self, path: str | None) -> None:
+        self._path = None if path is None else Path(path)
+        self._held = False
+
+    def held(self) -> bool:
+        """Is the query to plan no further micro-batch? Once it is held, it stays held until it is started again."""
+        if not self._held and self._path is not None and self._path.exists():
+            self._held = True
+            with suppress(OSError):
+                self._path.unlink()
+        return self._held

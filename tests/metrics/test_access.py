@@ -1,0 +1,165 @@
+"""Who may read the metrics: not a page from elsewhere in the user's browser, and with a token nobody without it."""
+
+import http.client
+import json
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+
+import pytest
+from spark_progress import progress
+
+from kafkasource.metrics.registry import Registry
+from kafkasource.monitor.access import Access, host_of
+from kafkasource.monitor.endpoint import Endpoint
+from kafkasource.monitor.queries import Queries
+
+PATHS = ("/", "/metrics", "/api/queries", "/api/queries/query-1", "/api/metrics", "/none")
+
+
+@pytest.fixture
+def serve():
+    """`serve(host="127.0.0.1", **how)`: one query's metrics."""
+    opened = []
+
+    def serve(host="127.0.0.1", **how):
+        queries = Queries("prod")
+        queries.progressed(progress(0, 1_700_000_000.0, {0: 1}, {0: 9}))
+        opened.append(Endpoint(host, 0, Registry(publish=lambda _: None).snapshot, queries, **how))
+        return opened[-1]
+
+    yield serve
+    for one in opened:
+        one.close()
+
+
+def status(endpoint, path="/api/queries", at="127.0.0.1", **headers):
+    """What the server answers to exactly these headers, and its text."""
+    connection = http.client.HTTPConnection(at, endpoint.port, timeout=10)
+    connection.putrequest("GET", path, skip_host=True)
+    for name, value in headers.items():
+        connection.putheader(name, value)
+    connection.endheaders()
+    answer = connection.getresponse()
+    try:
+        return answer.status, answer.read().decode()
+    finally:
+        connection.close()
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:9404", "localhost.evil.example", "127.0.0.1.nip.io", ""]
+)
+def test_a_name_that_was_bound_to_this_address_elsewhere_reads_nothing(serve, path, host):
+    """DNS rebinding: the browser takes evil.example for this machine, and says so in Host."""
+    code, text = status(serve(), path, Host=host)
+    assert code == 421
+    assert "allowed_hosts" in text
+    assert "query-1" not in text
+
+
+def test_a_request_without_a_host_reads_nothing(serve):
+    assert status(serve())[0] == 421
+
+
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:1", "127.0.0.1", "127.0.0.1:80", "[::1]:9404", "127.8.8.8"])
+def test_loopback_names_are_known_whatever_the_port(serve, host):
+    assert status(serve(), Host=host)[0] == 200
+
+
+def test_the_machines_own_names_are_known_where_it_listens_for_others(serve):
+    here, everywhere = serve(), serve("0.0.0.0")
+    name = socket.gethostname()
+    assert status(here, Host=name)[0] == 421
+    assert status(everywhere, Host=f"{name}:9404")[0] == 200
+    assert status(everywhere, Host="0.0.0.0")[0] == 421
+    assert status(everywhere, Host="10.98.76.54")[0] == 421  # not the address that the request came to
+    assert status(everywhere, Host="evil.example")[0] == 421
+    own = socket.gethostbyname(name)
+    if not own.startswith("127."):
+        assert status(everywhere, at=own, Host=f"{own}:9404")[0] == 200
+
+
+def test_names_are_added_by_argument_and_by_the_environment(serve, monkeypatch):
+    monkeypatch.setenv("KAFKASOURCE_METRICS_HOSTS", "driver.example, other")
+    served = serve(allowed_hosts=["Metrics.Example:9404"])
+    for host in ("metrics.example", "driver.example:1", "other"):
+        assert status(served, Host=host)[0] == 200
+    assert status(served, Host="example")[0] == 421
+
+
+@pytest.mark.parametrize("origin", ["http://evil.example", "https://localhost:1", "http://localhost.evil", "null"])
+def test_another_origins_page_reads_nothing(serve, origin):
+    assert status(serve(), Host="localhost:9404", Origin=origin)[0] == 403
+
+
+def test_the_pages_own_origin_reads(serve):
+    assert status(serve(), Host="localhost:9404", Origin="http://localhost:9404")[0] == 200
+
+
+def test_with_a_token_only_who_has_it_reads(serve):
+    served = serve(token="s3cret")
+    for path in PATHS[1:]:
+        assert status(served, path, Host="localhost")[0] == 401
+        for wrong in ("Bearer s3cre", "Bearer s3cret2", "Bearer", "Basic s3cret", "s3cret", "Bearer \xe9"):
+            assert status(served, path, Host="localhost", Authorization=wrong)[0] == 401
+    assert status(served, "/", Host="localhost")[0] == 200  # it holds no data
+    for right in ("Bearer s3cret", "bearer s3cret"):
+        assert "query-1" in status(served, Host="localhost", Authorization=right)[1]
+    assert status(served, Host="evil.example", Authorization="Bearer s3cret")[0] == 421
+
+
+def test_a_refused_request_says_which_scheme_it_needs(serve):
+    with pytest.raises(urllib.error.HTTPError, match="401") as refused:
+        urllib.request.urlopen(serve(token="s3cret").url + "/metrics", timeout=10)
+    assert refused.value.headers["WWW-Authenticate"] == "Bearer"
+
+
+@pytest.mark.parametrize("token", ["", " ", "a\nb", "\xe9", " a"])
+def test_a_token_that_nobody_could_send_is_refused(serve, token):
+    with pytest.raises(ValueError, match="token"):
+        serve(token=token)
+
+
+def test_the_environment_may_have_the_token(serve, monkeypatch):
+    monkeypatch.setenv("KAFKASOURCE_METRICS_TOKEN", "s3cret")
+    assert status(serve(), Host="localhost")[0] == 401
+
+
+def test_no_token_is_shown_in_a_repr():
+    assert "s3cret" not in repr(Access.of([], "s3cret"))
+
+
+def test_hosts_without_their_ports():
+    texts = ("a:1", "A.", "[::1]:9404", "[fe80::1]", "::1", "10.0.0.1:80", "")
+    assert [host_of(text) for text in texts] == ["a", "a", "::1", "fe80::1", "::1", "10.0.0.1", ""]
+
+
+def test_the_page_takes_the_token_from_its_address(serve, browse):
+    served = serve(token="s3cret")
+    page = browse(served.url + "/#token=s3cret")
+    assert page.tiles["query-1", "lag"] == "8"
+    assert "s3cret" not in page.html
+    without = browse(served.url + "/#token=wrong")
+    assert not without.tiles
+    assert "the driver wants a token" in without.html
+
+
+def test_the_command_asks_for_the_token_of_a_file(tmp_path):
+    (tmp_path / "token").write_text("s3cret\n")
+    command = [sys.executable, "-m", "kafkasource", "metrics", str(tmp_path / "metrics"), "--port", "0"]
+    command += ["--token-file", str(tmp_path / "token"), "--allow-host", "metrics.example"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as serving:
+        try:
+            url = serving.stderr.readline().strip().replace("/metrics", "/api/metrics")
+            asked = urllib.request.Request(url, headers={"Host": "metrics.example"})
+            with pytest.raises(urllib.error.HTTPError, match="401"):
+                urllib.request.urlopen(asked, timeout=10)
+            asked.add_header("Authorization", "Bearer s3cret")
+            with urllib.request.urlopen(asked, timeout=10) as answer:
+                assert json.load(answer) == []
+        finally:
+            serving.terminate()

@@ -1,0 +1,79 @@
+"""What holds for every run of the tests: nothing skips unseen, nothing hangs, Ctrl-C works, a long run says its times.
+
+Hooks of pytest, taken in by conftest.py.
+
+A hanging test ends after its limit with the stacks of all threads (pytest-timeout), and the run goes on. Limits are for
+hangs, not for speed: ten times what a test takes on two cores, and more.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+from allowed_skips import ENVIRONMENT, fail_on_skips, is_allowed
+
+LIMITS_S = {"extended": 3600, "slow": 900, "": 300}  # by the first mark that a test has; its fixtures' time is in it
+TIMES = "KAFKASOURCE_TIMES"  # 1: what ran and how long, by file, when the run ends
+
+
+def give_signals_back() -> None:
+    """A script's background jobs ignore SIGINT, and so would every process that a test starts and interrupts."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.get_closest_marker("timeout") is None:
+            limit_s = next(LIMITS_S[mark] for mark in LIMITS_S if not mark or item.get_closest_marker(mark))
+            item.add_marker(pytest.mark.timeout(limit_s))
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    outcome = yield
+    _fail_if_skipped(outcome.get_result())
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_make_collect_report(collector):
+    outcome = yield
+    _fail_if_skipped(outcome.get_result())  # a module that importorskip has left out
+
+
+def _fail_if_skipped(report):
+    if report.skipped and not hasattr(report, "wasxfail") and fail_on_skips():
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        if not is_allowed(reason):
+            report.outcome = "failed"
+            report.longrepr = (
+                f"{reason}\nA skip is a failure here ({ENVIRONMENT}=fail, or CI): install what is missing, or say in"
+                " tests/allowed_skips.py why nothing is lost."
+            )
+
+
+_began_s = time.monotonic()
+
+
+def pytest_terminal_summary(terminalreporter):
+    if os.environ.get(TIMES) != "1":
+        return
+    seconds, outcomes = defaultdict(float), defaultdict(lambda: defaultdict(int))
+    for outcome, reports in terminalreporter.stats.items():
+        for report in reports:
+            if isinstance(report, pytest.TestReport):
+                file = report.location[0]
+                seconds[file] += report.duration
+                if outcome:
+                    outcomes[file][outcome] += 1
+    terminalreporter.section("what ran, and how long")
+    for file in sorted(seconds, key=lambda one: -seconds[one]):
+        counts = ", ".join(f"{count} {outcome}" for outcome, count in sorted(outcomes[file].items()))
+        terminalreporter.write_line(f"{seconds[file]:7.0f} s  {Path(file)}: {counts}")
+    wall_s = time.monotonic() - _began_s
+    terminalreporter.write_line(f"{sum(seconds.values()):7.0f} s of tests in {wall_s:.0f} s")

@@ -1,0 +1,74 @@
+"""A query that is stopped in the middle of a micro-batch, or whose only task fails, leaves no transaction open.
+
+On real Spark, since it rests on what Spark calls and when: the driver's abort comes with None in place of the message
+of a task that did not report, and the Python worker of a task that was cancelled goes on for some seconds.
+"""
+
+import os
+import time
+
+import pyarrow as pa
+import pytest
+
+from kafkasource.client.cluster import Cluster
+from kafkasource.client.config import ClientConfig
+from kafkasource.sink.query_identity import IdentitySource
+
+pytestmark = pytest.mark.spark
+
+
+def slow_then(ending, flag):
+    """More rows than Spark gathers before it gives them to the sink; then they wait for a file, and end as is told."""
+
+    def rows(batches):
+        for _ in batches:
+            for _ in range(4):
+                yield pa.record_batch([pa.array([bytes(100)] * 10_000, pa.binary())], names=["value"])
+        while not os.path.exists(flag):
+            time.sleep(0.02)
+        if ending == "fail":
+            raise ValueError("no more rows")
+        if ending == "kill":
+            os.kill(os.getpid(), 9)
+
+    return rows
+
+
+@pytest.mark.parametrize("atomic", ["false", "true"])
+@pytest.mark.parametrize("ending", ["fail", "kill", "stop"])
+def test_no_transaction_is_open_afterwards(spark, pykafka, kafka_broker, kafka_topic, tmp_path, ending, atomic):
+    source, topic = kafka_topic(), kafka_topic()
+    pykafka.write(spark.createDataFrame([(b"x",)], "value binary"), source)
+    flag, checkpoint = tmp_path / "go on", str(tmp_path / "checkpoint")
+    rows = pykafka.reading(source, stream=True, startingOffsets="earliest").load().select("value")
+    query = (
+        rows.mapInArrow(slow_then(ending, str(flag)), "value binary")
+        .writeStream.format("pykafka")
+        .option("kafka.bootstrap.servers", kafka_broker.bootstrap_servers)
+        .option("checkpointLocation", checkpoint)
+        .option("topic", topic)
+        .option("deliveryGuarantee", "exactly_once")
+        .option("atomicBatch", atomic)
+        .start()
+    )
+    with Cluster(ClientConfig.of(kafka_broker.bootstrap_servers)) as cluster:
+
+        def open_ones(prefix):
+            return [each.transactional_id for each in cluster.list_transactions(prefix)]
+
+        while not os.path.exists(f"{checkpoint}/metadata"):
+            time.sleep(0.05)
+        prefix = IdentitySource(None, checkpoint).find().ids.prefix
+        while not open_ones(prefix):
+            assert query.isActive
+            time.sleep(0.05)
+        if ending == "stop":
+            query.stop()
+            assert open_ones(prefix) == []
+            flag.touch()
+            time.sleep(5)  # a cancelled worker lives for four seconds: it must open nothing, and end what it has
+        else:
+            flag.touch()
+            with pytest.raises(Exception, match="STREAM_FAILED"):
+                query.awaitTermination(60)
+        assert open_ones(prefix) == []
