@@ -20,8 +20,8 @@ from kafkasource.broker import Broker
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
 from kafkasource.errors import KafkaSourceError
-from kafkasource.sink.fan_out import targets
-from kafkasource.sink.fan_out.writer import FanOutBatchWriter
+from kafkasource.sink.clusters import targets
+from kafkasource.sink.clusters.writer import FanOutBatchWriter
 
 PARTITIONS, PER_BATCH, VALUE = 8, 8192, b"v" * 93
 SCHEMA = StructType([StructField("key", BinaryType()), StructField("value", BinaryType())])

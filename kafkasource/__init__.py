@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from kafkasource.lag import lag
+from kafkasource.metrics.lag import lag
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -16,15 +16,25 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from kafkasource.monitor import ServedMetrics
-    from kafkasource.sink.open_lanes import OpenTransaction
+    from kafkasource.sink.commit_report import SinkCommit
+    from kafkasource.sink.transactions.open import OpenTransaction
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "lag", "open_transactions", "register", "serve_metrics"]
+__all__ = ["SinkCommit", "__version__", "lag", "open_transactions", "register", "serve_metrics"]
 
 if os.environ.get("KAFKASOURCE_LOG"):
     from kafkasource import logs
 
     logs.show(os.environ["KAFKASOURCE_LOG"])
+
+
+def __getattr__(name: str) -> object:
+    """What users name, of modules that are not imported before they do."""
+    if name == "SinkCommit":
+        from kafkasource.sink.commit_report import SinkCommit
+
+        return SinkCommit
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def register(spark: SparkSession) -> None:
@@ -46,7 +56,7 @@ def open_transactions(options: Mapping[str, str]) -> list[OpenTransaction]:
     Asks the brokers, changes nothing; anywhere, whether the query runs or not. What it did batch by batch a
     `commitListener` is told.
     """
-    from kafkasource.sink.open_lanes import of_sink
+    from kafkasource.sink.transactions.open import of_sink
 
     return of_sink(options)
 

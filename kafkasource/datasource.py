@@ -17,10 +17,10 @@ from kafkasource.errors import OptionError
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-    from kafkasource.sink.fan_out.writer import FanOutBatchWriter, FanOutStreamWriter
+    from kafkasource.sink.clusters.writer import FanOutBatchWriter, FanOutStreamWriter
     from kafkasource.sink.writer import BatchWriter, StreamWriter
-    from kafkasource.source.batch import BatchReader
-    from kafkasource.source.stream import StreamReader
+    from kafkasource.source.spark.batch import BatchReader
+    from kafkasource.source.spark.stream import StreamReader
 
 log = logging.getLogger("kafkasource.source")
 
@@ -33,7 +33,7 @@ class KafkaDataSource(DataSource):
         return "pykafka"
 
     def schema(self) -> StructType:
-        from kafkasource.source.schema import spark_schema
+        from kafkasource.source.spark.schema import spark_schema
 
         parsed = options.parse(self.options, "source")
         return spark_schema(bool(parsed["includeHeaders"]), bool(parsed["packRecords"]))
@@ -41,17 +41,17 @@ class KafkaDataSource(DataSource):
     # Spark calls these four with keywords: the parameter names are part of the interface.
 
     def reader(self, schema: StructType) -> BatchReader:
-        from kafkasource.source.batch import BatchReader
+        from kafkasource.source.spark.batch import BatchReader
 
         parsed = self._source_options(schema)
         if parsed["pushDownPredicate"]:
-            from kafkasource.source.pushdown import FilteringBatchReader
+            from kafkasource.source.spark.pushdown import FilteringBatchReader
 
             return FilteringBatchReader(parsed)
         return BatchReader(parsed)
 
     def streamReader(self, schema: StructType) -> StreamReader:
-        from kafkasource.source.stream import StreamReader
+        from kafkasource.source.spark.stream import StreamReader
 
         parsed = self._source_options(schema)
         if parsed["pushDownPredicate"]:
@@ -59,31 +59,31 @@ class KafkaDataSource(DataSource):
         return StreamReader(parsed)
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter | FanOutBatchWriter:
-        from kafkasource.sink.fan_out import targets
+        from kafkasource.sink.clusters import targets
         from kafkasource.sink.writer import BatchWriter
 
         if overwrite:
             raise OptionError('Save mode Overwrite not allowed for Kafka. Allowed save mode is append: mode("append")')
         if targets.named(self.options):
-            from kafkasource.sink.fan_out.writer import FanOutBatchWriter
+            from kafkasource.sink.clusters.writer import FanOutBatchWriter
 
             return FanOutBatchWriter(targets.parse(self.options), schema)
         return BatchWriter(options.parse(self.options, "sink"), schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter | FanOutStreamWriter:
         # overwrite is Spark's word for output mode complete: each result is appended whole, as the JVM connector does.
-        from kafkasource.sink.fan_out import targets
+        from kafkasource.sink.clusters import targets
         from kafkasource.sink.writer import StreamWriter
 
         if targets.named(self.options):
-            from kafkasource.sink.fan_out.writer import FanOutStreamWriter
+            from kafkasource.sink.clusters.writer import FanOutStreamWriter
 
             return FanOutStreamWriter(targets.parse(self.options), schema)
         return StreamWriter(options.parse(self.options, "sink"), schema)
 
     def _source_options(self, schema: StructType) -> options.Options:
         parsed = options.parse(self.options, "source")
-        from kafkasource.source.schema import spark_schema
+        from kafkasource.source.spark.schema import spark_schema
 
         ours = spark_schema(bool(parsed["includeHeaders"]), bool(parsed["packRecords"]))
         if [f.name for f in schema.fields] != [f.name for f in ours.fields]:

@@ -500,7 +500,7 @@ OPTIONS: tuple[Option, ...] = (
         None,
         SINK,
         "`module:function`, yours, called on the driver after each micro-batch or batch write with what was put into "
-        "each topic-partition: records, bytes, first and last offset (`kafkasource.sink.commit_log.SinkCommit`); with "
+        "each topic-partition: records, bytes, first and last offset (`kafkasource.SinkCommit`); with "
         "`clusters` once for each, and with what was discarded. In a Python process of Spark's, not in yours; an error "
         "there is a warning, and so is `sys.exit`. A call that takes longer than 60 seconds is an error in the log and "
         "is not waited for: what was written is committed whatever the listener does.",
@@ -1084,7 +1084,7 @@ OF_CLUSTERS = (
 def parse(written: Mapping[str, str], role: Role, *, of_cluster: bool = False) -> Options:
     """Check what the user wrote for one role (a read or a write) and fill in defaults.
 
-    `of_cluster`: they are those of one cluster among several (`sink.fan_out.targets`). Runs on the driver, contacts
+    `of_cluster`: they are those of one cluster among several (`sink.clusters.targets`). Runs on the driver, contacts
     nobody. Raises OptionError; warns of unknown names.
     """
     values = {option.name: option.default for option in OPTIONS if role in option.used_by}

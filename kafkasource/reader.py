@@ -6,8 +6,8 @@
 
 Options are those of the format `pykafka`, in one table with them (`options`); those that only a query of Spark's could
 honour are refused. Columns: `records.columns.ROW_SCHEMA`, with `includeHeaders` the headers too; a batch holds one
-partition's rows in the order of their offsets. Records that are gone go through `source.loss`, by the rule of a
-streaming query: see `source.fetch_positions`.
+partition's rows in the order of their offsets. Records that are gone go through `source.plan.loss`, by the rule of a
+streaming query: see `source.plan.reader_positions`.
 
 One thread at a time. Ctrl-C may interrupt any call; the reader can be closed after it.
 """
@@ -23,16 +23,16 @@ from kafkasource import options as option_table
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
 from kafkasource.errors import OptionError
-from kafkasource.source.fetch_client import ClusterPartition
-from kafkasource.source.fetch_positions import FetchPositions
-from kafkasource.source.fetch_protocol import FetchSettings
-from kafkasource.source.fetcher import PartitionFetcher
-from kafkasource.source.offset_reader import OffsetReader
-from kafkasource.source.offsets import EARLIEST
-from kafkasource.source.positions import Position, ending_position, starting_position
-from kafkasource.source.room import room_to_read
-from kafkasource.source.subscription import parse_subscription
-from kafkasource.source.task_fetch import in_order
+from kafkasource.source.fetch.cluster_partition import ClusterPartition
+from kafkasource.source.fetch.fetcher import PartitionFetcher
+from kafkasource.source.fetch.memory import room_to_read
+from kafkasource.source.fetch.messages import FetchSettings
+from kafkasource.source.fetch.task import in_order
+from kafkasource.source.plan.offset_reader import OffsetReader
+from kafkasource.source.plan.offsets import EARLIEST
+from kafkasource.source.plan.positions import Position, ending_position, starting_position
+from kafkasource.source.plan.reader_positions import FetchPositions
+from kafkasource.source.plan.subscription import parse_subscription
 from kafkasource.types import OffsetRange, TopicPartition
 
 if TYPE_CHECKING:

@@ -22,16 +22,16 @@ from typing import TYPE_CHECKING
 from kafkasource import options as option_table
 from kafkasource.errors import OptionError
 from kafkasource.sink.columns import InvalidSchema, SinkSchema
-from kafkasource.sink.config import ProducerConfig
 from kafkasource.sink.new_topic import create_missing
 from kafkasource.sink.partitioner import Partitioner
-from kafkasource.sink.producer import Producer
+from kafkasource.sink.producer.config import ProducerConfig
+from kafkasource.sink.producer.producer import Producer
 from kafkasource.types import TopicPartition, Written
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from kafkasource.sink.delivery import Delivery
+    from kafkasource.sink.producer.delivery import Delivery
 
 _COLUMNS = ("topic", "key", "value", "headers", "partition", "timestamp")
 

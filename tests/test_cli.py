@@ -12,9 +12,9 @@ from fake_transactions import FakeTransaction
 from kafkasource import cli
 from kafkasource.broker import detached
 from kafkasource.cli import main
-from kafkasource.sink.decision import Decision
-from kafkasource.sink.lanes import WrittenLane
-from kafkasource.sink.query_identity import former_prefix
+from kafkasource.sink.transactions.decision import Decision
+from kafkasource.sink.transactions.names import WrittenLane
+from kafkasource.sink.transactions.query_identity import former_prefix
 
 
 @pytest.fixture(autouse=True)

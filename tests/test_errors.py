@@ -18,7 +18,7 @@ def all_subclasses(cls):
 
 def kafkas_table(version):
     from kafkasource.broker import kafka_jars
-    from kafkasource.java import find_java
+    from kafkasource.broker.java import find_java
 
     command = [str(find_java()), "-cp", f"{kafka_jars(version)}/*", str(PROGRAM)]
     printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout

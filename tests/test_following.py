@@ -7,7 +7,7 @@ import pytest
 from kafkasource.cli.positions import position
 from kafkasource.errors import DataLoss, OptionError
 from kafkasource.reader import Reader
-from kafkasource.source.offset_reader import LogEnds
+from kafkasource.source.plan.offset_reader import LogEnds
 from kafkasource.types import OffsetRange, TopicPartition
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 import kafkasource
-from kafkasource.lag import LOG_EVERY_S, LagLog, behind
+from kafkasource.metrics.lag import LOG_EVERY_S, LagLog, behind
 from kafkasource.types import TopicPartition
 
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)

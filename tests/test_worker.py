@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from kafkasource import worker
+from kafkasource.memory import worker
 
 
 @pytest.fixture

@@ -21,10 +21,10 @@ from benchmarks.lab import prepare_environment
 from kafkasource.broker import Broker
 from kafkasource.broker.cluster import DEFAULT_VERSION
 from kafkasource.broker.jars import cache_dir, kafka_jars, resolve_jars
+from kafkasource.broker.java import find_java
 from kafkasource.broker.properties import free_ports
 from kafkasource.client.cluster import EARLIEST, LATEST, Cluster
 from kafkasource.client.config import ClientConfig
-from kafkasource.java import find_java
 from kafkasource.types import TopicPartition
 from kafkasource.writer import Writer
 

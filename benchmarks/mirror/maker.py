@@ -15,7 +15,7 @@ from pathlib import Path
 from benchmarks.mirror.lab import PARTITIONS, SOURCE
 from kafkasource.broker.cluster import DEFAULT_VERSION
 from kafkasource.broker.jars import LOGGING, Coordinate, cache_dir, resolve_jars
-from kafkasource.java import find_java
+from kafkasource.broker.java import find_java
 
 MAIN_CLASS = "org.apache.kafka.connect.mirror.MirrorMaker"
 ARTIFACT = Coordinate.parse(f"org.apache.kafka:connect-mirror:{DEFAULT_VERSION}")

@@ -22,6 +22,7 @@ from pathlib import Path
 from types import TracebackType
 
 from kafkasource.broker.jars import kafka_jars
+from kafkasource.broker.java import find_java
 from kafkasource.broker.node import NodeProcess, tail, telling
 from kafkasource.broker.probe import ask_for_coordinator, probe
 from kafkasource.broker.properties import HOST, NodePorts, free_ports, is_free, kafka_uuid, render, server_properties
@@ -34,7 +35,6 @@ from kafkasource.broker.zookeeper import (
     zookeeper_properties,
 )
 from kafkasource.errors import KafkaSourceError, OptionError
-from kafkasource.java import find_java
 
 DEFAULT_VERSION = "4.3.1"
 LEGACY = (

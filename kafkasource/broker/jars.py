@@ -22,8 +22,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from kafkasource.broker.java import find_java
 from kafkasource.errors import KafkaSourceError, OptionError
-from kafkasource.java import find_java
 
 DOWNLOAD_TIMEOUT_S = 900
 

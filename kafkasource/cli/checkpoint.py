@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafkasource.errors import KafkaSourceError
-from kafkasource.source.offsets import StreamOffset, from_json
+from kafkasource.source.plan.offsets import StreamOffset, from_json
 
 
 @dataclass(frozen=True, slots=True)

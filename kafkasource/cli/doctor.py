@@ -167,7 +167,7 @@ def _workers_python() -> Finding:
 
 
 def _java() -> Finding:
-    from kafkasource.java import find_java
+    from kafkasource.broker.java import find_java
 
     try:
         return Finding(OK, "java", str(find_java()))

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 
 from kafkasource.client.cluster import EARLIEST, LATEST
-from kafkasource.source.offset_reader import OffsetReader
-from kafkasource.source.offsets import Offsets
-from kafkasource.source.positions import AtOffsets, AtTimestamps, Position
+from kafkasource.source.plan.offset_reader import OffsetReader
+from kafkasource.source.plan.offsets import Offsets
+from kafkasource.source.plan.positions import AtOffsets, AtTimestamps, Position
 from kafkasource.types import TopicPartition
 
 PLACES = "earliest, latest, an offset (1500), a time (2026-11-21T22:30, UTC), or how long ago (15m, 2h, 7d)"

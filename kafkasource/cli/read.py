@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from kafkasource.reader import Reader
-    from kafkasource.source.positions import Position
+    from kafkasource.source.plan.positions import Position
 
 HELP = "print records, follow a topic, save one as Parquet"
 EXAMPLES = """examples:
@@ -106,7 +106,7 @@ def _read(arguments: argparse.Namespace) -> int:
         with ends_by_ctrl_c:
             if arguments.group:
                 from kafkasource.cli.shared_read import read_as_member
-                from kafkasource.source.read_replicas import rack_of
+                from kafkasource.source.fetch.replicas import rack_of
 
                 read_as_member(reader, arguments, output, rack_of(options["kafka.client.rack"]) or None)
             else:

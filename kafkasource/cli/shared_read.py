@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from kafkasource.cli.formats import Output
 from kafkasource.errors import CommitFailed, GivenUp
 from kafkasource.group.member import GroupMember
-from kafkasource.source.positions import AtOffsets
+from kafkasource.source.plan.positions import AtOffsets
 
 if TYPE_CHECKING:
     from kafkasource.reader import Reader

@@ -12,9 +12,9 @@ from kafkasource.cli.arguments import add_cluster, add_json, admin
 
 if TYPE_CHECKING:
     from kafkasource.client.admin import Admin
-    from kafkasource.sink.lanes import TransactionalIds
-    from kafkasource.sink.open_lanes import OpenTransaction
-    from kafkasource.sink.query_identity import Identity
+    from kafkasource.sink.transactions.names import TransactionalIds
+    from kafkasource.sink.transactions.open import OpenTransaction
+    from kafkasource.sink.transactions.query_identity import Identity
 
 HELP = "what a query with exactly_once has open in Kafka"
 
@@ -46,7 +46,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def _list(arguments: argparse.Namespace) -> int:
-    from kafkasource.sink.open_lanes import open_transactions
+    from kafkasource.sink.transactions.open import open_transactions
 
     identity = _identity(arguments)
     with admin(arguments) as cluster:
@@ -63,7 +63,7 @@ def _list(arguments: argparse.Namespace) -> int:
 
 def _abort(arguments: argparse.Namespace) -> int:
     """Exit code 1 where something is left open."""
-    from kafkasource.sink.open_lanes import abort
+    from kafkasource.sink.transactions.open import abort
 
     identity = _identity(arguments)
     aborted, left = [], []
@@ -90,7 +90,7 @@ def _abort(arguments: argparse.Namespace) -> int:
 
 
 def _identity(arguments: argparse.Namespace) -> Identity:
-    from kafkasource.sink.query_identity import IdentitySource
+    from kafkasource.sink.transactions.query_identity import IdentitySource
 
     identity = IdentitySource(arguments.prefix, arguments.checkpoint).find()
     return identity if arguments.cluster is None else identity.of_cluster(arguments.cluster)
@@ -98,7 +98,7 @@ def _identity(arguments: argparse.Namespace) -> Identity:
 
 def _all_ids(cluster: Admin, identity: Identity, arguments: argparse.Namespace) -> list[TransactionalIds]:
     """Every name of the query's in this cluster. A prefix that was given may be the beginning of another query's."""
-    from kafkasource.sink.open_lanes import all_ids, clusters_of
+    from kafkasource.sink.transactions.open import all_ids, clusters_of
 
     found = all_ids(cluster, identity)
     if arguments.checkpoint is not None and arguments.cluster is None:
@@ -110,7 +110,7 @@ def _all_ids(cluster: Admin, identity: Identity, arguments: argparse.Namespace) 
 
 def _strangers(cluster: Admin, identity: Identity, names: list[TransactionalIds]) -> list[OpenTransaction]:
     """Open under what earlier versions made of the location's text, and not known to be this query's."""
-    from kafkasource.sink.open_lanes import open_transactions
+    from kafkasource.sink.transactions.open import open_transactions
 
     others = [ids for ids in identity.former if ids not in names]
     return [each for ids in others for each in open_transactions(cluster, ids)]

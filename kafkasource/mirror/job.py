@@ -23,7 +23,7 @@ from kafkasource.client.config import ClientConfig
 from kafkasource.errors import KafkaSourceError, OptionError
 from kafkasource.mirror.plan import Plan, Route, routes
 from kafkasource.mirror.topics import TopicKeeper
-from kafkasource.sink.fan_out import targets
+from kafkasource.sink.clusters import targets
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,7 +51,7 @@ class Mirror:
     queries: list[StreamingQuery]
     keepers: list[TopicKeeper]
     metrics: ServedMetrics | None = None  # where the file says so
-    folder: Path = Path()  # of the queries' stop files (`source.stop_file`)
+    folder: Path = Path()  # of the queries' stop files (`source.spark.stop_file`)
     sleep: Callable[[float], None] = field(default=time.sleep, repr=False)
 
     def wait(self, end: threading.Event | None = None) -> bool:

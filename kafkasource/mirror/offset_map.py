@@ -26,7 +26,7 @@ from functools import partial
 
 from kafkasource.client.config import ClientConfig
 from kafkasource.errors import KafkaSourceError
-from kafkasource.sink.fan_out.source_offsets import Mapped, OffsetSpan, merged
+from kafkasource.sink.clusters.source_offsets import Mapped, OffsetSpan, merged
 from kafkasource.types import TopicPartition
 
 OffsetMap = dict[TopicPartition, Mapped]

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from kafkasource.lag import lag, offsets_of, oldest_from_progress
+from kafkasource.metrics.lag import lag, offsets_of, oldest_from_progress
 from kafkasource.metrics.snapshot import Histogram, Key, Snapshot
 from kafkasource.metrics.table import METRICS
 from kafkasource.monitor.log_times import LogTimes

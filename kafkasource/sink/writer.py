@@ -1,7 +1,8 @@
 """The writers that Spark sees: `write` in the executors' Python workers, the rest on the driver.
 
 At least once: a task reports success when every record is acknowledged, so commit has nothing left to do; a task
-that is run again writes its rows again. Exactly once: `exactly_once` for the driver, `lane_task` for the tasks.
+that is run again writes its rows again. Exactly once: `transactions.driver` for the driver, `transactions.task` for the
+tasks.
 
 Spark pickles a writer to its tasks, so it holds plain values only. It does so once before the tasks of each micro-batch
 or batch write, in a process that may talk to the brokers: `__getstate__` is where a batch begins. A stream's commit and
@@ -24,18 +25,18 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from kafkasource import metrics
 from kafkasource.client.cache import shared_cluster
 from kafkasource.errors import KafkaSourceError, UnsupportedApiVersion
+from kafkasource.memory.worker import spare_imports_from_gc
 from kafkasource.protocol.apis import INIT_PRODUCER_ID
-from kafkasource.sink import turns
 from kafkasource.sink.columns import SinkSchema
-from kafkasource.sink.commit_log import LaneCounts, gathered, tell
-from kafkasource.sink.config import ProducerConfig
-from kafkasource.sink.exactly_once import Begun, ExactlyOnce, Share, Turn
+from kafkasource.sink.commit_report import LaneCounts, gathered, tell
 from kafkasource.sink.functions import load
-from kafkasource.sink.lane_task import Guarantee, LaneTask
 from kafkasource.sink.new_topic import create_missing
-from kafkasource.sink.query_identity import Identity, IdentitySource
+from kafkasource.sink.producer.config import ProducerConfig
+from kafkasource.sink.transactions import turns
+from kafkasource.sink.transactions.driver import Begun, ExactlyOnce, Share, Turn
+from kafkasource.sink.transactions.query_identity import Identity, IdentitySource
+from kafkasource.sink.transactions.task import Guarantee, LaneTask
 from kafkasource.types import TopicPartition, Written
-from kafkasource.worker import spare_imports_from_gc
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,8 +44,8 @@ if TYPE_CHECKING:
 
     from kafkasource.client.cluster import Cluster
     from kafkasource.options import Options
-    from kafkasource.sink.identity import Lane
-    from kafkasource.sink.lanes import TransactionalIds
+    from kafkasource.sink.producer.producer_id import Lane
+    from kafkasource.sink.transactions.names import TransactionalIds
 
 log = logging.getLogger("kafkasource.sink")
 
@@ -106,7 +107,7 @@ class _Writer:
         """Write a task's rows; returns when all are acknowledged. Executor side."""
         from kafkasource.records import COMPILED
         from kafkasource.sink.partitioner import Partitioner
-        from kafkasource.sink.producer import shared_producer
+        from kafkasource.sink.producer.producer import shared_producer
 
         spare_imports_from_gc()
         producer = shared_producer(self._config)

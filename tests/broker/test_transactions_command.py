@@ -8,8 +8,8 @@ from kafkasource.cli import main
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
 from kafkasource.errors import BrokerError
-from kafkasource.sink.decision import Decision
-from kafkasource.sink.lanes import TransactionalIds, WrittenLane
+from kafkasource.sink.transactions.decision import Decision
+from kafkasource.sink.transactions.names import TransactionalIds, WrittenLane
 from kafkasource.types import TopicPartition
 
 pytestmark = pytest.mark.broker

@@ -33,12 +33,12 @@ from kafkasource.group.states import State
 from kafkasource.protocol.apis import API_VERSIONS, FETCH, METADATA
 from kafkasource.protocol.frames import decode_response
 from kafkasource.records.batches import decode_all, next_fetch_offset
-from kafkasource.sink.decision import last_decision
-from kafkasource.sink.lanes import unpack_lanes
-from kafkasource.source import offsets
-from kafkasource.source.fetch_protocol import read_response
-from kafkasource.source.positions import parse_offsets
-from kafkasource.source.subscription import parse_subscription
+from kafkasource.sink.transactions.decision import last_decision
+from kafkasource.sink.transactions.names import unpack_lanes
+from kafkasource.source.fetch.messages import read_response
+from kafkasource.source.plan import offsets
+from kafkasource.source.plan.positions import parse_offsets
+from kafkasource.source.plan.subscription import parse_subscription
 from kafkasource.types import TopicPartition
 
 MOST_DECOMPRESSED_BYTES = 1 << 20

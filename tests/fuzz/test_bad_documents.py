@@ -10,10 +10,10 @@ import pytest
 
 from kafkasource.cli import checkpoint, write
 from kafkasource.errors import KafkaSourceError, OptionError
-from kafkasource.lag import lag
-from kafkasource.source import offsets
-from kafkasource.source.positions import parse_offsets
-from kafkasource.source.subscription import parse_subscription
+from kafkasource.metrics.lag import lag
+from kafkasource.source.plan import offsets
+from kafkasource.source.plan.positions import parse_offsets
+from kafkasource.source.plan.subscription import parse_subscription
 from kafkasource.types import TopicPartition
 
 DEEP = ["[" * 100_000, '{"a":' * 100_000, "[" * 100_000 + "]" * 100_000]

@@ -22,7 +22,7 @@ from kafkasource.protocol.apis import FETCH
 from kafkasource.protocol.frames import FrameReader, decode_response
 from kafkasource.records.batches import decode_all
 from kafkasource.records.compression import Arena
-from kafkasource.source.positions import parse_offsets
+from kafkasource.source.plan.positions import parse_offsets
 
 TIMES = 8
 MOST = 30

@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, KafkaException
 
 from kafkasource.client.admin import Admin
 from kafkasource.client.config import ClientConfig
-from kafkasource.source.group_owner import SESSION_MS
+from kafkasource.source.group.owner import SESSION_MS
 from kafkasource.types import TopicPartition
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.slow]

@@ -14,8 +14,8 @@ from kafkasource.group.consumer_protocol import Assignment
 from kafkasource.group.member import GroupMember
 from kafkasource.options import parse
 from kafkasource.protocol.apis import LEAVE_GROUP, OFFSET_COMMIT
-from kafkasource.source.group_offsets import GroupCommitter
-from kafkasource.source.group_owner import OUTLIVE_S, GroupOwner, owner_of
+from kafkasource.source.group.committer import GroupCommitter
+from kafkasource.source.group.owner import OUTLIVE_S, GroupOwner, owner_of
 
 WAIT_S = 10.0
 P0 = tps("t:0")[0]

@@ -1,15 +1,10 @@
-"""The fakes of source, sink and fan-out serve here too; each test has a budget of its own."""
-
-import sys
-from pathlib import Path
+"""Each test has a budget of its own."""
 
 import pytest
 
 from kafkasource.memory import Budget
 from kafkasource.memory.limits import Limit
 
-TESTS = Path(__file__).parent.parent
-sys.path += [str(TESTS / folder) for folder in ("source", "sink", "client", "records")]
 MIB = 1 << 20
 
 

@@ -22,17 +22,17 @@ from kafkasource.memory import ACCUMULATOR, RECEIVE, Wish, gauges
 from kafkasource.protocol.apis import FETCH
 from kafkasource.records import columns, compression
 from kafkasource.records.batches import decode
+from kafkasource.sink.clusters import targets
+from kafkasource.sink.clusters.fan_out import FanOut
+from kafkasource.sink.clusters.producers import ClusterProducers
 from kafkasource.sink.columns import Rows
-from kafkasource.sink.config import ProducerConfig
-from kafkasource.sink.fan_out import targets
-from kafkasource.sink.fan_out.fan_out import FanOut
-from kafkasource.sink.fan_out.producers import ClusterProducers
 from kafkasource.sink.partitioner import Partitioner
-from kafkasource.sink.producer import Producer
-from kafkasource.source import fetch_client
-from kafkasource.source.fetcher import PartitionFetcher
-from kafkasource.source.room import room_to_read
-from kafkasource.source.task_fetch import fetch, in_order
+from kafkasource.sink.producer.config import ProducerConfig
+from kafkasource.sink.producer.producer import Producer
+from kafkasource.source.fetch import cluster_partition as fetch_client
+from kafkasource.source.fetch.fetcher import PartitionFetcher
+from kafkasource.source.fetch.memory import room_to_read
+from kafkasource.source.fetch.task import fetch, in_order
 from kafkasource.types import OffsetRange, TopicPartition
 
 KIB, MIB = 1 << 10, 1 << 20

@@ -3,7 +3,7 @@
 import json
 from datetime import datetime, timezone
 
-from kafkasource.lag import oldest_to_text
+from kafkasource.metrics.lag import oldest_to_text
 
 
 def progress(

@@ -9,7 +9,7 @@ from fake_transactions import FakeTransaction
 from kafkasource.errors import OptionError
 from kafkasource.mirror import job, toml_file
 from kafkasource.mirror.plan import Flow, Plan, routes
-from kafkasource.sink.open_lanes import of_clusters
+from kafkasource.sink.transactions.open import of_clusters
 
 A, B, C = ({"kafka.bootstrap.servers": f"{name}1:9092"} for name in "abc")
 PREFIXED = "${source}.${topic}"
@@ -99,7 +99,7 @@ def test_targets_that_get_different_topics_still_share_one_read():
     (route,) = routes(mirror)
     assert taken(mirror, "A", "B", ["x1", "xy", "y"]) == ["x1", "xy"]
     assert taken(mirror, "A", "C", ["x1", "xy", "y"]) == ["xy", "y"]
-    from kafkasource.source.subscription import SubscribePattern
+    from kafkasource.source.plan.subscription import SubscribePattern
 
     pattern = SubscribePattern(route.read["subscribePattern"])
     assert [name for name in ("x1", "xy", "y", "z") if pattern.matches(name)] == ["x1", "xy", "y"]

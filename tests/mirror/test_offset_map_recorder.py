@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from kafkasource.mirror.offset_map import NotRecorded, Recorder
-from kafkasource.sink.fan_out.source_offsets import Mapped, OffsetSpan
+from kafkasource.sink.clusters.source_offsets import Mapped, OffsetSpan
 from kafkasource.types import TopicPartition
 
 ORDERS = [TopicPartition("orders", number) for number in range(3)]

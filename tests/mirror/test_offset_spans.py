@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafkasource.mirror.offset_map import decoded, encoded, extended, translate
-from kafkasource.sink.fan_out.source_offsets import HandedOver, Mapped, OffsetSpan, StoredAt, gathered, merged
+from kafkasource.sink.clusters.source_offsets import HandedOver, Mapped, OffsetSpan, StoredAt, gathered, merged
 from kafkasource.types import TopicPartition
 
 SOURCE, TARGET = TopicPartition("orders", 0), TopicPartition("east.orders", 0)

@@ -17,7 +17,7 @@ RELEASES = ("3.9.2", "4.3.1")  # 4.0 dropped the oldest versions, so that it tak
 def clients_jar(release: str) -> Path:
     """Skips the test where the jar cannot be had: no Java to run Ivy, or no network to fetch with it."""
     from kafkasource.broker import JarsNotResolved, kafka_jars
-    from kafkasource.java import JavaNotFound
+    from kafkasource.broker.java import JavaNotFound
 
     try:
         folder = kafka_jars(release)

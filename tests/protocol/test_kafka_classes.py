@@ -61,7 +61,7 @@ def bytes_from_kafka(release: str, bodies: list[tuple[Message, int, Body]], *, f
 
 def ask_java(release: str, program: Path, lines: str) -> list[str]:
     """What the program prints to each line, with the jars of a Kafka."""
-    from kafkasource.java import find_java
+    from kafkasource.broker.java import find_java
 
     jars = clients_jar(release).parent / "*"  # skips without Java
     command = [find_java(), "-Xmx256m", "-cp", str(jars), str(program)]

@@ -15,7 +15,7 @@ PROGRAM = Path(__file__).with_name("KafkaRecords.java")
 def kafka():
     """Asks the Java program a list of commands; each call starts it anew, which takes a second."""
     from kafkasource.broker import JarsNotResolved, kafka_jars
-    from kafkasource.java import JavaNotFound, find_java
+    from kafkasource.broker.java import JavaNotFound, find_java
 
     try:
         java, folder = find_java(), kafka_jars(RELEASE)

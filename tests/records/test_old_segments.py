@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from kafkasource import options
 from kafkasource.broker import Broker
-from kafkasource.source.batch import BatchReader
+from kafkasource.source.spark.batch import BatchReader
 
 pytestmark = [pytest.mark.broker, pytest.mark.peers]
 

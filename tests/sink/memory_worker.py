@@ -16,9 +16,9 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 
 from kafkasource import options
 from kafkasource.client.network import NetworkClient
-from kafkasource.sink import producer as producer_module
-from kafkasource.sink.config import ProducerConfig
-from kafkasource.sink.producer import Producer
+from kafkasource.sink.producer import producer as producer_module
+from kafkasource.sink.producer.config import ProducerConfig
+from kafkasource.sink.producer.producer import Producer
 from kafkasource.sink.writer import StreamWriter
 
 ROWS, VALUE_BYTES = 10_000, 100  # of an Arrow batch, as Spark hands them over

@@ -14,10 +14,10 @@ from kafkasource.client.metadata import PartitionMetadata, TopicMetadata
 from kafkasource.errors import KafkaSourceError, UnsupportedApiVersion
 from kafkasource.protocol.apis import INIT_PRODUCER_ID, PRODUCE
 from kafkasource.records.builder import BatchBuilder, RecordColumns
-from kafkasource.sink.accumulator import RecordAccumulator
-from kafkasource.sink.buffer_pool import BufferPool
-from kafkasource.sink.config import ProducerConfig
-from kafkasource.sink.sender import Sender
+from kafkasource.sink.producer.accumulator import RecordAccumulator
+from kafkasource.sink.producer.config import ProducerConfig
+from kafkasource.sink.producer.pool import BufferPool
+from kafkasource.sink.producer.sender import Sender
 from kafkasource.types import Node, ProducerId, TopicPartition
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkasource.sink import commit_log
-from kafkasource.sink.commit_log import LaneCounts, SinkCommit, gathered, tell
+from kafkasource.sink import commit_report as commit_log
+from kafkasource.sink.commit_report import LaneCounts, SinkCommit, gathered, tell
 from kafkasource.types import TopicPartition, Written
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)

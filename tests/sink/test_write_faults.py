@@ -14,11 +14,11 @@ from kafkasource.broker import Broker
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
 from kafkasource.client.network import NetworkClient
-from kafkasource.sink import producer as producer_module
 from kafkasource.sink.columns import SinkSchema
-from kafkasource.sink.config import ProducerConfig
 from kafkasource.sink.partitioner import Partitioner
-from kafkasource.sink.producer import Producer
+from kafkasource.sink.producer import producer as producer_module
+from kafkasource.sink.producer.config import ProducerConfig
+from kafkasource.sink.producer.producer import Producer
 
 pytestmark = pytest.mark.broker
 

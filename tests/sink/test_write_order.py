@@ -18,10 +18,10 @@ from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
 from kafkasource.client.network import NetworkClient
 from kafkasource.sink.columns import SinkSchema
-from kafkasource.sink.config import ProducerConfig
-from kafkasource.sink.identity import Lane
 from kafkasource.sink.partitioner import Partitioner
-from kafkasource.sink.producer import Producer
+from kafkasource.sink.producer.config import ProducerConfig
+from kafkasource.sink.producer.producer import Producer
+from kafkasource.sink.producer.producer_id import Lane
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 

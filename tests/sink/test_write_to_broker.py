@@ -18,11 +18,11 @@ from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
 from kafkasource.errors import DeadlineExceeded, MessageTooLarge
 from kafkasource.reader import Reader
-from kafkasource.sink.accumulator import RecordTooLarge
+from kafkasource.sink.clusters import targets
+from kafkasource.sink.clusters.writer import FanOutBatchWriter
 from kafkasource.sink.columns import HEADERS_TYPE, InvalidRow
-from kafkasource.sink.fan_out import targets
-from kafkasource.sink.fan_out.writer import FanOutBatchWriter
-from kafkasource.sink.producer import shared_producer
+from kafkasource.sink.producer.accumulator import RecordTooLarge
+from kafkasource.sink.producer.producer import shared_producer
 from kafkasource.sink.writer import BatchWriter
 from kafkasource.types import TopicPartition as OurTopicPartition
 

@@ -19,12 +19,12 @@ from sink_fakes import AcknowledgingClient
 from kafkasource import options
 from kafkasource.datasource import KafkaDataSource
 from kafkasource.errors import ClientClosed, OptionError
-from kafkasource.sink import producer as producer_module
 from kafkasource.sink import writer as writer_module
 from kafkasource.sink.columns import InvalidRow, InvalidSchema
-from kafkasource.sink.commit_log import SinkCommit
-from kafkasource.sink.config import ProducerConfig
-from kafkasource.sink.producer import Producer, shared_producer
+from kafkasource.sink.commit_report import SinkCommit
+from kafkasource.sink.producer import producer as producer_module
+from kafkasource.sink.producer.config import ProducerConfig
+from kafkasource.sink.producer.producer import Producer, shared_producer
 from kafkasource.sink.writer import BatchWriter, StreamWriter, TaskReport
 from kafkasource.types import TopicPartition, Written
 

@@ -7,7 +7,7 @@ import confluent_kafka
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from kafkasource import options
-from kafkasource.source.batch import BatchReader
+from kafkasource.source.spark.batch import BatchReader
 
 
 class Topic:

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from kafkasource.client.cluster import EpochEnd, ListedOffset
 from kafkasource.client.metadata import PartitionMetadata, TopicMetadata
 from kafkasource.errors import UnknownTopicOrPartition
-from kafkasource.source.offsets import EARLIEST, LATEST
+from kafkasource.source.plan.offsets import EARLIEST, LATEST
 from kafkasource.types import TopicPartition
 
 

@@ -9,10 +9,10 @@ from kafka.record.memory_records import MemoryRecordsBuilder
 
 from kafkasource import options
 from kafkasource.protocol.apis import FETCH
-from kafkasource.source import fetch_client
-from kafkasource.source.fetch_protocol import FetchSettings
-from kafkasource.source.fetcher import PartitionFetcher
-from kafkasource.source.task_fetch import in_order
+from kafkasource.source.fetch import cluster_partition as fetch_client
+from kafkasource.source.fetch.fetcher import PartitionFetcher
+from kafkasource.source.fetch.messages import FetchSettings
+from kafkasource.source.fetch.task import in_order
 from kafkasource.types import OffsetRange, TopicPartition
 
 TP = TopicPartition("t", 0)

@@ -1,7 +1,7 @@
 """An application that copies a topic and is killed all the while, and what another client finds of its copies.
 
 The application runs in processes of its own (exactly_once_app.py). Here its input is written, it is told where the next
-of its processes is to kill itself (kafkasource/sink/crash_points.py) or is killed from outside, and in the end
+of its processes is to kill itself (`sink.transactions.crash_points`) or is killed from outside, and in the end
 confluent-kafka reads the copies at read_committed.
 """
 
@@ -25,7 +25,7 @@ import confluent_kafka
 import pyspark
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from kafkasource.sink.crash_points import ENVIRONMENT, POINTS
+from kafkasource.sink.transactions.crash_points import ENVIRONMENT, POINTS
 
 APP = Path(__file__).with_name("exactly_once_app.py")
 ROOT = APP.parent.parent.parent

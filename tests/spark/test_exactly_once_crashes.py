@@ -37,7 +37,7 @@ def record(commit):
 # Python imports it at the start of each of its processes that find it: a bug, from the moment that the file is there.
 NO_RECOVERY = """
 import os
-from kafkasource.sink.exactly_once import ExactlyOnce
+from kafkasource.sink.transactions.driver import ExactlyOnce
 
 def unless_planted(right):
     file = os.path.join(os.path.dirname(__file__), "planted")

@@ -12,7 +12,7 @@ import pytest
 
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
-from kafkasource.sink.query_identity import IdentitySource
+from kafkasource.sink.transactions.query_identity import IdentitySource
 
 pytestmark = pytest.mark.spark
 

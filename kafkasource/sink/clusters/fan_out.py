@@ -1,0 +1,386 @@
+"""One task's rows to several clusters. On the task's thread; see the package for the whole."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafkasource import metrics
+from kafkasource.client.metadata import TopicMetadata
+from kafkasource.errors import BootstrapFailed, DeadlineExceeded, KafkaSourceError
+from kafkasource.records.builder import RecordColumns
+from kafkasource.sink.clusters.deliveries import ClusterDelivery, Ledger
+from kafkasource.sink.clusters.placing import Placed, Placer
+from kafkasource.sink.clusters.producers import ClusterProducers
+from kafkasource.sink.clusters.source_offsets import HandedOver, Mapped, gathered
+from kafkasource.sink.clusters.targets import ClusterTarget
+from kafkasource.sink.clusters.watermarks import Queue, Step, excess, step
+from kafkasource.sink.columns import Rows
+from kafkasource.sink.partitioner import Partitioner
+from kafkasource.sink.producer.pool import BufferPoolExhausted
+from kafkasource.sink.producer.producer import available, monotonic_ms
+from kafkasource.sink.producer.producer_id import Lane
+from kafkasource.types import Discarded, TopicPartition, Written
+
+log = logging.getLogger("kafkasource.sink")
+
+OpenLane = Callable[[int], Lane]
+"""From a lane's number to the transaction that it writes in, opened when the lane has its first row."""
+
+_LOOK_AGAIN_MS = 50.0  # should no news come
+
+
+class SlowCluster(KafkaSourceError):
+    """A cluster with onSlowCluster=fail does not take records as fast as the others."""
+
+
+@dataclass
+class _Sending:
+    """One cluster in one task."""
+
+    producers: ClusterProducers
+    placer: Placer
+    open_lane: OpenLane | None
+    deliveries: dict[int, ClusterDelivery] = field(default_factory=dict)  # by lane
+    ledger: Ledger = field(default_factory=Ledger)
+    taken_topics: dict[str, bool] = field(default_factory=dict)  # seen so far: does the cluster get them?
+    handed_over: dict[int, HandedOver] = field(default_factory=dict)  # by lane, with `offsetMap`
+
+    def takes(self, topic: str) -> bool:
+        taken = self.taken_topics.get(topic)
+        if taken is None:
+            taken = self.taken_topics[topic] = self.target.chosen.topic(topic)
+        return taken
+
+    @property
+    def target(self) -> ClusterTarget:
+        return self.producers.target
+
+    @property
+    def open(self) -> bool:
+        return not all(delivery.settled for delivery in self.deliveries.values())
+
+    def written(self) -> dict[TopicPartition, Written]:
+        found: dict[TopicPartition, Written] = {}
+        for delivery in self.deliveries.values():
+            for tp, one in delivery.written.items():
+                found[tp] = one.merged(found[tp]) if tp in found else one
+        return found
+
+    def mapped(self) -> dict[TopicPartition, Mapped]:
+        """Which offsets the rows got, by where they were read."""
+        return gathered(
+            handed.spans(self.deliveries[lane].stored_at or {}) for lane, handed in self.handed_over.items()
+        )
+
+
+class FanOutDelivery:
+    """One task's writes to all clusters; the results are complete when `FanOut.delivery` was left."""
+
+    def __init__(self, sending: Mapping[str, _Sending], stack: ExitStack, began_ms: float) -> None:
+        self.sending = sending
+        self.stack = stack
+        self.began_ms = began_ms
+        self.news = threading.Condition()  # something was settled
+
+    def written(self, cluster: str) -> dict[TopicPartition, Written]:
+        """Acknowledged."""
+        return self.sending[cluster].written()
+
+    def discarded(self, cluster: str) -> dict[TopicPartition, Discarded]:
+        """Partition -1: of rows that were discarded before the cluster ever said which partitions their topic has."""
+        one = self.sending[cluster]
+        return one.ledger.discarded(one.written())
+
+    def mapped(self, cluster: str) -> dict[TopicPartition, Mapped]:
+        """With `offsetMap`: of what is acknowledged whole, by where it was read."""
+        return self.sending[cluster].mapped()
+
+    def lanes(self, cluster: str) -> dict[int, ClusterDelivery]:
+        """Of the lanes that had rows, by number."""
+        return self.sending[cluster].deliveries
+
+
+class FanOut:
+    """Beside `Producer`: one `append` sends rows to every cluster. Tasks of a process come one after the other."""
+
+    def __init__(
+        self,
+        clusters: Mapping[str, ClusterProducers],
+        *,
+        clock_ms: Callable[[], float] = monotonic_ms,
+        wall_clock_ms: Callable[[], float],
+    ) -> None:
+        self._clusters = clusters
+        self._clock_ms = clock_ms
+        self._wall_clock_ms = wall_clock_ms
+
+    @contextmanager
+    def delivery(self, transactions: Mapping[str, OpenLane] | None = None) -> Iterator[FanOutDelivery]:
+        """One task's writes. `transactions`: with exactly once, for each cluster that is to be written to at all.
+
+        Leaving it without an error returns only when every cluster has acknowledged or discarded its rows; with one
+        gives all up, as `Producer.delivery` does.
+        """
+        with ExitStack() as stack:
+            sending = {
+                name: _Sending(
+                    producers,
+                    _placer(producers.target),
+                    None if transactions is None else transactions[name],
+                )
+                for name, producers in self._clusters.items()
+                if transactions is None or name in transactions
+            }
+            for one in sending.values():
+                stack.enter_context(one.producers.room())
+            delivery = FanOutDelivery(sending, stack, self._clock_ms())
+            yield delivery
+            self._finish(delivery)
+            _count_discarded(delivery)
+
+    def append(self, rows: Rows, delivery: FanOutDelivery) -> None:
+        """Hand over rows of one topic. Blocks while a cluster has no room, unless its policy is another. Raises what
+        makes the task fail."""
+        now_ms = int(self._wall_clock_ms())
+        columns = _columns(rows, now_ms)
+        for one in delivery.sending.values():
+            if not one.takes(rows.topic):
+                continue
+            fresh = one.target.chosen.rows(rows)
+            if one.target.max_record_age_ms is not None and fresh.count and fresh.timestamps_ms is not None:
+                fresh = self._without_old(fresh, one, now_ms - one.target.max_record_age_ms)
+            if fresh.count:
+                self._append(fresh, columns if fresh is rows else _columns(fresh, now_ms), one, delivery)
+
+    # Appending.
+
+    def _without_old(self, rows: Rows, one: _Sending, oldest_ms: int) -> Rows:
+        """The rows that are not too old; the others go into the ledger only."""
+        known = pc.greater_equal(rows.timestamps_ms, pa.scalar(0, pa.int64()))  # -1: nobody knows how old it is
+        old = pc.and_(known, pc.less(rows.timestamps_ms, pa.scalar(oldest_ms, pa.int64()))).fill_null(False)
+        count = pc.sum(old).as_py()
+        if not count:
+            return rows
+        dropped = rows.take(pc.indices_nonzero(old))
+        placed = self._placed(dropped, one)
+        one.ledger.hand_over(
+            one.target.topic(rows.topic), placed.records() if placed else {-1: count}, _record_bytes(dropped)
+        )
+        return rows.take(pc.indices_nonzero(pc.invert(old)))
+
+    def _append(self, rows: Rows, columns: RecordColumns, one: _Sending, delivery: FanOutDelivery) -> None:
+        topic = one.target.topic(rows.topic)
+        placed = self._placed(rows, one)
+        one.ledger.hand_over(topic, placed.records() if placed else {-1: rows.count}, _record_bytes(rows))
+        if placed is None:
+            return
+        one.producers.health.handed_over(one.target.config.linger_ms, not one.producers.queued_bytes)
+        if one.target.policy != "block":
+            self._make_room(one, delivery)
+        for lane, spans in placed.lanes.items():
+            into = self._delivery(one, lane, delivery)
+            if into.stored_at is not None and rows.offsets is not None and _partitions_given(rows):
+                one.handed_over.setdefault(lane, HandedOver()).add(rows.topic, topic, rows.offsets, placed.order, spans)
+            if one.target.policy == "discard":
+                into.max_block_ms = one.producers.health.patience_ms
+            try:
+                one.producers.lanes[lane].hand_over(topic, columns, placed.order, spans, into)
+            except BufferPoolExhausted:
+                if one.target.policy != "discard":
+                    raise
+                one.producers.health.waited_in_vain()  # what is on the wire fills the memory
+
+    def _placed(self, rows: Rows, one: _Sending) -> Placed | None:
+        """None: the cluster cannot be asked where the rows belong, and they are to be discarded."""
+        last_named = 0
+        if rows.partitions is not None and one.target.partitioning == "source":
+            last_named = max(0, pc.max(rows.partitions).as_py() or 0)
+        topic = self._topic(one, one.target.topic(rows.topic), last_named)
+        if topic is None:
+            return None
+        return one.placer.place(rows, max(topic.partitions) + 1, available(topic))
+
+    def _topic(self, one: _Sending, topic: str, partition: int) -> TopicMetadata | None:
+        """Waited for as the policy says: block for as long as no broker answers, discard with patience. None: the rows
+        are to be discarded.
+
+        That a topic is not there is no slowness: the broker that says so answers, and is asked again for as long as a
+        plain sink asks.
+        """
+        target, health = one.target, one.producers.health
+        lane = one.producers.lanes[0]
+        ages = target.max_record_age_ms is not None
+        deadline_ms = self._clock_ms() + target.config.delivery_timeout_ms  # not above `maxRecordAge`
+        while True:
+            missing = topic in lane.metadata.topic_errors
+            patient = target.policy != "discard" or (missing and not health.dead)
+            wait_ms = target.metadata_wait_ms if patient else health.patience_ms
+            if ages and not missing:
+                wait_ms = max(0, min(wait_ms, int(deadline_ms - self._clock_ms()) + 1))
+            before = lane.metadata.version
+            try:
+                found = lane.sender.await_topic(topic, partition, wait_ms)
+                if partition in found.partitions or lane.metadata.version > before or target.policy != "block":
+                    return found
+                error: KafkaSourceError = DeadlineExceeded(f"no broker says whether {topic}-{partition} is there")
+            except BootstrapFailed as failed:
+                error = failed
+            except DeadlineExceeded as failed:
+                if lane.metadata.version > before and topic in lane.metadata.topic_errors:  # a broker has said so
+                    if wait_ms >= target.metadata_wait_ms:
+                        raise
+                    if not health.dead:
+                        continue
+                error = failed
+            if target.policy == "discard":
+                health.waited_in_vain()
+                return None
+            if self._clock_ms() >= deadline_ms:
+                if ages:
+                    return None
+                raise error
+            if target.policy == "fail":
+                if wait_ms >= target.metadata_wait_ms:
+                    raise error
+                continue
+            log.warning(
+                "cluster %r answers nothing; the task waits for it (onSlowCluster=block): %s", target.name, error
+            )
+
+    def _delivery(self, one: _Sending, lane: int, delivery: FanOutDelivery) -> ClusterDelivery:
+        """Of a lane, begun with its first row."""
+        into = one.deliveries.get(lane)
+        if into is None:
+            target = one.target
+            into = ClusterDelivery(
+                None if one.open_lane is None else one.open_lane(lane),
+                one.producers.health,
+                delivery.news,
+                may_discard=target.policy == "discard" or target.max_record_age_ms is not None,
+            )
+            if target.offset_map is not None:
+                into.stored_at = {}
+            delivery.stack.enter_context(one.producers.lanes[lane].delivery(delivery=into))
+            one.deliveries[lane] = into
+        return into
+
+    # Watermarks.
+
+    def _make_room(self, one: _Sending, delivery: FanOutDelivery) -> None:
+        """Until the cluster's queue is below its high watermark, or something was done about it."""
+        others = [other.producers for other in delivery.sending.values() if other is not one]
+        while True:
+            health, queue = one.producers.health, one.producers.queue()
+            todo = step(queue, [other.queue() for other in others if not other.health.dead])
+            if todo is Step.GO_ON:
+                return
+            if todo is Step.ACT:
+                if queue.silent_ms >= queue.patience_ms and not health.dead:
+                    health.waited_in_vain()
+                self._act(one, queue)
+                return
+            began_ms = self._clock_ms()
+            with delivery.news:
+                delivery.news.wait(min(_LOOK_AGAIN_MS, max(1.0, queue.patience_ms - queue.silent_ms)) / 1000)
+            if todo is Step.HOLD_UP:
+                health.held_up(self._clock_ms() - began_ms)
+
+    @staticmethod
+    def _act(one: _Sending, queue: Queue) -> None:
+        target = one.target
+        if target.policy == "fail":
+            raise SlowCluster(
+                f"cluster {target.name!r} has {queue.bytes} bytes to acknowledge, more than 'highWatermarkBytes' "
+                f"({queue.high}), and holds up the others (onSlowCluster=fail)"
+            )
+        freed = one.producers.drop_oldest(excess(queue))
+        log.debug("cluster %r: dropped %d of %d bytes that wait", target.name, freed, queue.bytes)
+
+    # The end of a task.
+
+    def _finish(self, delivery: FanOutDelivery) -> None:
+        """Send all without lingering; return when every cluster has acknowledged or discarded."""
+        for one in delivery.sending.values():
+            one.producers.health.flushed()
+            for lane, into in one.deliveries.items():
+                into.flushing = True
+                one.producers.lanes[lane].sender.wakeup()
+        patient = [one for one in delivery.sending.values() if one.target.policy != "discard"]
+        for one in patient:
+            for lane, into in one.deliveries.items():
+                into.wait(one.producers.lanes[lane].alive)
+        self._wait_for_the_others([one for one in delivery.sending.values() if one not in patient], delivery, patient)
+
+    def _wait_for_the_others(
+        self, discarding: Sequence[_Sending], delivery: FanOutDelivery, patient: Sequence[_Sending]
+    ) -> None:
+        """Of clusters that discard: each until it is done, silent, or too far behind who is done: by `slowClusterWait`,
+        or a tenth of the task's time."""
+        tenth_ms = (self._clock_ms() - delivery.began_ms) / 10
+        first_done_ms: float | None = self._clock_ms() if patient else None
+        waiting = list(discarding)
+        while waiting:
+            now_ms = self._clock_ms()
+            for one in list(waiting):
+                if not one.open:
+                    waiting.remove(one)
+                    if one.deliveries and first_done_ms is None:
+                        first_done_ms = now_ms
+                    continue
+                health = one.producers.health
+                silent = health.silent_ms >= one.target.wait_ms
+                behind_ms = 0.0 if first_done_ms is None else now_ms - first_done_ms
+                if health.dead or silent or behind_ms >= max(one.target.wait_ms, tenth_ms):
+                    self._abandon(one, silent=silent)
+                    waiting.remove(one)
+            if waiting:
+                with delivery.news:
+                    if all(one.open for one in waiting):
+                        delivery.news.wait(min(_LOOK_AGAIN_MS, *(max(1, one.target.wait_ms) for one in waiting)) / 1000)
+
+    @staticmethod
+    def _abandon(one: _Sending, *, silent: bool) -> None:
+        if silent and not one.producers.health.dead:
+            one.producers.health.waited_in_vain()
+        for into in one.deliveries.values():
+            into.abandon()
+
+
+def _partitions_given(rows: Rows) -> bool:
+    """Else the partitioner chose, and they say nothing of where the rows were read."""
+    return rows.partitions is not None and not rows.partitions.null_count
+
+
+def _count_discarded(delivery: FanOutDelivery) -> None:
+    for name in delivery.sending:
+        for tp, one in delivery.discarded(name).items():
+            labels = name, tp.topic, str(tp.partition)
+            metrics.count("kafkasource_records_discarded_total", one.records, *labels)
+            metrics.count("kafkasource_bytes_discarded_total", one.bytes, *labels)
+
+
+def _placer(target: ClusterTarget) -> Placer:
+    partitioner = Partitioner.from_option(target.partitioner, target.config.batch_bytes)
+    return Placer(partitioner, target.producers, by_key=target.partitioning == "key")
+
+
+def _columns(rows: Rows, now_ms: int) -> RecordColumns:
+    return RecordColumns(rows.keys, rows.values, rows.timestamps_ms, rows.headers, default_timestamp_ms=now_ms)
+
+
+def _record_bytes(rows: Rows) -> float:
+    """Of the average record: key and value."""
+    size = 0
+    for column in (rows.keys, rows.values):
+        if column is not None:
+            lengths: Any = pc.sum(pc.binary_length(column)).as_py()
+            size += lengths or 0
+    return size / rows.count

@@ -1,0 +1,96 @@
+"""Exactly once to several clusters: each has its own driver, decision and lanes, and knows nothing of the others.
+
+A restart may find a batch decided in one cluster and not in another: it is written again only there. A task has a lane
+for each producer of a cluster: slot = task * producers + number of the producer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from kafkasource.options import Options
+from kafkasource.sink.clusters.targets import ClusterTarget
+from kafkasource.sink.producer.delivery import Delivery
+from kafkasource.sink.producer.producer_id import Lane
+from kafkasource.sink.transactions.driver import Begun, LostTransactions, Share, lost_text
+from kafkasource.sink.transactions.query_identity import IdentitySource
+from kafkasource.sink.transactions.task import Context, Guarantee, LaneTask, Task, TaskCalls
+from kafkasource.sink.transactions.task_plan import plan_task
+
+
+def guarantees(
+    shared: Options, targets: Mapping[str, ClusterTarget], *, batch_write: bool
+) -> dict[str, Guarantee] | None:
+    """By cluster; None: at least once. Raises OptionError where there is nothing to make transactional ids of."""
+    if shared["deliveryGuarantee"] != "exactly_once":
+        return None
+    identity = IdentitySource.of(shared["transactionalIdPrefix"], shared.sparks_own, batch_write=batch_write)
+    return {
+        name: Guarantee(
+            identity,
+            target.transaction_timeout_ms,
+            shared["atomicBatch"],
+            shared["lostTransactions"],
+        )
+        for name, target in targets.items()
+    }
+
+
+@dataclass(frozen=True)
+class _LaneRows:
+    """Of all the rows of the task those that a lane took, by number; the sum is of all."""
+
+    rows: int
+    crc: int
+
+
+@dataclass(frozen=True)
+class ClusterTask:
+    """One task in one cluster."""
+
+    lanes: Sequence[LaneTask]  # by number
+
+    @classmethod
+    def start(cls, guarantee: Guarantee, begun: Begun, context: Context | None, producers: int) -> ClusterTask:
+        """Raises what keeps the task from writing; contacts nobody."""
+        task = Task.of(context, begun, guarantee)
+        lanes = []
+        for number in range(producers):
+            slot = task.slot * producers + number
+            plan = plan_task(begun, task.query_id, task.batch_id, slot, guarantee.on_lost)
+            lanes.append(LaneTask(guarantee, begun, replace(task, slot=slot), plan))
+        if producers > 1 and any(lane.plan.again is not None for lane in lanes):
+            raise LostTransactions(
+                f"{lost_text(task.batch_id, begun.lost)}. But with 'producersPerCluster' above 1 the missing rows are "
+                "not known: which producer a row without a key went to is not recorded"
+            )
+        return cls(lanes)
+
+    @property
+    def writes(self) -> bool:
+        """False: the batch is in this cluster already."""
+        return self.lanes[0].plan.write
+
+    def open_lane(self, cluster: TaskCalls, number: int) -> Lane:
+        return self.lanes[number].open_lane(cluster)
+
+    def abort(self, cluster: TaskCalls) -> None:
+        for lane in self.lanes:
+            lane.abort(cluster)
+
+    def shares(self, deliveries: Mapping[int, Delivery], rows: int, crc: int) -> tuple[Share, ...]:
+        """What goes to the driver. `rows` and `crc` are the whole task's; `deliveries` of the lanes that had rows."""
+        if not self.writes:
+            first = self.lanes[0]
+            without = first.plan.gone_without
+            return (Share(first.begun.turn, first.task.query_id, skipped=True, gone_without=without),)
+        found = []
+        for number, task in enumerate(self.lanes):
+            into = deliveries.get(number)
+            if into is None:
+                found.append(task.share(None, None, ()))
+            else:
+                taken = _LaneRows(rows if len(self.lanes) == 1 else into.records, crc)
+                found.append(task.share(into.lane, taken, into.written))
+        return tuple(found)

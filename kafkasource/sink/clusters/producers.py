@@ -1,0 +1,180 @@
+"""The producers of one cluster in an executor's Python worker: lanes on one pool. Kept between tasks."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from kafkasource import memory
+from kafkasource.client.idle import IDLE_S, Use, surplus
+from kafkasource.sink.clusters.deliveries import Dropped, Health
+from kafkasource.sink.clusters.targets import ClusterTarget
+from kafkasource.sink.clusters.watermarks import Queue
+from kafkasource.sink.producer.batch import ProducerBatch
+from kafkasource.sink.producer.pool import Buffer, BufferPool
+from kafkasource.sink.producer.producer import Producer, monotonic_ms
+from kafkasource.sink.producer.sender import Client
+
+_MAX_CLUSTERS = 16  # kept by one process, unless one write has more
+
+
+class _SharedPool(BufferPool):
+    """Whoever waits for memory wakes the senders of all lanes: what one of them needs the others may hold."""
+
+    def __init__(self, total_bytes: int, poolable_bytes: int, new_memory: Callable[[int], Buffer]) -> None:
+        super().__init__(total_bytes, poolable_bytes, new_memory=new_memory)
+        self.lanes: Sequence[Producer] = ()
+
+    def allocate(self, size: int, max_block_ms: int, on_wait: Callable[[], None] | None = None) -> Buffer:
+        return super().allocate(size, max_block_ms, self._wake_all)
+
+    def _wake_all(self) -> None:
+        for lane in self.lanes:
+            lane.sender.wakeup()
+
+
+class ClusterProducers:
+    """Methods are for the task's thread."""
+
+    def __init__(
+        self,
+        target: ClusterTarget,
+        *,
+        clients: Sequence[Client] = (),
+        clock_ms: Callable[[], float] = monotonic_ms,
+    ) -> None:
+        """`clients`: one for each lane, in tests."""
+        config = target.config
+        self.target = target
+        self.use = Use(lambda: clock_ms() / 1000)
+        self.health = Health(target.wait_ms, clock_ms, target.name)
+        self._budget = memory.process_budget()
+        self.pool = _SharedPool(
+            config.buffer_memory_bytes,
+            min(config.batch_bytes, config.max_request_bytes),
+            self._budget.accounts[memory.FAN_OUT].view,
+        )
+        self.lanes = [
+            Producer(config, client=clients[lane] if clients else None, pool=self.pool, clock_ms=clock_ms)
+            for lane in range(target.producers)
+        ]
+        self.pool.lanes = self.lanes
+
+    @contextmanager
+    def room(self) -> Iterator[None]:
+        """The cluster's share of the process's memory, for a task. Its watermarks move with it."""
+        config = self.target.config
+        lease = self._budget.lease(
+            memory.FAN_OUT,
+            config.memory_wish,
+            self.pool.resize,
+            total_bytes=config.memory_budget_bytes,
+            keeper=self.pool,
+        )
+        with self.use.using(), lease:
+            yield
+
+    @property
+    def queued_bytes(self) -> int:
+        """Handed over and not settled: what waits and what is on the wire."""
+        return self.pool.in_use_bytes
+
+    @property
+    def usable(self) -> bool:
+        return all(lane.usable for lane in self.lanes)
+
+    def queue(self) -> Queue:
+        target = self.target
+        room, usual = self.pool.total_bytes, target.config.buffer_memory_bytes
+        return Queue(
+            self.queued_bytes,
+            target.low_watermark_bytes * room // usual,
+            target.high_watermark_bytes * room // usual,
+            self.health.silent_ms,
+            self.health.patience_ms,
+            self.health.allowance_ms,
+        )
+
+    def drop_oldest(self, size: int) -> int:
+        """Give up waiting batches that no broker has seen, oldest first, until about `size` bytes are free; how many.
+
+        Two turns of each lane's lock for all of them.
+        """
+        unsent: list[tuple[float, int, ProducerBatch]] = []
+        for number, lane in enumerate(self.lanes):
+            unsent += ((batch.created_ms, number, batch) for batch in lane.accumulator.unsent())
+        unsent.sort(key=lambda row: row[0])
+        chosen: list[set[ProducerBatch]] = [set() for _ in self.lanes]
+        freed = 0
+        for _, number, batch in unsent:
+            if freed >= size:
+                break
+            chosen[number].add(batch)
+            freed += len(batch.allotment.buffer)
+        freed = 0
+        error = Dropped(f"cluster {self.target.name!r} is too slow")
+        for lane, batches in zip(self.lanes, chosen, strict=True):
+            for batch in lane.accumulator.take_unsent(batches) if batches else ():
+                freed += len(batch.allotment.buffer)
+                lane.accumulator.release(batch)
+                batch.delivery.gave_up(error)
+        return freed
+
+    def retire(self) -> bool:
+        """In the sender thread of a lane that nobody has used for long: does it go? With all others, or not."""
+        with _lock:
+            if self.use.idle_s < IDLE_S:
+                return False
+            if _kept.get(self.target) is self:
+                del _kept[self.target]
+            return True
+
+    def close(self, timeout_ms: float | None = None) -> None:
+        """As `Producer.close`, of all lanes."""
+        for lane in self.lanes:
+            lane.close(timeout_ms)
+
+
+_lock = threading.Lock()
+_kept: dict[ClusterTarget, ClusterProducers] = {}
+
+
+def shared_producers(targets: Mapping[str, ClusterTarget]) -> dict[str, ClusterProducers]:
+    """This process's producers for clusters, made where there are none (any more). They go as those of
+    `shared_producer` do."""
+    gone = []
+    with _lock:
+        found = {}
+        for name, target in targets.items():
+            producers = _kept.pop(target, None)
+            if producers is not None and not producers.usable:
+                gone.append(producers)
+                producers = None
+            if producers is None:
+                producers = ClusterProducers(target)
+                for lane in producers.lanes:
+                    lane.retire = producers.retire
+            producers.use.hand_out()
+            found[name] = producers
+        _kept.update((producers.target, producers) for producers in found.values())
+        idle_s = {target: kept.use.idle_s for target, kept in _kept.items()}
+        gone += [_kept.pop(target) for target in surplus(idle_s, _MAX_CLUSTERS)]
+    for each in gone:  # without the lock, which a sender thread may wait for
+        each.close(0)
+    return found
+
+
+# The parent's in a forked child: see `sink.producer.producer`.
+_abandoned: list[ClusterProducers] = []
+
+
+def _after_fork_in_child() -> None:
+    global _lock
+    _lock = threading.Lock()
+    _abandoned.extend(_kept.values())
+    _kept.clear()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -1,0 +1,196 @@
+"""Which offsets rows of a mirror had where they were read, and which they got where they are written. Pure.
+
+The sink hands rows over in runs: rows of one partition that follow each other. A producer stores what it was handed in
+that order, so what the broker says of where batches lie, laid beside the runs, tells the offset of each row, without
+a number per row. Kept as spans, of which there are few: one, where source and target have no holes.
+
+A span says of the offsets `[source_first, source_next)` that their records lie in `[target_first, target_next)`, and
+that the record of source offset s, or the next one after it, lies no lower than `lowest(s)`. So who goes on reading at
+`lowest(s)` misses nothing; what is read twice is what holes and other writers' records make uncertain.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from kafkasource.sink.producer.queues import Span as RowSpan
+from kafkasource.types import TopicPartition
+
+MOST_SPANS = 64  # of one partition in a task's message
+
+
+class OffsetSpan(NamedTuple):
+    """See the module. All `next` are exclusive."""
+
+    source_first: int
+    source_next: int
+    target_first: int
+    target_next: int
+    shift: int | None  # lowest(s) = s + shift, though never below target_first; None: that is all that is known
+
+    def lowest(self, source_offset: int) -> int:
+        """Of an offset that is not below `source_first`."""
+        if source_offset >= self.source_next:
+            return self.target_next
+        if self.shift is None or source_offset <= self.source_first:
+            return self.target_first
+        return min(self.target_next, max(self.target_first, source_offset + self.shift))
+
+    @property
+    def exact(self) -> bool:
+        """Is `lowest` the very record, for every offset?"""
+        first, last = self.target_first - self.source_first, self.target_next - self.source_next
+        return self.shift == first == last
+
+    def joined(self, later: OffsetSpan) -> OffsetSpan:
+        """Both as one, which knows no more than what holds for both. `later` begins at a higher source offset."""
+        overlap = later.source_first < self.source_next or later.target_first < self.target_next
+        shift = None if overlap or self.shift is None or later.shift is None else min(self.shift, later.shift)
+        return OffsetSpan(
+            self.source_first,
+            max(self.source_next, later.source_next),
+            min(self.target_first, later.target_first),
+            max(self.target_next, later.target_next),
+            shift,
+        )
+
+    def cost(self, later: OffsetSpan) -> int:
+        """How many records more would be read twice at worst, were both joined."""
+        if self.shift is None or later.shift is None:
+            return max(self.target_next, later.target_next) - min(self.target_first, later.target_first)
+        return abs(later.shift - self.shift)
+
+
+def merged(spans: Iterable[OffsetSpan], most: int = MOST_SPANS) -> list[OffsetSpan]:
+    """Spans in order, none of which overlaps another at either end, and at most so many."""
+    found: list[OffsetSpan] = []
+    for span in sorted(spans):
+        while found and (span.source_first < found[-1].source_next or span.target_first < found[-1].target_next):
+            span = found.pop().joined(span)
+        if found and _continues(found[-1], span):
+            span = found.pop().joined(span)
+        found.append(span)
+    while len(found) > most:
+        cheapest = min(range(len(found) - 1), key=lambda place: _cost(found, place))
+        found[cheapest : cheapest + 2] = [found[cheapest].joined(found[cheapest + 1])]
+    return found
+
+
+def _cost(spans: Sequence[OffsetSpan], place: int) -> float:
+    """Of joining a span and the next: against how far behind its reader is, so that the newest stay exact."""
+    later = spans[place + 1]
+    return spans[place].cost(later) / (1 + spans[-1].source_next - later.source_first)
+
+
+def _continues(one: OffsetSpan, later: OffsetSpan) -> bool:
+    """Nothing lies between them, there or here, and both are exact."""
+    adjacent = one.source_next == later.source_first and one.target_next == later.target_first
+    return adjacent and one.exact and later.exact
+
+
+class HandedOver:
+    """What one lane of a cluster was handed in one task, by target's topic-partition. The task's thread."""
+
+    def __init__(self) -> None:
+        self._runs: dict[TopicPartition, list[list[int]]] = {}  # source offset of the first, after the last; rows
+        self._from: dict[TopicPartition, str] = {}  # the source's topic
+
+    def add(
+        self, topic: str, target_topic: str, offsets: Any, order: memoryview | None, spans: Sequence[RowSpan]
+    ) -> None:
+        """Rows `order[first:last]` of an Arrow int64 column without nulls, for each (partition, first, last)."""
+        values = memoryview(offsets.buffers()[1]).cast("B")[8 * offsets.offset :].cast("q")
+        for partition, first, last in spans:
+            if first == last:
+                continue
+            begin, end = (first, last - 1) if order is None else (order[first], order[last - 1])
+            self._append(TopicPartition(target_topic, partition), values[begin], values[end] + 1, last - first)
+            self._from[TopicPartition(target_topic, partition)] = topic
+
+    def _append(self, tp: TopicPartition, source_first: int, source_next: int, rows: int) -> None:
+        runs = self._runs.setdefault(tp, [])
+        dense = source_next - source_first == rows
+        if runs and dense:
+            before = runs[-1]
+            if before[1] == source_first and before[1] - before[0] == before[2]:
+                before[1], before[2] = source_next, before[2] + rows
+                return
+        runs.append([source_first, source_next, rows])
+
+    def spans(self, stored: Mapping[TopicPartition, StoredAt]) -> dict[TopicPartition, Mapped]:
+        """By source's topic-partition. What is not stored whole, or nobody knows where, is left out."""
+        found = {}
+        for tp, runs in self._runs.items():
+            where = stored.get(tp)
+            ranges = None if where is None else where.ranges
+            if ranges is not None and sum(last - first for first, last in ranges) == sum(run[2] for run in runs):
+                source = TopicPartition(self._from[tp], tp.partition)
+                found[source] = Mapped(tp.topic, tuple(merged(_laid_beside(runs, ranges))))
+        return found
+
+
+class StoredAt:
+    """Where the broker put a partition's batches, as ranges of offsets. Under the delivery's lock."""
+
+    def __init__(self) -> None:
+        self._ends = array("q")  # first, next, first, next, ...
+        self._unknown = False
+
+    def add(self, first: int | None, records: int) -> None:
+        """None: the broker did not say."""
+        if first is None:
+            self._unknown = True
+        elif self._ends and self._ends[-1] == first:
+            self._ends[-1] = first + records
+        else:
+            self._ends.extend((first, first + records))
+
+    @property
+    def ranges(self) -> list[tuple[int, int]] | None:
+        """In order; None where that is not known of all."""
+        if self._unknown:
+            return None
+        ends = self._ends
+        return sorted((ends[place], ends[place + 1]) for place in range(0, len(ends), 2))
+
+
+class Mapped(NamedTuple):
+    """What a task, or a micro-batch, knows of one partition of the source."""
+
+    target_topic: str  # the partition there has the same number
+    spans: tuple[OffsetSpan, ...]
+
+
+def gathered(parts: Iterable[Mapping[TopicPartition, Mapped]]) -> dict[TopicPartition, Mapped]:
+    """What lanes, or tasks, know, as one."""
+    found: dict[TopicPartition, list[Mapped]] = {}
+    for part in parts:
+        for tp, one in part.items():
+            found.setdefault(tp, []).append(one)
+    return {
+        tp: Mapped(several[0].target_topic, tuple(merged(span for one in several for span in one.spans)))
+        for tp, several in sorted(found.items())
+    }
+
+
+def _laid_beside(runs: Iterable[Sequence[int]], ranges: Sequence[tuple[int, int]]) -> Iterable[OffsetSpan]:
+    place, at = 0, ranges[0][0] if ranges else 0
+    for source_first, source_next, rows in runs:
+        left, source = rows, source_first
+        dense = source_next - source_first == rows
+        target_first, pieces = None, 0
+        while left:
+            if at == ranges[place][1]:
+                place += 1
+                at = ranges[place][0]
+            taken = min(left, ranges[place][1] - at)
+            if dense:
+                yield OffsetSpan(source, source + taken, at, at + taken, at - source)
+            target_first = at if target_first is None else target_first
+            pieces += 1
+            left, source, at = left - taken, source + taken, at + taken
+        if not dense and target_first is not None:
+            # With holes in the source only, as many records are left at most as offsets.
+            yield OffsetSpan(source_first, source_next, target_first, at, at - source_next if pieces == 1 else None)

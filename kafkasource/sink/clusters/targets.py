@@ -1,0 +1,297 @@
+"""The option `clusters`, as JSON or spread over `clusters.<name>.<option>`, to one `ClusterTarget` for each cluster.
+
+Pure; on the driver, before anybody is contacted. A cluster's options are those of a plain sink, parsed as such: what
+stands outside of `clusters` holds for each, and what a cluster says for itself goes before that.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from kafkasource import options
+from kafkasource.errors import OptionError
+from kafkasource.java_regex import compile_java
+from kafkasource.options import MAX_INT32, Options
+from kafkasource.sink.clusters.choosing import Chosen
+from kafkasource.sink.producer.config import ProducerConfig
+from kafkasource.types import NewTopic
+
+Policy = Literal["block", "discard", "fail"]
+
+_PREFIX = "clusters."
+_SERVERS = "kafka.bootstrap.servers"
+_TOPIC = "${topic}"
+# Of the whole write, not of one cluster.
+_SHARED = (
+    "clusters",
+    "commitListener",
+    "deliveryGuarantee",
+    "transactionalIdPrefix",
+    "atomicBatch",
+    "lostTransactions",
+    "memoryBudget",
+)
+
+
+@dataclass(frozen=True)
+class ClusterTarget:
+    """One cluster that rows are written to. Hashable and picklable: a worker keeps its producers by it."""
+
+    name: str
+    config: ProducerConfig  # of each producer; the memory is that of all of them
+    topic_template: str
+    partitioning: Literal["source", "key"]
+    partitioner: str
+    producers: int
+    policy: Policy
+    high_watermark_bytes: int  # of a pool of `config.buffer_memory_bytes`; they move with it
+    low_watermark_bytes: int
+    wait_ms: int  # `slowClusterWait`
+    metadata_wait_ms: int  # `kafka.max.block.ms`
+    max_record_age_ms: int | None
+    new_topic: tuple[str, NewTopic] | None
+    transaction_timeout_ms: int
+    chosen: Chosen = field(default_factory=Chosen)  # which rows it gets
+    offset_map: str | None = None  # the topic there that maps offsets of the source
+
+    def topic(self, source: str) -> str:
+        """Where rows of this topic go."""
+        return self.topic_template.replace(_TOPIC, source)
+
+    def fixed_topic(self, topic: str | None) -> str | None:
+        """Where all rows go; None: their own topics decide. `topic`: of `Targets`."""
+        return self.topic(topic or "") if topic or _TOPIC not in self.topic_template else None
+
+
+@dataclass(frozen=True)
+class Targets:
+    """All of the write. Pickled to the tasks."""
+
+    shared: Options  # parsed; of `_SHARED` and Spark's own
+    topic: str | None  # of all rows, before a cluster's template; None: rows have a column
+    by_name: Mapping[str, ClusterTarget]
+
+
+def named(written: Mapping[str, str]) -> bool:
+    """Do these options of a write name clusters?"""
+    return any(key.lower() == "clusters" or key.lower().startswith(_PREFIX) for key in written)
+
+
+def parse(written: Mapping[str, str]) -> Targets:
+    """Options as the user wrote them to targets. Raises OptionError, which names a cluster's option in full."""
+    clusters = _clusters(written)
+    common = {key: text for key, text in written.items() if key.lower() != "clusters" and not _own(key)}
+    if any(options.canonical(key) == _SERVERS for key in common):
+        raise OptionError(f"option {_SERVERS!r} beside 'clusters': give it to each as 'clusters.<name>.{_SERVERS}'")
+    topic = next((text for key, text in common.items() if key.lower() == "topic"), None)
+    parsed = {name: _parsed(name, own, common) for name, own in clusters.items()}
+    for name, one in parsed.items():
+        if one["deliveryGuarantee"] == "exactly_once":
+            _check_exactly_once(name, one)
+    by_name = {name: _target(name, clusters[name], one, topic) for name, one in parsed.items()}
+    if topic is None and all(_TOPIC not in target.topic_template for target in by_name.values()):
+        topic = ""  # no row's topic matters
+    return Targets(next(iter(parsed.values())), topic, by_name)
+
+
+def _own(key: str) -> bool:
+    return key.lower().startswith(_PREFIX)
+
+
+def _clusters(written: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """What each cluster says for itself: option to text."""
+    found: dict[str, dict[str, str]] = {}
+    for key, text in written.items():
+        if key.lower() == "clusters":
+            for name, own in _from_json(str(text)).items():
+                found.setdefault(name, {}).update(own)
+    for key, text in written.items():
+        if _own(key):
+            name, dot, option = key[len(_PREFIX) :].partition(".")
+            if not dot or not option:
+                raise OptionError(f"option {key!r}: expected clusters.<name>.<option>")
+            known = next((one for one in found if one.lower() == name.lower()), name)
+            own = found.setdefault(known, {})
+            if options.canonical(option) in map(options.canonical, own):
+                raise OptionError(f"option {key!r} is given twice: in 'clusters' and by itself")
+            own[option] = str(text)
+    if not found:
+        raise OptionError("option 'clusters' names no cluster")
+    for name, own in found.items():
+        if not re.fullmatch(r"[\w-]+", name):
+            raise OptionError(f"option 'clusters': a cluster's name is made of letters, digits, _ and -, not {name!r}")
+        if [one.lower() for one in found].count(name.lower()) > 1:
+            raise OptionError(f"option 'clusters': {name!r} is there twice (names are told apart in any case)")
+        _check_names(name, own)
+    return found
+
+
+def _from_json(text: str) -> dict[str, dict[str, str]]:
+    wanted = f'option \'clusters\': expected JSON such as {{"east":{{"{_SERVERS}":"e:9092"}}}}'
+    try:
+        clusters = json.loads(text)
+    except ValueError as error:
+        raise OptionError(f"{wanted}: {error}") from None
+    if not isinstance(clusters, dict) or not all(isinstance(own, dict) for own in clusters.values()):
+        raise OptionError(wanted)
+    return {name: {key: _text(name, key, value) for key, value in own.items()} for name, own in clusters.items()}
+
+
+def _text(name: str, key: str, value: Any) -> str:
+    """As it would be written in `.option(...)`."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if not isinstance(value, (str, int)):
+        raise OptionError(f"option 'clusters.{name}.{key}': expected a text, a whole number or a boolean")
+    return str(value)
+
+
+def _check_names(name: str, own: Mapping[str, str]) -> None:
+    for key in own:
+        if options.canonical(key) in _SHARED or key.lower() in options.SPARKS_OWN:
+            raise OptionError(
+                f"option 'clusters.{name}.{key}': {key!r} is for all clusters, so it stands outside of 'clusters'"
+            )
+
+
+def _parsed(name: str, own: Mapping[str, str], common: Mapping[str, str]) -> Options:
+    """The options of one cluster, as of a plain sink."""
+    owned = {options.canonical(key) for key in own}
+    merged = {key: text for key, text in common.items() if options.canonical(key) not in owned} | dict(own)
+    try:
+        parsed = options.parse(merged, "sink", of_cluster=True)
+    except OptionError as error:
+        raise OptionError(f"cluster {name!r} of 'clusters': {error}") from None
+    for key in own:  # a name mistyped for one cluster of many is found late, so this does not only warn
+        hint = options.unknown(key, "sink")
+        if hint is not None:
+            raise OptionError(f"option 'clusters.{name}.{key}' is unknown: {hint}")
+    return parsed
+
+
+def _check_exactly_once(name: str, parsed: Options) -> None:
+    reasons: dict[str, tuple[Any, str]] = {
+        "onSlowCluster": ("block", "what is discarded does not arrive once"),
+        "maxRecordAge": (None, "what is dropped does not arrive once"),
+    }
+    if parsed["producersPerCluster"] > 1:
+        reasons["atomicBatch"] = (False, "with 'producersPerCluster' above 1 several producers write to a partition")
+    for option, (only, why) in reasons.items():
+        if parsed[option] != only:
+            raise OptionError(
+                f"cluster {name!r} of 'clusters': option {option!r}={parsed[option]} cannot be had with "
+                f"'deliveryGuarantee'=exactly_once: {why}"
+            )
+
+
+def _target(name: str, own: Mapping[str, str], parsed: Options, topic: str | None) -> ClusterTarget:
+    template = next((text for key, text in own.items() if key.lower() == "topic"), _TOPIC)
+    memory, policy = parsed["kafka.buffer.memory"], parsed["onSlowCluster"]
+    high = parsed["highWatermarkBytes"]
+    if high is None:
+        high = memory if policy == "block" else memory * 3 // 4
+    low = parsed["lowWatermarkBytes"]
+    if low is None:
+        low = high // 2
+    _check_watermarks(name, parsed, high, low)
+    return ClusterTarget(
+        name=name,
+        config=replace(_producer_config(parsed, high), cluster_name=name),
+        topic_template=template,
+        partitioning=parsed["partitioning"],
+        partitioner=parsed["partitioner"],
+        producers=parsed["producersPerCluster"],
+        policy=policy,
+        high_watermark_bytes=high,
+        low_watermark_bytes=low,
+        wait_ms=parsed["slowClusterWait"],
+        metadata_wait_ms=parsed["kafka.max.block.ms"],
+        max_record_age_ms=parsed["maxRecordAge"],
+        new_topic=_new_topic(name, template, parsed, topic),
+        transaction_timeout_ms=parsed["kafka.transaction.timeout.ms"],
+        chosen=_chosen(name, parsed),
+        offset_map=_offset_map(name, parsed, topic),
+    )
+
+
+def _chosen(name: str, parsed: Options) -> Chosen:
+    try:
+        compile_java(parsed["onlyTopics"] or "")
+    except ValueError as error:
+        raise OptionError(
+            f"cluster {name!r} of 'clusters': option 'onlyTopics': {parsed['onlyTopics']!r} is not a usable regular "
+            f"expression: {error}"
+        ) from None
+    key, equals, values = (parsed["unlessHeader"] or "").partition("=")
+    return Chosen(parsed["onlyTopics"], (key, tuple(values.encode().split(b","))) if equals else None)
+
+
+def _offset_map(name: str, parsed: Options, topic: str | None) -> str | None:
+    found: str | None = parsed["offsetMap"]
+    if found is not None and (topic is not None or parsed["partitioning"] != "source"):
+        raise OptionError(
+            f"cluster {name!r} of 'clusters': option 'offsetMap' is for rows that keep the topic and the partition of "
+            "where they were read: it goes neither with the option 'topic' for all rows nor with 'partitioning'=key"
+        )
+    if found is not None:
+        for option, lost in (
+            ("kafka.enable.idempotence", parsed["kafka.enable.idempotence"] is False),
+            ("kafka.acks", parsed["kafka.acks"] not in ("all", "-1")),
+        ):
+            if lost:
+                raise OptionError(
+                    f"cluster {name!r} of 'clusters': option 'offsetMap' needs idempotence, which {option!r}="
+                    f"{str(parsed[option]).lower()} turns off: a batch that is sent again could land behind later "
+                    f"ones, and the map would be wrong. Leave out {option!r}, or do without the map (in a mirror's "
+                    "file: offset_map = false for the flow)"
+                )
+    return found
+
+
+def _check_watermarks(name: str, parsed: Options, high: int, low: int) -> None:
+    for what, number, most_of, most in (
+        ("highWatermarkBytes", high, "kafka.buffer.memory", parsed["kafka.buffer.memory"]),
+        ("lowWatermarkBytes", low, "highWatermarkBytes", high),
+        ("kafka.batch.size", parsed["kafka.batch.size"], "highWatermarkBytes", high),
+    ):
+        if number > most:
+            raise OptionError(f"cluster {name!r} of 'clusters': {what!r} ({number}) is above {most_of!r} ({most})")
+
+
+def _producer_config(parsed: Options, high: int) -> ProducerConfig:
+    """As of a plain sink, but for how long a cluster is waited for."""
+    config = ProducerConfig.from_options(parsed)
+    patience_ms, memory = config.delivery_timeout_ms, config.buffer_memory_bytes
+    if parsed["onSlowCluster"] == "block":
+        memory = high  # so that who would go above it waits for memory
+        if parsed["deliveryGuarantee"] == "exactly_once":
+            patience_ms = parsed["kafka.transaction.timeout.ms"]  # nothing is gained after that
+        elif "kafka.delivery.timeout.ms" not in parsed.given:
+            patience_ms = MAX_INT32
+    block_ms = patience_ms
+    age = parsed["maxRecordAge"]
+    if age is not None:
+        patience_ms = min(patience_ms, age)
+    return replace(
+        config,
+        buffer_memory_bytes=memory,
+        max_block_ms=block_ms,
+        delivery_timeout_ms=patience_ms,
+        linger_ms=min(config.linger_ms, patience_ms // 2),
+    )
+
+
+def _new_topic(name: str, template: str, parsed: Options, topic: str | None) -> tuple[str, NewTopic] | None:
+    new = parsed["createTopic"]
+    if new is None:
+        return None
+    if topic is None and _TOPIC in template:
+        raise OptionError(
+            f"cluster {name!r} of 'clusters': 'createTopic' needs the option 'topic': topics that rows name are not "
+            "created"
+        )
+    return template.replace(_TOPIC, topic or ""), new

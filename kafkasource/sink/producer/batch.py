@@ -1,0 +1,171 @@
+"""One record batch on its way out, and the row of them that belongs to one topic-partition.
+
+Order within a partition, whatever is retried: batches are numbered by their records when they are first sent, so that
+the pieces of a batch that is split have their numbers in its place. One that was sent before
+goes back among the waiting ones by its number, and is sent again only when nothing with a lower number is under way,
+so a partition that recovers has one request in flight until what failed is stored (as Kafka's RecordAccumulator does).
+A batch sent for the first time follows others in flight only where a retry could keep the order: they are of the same
+task, carry the same producer id, and the broker has that id in its books for this partition. A broker that does not
+know an id takes whatever sequence comes first (seen on 4.3.1: of two batches in flight to a partition just created the
+first was answered NOT_LEADER_OR_FOLLOWER, the second stored, and the first refused ever after), so the first batch of
+each run goes alone.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kafkasource.records.builder import BatchBuilder
+from kafkasource.sink.producer.config import ProducerConfig
+from kafkasource.sink.producer.delivery import Delivery
+from kafkasource.sink.producer.pool import Buffer
+from kafkasource.types import TopicPartition
+
+NEVER = float("inf")
+
+
+@dataclass(eq=False, slots=True)
+class Allotment:
+    """A buffer of the pool and how many batches are charged to it: the pieces of a split batch share theirs."""
+
+    buffer: Buffer
+    holders: int = 1
+
+
+@dataclass(eq=False, slots=True)
+class ProducerBatch:
+    """Rows of one task for one partition. Built by the task's thread until full or drained, then the sender's."""
+
+    topic_partition: TopicPartition
+    delivery: Delivery
+    allotment: Allotment
+    builder: BatchBuilder
+    created_ms: float
+    appending: bool = False  # the task's thread is writing to the buffer, without a lock: hands off
+    full: bool = False
+    number: int = -1  # records first sent to the partition before it; -1: not sent yet
+    attempts: int = 0  # times it was sent
+    last_attempt_ms: float = 0.0
+    encoded: Any = None  # bytes or memoryview once closed: what is sent, the same at every attempt
+    record_count: int = 0  # of `encoded`
+    producer_id: int = -1  # -1: not idempotent; else the broker knows the batch from others by its sequence
+    last_error: BaseException | None = None  # of the last attempt
+
+    def close(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
+        """Encode for sending; -1 for all three where the producer is not idempotent. Raises what the codec raises."""
+        self.full = True
+        self.record_count = self.builder.record_count
+        self.producer_id = producer_id
+        transactional = self.delivery.lane is not None
+        self.encoded = self.builder.close(producer_id, producer_epoch, base_sequence, transactional)
+
+    @property
+    def size(self) -> int:
+        """Bytes on the wire; before `close`, bytes before compression."""
+        return len(self.encoded) if self.encoded is not None else self.builder.estimated_size
+
+    @property
+    def held_back(self) -> bool:
+        """It is being filled this very moment, or its task has failed: the next turn drops it. What came before it may
+        have been given up, so that it must not be stored."""
+        return self.appending or self.delivery.failed
+
+    @property
+    def sequenced(self) -> bool:
+        return self.producer_id >= 0
+
+
+class PartitionBatches:
+    """The batches of one topic-partition: those that wait, the last of them open for more rows, and those in flight.
+
+    Under the accumulator's lock.
+    """
+
+    __slots__ = ("in_flight", "known_producer_id", "next_number", "topic_partition", "waiting")
+
+    def __init__(self, topic_partition: TopicPartition) -> None:
+        self.topic_partition = topic_partition
+        self.waiting: deque[ProducerBatch] = deque()
+        self.in_flight: list[ProducerBatch] = []  # by number
+        self.next_number = 0
+        # Of the last batch stored that had no lane; forgotten with this object, so after each idle time.
+        self.known_producer_id = -1
+
+    @property
+    def held_bytes(self) -> int:
+        """Of the buffer pool."""
+        return sum(len(buffer) for buffer in {id(b.allotment): b.allotment.buffer for b in self._batches()}.values())
+
+    def __str__(self) -> str:
+        return f"{self.topic_partition} ({len(self.waiting)} batches wait, {len(self.in_flight)} in flight)"
+
+    def _batches(self) -> Iterator[ProducerBatch]:
+        yield from self.in_flight
+        yield from self.waiting
+
+    def open_for(self, delivery: Delivery) -> ProducerBatch | None:
+        """The batch at the back, if it is this task's and takes more rows."""
+        if self.waiting:
+            batch = self.waiting[-1]
+            if batch.delivery is delivery and not batch.full:
+                return batch
+        return None
+
+    def wait_ms(self, config: ProducerConfig, in_a_hurry: bool, producer_id: int | None, now_ms: float) -> float:
+        """How long until the first waiting batch may be sent; <= 0: now; NEVER: an answer must come first."""
+        batch = self.waiting[0]
+        if self.in_flight and not self._may_follow(batch, config, producer_id):
+            return NEVER
+        if batch.held_back:
+            return 1
+        if batch.number >= 0:
+            return batch.last_attempt_ms + config.retry_backoff(batch.attempts) - now_ms if batch.attempts else 0
+        if batch.full or in_a_hurry or len(self.waiting) > 1 or batch.delivery.flushing:
+            return 0
+        return batch.created_ms + config.linger_ms - now_ms
+
+    def _may_follow(self, batch: ProducerBatch, config: ProducerConfig, producer_id: int | None) -> bool:
+        if len(self.in_flight) >= config.max_in_flight:
+            return False
+        if batch.number >= 0:
+            return batch.number < self.in_flight[0].number
+        last, lane = self.in_flight[-1], batch.delivery.lane
+        if last.delivery is not batch.delivery:
+            return False
+        if lane is not None:
+            return self.topic_partition in lane.known_to_leader
+        return last.producer_id == producer_id == self.known_producer_id
+
+    def send_first(self) -> ProducerBatch:
+        """Move the first waiting batch into flight."""
+        batch = self.waiting.popleft()
+        if batch.number < 0:
+            batch.number = self.next_number
+            self.next_number += batch.builder.record_count
+            self.in_flight.append(batch)
+        else:
+            self.in_flight.insert(0, batch)
+        return batch
+
+    def put_back(self, batch: ProducerBatch) -> None:
+        """From flight among the waiting ones, in the order of first sends."""
+        self.in_flight.remove(batch)
+        place = 0
+        while place < len(self.waiting) and 0 <= self.waiting[place].number < batch.number:
+            place += 1
+        self.waiting.insert(place, batch)
+
+    def replace(self, batch: ProducerBatch, pieces: Sequence[ProducerBatch]) -> None:
+        """The pieces take the place of the batch in flight, to be sent one after the other."""
+        self.put_back(batch)
+        place = self.waiting.index(batch)
+        del self.waiting[place]
+        for piece in reversed(pieces):
+            self.waiting.insert(place, piece)
+
+    def is_next(self, batch: ProducerBatch) -> bool:
+        """Is nothing that was sent before this batch still without its final answer?"""
+        return not any(0 <= other.number < batch.number for other in self._batches())

@@ -1,0 +1,108 @@
+"""What one task handed over for writing and what became of it: the ledger that a task waits on before it reports
+success.
+
+Owned by the task's thread, settled by the sender thread. A delivery fails once, with its first error; batches of a
+failed delivery are dropped by the sender and leave no trace in the next one.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from kafkasource.errors import KafkaSourceError
+from kafkasource.sink.producer.producer_id import Lane
+from kafkasource.types import TopicPartition, Written
+
+
+class Delivery:
+    """Batches opened, acknowledged, failed. Any thread may call any method."""
+
+    def __init__(self, lane: Lane | None = None) -> None:
+        self.lane = lane  # None: at least once, under the producer's own id
+        self._settled = threading.Condition()
+        self._open_batches = 0
+        self._error: BaseException | None = None
+        self.has_timestamps = False  # rows came with their own: a broker that cannot keep them must not take them
+        self.flushing = False  # the task has given its last row: its batches are sent without lingering
+        self.max_block_ms: int | None = None  # for memory; None: as configured
+        self.written: dict[TopicPartition, Written] = {}  # acknowledged
+
+    @property
+    def records(self) -> int:
+        """Acknowledged."""
+        return sum(one.records for one in self.written.values())
+
+    @property
+    def bytes(self) -> int:
+        """Acknowledged, as sent: encoded and compressed."""
+        return sum(one.bytes for one in self.written.values())
+
+    @property
+    def last_offsets(self) -> dict[TopicPartition, int]:
+        """Inclusive; absent where the broker did not tell (acks=0)."""
+        return {tp: one.last_offset for tp, one in self.written.items() if one.last_offset is not None}
+
+    @property
+    def failed(self) -> bool:
+        return self._error is not None
+
+    @property
+    def error(self) -> BaseException | None:
+        return self._error
+
+    @property
+    def waits(self) -> bool:
+        """Is there a batch whose fate is open, and a task that wants to know it?"""
+        return self._open_batches > 0 and self._error is None
+
+    def opened(self, batches: int) -> None:
+        """So many more batches whose fate is open."""
+        with self._settled:
+            self._open_batches += batches
+
+    def acknowledged(
+        self, tp: TopicPartition, records: int, size: int, last_offset: int | None, *, in_order: bool = True
+    ) -> None:
+        """One batch is stored as `acks` demands; `last_offset` inclusive, None where the broker did not say.
+
+        `in_order`: the broker has seen to it that what was handed over before lies before it, whatever was retried.
+        """
+        with self._settled:
+            self._open_batches -= 1
+            first_offset = None if last_offset is None else last_offset - records + 1
+            new, before = Written(records, size, first_offset, last_offset), self.written.get(tp)
+            self.written[tp] = new if before is None else before.merged(new)
+            self._settled.notify_all()
+
+    def fail(self, error: BaseException) -> None:
+        """Give the delivery up. Only the first error counts: the others follow from it. Nothing is left to give up once
+        the task has handed over its last row and all is acknowledged."""
+        with self._settled:
+            if self._error is None and not (self.flushing and not self._open_batches):
+                self._error = error
+            self._settled.notify_all()
+
+    def gave_up(self, error: BaseException) -> None:
+        """One batch will never be sent (again)."""
+        self.fail(error)
+
+    def late(self, error: BaseException) -> None:
+        """One batch is on the wire for longer than it may; whether it is stored is not known yet."""
+        self.fail(error)
+
+    def raise_if_failed(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+    def wait(self, sender_is_alive: Callable[[], bool]) -> None:
+        """Return when every batch is acknowledged; raise the delivery's error as soon as there is one.
+
+        Bounded by the sender, which settles every batch within `delivery.timeout.ms`; should its thread have died,
+        nobody would, so that is looked at too.
+        """
+        with self._settled:
+            while self._open_batches and self._error is None:
+                if not self._settled.wait(1.0) and not sender_is_alive():
+                    self._error = KafkaSourceError("the sender thread of this executor worker has ended")
+        self.raise_if_failed()

@@ -1,0 +1,149 @@
+"""A batch's way in the DEBUG log, in the words of Kafka's Java producer (its TRACE level).
+
+Whoever has followed a record through KafkaProducer, RecordAccumulator, Sender and NetworkClient by their log finds the
+same stations here, in this order. Those in the middle column are of the logger `kafkasource.client`.
+
+    task's thread                     sender thread, connections             sender thread, batches
+    Starting the Kafka producer       Starting Kafka producer I/O thread
+    Requesting metadata update for
+                                      Initiating / Completed connection to
+                                      Sending metadata request
+                                      Updated cluster metadata version
+    Sending records
+    Allocating a new
+    Waking up the sender
+                                                                             Drained batch
+                                                                             Nodes with data ready to send
+                                                                             Created 1 produce requests
+                                                                             Sent produce request
+                                                                             Received produce response from
+                                                                             Produced messages to
+    Flushing accumulated records
+
+A line stands for a batch, a request or an Arrow batch of rows, never for a record, and none shows what a record holds.
+With the level above DEBUG each function costs a test of it and nothing else.
+"""
+
+from __future__ import annotations
+
+import logging
+import struct
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from kafkasource.types import TopicPartition
+
+if TYPE_CHECKING:
+    from kafkasource.client.metadata import Metadata
+    from kafkasource.sink.producer.batch import ProducerBatch
+    from kafkasource.sink.producer.outcome import Answer
+    from kafkasource.sink.producer.request import ProduceRequest
+
+log = logging.getLogger("kafkasource.sink")
+
+_NAMED = 20  # partitions in a line
+_PRODUCER = struct.Struct(">qhi")  # id, epoch, base sequence: in the header of record batch v2
+_PRODUCER_POS = 43
+
+
+def sending(topic: str, spans: Sequence[tuple[int, int, int]]) -> None:
+    """Rows of one topic are about to be appended; a span is a partition and [first, last) of its rows."""
+    if log.isEnabledFor(logging.DEBUG):
+        counts = (f"{last - first} to {topic}-{partition}" for partition, first, last in spans)
+        log.debug("Sending records to topic %s: %s", topic, _few(counts, len(spans)))
+
+
+def allocating(size: int, topic: str, partition: int) -> None:
+    log.debug("Allocating a new %d byte message buffer for topic %s partition %d", size, topic, partition)
+
+
+def added(batches: Iterable[ProducerBatch]) -> None:
+    """New batches stand in line."""
+    if log.isEnabledFor(logging.DEBUG):
+        for batch in batches:
+            tp = batch.topic_partition
+            log.debug(
+                "Waking up the sender since topic %s partition %d is either full or getting a new batch",
+                tp.topic,
+                tp.partition,
+            )
+
+
+def created(metadata: Metadata, node_id: int, request: ProduceRequest, batches: Sequence[ProducerBatch]) -> None:
+    """A produce request for these encoded batches exists, and is about to be sent."""
+    if not log.isEnabledFor(logging.DEBUG):
+        return
+    for batch in batches:
+        tp, encoded = batch.topic_partition, batch.encoded
+        log.debug("Drained batch %s: %d records in %d bytes", tp, batch.record_count, len(encoded))
+        if batch.attempts <= 1 and batch.sequenced:
+            log.debug(
+                "Assigned producerId %d and producerEpoch %d to batch with base sequence %d being sent to partition %s",
+                *_PRODUCER.unpack_from(encoded, _PRODUCER_POS),
+                tp,
+            )
+    log.debug("Nodes with data ready to send: [%s]", metadata.node(node_id))
+    data = (f"{batch.topic_partition}: {len(batch.encoded)} bytes" for batch in batches)
+    log.debug(
+        "Created 1 produce requests: [(transactionalId=%s, acks=%d, timeout=%d, {%s})]",
+        request.transactional_id,
+        request.acks,
+        request.timeout_ms,
+        _few(data, len(batches)),
+    )
+
+
+def sent(node_id: int) -> None:
+    log.debug("Sent produce request to node %d", node_id)
+
+
+def received(node_id: int, error: BaseException | None, batches: Sequence[ProducerBatch]) -> None:
+    """A produce request has ended, with a response or without."""
+    if error is None:
+        log.debug("Received produce response from node %d", node_id)
+    elif log.isEnabledFor(logging.DEBUG):
+        names = _few((str(batch.topic_partition) for batch in batches), len(batches))
+        log.debug("Cancelled produce request to node %d for %s: %s", node_id, names, error)
+
+
+def produced(answer: Answer) -> None:
+    """A batch is stored as `acks` demands."""
+    log.debug(
+        "Produced messages to topic-partition %s with base offset %s (%d records)",
+        answer.batch.topic_partition,
+        "unknown" if answer.base_offset is None else answer.base_offset,
+        answer.batch.record_count,
+    )
+
+
+def retrying(batch: ProducerBatch, retries: int, error: BaseException) -> None:
+    log.debug(
+        "Got error produce response on topic-partition %s, retrying (%d attempts left). Error: %s",
+        batch.topic_partition,
+        retries - batch.attempts + 1,
+        error,
+    )
+
+
+def splitting(batch: ProducerBatch, error: BaseException) -> None:
+    log.debug(
+        "Got error produce response on topic-partition %s, splitting and retrying. Error: %s",
+        batch.topic_partition,
+        error,
+    )
+
+
+def gave_up(tp: TopicPartition, error: BaseException) -> None:
+    log.debug("Produced messages to topic-partition %s with error: %s", tp, error)
+
+
+def expired(count: int) -> None:
+    """So many batches waited longer than `delivery.timeout.ms`."""
+    if count:
+        log.debug("Expired %d batches in accumulator", count)
+
+
+def _few(items: Iterable[str], count: int) -> str:
+    named = ", ".join(islice(items, _NAMED))
+    return f"{named} and {count - _NAMED} more" if count > _NAMED else named

@@ -1,0 +1,272 @@
+"""The producer of an executor's Python worker: pool, accumulator, and the thread that runs the sender. Kept between
+tasks.
+
+`shared_producer` keeps one per configuration in this process, so that the next task finds its connections open. A
+forked child inherits neither threads nor the right to its parent's sockets: it starts with none.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
+
+import pyarrow.compute as pc
+
+from kafkasource import memory, metrics
+from kafkasource.client.idle import IDLE_S, Use, surplus
+from kafkasource.client.metadata import Metadata, TopicMetadata
+from kafkasource.client.network import NetworkClient
+from kafkasource.errors import BrokerError, ClientClosed, KafkaSourceError
+from kafkasource.records.builder import BatchBuilder, RecordColumns
+from kafkasource.records.partitions import order_by_partition
+from kafkasource.sink.columns import InvalidRow, Rows
+from kafkasource.sink.partitioner import Partitioner
+from kafkasource.sink.producer.accumulator import RecordAccumulator
+from kafkasource.sink.producer.config import ProducerConfig
+from kafkasource.sink.producer.delivery import Delivery
+from kafkasource.sink.producer.outcome import of_transaction
+from kafkasource.sink.producer.pool import Buffer, BufferPool
+from kafkasource.sink.producer.producer_id import Lane
+from kafkasource.sink.producer.queues import Span
+from kafkasource.sink.producer.sender import Client, Sender
+from kafkasource.types import TopicPartition
+
+log = logging.getLogger("kafkasource.sink")
+
+_MAX_PRODUCERS = 8  # kept by one process, of those not in use; each may hold buffer.memory and a connection per broker
+
+
+def monotonic_ms() -> float:
+    return time.monotonic() * 1000
+
+
+class Producer:
+    """Writes rows of Arrow columns. Tasks of one process may share it, each with a delivery of its own."""
+
+    def __init__(
+        self,
+        config: ProducerConfig,
+        *,
+        client: Client | None = None,
+        pool: BufferPool | None = None,
+        clock_ms: Callable[[], float] = monotonic_ms,
+        wall_clock_ms: Callable[[], float] = lambda: time.time() * 1000,
+    ) -> None:
+        """`pool`: memory shared with other producers that are closed together."""
+        log.debug("Starting the Kafka producer")
+        self.config = config
+        self._wall_clock_ms = wall_clock_ms
+
+        def new_builder(buffer: Buffer) -> BatchBuilder:
+            return BatchBuilder(buffer, codec=config.compression, level=config.compression_level)
+
+        self._client: Client = client or NetworkClient(config.client)
+        batch_bytes = min(config.batch_bytes, config.max_request_bytes)
+        self._budget = memory.process_budget()
+        self._leases_memory = pool is None
+        new_memory = self._budget.accounts[memory.ACCUMULATOR].view
+        self.pool = pool or BufferPool(config.buffer_memory_bytes, batch_bytes, new_memory=new_memory)
+        metrics.poll(self.pool, partial(_gauges, config.cluster_name))
+        self.accumulator = RecordAccumulator(config, self.pool, clock_ms, new_builder)
+        self.sender = Sender(config, self.accumulator, self._client, clock_ms=clock_ms)
+        self.use = Use(lambda: clock_ms() / 1000)
+        self.retire: Callable[[], bool] = lambda: False  # nobody has used it for long: does it go? In the sender thread
+        self._closing = False
+        self._forced = False  # what is on its way is given up
+        self._thread = threading.Thread(target=self._run, name="kafkasource-sender", daemon=True)
+        self._thread.start()
+        log.debug("Kafka producer started")
+
+    @contextmanager
+    def delivery(self, lane: Lane | None = None, delivery: Delivery | None = None) -> Iterator[Delivery]:
+        """One task's writes, in the lane's transaction where one is given; kept in `delivery` where one is given.
+
+        Leaving it without an error returns only when all is acknowledged; with one gives all up. What
+        was given up is dropped by the sender thread; what is on the wire at that moment may still be stored.
+        """
+        with self.use.using(), self._room(), self._delivery(self.sender.begin(lane, delivery)) as begun:
+            yield begun
+
+    def _room(self) -> AbstractContextManager[None]:
+        """The pool's part of the process's memory, unless others lease it."""
+        if not self._leases_memory:
+            return nullcontext()
+        return self._budget.lease(
+            memory.ACCUMULATOR,
+            self.config.memory_wish,
+            self.pool.resize,
+            total_bytes=self.config.memory_budget_bytes,
+            keeper=self.pool,
+        )
+
+    @contextmanager
+    def _delivery(self, delivery: Delivery) -> Iterator[Delivery]:
+        try:
+            yield delivery
+            log.debug("Flushing accumulated records in producer")
+            delivery.flushing = True
+            self.sender.wakeup()
+            delivery.wait(self._thread.is_alive)
+        except BaseException as error:
+            delivery.fail(error)
+            self.sender.wakeup()
+            raise
+        finally:
+            self.sender.end(delivery)
+
+    def append(self, rows: Rows, partitioner: Partitioner, delivery: Delivery) -> None:
+        """Hand over rows of one topic. Blocks while the memory is full. Raises what makes the task fail."""
+        last_named = 0 if rows.partitions is None else pc.max(rows.partitions).as_py()
+        topic = self.sender.await_topic(rows.topic, max(0, last_named))
+        count = max(topic.partitions) + 1
+        partitions = partitioner.partitions(rows, count, available(topic))
+        delivery.has_timestamps |= rows.have_timestamps
+        columns = RecordColumns(
+            rows.keys, rows.values, rows.timestamps_ms, rows.headers, default_timestamp_ms=int(self._wall_clock_ms())
+        )
+        order: memoryview | None = None
+        spans = [(0, 0, rows.count)]
+        if count > 1:
+            order, spans = order_by_partition(_int32_buffer(partitions), count)
+        self.hand_over(rows.topic, columns, order, spans, delivery)
+
+    def hand_over(
+        self, topic: str, columns: RecordColumns, order: memoryview | None, spans: Sequence[Span], delivery: Delivery
+    ) -> None:
+        """As `append`, of rows that have their partitions: see `RecordAccumulator.append`."""
+        if delivery.lane is not None:
+            try:
+                delivery.lane.enroll(TopicPartition(topic, partition) for partition, _, _ in spans)
+            except BrokerError as error:
+                raise of_transaction(error, delivery.lane.transactional_id) from None
+        try:
+            self.accumulator.append(topic, columns, order, spans, delivery, self.sender.wakeup)
+        except ValueError as error:
+            if isinstance(error, KafkaSourceError):
+                raise
+            raise InvalidRow(f"a row for topic {topic!r} cannot be written: {error}") from None
+
+    @property
+    def metadata(self) -> Metadata:
+        """The sender thread's, to look at."""
+        return self._client.metadata
+
+    def alive(self) -> bool:
+        """Does the sender thread still settle deliveries?"""
+        return self._thread.is_alive()
+
+    @property
+    def usable(self) -> bool:
+        return self._thread.is_alive() and not self.sender.broken and not self._closing
+
+    def close(self, timeout_ms: float | None = None) -> None:
+        """Take no more rows, send what tasks have handed over, then stop the thread and close the sockets.
+
+        What is not acknowledged after `timeout_ms` fails its task; by default `delivery.timeout.ms` bounds the wait.
+        Deliveries end by themselves, so there is something to wait for only while other threads write. Not from the
+        sender thread.
+        """
+        self._closing = True
+        self.accumulator.close()
+        self.sender.wakeup()
+        if timeout_ms is not None:
+            self._thread.join(timeout_ms / 1000)
+            self._forced = True
+            self.sender.wakeup()
+        self._thread.join()
+
+    def _run(self) -> None:
+        """The sender thread."""
+        log.debug("Starting Kafka producer I/O thread")
+        try:
+            while not self._closing or (self.sender.waited_for and not self._forced):
+                self.sender.run_once()
+                if self.use.idle_s >= IDLE_S and self.retire():
+                    log.debug("The Kafka producer was not used for %d s", IDLE_S)
+                    self._closing = True
+        except BaseException as error:
+            # Whatever it was, nobody settles deliveries after this: each task must hear of it.
+            self.sender.fail_all(error, for_good=True)
+        else:
+            self.sender.fail_all(ClientClosed("the producer was closed"), for_good=True)
+        finally:
+            self.accumulator.close()
+            self._client.close()
+            self.pool.trim()
+            log.debug("Shutdown of Kafka producer I/O thread has completed")
+
+
+def _gauges(cluster: str, pool: BufferPool) -> metrics.Polled:
+    yield "kafkasource_queue_bytes", (cluster,), pool.in_use_bytes
+    yield "kafkasource_queue_limit_bytes", (cluster,), pool.total_bytes
+    yield "kafkasource_pool_waiters", (cluster,), pool.queued
+
+
+def available(topic: TopicMetadata) -> list[int]:
+    """Partitions for rows without a key: those with a leader; all, where none has one at the moment."""
+    led = [number for number, partition in topic.partitions.items() if partition.leader_id is not None]
+    return sorted(led or topic.partitions)
+
+
+def _int32_buffer(partitions: object) -> memoryview:
+    """The values of an Arrow int32 array without nulls, as they lie in memory."""
+    _, values = partitions.buffers()  # type: ignore[attr-defined]
+    offset, length = partitions.offset, len(partitions)  # type: ignore[attr-defined, arg-type]
+    return memoryview(values).cast("B")[4 * offset : 4 * (offset + length)].cast("i")
+
+
+_lock = threading.Lock()
+_producers: dict[ProducerConfig, Producer] = {}
+
+
+def shared_producer(config: ProducerConfig) -> Producer:
+    """This process's producer for a configuration, made when there is none (any more).
+
+    Those that nobody has used for five minutes end by themselves; of more than `_MAX_PRODUCERS` those unused for
+    longest end here. One that a task uses never does.
+    """
+    gone: list[Producer] = []
+    with _lock:
+        producer = _producers.pop(config, None)
+        if producer is not None and not producer.usable:
+            gone.append(producer)
+            producer = None
+        if producer is None:
+            producer = Producer(config)
+            producer.retire = partial(_retire, producer)
+        producer.use.hand_out()
+        _producers[config] = producer
+        idle_s = {key: kept.use.idle_s for key, kept in _producers.items()}
+        gone += [_producers.pop(key) for key in surplus(idle_s, _MAX_PRODUCERS)]
+    for each in gone:  # without the lock, which a sender thread may wait for
+        each.close()
+    return producer
+
+
+def _retire(producer: Producer) -> bool:
+    with _lock:
+        if producer.use.idle_s < IDLE_S:
+            return False  # a task was quicker
+        if _producers.get(producer.config) is producer:
+            del _producers[producer.config]
+        return True
+
+
+# The parent's producers in a forked child: its threads are not here, and closing an epoll descriptor that is shared
+# with the parent would take sockets out of it, so they are kept from the garbage collector.
+_abandoned: list[Producer] = []
+
+
+def _after_fork_in_child() -> None:
+    global _lock
+    _lock = threading.Lock()  # a thread of the parent may have held it at the fork
+    _abandoned.extend(_producers.values())
+    _producers.clear()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -1,0 +1,207 @@
+"""Who the producer is to the brokers: its id and epoch, and the next sequence of each partition (KIP-98).
+
+Two kinds. The producer's own identity is for deliveries at least once; all tasks share it. A `Lane` is one task's part
+in a transaction: it comes with the delivery and ends with it.
+
+The producer's own is the sender thread's. An id is asked for when there is something to write, and given up for good
+(`forget`) as soon as a batch is given up that the broker may or may not have: its sequences must never stand for other
+records, which the broker would drop as duplicates. What is in flight under the old id is sent again under the old id.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from kafkasource.errors import UnsupportedApiVersion, error_for
+from kafkasource.protocol.apis import INIT_PRODUCER_ID
+from kafkasource.sink.producer.config import ProducerConfig
+from kafkasource.types import ProducerId, TopicPartition
+
+if TYPE_CHECKING:
+    from kafkasource.sink.producer.sender import Client, Pending
+
+log = logging.getLogger("kafkasource.sink")
+
+_NO_TRANSACTION = {"transactional_id": None, "transaction_timeout_ms": 2**31 - 1}  # Java's values
+
+
+def sequence_after(sequence: int, records: int) -> int:
+    """That of the record so many further on; wraps at 2^31."""
+    return (sequence + records) & 0x7FFFFFFF
+
+
+@dataclass
+class Identity:
+    """One producer id, or none: the id -1."""
+
+    producer_id: int = -1
+    producer_epoch: int = -1
+    keeps_order_alone: bool = False  # no id protects the order of retries, so one batch of a partition is in flight
+    _next_sequences: dict[TopicPartition, int] = field(default_factory=dict)
+
+    @property
+    def producer(self) -> ProducerId:
+        return ProducerId(self.producer_id, self.producer_epoch)
+
+    @property
+    def in_line(self) -> int:
+        """The producer id under which a batch may follow others in flight; -2, which none of them has: never."""
+        return -2 if self.keeps_order_alone else self.producer_id
+
+    def take(self, tp: TopicPartition, count: int) -> int:
+        """The base sequence of the partition's next `count` records. -1 without an id."""
+        if self.producer_id < 0:
+            return -1
+        sequence = self._next_sequences.get(tp, 0)
+        self._next_sequences[tp] = sequence_after(sequence, count)
+        return sequence
+
+
+class TransactionCalls(Protocol):
+    """What a lane needs of `client.cluster.Cluster`."""
+
+    def init_producer_id(
+        self, transactional_id: str | None = None, transaction_timeout_ms: int = ...
+    ) -> ProducerId: ...
+    def add_partitions_to_txn(
+        self, transactional_id: str, producer_id: ProducerId, partitions: Iterable[TopicPartition]
+    ) -> object: ...
+
+
+@dataclass(eq=False)
+class Lane(Identity):
+    """One transactional id under one epoch: what one task writes, seen by read_committed once the driver commits it.
+
+    Made and enrolled by the task's thread; sequences and `known_to_leader` are the sender thread's.
+    """
+
+    transactional_id: str = ""
+    transaction_version: int = 2  # KIP-890: from 2 on a produce request (v12) adds its partitions by itself
+    calls: TransactionCalls | None = None
+    known_to_leader: set[TopicPartition] = field(default_factory=set)  # partitions with a batch stored under this epoch
+    left: threading.Event = field(default_factory=threading.Event)  # nothing of it is on the wire, nor will be
+    unanswered: bool = False  # a request was sent that brokers may or may not have acted on, or may yet
+    _enrolled: set[TopicPartition] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.left.set()
+
+    @classmethod
+    def open(cls, calls: TransactionCalls, transactional_id: str, timeout_ms: int, transaction_version: int) -> Lane:
+        """A new epoch of the id, which aborts and fences whatever an earlier attempt left open. Blocks."""
+        given = calls.init_producer_id(transactional_id, timeout_ms)
+        log.debug("%s: ProducerId set to %d with epoch %d", transactional_id, *given)
+        return cls.join(calls, transactional_id, given, transaction_version)
+
+    @classmethod
+    def join(
+        cls, calls: TransactionCalls, transactional_id: str, producer_id: ProducerId, transaction_version: int
+    ) -> Lane:
+        """Part of a transaction that somebody else has opened. Nobody else may write to this task's partitions."""
+        return cls(
+            producer_id.producer_id,
+            producer_id.producer_epoch,
+            transactional_id=transactional_id,
+            transaction_version=transaction_version,
+            calls=calls,
+        )
+
+    def enroll(self, partitions: Iterable[TopicPartition]) -> None:
+        """Add partitions to the transaction before their first batch. Blocks. Nothing to do from version 2 on."""
+        if self.transaction_version >= 2:
+            return
+        new = [tp for tp in partitions if tp not in self._enrolled]
+        if new:
+            assert self.calls is not None
+            log.debug("%s: Begin adding %d new partitions to transaction", self.transactional_id, len(new))
+            self.calls.add_partitions_to_txn(self.transactional_id, self.producer, new)
+            self._enrolled.update(new)
+
+
+class ProducerIdentity:
+    """The identity in use, asked for when there is none. A producer that is not idempotent has that without an id."""
+
+    def __init__(self, config: ProducerConfig, client: Client, clock_ms: Callable[[], float]) -> None:
+        self._config = config
+        self._client = client
+        self._clock_ms = clock_ms
+        self._asked: Pending | None = None
+        self._asked_node = -1
+        self._failures = 0
+        self._in_vain: Counter[int] = Counter()  # asked since the last id came, and gave none; by node
+        self.retry_at_ms = 0.0  # not asked again before
+        self.current: Identity | None = None if config.idempotent else Identity()
+
+    def forget(self) -> None:
+        """Never use the present id for another batch."""
+        if self._config.idempotent:
+            self.current = None
+
+    def do_without(self, why: str) -> None:
+        """From now on no id: some broker is too old. The first batch of a partition under an id goes alone, so nothing
+        has overtaken it.
+        """
+        if self.current is None or not self.current.keeps_order_alone:
+            log.warning(
+                "%s. Records are written without idempotence: in order, but a batch whose answer gets lost may be "
+                "stored twice ('kafka.enable.idempotence'=true makes this an error)",
+                why,
+            )
+            self.current = Identity(keeps_order_alone=True)
+
+    def ask(self, now_ms: float) -> bool:
+        """Ask for an id, if one is needed: the least loaded broker, another one at each retry. False: one is needed,
+        but not to be had now.
+        """
+        if self.current is not None or self._asked is not None:
+            return True
+        if not self._client.metadata.nodes() or now_ms < self.retry_at_ms:
+            return False
+        node_id, wait_ms = self._client.least_loaded(now_ms, self._in_vain)
+        if node_id is None:
+            self.retry_at_ms = now_ms + wait_ms
+            return False
+        self._asked_node = node_id
+        self._asked = self._client.send(
+            node_id, INIT_PRODUCER_ID, _NO_TRANSACTION, timeout_ms=self._config.request_timeout_ms
+        )
+        return True
+
+    @property
+    def answer_is_here(self) -> bool:
+        """Has the broker answered, and `settle` not been called?"""
+        return self._asked is not None and self._asked.done
+
+    def settle(self) -> BaseException | None:
+        """Take in the broker's answer, if it has come; the error where asking again will not help.
+
+        Retried without an end of its own: the batches that wait for the id expire by `delivery.timeout.ms`.
+        """
+        if self._asked is None or not self._asked.done:
+            return None
+        asked, self._asked = self._asked, None
+        error = asked.error
+        if error is None:
+            body = asked.result()
+            if body["error_code"] == 0:
+                self.current = Identity(body["producer_id"], body["producer_epoch"])
+                log.debug("ProducerId set to %d with epoch %d", body["producer_id"], body["producer_epoch"])
+                self._failures = 0
+                self._in_vain.clear()
+                return None
+            error = error_for(body["error_code"], "InitProducerId for an idempotent producer")
+        if isinstance(error, UnsupportedApiVersion):
+            if not self._config.idempotence_demanded:
+                self.do_without(str(error))
+                return None
+            return UnsupportedApiVersion(f"option 'kafka.enable.idempotence'=true needs Kafka 0.11: {error}")
+        self._failures += 1
+        self._in_vain[self._asked_node] += 1
+        self.retry_at_ms = self._clock_ms() + self._config.retry_backoff(self._failures)
+        self._client.metadata.request_update()
+        return None if getattr(error, "retriable", False) else error

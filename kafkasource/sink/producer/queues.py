@@ -1,0 +1,252 @@
+"""Record batches by topic-partition, those that wait and those in flight: what the sender thread asks and does.
+
+Who is `ready`, in which order partitions have their turns, what goes back to be sent again, what expires. The task's
+thread adds batches through `RecordAccumulator`, which is one of these.
+
+Memory: every batch lives in one buffer of the pool from its first row until `release`, which the sender calls on a
+reply or a closed socket, never earlier (CVE-2026-35554: a buffer reused too early carried its data to another
+topic).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+from kafkasource.records.builder import BatchBuilder
+from kafkasource.sink.producer.batch import NEVER, PartitionBatches, ProducerBatch
+from kafkasource.sink.producer.config import ProducerConfig
+from kafkasource.sink.producer.delivery import Delivery
+from kafkasource.sink.producer.pool import Buffer, BufferPool
+from kafkasource.sink.producer.splitting import pieces_of, target_bytes
+from kafkasource.types import TopicPartition
+
+LeaderOf = Callable[[TopicPartition], "int | None"]
+Span = tuple[int, int, int]
+"""A partition and [first, last): its positions in the order of rows."""
+
+_NAMED_HOLDERS = 3  # in an error
+_SMALLEST_SPLIT_BYTES = 1024  # batch.size cannot be less
+
+
+@dataclass(frozen=True)
+class ReadyCheck:
+    """Partitions worth draining now by their leader, when to look again, and topics whose leaders are not known."""
+
+    nodes: dict[int, list[PartitionBatches]]
+    next_check_delay_ms: float | None  # None: nothing waits
+    unknown_leader_topics: set[str]
+    wants_producer_id: bool = False  # something is ready but for the producer's own id
+
+
+class PartitionQueues:
+    """See the module. Under a lock of its own."""
+
+    def __init__(self, config: ProducerConfig, pool: BufferPool, new_builder: Callable[[Buffer], BatchBuilder]) -> None:
+        self.config = config
+        self.pool = pool
+        self.new_builder = new_builder
+        self._lock = threading.Lock()
+        self._partitions: dict[tuple[str, int], PartitionBatches] = {}  # with batches, in any state
+        # Those with waiting batches. The order is that of turns: who was drained goes to the end, so that nobody
+        # starves.
+        self._waiting: dict[PartitionBatches, None] = {}
+        self._oldest_ms: float = NEVER  # no waiting batch was created earlier
+        self._fitting_bytes: dict[str, int] = {}  # by topic: what batches were split to
+        self._closed = False
+
+    def close(self) -> None:
+        """Take no more rows; whoever waits for memory fails; what waits is ready to be sent at once. Any thread."""
+        self._closed = True
+        self.pool.close()
+
+    def holders(self) -> str:
+        """Whose batches hold the memory, for the text of an error. Any thread."""
+        with self._lock:
+            held = sorted(((p.held_bytes, str(p)) for p in self._partitions.values()), reverse=True)
+        names = "; ".join(name for _, name in held[:_NAMED_HOLDERS])
+        more = f"; and {len(held) - _NAMED_HOLDERS} partitions more" if len(held) > _NAMED_HOLDERS else ""
+        return f"it is held by {names or 'rows that are being written'}{more}"
+
+    # The task's thread.
+
+    def _take_open(
+        self, topic: str, spans: Sequence[Span], delivery: Delivery
+    ) -> tuple[list[ProducerBatch], list[Span], list[Span]]:
+        """This task's open batches, marked as `appending`, the spans that go on in them, and the spans without one."""
+        batches: list[ProducerBatch] = []
+        taken: list[Span] = []
+        rest: list[Span] = []
+        with self._lock:
+            for span in spans:
+                known = self._partitions.get((topic, span[0]))
+                batch = known.open_for(delivery) if known is not None else None
+                if batch is None:
+                    rest.append(span)
+                else:
+                    batch.appending = True
+                    batches.append(batch)
+                    taken.append(span)
+        return batches, taken, rest
+
+    def _enqueue(self, batches: Sequence[ProducerBatch]) -> None:
+        """Behind what waits already."""
+        with self._lock:
+            for batch in batches:
+                tp = batch.topic_partition
+                known = self._partitions.get(tp)
+                if known is None:
+                    known = self._partitions[tp] = PartitionBatches(tp)
+                known.waiting.append(batch)
+                self._waiting[known] = None
+                self._oldest_ms = min(self._oldest_ms, batch.created_ms)
+
+    def unsent(self) -> list[ProducerBatch]:
+        """The waiting batches of which no broker has seen anything. Any thread; they may be on their way when used."""
+        with self._lock:
+            return [batch for partition in self._waiting for batch in partition.waiting if batch.number < 0]
+
+    def take_unsent(self, chosen: Collection[ProducerBatch]) -> list[ProducerBatch]:
+        """Remove those of them that still wait and were never sent. Only by the thread that appends."""
+        return self._take(lambda batch: batch.number < 0 and batch in chosen)
+
+    # The sender thread.
+
+    def ready(self, leader_of: LeaderOf, now_ms: float, producer_id: int | None = -1) -> ReadyCheck:
+        """Partitions whose first batch is full, has lingered, is being flushed, or must make room, and all of them once
+        the accumulator is closed; by leader.
+
+        `producer_id` is the one that batches without a lane get now; None: there is none to be had yet.
+        """
+        nodes: dict[int, list[PartitionBatches]] = {}
+        unknown: set[str] = set()
+        delay = NEVER
+        wants_producer_id = False
+        in_a_hurry = self._closed or self.pool.queued > 0
+        with self._lock:
+            for partition in self._waiting:
+                wait_ms = partition.wait_ms(self.config, in_a_hurry, producer_id, now_ms)
+                if wait_ms == NEVER:
+                    continue
+                leader = leader_of(partition.topic_partition)
+                if leader is None:  # found while the batch lingers
+                    unknown.add(partition.topic_partition.topic)
+                elif wait_ms > 0:
+                    delay = min(delay, wait_ms)
+                elif producer_id is None and partition.waiting[0].delivery.lane is None:
+                    wants_producer_id = True
+                else:
+                    nodes.setdefault(leader, []).append(partition)
+        return ReadyCheck(nodes, None if delay == NEVER else delay, unknown, wants_producer_id)
+
+    def drain(self, partitions: Sequence[PartitionBatches]) -> list[ProducerBatch]:
+        """Take one batch of each of these ready partitions, in turn, up to `max.request.size`; they are in flight.
+
+        All of one lane or all of none, as the first: a request names one transactional id.
+        """
+        taken: list[ProducerBatch] = []
+        size = 0
+        with self._lock:
+            for partition in partitions:
+                if not partition.waiting:  # `take_unsent`, since `ready` looked
+                    continue
+                batch = partition.waiting[0]
+                if batch.held_back:  # likewise
+                    continue
+                if taken and batch.delivery.lane is not taken[0].delivery.lane:
+                    continue
+                size += batch.size
+                if taken and size > self.config.max_request_bytes:
+                    break
+                taken.append(partition.send_first())
+                del self._waiting[partition]
+                if partition.waiting:
+                    self._waiting[partition] = None
+        return taken
+
+    def put_back(self, batch: ProducerBatch) -> None:
+        """To be sent again, before anything else of its partition that was first sent later or not yet."""
+        with self._lock:
+            partition = self._partitions[batch.topic_partition]
+            partition.put_back(batch)
+            self._waiting[partition] = None
+            self._oldest_ms = min(self._oldest_ms, batch.created_ms)
+
+    def split(self, batch: ProducerBatch) -> int:
+        """Put the pieces of a batch in flight in its place, as `pieces_of`; how many. Its request has been answered, or
+        it was encoded but not sent.
+
+        Batches of its topic that are opened from now on are no larger than the pieces. Nothing is changed where
+        CorruptRecordBatch is raised.
+        """
+        pieces = pieces_of(batch, self.new_builder)
+        tp, fitting = batch.topic_partition, max(target_bytes(batch), _SMALLEST_SPLIT_BYTES)
+        batch.encoded = None
+        batch.builder = None  # type: ignore[assignment]  # as in release
+        batch.allotment.holders += len(pieces) - 1
+        batch.delivery.opened(len(pieces) - 1)
+        with self._lock:
+            partition = self._partitions[tp]
+            partition.replace(batch, pieces)
+            self._waiting[partition] = None
+            self._oldest_ms = min(self._oldest_ms, batch.created_ms)
+            self._fitting_bytes[tp.topic] = min(fitting, self._fitting_bytes.get(tp.topic, fitting))
+        return len(pieces)
+
+    def answered(self, batch: ProducerBatch, *, stored: bool) -> None:
+        """The batch in flight was answered for good."""
+        with self._lock:
+            partition = self._partitions[batch.topic_partition]
+            partition.in_flight.remove(batch)
+            if stored and batch.delivery.lane is not None:
+                batch.delivery.lane.known_to_leader.add(batch.topic_partition)
+            elif stored:
+                partition.known_producer_id = batch.producer_id
+            self._forget_if_empty(partition)
+
+    def is_next(self, batch: ProducerBatch) -> bool:
+        """Is nothing that was sent to its partition before this batch still without its final answer?"""
+        with self._lock:
+            return self._partitions[batch.topic_partition].is_next(batch)
+
+    def release(self, batch: ProducerBatch) -> None:
+        """Give the batch's memory back: its request was answered or its socket closed, or it was never sent."""
+        batch.encoded = None
+        batch.builder = None  # type: ignore[assignment]  # no view of the buffer may outlive this
+        batch.allotment.holders -= 1
+        if not batch.allotment.holders:
+            self.pool.deallocate(batch.allotment.buffer)
+
+    def take_of(self, deliveries: Collection[Delivery]) -> list[ProducerBatch]:
+        """Remove the waiting batches of deliveries that have failed and append no more."""
+        return self._take(lambda batch: batch.delivery in deliveries)
+
+    def take_expired(self, now_ms: float) -> list[ProducerBatch]:
+        """Remove waiting batches older than `delivery.timeout.ms`."""
+        oldest = now_ms - self.config.delivery_timeout_ms
+        return self._take(lambda batch: batch.created_ms <= oldest) if self._oldest_ms <= oldest else []
+
+    def _take(self, unwanted: Callable[[ProducerBatch], bool]) -> list[ProducerBatch]:
+        taken: list[ProducerBatch] = []
+        with self._lock:
+            self._oldest_ms = NEVER
+            for partition in list(self._waiting):
+                for batch in list(partition.waiting):
+                    if unwanted(batch) and not batch.appending:
+                        partition.waiting.remove(batch)
+                        taken.append(batch)
+                    else:
+                        self._oldest_ms = min(self._oldest_ms, batch.created_ms)
+                if not partition.waiting:
+                    del self._waiting[partition]
+                    self._forget_if_empty(partition)
+        return taken
+
+    def _forget_if_empty(self, partition: PartitionBatches) -> None:
+        if not partition.waiting and not partition.in_flight:
+            del self._partitions[partition.topic_partition]
+
+    def next_expiry_ms(self) -> float:
+        """No waiting batch expires earlier; NEVER when nothing waits."""
+        return self._oldest_ms + self.config.delivery_timeout_ms

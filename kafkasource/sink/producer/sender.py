@@ -1,0 +1,403 @@
+"""The sender thread's work: from waiting batches to produce requests, and from their answers to settled deliveries.
+
+Kafka's Sender. One per executor worker process; `run_once` is one turn of its loop: expire, look what is ready,
+drain it per broker, send, poll, settle. It owns the client and the producer's id (a lane's comes with its delivery);
+the task's thread touches only the accumulator, its delivery and `await_topic`.
+
+Order and duplicates: up to `max.in.flight` requests are unanswered on a connection, so as many batches of a partition.
+A batch sent again carries the same bytes, producer id and sequence, so the broker knows a copy when it sees one and
+refuses what comes before its time (KIP-98); `PartitionBatches` keeps the order. When a batch that the broker may or
+may not have is given up, the producer id is given up with it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from kafkasource import metrics
+from kafkasource.client.connection import Body
+from kafkasource.client.metadata import Metadata, TopicMetadata
+from kafkasource.errors import CorruptRecordBatch, DeadlineExceeded, KafkaSourceError
+from kafkasource.protocol.apis import PRODUCE
+from kafkasource.sink.producer import log as producer_log
+from kafkasource.sink.producer.accumulator import RecordAccumulator
+from kafkasource.sink.producer.batch import NEVER, ProducerBatch
+from kafkasource.sink.producer.config import ProducerConfig
+from kafkasource.sink.producer.delivery import Delivery
+from kafkasource.sink.producer.outcome import Answer, Fate, answers_of, explained, fate_of
+from kafkasource.sink.producer.producer_id import Identity, Lane, ProducerIdentity
+from kafkasource.sink.producer.request import ProduceRequest
+from kafkasource.sink.producer.topics import AwaitedTopics
+
+_LAST_VERSION_BY_NAME = 12  # from Produce v13 on topics go by id (KIP-516)
+_LAST_VERSION_OF_ENROLLED = 11  # v12 would add partitions to the transaction (KIP-890): not the lane's dialect
+_IDLE_POLL_MS = 60_000.0
+
+
+class Pending(Protocol):
+    """A request on its way, as the client hands it out."""
+
+    @property
+    def done(self) -> bool: ...
+    @property
+    def error(self) -> BaseException | None: ...
+    def result(self) -> dict[str, Any]: ...
+
+
+class Client(Protocol):
+    """What the sender needs of `client.network.NetworkClient`."""
+
+    @property
+    def metadata(self) -> Metadata: ...
+    @property
+    def fatal(self) -> KafkaSourceError | None: ...
+    @property
+    def bootstrap_errors(self) -> Mapping[str, KafkaSourceError]: ...
+    def send(
+        self,
+        node_id: int,
+        api: Any,
+        body: Body,
+        *,
+        timeout_ms: float | None = None,
+        expect_response: bool = True,
+        max_version: int | None = None,
+    ) -> Pending: ...
+    def least_loaded(self, now: float | None, in_vain: Mapping[int, int]) -> tuple[int | None, float]: ...
+    def poll(self, timeout_ms: float) -> object: ...
+    def wakeup(self) -> None: ...
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class _InFlight:
+    node_id: int
+    pending: Pending
+    batches: list[ProducerBatch]
+    request: ProduceRequest
+    sent_ms: float
+
+
+class Sender:
+    """State of the sender thread. Methods are for that thread, except those that say otherwise."""
+
+    def __init__(
+        self,
+        config: ProducerConfig,
+        accumulator: RecordAccumulator,
+        client: Client,
+        *,
+        clock_ms: Callable[[], float],
+    ) -> None:
+        self.config = config
+        self._accumulator = accumulator
+        self._client = client
+        client.metadata.max_idle_ms = config.metadata_max_idle_ms
+        self._clock_ms = clock_ms
+        self._identity = ProducerIdentity(config, client, clock_ms)
+        self._topics = AwaitedTopics(config, client, self.wakeup, clock_ms)
+        self._in_flight: list[_InFlight] = []
+        self._leaving: set[Delivery] = set()  # that failed: nothing more of them is sent, some may be on the wire
+        self._awake = False  # a byte that ends the next poll is under way
+        self._lock = threading.Lock()  # of what follows
+        self._deliveries: set[Delivery] = set()
+        self._without_lane = 0  # of them
+        self._ended_in_failure: set[Delivery] = set()  # their batches may still wait
+        self._failure: BaseException | None = None
+
+    # Any thread.
+
+    def begin(self, lane: Lane | None = None, delivery: Delivery | None = None) -> Delivery:
+        """A new delivery that this sender will settle, or this one. Raises the reason when the sender has ended."""
+        delivery = delivery or Delivery(lane)
+        with self._lock:
+            if self._failure is not None:
+                raise self._failure
+            if delivery.lane is not None:
+                delivery.lane.left.clear()
+            self._deliveries.add(delivery)
+            self._without_lane += delivery.lane is None
+        return delivery
+
+    def end(self, delivery: Delivery) -> None:
+        """Its task appends no more."""
+        with self._lock:
+            self._deliveries.discard(delivery)
+            self._without_lane -= delivery.lane is None
+            if delivery.failed:
+                self._ended_in_failure.add(delivery)
+        if delivery.failed:
+            self.wakeup()
+        elif delivery.lane is not None:
+            delivery.lane.left.set()
+
+    @property
+    def broken(self) -> bool:
+        """The thread has ended; a new producer is needed."""
+        return self._failure is not None
+
+    @property
+    def waited_for(self) -> bool:
+        """Has a task handed over batches whose fate it does not know yet?"""
+        with self._lock:
+            return any(delivery.waits for delivery in self._deliveries)
+
+    def wakeup(self) -> None:
+        """Make a poll that is going on, or the next one, return at once. One byte per turn is enough for that."""
+        if not self._awake:
+            self._awake = True
+            self._client.wakeup()
+
+    def await_topic(self, topic: str, partition: int = 0, max_block_ms: int | None = None) -> TopicMetadata:
+        """Metadata of a topic, as `AwaitedTopics.await_topic`."""
+        return self._topics.await_topic(topic, partition, max_block_ms)
+
+    # The sender thread.
+
+    def run_once(self) -> None:
+        """One turn. Raises ClusterMismatch when brokers of two clusters answered; nothing may be sent after that."""
+        self._awake = False  # first of all: whoever comes with something new from here on wakes the poll
+        now_ms = self._clock_ms()
+        self._topics.ask()
+        self._drop(now_ms)
+        if self._without_lane:
+            self._identity.ask(now_ms)
+        wait_ms = self._send_ready(now_ms)
+        self._let_go()
+        self._client.poll(max(0.0, wait_ms))
+        if self._client.fatal is not None:
+            raise self._client.fatal
+        self._settle()
+        self._topics.tell()
+
+    def fail_all(self, error: BaseException, *, for_good: bool) -> None:
+        """Fail every delivery that is going on, and every later one; not `for_good`: only those without a lane."""
+        with self._lock:
+            if for_good:
+                self._failure = error
+            for delivery in self._deliveries:
+                if for_good or delivery.lane is None:
+                    delivery.fail(error)
+        if for_good:
+            self._topics.fail(error)
+
+    def _drop(self, now_ms: float) -> None:
+        """Drop what nobody wants any more, fail what was not delivered in time.
+
+        In flight, a batch keeps its buffer until the answer or the closed socket.
+        """
+        expired = self._accumulator.take_expired(now_ms)
+        producer_log.expired(len(expired))
+        for batch in expired:
+            self._count("kafkasource_batches_expired_total", batch)
+            self._drop_waiting(batch, self._too_late(batch))
+        for request in self._in_flight:
+            for batch in request.batches:
+                if self._is_late(batch, now_ms):
+                    batch.delivery.late(self._too_late(batch))
+        with self._lock:  # only now: nothing that has just failed is sent in this turn
+            unwanted = {delivery for delivery in self._deliveries if delivery.failed} | self._ended_in_failure
+            self._leaving |= self._ended_in_failure
+            self._ended_in_failure.clear()
+        for batch in self._accumulator.take_of(unwanted) if unwanted else ():
+            self._drop_waiting(batch, batch.delivery.error or self._too_late(batch))
+
+    def _drop_waiting(self, batch: ProducerBatch, error: BaseException) -> None:
+        self._give_up(batch, error)
+        self._accumulator.release(batch)
+
+    def _is_late(self, batch: ProducerBatch, now_ms: float) -> bool:
+        return batch.created_ms + self.config.delivery_timeout_ms <= now_ms
+
+    def _too_late(self, batch: ProducerBatch) -> DeadlineExceeded:
+        last = f" after {batch.attempts} attempts; the last error: {batch.last_error}" if batch.last_error else ""
+        return DeadlineExceeded(
+            f"records for {batch.topic_partition} were not acknowledged within 'kafka.delivery.timeout.ms' "
+            f"({self.config.delivery_timeout_ms}){last}"
+        )
+
+    def _send_ready(self, now_ms: float) -> float:
+        """Send what can be sent; returns how long the poll may last."""
+        sent = True
+        while sent:  # a partition has one batch in a request
+            sent = False
+            identity = self._identity.current
+            producer_id = identity.in_line if identity is not None else None
+            check = self._accumulator.ready(self._client.metadata.leader_id, now_ms, producer_id)
+            nodes = [node for node in check.nodes if self._requests_to(node) < self.config.max_in_flight]
+            for node_id in nodes:
+                drained = self._accumulator.drain(check.nodes[node_id])
+                self._send(node_id, self._closed(drained, identity), now_ms)
+                sent = sent or bool(drained)
+        waits = [_IDLE_POLL_MS, self._next_expiry_ms(now_ms) - now_ms]
+        if check.unknown_leader_topics:
+            self._client.metadata.want(check.unknown_leader_topics)
+            self._client.metadata.request_update()
+            waits.append(self.config.retry_backoff_ms)
+        if check.next_check_delay_ms is not None:
+            waits.append(check.next_check_delay_ms)
+        if nodes:
+            waits.append(1.0)
+        if check.wants_producer_id:
+            waits.append(self._wait_for_identity_ms(now_ms))
+        return min(waits)
+
+    def _wait_for_identity_ms(self, now_ms: float) -> float:
+        """How long the poll may last for want of a producer id, beyond the coming of its answer."""
+        if self._identity.ask(now_ms):
+            return 0.0 if self._identity.answer_is_here else _IDLE_POLL_MS
+        return max(self._identity.retry_at_ms - now_ms, 1.0)
+
+    def _next_expiry_ms(self, now_ms: float) -> float:
+        """When the next batch runs out of time, waiting or in flight; those whose task was told do not count."""
+        created = (
+            batch.created_ms
+            for request in self._in_flight
+            for batch in request.batches
+            if not batch.delivery.failed and not self._is_late(batch, now_ms)
+        )
+        in_flight = min(created, default=NEVER) + self.config.delivery_timeout_ms
+        return min(in_flight, self._accumulator.next_expiry_ms())
+
+    def _requests_to(self, node_id: int) -> int:
+        return sum(request.node_id == node_id for request in self._in_flight)
+
+    def _closed(self, batches: list[ProducerBatch], own: Identity | None) -> list[ProducerBatch]:
+        """Encode those that are sent for the first time; a batch that cannot be encoded fails its task alone."""
+        closed = []
+        for batch in batches:
+            if batch.encoded is None:
+                identity = batch.delivery.lane or own
+                assert identity is not None  # `ready` gave none without a lane otherwise
+                try:
+                    sequence = identity.take(batch.topic_partition, batch.builder.record_count)
+                    batch.close(identity.producer_id, identity.producer_epoch, sequence)
+                except Exception as error:
+                    batch.producer_id = identity.producer_id  # the sequences are taken
+                    self._give_up(batch, explained(error, batch))
+                    self._finish(batch)
+                    continue
+                if batch.size > self.config.max_request_bytes and batch.record_count > 1:  # compression made it grow
+                    self._split(batch, None)
+                    continue
+            closed.append(batch)
+        return closed
+
+    def _send(self, node_id: int, batches: list[ProducerBatch], now_ms: float) -> None:
+        if not batches:
+            return
+        for batch in batches:
+            batch.attempts += 1
+            batch.last_attempt_ms = now_ms
+        lane = batches[0].delivery.lane
+        enrolled = lane is not None and lane.transaction_version < 2
+        request = ProduceRequest(batches, self.config, node_id)
+        producer_log.created(self._client.metadata, node_id, request, batches)
+        pending = self._client.send(
+            node_id,
+            PRODUCE,
+            request,
+            timeout_ms=self.config.request_timeout_ms,
+            expect_response=self.config.acks != 0,
+            max_version=_LAST_VERSION_OF_ENROLLED if enrolled else _LAST_VERSION_BY_NAME,
+        )
+        producer_log.sent(node_id)
+        self._in_flight.append(_InFlight(node_id, pending, batches, request, now_ms))
+
+    def _settle(self) -> None:
+        """Take in every answer that has come."""
+        no_identity = self._identity.settle()
+        if no_identity is not None:
+            self.fail_all(no_identity, for_good=False)
+        answered = [request for request in self._in_flight if request.pending.done]
+        if answered:
+            self._in_flight = [request for request in self._in_flight if not request.pending.done]
+            now_ms = self._clock_ms()
+            for request in answered:
+                error = request.pending.error
+                producer_log.received(request.node_id, error, request.batches)
+                seconds = (now_ms - request.sent_ms) / 1000
+                metrics.observe("kafkasource_produce_latency_seconds", seconds, self.config.cluster_name)
+                body = {} if error is not None else request.pending.result()
+                for batch in request.batches if error is not None else ():
+                    if batch.delivery.lane is not None:
+                        batch.delivery.lane.unanswered = True
+                refused = request.request.refused
+                if request.request.lost_idempotence:
+                    self._identity.do_without(
+                        f"node {request.node_id} stores no sequences: it is older than Kafka 0.11"
+                    )
+                sent = [batch for batch in request.batches if batch not in refused]
+                for answer in answers_of(body, error, sent, request.node_id):
+                    self._take(answer, now_ms)
+                for batch, refusal in refused.items():
+                    self._take(Answer(batch, refusal), now_ms)
+
+    def _let_go(self) -> None:
+        """Tell the tasks that failed when nothing of theirs is on the wire any more."""
+        if self._leaving:
+            held = {batch.delivery for request in self._in_flight for batch in request.batches}
+            for delivery in self._leaving - held:
+                if delivery.lane is not None:
+                    delivery.lane.left.set()
+            self._leaving &= held
+
+    def _take(self, answer: Answer, now_ms: float) -> None:
+        """Send a batch again where that can help and its task still wants it; else its task fails."""
+        batch, error = answer.batch, answer.error
+        fate = fate_of(answer, is_next=self._accumulator.is_next(batch), retries=self.config.retries)
+        if fate is Fate.STORED:
+            producer_log.produced(answer)
+            self._count("kafkasource_records_written_total", batch, batch.record_count)
+            self._count("kafkasource_bytes_written_total", batch, batch.size)
+            batch.delivery.acknowledged(
+                batch.topic_partition, batch.record_count, batch.size, answer.last_offset, in_order=batch.sequenced
+            )
+            self._finish(batch, stored=True)
+            return
+        assert error is not None
+        batch.last_error = error
+        if getattr(error, "refresh_metadata", False):
+            self._client.metadata.request_update()
+        late = self._is_late(batch, now_ms)
+        if fate is Fate.RETRY and not batch.delivery.failed and not late:
+            producer_log.retrying(batch, self.config.retries, error)
+            self._count("kafkasource_produce_retries_total", batch)
+            self._accumulator.put_back(batch)
+            return
+        if fate is Fate.SPLIT and not batch.delivery.failed and not late:
+            self._split(batch, error)
+            return
+        if late:
+            self._count("kafkasource_batches_expired_total", batch)
+        self._give_up(batch, self._too_late(batch) if late else explained(error, batch))
+        self._finish(batch)
+
+    def _count(self, name: str, batch: ProducerBatch, amount: int = 1) -> None:
+        metrics.count(name, amount, self.config.cluster_name, batch.topic_partition.topic)
+
+    def _split(self, batch: ProducerBatch, refused: BaseException | None) -> None:
+        """Send a batch in pieces instead: the broker refused it, or it would."""
+        try:
+            if refused is not None:
+                producer_log.splitting(batch, refused)
+            self._accumulator.split(batch)
+            self._count("kafkasource_batches_split_total", batch)
+        except CorruptRecordBatch as error:  # its bytes in memory are not what was written
+            self._give_up(batch, error)
+            self._finish(batch)
+
+    def _give_up(self, batch: ProducerBatch, error: BaseException) -> None:
+        """The batch will never be sent again. The caller releases its memory."""
+        producer_log.gave_up(batch.topic_partition, error)
+        batch.delivery.gave_up(error)
+        if batch.sequenced and batch.delivery.lane is None:
+            self._identity.forget()
+
+    def _finish(self, batch: ProducerBatch, *, stored: bool = False) -> None:
+        """Nothing of the batch is on the wire any more."""
+        self._accumulator.release(batch)
+        self._accumulator.answered(batch, stored=stored)

@@ -1,0 +1,116 @@
+"""Topics that tasks wait to hear of, as a producer's `waitOnMetadata`. The sender thread asks for them."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import Counter
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from kafkasource.client.metadata import TopicMetadata
+from kafkasource.errors import BootstrapFailed, DeadlineExceeded, KafkaSourceError, error_for
+from kafkasource.sink.producer.config import ProducerConfig
+
+if TYPE_CHECKING:
+    from kafkasource.sink.producer.sender import Client
+
+log = logging.getLogger("kafkasource.sink")
+
+_UNKNOWN_TOPIC = 3
+
+
+class AwaitedTopics:
+    """`await_topic` is for tasks' threads; the other methods are the sender thread's."""
+
+    def __init__(
+        self, config: ProducerConfig, client: Client, wakeup: Callable[[], None], clock_ms: Callable[[], float]
+    ) -> None:
+        self._config = config
+        self._client = client
+        self._wakeup = wakeup
+        self._clock_ms = clock_ms
+        self._news = threading.Condition()
+        self._awaited: Counter[tuple[str, int]] = Counter()  # tasks waiting, by topic and partition
+        self._failure: BaseException | None = None
+
+    def await_topic(self, topic: str, partition: int = 0, max_block_ms: int | None = None) -> TopicMetadata:
+        """Metadata of a topic, waited for up to `max_block_ms`; the JVM connector's text when it does not come.
+
+        A partition that is not among those known may be about to be added: it is waited for as long, as by Java's
+        producer. Where it does not come, the metadata without it are returned, and the caller refuses its rows.
+        """
+        self._client.metadata.use(topic)
+        known = self._known(topic)
+        if known is not None and partition in known.partitions:
+            return known
+        if known is None:
+            log.debug("Requesting metadata update for topic %s", topic)
+        else:
+            log.debug("Requesting metadata update for partition %d of topic %s", partition, topic)
+        if max_block_ms is None:
+            max_block_ms = self._config.max_block_ms
+        with self._news:
+            self._awaited[topic, partition] += 1
+            log.debug("Waking up Sender thread for metadata update")
+            self._wakeup()
+            try:
+                return self._wait_for(topic, partition, max_block_ms)
+            finally:
+                self._awaited[topic, partition] -= 1
+                if not self._awaited[topic, partition]:
+                    del self._awaited[topic, partition]
+
+    def _known(self, topic: str) -> TopicMetadata | None:
+        known = self._client.metadata.topic(topic)
+        return known if known is not None and known.partitions else None
+
+    def _wait_for(self, topic: str, partition: int, max_block_ms: int) -> TopicMetadata:
+        metadata = self._client.metadata
+        deadline_ms = self._clock_ms() + max_block_ms
+        before = metadata.version  # what went wrong earlier may be right by now (an ACL granted): ask again
+        while True:
+            known = self._known(topic)
+            remaining_ms = deadline_ms - self._clock_ms()
+            if known is not None and (partition in known.partitions or remaining_ms <= 0):
+                return known
+            if self._failure is not None:
+                raise self._failure
+            code = metadata.topic_errors.get(topic, 0) if metadata.version > before else 0
+            error = error_for(code, f"topic {topic!r}") if code else None
+            if error is not None and not error.retriable and code != _UNKNOWN_TOPIC:
+                raise error
+            if remaining_ms <= 0:
+                raise self._too_late(topic, max_block_ms, f" ({error})" if error else "")
+            self._news.wait(remaining_ms / 1000)
+
+    def _too_late(self, topic: str, max_block_ms: int, why: str) -> KafkaSourceError:
+        if not self._client.metadata.nodes():
+            attempts = tuple((address, str(why)) for address, why in self._client.bootstrap_errors.items())
+            return BootstrapFailed(attempts, max_block_ms)
+        return DeadlineExceeded(
+            f"Topic {topic} not present in metadata after {max_block_ms} ms.{why} Create it first: "
+            "the sink creates only what 'createTopic' tells it to. The wait is 'kafka.max.block.ms'."
+        )
+
+    def ask(self) -> None:
+        """Want metadata of what is waited for."""
+        with self._news:
+            awaited = list(self._awaited)
+        if awaited:
+            self._client.metadata.want({topic for topic, _ in awaited})
+            known = [(self._known(topic), partition) for topic, partition in awaited]
+            if any(topic is None or partition not in topic.partitions for topic, partition in known):
+                self._client.metadata.request_update()  # its own backoff spaces the questions
+
+    def tell(self) -> None:
+        """There may be news: let the waiting tasks look."""
+        if self._awaited:
+            with self._news:
+                self._news.notify_all()
+
+    def fail(self, error: BaseException) -> None:
+        """Nothing will come any more."""
+        with self._news:
+            self._failure = error
+            self._news.notify_all()

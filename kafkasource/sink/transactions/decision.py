@@ -1,0 +1,154 @@
+"""The decision record: that a batch is to be committed, and which lanes make it up.
+
+It is kept as offsets of the group P-marker, committed in a transaction of the driver's own: there at all or not at all.
+The offset is the batch's id, the metadata is text that an operator can read in part:
+
+    kafkasource/2 number=8 kind=stream query=6f0c... batch=7 tv=2 part=0/1 lanes=3 <lanes, packed, base85>
+
+Version 1 of the record had no kind; it is still read. A prefix belongs to one query, or to batch writes (`df.write`, of
+which each has an id of its own and is never replayed): the kind tells these apart.
+
+A broker takes 4096 bytes of metadata for a partition (offset.metadata.max.bytes): some 300 lanes. More are spread over
+more partitions in the same transaction. Offsets of earlier decisions may stay at other partitions, so the highest
+`number` is the last decision; its parts are all there, or somebody else has written to the group.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Literal
+
+from kafkasource.errors import KafkaSourceError, ProtocolError
+from kafkasource.sink.transactions.names import WrittenLane, pack_lane, pack_lanes, unpack_lanes
+from kafkasource.types import TopicPartition
+
+MAX_METADATA_BYTES = 4096
+MAX_COPIES_BYTES = 128 * 1024  # of one decision, in all its places; some 700 topics of batches of a few tasks
+_MAX_PARTS = 100_000
+
+_RECORD = re.compile(
+    r"kafkasource/([12]) number=(\d{1,18})(?: kind=(stream|write))? query=([!-~]{1,200}) batch=(\d{1,18}) tv=([12])"
+    r" part=(\d{1,6})/(\d{1,6}) lanes=(\d{1,6}) ([!-~]*)"
+)
+
+Kind = Literal["stream", "write"]
+
+Committed = Mapping[TopicPartition, "tuple[int, str] | None"]
+"""Offsets of a group with their metadata; None where there is none."""
+
+
+class UnreadableDecision(KafkaSourceError):
+    """The group of the decision record holds what this version did not write. Nobody may guess what was decided."""
+
+
+class TooManyLanes(KafkaSourceError):
+    """More tasks wrote than the decision record has room for. Nothing was decided."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """One batch, decided. Lanes by ascending slot; none where the driver's own transaction holds the rows."""
+
+    number: int  # of the decisions under this prefix, from 1
+    query_id: str  # of a batch write: its id
+    batch_id: int  # of a batch write: 0
+    transaction_version: int  # the dialect in which its lanes are ended, first time and every time
+    lanes: tuple[WrittenLane, ...]
+    kind: Kind | None = "stream"  # None: not recorded, by version 1
+
+    def is_of(self, query_id: str, batch_id: int) -> bool:
+        return (self.query_id, self.batch_id) == (query_id, batch_id)
+
+    def parts(self) -> list[str]:
+        """The texts to commit, each within the limit."""
+        room = MAX_METADATA_BYTES - len(self._head(_MAX_PARTS, _MAX_PARTS, _MAX_PARTS))
+        chunks: list[list[WrittenLane]] = [[]]
+        size = 0
+        for lane in self.lanes:
+            added = len(pack_lane(lane, chunks[-1][-1] if chunks[-1] else None))
+            if chunks[-1] and _base85_size(size + added) > room:
+                chunks.append([])
+                size, added = 0, len(pack_lane(lane, None))
+            chunks[-1].append(lane)
+            size += added
+        return [
+            self._head(part, len(chunks), len(chunk)) + base64.b85encode(pack_lanes(chunk)).decode()
+            for part, chunk in enumerate(chunks)
+        ]
+
+    def _head(self, part: int, parts: int, lanes: int) -> str:
+        return (
+            f"kafkasource/2 number={self.number} kind={self.kind} query={self.query_id} batch={self.batch_id} "
+            f"tv={self.transaction_version} part={part}/{parts} lanes={lanes} "
+        )
+
+    def placed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, tuple[int, str]]:
+        """The offsets to commit. `partitions` exist: those that the batch wrote to, of which each topic has one.
+
+        The first in order takes the first part, so that batches of one shape write the same places. Brokers drop the
+        offsets of a topic that is deleted, so each further topic that has room for all parts has a copy: of a batch of
+        which some rows are left, the decision is left. Up to MAX_COPIES_BYTES; of more topics only the first ones.
+        Raises TooManyLanes.
+        """
+        places = sorted(set(partitions))
+        parts = self.parts()
+        if len(parts) > len(places):
+            raise TooManyLanes(
+                f"{len(self.lanes)} tasks wrote; the record of their transactions needs {len(parts)} partitions of the "
+                f"topics written, which have {len(places)} in use: write with fewer tasks (coalesce), or atomicBatch"
+            )
+        placed = dict(zip(places, parts, strict=False))
+        size = room = sum(map(len, parts))
+        for _, found in groupby(places, key=lambda place: place.topic):
+            copy = dict(zip(found, parts, strict=False))
+            size += room
+            if len(copy) == len(parts) and size <= MAX_COPIES_BYTES:
+                placed.update(copy)
+        return {place: (self.batch_id, text) for place, text in placed.items()}
+
+
+def last_decision(committed: Committed) -> Decision | None:
+    """The decision that a group's offsets stand for; None where there are none. Raises UnreadableDecision."""
+    found: dict[int, dict[int, tuple[int, Decision]]] = {}
+    for tp, row in committed.items():
+        if row is None:
+            continue
+        part, parts, decision = _parsed(tp, *row)
+        found.setdefault(decision.number, {})[part] = parts, decision
+    if not found:
+        return None
+    pieces = found[max(found)]
+    first = min(pieces)
+    parts, head = pieces[first]
+    whole = [pieces[part] for part in range(parts) if part in pieces]
+    lanes = tuple(lane for _, piece in whole for lane in piece.lanes)
+    slots = [lane.slot for lane in lanes]
+    same = {(of, p.query_id, p.batch_id, p.transaction_version, p.kind) for of, p in pieces.values()}
+    if len(whole) != parts or len(pieces) != parts or len(same) != 1 or slots != sorted(set(slots)):
+        raise UnreadableDecision(
+            f"the decision record of batch {head.batch_id} is not whole: parts {sorted(pieces)} of {parts}"
+        )
+    return Decision(head.number, head.query_id, head.batch_id, head.transaction_version, lanes, head.kind)
+
+
+def _parsed(tp: TopicPartition, offset: int, text: str) -> tuple[int, int, Decision]:
+    match = _RECORD.fullmatch(text)
+    if match is not None:
+        number, batch_id, version, part, parts, count = (int(match[i]) for i in (2, 5, 6, 7, 8, 9))
+        try:
+            lanes = unpack_lanes(base64.b85decode(match[10]), count)
+        except (ValueError, ProtocolError):
+            match = None
+    if match is None or (match[1] == "1") != (match[3] is None) or offset != batch_id or not part < parts:
+        shown = "".join(c if c.isprintable() else " " for c in text[:80])
+        raise UnreadableDecision(f"offset {offset} at {tp} is no decision record that this version reads: {shown!r}")
+    kind: Kind | None = "write" if match[3] == "write" else "stream" if match[3] else None
+    return part, parts, Decision(number, match[4], batch_id, version, lanes, kind)
+
+
+def _base85_size(size: int) -> int:
+    return size // 4 * 5 + (size % 4 + 1 if size % 4 else 0)

@@ -1,0 +1,255 @@
+"""What outlives the decision record: how far the query had come with its last decision.
+
+Brokers forget offsets of a group without members after `offsets.retention.minutes` (7 days by default), and when their
+topic is deleted. The decision record is such offsets, and there is no way to commit offsets in a transaction and ask
+for a longer life. A plain OffsetCommit of a version up to 4 can ask for one (`retention_time_ms`), and brokers grant
+it: KIP-211 ended the field for clients, not for brokers (seen on 3.9.2 and 4.3.1). So beside the group P-marker, which
+holds the decision, there is the group P-kept, which says where the last decision stands:
+
+    kafkasource/2 number=8 query=6f0c... batch=7 state=deciding producer=4001 epoch=3
+
+    deciding    written before the decision is made, by the driver with this producer id and epoch
+    ended       the decision was made, and all its lanes are committed; or the user went on without the batch
+    undecided   the decision was not made, nor any after it; number=0: there was none to make, no batch had rows
+
+It is a group of its own because a plain commit is not fenced. A driver that was believed dead may write late: into
+P-marker it would put an old record over a newer decision. Here it can only put an older state over a newer one, and
+wherever P-marker has a decision of that number or a higher one, that is what counts.
+
+| the driver dies                         | P-marker | P-kept      | next begin           | once P-marker expired |
+|-----------------------------------------|----------|-------------|----------------------|-----------------------|
+| before any batch had rows               | none     | none or 0   | writes               | writes                |
+| before `deciding` n is written          | n-1      | ended n-1   | writes               | writes                |
+| before decision n is committed          | n-1      | deciding n  | writes (*)           | stops (**)            |
+| before the lanes of n have ended        | n        | deciding n  | ends them, skips     | stops (**)            |
+| before Spark has noted the batch        | n        | ended n     | skips                | skips                 |
+| later                                   | n        | ended n     | writes the next one  | writes the next one   |
+
+(*) Where P-marker has no older decision either, as in the first batch that has rows, the coordinator is asked what
+became of that driver's transaction. It remembers until the next InitProducerId: `undecided` n is written before that.
+(**) As `lostTransactions` says, and only if it is this batch that is to be written: a decision may have been made, and
+nobody remembers (the coordinator forgets a transactional id after 7 days, too). The same where a batch above 0 is to be
+written and both groups have nothing: the query wrote at least once until now, or they were deleted.
+
+A batch of which no task had rows is not decided. The first such batch leaves `undecided` 0 behind, so that the first
+batch with rows, which may be the hundredth, is not taken for one whose record was lost.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Literal, Protocol
+
+from kafkasource.client.transaction_admin import DescribedTransaction
+from kafkasource.errors import (
+    InvalidProducerEpoch,
+    InvalidProducerIdMapping,
+    InvalidTxnState,
+    KafkaSourceError,
+    ProducerFenced,
+    UnsupportedApiVersion,
+)
+from kafkasource.sink.transactions.decision import Committed, Decision, Kind, UnreadableDecision
+from kafkasource.sink.transactions.names import TransactionalIds
+from kafkasource.types import ProducerId, TopicPartition
+
+log = logging.getLogger("kafkasource.sink")
+
+RETENTION_MS = 100 * 365 * 24 * 3_600_000  # longer than any query; brokers add it to the time of day
+MAX_PLACES = 64  # topics of one batch that get a copy: for all of these to be gone, so must be most of the batch
+ELSEWHERE = TopicPartition("__consumer_offsets", 0)  # is there wherever groups are; not all may read it
+
+State = Literal["deciding", "ended", "undecided"]
+_STATES: tuple[State, ...] = ("deciding", "undecided", "ended")  # of one number the last that was found holds
+
+_RECORD = re.compile(
+    r"kafkasource/2 number=(\d{1,18}) query=([!-~]{1,200}) batch=(\d{1,18}) state=(deciding|ended|undecided)"
+    r" producer=(-?\d{1,19}) epoch=(-?\d{1,5})"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The record, as one value. Of streams only: a batch write is never replayed."""
+
+    number: int  # of the decision; 0: there was none yet
+    query_id: str
+    batch_id: int
+    state: State
+    driver: ProducerId
+
+    def says_ended(self, last: Decision) -> bool:
+        of_it = (self.number, self.query_id, self.batch_id) == (last.number, last.query_id, last.batch_id)
+        return of_it and self.state == "ended"
+
+    def now(self, state: State) -> Kept:
+        return replace(self, state=state)
+
+    def placed(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, tuple[int, str]]:
+        """Offsets and texts to commit: one in each topic, the lowest of its partitions in `places`."""
+        text = (
+            f"kafkasource/2 number={self.number} query={self.query_id} batch={self.batch_id} state={self.state} "
+            f"producer={self.driver.producer_id} epoch={self.driver.producer_epoch}"
+        )
+        return dict.fromkeys(one_of_each_topic(places)[:MAX_PLACES], (self.batch_id, text))
+
+
+def one_of_each_topic(places: Iterable[TopicPartition]) -> list[TopicPartition]:
+    """The lowest partition of each topic, in order."""
+    first: dict[str, TopicPartition] = {}
+    for tp in sorted(set(places)):
+        first.setdefault(tp.topic, tp)
+    return list(first.values())
+
+
+def last_kept(committed: Committed) -> tuple[Kept | None, tuple[TopicPartition, ...]]:
+    """The record with the highest number and where it lies. Raises UnreadableDecision."""
+    found: dict[TopicPartition, Kept] = {tp: _parsed(tp, *row) for tp, row in committed.items() if row is not None}
+    if not found:
+        return None, ()
+    last = max(found.values(), key=lambda kept: (kept.number, _STATES.index(kept.state)))
+    return last, tuple(sorted(tp for tp, kept in found.items() if kept.number == last.number))
+
+
+def _parsed(tp: TopicPartition, offset: int, text: str) -> Kept:
+    match = _RECORD.fullmatch(text)
+    if match is None or offset != int(match[3]):
+        shown = "".join(c if c.isprintable() else " " for c in text[:80])
+        raise UnreadableDecision(f"offset {offset} at {tp} is no record that this version keeps: {shown!r}")
+    state: State = next(each for each in _STATES if each == match[4])
+    return Kept(int(match[1]), match[2], offset, state, ProducerId(int(match[5]), int(match[6])))
+
+
+def was_decided(kept: Kept, driver: DescribedTransaction | None) -> bool | None:
+    """Did the driver of this record commit its one transaction? As its coordinator says before the next InitProducerId.
+
+    None: that cannot be told, as the driver's id was initialised again since, or has expired.
+    """
+    if driver is None or driver.producer_id != kept.driver.producer_id:
+        return None
+    ahead = driver.producer_epoch - kept.driver.producer_epoch
+    # An end raises the epoch in dialect 2, the coordinator's own abort in both.
+    if driver.state in ("PrepareCommit", "CompleteCommit") and ahead in (0, 1):
+        return True
+    if driver.state in ("PrepareAbort", "CompleteAbort") and ahead in (0, 1):
+        return False
+    return False if driver.state in ("Empty", "Ongoing") and ahead == 0 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What begin knows of the last batch that was, or may have been, decided under the prefix."""
+
+    number: int  # of the decision; 0: nothing was decided so far
+    kind: Kind | None  # None: of a version that did not record it
+    query_id: str
+    batch_id: int
+    state: Literal["decided", "undecided", "unknown"] = "decided"
+
+    @classmethod
+    def of(cls, last: Decision) -> Known:
+        return cls(last.number, last.kind, last.query_id, last.batch_id)
+
+
+def known(last: Decision | None, kept: Kept | None, decided: bool | None) -> Known | None:
+    """From the decision record, from what is kept, and from the coordinator where that is asked (`was_decided`).
+
+    None: nothing of the kind was there. The record holds unless what is kept is newer.
+    """
+    if last is not None and (kept is None or kept.number <= last.number):
+        return Known.of(last)
+    if kept is None:
+        return None
+    found = Known(kept.number, "stream", kept.query_id, kept.batch_id)
+    if kept.state == "ended":
+        return found
+    if kept.state == "deciding" and (decided or (decided is None and last is None)):
+        return replace(found, state="unknown")
+    return Known.of(last) if last is not None else replace(found, state="undecided")
+
+
+class KeptCluster(Protocol):
+    """What is asked of `client.cluster.Cluster`."""
+
+    def fetch_committed(
+        self, group: str, partitions: None, require_stable: bool = ...
+    ) -> Mapping[TopicPartition, tuple[int, str] | None]: ...
+    def keep_offsets(
+        self, group: str, offsets: Mapping[TopicPartition, tuple[int, str]], retention_ms: int
+    ) -> None: ...
+    def describe_transactions(self, transactional_ids: Iterable[str]) -> Mapping[str, DescribedTransaction | None]: ...
+    def end_txn(self, transactional_id: str, producer: ProducerId, commit: bool, tv: int) -> ProducerId: ...
+
+
+class Keeper:
+    """Reads and writes the record of one prefix. Each call blocks."""
+
+    def __init__(self, cluster: KeptCluster, ids: TransactionalIds, topic: str | None) -> None:
+        """`topic`: that all rows go to; None: rows name theirs."""
+        self._cluster = cluster
+        self._ids = ids
+        self._topic = topic
+
+    def read(self) -> tuple[Kept | None, tuple[TopicPartition, ...]]:
+        """The record and where it lies."""
+        return last_kept(self._cluster.fetch_committed(self._ids.kept_group, None))
+
+    def settled(self) -> tuple[Kept | None, tuple[TopicPartition, ...], bool | None]:
+        """The same, and whether it was decided what it says was about to be, if the coordinator knows.
+
+        That it was not decided is written at once. To be called before the driver's InitProducerId.
+        """
+        kept, places = self.read()
+        if kept is None or kept.state != "deciding":
+            return kept, places, None
+        try:
+            was = was_decided(kept, self._cluster.describe_transactions([self._ids.driver])[self._ids.driver])
+        except UnsupportedApiVersion:
+            was = self._tried(kept)
+        if was is False:
+            kept = kept.now("undecided")
+            self.write(kept, places)
+        return kept, places, was
+
+    def _tried(self, kept: Kept) -> bool | None:
+        """Before Kafka 3.0 nobody can ask. But brokers take the copy of an end that was made, and refuse any other.
+
+        A transaction that is open is aborted by this. One that is begun in the middle by a driver that lives on is
+        committed, which it was about to do.
+        """
+        for commit in (False, True):
+            try:
+                self._cluster.end_txn(self._ids.driver, kept.driver, commit, 1)
+                return commit
+            except InvalidTxnState:
+                continue
+            except (ProducerFenced, InvalidProducerEpoch, InvalidProducerIdMapping):
+                return None
+        return False  # nothing was begun
+
+    def write(self, kept: Kept, places: Iterable[TopicPartition]) -> None:
+        """`places` exist: those that the batch was written to."""
+        try:
+            self._cluster.keep_offsets(self._ids.kept_group, kept.placed(places), RETENTION_MS)
+        except UnsupportedApiVersion as error:  # no release yet; what is gone is noticed all the same
+            log.debug("batch %d: %r is not kept: %s", kept.batch_id, kept.state, error)
+
+    def write_if_possible(self, kept: Kept, places: Iterable[TopicPartition]) -> None:
+        """For what the next begin makes good."""
+        try:
+            self.write(kept, places)
+        except KafkaSourceError as error:
+            log.info("batch %d: %r is not kept: %s", kept.batch_id, kept.state, error)
+
+    def write_without_rows(self, kept: Kept) -> None:
+        """Where no partition was written to. Raises what the last place that it could lie at raises."""
+        try:
+            return self.write(kept, [ELSEWHERE])
+        except KafkaSourceError:
+            _, places = self.read()
+            if not places and self._topic is None:
+                raise
+            self.write(kept, places or [TopicPartition(self._topic or "", 0)])

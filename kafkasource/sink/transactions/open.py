@@ -1,0 +1,178 @@
+"""What a query with exactly_once has open in Kafka, for monitors and operators: looked at, or aborted without losing a
+decision.
+
+Open transactions hold back every reader at read_committed. A query that starts again ends its own; this is for one that
+will not. Of a batch that is decided the transactions are as good as committed, so they are not aborted unless that is
+asked for by name. Aborting first fences the query, as its own restart would: what it has not decided by then it never
+will, so that the decision read afterwards is the last.
+
+One whose end is under way (PrepareCommit, PrepareAbort) is not open: nobody can abort it, and its markers are there
+within milliseconds, or as soon as the partition has a leader again.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from kafkasource.client.cluster import Cluster
+from kafkasource.client.config import ClientConfig
+from kafkasource.client.transaction_admin import ONGOING, DescribedTransaction, ListedTransaction
+from kafkasource.errors import GroupAuthorizationFailed, KafkaSourceError, OptionError
+from kafkasource.options import parse
+from kafkasource.sink.clusters import targets
+from kafkasource.sink.transactions.decision import Decision, last_decision
+from kafkasource.sink.transactions.names import TransactionalIds
+from kafkasource.sink.transactions.query_identity import Identity, IdentitySource
+from kafkasource.types import TopicPartition
+
+
+class TransactionCluster(Protocol):
+    """What is asked of `client.cluster.Cluster`."""
+
+    def list_transactions(self, prefix: str, states: Collection[str] = ...) -> list[ListedTransaction]: ...
+    def describe_transactions(self, transactional_ids: Iterable[str]) -> Mapping[str, DescribedTransaction | None]: ...
+    def abort_transaction(self, transactional_id: str) -> DescribedTransaction: ...
+    def fetch_committed(
+        self, group: str, partitions: None, require_stable: bool = ...
+    ) -> Mapping[TopicPartition, tuple[int, str] | None]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTransaction:
+    """One of the query's transactional ids, and what it has open."""
+
+    transaction: DescribedTransaction
+    decided_batch_id: int | None  # the batch whose decision says to commit it; None: it may be aborted
+    cluster: str | None = None  # where the sink has the option `clusters`: in which of them
+
+    @property
+    def name(self) -> str:
+        return self.transaction.transactional_id
+
+    def open_for_ms(self, now_ms: float | None = None) -> float | None:
+        """Since its first record, by the coordinator's clock against ours. The brokers abort it after its `timeout_ms`
+        and, until it has ended, show readers at read_committed nothing that lies behind it."""
+        return self.transaction.open_for_ms(time.time() * 1000 if now_ms is None else now_ms)
+
+
+def of_sink(options: Mapping[str, str]) -> list[OpenTransaction]:
+    """`open_transactions` of the query whose sink has these options, in all its clusters. Blocks.
+
+    Raises OptionError, and what the first cluster raises that cannot be asked.
+    """
+    found = []
+    for each in of_clusters(options).values():
+        if isinstance(each, KafkaSourceError):
+            raise each
+        found += each
+    return found
+
+
+def of_clusters(options: Mapping[str, str]) -> dict[str | None, list[OpenTransaction] | KafkaSourceError]:
+    """The same by cluster: its transactions, or why it cannot be asked. The key is None without `clusters`. Blocks.
+
+    Raises OptionError: also where no transactions can be there, as the sink writes at least once.
+    """
+    several = targets.parse(options) if targets.named(options) else None
+    parsed = parse(options, "sink") if several is None else several.shared
+    if parsed["deliveryGuarantee"] != "exactly_once":
+        raise OptionError("only a sink with 'deliveryGuarantee'=exactly_once has transactions")
+    identity = IdentitySource.of(parsed["transactionalIdPrefix"], parsed.sparks_own).find()
+    if several is None:
+        return {None: _asked(ClientConfig.from_options(parsed), identity)}
+    found: dict[str | None, list[OpenTransaction] | KafkaSourceError] = {}
+    for name, target in several.by_name.items():
+        of_one = _asked(target.config.client, identity.of_cluster(name))
+        if not isinstance(of_one, KafkaSourceError):
+            of_one = [replace(each, cluster=name) for each in of_one]
+        found[name] = of_one
+    return found
+
+
+def _asked(config: ClientConfig, identity: Identity) -> list[OpenTransaction] | KafkaSourceError:
+    try:
+        with Cluster(config) as cluster:
+            return [each for ids in all_ids(cluster, identity) for each in open_transactions(cluster, ids)]
+    except KafkaSourceError as error:
+        return error
+
+
+def all_ids(cluster: TransactionCluster, identity: Identity) -> list[TransactionalIds]:
+    """The names of the query's transactions: its own, and those of earlier versions under which it has decided."""
+    return [identity.ids, *(ids for ids in identity.former if _decided_by(cluster, ids) == identity.query_id)]
+
+
+def _decided_by(cluster: TransactionCluster, ids: TransactionalIds) -> str | None:
+    try:
+        last = last_decision(cluster.fetch_committed(ids.marker_group, None, require_stable=False))
+    except GroupAuthorizationFailed:
+        return None
+    return None if last is None else last.query_id
+
+
+def clusters_of(cluster: TransactionCluster, ids: TransactionalIds) -> list[str]:
+    """Under which names of `clusters` a sink with this prefix writes here. Another query's prefix may begin like this
+    one, unless it was made of a query's id."""
+    pattern = re.compile(re.escape(ids.prefix) + r"-([\w-]+)-driver")
+    listed = cluster.list_transactions(f"{ids.prefix}-", states=())
+    return sorted({found[1] for each in listed if (found := pattern.fullmatch(each.transactional_id))})
+
+
+def open_transactions(cluster: TransactionCluster, ids: TransactionalIds) -> list[OpenTransaction]:
+    """The driver's and the lanes', the driver's first. Changes nothing, and may be out of date if the query runs."""
+    return _open(cluster, ids, require_stable=False)
+
+
+def abort(
+    cluster: TransactionCluster, ids: TransactionalIds, *, even_decided: bool = False
+) -> tuple[list[OpenTransaction], list[OpenTransaction]]:
+    """Fence the query and abort what it has open; what was aborted, and what is left because its batch is decided.
+
+    `even_decided`: that too, whose rows are lost then. A query that still runs fails. Raises what the brokers refuse;
+    what was aborted by then stays so.
+    """
+    aborted = []
+    if cluster.describe_transactions([ids.driver])[ids.driver] is not None:  # never make an id for a prefix mistyped
+        driver = cluster.abort_transaction(ids.driver)
+        if driver.state == ONGOING:
+            aborted.append(OpenTransaction(driver, None))
+    left = []
+    for each in _open(cluster, ids, require_stable=True):
+        if each.decided_batch_id is not None and not even_decided:
+            left.append(each)
+        else:
+            cluster.abort_transaction(each.name)
+            aborted.append(each)
+    return aborted, left
+
+
+def _open(cluster: TransactionCluster, ids: TransactionalIds, *, require_stable: bool) -> list[OpenTransaction]:
+    listed = cluster.list_transactions(ids.prefix)
+    slots = {each.transactional_id: ids.slot(each.transactional_id) for each in listed}
+    mine = sorted((name for name in slots if slots[name] is not None), key=lambda name: slots[name] or 0)
+    if ids.driver in slots:
+        mine.insert(0, ids.driver)
+    if not mine:
+        return []
+    described = cluster.describe_transactions(mine)
+    decision = last_decision(cluster.fetch_committed(ids.marker_group, None, require_stable))
+    still = (described[name] for name in mine)  # asked later, so that some have ended by now
+    return [
+        OpenTransaction(each, _decided(decision, ids, each))
+        for each in still
+        if each is not None and each.state == ONGOING
+    ]
+
+
+def _decided(decision: Decision | None, ids: TransactionalIds, open_: DescribedTransaction) -> int | None:
+    """The batch id of the decision that names this very transaction, not an earlier one of the same lane."""
+    for lane in decision.lanes if decision is not None else ():
+        written = ids.lane(lane.slot), lane.producer_id, lane.producer_epoch
+        if written == (open_.transactional_id, open_.producer_id, open_.producer_epoch):
+            assert decision is not None
+            return decision.batch_id
+    return None

@@ -1,0 +1,194 @@
+"""Who a query is under exactly once: the prefix of its transactional ids, and the id that Spark gave it.
+
+The option `transactionalIdPrefix` is the user's own identity for the query. Without it the prefix is made of Spark's
+query id. Spark writes that id into the file `metadata` of the checkpoint before the first micro-batch, and it stays the
+same for as long as the checkpoint lives. So the prefix depends neither on how the checkpoint's location is spelled nor
+on the host.
+
+The file is read where a batch begins (`find`), never earlier: Spark makes writers before the file is there. Where it
+cannot be read that is an error. There is no other identity to fall back to: two starts of a query must not differ.
+
+A location means what it means to Hadoop's Path: the text after scheme and authority is taken literally (%20 is three
+characters), repeated slashes are one, and . and .. are resolved.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import posixpath
+import re
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kafkasource.errors import OptionError
+from kafkasource.sink.transactions.names import TransactionalIds
+
+READ_WITHIN_S = 30.0  # of another filesystem than this machine's; its clients may try again for minutes
+
+_URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://([^/]*))?(.*)", re.DOTALL)
+_PYARROWS_SCHEME = {"s3a": "s3", "s3n": "s3"}
+_METADATA_BYTES = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Found at begin; holds for one batch."""
+
+    ids: TransactionalIds
+    query_id: str | None = None  # as the checkpoint says; None: not asked, as the prefix was given
+    # Names that versions which hashed the location's text would have used for this query, or for another query that has
+    # the same text.
+    former: tuple[TransactionalIds, ...] = ()
+
+    def of_cluster(self, name: str) -> Identity:
+        """In one of several clusters, each of which has lanes and a decision of its own."""
+
+        def in_it(ids: TransactionalIds) -> TransactionalIds:
+            return TransactionalIds(f"{ids.prefix}-{name}")
+
+        return replace(self, ids=in_it(self.ids), former=tuple(map(in_it, self.former)))
+
+
+@dataclass(frozen=True, slots=True)
+class IdentitySource:
+    """What the options say of the identity; nothing is read yet. Part of the pickled writer."""
+
+    prefix: str | None = None
+    location: str | None = None
+
+    @classmethod
+    def of(cls, prefix: str | None, sparks_own: Mapping[str, str], *, batch_write: bool = False) -> IdentitySource:
+        """From `transactionalIdPrefix`, else `checkpointLocation`. Raises OptionError where there is neither."""
+        location = None if batch_write else sparks_own.get("checkpointlocation")
+        if prefix is None and not location:
+            raise OptionError(
+                "option 'deliveryGuarantee'=exactly_once needs transactional ids that stay the same over restarts: "
+                "give the sink the option 'checkpointLocation' (not only the session's configuration), or "
+                "'transactionalIdPrefix', which a batch write always needs"
+            )
+        return cls(prefix, location if prefix is None else None)
+
+    def find(self) -> Identity:
+        """Reads the checkpoint unless the prefix was given. Blocks. Raises OptionError."""
+        if self.prefix is not None:
+            return Identity(TransactionalIds(self.prefix))
+        assert self.location is not None
+        query_id = read_query_id(self.location)
+        former = tuple(TransactionalIds(former_prefix(text)) for text in spellings(self.location))
+        return Identity(TransactionalIds(f"kafkasource-{query_id}"), query_id, former)
+
+
+def read_query_id(location: str) -> str:
+    """The id of the query whose checkpoint lies there. Blocks. Raises OptionError, which says what to do."""
+    try:
+        text = _read(location)
+    except FileNotFoundError:
+        hint = ""
+        if _parts(location)[0] is None:
+            hint = (
+                " on this machine. If it lies in Spark's default filesystem, give the full URI (hdfs://..., s3a://...)"
+            )
+        raise _unreadable(location, f"there is no file 'metadata'{hint}") from None
+    except (OSError, ValueError, ImportError, TimeoutError) as error:
+        first_line = str(error).partition("\n")[0]  # pyarrow lists each place where it looked for libjvm
+        raise _unreadable(location, first_line or type(error).__name__) from None
+    try:
+        query_id = json.loads(text)["id"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        query_id = None
+    if not isinstance(query_id, str) or not re.fullmatch(r"[A-Za-z0-9._-]{1,100}", query_id):
+        raise _unreadable(location, "its file 'metadata' is not of a streaming query")
+    return query_id
+
+
+def former_prefix(location: str) -> str:
+    """The prefix that was made of a location's text, before it was made of the query's id."""
+    return "kafkasource-" + hashlib.sha1(location.rstrip("/").encode()).hexdigest()
+
+
+def spellings(location: str) -> list[str]:
+    """Texts that name the same location, as given first: those whose former prefixes are looked at."""
+    scheme, authority, path = _parts(location)
+    if scheme in (None, "file"):
+        path = os.path.abspath(path)
+        same = [path, f"file:{path}", f"file://{path}"]
+    elif _PYARROWS_SCHEME.get(scheme, scheme) == "s3":
+        same = [f"{each}://{authority}{path}" for each in ("s3", "s3a", "s3n")]
+    else:
+        same = []
+    return list(dict.fromkeys(each.rstrip("/") for each in (location, *same)))
+
+
+def _unreadable(location: str, reason: str) -> OptionError:
+    return OptionError(
+        f"option 'checkpointLocation': the query's id cannot be read from {location!r}: {reason}. "
+        "'deliveryGuarantee'=exactly_once makes its transactional ids of it. Give the location as a URI that pyarrow "
+        "reads here, or the option 'transactionalIdPrefix', which no other query may have. A query that wrote exactly "
+        f"once before its id was read goes on with 'transactionalIdPrefix'={former_prefix(location)}"
+    )
+
+
+def _parts(location: str) -> tuple[str | None, str, str]:
+    """Scheme in lower case, authority, and path, as Hadoop's Path takes them apart."""
+    match = _URI.fullmatch(location)
+    if match is None:
+        return None, "", _normal(location)
+    return match[1].lower(), match[2] or "", _normal(match[3])
+
+
+def _normal(path: str) -> str:
+    path = posixpath.normpath(path) if path else path
+    return "/" + path.lstrip("/") if path.startswith("/") else path  # normpath keeps two slashes in front
+
+
+def _read(location: str) -> bytes:
+    scheme, authority, path = _parts(location)
+    if scheme == "dbfs":
+        path = f"/dbfs{path}"
+    if scheme in (None, "file", "dbfs"):
+        with open(f"{path}/metadata", "rb") as file:
+            return file.read(_METADATA_BYTES)
+    assert scheme is not None
+    return _within(READ_WITHIN_S, lambda: _read_remote(_PYARROWS_SCHEME.get(scheme, scheme), authority, path))
+
+
+def _read_remote(scheme: str, authority: str, path: str) -> bytes:
+    filesystem, root = _filesystem(scheme, authority)
+    with filesystem.open_input_stream(f"{root.rstrip('/')}{path}/metadata") as stream:
+        return bytes(stream.read(_METADATA_BYTES))
+
+
+_filesystems: dict[tuple[int, str, str], Any] = {}  # by process: looking up a bucket's region takes a round trip
+
+
+def _filesystem(scheme: str, authority: str) -> Any:
+    from pyarrow import fs
+
+    key = os.getpid(), scheme, authority
+    if key not in _filesystems:
+        _filesystems[key] = fs.FileSystem.from_uri(f"{scheme}://{authority}/")
+    return _filesystems[key]
+
+
+def _within(seconds: float, read: Any) -> bytes:
+    """In a thread of its own, which is left behind when the time is up."""
+    answer: list[bytes | BaseException] = []
+
+    def run() -> None:
+        try:
+            answer.append(read())
+        except BaseException as error:
+            answer.append(error)
+
+    thread = threading.Thread(target=run, name="kafkasource-checkpoint", daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if not answer:
+        raise TimeoutError(f"no answer within {seconds:.0f} s")
+    if isinstance(answer[0], BaseException):
+        raise answer[0]
+    return answer[0]

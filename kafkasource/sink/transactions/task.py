@@ -1,0 +1,281 @@
+"""Exactly once, the executor's side: who a task is, what it may do, and the lane it writes in."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from kafkasource.client.transaction_admin import ONGOING, DescribedTransaction
+from kafkasource.errors import KafkaSourceError, OptionError, UnsupportedApiVersion
+from kafkasource.sink.producer.producer_id import Lane, TransactionCalls
+from kafkasource.sink.transactions.crash_points import crash_point
+from kafkasource.sink.transactions.driver import Begun, LostTransactions, OnLost, Plan, Share
+from kafkasource.sink.transactions.names import WrittenLane
+from kafkasource.sink.transactions.query_identity import IdentitySource
+from kafkasource.sink.transactions.row_checksum import RowSum
+from kafkasource.sink.transactions.task_plan import plan_task
+from kafkasource.types import ProducerId, TopicPartition, Written
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+log = logging.getLogger("kafkasource.sink")
+
+_LAST_EPOCH = 32_766  # after which InitProducerId gives another producer id (KIP-360)
+
+# How long a task that failed may take for it. One that Spark has cancelled has two to four seconds until it is killed.
+_QUIET_S = 5.0
+_ABORT_MS = 5_000
+
+
+class Context(Protocol):
+    """What is used of pyspark's TaskContext."""
+
+    def partitionId(self) -> int: ...
+    def attemptNumber(self) -> int: ...
+    def getLocalProperty(self, key: str) -> str | None: ...
+
+
+class TaskCalls(TransactionCalls, Protocol):
+    """What is asked of `client.cluster.Cluster`."""
+
+    def describe_transactions(self, transactional_ids: Iterable[str]) -> Mapping[str, DescribedTransaction | None]: ...
+    def describing(self, transactional_id: str) -> Callable[[], DescribedTransaction | None]: ...
+    def add_offsets_to_txn(self, transactional_id: str, producer: ProducerId, group: str) -> None: ...
+    def end_txn(self, transactional_id: str, producer: ProducerId, commit: bool, tv: int) -> ProducerId: ...
+    def giving_up(self, *, after_ms: float) -> AbstractContextManager[None]: ...
+
+
+class CannotWriteOnce(KafkaSourceError):
+    """This task, as Spark runs it, cannot keep the guarantee."""
+
+
+class Rows(Protocol):
+    """What a lane's rows are told by: as `RowSum`."""
+
+    @property
+    def rows(self) -> int: ...
+    @property
+    def crc(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """The options of exactly once, as plain values: a part of the pickled writer."""
+
+    identity: IdentitySource
+    timeout_ms: int
+    atomic: bool
+    on_lost: OnLost
+
+
+@dataclass(frozen=True)
+class Task:
+    """Which task of which batch this is. The ids are the same when Spark runs the batch again after a restart."""
+
+    query_id: str
+    batch_id: int
+    slot: int
+
+    @classmethod
+    def of(cls, context: Context | None, begun: Begun, guarantee: Guarantee) -> Task:
+        """Raises OptionError and CannotWriteOnce where Spark runs it in a way that the guarantee does not allow."""
+        if context is None:
+            raise CannotWriteOnce("exactly once is written by Spark's tasks only: there is no TaskContext here")
+        if context.getLocalProperty("spark.speculation") == "true":
+            raise OptionError(
+                "'deliveryGuarantee'=exactly_once cannot be kept with spark.speculation=true: the second attempt of a "
+                "task aborts what the first has written. Turn speculation off"
+            )
+        if guarantee.atomic and context.attemptNumber() > 0:
+            raise CannotWriteOnce(
+                "with 'atomicBatch' a task cannot be run again: what its first attempt wrote is part of the one "
+                "transaction. The batch starts anew with the query"
+            )
+        if begun.write_id is not None:
+            return cls(begun.write_id, 0, context.partitionId())
+        batch_id = context.getLocalProperty("streaming.sql.batchId")
+        query_id = context.getLocalProperty("sql.streaming.queryId")
+        if batch_id is None or query_id is None:
+            raise OptionError(
+                "'deliveryGuarantee'=exactly_once needs micro-batches: trigger(continuous=...) has none. Use "
+                "trigger(processingTime=...) or trigger(availableNow=True)"
+            )
+        return cls(query_id, int(batch_id), context.partitionId())
+
+
+@dataclass
+class LaneTask:
+    """One task that writes exactly once."""
+
+    guarantee: Guarantee
+    begun: Begun
+    task: Task
+    plan: Plan
+    claim: ProducerId | None = None  # with atomicBatch, once its lane is open
+    lane: Lane | None = None  # its own, once it is open; with atomicBatch None: what it joins is the driver's
+    _driver: Callable[[], DescribedTransaction | None] | None = None  # to be looked at when the task is done
+
+    @classmethod
+    def start(cls, guarantee: Guarantee, begun: Begun, context: Context | None) -> LaneTask:
+        """Raises what keeps the task from writing; contacts nobody."""
+        task = Task.of(context, begun, guarantee)
+        plan = plan_task(begun, task.query_id, task.batch_id, task.slot, guarantee.on_lost)
+        return cls(guarantee, begun, task, plan)
+
+    def run(
+        self,
+        iterator: Iterator[pa.RecordBatch],
+        positions: dict[str, int],
+        cluster: TaskCalls,
+        write: Callable[[Iterator[pa.RecordBatch], Lane], dict[TopicPartition, Written]],
+    ) -> tuple[Share, dict[TopicPartition, Written]]:
+        """Write the rows with `write`, which returns when all are acknowledged; what goes to the driver."""
+        filled = (batch for batch in iterator if batch.num_rows)
+        if not self.plan.write:
+            for _ in filled:
+                pass  # Spark counts on tasks that take all of their input
+            without = self.plan.gone_without
+            return Share(self.begun.turn, self.task.query_id, skipped=True, gone_without=without), {}
+        first = next(filled, None)
+        if first is None:
+            return self.share(None, None, {}), {}
+        row_sum = RowSum(positions)
+
+        def summed() -> Iterator[pa.RecordBatch]:
+            batch: Any = first
+            while batch is not None:
+                row_sum.add(batch)
+                yield batch
+                crash_point("writing")
+                batch = next(filled, None)
+
+        with self.aborting(cluster):
+            lane = self.open_lane(cluster)  # not before there is a row: an idle task costs the brokers nothing
+            written = write(summed(), lane)
+            return self.share(lane, row_sum, written), written
+
+    def open_lane(self, cluster: TaskCalls) -> Lane:
+        """The transaction that the task writes in. Blocks. Raises CannotWriteOnce."""
+        turn = self.begun.turn
+        ids = turn.ids
+        if self.guarantee.atomic:
+            self.claim = self._claim(cluster)
+            lane = Lane.join(cluster, ids.driver, turn.driver, turn.transaction_version)
+        else:
+            name = ids.lane(self.task.slot)
+            lane = self.lane = Lane.open(cluster, name, self.guarantee.timeout_ms, turn.transaction_version)
+        with contextlib.suppress(UnsupportedApiVersion):  # before Kafka 3.0 nobody can ask
+            self._driver = cluster.describing(ids.driver)
+        return lane
+
+    # A task that fails, or that Spark has given up without a word to it.
+
+    @contextmanager
+    def aborting(self, cluster: TaskCalls) -> Iterator[None]:
+        """What fails in this block, or cancels it, aborts the task's lane before it goes up."""
+        try:
+            yield
+        except BaseException:
+            self.abort(cluster)
+            raise
+
+    def abort(self, cluster: TaskCalls) -> None:
+        """Abort the task's lane, so that no reader waits for it: best effort, for some seconds at most.
+
+        Under the epoch that the task holds: a later attempt of the task has fenced it, and loses nothing by this. Where
+        a request of the task may still reach a leader after the abort, the lane is left to the next InitProducerId,
+        which fences the request as well: in dialect 1 the epoch outlives the transaction, and a late batch would begin
+        another one. A claim (atomicBatch) stays while the driver may still decide the batch: it tells later attempts
+        that this one has begun to write.
+        """
+        lane, version = self.lane, self.begun.turn.transaction_version
+        name = self.begun.turn.ids.lane(self.task.slot)
+        try:
+            with cluster.giving_up(after_ms=_ABORT_MS):
+                if lane is not None and (version >= 2 or (lane.left.wait(_QUIET_S) and not lane.unanswered)):
+                    cluster.end_txn(name, lane.producer, False, version)
+                elif self.claim is not None and self._given_up() is not None:
+                    cluster.end_txn(name, self.claim, False, version)
+        except Exception as error:  # the task has an error of its own to tell
+            log.debug("%s: not aborted by the task that failed: %s", name, error)
+
+    def _given_up(self) -> DescribedTransaction | None:
+        """The driver's transaction, where it is not this batch's driver's any more.
+
+        The driver's abort fences the lanes that exist. One that was opened later would stay open until the query's
+        next start. So each task asks for the driver's epoch after it has opened its lane, and looks at the answer when
+        it is done.
+        """
+        found = None if self._driver is None else self._driver()
+        return found if found is not None and found.producer != self.begun.turn.driver else None
+
+    def _refuse_given_up(self) -> None:
+        """Raise where the driver has aborted the batch while this task was running."""
+        found = self._given_up()
+        if found is not None:
+            raise CannotWriteOnce(
+                f"batch {self.task.batch_id} was given up, or another run of the query has taken over, while task "
+                f"{self.task.slot} was writing it ({found.transactional_id!r} has epoch {found.producer_epoch} now, "
+                f"and had {self.begun.turn.driver.producer_epoch})"
+            )
+
+    def _claim(self, cluster: TaskCalls) -> ProducerId:
+        """With atomicBatch: be the one attempt of this task that writes, or raise.
+
+        An attempt's number does not tell: Spark counts from 0 again when it runs a stage again because shuffle files
+        were lost, even beside an attempt that still runs. What two of them write under one producer id is mixed, or
+        dropped as copies, without an error where their batches are of one size.
+
+        So the slot's own transaction is opened, with nothing in it, and stays open until the batch ends. Who finds it
+        open is late. Of those that find it closed, one is given the next epoch and the others see that they were not;
+        or the next but one, when the first can no longer open it.
+        """
+        ids = self.begun.turn.ids
+        name = ids.lane(self.task.slot)
+        before = cluster.describe_transactions([name])[name]
+        late = before is not None and before.state == ONGOING
+        if not late:
+            mine = cluster.init_producer_id(name, self.guarantee.timeout_ms)
+            following = mine._replace(producer_epoch=0)  # of an id that is new, or that has used up its epochs
+            if before is not None and before.producer_epoch < _LAST_EPOCH:
+                following = ProducerId(before.producer_id, before.producer_epoch + 1)
+            late = mine != following
+        if late:
+            raise CannotWriteOnce(
+                f"with 'atomicBatch' a task cannot be run again, and another attempt of task {self.task.slot} has "
+                f"begun to write (transaction {name!r}): Spark ran its stage again, most likely because shuffle files "
+                "were lost. The batch starts anew with the query"
+            )
+        cluster.add_offsets_to_txn(name, mine, ids.marker_group)
+        return mine
+
+    def share(self, lane: Lane | None, row_sum: Rows | None, written: Collection[TopicPartition]) -> Share:
+        """What goes to the driver of a task that wrote, or had no rows."""
+        if lane is not None:
+            self._refuse_given_up()
+        own = self.claim
+        if own is None and lane is not None:
+            own = lane.producer
+        again = self.plan.again
+        rows, crc = (row_sum.rows, row_sum.crc) if row_sum is not None else (0, 0)
+        if again is not None and (again.rows, again.crc) != (rows, crc):
+            sums = "" if rows != again.rows else ", with another checksum"
+            raise LostTransactions(
+                f"batch {self.task.batch_id}, task {self.task.slot}: the rows are not those that were lost ({rows} "
+                f"now, {again.rows} then{sums}), so that writing them "
+                "could double some. 'lostTransactions'=skip goes on without them"
+            )
+        recorded = None if own is None else WrittenLane(self.task.slot, *own, rows, crc)
+        return Share(
+            self.begun.turn,
+            self.task.query_id,
+            lane=recorded,
+            replaces=again is not None,
+            partitions=tuple(sorted(written)),
+        )

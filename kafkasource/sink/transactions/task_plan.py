@@ -1,0 +1,96 @@
+"""What a task of a batch is to do, from what begin found out: write, skip, or refuse. Pure."""
+
+from __future__ import annotations
+
+from kafkasource.sink.transactions.driver import (
+    AnotherQuery,
+    Begun,
+    CheckpointBehind,
+    LostDecision,
+    LostTransactions,
+    OnLost,
+    Plan,
+    lost_text,
+)
+from kafkasource.sink.transactions.names import TransactionalIds
+
+
+def plan_task(begun: Begun, query_id: str, batch_id: int, slot: int, on_lost: OnLost) -> Plan:
+    """Raises AnotherQuery, LostTransactions, LostDecision, CheckpointBehind.
+
+    Lanes of a decision from before this batch are lost only in name: their slots were in use again since, and Spark
+    would not have gone on had they not ended.
+    """
+    _refuse_another(begun, query_id)
+    last = begun.known
+    if last is None and batch_id > 0 and begun.turn.kind == "stream":
+        return _plan_unknown(_none_text(batch_id, begun.turn.ids), on_lost)
+    if last is None or last.number == 0 or last.query_id != query_id or last.batch_id < batch_id:
+        return Plan(write=True)
+    if last.batch_id > batch_id:
+        raise CheckpointBehind(
+            f"batch {batch_id} is to be written, but batch {last.batch_id} of this query (id {query_id}) was begun "
+            "already, so that this one is in the topics: the checkpoint is an older copy. Restore the newer one, or "
+            "start a new query (a new checkpoint, and a new 'transactionalIdPrefix' where one is given)"
+        )
+    if last.state == "undecided":
+        return Plan(write=True)
+    if last.state == "unknown":
+        return _plan_unknown(_unknown_text(batch_id), on_lost)
+    if not begun.lost or on_lost == "skip":
+        return Plan(write=False)
+    if on_lost == "rewrite":
+        again = next((lane for lane in begun.lost if lane.slot == slot), None)
+        return Plan(write=again is not None, again=again)
+    raise LostTransactions(lost_text(batch_id, begun.lost))
+
+
+def _plan_unknown(text: str, on_lost: OnLost) -> Plan:
+    if on_lost == "fail":
+        raise LostDecision(text)
+    return Plan(write=on_lost == "rewrite", gone_without=on_lost == "skip")
+
+
+def _none_text(batch_id: int, ids: TransactionalIds) -> str:
+    return (
+        f"batch {batch_id} is to be written, and nothing is known of batches before it under {ids.prefix!r}. Either "
+        "the query wrote at_least_once until now, or not to this cluster, or under another 'transactionalIdPrefix': "
+        "set 'lostTransactions'=rewrite for this one start. Or the record of its last decision is gone "
+        f"(the groups {ids.marker_group} and {ids.kept_group}, or all topics that it wrote, were deleted; or a version "
+        "that did not keep it stayed away for longer than the brokers' offsets.retention.minutes): look whether the "
+        "batch's rows are in the topics; 'lostTransactions'=rewrite writes the batch, =skip goes on without it"
+    )
+
+
+def _unknown_text(batch_id: int) -> str:
+    return (
+        f"batch {batch_id} was about to be decided when the query ended, and whether it was is not known any more: "
+        "the brokers have forgotten the decision record (after offsets.retention.minutes, or with its topics). Look "
+        "whether the batch's rows are in the topics, for a reader at read_committed; 'lostTransactions'=rewrite writes "
+        "the batch, =skip goes on without it"
+    )
+
+
+def _refuse_another(begun: Begun, query_id: str) -> None:
+    """A prefix belongs to one streaming query, or to batch writes, of which one may follow another."""
+    if begun.query_id is not None and begun.query_id != query_id:
+        raise AnotherQuery(
+            f"option 'checkpointLocation': the checkpoint that the sink finds there is of query {begun.query_id}, but "
+            f"this is query {query_id}. Give the sink the location that Spark uses, as a full URI, or "
+            "'transactionalIdPrefix'"
+        )
+    last, ids = begun.known, begun.turn.ids
+    if last is None or last.number == 0 or last.query_id == query_id:
+        return
+    # Of before the kind was recorded: batch writes have batch id 0.
+    after_write = last.kind == "write" or (last.kind is None and last.batch_id == 0)
+    if begun.turn.kind == "write" and after_write:
+        return
+    what = f"batch write {last.query_id}" if last.kind == "write" else f"batch {last.batch_id} of query {last.query_id}"
+    raise AnotherQuery(
+        f"option 'transactionalIdPrefix': the last decision under {ids.prefix!r} is that of {what}, not of this one "
+        f"({query_id}). Under one prefix two queries would overwrite each other's decisions, so nothing is written. "
+        "Give this one another 'transactionalIdPrefix'. Where the other's checkpoint was deleted for good: end what it "
+        f"has open with 'pykafka transactions abort --prefix {ids.prefix}', then forget its decision with 'pykafka "
+        f"groups delete {ids.marker_group} {ids.kept_group}'"
+    )

@@ -1,0 +1,190 @@
+"""One topic-partition on a real cluster, as the fetcher needs it: sends to the leader over the process's connections,
+or to the replica that the leader points to (`replicas`).
+
+A name is not an identity: the id that was planned with is pinned for the range, or that of its first successful fetch
+where the plan has none. When the name has another id, the topic was deleted and recreated, and its records are not the
+ones that were planned (`planned_log`).
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kafkasource import metrics
+from kafkasource.client.cache import shared_cluster
+from kafkasource.client.cluster import EARLIEST, LATEST, Cluster
+from kafkasource.client.config import ClientConfig
+from kafkasource.client.network import Pending
+from kafkasource.errors import KafkaSourceError, OffsetNotAvailable, OffsetOutOfRange, RequestTimeout, UnknownTopicId
+from kafkasource.protocol.apis import FETCH
+from kafkasource.source.fetch.late_binding import bind_ends
+from kafkasource.source.fetch.line import line_to
+from kafkasource.source.fetch.messages import FetchedPartition, FetchSettings, last_version, read_response, request_body
+from kafkasource.source.fetch.partition_client import LogBounds, Truncation
+from kafkasource.source.fetch.planned_log import PlannedLog, compare, learn
+from kafkasource.source.fetch.replicas import rack_of, read_replicas
+from kafkasource.types import OffsetRange
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    pending: Pending
+    fetch_offset: int
+    max_bytes: int
+    topic_id: uuid.UUID | None
+    to_leader: bool
+
+
+class ClusterPartition:
+    """`partition_client.PartitionClient` for one range, on this process's shared cluster. Not for several threads."""
+
+    def __init__(self, cluster: Cluster, offset_range: OffsetRange, settings: FetchSettings) -> None:
+        self._cluster = cluster
+        self._tp = offset_range.topic_partition
+        self._settings = settings
+        self.log = PlannedLog(cluster, offset_range)
+        self._isolation_level = settings.isolation_level
+        # The broker may hold the answer back for max_wait_ms; the request's own time starts after that.
+        self._timeout_ms = cluster.config.request_timeout_ms + settings.max_wait_ms
+        self._rack = rack_of(settings.rack)
+        self._replicas = read_replicas(cluster, self._rack)
+        self._leader_only = False  # a replica has failed this range
+        self._node_id: int | None = None  # that was asked last
+
+    @property
+    def is_ready(self) -> bool:
+        return self._cluster.metadata.leader_id(self._tp) is not None and self.log.is_settled
+
+    def get_ready(self) -> Truncation | None:
+        self._cluster.leader(self._tp)  # asks where nobody leads
+        compare(self._cluster, [self.log])
+        return self.log.tell_truncation()
+
+    def send(self, fetch_offset: int, max_bytes: int) -> _Sent:
+        cluster = self._cluster
+        leader = cluster.leader(self._tp)
+        topic_id = cluster.topic_id(self._tp.topic)
+        if not self.log.is_same_topic:
+            raise UnknownTopicId(100, f"Fetch of {self._tp}: the topic was recreated under its name")
+        replica = None if self._leader_only else self._replicas.node_id(cluster, self._tp)
+        known = cluster.cached_partition(self._tp)
+        body = request_body(
+            self._tp,
+            fetch_offset,
+            self._settings,
+            topic_id=topic_id,
+            leader_epoch=known.leader_epoch if known else None,
+            max_bytes=max_bytes,
+            rack="" if self._leader_only else self._rack,
+            wait=replica is None,  # a replica without records is behind: the leader has them now
+        )
+        self._node_id = leader if replica is None else replica
+        pending = cluster.send(
+            self._node_id, FETCH, body, timeout_ms=self._timeout_ms, max_version=last_version([topic_id])
+        )
+        return _Sent(pending, fetch_offset, max_bytes, topic_id, replica is None)
+
+    def receive(self, sent: _Sent) -> FetchedPartition:
+        fetched = self._leaders_answer(sent) if sent.to_leader else self._replicas_answer(sent)
+        return fetched if fetched is not None else self.receive(self.send(sent.fetch_offset, sent.max_bytes))
+
+    def _leaders_answer(self, sent: _Sent) -> FetchedPartition | None:
+        """None: it has pointed to a replica."""
+        fetched = self._answer(sent)
+        if fetched.preferred_read_replica is None:
+            return fetched
+        if self._leader_only:  # it insists, though no rack was named
+            self._leader_only = False
+            raise OffsetNotAvailable(78, f"Fetch of {self._tp}: the leader has sent us to a replica that lacks records")
+        self._replicas.prefer(self._cluster, self._tp, fetched.preferred_read_replica)
+        self._leader_only = self._replicas.node_id(self._cluster, self._tp) is None  # a node that we do not know (yet)
+        return None
+
+    def _replicas_answer(self, sent: _Sent) -> FetchedPartition | None:
+        """None: it has not (yet) what is in the leader's log, so the rest of the range comes from there."""
+        try:
+            fetched = self._answer(sent)
+        except (OffsetOutOfRange, OffsetNotAvailable):
+            self._leader_only = True
+            return None
+        except KafkaSourceError:
+            self._leave_replica()
+            raise
+        self._leader_only = not len(fetched.records)
+        return None if self._leader_only else fetched
+
+    def _leave_replica(self) -> None:
+        """Whatever is wrong with it: the leader decides again, for others; this range goes on there."""
+        self._replicas.forget(self._tp)
+        self._leader_only = True
+
+    def _answer(self, sent: _Sent) -> FetchedPartition:
+        cluster = self._cluster
+        # Spark may have taken longer over what came before than a request may take; the answer has been here since.
+        begun_ms = cluster.network.now_ms()
+        sent.pending.deadline_ms = max(sent.pending.deadline_ms, begun_ms + self._timeout_ms)
+        cluster.wait(sent.pending)
+        took_s, waited_s = sent.pending.took_ms / 1000, (cluster.network.now_ms() - begun_ms) / 1000
+        metrics.observe("kafkasource_fetch_latency_seconds", took_s)
+        line = line_to(cluster, sent.pending.node_id)
+        if isinstance(sent.pending.error, RequestTimeout):
+            line.timed_out(sent.max_bytes, sent.pending.error)
+        fetched = read_response(sent.pending.result(), self._tp, sent.fetch_offset, sent.topic_id)
+        line.came(len(fetched.records), sent.max_bytes, took_s, waited_s)
+        self.log.pin(sent.topic_id)
+        return fetched
+
+    @property
+    def _likely_node_id(self) -> int | None:
+        return self._cluster.metadata.leader_id(self._tp) if self._node_id is None else self._node_id
+
+    @property
+    def round_trip_s(self) -> float:
+        node_id = self._likely_node_id
+        round_trip_ms = None if node_id is None else self._cluster.network.round_trip_ms(node_id)
+        return 0.0 if round_trip_ms is None else round_trip_ms / 1000
+
+    @property
+    def line_bytes(self) -> int | None:
+        node_id = self._likely_node_id
+        return None if node_id is None else line_to(self._cluster, node_id).carries_bytes
+
+    def forget(self, sent: _Sent) -> None:
+        """Its answer is read and dropped by whoever polls next."""
+
+    def refresh_leader(self) -> None:
+        """Ask now. A topic that is unknown shows at the next `send`."""
+        self._cluster.partitions_of([self._tp.topic], propagation_ms=0)
+
+    def reconnect(self) -> None:
+        node_id = self._node_id
+        if node_id is not None:
+            self._cluster.disconnect(node_id)
+            if node_id != self._cluster.metadata.leader_id(self._tp):
+                self._leave_replica()
+
+    def bounds(self) -> LogBounds | None:
+        cluster = self._cluster
+        topic = cluster.partitions_of([self._tp.topic], propagation_ms=0)[self._tp.topic]
+        if topic is None or self._tp.partition not in topic.partitions or not self.log.is_same_topic:
+            return None
+        start = cluster.list_offsets({self._tp: EARLIEST}, self._isolation_level)[self._tp].offset
+        end = cluster.list_offsets({self._tp: LATEST}, self._isolation_level)[self._tp].offset
+        return LogBounds(start or 0, end or 0)
+
+
+def partition_clients(
+    config: ClientConfig, ranges: Sequence[OffsetRange], settings: FetchSettings
+) -> list[tuple[OffsetRange, ClusterPartition]]:
+    """A task's ranges that hold anything, their ends bound, and who fetches each.
+
+    Asks at once for all of them what is to be asked before the first fetch: mostly nothing.
+    """
+    cluster = shared_cluster(config)
+    learn(cluster, [PlannedLog(cluster, one) for one in ranges])
+    bound = [one for one in bind_ends(cluster, ranges, settings.isolation_level) if one.size > 0]
+    clients = [ClusterPartition(cluster, one, settings) for one in bound]
+    compare(cluster, [client.log for client in clients])
+    return list(zip(bound, clients, strict=True))

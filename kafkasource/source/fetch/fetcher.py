@@ -1,0 +1,353 @@
+"""Reading of one range: fetch, decode, yield Arrow batches. Runs in an executor's Python worker.
+
+At most one fetch is in flight and one answer held. The order that makes it fast: a response is scanned for its last
+offset, the next fetch is sent, and only then the response is decoded, piece by piece, and handed to Spark, while the
+broker and the network work on the next one. How large a fetch is: `sizing`.
+
+position --fetch--> response --scan--> send next fetch --> decode --> rows --> position = next offset
+^                                                                                     |
++-------------------------------------------------------------------------------------+
+
+Invariants: rows are yielded in offset order, each once; `position` only grows, and grows past holes (compaction,
+markers, aborted transactions) by the batches' last offsets, whatever their row counts; it passes over records that
+are gone only through `loss.report`, and never reads others in their place. Not a step forward for
+`kafkaConsumer.pollTimeoutMs` is an error: a stuck partition must be seen.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from kafkasource import metrics
+from kafkasource.errors import (
+    CorruptMessage,
+    CorruptRecordBatch,
+    DeadlineExceeded,
+    KafkaSourceError,
+    ProtocolError,
+    RequestTimeout,
+)
+from kafkasource.records.batches import next_fetch_offset
+from kafkasource.source.fetch.messages import FetchedPartition, FetchSettings
+from kafkasource.source.fetch.partition_client import PartitionClient, Truncation
+from kafkasource.source.fetch.pieces import decode_pieces
+from kafkasource.source.fetch.recovery import Recovery, recovery
+from kafkasource.source.fetch.sizing import Pace
+from kafkasource.source.plan import loss
+from kafkasource.types import OffsetRange
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+log = logging.getLogger("kafkasource.source")
+
+
+_RECORD_REFETCHES = 1  # of a batch whose CRC is wrong
+_ANSWER_REFETCHES = 4  # of an answer that makes no sense
+_NEWS_TRAVELS_S = 3.0  # from broker to broker, before a topic that one of them denies counts as gone
+_RECORD_BYTES = 1024  # of a record, when nothing of a range has been seen: rather many
+_IS_GONE = "the topic has been deleted, or recreated under its name"
+
+
+@dataclass(slots=True)
+class _InFlight:
+    offset: int
+    asked_bytes: int
+    sent: Any
+
+
+class PartitionFetcher:
+    """Reads one range. Single use; `clock` in seconds. `pace` is shared by what one task reads."""
+
+    def __init__(
+        self,
+        offset_range: OffsetRange,
+        settings: FetchSettings,
+        client: PartitionClient,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+        pace: Pace | None = None,
+    ) -> None:
+        self.position = offset_range.start_offset  # next offset to yield
+        self.others_in_flight: Callable[[], int] = lambda: 0  # fetches of the task's other ranges
+        self.on_last_sent: Callable[[], None] = lambda: None  # called when no more than is in flight will be needed
+        self._pace = pace or settings.pace()
+        self._room = self._pace.room
+        self.covered = offset_range.size <= self._room.fetch_bytes // _RECORD_BYTES  # is that expected already?
+        self._range = offset_range
+        self._tp = offset_range.topic_partition
+        self._settings = settings
+        self._client = client
+        self._clock = clock
+        self._sleep = sleep
+        self._in_flight: _InFlight | None = None
+        self._least_bytes = 0  # to ask for, where a batch did not come whole
+        self._asked_bytes = 0  # by the newest fetch
+        self._held_bytes = 0  # of the answer that was received last
+        self._held_since = 0.0
+        self._damages = 0  # of what was fetched at `position`
+        self._failing_since = 0.0  # where `_failures` is not 0
+        self._restart_patience()
+
+    @property
+    def is_in_flight(self) -> bool:
+        return self._in_flight is not None
+
+    @property
+    def has_room(self) -> bool:
+        """May it be begun, as far as the task's memory and the line to the broker go?"""
+        return self._pace.may_begin(self._client.line_bytes)
+
+    def begin(self) -> None:
+        """Send the first fetch, if that takes no waiting. `batches` does all that is left, faults included."""
+        if self._in_flight is None:
+            self._send_ahead(self.position)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The range's rows, in no empty batch. Raises DataLoss, DeadlineExceeded, or what cannot be recovered from."""
+        try:
+            self._restart_patience()
+            while self.position < self._range.end_offset:
+                try:
+                    fetched = self._next_response()
+                    if fetched is None:
+                        continue
+                    self._fetch_on(fetched)
+                    for decoded in decode_pieces(fetched, self._range, self.position, self._settings, self._room):
+                        self._room.made_rows()
+                        if self._advance(decoded.next_offset, decoded.required_bytes):
+                            rows = sum(batch.num_rows for batch in decoded.batches)
+                            metrics.count("kafkasource_records_read_total", rows, self._tp.topic)
+                            yield from decoded.batches
+                            self._restart_patience()  # Spark's time between two batches is not the broker's
+                    del fetched  # before the next one comes, so that its memory can be used again
+                except KafkaSourceError as error:
+                    self._recover(error)
+        finally:
+            self.drop_in_flight()
+
+    # The steps.
+
+    def _next_response(self) -> FetchedPartition | None:
+        """The response for `position`; None when it brought nothing, or nothing is left to fetch."""
+        if self._held_bytes:
+            self._pace.took(self._held_bytes, self._clock() - self._held_since)
+            self._held_bytes = 0
+        if self._in_flight is None or self._in_flight.offset != self.position:
+            self.drop_in_flight()
+            if not self._client.is_ready and not self._get_ready():
+                return None
+            self._send(self.position)
+        in_flight, self._in_flight = self._in_flight, None
+        assert in_flight is not None
+        try:
+            fetched = self._client.receive(in_flight.sent)
+        finally:
+            self._room.done(in_flight.asked_bytes)
+        if len(fetched.records):
+            self._held_bytes, self._held_since = len(fetched.records), self._clock()
+            metrics.count("kafkasource_bytes_read_total", self._held_bytes, self._tp.topic)
+            return fetched
+        self._check_patience(
+            f"the broker has nothing at this offset; its high watermark is {fetched.high_watermark}"
+            + ("" if fetched.last_stable_offset is None else f", its last stable offset {fetched.last_stable_offset}")
+        )
+        self._back_off()  # with min_bytes 0 the broker answers at once, again and again
+        return None
+
+    def _get_ready(self) -> bool:
+        """False: the log turned out to hold nothing more of this range."""
+        truncation = self._client.get_ready()
+        if truncation is not None:
+            self._end_where_the_log_was_truncated(truncation)
+        return self.position < self._range.end_offset
+
+    def _fetch_on(self, fetched: FetchedPartition) -> None:
+        """Send what is fetched next: the rest of this range, or of the ones behind it."""
+        ahead = next_fetch_offset(fetched.records)
+        if ahead is None or ahead <= self.position:
+            return  # decoding will say why
+        self.covered = ahead >= self._range.end_offset
+        if self.covered:
+            self.on_last_sent()
+        else:
+            self._send_ahead(ahead)
+
+    def _send_ahead(self, offset: int) -> None:
+        """Unless there is something to wait for: what is here already goes first. It is sent when it is needed."""
+        if not self._client.is_ready or not self.has_room:
+            return
+        try:
+            self._send(offset)
+        except KafkaSourceError as error:  # it will be sent, or fail, when it is needed
+            log.debug("fetch of %s at offset %d could not be sent ahead: %s", self._tp, offset, error)
+
+    def _send(self, offset: int) -> None:
+        client = self._client
+        wanted = self._pace.next_fetch_bytes(client.round_trip_s, self.others_in_flight(), client.line_bytes)
+        asked = max(wanted, self._least_bytes)
+        self._asked_bytes = asked
+        self._in_flight = _InFlight(offset, asked, client.send(offset, asked))
+        self._room.sent(asked)
+
+    def _advance(self, next_offset: int, required_bytes: int | None) -> bool:
+        """Take the position that decoding reached; False when nothing whole came, and the next fetch asks for more."""
+        if next_offset > self.position:
+            self.position = next_offset
+            self._damages = 0
+            self._restart_patience()
+            return True
+        wanted = max(required_bytes or 0, self._asked_bytes + 1)
+        if wanted > self._settings.max_message_bytes:
+            raise KafkaSourceError(
+                f"the record batch at offset {self.position} of {self._tp} needs {wanted} bytes, more than"
+                f" 'kafka.receive.message.max.bytes' ({self._settings.max_message_bytes}) allows: raise that option"
+            )
+        self._check_patience(f"its first record batch, of {required_bytes} bytes, does not come whole")
+        self._least_bytes = wanted  # KIP-74 brokers send it whole anyway; older ones need to be asked
+        return False
+
+    # Time.
+
+    def _restart_patience(self) -> None:
+        self._patience_ends = self._clock() + self._settings.poll_timeout_ms / 1000
+        self._failures = 0
+
+    def _check_patience(self, reason: str) -> None:
+        if self._clock() >= self._patience_ends:
+            raise DeadlineExceeded(
+                f"Cannot fetch record for offset {self.position} of {self._tp} in {self._settings.poll_timeout_ms}"
+                f" milliseconds (option 'kafkaConsumer.pollTimeoutMs'): {reason}"
+            )
+
+    def _back_off(self) -> None:
+        if not self._failures:
+            self._failing_since = self._clock()
+        most = self._settings.retry_backoff_max_ms
+        self._sleep(min(self._settings.retry_backoff_ms * 2 ** min(self._failures, 30), most) / 1000)
+        self._failures += 1
+
+    # Faults.
+
+    def _recover(self, error: KafkaSourceError) -> None:
+        """Make the next fetch possible, or raise. A fetch in flight is dropped: it left before the fault was known."""
+        self.drop_in_flight()
+        if isinstance(error, DeadlineExceeded):
+            raise error
+        step = recovery(error)
+        if step is Recovery.FAIL:
+            raise error
+        if step is Recovery.ASK_BOUNDS:
+            self._pass_over_what_is_gone(error)
+            return
+        metrics.count("kafkasource_fetch_retries_total", 1, self._tp.topic)
+        if step is Recovery.RECONNECT:
+            self._reconnect(error)
+            return
+        self._check_patience(self._told(error))
+        log.info("fetch of %s at offset %d failed and is tried again: %s", self._tp, self.position, error)
+        if step is Recovery.REFRESH_THEN_ASK and self._news_has_travelled() and self._client.bounds() is None:
+            self._skip_to(self._range.end_offset, _IS_GONE)
+            return
+        self._client.refresh_leader()
+        self._back_off()
+
+    def _told(self, error: KafkaSourceError) -> str:
+        """The error's text; with what to do where a line is too thin for the smallest fetch that there is."""
+        if not isinstance(error, RequestTimeout):
+            return str(error)
+        return (
+            f"{error}. This fetch asked for {self._asked_bytes} bytes, but a first record batch that is larger comes"
+            " whole (KIP-74). If the line cannot carry it within 'kafka.request.timeout.ms', raise that option, and"
+            " 'kafkaConsumer.pollTimeoutMs' above it"
+        )
+
+    def _news_has_travelled(self) -> bool:
+        return self._failures > 0 and self._clock() - self._failing_since >= _NEWS_TRAVELS_S
+
+    def _reconnect(self, error: KafkaSourceError) -> None:
+        """Bytes damaged on the way come whole the second time; damaged on the broker's disk they never do."""
+        self._damages += 1
+        records = isinstance(error, (CorruptRecordBatch, CorruptMessage))
+        if self._damages <= (_RECORD_REFETCHES if records else _ANSWER_REFETCHES):
+            log.warning(
+                "%s at offset %d: damaged, fetched again on a new connection: %s", self._tp, self.position, error
+            )
+            self._client.reconnect()
+            return
+        if records:
+            raise error  # its text has topic, partition and offset
+        raise ProtocolError(
+            f"{self._tp} at offset {self.position}: {self._damages} answers in a row made no sense. {error}."
+            f" If a record batch is larger than 'kafka.receive.message.max.bytes'"
+            f" ({self._settings.max_message_bytes}), raise that option"
+        ) from error
+
+    # What is gone.
+
+    def _pass_over_what_is_gone(self, error: KafkaSourceError) -> None:
+        """OFFSET_OUT_OF_RANGE: below the log (aged out), above it (truncated, recreated), or stale news."""
+        end = self._range.end_offset
+        bounds = self._client.bounds()
+        if bounds is None:
+            self._skip_to(end, _IS_GONE)
+        elif self.position < bounds.start and self._is_at_earliest:
+            self.position = min(bounds.start, end)  # what aged out was not asked for
+            self._restart_patience()
+        elif self.position < bounds.start:
+            self._skip_to(min(bounds.start, end), f"the log holds [{bounds.start}, {bounds.end})")
+        elif self.position > bounds.end:
+            self._skip_to(end, f"the log holds [{bounds.start}, {bounds.end})")
+        else:
+            self._check_patience(str(error))  # a new leader may not know yet what its log holds
+            self._client.refresh_leader()
+            self._back_off()
+
+    @property
+    def _is_at_earliest(self) -> bool:
+        """Does the range begin wherever the log does, and has nothing of it been read?"""
+        return self._range.from_earliest and self.position == self._range.start_offset
+
+    def _end_where_the_log_was_truncated(self, found: Truncation) -> None:
+        """What stands behind now was not planned: a next plan finds the truncation too, and reads on from there."""
+        end = max(found.end_offset, self.position)
+        self._report_gone(
+            end,
+            self._range.end_offset,
+            f"the log was truncated, leader epoch {found.planned_epoch} of the plan ends at {found.end_offset} in the"
+            f" log of leader epoch {found.leader_epoch}",
+            loss.LOG_TRUNCATED,
+        )
+        self._range = replace(self._range, end_offset=end)
+
+    def _skip_to(self, resume: int, reason: str) -> None:
+        self._report_gone(self.position, resume, reason)
+        self.position = resume
+        self._restart_patience()
+
+    def _report_gone(
+        self, start: int, resume: int, reason: str, condition: str = loss.COULD_NOT_READ_OFFSET_RANGE
+    ) -> None:
+        """[start, resume) cannot be read any more: an error, unless that is tolerated."""
+        loss.report(
+            [
+                loss.Loss(
+                    condition,
+                    f"Could not read records in offset [{start}, {resume}) for topic partition {self._tp}: {reason}.",
+                    f"{resume - start} offsets are skipped; reading goes on at {resume}.",
+                )
+            ],
+            fail_on_data_loss=self._settings.fail_on_data_loss,
+        )
+        metrics.count("kafkasource_offsets_skipped_total", resume - start, self._tp.topic)
+
+    def drop_in_flight(self) -> None:
+        if self._in_flight is not None:
+            self._client.forget(self._in_flight.sent)
+            self._room.done(self._in_flight.asked_bytes)
+            self._in_flight = None

@@ -1,0 +1,64 @@
+"""An answer decoded piece by piece: what Spark is given at once, and what decoding needs, stays of an ordinary size.
+
+A long way to the broker makes large answers, and compression makes small ones large (the decoder itself stops at some
+MiB). Pieces of about a MiB also keep the decoder in memory that it has touched before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kafkasource.records import header as h
+from kafkasource.records.batches import Decoded, decode_all
+from kafkasource.source.fetch.memory import Room
+from kafkasource.source.fetch.messages import FetchedPartition, FetchSettings
+from kafkasource.types import OffsetRange
+
+
+def decode_pieces(
+    fetched: FetchedPartition, offset_range: OffsetRange, start_offset: int, settings: FetchSettings, room: Room
+) -> Iterator[Decoded]:
+    """Rows of [start_offset, the range's end), in order. Yields at least one item; each further one goes further.
+
+    How large a piece may be is the task's room at that moment. Raises what `records.batches.decode` does.
+    """
+    position, aborted = start_offset, fetched.aborted_transactions
+    for view in portions(fetched.records, room.portion_bytes):
+        for decoded in decode_all(
+            view,
+            topic=offset_range.topic_partition.topic,
+            partition=offset_range.topic_partition.partition,
+            start_offset=position,
+            end_offset=offset_range.end_offset,
+            include_headers=settings.include_headers,
+            check_crc=settings.check_crcs,
+            max_decompressed_bytes=settings.max_decompressed_bytes,
+            piece_bytes=room.piece_bytes,
+            aborted_transactions=aborted,
+        ):
+            if decoded.next_offset > position or position == start_offset:  # else: a cut batch at the end
+                yield decoded
+            position, aborted = decoded.next_offset, decoded.aborted_transactions
+        if position >= offset_range.end_offset:
+            return
+
+
+def portions(records: memoryview | bytes, most_bytes: int) -> Iterator[memoryview]:
+    """Cut between record batches, where that is needed for no portion to be much larger than `most_bytes`.
+
+    A portion is larger by half at most, or a single batch. A cut last batch stays with the one before; what makes no
+    sense stays whole, for the decoder to say so.
+    """
+    view = memoryview(records).cast("B")
+    start = pos = 0
+    size = len(view)
+    while size - start > most_bytes + most_bytes // 2 and size - pos >= h.HEADER_BYTES:
+        _, length = h.PREFIX.unpack_from(view, pos)
+        end = pos + h.PREFIX_BYTES + length
+        if length < h.MIN_BATCH_LENGTH or end > size:
+            break
+        if end - start > most_bytes and pos > start:
+            yield view[start:pos]
+            start = pos
+        pos = end
+    yield view[start:]

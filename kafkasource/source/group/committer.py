@@ -1,0 +1,294 @@
+"""A streaming query's consumer group: what the query has finished, committed where monitors of lag look for it.
+
+Spark's checkpoint is the truth and the group a view of it: nothing here delays a query or fails it. The query never
+joins the group; it commits as a consumer without membership, which brokers refuse while the group has live members.
+
+Offers come on Spark's thread of the reader process, ten milliseconds apart when the query is idle. One daemon thread
+with a Cluster of its own commits the newest of them, at most once a second. A partition's offset only goes up, but for
+a topic that was deleted and created again. Brokers forget what a group without members has not committed for
+`offsets.retention.minutes`, so an idle query commits all of it again now and then.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import queue
+import signal
+import threading
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Protocol
+
+from kafkasource.client.cluster import Cluster
+from kafkasource.client.config import ClientConfig
+from kafkasource.errors import BrokerError, DeadlineExceeded, KafkaSourceError, UnknownTopicOrPartition
+from kafkasource.source.plan.offsets import PartitionOffsets
+from kafkasource.types import TopicPartition
+
+log = logging.getLogger("kafkasource.source")
+
+COMMIT_EVERY_S = 1.0
+RENEW_EVERY_S = 600.0
+MOST_BACKOFF_S = 60.0
+CLOSE_S = 3.0  # how long the query's end waits for its last commit
+CALL_MS = 10_000  # one commit with its retries; after that a newer one is due
+
+TopicIds = Mapping[str, uuid.UUID]
+
+
+def group_to_commit(options: Mapping[str, Any]) -> str | None:
+    """The group that a streaming query commits to; None: it commits to none (`commitOffsets`)."""
+    group: str | None = options["kafka.group.id"]
+    wanted = group is not None if options["commitOffsets"] is None else options["commitOffsets"]
+    return (group or options["groupIdPrefix"]) if wanted else None
+
+
+class Ledger:
+    """What a group knows and what it has yet to be told, and when. Decides only; times are seconds of any clock."""
+
+    def __init__(self) -> None:
+        self._newest: dict[TopicPartition, int] = {}
+        self._topic_ids: dict[str, uuid.UUID] = {}
+        self._told: dict[TopicPartition, int] = {}
+        self._pending: dict[TopicPartition, int] = {}
+        self._not_before_s = float("-inf")
+        self._renew_s = float("inf")
+        self._failures = 0
+
+    def offer(self, offsets: PartitionOffsets, topic_ids: TopicIds) -> None:
+        """Take over what is newer. What is not offered any more is forgotten."""
+        known = self._topic_ids
+        recreated = {topic for topic, topic_id in topic_ids.items() if known.get(topic, topic_id) != topic_id}
+        known.update(topic_ids)
+        self._told = {tp: offset for tp, offset in self._told.items() if tp in offsets and tp.topic not in recreated}
+        self._newest = {
+            tp: offset if tp.topic in recreated else max(offset, self._newest.get(tp, offset))
+            for tp, offset in offsets.items()
+        }
+        self._pending = {tp: offset for tp, offset in self._newest.items() if self._told.get(tp) != offset}
+
+    def due(self, now_s: float) -> dict[TopicPartition, int]:
+        """What to commit now; empty: nothing yet."""
+        if now_s >= self._renew_s:
+            self._pending = dict(self._newest)
+        return self._pending if now_s >= self._not_before_s else {}
+
+    def wait_s(self, now_s: float) -> float | None:
+        """How long until `due` has something; None: not before the next offer."""
+        at = self._not_before_s if self._pending else self._renew_s
+        return max(0.0, at - now_s) if at < float("inf") else None
+
+    @property
+    def pending(self) -> dict[TopicPartition, int]:
+        """What the group has yet to be told, due or not."""
+        return self._pending
+
+    def committed(self, offsets: PartitionOffsets, now_s: float) -> None:
+        """`now_s`: when the commit was sent."""
+        if offsets.keys() >= self._newest.keys():
+            self._renew_s = now_s + RENEW_EVERY_S
+        self._told.update(offsets)
+        self._pending = {tp: offset for tp, offset in self._newest.items() if self._told.get(tp) != offset}
+        self._not_before_s = now_s + COMMIT_EVERY_S
+        self._failures = 0
+
+    def failed(self, now_s: float) -> None:
+        """Try again, after 1 s, 2 s, 4 s, ... and at last once a minute."""
+        self._not_before_s = now_s + min(MOST_BACKOFF_S, COMMIT_EVERY_S * 2.0 ** min(self._failures, 16))
+        self._failures += 1
+
+
+class GroupCommitter:
+    """Commits one query's offsets to one group. No method raises; all are for one thread, that of Spark's calls.
+
+    A forked child begins with nothing: thread, sockets and offers are its parent's. `clock` in seconds.
+    """
+
+    def __init__(
+        self,
+        config: ClientConfig,
+        group: str,
+        *,
+        open_cluster: Callable[[ClientConfig], Cluster] = Cluster,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._config = replace(config, default_api_timeout_ms=min(config.default_api_timeout_ms, CALL_MS))
+        self._group = group
+        self._open_cluster = open_cluster
+        self._clock = clock
+        self._forget()
+
+    def _forget(self) -> None:
+        self._pid = os.getpid()
+        self._last: PartitionOffsets | None = None
+        self._sender: _Sender | None = None
+
+    def offer(self, offsets: PartitionOffsets, topic_ids: TopicIds | None = None) -> None:
+        """What the query has finished: the next offset to read of each partition. Never blocks; never modify it later.
+
+        `topic_ids` of its topics, where they are known. The first offer starts the thread.
+        """
+        if self._pid != os.getpid():
+            self._forget()
+        if not offsets or offsets is self._last or offsets == self._last:
+            return
+        self._last = offsets
+        if self._sender is None:
+            self._sender = _Sender(self._config, self._group, self._open_cluster, self._clock)
+            close_at_sigterm(self._sender)
+        self._sender.inbox.put((offsets, topic_ids or {}))
+
+    def flush(self, timeout_s: float = CLOSE_S) -> None:
+        """Commit what was offered, now; return when that is done, has failed, or `timeout_s` is over."""
+        if self._sender is not None and self._pid == os.getpid():
+            done = threading.Event()
+            self._sender.inbox.put(done)
+            done.wait(timeout_s)
+
+    def close(self, timeout_s: float = CLOSE_S) -> None:
+        """Commit what is pending and end the thread; waits as `flush` does. A later offer begins anew."""
+        if self._sender is not None and self._pid == os.getpid():
+            self._sender.close(timeout_s)
+            closed(self._sender)
+        self._forget()
+
+
+class _Sender:
+    """The thread. All that it owns is touched by it alone; what comes in comes through `inbox`.
+
+    `inbox` holds offers, events to set once all is committed, and None to end. A SimpleQueue, whose `put` may interrupt
+    another `put`: a signal handler does that.
+    """
+
+    def __init__(
+        self,
+        config: ClientConfig,
+        group: str,
+        open_cluster: Callable[[ClientConfig], Cluster],
+        clock: Callable[[], float],
+    ) -> None:
+        self._group = group
+        self._clock = clock
+        self._config = config
+        self._open_cluster = open_cluster
+        self._cluster: Cluster | None = None
+        self._ledger = Ledger()
+        self._warned_of: set[str] = set()
+        self.inbox: queue.SimpleQueue[tuple[PartitionOffsets, TopicIds] | threading.Event | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="kafkasource-group-offsets", daemon=True)
+        self._thread.start()
+
+    def close(self, timeout_s: float) -> None:
+        self.inbox.put(None)
+        self._thread.join(timeout_s)
+
+    def _run(self) -> None:
+        try:
+            while self._turn():
+                pass
+        finally:
+            if self._cluster is not None:
+                self._cluster.close()
+
+    def _turn(self) -> bool:
+        """Wait for something to do and do it; False: that was the end."""
+        offsets = self._ledger.due(self._clock())
+        if offsets:
+            self._commit(offsets)
+        item = self._next()
+        if isinstance(item, tuple):
+            self._ledger.offer(*item)
+        elif item is not _NOTHING:
+            if self._ledger.pending:
+                self._commit(self._ledger.pending)
+            if isinstance(item, threading.Event):
+                item.set()
+        return item is not None
+
+    def _next(self) -> Any:
+        try:
+            return self.inbox.get(timeout=self._ledger.wait_s(self._clock()))
+        except queue.Empty:
+            return _NOTHING
+
+    def _commit(self, offsets: PartitionOffsets) -> None:
+        now_s = self._clock()
+        try:
+            if self._cluster is None:
+                self._cluster = self._open_cluster(self._config)
+            self._cluster.commit_offsets(self._group, offsets)
+        except Exception as error:  # whatever it is: the query goes on, and the next commit may work
+            if not _of_deleted_topics(error):
+                self._ledger.failed(self._clock())
+                self._warn(error)
+                return
+        self._ledger.committed(offsets, now_s)
+
+    def _warn(self, error: Exception) -> None:
+        cause = error.__cause__ if isinstance(error, DeadlineExceeded) and error.__cause__ else error
+        if isinstance(cause, BrokerError):
+            kind = cause.name
+        else:
+            kind = "no answer" if isinstance(cause, KafkaSourceError) else repr(cause)
+        level = logging.DEBUG if kind in self._warned_of else logging.WARNING
+        self._warned_of.add(kind)
+        log.log(
+            level,
+            "cannot commit the query's offsets to the consumer group %r: %s. The query goes on, its checkpoint decides"
+            " where it reads; monitors of lag see an older state. It is tried again, with no further warning of this"
+            " kind",
+            self._group,
+            error,
+        )
+
+
+_NOTHING = object()
+
+
+def _of_deleted_topics(error: Exception) -> bool:
+    """Is all that is wrong that some of the topics are gone? The coordinator has then committed the others.
+
+    The client asks again while the news of a new topic may travel (5 s), then raises that error as it is; or, where
+    `kafka.default.api.timeout.ms` is less, DeadlineExceeded because of it.
+    """
+    cause = error.__cause__ if isinstance(error, DeadlineExceeded) else error
+    return isinstance(cause, UnknownTopicOrPartition)
+
+
+# Spark ends the reader process with SIGTERM when a query stops, and calls `stop` only when it loses the connection
+# first. Python's own answer to that signal is to die on the spot, with the last commit still waiting for its second.
+
+
+class _Closable(Protocol):
+    def close(self, timeout_s: float) -> None: ...
+
+
+_open: dict[_Closable, None] = {}  # in the order in which they were opened; the last is closed first
+
+
+def close_at_sigterm(this: _Closable) -> None:
+    """Do what is pending before dying, unless somebody else handles the signal or we are not on the main thread."""
+    _open[this] = None
+    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, _terminated)
+
+
+def closed(this: _Closable) -> None:
+    """Nothing is pending of this one any more."""
+    _open.pop(this, None)
+    on_main_thread = threading.current_thread() is threading.main_thread()
+    if not _open and on_main_thread and signal.getsignal(signal.SIGTERM) is _terminated:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _terminated(_signal: int, _frame: Any) -> None:
+    for each in reversed(list(_open)):
+        each.close(CLOSE_S)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+os.register_at_fork(after_in_child=_open.clear)

@@ -1,0 +1,174 @@
+"""`groupOwnership=exclusive`: a streaming query that has its consumer group to itself.
+
+The driver joins the group as its only member and stays for as long as the query runs. The coordinator itself keeps
+others out: a group's members must have an assignor in common, and ours has a name that nobody else can have. So a
+second query, or a consumer, that comes with the group's name is refused, also when both come at the same moment; and
+we are refused (INCONSISTENT_GROUP_PROTOCOL) while the group has members. What the query has finished is committed with
+the generation of its membership, which brokers refuse from whoever is not the owner any more.
+
+Only a consumer of the newer protocol (KIP-848) gets in: Kafka 4 converts the group for it and places the partitions
+itself. Then our share is no longer what our own assignor gave us, and the query ends with an error.
+
+A query that stops leaves the group. One that was killed stays its member until its session ends: the next one waits
+for so long before it gives up.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from kafkasource.client.admin import Admin
+from kafkasource.client.config import ClientConfig
+from kafkasource.errors import BrokerError, DeadlineExceeded, GroupInUse, KafkaSourceError
+from kafkasource.group.assignors import Assignor, Members, PartitionCounts, Placement, assign_range
+from kafkasource.group.member import GroupMember
+from kafkasource.group.racks import ReplicaRacks
+from kafkasource.source.group.committer import close_at_sigterm, closed
+from kafkasource.source.plan.offsets import PartitionOffsets
+from kafkasource.types import TopicPartition
+
+SESSION_MS = 10_000  # a killed query keeps others out for so long
+HEARTBEAT_MS = 2_000
+OUTLIVE_S = SESSION_MS / 1000 + 2
+TRY_AGAIN_S = 0.5
+
+_INCONSISTENT_GROUP_PROTOCOL = 23
+
+
+def owner_of(options: Mapping[str, Any], config: ClientConfig) -> GroupOwner | None:
+    """None: `groupOwnership` is not exclusive."""
+    exclusive = options["groupOwnership"] == "exclusive"
+    return GroupOwner(config, options["kafka.group.id"]) if exclusive else None
+
+
+class GroupOwner:
+    """One query's ownership of one group. `hold` is for the thread of Spark's calls, commits for any.
+
+    A forked child owns nothing. `clock` and `sleep` in seconds.
+    """
+
+    def __init__(
+        self,
+        config: ClientConfig,
+        group: str,
+        *,
+        member: Callable[..., GroupMember] = GroupMember,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._config = config
+        self._group = group
+        self._make = member
+        self._clock = clock
+        self._sleep = sleep
+        self._forget()
+
+    def _forget(self) -> None:
+        self._pid = os.getpid()
+        self._admin: Admin | None = None
+        self._member: GroupMember | None = None
+        self._given: frozenset[TopicPartition] | None = None  # by our own assignor, on the member's thread
+
+    def hold(self, topics: Callable[[], Iterable[str]]) -> None:
+        """Join the group, or see that it is still ours. `topics`: what monitors are shown as the member's.
+
+        Raises GroupInUse where the group has other members, and whatever else keeps us from being its member.
+        """
+        if self._pid != os.getpid():
+            self._forget()
+        if self._member is None:
+            self._admin = self._admin or Admin(self._config)
+            self._member = self._join(self._admin, sorted(topics()))
+            close_at_sigterm(self)
+        try:
+            self._member.wait_until_stable(0)
+        except BrokerError as error:
+            if error.code != _INCONSISTENT_GROUP_PROTOCOL:
+                raise
+            raise self._in_use("was taken over while this query could not reach its coordinator") from error
+        given, share = self._given, self._member.share
+        if share is not None and share != given and given == self._given:
+            raise self._in_use("was joined by a consumer of the newer group protocol")
+
+    def committer(self, config: ClientConfig) -> Any:
+        """In place of a Cluster, for GroupCommitter: commits as the group's member. `config` is not needed."""
+        return _Commits(self)
+
+    def commit(self, offsets: PartitionOffsets) -> None:
+        if self._member is None:
+            raise KafkaSourceError(f"group {self._group!r} is not owned yet")
+        self._member.commit(offsets)
+
+    def close(self, timeout_s: float = 3.0) -> None:
+        """Leave the group."""
+        if self._pid == os.getpid():
+            if self._member is not None:
+                self._member.close(timeout_s)
+                closed(self)
+            if self._admin is not None:
+                self._admin.close()
+        self._forget()
+
+    def _join(self, admin: Admin, topics: list[str]) -> GroupMember:
+        deadline_s = self._clock() + OUTLIVE_S
+        ours = Assignor(f"exclusive-{uuid.uuid4()}", False, self._assign)
+        while True:
+            member = self._make(
+                admin,
+                self._group,
+                topics,
+                assignors=[ours],
+                session_timeout_ms=SESSION_MS,
+                rebalance_timeout_ms=SESSION_MS,
+                heartbeat_interval_ms=HEARTBEAT_MS,
+                must_poll=False,
+            )
+            try:
+                if member.wait_until_stable(self._config.default_api_timeout_ms / 1000):
+                    return member
+                raise DeadlineExceeded(f"could not join group {self._group!r} (option groupOwnership=exclusive)")
+            except KafkaSourceError as error:
+                member.close()
+                if not isinstance(error, BrokerError) or error.code != _INCONSISTENT_GROUP_PROTOCOL:
+                    raise
+                if self._clock() >= deadline_s:
+                    raise self._in_use("has other members") from error
+            self._sleep(TRY_AGAIN_S)
+
+    def _assign(self, counts: PartitionCounts, members: Members, racks: ReplicaRacks) -> Placement:
+        placed = assign_range(counts, members)
+        self._given = frozenset(tp for partitions in placed.values() for tp in partitions)
+        return placed
+
+    def _in_use(self, what: str) -> GroupInUse:
+        return GroupInUse(
+            f"consumer group {self._group!r} {what}{self._who()}: with groupOwnership=exclusive the query must be its"
+            " only member. Stop the other query or consumer, or give this query a kafka.group.id of its own"
+        )
+
+    def _who(self) -> str:
+        try:
+            assert self._admin is not None
+            group = self._admin.describe_groups([self._group])[self._group]
+        except Exception:  # the error to tell is another one
+            return ""
+        members = group.members if group is not None else ()
+        names = [f"{member.member_id} on {member.host}" for member in members[:3]]
+        return f" ({', '.join(names)})" if names else ""
+
+
+class _Commits:
+    """What GroupCommitter needs of a Cluster."""
+
+    def __init__(self, owner: GroupOwner) -> None:
+        self._owner = owner
+
+    def commit_offsets(self, group: str, offsets: PartitionOffsets) -> None:
+        self._owner.commit(offsets)
+
+    def close(self) -> None:
+        """The owner outlives it."""

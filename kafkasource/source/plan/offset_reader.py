@@ -1,0 +1,274 @@
+"""What the driver asks the cluster: which partitions there are, where their logs begin and end, where a group stands.
+
+Offsets are listed for all leaders in parallel, under the query's isolation level: with read_committed a log ends at its
+last stable offset. Lives in the reader process.
+
+The client below retries what may pass by itself, for `kafka.default.api.timeout.ms`. When it gives up, or has no
+reason to retry, that is one failed attempt of the `fetchOffset.numRetries` that each question has here.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from kafkasource.client.leaders import PROPAGATION_MS
+from kafkasource.errors import (
+    AuthorizationFailed,
+    BootstrapFailed,
+    BrokerError,
+    ClusterAuthorizationFailed,
+    DeadlineExceeded,
+    ProtocolError,
+    UnknownTopicOrPartition,
+    UnsupportedApiVersion,
+    UnsupportedVersion,
+)
+from kafkasource.source.plan.loss import describe
+from kafkasource.source.plan.offsets import EARLIEST, LATEST, Offsets, StreamOffset
+from kafkasource.source.plan.planner import recreated_topics
+from kafkasource.source.plan.subscription import Assign, SubscribePattern, SubscribeTopics, Subscription
+from kafkasource.types import TopicPartition
+
+if TYPE_CHECKING:
+    from kafkasource.client.cluster import Cluster, ListedOffset
+
+log = logging.getLogger("kafkasource.source")
+
+T = TypeVar("T")
+
+# What another attempt may not meet; and of these what it will meet again.
+_MAY_PASS = (BootstrapFailed, BrokerError, DeadlineExceeded, ProtocolError)
+_WILL_NOT = (AuthorizationFailed, UnsupportedVersion)
+
+
+class LogEnds(NamedTuple):
+    """Where logs end, exclusive, and the epochs of the leaders that said so (KIP-320; brokers before 2.1 tell none).
+
+    No record below an end is of a later epoch than the one beside it.
+    """
+
+    offsets: Offsets
+    leader_epochs: dict[TopicPartition, int]
+
+
+class OffsetReader:
+    """Answers for one subscription.
+
+    `attempts`: how often in all it asks when that fails in a way that may pass, or when a log seems to have gone
+    backwards; `retry_ms`: the wait between.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        subscription: Subscription,
+        isolation_level: str,
+        retry_ms: int,
+        attempts: int = 3,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._cluster = cluster
+        self._subscription = subscription
+        self._isolation_level = isolation_level
+        self._retry_ms = retry_ms
+        self._attempts = attempts
+        self._sleep = sleep
+        self._told_missing: frozenset[TopicPartition] = frozenset()
+
+    @classmethod
+    def from_options(cls, cluster: Cluster, subscription: Subscription, options: Mapping[str, Any]) -> OffsetReader:
+        return cls(
+            cluster,
+            subscription,
+            options["kafka.isolation.level"],
+            retry_ms=options["fetchOffset.retryIntervalMs"],
+            attempts=options["fetchOffset.numRetries"],
+        )
+
+    # Topics and partitions.
+
+    def assigned(self, known: StreamOffset | None = None) -> set[TopicPartition]:
+        """The partitions to read, asked anew: topics and partitions come and go while a query runs.
+
+        What was read already (`known`) vanishes, or has another id, only where its topic was deleted; but a broker that
+        has not heard the news for a while may say so as well: it is asked again before that is believed. Raises
+        UnknownTopicOrPartition for a subscribed topic that does not exist.
+        """
+        for _ in range(self._attempts - 1):
+            found = self._assigned()
+            doubt = self._unlike(found, known) if known is not None else None
+            if doubt is None:
+                return found
+            self._wait_after(doubt)
+        return self._assigned()
+
+    def _unlike(self, found: set[TopicPartition], known: StreamOffset) -> str | None:
+        missing = [tp for tp in known.offsets if tp not in found and self._subscription.covers(tp)]
+        if missing:
+            return f"{describe(missing)}, read already, do not exist any more"
+        others = recreated_topics(known, StreamOffset({}, self.topic_ids(found)))
+        return f"topics of other ids than those read: {', '.join(sorted(others))}" if others else None
+
+    def _assigned(self) -> set[TopicPartition]:
+        subscription = self._subscription
+        if isinstance(subscription, SubscribePattern):
+            return {
+                tp
+                for topic in self._asking(self._cluster.all_topics)
+                if not topic.internal and subscription.matches(topic.name)
+                for tp in topic.topic_partitions
+            }
+        existing = self._partitions_of(subscription)
+        if isinstance(subscription, Assign):
+            self._tell_missing(frozenset(subscription.partitions) - existing)
+            return existing & set(subscription.partitions)
+        return existing
+
+    def _tell_missing(self, missing: frozenset[TopicPartition]) -> None:
+        if missing and missing != self._told_missing:
+            log.warning("option 'assign': %s do not exist and are left out", describe(missing))
+        self._told_missing = missing
+
+    def _partitions_of(self, subscription: SubscribeTopics | Assign) -> set[TopicPartition]:
+        existing: set[TopicPartition] = set()
+        patience = 0 if self._told_missing else PROPAGATION_MS  # not at each micro-batch again
+        described = self._asking(lambda: self._cluster.partitions_of(subscription.topics, propagation_ms=patience))
+        for name in subscription.topics:
+            topic = described.get(name)
+            if topic is not None:
+                existing.update(topic.topic_partitions)
+            elif isinstance(subscription, SubscribeTopics):
+                raise UnknownTopicOrPartition(3, f"option 'subscribe': topic {name!r}")
+        return existing
+
+    def topic_ids(self, partitions: Iterable[TopicPartition]) -> dict[str, uuid.UUID]:
+        """The ids of topics as the cluster told them last, without asking; brokers before 2.8 have none."""
+        found = {topic: self._cluster.topic_id(topic) for topic in {tp.topic for tp in partitions}}
+        return {topic: topic_id for topic, topic_id in found.items() if topic_id is not None}
+
+    def current_topic_ids(self, partitions: Iterable[TopicPartition], known: StreamOffset) -> dict[str, uuid.UUID]:
+        """The same, asked anew. An id that is not the `known` one is asked for again before it is believed."""
+        wanted = list(partitions)
+        found: dict[str, uuid.UUID] = {}
+        for attempt in range(max(self._attempts, 1)):
+            if attempt:
+                self._sleep(self._retry_ms / 1000)
+            self._cluster.partitions_of(sorted({tp.topic for tp in wanted}), propagation_ms=0)
+            found = self.topic_ids(wanted)
+            if not recreated_topics(known, StreamOffset({}, found)):
+                break
+        return found
+
+    # Offsets. A partition that was deleted meanwhile is missing in the answer, not an error.
+
+    def list_offsets(self, symbols: Mapping[TopicPartition, int]) -> Offsets:
+        """What EARLIEST and LATEST are now."""
+        listed = self._list(symbols)
+        return {tp: found.offset for tp, found in listed.items() if found.offset is not None}
+
+    def earliest(self, partitions: Iterable[TopicPartition]) -> Offsets:
+        return self.list_offsets(dict.fromkeys(partitions, EARLIEST))
+
+    def latest(
+        self, partitions: Iterable[TopicPartition], known: Mapping[TopicPartition, int] | None = None
+    ) -> LogEnds:
+        """Where the logs end now.
+
+        A log cannot end below an offset that was read from it (`known`), but a new leader may say so for a moment
+        (KAFKA-7703): such answers are asked for again, then taken as they are, for the plan to find the loss.
+        """
+        listed = self._list(dict.fromkeys(partitions, LATEST), known or {})
+        return LogEnds(
+            {tp: found.offset for tp, found in listed.items() if found.offset is not None},
+            {tp: found.leader_epoch for tp, found in listed.items() if found.leader_epoch is not None},
+        )
+
+    def leader_epochs(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The epochs of the leaders of now; brokers before 2.1 tell none.
+
+        Asked of the leaders themselves: what metadata say may be older than the newest records, and then these would
+        seem to have been written where the log was truncated.
+        """
+        return self.latest(partitions).leader_epochs
+
+    def offsets_for_times(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
+        """The offset of the first record that is not older than a timestamp in ms; None where all are older."""
+        return {tp: found.offset for tp, found in self._list(timestamps).items()}
+
+    def committed(self, group: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int | None]:
+        """Where the group is to go on reading, as committed; None where it has committed nothing."""
+        return self._asking(lambda: self._cluster.fetch_offsets(group, partitions))
+
+    def high_watermarks(self, partitions: Iterable[TopicPartition]) -> Offsets:
+        """Where logs end for readers with read_uncommitted."""
+        wanted = dict.fromkeys(partitions, LATEST)
+        found = self._asking(lambda: self._cluster.list_offsets(wanted, "read_uncommitted"))
+        return {tp: one.offset for tp, one in found.items() if one.offset is not None}
+
+    def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> Offsets:
+        """Where leader epochs end in the logs of now (exclusive); a partition whose leader cannot tell is missing.
+
+        Brokers before 0.11 know no epochs, those before 2.3 tell them only to who may act as a replica.
+        """
+        try:
+            found = self._asking(lambda: self._of_existing(epochs, self._cluster.epoch_ends))
+        except (UnsupportedApiVersion, ClusterAuthorizationFailed) as error:
+            log.info("whether logs were truncated is not looked at: %s", error)
+            return {}
+        return {tp: end.end_offset for tp, end in found.items() if end.end_offset is not None}
+
+    def _list(
+        self, wanted: Mapping[TopicPartition, int], known: Mapping[TopicPartition, int] | None = None
+    ) -> dict[TopicPartition, ListedOffset]:
+        attempt = 1
+        while True:
+            listed = self._asking(lambda: self._of_existing(wanted, self._list_once))
+            backwards = [tp for tp, offset in (known or {}).items() if tp in listed and _below(listed[tp], offset)]
+            if not backwards or attempt >= self._attempts:
+                return listed
+            self._wait_after(f"{describe(backwards)} end below what was read already")
+            attempt += 1
+
+    def _asking(self, ask: Callable[[], T]) -> T:
+        """The answer to a question, at one of `attempts`. Raises the last one's error."""
+        attempt = 1
+        while True:
+            try:
+                return ask()
+            except _MAY_PASS as error:
+                if attempt >= self._attempts or isinstance(error, _WILL_NOT):
+                    raise
+                reason = str(error)
+            self._wait_after(reason)
+            attempt += 1
+
+    def _wait_after(self, reason: str) -> None:
+        log.warning("%s; asking again", reason)
+        self._sleep(self._retry_ms / 1000)
+
+    def _list_once(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, ListedOffset]:
+        return self._cluster.list_offsets(wanted, self._isolation_level)
+
+    def _of_existing(
+        self,
+        wanted: Mapping[TopicPartition, int],
+        ask: Callable[[Mapping[TopicPartition, int]], dict[TopicPartition, T]],
+    ) -> dict[TopicPartition, T]:
+        while wanted:
+            try:
+                return ask(wanted)
+            except UnknownTopicOrPartition:
+                topics = self._cluster.partitions_of(sorted({tp.topic for tp in wanted}))
+                left = {tp for topic in topics.values() if topic is not None for tp in topic.topic_partitions}
+                if wanted.keys() <= left:
+                    raise
+                wanted = {tp: symbol for tp, symbol in wanted.items() if tp in left}
+        return {}
+
+
+def _below(found: ListedOffset, offset: int) -> bool:
+    return found.offset is not None and found.offset < offset

@@ -1,0 +1,215 @@
+"""What a micro-batch reads: pure functions from the two offsets of a checkpoint to `OffsetRange`s.
+
+No broker is asked here: `questions` tells what must be, `plan` takes the answers. What cannot be read any more is told
+as the JVM connector tells it (KafkaOffsetReader.getOffsetRangesFromResolvedOffsets), and beyond that what only topic
+ids and leader epochs show: a topic that is another one of the same name, and a log that was truncated and written anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+from kafkasource.errors import KafkaSourceError
+from kafkasource.source.plan import loss
+from kafkasource.source.plan.loss import Loss
+from kafkasource.source.plan.offsets import Offsets, PartitionOffsets, StreamOffset
+from kafkasource.types import OffsetRange, TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Questions:
+    """What a plan needs to know of the logs as they are now."""
+
+    earliest: set[TopicPartition]  # where these begin
+    epochs: dict[TopicPartition, int]  # where these leader epochs end
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The non-empty ranges to read, sorted, and what cannot be read any more."""
+
+    ranges: list[OffsetRange]
+    losses: list[Loss]
+
+
+def recreated_topics(before: StreamOffset, now: StreamOffset) -> set[str]:
+    """Topics whose name is another topic's now, as far as the ids of both are known."""
+    known = before.topic_ids
+    if known == now.topic_ids:
+        return set()
+    return {topic for topic, topic_id in now.topic_ids.items() if known.get(topic, topic_id) != topic_id}
+
+
+def carried(begin: StreamOffset, now: StreamOffset) -> Offsets:
+    """The offsets of `begin` that mean something in the logs of `now`: not those of topics that were recreated."""
+    recreated = recreated_topics(begin, now)
+    return (
+        {tp: offset for tp, offset in begin.offsets.items() if tp.topic not in recreated}
+        if recreated
+        else begin.offsets
+    )
+
+
+def advanced(begin: StreamOffset, ends: Offsets, listed: StreamOffset) -> StreamOffset | None:
+    """The end of a micro-batch that reads on from `begin` to `ends`, in the logs as `listed`; None: nothing is new.
+
+    Epochs are those of the listing, but a partition that stands still keeps its own: what happened to its log since is
+    looked at when it moves.
+    """
+    recreated = recreated_topics(begin, listed)
+    if ends == begin.offsets and not recreated:
+        return None
+    epochs = {tp: epoch for tp, epoch in listed.leader_epochs.items() if tp in ends}
+    for tp, epoch in begin.leader_epochs.items():
+        if tp in ends and ends[tp] == begin.offsets.get(tp) and tp.topic not in recreated:
+            epochs[tp] = epoch
+    topics = {tp.topic for tp in ends}
+    known = {**begin.topic_ids, **listed.topic_ids}
+    return StreamOffset(ends, {topic: topic_id for topic, topic_id in known.items() if topic in topics}, epochs)
+
+
+def questions(begin: StreamOffset, until: StreamOffset) -> Questions:
+    """A partition that has moved under a later leader than at `begin` may have lost what was read last (KIP-320)."""
+    start, end = carried(begin, until), until.offsets
+    epochs = {
+        tp: epoch
+        for tp, epoch in begin.leader_epochs.items()
+        if until.leader_epochs.get(tp, epoch) != epoch and tp in start and tp in end and start[tp] != end[tp]
+    }
+    return Questions(earliest=end.keys() - start.keys(), epochs=epochs)
+
+
+def plan(
+    begin: StreamOffset, until: StreamOffset, earliest: PartitionOffsets, epoch_ends: PartitionOffsets | None = None
+) -> Plan:
+    """Ranges between the offsets of a micro-batch, both as checkpointed, with the answers to `questions`.
+
+    Partitions that `begin` does not know are read from their earliest offset whatever `startingOffsets` said, since
+    they did not exist when the query started; one that begins above 0 has lost records already, one without an answer
+    has been deleted again. So are those of a topic that was recreated. A truncated log is read from where it was cut.
+    """
+    recreated = recreated_topics(begin, until)
+    start, end = carried(begin, until), until.offsets
+    new = end.keys() - start.keys()
+    cut = {tp: offset for tp, offset in (epoch_ends or {}).items() if tp in start and offset < start[tp]}
+    losses = [
+        *_recreated(recreated, begin, until),
+        *_new(new, earliest, recreated),
+        *_deleted(start.keys() - end.keys()),
+        *_truncated(cut, begin, until),
+    ]
+    ranges: list[OffsetRange] = []
+    for tp in sorted(tp for tp, offset in end.items() if start.get(tp) != offset):  # few of many, when idle
+        if tp in new and tp not in earliest:
+            continue
+        first = cut[tp] if tp in cut else start[tp] if tp in start else earliest[tp]
+        if first < end[tp]:
+            ranges.append(
+                OffsetRange(
+                    tp,
+                    first,
+                    end[tp],
+                    leader_epoch=until.leader_epochs.get(tp),
+                    topic_id=until.topic_ids.get(tp.topic),
+                )
+            )
+        elif first > end[tp] and tp not in cut:
+            losses.append(_changed(tp, first, end[tp]))
+    return Plan(ranges, losses)
+
+
+def _recreated(topics: Collection[str], begin: StreamOffset, until: StreamOffset) -> Iterator[Loss]:
+    for topic in sorted(topics):
+        yield Loss(
+            loss.TOPIC_RECREATED,
+            f"Topic {topic} has been deleted and created again: its id was {begin.topic_ids[topic]} and is"
+            f" {until.topic_ids[topic]} now. What had not been read of the old one is gone.",
+            "The new one is read from its earliest offsets.",
+        )
+
+
+def _new(new: Collection[TopicPartition], earliest: PartitionOffsets, recreated: Collection[str]) -> Iterator[Loss]:
+    gone = [tp for tp in new if tp not in earliest]
+    if gone:
+        yield Loss(
+            loss.INITIAL_OFFSET_NOT_FOUND_FOR_PARTITIONS,
+            f"Cannot find initial offsets for partitions {loss.describe(gone)}. They may have been deleted.",
+            "They are skipped.",
+        )
+    for tp in sorted(new):
+        if earliest.get(tp, 0) != 0 and tp.topic not in recreated:
+            yield Loss(
+                loss.ADDED_PARTITION_DOES_NOT_START_FROM_OFFSET_ZERO,
+                f"Added partition {tp} starts from {earliest[tp]} instead of 0.",
+                f"It is read from {earliest[tp]}.",
+            )
+
+
+def _deleted(partitions: Collection[TopicPartition]) -> Iterator[Loss]:
+    if partitions:
+        yield Loss(
+            loss.PARTITIONS_DELETED,
+            f"Partitions {loss.describe(partitions)} have been deleted.",
+            "They are not read any more.",
+        )
+
+
+def _truncated(cut: PartitionOffsets, begin: StreamOffset, until: StreamOffset) -> Iterator[Loss]:
+    for tp, offset in sorted(cut.items()):
+        yield Loss(
+            loss.LOG_TRUNCATED,
+            f"The log of {tp} was truncated to offset {offset} (an unclean leader election): records of leader epoch"
+            f" {begin.leader_epochs[tp]} up to {begin.offsets[tp]} had been read, and the leader of epoch"
+            f" {until.leader_epochs[tp]} has others, or none, in [{offset}, {begin.offsets[tp]}).",
+            f"It is read on from {offset}.",
+        )
+
+
+def _changed(tp: TopicPartition, before: int, now: int) -> Loss:
+    return Loss(
+        loss.PARTITION_OFFSET_CHANGED,
+        f"Partition {tp} offset was changed from {before} to {now}: its log ends before what was to be read next"
+        " (topic recreated, log truncated, or offsets of another cluster).",
+        f"It is read on from {now}.",
+    )
+
+
+def check_available_now(end: PartitionOffsets, goal: PartitionOffsets, latest: PartitionOffsets) -> None:
+    """Is a batch of Trigger.AvailableNow still within what was there when the run began?
+
+    Raises KafkaSourceError when partitions or records of the goal vanished meanwhile, whatever `failOnDataLoss` says,
+    as the JVM connector does (the conditions are its): going on would end the run below its goal, or never.
+    """
+    if end.keys() != goal.keys():
+        raise _unlike_goal(
+            "MISMATCHED_TOPIC_PARTITIONS_BETWEEN_END_OFFSET_AND_PREFETCHED",
+            "the batch and the goal of the run (pre-fetched offset) should have the same topic partitions",
+            end.keys() ^ goal.keys(),
+        )
+    beyond = [tp for tp in end if end[tp] > goal[tp]]
+    if beyond:
+        raise _unlike_goal(
+            "END_OFFSET_HAS_GREATER_OFFSET_FOR_TOPIC_PARTITION_THAN_PREFETCHED",
+            "the batch ends after the goal of the run (pre-fetched offset)",
+            beyond,
+        )
+    lost = end.keys() - latest.keys()
+    if lost:
+        raise _unlike_goal(
+            "LOST_TOPIC_PARTITIONS_IN_END_OFFSET_WITH_TRIGGER_AVAILABLENOW", "topic partitions have been lost", lost
+        )
+    shrunk = [tp for tp in end if end[tp] > latest[tp]]
+    if shrunk:
+        raise _unlike_goal(
+            "END_OFFSET_HAS_GREATER_OFFSET_FOR_TOPIC_PARTITION_THAN_LATEST_WITH_TRIGGER_AVAILABLENOW",
+            "logs report an available offset which is less than the end of the batch",
+            shrunk,
+        )
+
+
+def _unlike_goal(condition: str, what: str, partitions: Collection[TopicPartition]) -> KafkaSourceError:
+    return KafkaSourceError(
+        f"[{condition}] Partitions in Kafka have changed during running query with Trigger.AvailableNow: {what}:"
+        f" {loss.describe(partitions)}. The error could be transient - restart your query: its checkpoint is intact."
+    )

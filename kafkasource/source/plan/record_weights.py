@@ -1,0 +1,238 @@
+"""What a record weighs, in bytes as the log stores it (compressed): for `maxBytesPerTrigger`, and for which ranges may
+share a task, before anything is read.
+
+Kafka's protocol has no question for the bytes between two offsets, so a little is fetched where a micro-batch begins,
+and only the headers of its record batches are looked at: bytes / offsets that they cover. That is bounded per
+micro-batch: one request per leader, in parallel, which waits for nothing and brings at most SAMPLE_BYTES in all.
+
+A weight is an estimate, as the micro-batch may hold heavier records than those at its beginning. What could not be seen
+of a partition is taken for the mean of its topic, of all, or for UNKNOWN_WEIGHT; no failure here fails the query.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+from kafkasource.errors import KafkaSourceError
+from kafkasource.protocol.apis import FETCH
+from kafkasource.records import header as h
+from kafkasource.source.fetch.messages import fetch_body, last_version, partition_row
+from kafkasource.types import OffsetRange, TopicPartition
+
+if TYPE_CHECKING:
+    from kafkasource.client.cluster import Cluster
+
+log = logging.getLogger("kafkasource.source")
+
+SAMPLE_BYTES = 1 << 20  # of one micro-batch; a first record batch that is larger comes whole (KIP-74)
+SAMPLE_PARTITIONS = 64  # of one micro-batch; the others have their turn in the next
+UNKNOWN_WEIGHT = 1024.0
+_LEAST_SAMPLE_BYTES, _MOST_SAMPLE_BYTES = 16 << 10, 256 << 10  # of one partition
+_MOST_ALONE = 8  # requests for one partition each that follow in the same micro-batch
+_TIMEOUT_MS = 2_000
+_MARGIN = 8  # so much heavier may records have become, unseen, since the last sample
+_MAX_AGE_S = 60
+_MAX_AGE_OF_HEAVY_S = 5  # where records that are so much heavier would change the packing
+_HEAVIEST = 1 << 20  # a record can hardly weigh more: brokers take batches of 1 MiB at most (message.max.bytes)
+
+Sample = tuple[TopicPartition, "memoryview | bytes | None"]  # None: the broker answered with an error
+
+
+class RecordWeights:
+    """The weights of one query's partitions. Reader process, one thread; asks through the cluster that plans.
+
+    Smoothed one way: heavier records count at once, for the limit protects memory; lighter ones halve the distance on a
+    logarithmic scale, as they may be few beside heavy ones.
+    """
+
+    def __init__(self, cluster: Cluster, isolation_level: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._cluster = cluster
+        self._isolation_level = int(isolation_level == "read_committed")
+        self._clock = clock
+        self._sampled_at = -math.inf
+        self._weights: dict[TopicPartition, float] = {}
+        self._answered_at: dict[TopicPartition, float] = {}
+        self._asked: set[str] = set()  # topics
+
+    def weigh(
+        self, begin: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int], limit_bytes: int
+    ) -> dict[TopicPartition, float]:
+        """Bytes per offset, above 0, of each partition that holds anything in [begin, end).
+
+        Asks brokers only where the limit could bind: what is known of [begin, end) makes it no light one, or there is a
+        partition of which nothing is known, or all that is known is a minute old.
+        """
+        sizes = {tp: until - begin[tp] for tp, until in end.items() if until > begin.get(tp, until)}
+        weights = self._estimates(sizes)
+        unknown = not sizes.keys() <= self._weights.keys()
+        old = self._clock() - self._sampled_at >= _MAX_AGE_S
+        if sizes and (unknown or old or _MARGIN * sum(sizes[tp] * weights[tp] for tp in sizes) >= limit_bytes):
+            return self._asked_again({tp: begin[tp] for tp in sizes}, limit_bytes)
+        return weights
+
+    def estimate(self, ranges: Sequence[OffsetRange], enough_bytes: int) -> Mapping[TopicPartition, float]:
+        """Bytes per offset, for packing: an estimate of a while ago will do, so that most micro-batches ask nothing.
+
+        Nothing where the ranges cannot hold `enough_bytes`, whatever their records weigh. Asks brokers about a topic
+        that was never asked about, after a minute, and after 5 s where heavier records would fill `enough_bytes`.
+        """
+        sizes = _sizes(ranges)
+        if sum(sizes.values()) * _HEAVIEST < enough_bytes:
+            return {}
+        weights = self._estimates(sizes)
+        near = _MARGIN * sum(sizes[tp] * weights[tp] for tp in sizes) >= enough_bytes
+        old = self._clock() - self._sampled_at >= (_MAX_AGE_OF_HEAVY_S if near else _MAX_AGE_S)
+        if old or not {tp.topic for tp in sizes} <= self._asked:
+            begin = {one.topic_partition: one.start_offset for one in reversed(ranges)}
+            weights = self._asked_again(begin, enough_bytes)
+        return weights
+
+    def _asked_again(self, begin: Mapping[TopicPartition, int], limit_bytes: int) -> dict[TopicPartition, float]:
+        try:
+            self._sample(begin, limit_bytes)
+        except KafkaSourceError as error:
+            log.debug("records could not be weighed: %s", error)
+        return self._estimates(begin)
+
+    def _estimates(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, float]:
+        wanted = list(partitions)
+        if all(tp in self._weights for tp in wanted):
+            return {tp: self._weights[tp] for tp in wanted}
+        of_topics: dict[str, list[float]] = {}
+        for tp, weight in self._weights.items():
+            of_topics.setdefault(tp.topic, []).append(weight)
+        means = {topic: fmean(weights) for topic, weights in of_topics.items()}
+        otherwise = fmean(means.values()) if means else UNKNOWN_WEIGHT
+        return {tp: self._weights.get(tp, means.get(tp.topic, otherwise)) for tp in wanted}
+
+    def _sample(self, begin: Mapping[TopicPartition, int], limit_bytes: int) -> None:
+        """Those that have waited longest come first: a record batch that is larger than a partition's part of the
+        sample comes only where its partition is the first of a request. Of whom nothing is known then is asked alone.
+        """
+        self._sampled_at = self._clock()
+        chosen = sorted(begin, key=lambda tp: (self._answered_at.get(tp, -math.inf), tp))[:SAMPLE_PARTITIONS]
+        self._asked.update(tp.topic for tp in chosen)
+        each = max(min(SAMPLE_BYTES // len(chosen), _MOST_SAMPLE_BYTES, limit_bytes), _LEAST_SAMPLE_BYTES)
+        by_leader: dict[int, list[TopicPartition]] = {}
+        for tp in chosen:
+            leader = self._cluster.metadata.leader_id(tp)
+            if leader is not None:
+                by_leader.setdefault(leader, []).append(tp)
+        too_large = self._learn(list(by_leader.items()), begin, each)
+        leaders = {tp: leader for leader, led in by_leader.items() for tp in led}
+        alone = [(leaders[tp], [tp]) for tp in too_large if tp not in self._weights][:_MOST_ALONE]
+        if alone:
+            self._learn(alone, begin, _LEAST_SAMPLE_BYTES)
+
+    def _learn(
+        self, requests: list[tuple[int, list[TopicPartition]]], begin: Mapping[TopicPartition, int], each: int
+    ) -> list[TopicPartition]:
+        """Take in what these partitions of these leaders answer. Returns those that answered with nothing."""
+        empty = []
+        for tp, records in fetch_samples(self._cluster, requests, begin, each, self._isolation_level):
+            weight = None if records is None else weight_of(records, begin[tp])
+            if weight is not None:
+                known = self._weights.get(tp, weight)
+                self._weights[tp] = weight if weight >= known else math.sqrt(weight * known)
+            elif records is not None:
+                empty.append(tp)
+                continue
+            self._answered_at[tp] = self._sampled_at
+        return empty
+
+
+def fetch_samples(
+    cluster: Cluster,
+    requests: list[tuple[int, list[TopicPartition]]],
+    begin: Mapping[TopicPartition, int],
+    each: int,
+    isolation_level: int,
+) -> Iterator[Sample]:
+    """What these leaders have of these partitions from `begin` on: `each` bytes of one, of the first a batch at least.
+
+    All in parallel; it waits for no record. A leader that does not answer in time gives nothing.
+    """
+    sent = []
+    for leader, partitions in requests:
+        ids = {tp.topic: cluster.topic_id(tp.topic) for tp in partitions}
+        body = _request(cluster, partitions, begin, ids, each, isolation_level)
+        pending = cluster.send(leader, FETCH, body, timeout_ms=_TIMEOUT_MS, max_version=last_version(ids.values()))
+        sent.append((pending, partitions, ids))
+    cluster.wait(*(pending for pending, _, _ in sent))
+    for pending, partitions, ids in sent:
+        try:
+            yield from _records_of(pending.result(), partitions, ids)
+        except KafkaSourceError as error:
+            log.debug("no sample of the records on node %d: %s", pending.node_id, error)
+
+
+def _request(
+    cluster: Cluster,
+    partitions: Sequence[TopicPartition],
+    begin: Mapping[TopicPartition, int],
+    ids: Mapping[str, uuid.UUID | None],
+    each: int,
+    isolation_level: int,
+) -> dict[str, Any]:
+    topics: dict[str, list[dict[str, int]]] = {}
+    for tp in partitions:
+        known = cluster.cached_partition(tp)
+        row = partition_row(tp, begin[tp], known.leader_epoch if known else None, each)
+        topics.setdefault(tp.topic, []).append(row)
+    return fetch_body(
+        topics,
+        ids,
+        max_wait_ms=0,
+        min_bytes=0,
+        max_bytes=each * len(partitions),
+        isolation_level=isolation_level,
+    )
+
+
+def _sizes(ranges: Iterable[OffsetRange]) -> dict[TopicPartition, int]:
+    """Offsets of each partition."""
+    sizes: dict[TopicPartition, int] = {}
+    for one in ranges:
+        sizes[one.topic_partition] = sizes.get(one.topic_partition, 0) + one.size
+    return sizes
+
+
+def _records_of(
+    body: Mapping[str, Any], asked: Sequence[TopicPartition], ids: Mapping[str, uuid.UUID | None]
+) -> Iterator[Sample]:
+    wanted = set(asked)
+    names = {topic_id: topic for topic, topic_id in ids.items()}
+    for topic in body["responses"]:
+        name = topic.get("topic") or names.get(topic.get("topic_id")) or ""
+        for row in topic["partitions"]:
+            tp = TopicPartition(name, row["partition_index"])
+            if tp in wanted:
+                yield tp, None if row["error_code"] else row["records"] or b""
+
+
+def weight_of(records: memoryview | bytes, fetch_offset: int) -> float | None:
+    """Bytes per offset of a fetch's records, by the headers of their batches; None: no header came whole.
+
+    A cut last batch counts whole, since its header says how long it is. Offsets between batches, which compaction left,
+    count with no bytes. Message sets v0 and v1 count too: a message an entry, or several under the last one's offset.
+    """
+    pos = size = next_offset = 0
+    first = fetch_offset
+    while pos + h.HEADER_BYTES <= len(records):
+        fields = h.HEADER.unpack_from(records, pos)
+        base_offset, length, magic, last_offset_delta = fields[0], fields[1], fields[3], fields[6]
+        last_offset = base_offset + (last_offset_delta if magic == 2 else 0)
+        if length <= 0 or magic not in (0, 1, 2) or last_offset < max(base_offset, next_offset):
+            break
+        if pos == 0 and magic == 2:
+            first = min(first, base_offset)  # a fetch into the middle of a batch brings all of it
+        next_offset = last_offset + 1
+        size += h.PREFIX_BYTES + length
+        pos += h.PREFIX_BYTES + length
+    return size / (next_offset - first) if next_offset > first else None

@@ -1,0 +1,149 @@
+"""A batch read: `spark.read.format("pykafka")`.
+
+Spark plans a DataFrame once and keeps the plan for its life (seen on 4.2: one call of `partitions` for six actions).
+So `earliest` and `latest` are bound later, in the tasks, as in the JVM connector: a second action sees new records, and
+does not fail for those that aged out. What the plan holds of such an end is an estimate, to share the work out by.
+Timestamps and committed offsets are bound in the plan.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceReader
+
+from kafkasource.client.cache import shared_cluster
+from kafkasource.errors import OptionError
+from kafkasource.source.plan import loss
+from kafkasource.source.plan.offset_reader import OffsetReader
+from kafkasource.source.plan.offsets import EARLIEST, LATEST, Offsets
+from kafkasource.source.plan.positions import check_start_before_end, ending_position, starting_position
+from kafkasource.source.plan.subscription import parse_subscription
+from kafkasource.source.spark.input_partition import KafkaInputPartition, PartitionReader, input_partitions
+from kafkasource.types import OffsetRange, TopicPartition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from kafkasource.options import Options
+
+log = logging.getLogger("kafkasource.source")
+
+_OF_STREAMS = (
+    "maxOffsetsPerTrigger",
+    "maxBytesPerTrigger",
+    "minOffsetsPerTrigger",
+    "maxTriggerDelay",
+    "commitOffsets",
+    "groupOwnership",
+)
+
+
+class BatchReader(DataSourceReader):
+    """Spark's reader: `partitions` on the driver; in the tasks a `PartitionReader` stands for it.
+
+    The constructor raises OptionError for what can be seen wrong before a broker is asked.
+    """
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._subscription = parse_subscription(options)
+        self._start = starting_position(options, streaming=False)
+        end = ending_position(options, streaming=False)
+        assert end is not None  # a batch has one
+        self._end = end
+        check_start_before_end(self._start, self._end)
+        self._tasks = PartitionReader.from_options(options)
+        for name in _OF_STREAMS:
+            if name in options.given and options[name] is not False:
+                log.warning("option %r has no effect on a batch read", name)
+
+    def partitions(self) -> list[Any]:
+        """Input partitions for all that the asked range holds: one per topic-partition, or as the options say."""
+        cluster = shared_cluster(self._tasks.config)
+        reader = OffsetReader.from_options(cluster, self._subscription, self._options)
+        ranges = self._narrowed(self._planned(reader), reader)
+        return input_partitions(ranges, self._options, least_size=1)
+
+    def _planned(self, reader: OffsetReader) -> list[OffsetRange]:
+        assigned = reader.assigned()
+        starts, ends = self._start.resolve(assigned, reader), self._end.resolve(assigned, reader)
+        latest = reader.latest(assigned)
+        ranges = plan_batch(
+            starts,
+            self._as_far_as_logs_go(starts, ends, latest.offsets, reader),
+            from_earliest={tp for tp, symbol in self._start.symbols(assigned).items() if symbol == EARLIEST},
+            to_latest={tp for tp, symbol in self._end.symbols(assigned).items() if symbol == LATEST},
+        )
+        topic_ids = reader.topic_ids(assigned)
+        return [
+            replace(
+                one,
+                topic_id=topic_ids.get(one.topic_partition.topic),
+                leader_epoch=latest.leader_epochs.get(one.topic_partition),
+            )
+            for one in ranges
+        ]
+
+    def _as_far_as_logs_go(self, starts: Offsets, ends: Offsets, latest: Offsets, reader: OffsetReader) -> Offsets:
+        """The ends, those beyond a log's end cut: a loss, as in the JVM connector, but seen before any task runs.
+
+        Under read_committed a log reads on behind an open transaction once that has ended: the tasks wait for it.
+        """
+        beyond = {tp: latest[tp] for tp in sorted(ends) if ends[tp] > latest.get(tp, ends[tp])}
+        if beyond and self._options["kafka.isolation.level"] == "read_committed":
+            high_watermarks = reader.high_watermarks(beyond)
+            beyond = {tp: offset for tp, offset in high_watermarks.items() if ends[tp] > offset}
+        cut = {tp: max(offset, starts.get(tp, offset)) for tp, offset in beyond.items()}
+        loss.report(
+            [
+                loss.Loss(
+                    loss.COULD_NOT_READ_OFFSET_RANGE,
+                    f"Could not read records in offset [{offset}, {ends[tp]}) for topic partition {tp}: its log ends at"
+                    f" {beyond[tp]} (option {self._end.option!r}).",
+                    "What there is is read.",
+                )
+                for tp, offset in cut.items()
+            ],
+            fail_on_data_loss=self._options["failOnDataLoss"],
+        )
+        return ends | cut
+
+    def _narrowed(self, ranges: Sequence[OffsetRange], reader: OffsetReader) -> Sequence[OffsetRange]:
+        """What is to be read of these. `FilteringBatchReader` reads less."""
+        return ranges
+
+    def read(self, partition: KafkaInputPartition) -> Iterator[pa.RecordBatch]:
+        return self._tasks.read(partition)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Spark pickles the reader for the tasks alone."""
+        return PartitionReader, (self._tasks.config, self._tasks.settings, self._tasks.packing)
+
+
+def plan_batch(
+    starts: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
+    *,
+    from_earliest: Collection[TopicPartition] = (),
+    to_latest: Collection[TopicPartition] = (),
+) -> list[OffsetRange]:
+    """Ranges of a batch read, sorted. Empty ones are left out, except those that end at `latest`: records may come.
+
+    Raises OptionError where a resolved start lies behind its end: the user's two options contradict each other.
+    """
+    ranges = []
+    for tp in sorted(starts.keys() & ends.keys()):
+        start, end = starts[tp], ends[tp]
+        if start > end:
+            raise OptionError(
+                f"[RESOLVED_START_OFFSET_GREATER_THAN_END_OFFSET] The resolved start offset {start} is greater than the"
+                f" resolved end offset {end} for topic {tp.topic} partition {tp.partition}. Check whether the options"
+                " start the read behind its end or the end of the log, or whether the topic has been recreated."
+            )
+        if start < end or tp in to_latest:
+            ranges.append(OffsetRange(tp, start, end, from_earliest=tp in from_earliest, to_latest=tp in to_latest))
+    return ranges

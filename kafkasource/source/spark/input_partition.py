@@ -1,0 +1,96 @@
+"""What Spark carries from the plan to a task, and what a task does with it: the same for batch and stream."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import InputPartition
+
+from kafkasource import metrics
+from kafkasource.client.config import ClientConfig
+from kafkasource.memory.worker import spare_imports_from_gc
+from kafkasource.source.fetch.messages import FetchSettings
+from kafkasource.source.plan.packing import pack
+from kafkasource.source.plan.splitting import split
+from kafkasource.types import OffsetRange, Packing, TopicPartition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from kafkasource.options import Options
+
+
+class KafkaInputPartition(InputPartition):
+    """The ranges that one task reads, one after the other. Pickled to the executor."""
+
+    def __init__(self, ranges: tuple[OffsetRange, ...]) -> None:
+        super().__init__(ranges)
+
+
+Weigh = Callable[[Sequence[OffsetRange]], Mapping[TopicPartition, float]]  # bytes per offset, of those it knows
+
+
+def input_partitions(
+    ranges: Sequence[OffsetRange], options: Options, *, least_size: int, weigh: Weigh | None = None
+) -> list[Any]:
+    """The tasks that read `ranges`; `least_size` is what `minRecordsPerPartition` is where no option speaks of sizes.
+
+    Then `weigh` is asked too, but only where ranges would share a task: heavy ones get tasks of their own. Ranges that
+    are empty, but end at `latest`, cost no task of their own: the one with least to do reads them last.
+    """
+    min_partitions, max_records = options["minPartitions"], options["maxRecordsPerPartition"]
+    if options["minRecordsPerPartition"] is not None:
+        least_size, weigh = options["minRecordsPerPartition"], None
+    elif min_partitions is not None or max_records is not None:
+        least_size, weigh = 1, None
+    pieces = split(ranges, at_least=min_partitions, max_size=max_records)
+    share = partial(pack, pieces, least_size=least_size, at_least=min_partitions or 1, at_most=options["maxPartitions"])
+    tasks = share()
+    if weigh is not None and len(tasks) < len(pieces):
+        tasks = share(weights=weigh(pieces))
+    empty = tuple(one for one in ranges if one.size == 0)
+    if empty:
+        least = min(range(len(tasks)), key=lambda n: sum(one.size for one in tasks[n]), default=None)
+        if least is None:
+            tasks = [empty]
+        else:
+            tasks[least] += empty
+    return [KafkaInputPartition(task) for task in tasks]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionReader:
+    """What stands for a reader in the tasks: plain values that the driver has parsed and checked once.
+
+    Unpickled anew for each task, so it brings no modules that only the driver needs.
+    """
+
+    config: ClientConfig
+    settings: FetchSettings
+    packing: Packing | None = None  # `packRecords`
+
+    @classmethod
+    def from_options(cls, options: Options) -> PartitionReader:
+        """Raises OptionError for options that contradict each other."""
+        packing = Packing(options["addHeaders"] or ()) if options["packRecords"] else None
+        return cls(ClientConfig.from_options(options), FetchSettings.from_options(options), packing)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Rows of a partition's ranges. Runs in an executor's Python worker, whose connections outlive the task."""
+        from kafkasource.source.fetch.task import fetch
+
+        spare_imports_from_gc()
+        ranges = partition.value or ()  # where a plan is empty, Spark reads a partition of None
+        try:
+            batches = fetch(self.config, ranges, self.settings)
+            if self.packing is not None:
+                from kafkasource.records.packed import pack
+
+                packing = self.packing
+                batches = (pack(batch, packing) for batch in batches if batch.num_rows)
+            yield from batches
+        finally:
+            metrics.publish()

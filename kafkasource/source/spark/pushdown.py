@@ -1,0 +1,207 @@
+"""What the filters of a batch read say about where to look: records that cannot pass are not fetched.
+
+    topic, partition   comparisons leave out whole partitions
+    offset             comparisons move both ends
+    timestamp          lower bounds move the start: ListOffsets finds the first record at or after a time, and all
+                       before it are older. Behind it older ones may follow, as create time is the producer's, so an
+                       upper bound proves nothing.
+
+Every filter is handed back to Spark, which checks each row again: a narrowing may keep too much, never too little. What
+it does not know (another column, a literal of another type) narrows nothing. `Narrowing` is pure.
+"""
+
+from __future__ import annotations
+
+import logging
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import (
+    EqualNullSafe,
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    LessThan,
+    LessThanOrEqual,
+    Not,
+)
+
+from kafkasource.errors import BrokerError, UnsupportedApiVersion
+from kafkasource.source.spark.batch import BatchReader
+from kafkasource.types import OffsetRange, TopicPartition
+
+if TYPE_CHECKING:
+    from kafkasource.source.plan.offset_reader import OffsetReader
+
+log = logging.getLogger("kafkasource.source")
+
+_UNSUPPORTED_FOR_MESSAGE_FORMAT = 43
+_NO_END = 1 << 63
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_MICROSECOND = timedelta(microseconds=1)
+
+# A comparison of a column with one literal: does a value pass, and which whole numbers do, [low, high)?
+_COMPARISONS: dict[type[Filter], tuple[Callable[[Any, Any], bool], Callable[[int], tuple[int, int]]]] = {
+    EqualTo: (operator.eq, lambda literal: (literal, literal + 1)),
+    EqualNullSafe: (operator.eq, lambda literal: (literal, literal + 1)),
+    GreaterThan: (operator.gt, lambda literal: (literal + 1, _NO_END)),
+    GreaterThanOrEqual: (operator.ge, lambda literal: (literal, _NO_END)),
+    LessThan: (operator.lt, lambda literal: (-_NO_END, literal)),
+    LessThanOrEqual: (operator.le, lambda literal: (-_NO_END, literal + 1)),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Narrowing:
+    """What all rows that can pass have in common."""
+
+    start_offset: int = 0  # inclusive
+    end_offset: int = _NO_END  # exclusive
+    since_ms: int | None = None  # no older record passes
+    names: tuple[Filter, ...] = ()  # on topic and partition
+
+    @classmethod
+    def of(cls, filters: Iterable[Filter]) -> Narrowing:
+        """`filters` all hold for a row that passes, as Spark gives them."""
+        low, high, since_us = 0, _NO_END, -_NO_END
+        names = []
+        for one in filters:
+            column = _column(one)
+            if column == "offset":
+                first, end = _interval(one, _whole_number)
+                low, high = max(low, first), min(high, end)
+            elif column == "timestamp":
+                since_us = max(since_us, _interval(one, _microseconds)[0])
+            elif column in ("topic", "partition"):
+                names.append(one)
+        since_ms = -(-since_us // 1000)  # a row shows whole milliseconds
+        # 0 and below: records without a timestamp have -1, and below that ListOffsets asks for something else.
+        return cls(low, high, since_ms if since_ms > 0 else None, tuple(names))
+
+    def keeps(self, tp: TopicPartition) -> bool:
+        """Can rows of this partition pass?"""
+        values: dict[str, str | int] = {"topic": tp.topic, "partition": tp.partition}
+        return all(_can_pass(one, values[str(_column(one))]) for one in self.names)
+
+    def by_place(self, ranges: Iterable[OffsetRange]) -> list[OffsetRange]:
+        """What is left by topic, partition and offset. An end at `latest` stays one unless a filter
+        comes first.
+        """
+        kept = []
+        for one in ranges:
+            if not self.keeps(one.topic_partition):
+                continue
+            bounded = self.end_offset <= one.end_offset
+            end = self.end_offset if bounded else one.end_offset
+            left = replace(one, end_offset=end, to_latest=one.to_latest and not bounded)
+            kept += _from(left, self.start_offset)
+        return kept
+
+    def by_time(self, ranges: Iterable[OffsetRange], found: Mapping[TopicPartition, int | None]) -> list[OffsetRange]:
+        """What is left by timestamp. `found` is where the first record at or after `since_ms` is: None if there is
+        none yet; a partition that is missing was not asked about and stays as it is.
+        """
+        kept = []
+        for one in ranges:
+            first = found.get(one.topic_partition, one.start_offset)
+            kept += _from(one, one.end_offset if first is None else first)
+        return kept
+
+
+class FilteringBatchReader(BatchReader):
+    """The batch reader of `pushDownPredicate`: Spark hands it the query's filters before it asks for partitions.
+
+    A class of its own, as Spark refuses a reader that has `pushFilters` while its conf is off
+    (DATA_SOURCE_PUSHDOWN_DISABLED, with the conf's name), and the conf cannot be seen from here. An option of ours, as
+    Spark 4.2 and 4.3 keep the partitions of the last query with a filter for all queries on the same DataFrame, other
+    filters or none (`PythonScanBuilder` leaves them in `PythonDataSourceV2`, which those queries share). Nothing here
+    could notice: for such queries Spark does not ask again.
+    """
+
+    _narrowing = Narrowing()
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        self._narrowing = Narrowing.of(filters)
+        return filters
+
+    def _narrowed(self, ranges: Sequence[OffsetRange], reader: OffsetReader) -> Sequence[OffsetRange]:
+        narrowing = self._narrowing
+        kept = narrowing.by_place(ranges)
+        if narrowing.since_ms is not None:
+            try:
+                found = reader.offsets_for_times({one.topic_partition: narrowing.since_ms for one in kept})
+            except BrokerError as error:
+                if error.code != _UNSUPPORTED_FOR_MESSAGE_FORMAT:  # a log without timestamps cannot be asked for them
+                    raise
+                found = {}
+            except UnsupportedApiVersion:  # nor a broker before 0.10.1
+                found = {}
+            kept = narrowing.by_time(kept, found)
+        log.info("filters leave %d of %d offsets to read", sum(r.size for r in kept), sum(r.size for r in ranges))
+        return kept
+
+
+def _from(one: OffsetRange, start_offset: int) -> list[OffsetRange]:
+    """`one` from `start_offset` on, if that is later. One that ends at `latest` may be empty for now."""
+    start = max(one.start_offset, start_offset)
+    if one.to_latest:
+        return [replace(one, start_offset=min(start, one.end_offset))]
+    return [replace(one, start_offset=start)] if start < one.end_offset else []
+
+
+def _column(one: Filter) -> str | None:
+    """The column that a comparison is about; None for what is no comparison, or of a field within a column."""
+    if isinstance(one, Not):
+        one = one.child
+    if type(one) not in _COMPARISONS and not isinstance(one, In):
+        return None
+    return one.attribute[0] if len(one.attribute) == 1 else None
+
+
+def _can_pass(one: Filter, value: str | int) -> bool:
+    """False where a comparison (or `Not` of one) with `value` fails for certain."""
+    if isinstance(one, Not):
+        return not _is_known(one.child, type(value)) or not _holds(one.child, value)
+    return not _is_known(one, type(value)) or _holds(one, value)
+
+
+def _is_known(one: Filter, kind: type) -> bool:
+    literals = one.value if isinstance(one, In) else [one.value]
+    return all(type(literal) is kind for literal in literals if literal is not None) and any(
+        literal is not None for literal in literals
+    )
+
+
+def _holds(one: Filter, value: str | int) -> bool:
+    if isinstance(one, In):
+        return value in one.value
+    return _COMPARISONS[type(one)][0](value, one.value)
+
+
+def _interval(one: Filter, number: Callable[[Any], int | None]) -> tuple[int, int]:
+    """Whole numbers outside [low, high) fail for certain. Of `Not` nothing is known: Spark turns those round itself."""
+    unknown = (-_NO_END, _NO_END)
+    if isinstance(one, Not):
+        return unknown
+    if not isinstance(one, In):
+        literal = number(one.value)
+        return unknown if literal is None else _COMPARISONS[type(one)][1](literal)
+    literals = [number(literal) for literal in one.value if literal is not None]  # a null equals nothing
+    known = [literal for literal in literals if literal is not None]
+    return (min(known), max(known) + 1) if known and len(known) == len(literals) else unknown
+
+
+def _whole_number(literal: Any) -> int | None:
+    return literal if type(literal) is int else None
+
+
+def _microseconds(literal: Any) -> int | None:
+    """Of a timestamp literal since the epoch. Spark sends them as moments, in UTC, whatever the session's time zone."""
+    if not isinstance(literal, datetime) or literal.tzinfo is None:
+        return None
+    return (literal - _EPOCH) // _MICROSECOND

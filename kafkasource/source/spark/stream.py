@@ -1,0 +1,237 @@
+"""A streaming read: `spark.readStream.format("pykafka")`, the driver's side.
+
+One long-lived object in the reader process answers Spark's calls between micro-batches. Spark's checkpoint is the
+truth: offsets are taken from its arguments, never from what this object remembers, so a restart goes on where the
+checkpoint says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceStreamReader
+from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
+
+from kafkasource.client.cluster import Cluster
+from kafkasource.metrics.lag import LagLog, oldest_to_text
+from kafkasource.source.group.committer import GroupCommitter, group_to_commit
+from kafkasource.source.group.oldest_unread import OldestUnread
+from kafkasource.source.group.owner import GroupOwner, owner_of
+from kafkasource.source.plan import loss
+from kafkasource.source.plan.admission import Admission
+from kafkasource.source.plan.end_offsets import Goal
+from kafkasource.source.plan.first_batch import FirstBatch
+from kafkasource.source.plan.offset_reader import OffsetReader
+from kafkasource.source.plan.offsets import OffsetJson, PartitionOffsets, RecentOffsets, StreamOffset
+from kafkasource.source.plan.open_transactions import OpenTransactions
+from kafkasource.source.plan.packing import OFFSET_BYTES
+from kafkasource.source.plan.planner import advanced, carried, check_available_now, plan, questions, recreated_topics
+from kafkasource.source.plan.positions import check_start_before_end, ending_position, starting_position
+from kafkasource.source.plan.record_weights import RecordWeights
+from kafkasource.source.plan.subscription import parse_subscription
+from kafkasource.source.spark.input_partition import KafkaInputPartition, PartitionReader, input_partitions
+from kafkasource.source.spark.stop_file import StopFile
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from kafkasource.client.config import ClientConfig
+    from kafkasource.options import Options
+    from kafkasource.types import OffsetRange, TopicPartition
+
+# Offsets that are worth a task of their own in a micro-batch: below, its fixed cost outweighs reading in parallel.
+LEAST_SIZE = 25_000
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Spark's stream reader. The constructor raises OptionError for what can be seen wrong before a broker is asked."""
+
+    def __init__(
+        self,
+        options: Options,
+        open_cluster: Callable[[ClientConfig], Cluster] = Cluster,
+        committer: Callable[..., GroupCommitter] = GroupCommitter,
+        own: Callable[[Mapping[str, Any], ClientConfig], GroupOwner | None] = owner_of,
+    ) -> None:
+        self._options = options
+        self._open_cluster = open_cluster
+        self._subscription = parse_subscription(options)
+        self._start = starting_position(options, streaming=True)
+        self._end = ending_position(options, streaming=True)
+        check_start_before_end(self._start, self._end)
+        self._tasks = PartitionReader.from_options(options)
+        group = group_to_commit(options)
+        self._owner = own(options, self._tasks.config)
+        self._committer = None if group is None else self._commits_of(committer, group)
+        self._read_committed = options["kafka.isolation.level"] == "read_committed"
+        self._stop_file = StopFile(options["stopFile"])
+        self._forget()
+
+    def _forget(self) -> None:
+        self._cluster: Cluster | None = None
+        self._opened: OffsetReader | None = None
+        self._weights: RecordWeights | None = None
+        self._goal = Goal(self._end)
+        self._admission = Admission(self._options)
+        self._open_transactions = OpenTransactions()
+        self._log_lag = LagLog()
+        self._oldest_unread: OldestUnread | None = None
+        self._planned: PartitionOffsets = {}  # where the micro-batch ends that latestOffset answered last
+        self._recent = RecentOffsets()
+        self._first = FirstBatch(self._start, fail_on_data_loss=self._options["failOnDataLoss"])
+
+    def _commits_of(self, committer: Callable[..., GroupCommitter], group: str) -> GroupCommitter:
+        if self._owner is None:
+            return committer(self._tasks.config, group)
+        return committer(self._tasks.config, group, open_cluster=self._owner.committer)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Spark pickles the reader for the tasks alone: no connection and nothing of the driver's state."""
+        return PartitionReader, (self._tasks.config, self._tasks.settings, self._tasks.packing)
+
+    @property
+    def _reader(self) -> OffsetReader:
+        self._goal.check_trigger()
+        if self._opened is None:
+            self._cluster = self._open_cluster(self._tasks.config)
+            self._opened = OffsetReader.from_options(self._cluster, self._subscription, self._options)
+        if self._owner is not None:
+            opened = self._opened
+            self._owner.hold(lambda: {tp.topic for tp in opened.assigned()})
+        return self._opened
+
+    # Spark's calls, in the order in which they come.
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        return self._admission.read_limit()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """From here on the query must end. Its goal is frozen at the next `latestOffset`, not here (SPARK-53560).
+
+        A restart first replays a planned batch, whose end the goal must include.
+        """
+        self._goal.freeze()
+
+    def initialOffset(self) -> OffsetJson:
+        """Where a query without a finished micro-batch starts: `startingOffsets`, resolved when Spark asks first."""
+        reader = self._reader
+
+        def resolve() -> StreamOffset:
+            offsets = self._start.resolve(reader.assigned(), reader)
+            return StreamOffset(offsets, reader.topic_ids(offsets), reader.leader_epochs(offsets))
+
+        return self._recent.to_json(self._first.start(resolve))
+
+    def latestOffset(self, start: Mapping[str, Any] | None = None, limit: ReadLimit | None = None) -> Any:
+        """Where the next micro-batch ends (exclusive): all there is, or as much as the limits admit.
+
+        Answers `start` itself when there is nothing new, not enough, or nothing at all: an empty offset must never be
+        checkpointed. The end of a query's first micro-batch keeps its start (`first_batch`), also where it is empty.
+        """
+        begin = self._recent.from_json(start or {})
+        reader = self._reader  # first: it takes the group where that is to be owned
+        first = self._first.is_planned_from(begin)
+        self._finished(begin)
+        if self._stop_file.held():
+            return start or {}
+        listed = self._goal.seen_from(begin, reader)
+        self._observe(begin, reader)
+        ends = self._admission.admit(
+            carried(begin, listed),
+            listed.offsets,
+            limit,
+            earliest_of_new=reader.earliest,
+            weigh=self._weigh,
+        )
+        end = advanced(begin, ends, listed) if ends else None
+        if first and (end is not None or begin.offsets):
+            end = replace(end or begin, start=begin)
+        self._planned = (end or begin).offsets
+        if end is not None:
+            return self._recent.to_json(end)
+        if self._goal.frozen is not None and self._committer is not None:
+            self._committer.flush()  # the run is over: Spark ends this process next
+        return start or {}
+
+    def reportLatestOffset(self) -> OffsetJson | None:
+        """For the query's progress: the ends of the logs as last seen, beyond any limit.
+
+        Where metrics are wanted, a key beside the topics says when the oldest unread records were written (`lag`).
+        """
+        latest = self._goal.latest
+        if latest is None or not latest.offsets:
+            return None
+        document = self._recent.topics_to_json(latest.offsets)
+        written_ms = self._oldest(latest.offsets)
+        return {**document, oldest_to_text(written_ms): {}} if written_ms else document
+
+    def commit(self, end: Mapping[str, Any]) -> None:
+        """Spark's checkpoint has it: the consumer group, if there is one, is told (`commitOffsets`)."""
+        self._finished(self._recent.from_json(end))
+
+    def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[Any]:
+        """Input partitions for all that is in [start, end): few when that is little (`minRecordsPerPartition`).
+
+        Raises DataLoss, when `failOnDataLoss`, for what the two offsets show to be gone.
+        """
+        until = self._recent.from_json(end)
+        begin = self._first.to_replay(self._recent.from_json(start), until, lambda: self._reader)
+        if begin.offsets == until.offsets and not recreated_topics(begin, until):
+            return []
+        reader = self._reader
+        if self._goal.frozen is not None:
+            latest = reader.latest(until.offsets, known=until.offsets)
+            check_available_now(until.offsets, self._goal.frozen.offsets, latest.offsets)
+        asked = questions(begin, until)
+        planned = plan(begin, until, reader.earliest(asked.earliest), reader.epoch_ends(asked.epochs))
+        loss.report(planned.losses, fail_on_data_loss=self._options["failOnDataLoss"])
+        return input_partitions(planned.ranges, self._options, least_size=LEAST_SIZE, weigh=self._weigh_ranges)
+
+    def read(self, partition: KafkaInputPartition) -> Iterator[pa.RecordBatch]:
+        return self._tasks.read(partition)
+
+    def stop(self) -> None:
+        if self._committer is not None:
+            self._committer.close()
+        if self._owner is not None:
+            self._owner.close()
+        if self._cluster is not None:
+            self._cluster.close()
+        self._forget()
+
+    # Parts of them.
+
+    def _finished(self, end: StreamOffset) -> None:
+        """A micro-batch that ended here is done. That of the last one before a pause Spark tells only by asking on."""
+        if self._committer is not None and end.offsets:
+            self._committer.offer(end.offsets, end.topic_ids)
+
+    def _observe(self, begin: StreamOffset, reader: OffsetReader) -> None:
+        latest = self._goal.latest
+        if latest is not None:
+            self._log_lag(begin.offsets, latest.offsets)
+            if self._read_committed and self._goal.frozen is None:
+                self._open_transactions.watch(latest.offsets, reader.high_watermarks)
+
+    def _oldest(self, ends: PartitionOffsets) -> Mapping[tuple[TopicPartition, int], int]:
+        if self._oldest_unread is None:
+            assert self._cluster is not None  # the goal was asked for first
+            self._oldest_unread = OldestUnread(self._cluster, self._options["kafka.isolation.level"])
+        return self._oldest_unread.times_ms(self._planned, ends)
+
+    @property
+    def _records(self) -> RecordWeights:
+        if self._weights is None:
+            assert self._cluster is not None  # the goal was asked for first
+            self._weights = RecordWeights(self._cluster, self._options["kafka.isolation.level"])
+        return self._weights
+
+    def _weigh(
+        self, begin: PartitionOffsets, end: PartitionOffsets, limit_bytes: int
+    ) -> Mapping[TopicPartition, float]:
+        return self._records.weigh(begin, end, limit_bytes)
+
+    def _weigh_ranges(self, ranges: Sequence[OffsetRange]) -> Mapping[TopicPartition, float]:
+        return self._records.estimate(ranges, LEAST_SIZE * OFFSET_BYTES)

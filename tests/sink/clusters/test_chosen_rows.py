@@ -1,0 +1,87 @@
+"""Which rows a cluster of several gets."""
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kafkasource.errors import OptionError
+from kafkasource.sink.clusters import targets
+from kafkasource.sink.clusters.choosing import Chosen
+from kafkasource.sink.columns import HEADERS_TYPE, Rows
+
+HEADERS = st.none() | st.lists(
+    st.tuples(st.sampled_from(["seen", "other"]), st.sampled_from([b"A", b"B", b"", None])), max_size=3
+)
+
+
+def rows(headers):
+    count = len(headers)
+    dicts = [None if one is None else [{"key": key, "value": value} for key, value in one] for one in headers]
+    return Rows(
+        topic="t",
+        count=count,
+        keys=None,
+        values=pa.array([str(number).encode() for number in range(count)], pa.binary()),
+        headers=pa.array(dicts, HEADERS_TYPE),
+        partitions=pa.array(range(count), pa.int32()),
+        timestamps_ms=None,
+        offsets=pa.array(range(100, 100 + count), pa.int64()),
+    )
+
+
+@given(headers=st.lists(HEADERS, min_size=1, max_size=12), cut=st.integers(0, 3))
+@settings(deadline=None)  # the first call imports
+def test_a_row_with_the_header_is_left_out_and_no_other(headers, cut):
+    whole = rows(headers)
+    part = whole.take(pa.array(range(cut, len(headers)), pa.int64())) if cut < len(headers) else whole
+    kept = Chosen(unless_header=("seen", (b"A",))).rows(part)
+    first = cut if cut < len(headers) else 0
+    expected = [number for number in range(first, len(headers)) if ("seen", b"A") not in (headers[number] or [])]
+    assert kept.partitions.to_pylist() == expected
+    assert [int(value) for value in kept.values.to_pylist()] == expected
+    assert kept.offsets.to_pylist() == [100 + number for number in expected]
+    assert kept.count == len(expected)
+
+
+@given(headers=st.lists(HEADERS, min_size=4, max_size=12))
+@settings(deadline=None)  # the first call imports
+def test_headers_that_are_a_slice_of_a_larger_column_are_read_at_their_place(headers):
+    whole = rows(headers)
+    sliced = Rows("t", len(headers) - 2, None, whole.values[1:-1], whole.headers[1:-1], None, None, whole.offsets[1:-1])
+    kept = Chosen(unless_header=("seen", (b"A",))).rows(sliced)
+    expected = [n for n in range(1, len(headers) - 1) if ("seen", b"A") not in (headers[n] or [])]
+    assert [int(value) for value in kept.values.to_pylist()] == expected
+
+
+def test_rows_that_all_may_go_are_not_copied():
+    whole = rows([None, [("other", b"A")]])
+    assert Chosen(unless_header=("seen", (b"A",))).rows(whole) is whole
+    assert Chosen().rows(whole) is whole
+
+
+def test_topics_are_chosen_by_a_java_pattern_that_is_found_in_their_names():
+    chosen = Chosen(only_topics=r"^(?!test-)\p{Alpha}+-orders$")
+    assert [name for name in ("eu-orders", "test-orders", "eu-orders2") if chosen.topic(name)] == ["eu-orders"]
+
+
+@pytest.mark.parametrize(
+    ("own", "text"),
+    [
+        ({"onlyTopics": "["}, "cluster 'east' of 'clusters': option 'onlyTopics'"),
+        ({"unlessHeader": "seen"}, "expected key=value"),
+        ({"unlessHeader": "=x"}, "expected key=value"),
+        ({"offsetMap": "m", "partitioning": "key"}, "'offsetMap' is for rows that keep"),
+    ],
+)
+def test_a_choice_that_cannot_be_meant_is_refused(own, text):
+    with pytest.raises(OptionError, match=text):
+        targets.parse({f"clusters.east.{key}": value for key, value in own.items()} | EAST)
+
+
+def test_rows_of_one_topic_by_option_have_no_offsets_to_map():
+    with pytest.raises(OptionError, match="neither with the option 'topic'"):
+        targets.parse(EAST | {"clusters.east.offsetMap": "m", "topic": "t"})
+
+
+EAST = {"clusters.east.kafka.bootstrap.servers": "e:1"}

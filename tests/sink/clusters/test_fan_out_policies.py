@@ -1,0 +1,408 @@
+"""One append, several clusters: what each acknowledges or discards, on clients that answer, stall or never come."""
+
+import json
+import threading
+from contextlib import contextmanager
+
+import pyarrow as pa
+import pytest
+from sink_fakes import AcknowledgingClient, FakeClient, FakeMetadata
+
+from kafkasource import metrics
+from kafkasource.errors import DeadlineExceeded
+from kafkasource.records.batches import decode
+from kafkasource.sink.clusters import targets
+from kafkasource.sink.clusters.fan_out import FanOut, SlowCluster
+from kafkasource.sink.clusters.producers import ClusterProducers
+from kafkasource.sink.columns import Rows
+from kafkasource.types import Discarded, TopicPartition, Written
+
+LEADERS = {TopicPartition("t", 0): 1, TopicPartition("t", 1): 1}
+SMALL = {"kafka.buffer.memory": 65536, "kafka.batch.size": 1024, "kafka.linger.ms": 0}
+
+
+class SilentClient(FakeClient):
+    """A cluster whose line is cut: metadata are known, nothing is answered."""
+
+    def __init__(self, leaders=LEADERS):
+        super().__init__(leaders)
+        self.woken = threading.Event()
+
+    def wakeup(self):
+        self.woken.set()
+
+    def poll(self, timeout_ms):
+        self.woken.wait(min(timeout_ms, 1000) / 1000)
+        self.woken.clear()
+
+
+class AnsweringClient(AcknowledgingClient):
+    def __init__(self, leaders=LEADERS):
+        super().__init__(leaders)
+
+
+@contextmanager
+def fan_out(clients, **written):
+    """`clients`: {name: client, or one for each lane}; options for all, or for one as `east__maxRecordAge`."""
+    clusters = {name: {"kafka.bootstrap.servers": f"{name}:1"} | SMALL for name in clients}
+    for key, value in written.items():
+        name, _, option = key.rpartition("__")
+        for each in clusters if not name else [name]:
+            clusters[each][option.replace("_", ".")] = value
+    found = targets.parse({"clusters": json.dumps(clusters)})
+    producers = {
+        name: ClusterProducers(
+            found.by_name[name], clients=clients[name] if isinstance(clients[name], list) else [clients[name]]
+        )
+        for name in clients
+    }
+    try:
+        yield FanOut(producers, wall_clock_ms=lambda: 1_000_000), producers
+    finally:
+        for each in producers.values():
+            each.close(0)
+
+
+def rows(count, key=None, value=b"v" * 100, timestamps=None):
+    keys = None if key is None else pa.array([key] * count, pa.binary())
+    stamps = None if timestamps is None else pa.array(timestamps, pa.int64())
+    return Rows("t", count, keys, pa.array([value] * count, pa.binary()), None, None, stamps)
+
+
+def write(to, batches):
+    """One task."""
+    with to.delivery() as delivery:
+        for batch in batches:
+            to.append(batch, delivery)
+    return delivery
+
+
+def written(delivery, name):
+    return sum(one.records for one in delivery.written(name).values())
+
+
+def discarded(delivery, name):
+    return sum(one.records for one in delivery.discarded(name).values())
+
+
+def values(client):
+    """Of all that was sent, in that order."""
+    found = []
+    for sent in client.sent:
+        for tp, batch in sent.batches.items():
+            records = decode(
+                batch,
+                topic=tp.topic,
+                partition=tp.partition,
+                start_offset=0,
+                end_offset=1 << 40,
+                include_headers=False,
+                max_decompressed_bytes=1 << 20,
+                aborted_transactions=None,
+            )
+            found += [value for each in records.batches for value in each.column("value").to_pylist()]
+    return found
+
+
+def test_each_cluster_gets_every_row():
+    clients = {name: AnsweringClient() for name in ("east", "west", "south")}
+    with fan_out(clients) as (to, _), to.delivery() as delivery:
+        for number in range(20):
+            to.append(rows(10, b"k%d" % number), delivery)
+    for name in clients:
+        assert (written(delivery, name), delivery.discarded(name)) == (200, {})
+
+
+def test_a_clusters_own_template_says_where_its_rows_go():
+    there = TopicPartition("east.t", 0)
+    clients = {"east": AnsweringClient({there: 1}), "west": AnsweringClient({TopicPartition("t", 0): 1})}
+    clients["east"].offsets = {there: 7}
+    with fan_out(clients, east__topic="east.${topic}") as (to, _), to.delivery() as delivery:
+        to.append(rows(3), delivery)
+    [size] = [len(batch) for sent in clients["east"].sent for batch in sent.batches.values()]
+    assert delivery.written("east") == {there: Written(3, size, 7, 9)}
+    assert set(delivery.written("west")) == {TopicPartition("t", 0)}
+
+
+def test_with_four_producers_a_keys_rows_are_in_order_and_of_one_of_them():
+    clients = [AnsweringClient() for _ in range(4)]
+    with fan_out({"east": clients}, producersPerCluster=4) as (to, _), to.delivery() as delivery:
+        for number in range(0, 400, 10):
+            keys = [b"k%d" % (n % 7) for n in range(number, number + 10)]
+            texts = [b"%s:%d" % (key, n) for n, key in enumerate(keys, number)]
+            batch = Rows("t", 10, pa.array(keys, pa.binary()), pa.array(texts, pa.binary()), None, None, None)
+            to.append(batch, delivery)
+    assert written(delivery, "east") == 400
+    homes = {}
+    for lane, client in enumerate(clients):
+        for value in values(client):
+            key, number = value.split(b":")
+            homes.setdefault(key, []).append((lane, int(number)))
+    assert len(homes) == 7
+    for found in homes.values():
+        assert len({lane for lane, _ in found}) == 1
+        assert [number for _, number in found] == sorted(number for _, number in found)
+
+
+def test_producers_of_a_cluster_share_its_memory():
+    with fan_out({"east": [AnsweringClient(), AnsweringClient()]}, producersPerCluster=2) as (_, producers):
+        assert {id(lane.pool) for lane in producers["east"].lanes} == {id(producers["east"].pool)}
+        assert producers["east"].pool.total_bytes == 65536
+
+
+def test_a_dead_cluster_that_discards_loses_its_oldest_rows_and_no_other_cluster_any():
+    clients = {"east": AnsweringClient(), "west": SilentClient()}
+    with fan_out(clients, west__onSlowCluster="discard", slowClusterWait="20ms") as (to, producers):
+        for _ in range(2):  # the second task finds it dead
+            with to.delivery() as delivery:
+                for _ in range(200):
+                    to.append(rows(10), delivery)
+                    assert producers["west"].queued_bytes <= 65536
+            assert (written(delivery, "east"), delivery.discarded("east")) == (2000, {})
+            assert (written(delivery, "west"), discarded(delivery, "west")) == (0, 2000)
+            assert sum(one.bytes for one in delivery.discarded("west").values()) == 2000 * 100
+
+
+def test_metrics_tell_cluster_by_cluster_what_was_written_and_discarded():
+    def counted(name, cluster):
+        found = metrics.registry().snapshot().counters
+        return sum(n for (metric, labels), n in found.items() if metric == name and labels[:2] == (cluster, "t"))
+
+    clients = {"metered": AnsweringClient(), "unmetered": SilentClient()}
+    with fan_out(clients, unmetered__onSlowCluster="discard", slowClusterWait="20ms") as (to, _):
+        write(to, [rows(10) for _ in range(20)])
+        assert counted("kafkasource_records_written_total", "metered") == 200
+        assert counted("kafkasource_records_discarded_total", "metered") == 0
+        assert counted("kafkasource_records_discarded_total", "unmetered") == 200
+        assert counted("kafkasource_bytes_discarded_total", "unmetered") == 200 * 100
+        limits = metrics.registry().snapshot().gauges
+        assert limits["kafkasource_queue_limit_bytes", ("metered",)] == 65536
+
+
+def test_what_waits_is_dropped_oldest_first_down_to_the_low_watermark():
+    client = SilentClient({TopicPartition("t", 0): 1})
+    watermarks = {"highWatermarkBytes": 20 * 1024, "lowWatermarkBytes": 8 * 1024}
+    with fan_out({"west": client}, onSlowCluster="discard", slowClusterWait=0, **watermarks) as (to, producers):
+        west = producers["west"]
+        accumulator = west.lanes[0].accumulator
+        with to.delivery() as delivery:
+            while west.queued_bytes <= 20 * 1024:
+                to.append(rows(8), delivery)
+            before = accumulator.unsent()
+            to.append(rows(8), delivery)
+            left = accumulator.unsent()
+            # What is on the wire counts, and stays; of the rest the newest stay, and one batch is new.
+            assert west.queued_bytes <= 8 * 1024 + 1024
+            assert left[:-1] == before[len(before) - len(left) + 1 :]
+            assert len(left) > 1
+    assert (written(delivery, "west"), discarded(delivery, "west") % 8) == (0, 0)
+
+
+def test_a_cluster_that_comes_back_gets_what_comes_from_then_on():
+    client = SilentClient()
+    clients = {"east": AnsweringClient(), "west": client}
+    with fan_out(clients, west__onSlowCluster="discard", slowClusterWait="20ms") as (to, producers):
+        with to.delivery() as delivery:
+            to.append(rows(10), delivery)
+        assert discarded(delivery, "west") == 10
+        assert producers["west"].health.dead
+        back = AnsweringClient()
+        for lane in producers["west"].lanes:  # the line is there again: what is on the wire is answered, too
+            back.sent = client.sent
+            back.inits, client.wakeup, client.poll = client.inits, back.wakeup, back.poll
+            lane.sender.wakeup()
+            client.woken.set()
+        while producers["west"].health.dead:
+            threading.Event().wait(0.001)
+        with to.delivery() as delivery:
+            to.append(rows(7), delivery)
+        assert (written(delivery, "west"), delivery.discarded("west")) == (7, {})
+
+
+def test_a_cluster_that_comes_back_is_found_by_tasks_that_send_only_at_their_end():
+    clients = {"west": AnsweringClient()}
+    clients["west"].metadata.leaders = dict.fromkeys(LEADERS)  # nothing can be sent, so no late answer tells of it
+    lingering = {"kafka_linger_ms": 60_000, "kafka_delivery_timeout_ms": 120_000}
+    with fan_out(clients, onSlowCluster="discard", slowClusterWait="20ms", **lingering) as (to, producers):
+        write(to, [rows(1)])
+        assert producers["west"].health.dead
+        clients["west"].metadata.leaders = LEADERS
+        for _ in range(100):  # on a busy machine it may be late, and be given up, once more
+            while producers["west"].health.dead:  # 200 ms
+                threading.Event().wait(0.005)
+            if written(write(to, [rows(5)]), "west") == 5:
+                break
+        else:
+            pytest.fail("its rows are given up though it answers")
+
+
+def test_a_cluster_that_was_never_reached_discards_what_it_gets():
+    clients = {"east": AnsweringClient(), "west": SilentClient({})}
+    with fan_out(clients, west__onSlowCluster="discard", slowClusterWait="20ms") as (to, _), to.delivery() as delivery:
+        for _ in range(50):
+            to.append(rows(10), delivery)
+    assert written(delivery, "east") == 500
+    assert delivery.discarded("west") == {TopicPartition("t", -1): Discarded(500, 50_000)}
+
+
+def test_fail_fails_the_task_when_one_cluster_holds_up_the_others():
+    clients = {"east": AnsweringClient(), "west": SilentClient()}
+    told = r"'west' has .* bytes to acknowledge, more than 'highWatermarkBytes'"
+    with (
+        fan_out(clients, west__onSlowCluster="fail", slowClusterWait="20ms") as (to, _),
+        pytest.raises(SlowCluster, match=told),
+    ):
+        write(to, (rows(10) for _ in range(1000)))
+
+
+def test_block_waits_for_room_and_a_cluster_that_comes_back_gets_everything():
+    client = SilentClient({TopicPartition("t", 0): 1})
+    with fan_out({"east": AnsweringClient(), "west": client}) as (to, producers):
+        results = []
+
+        def task():
+            with to.delivery() as delivery:
+                for number in range(200):
+                    to.append(rows(10, value=b"%03d" % number * 30), delivery)
+            results.append(delivery)
+
+        thread = threading.Thread(target=task)
+        thread.start()
+        while not producers["west"].pool.queued:  # the task waits for memory
+            assert thread.is_alive()
+            threading.Event().wait(0.001)
+        back = AnsweringClient({TopicPartition("t", 0): 1})
+        back.sent, back.inits = client.sent, client.inits
+        client.wakeup, client.poll = back.wakeup, back.poll
+        client.woken.set()
+        thread.join(20)
+        [delivery] = results
+    assert [written(delivery, name) for name in ("east", "west")] == [2000, 2000]
+    assert delivery.discarded("west") == {}
+    assert values(client) == [b"%03d" % number * 30 for number in range(200) for _ in range(10)]
+
+
+def test_rows_too_old_are_dropped_where_the_cluster_says_so_and_counted_by_partition():
+    clients = {"east": AnsweringClient(), "west": AnsweringClient()}
+    key = b"21"  # murmur2, positive: 1173551340, so partition 0 of 2
+    with fan_out(clients, west__maxRecordAge="10s") as (to, _), to.delivery() as delivery:
+        to.append(rows(4, key, timestamps=[989_999, 990_000, None, 5]), delivery)
+    assert (written(delivery, "east"), written(delivery, "west")) == (4, 2)
+    assert delivery.discarded("west") == {TopicPartition("t", 0): Discarded(2, 2 * 102)}
+
+
+def test_rows_without_a_timestamp_are_not_too_old():
+    """Nobody knows how old they are. -1 is how Kafka writes that, null is the time of writing."""
+    clients = {"west": AnsweringClient()}
+    with fan_out(clients, maxRecordAge="10s") as (to, _), to.delivery() as delivery:
+        to.append(rows(4, b"21", timestamps=[-1, 989_999, None, -1]), delivery)
+    assert written(delivery, "west") == 3
+    assert delivery.discarded("west") == {TopicPartition("t", 0): Discarded(1, 102)}
+
+
+def test_what_could_not_be_delivered_for_so_long_is_dropped_under_block_too():
+    clients = {"east": AnsweringClient(), "west": SilentClient()}
+    clients["west"].metadata.leaders = dict.fromkeys(LEADERS)  # so that nothing is sent
+    with fan_out(clients, west__maxRecordAge="30ms") as (to, _), to.delivery() as delivery:
+        to.append(rows(10, b"21"), delivery)
+    assert (written(delivery, "east"), written(delivery, "west")) == (10, 0)
+    assert delivery.discarded("west") == {TopicPartition("t", 0): Discarded(10, 1020)}
+
+
+def test_an_error_that_is_not_of_slowness_fails_the_task_under_discard_too():
+    west = AnsweringClient()
+    west.code = 87  # INVALID_RECORD
+    with (
+        fan_out({"east": AnsweringClient(), "west": west}, onSlowCluster="discard") as (to, _),
+        pytest.raises(Exception, match="INVALID_RECORD"),
+    ):
+        write(to, [rows(10)])
+
+
+def test_rows_of_a_failed_task_are_given_up_everywhere():
+    clients = {"east": AnsweringClient(), "west": AnsweringClient()}
+    with fan_out(clients, kafka_linger_ms=60_000, kafka_delivery_timeout_ms=120_000) as (to, producers):
+        with pytest.raises(ZeroDivisionError):
+            write(to, (rows(3 // left) for left in (1, 0)))
+        with to.delivery() as delivery:
+            to.append(rows(2), delivery)
+        assert [written(delivery, name) for name in clients] == [2, 2]
+        assert all(one.queued_bytes == 0 for one in producers.values())
+
+
+def test_a_producer_that_lingers_gives_way_to_one_that_needs_its_memory():
+    clients = [AnsweringClient() for _ in range(2)]
+    lingering = {"kafka_linger_ms": 60_000, "kafka_buffer_memory": 2048, "highWatermarkBytes": 2048}
+    with fan_out({"east": clients}, producersPerCluster=2, **lingering) as (to, _):
+        delivery = write(to, (rows(10, b"k%d" % (number % 9)) for number in range(60)))
+    assert written(delivery, "east") == 600
+
+
+class WithoutTheTopic(FakeMetadata):
+    """A broker answers each question that it has no topic "t"."""
+
+    def __init__(self):
+        super().__init__({TopicPartition("other", 0): 1})
+        self.topic_errors = {"t": 3}  # UNKNOWN_TOPIC_OR_PARTITION
+
+    def request_update(self):
+        self.version += 1
+        return super().request_update()
+
+
+@pytest.mark.parametrize(
+    "policy", [{"onSlowCluster": "discard", "slowClusterWait": "5ms"}, {"onSlowCluster": "block"}, {"maxRecordAge": 5}]
+)
+def test_a_topic_that_is_not_there_fails_the_task_under_every_policy(policy):
+    client = AnsweringClient()
+    client.metadata = WithoutTheTopic()
+    with (
+        fan_out({"east": client}, kafka_max_block_ms=30, **policy) as (to, _),
+        pytest.raises(DeadlineExceeded, match="Topic t not present"),
+    ):
+        write(to, [rows(10)])
+
+
+NOT_SEEN = {TopicPartition("other", 0): 1}  # brokers are known, the topic of the rows is not
+
+
+@pytest.mark.parametrize("seen", [NOT_SEEN, {}, {TopicPartition("t", 5): 1}], ids=["topic", "cluster", "partition"])
+def test_block_waits_as_long_as_it_takes_for_brokers_that_are_down_and_metadata_never_seen(seen, caplog):
+    back = AnsweringClient({TopicPartition("t", 0): 1})
+    client = SilentClient(seen)
+    with fan_out({"west": client}, kafka_max_block_ms=10, partitioning="source") as (to, _):
+        results = []
+        task = threading.Thread(target=lambda: results.append(write(to, [at_partition_0(10)])))
+        with caplog.at_level("WARNING", "kafkasource.sink"):
+            task.start()
+            while caplog.text.count("the task waits for it") < 3:  # longer than max.block.ms, again and again
+                assert task.is_alive()
+                threading.Event().wait(0.001)
+        back.sent, back.inits, back.metadata = client.sent, client.inits, client.metadata
+        client.wakeup, client.poll = back.wakeup, back.poll
+        client.metadata.leaders = {TopicPartition("t", 0): 1}
+        client.woken.set()
+        task.join(20)
+        [delivery] = results
+    assert (written(delivery, "west"), delivery.discarded("west")) == (10, {})
+
+
+def test_a_delivery_timeout_that_is_given_ends_the_wait_of_block():
+    limits = {"kafka_max_block_ms": 10, "kafka_delivery_timeout_ms": 30, "kafka_request_timeout_ms": 20}
+    with fan_out({"west": SilentClient(NOT_SEEN)}, **limits) as (to, _), pytest.raises(DeadlineExceeded):
+        write(to, [rows(10)])
+
+
+@pytest.mark.parametrize("policy", ["block", "fail"])
+@pytest.mark.parametrize("seen", [NOT_SEEN, {}], ids=["topic", "cluster"])
+def test_rows_for_a_cluster_that_was_never_reached_are_dropped_when_they_are_too_old(policy, seen):
+    clients = {"east": AnsweringClient(), "west": SilentClient(seen)}
+    with fan_out(clients, west__maxRecordAge="20ms", west__onSlowCluster=policy) as (to, _):
+        delivery = write(to, [rows(10), rows(5)])
+    assert written(delivery, "east") == 15
+    assert delivery.discarded("west") == {TopicPartition("t", -1): Discarded(15, 1500)}
+
+
+def at_partition_0(count):
+    one = rows(count)
+    return Rows("t", count, one.keys, one.values, None, pa.array([0] * count, pa.int32()), None)

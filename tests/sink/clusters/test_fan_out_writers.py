@@ -1,0 +1,338 @@
+"""The writers as Spark calls them with several clusters: reports, listener, and exactly once in each cluster."""
+
+import json
+import pickle
+from contextlib import contextmanager, nullcontext
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter
+from pyspark.sql.types import BinaryType, StructField, StructType
+from sink_fakes import AcknowledgingClient, FakeMetadata
+from transaction_fakes import Crash, FakeContext, FakeTransactionCluster, read_committed
+
+from kafkasource.client.idle import Use
+from kafkasource.datasource import KafkaDataSource
+from kafkasource.errors import OptionError
+from kafkasource.sink.clusters import producers as producers_module
+from kafkasource.sink.clusters import targets
+from kafkasource.sink.clusters import writer as writer_module
+from kafkasource.sink.clusters.deliveries import Health
+from kafkasource.sink.clusters.producers import ClusterProducers
+from kafkasource.sink.clusters.writer import ClusterReport, FanOutBatchWriter, FanOutReport, FanOutStreamWriter
+from kafkasource.sink.columns import InvalidSchema
+from kafkasource.sink.commit_report import SinkCommit
+from kafkasource.sink.transactions.driver import LostDecision, LostTransactions, NotDecided
+from kafkasource.types import Discarded, ProducerId, TopicPartition, Written
+
+SCHEMA = StructType([StructField("key", BinaryType()), StructField("value", BinaryType())])
+T = [TopicPartition("t", number) for number in range(3)]
+CLUSTERS = {name: {"kafka.bootstrap.servers": f"{name}:1"} for name in ("east", "west")}
+
+commits = []
+
+
+def listener(commit):
+    commits.append(commit)
+
+
+def written(**options):
+    return {"clusters": json.dumps(CLUSTERS), "topic": "t"} | options
+
+
+def batch(*values):
+    keys = pa.array([b"k" + value for value in values], pa.binary())
+    return pa.record_batch([keys, pa.array(values, pa.binary())], names=["key", "value"])
+
+
+def test_spark_is_given_arrow_writers_where_clusters_are_named():
+    source = KafkaDataSource(written())
+    assert isinstance(source.writer(SCHEMA, overwrite=False), (FanOutBatchWriter, DataSourceArrowWriter))
+    assert isinstance(source.streamWriter(SCHEMA, overwrite=False), (FanOutStreamWriter, DataSourceStreamArrowWriter))
+    with pytest.raises(OptionError, match="Overwrite"):
+        source.writer(SCHEMA, overwrite=True)
+    with pytest.raises(InvalidSchema, match="topic option required"):
+        FanOutBatchWriter(targets.parse({"clusters": json.dumps(CLUSTERS)}), SCHEMA)
+
+
+def test_a_writer_crosses_to_the_tasks_and_its_report_comes_back(monkeypatch):
+    made = {}
+
+    def shared(found):
+        for name, target in found.items():
+            made[name] = ClusterProducers(target, clients=[AcknowledgingClient({T[0]: 1})])
+        return made
+
+    monkeypatch.setattr(producers_module, "shared_producers", shared)
+    writer = pickle.loads(pickle.dumps(FanOutStreamWriter(targets.parse(written()), SCHEMA)))
+    report = pickle.loads(pickle.dumps(writer.write(iter([batch(b"a", b"b"), batch(b"c")]))))
+    for each in made.values():
+        each.close(0)
+    assert {name: one.written[T[0]].records for name, one in report.clusters.items()} == {"east": 3, "west": 3}
+
+
+def test_commit_tells_the_listener_of_each_cluster_with_what_was_discarded(caplog):
+    commits.clear()
+    east = ClusterReport({T[0]: Written(3, 90, 10, 12)})
+    west = ClusterReport({T[0]: Written(1, 30, 0, 0)}, {T[1]: Discarded(2, 40)})
+    writer = FanOutStreamWriter(targets.parse(written(commitListener=f"{__name__}:listener", queryName="q")), SCHEMA)
+    with caplog.at_level("INFO", "kafkasource.sink"):
+        writer.commit([FanOutReport({"east": east, "west": west}, query_id="i"), None] * 2, 4)
+    assert commits == [
+        SinkCommit({T[0]: Written(6, 180, 10, 12)}, 2, 4, "i", "q", cluster="east"),
+        SinkCommit({T[0]: Written(2, 60, 0, 0)}, 2, 4, "i", "q", cluster="west", discarded={T[1]: Discarded(4, 80)}),
+    ]
+    assert [record.levelname for record in caplog.records] == ["INFO", "WARNING"]
+    assert caplog.records[1].message.endswith("; discarded 4 records of 80 bytes (t-1 4)")
+    assert "to cluster west" in caplog.records[1].message
+
+
+# Exactly once, on clusters of the tests' own.
+
+
+class FakeLane:
+    """A producer whose rows go into a fake cluster's logs."""
+
+    def __init__(self, cluster):
+        self.cluster = cluster
+        self.metadata = FakeMetadata(dict.fromkeys(T, 1))
+        self.sender = self
+
+    def await_topic(self, topic, partition, max_block_ms):
+        return self.metadata.topic(topic)
+
+    def wakeup(self):
+        pass
+
+    def alive(self):
+        return True
+
+    @contextmanager
+    def delivery(self, delivery):
+        yield delivery
+
+    def hand_over(self, topic, columns, order, spans, delivery):
+        lane, values = delivery.lane, columns.values.to_pylist()
+        for partition, first, last in spans:
+            tp = TopicPartition(topic, partition)
+            lane.enroll([tp])
+            rows = [values[n if order is None else order[n]] for n in range(first, last)]
+            producer = ProducerId(lane.producer_id, lane.producer_epoch)
+            self.cluster.produce(lane.transactional_id, producer, tp, rows, lane.transaction_version)
+            delivery.opened(1)
+            delivery.acknowledged(tp, len(rows), 100, len(rows) - 1)
+
+
+class FakeProducers:
+    queued_bytes = 0
+
+    def __init__(self, target, cluster):
+        self.target = target
+        self.health = Health(1000, lambda: 0.0)
+        self.lanes = [FakeLane(cluster) for _ in range(target.producers)]
+
+    def room(self):
+        return nullcontext()
+
+
+class Spark:
+    """One process for all: what differs is which writer object is called."""
+
+    def __init__(self, monkeypatch, kind=FanOutStreamWriter, **options):
+        self.monkeypatch, self.kind, self.batch_id = monkeypatch, kind, 0
+        self.clusters = {name: FakeTransactionCluster(2) for name in CLUSTERS}
+        self.options = {"transactionalIdPrefix": "p", "deliveryGuarantee": "exactly_once"} | options
+
+        def shared_cluster(config):
+            return self.clusters[config.bootstrap_servers[0][0]]
+
+        monkeypatch.setattr(writer_module, "shared_cluster", shared_cluster)
+
+        def shared_producers(found):
+            return {name: FakeProducers(target, self.clusters[name]) for name, target in found.items()}
+
+        monkeypatch.setattr(producers_module, "shared_producers", shared_producers)
+
+    def writer(self):
+        return self.kind(targets.parse(written(**self.options)), SCHEMA)
+
+    def sent(self):
+        writer = self.writer()
+        first = pickle.dumps(writer)
+        assert pickle.dumps(writer) == first
+        return first
+
+    def task(self, sent, slot, *values):
+        context = FakeContext(slot, batch_id=self.batch_id)
+        self.monkeypatch.setattr(writer_module.TaskContext, "get", lambda: context)
+        return pickle.loads(pickle.dumps(pickle.loads(sent).write(iter([batch(*values)]))))
+
+    def seen(self, name):
+        return sorted(row for tp in T for row in read_committed(self.clusters[name].logs[tp]))
+
+
+VALUES = [b"%d" % number for number in range(20)]
+
+
+@pytest.mark.parametrize("options", [{}, {"producersPerCluster": "4"}, {"atomicBatch": "true"}])
+def test_each_cluster_shows_a_micro_batch_once_committed_and_its_replay_writes_nothing(monkeypatch, options):
+    spark = Spark(monkeypatch, **options)
+    for _ in range(2):
+        sent = spark.sent()
+        messages = [spark.task(sent, 0, *VALUES)]
+        assert spark.seen("east") in ([], sorted(VALUES))
+        spark.writer().commit(messages, 0)
+        assert spark.seen("east") == spark.seen("west") == sorted(VALUES)
+    assert [one.written for one in messages[0].clusters.values()] == [{}, {}]
+
+
+def test_a_cluster_that_is_added_later_asks_first_and_the_others_are_not_written_twice(monkeypatch):
+    spark = Spark(monkeypatch, producersPerCluster="2")
+    spark.writer().commit([spark.task(spark.sent(), 0, *VALUES)], 0)
+    spark.clusters["west"] = FakeTransactionCluster(2)  # where nothing was written so far
+    spark.batch_id = 1
+    with pytest.raises(
+        LostDecision, match=r"nothing is known of batches before it under 'p-west'.* not to this cluster"
+    ):
+        spark.task(spark.sent(), 0, *VALUES)
+    spark.options["lostTransactions"] = "rewrite"
+    spark.writer().commit([spark.task(spark.sent(), 0, *VALUES)], 1)
+    assert spark.seen("east") == sorted(2 * VALUES)
+    assert spark.seen("west") == sorted(VALUES)
+
+
+def test_of_several_producers_lost_rows_are_not_known_so_they_are_not_written_again(monkeypatch):
+    spark = Spark(monkeypatch, producersPerCluster="2", lostTransactions="rewrite")
+    messages = [spark.task(spark.sent(), 0, *VALUES)]
+    west = spark.clusters["west"]
+    west.crash_before = "end p-west-0 True"
+    with pytest.raises(Crash):
+        spark.writer().commit(messages, 0)
+    west.time_is_up()
+    with pytest.raises(LostTransactions, match=r"'producersPerCluster' above 1 the missing rows are not known"):
+        spark.task(spark.sent(), 0, *VALUES)
+
+
+def test_each_producer_of_a_cluster_has_a_transaction_of_its_own(monkeypatch):
+    spark = Spark(monkeypatch, producersPerCluster="2")
+    sent = spark.sent()
+    for slot in (0, 1):
+        spark.task(sent, slot, *VALUES)
+    names = {f"p-east-{lane}" for lane in range(4)} | {"p-east-driver"}
+    assert set(spark.clusters["east"].transactions) == names
+    assert set(spark.clusters["west"].transactions) == {name.replace("east", "west") for name in names}
+
+
+@pytest.mark.parametrize("producers", ["1", "3"])
+def test_a_crash_at_any_call_leaves_each_cluster_with_the_batch_once(monkeypatch, producers):
+    """The driver's process is gone at each call to either cluster in turn; the query starts again, and replays."""
+    crashes = 0
+    for name in CLUSTERS:
+        for when in ("before", "after"):
+            for call in range(200):
+                spark = Spark(monkeypatch, producersPerCluster=producers)
+                sent = spark.sent()
+                messages = [spark.task(sent, 0, *VALUES)]
+                cluster = spark.clusters[name]
+                cluster.crash_at = {len(cluster.calls) + call: when}
+                try:
+                    spark.writer().commit(messages, 0)
+                except Crash:
+                    crashes += 1
+                else:
+                    break
+                cluster.crash_at = {}
+                again = spark.sent()
+                spark.writer().commit([spark.task(again, 0, *VALUES)], 0)
+                assert spark.seen("east") == spark.seen("west") == sorted(VALUES)
+    assert crashes >= 16
+
+
+def test_what_one_cluster_cannot_decide_the_others_skip_when_it_is_written_again(monkeypatch):
+    spark = Spark(monkeypatch)
+    sent = spark.sent()
+    messages = [spark.task(sent, 0, *VALUES)]
+    spark.clusters["west"].time_is_up()  # the brokers of one have aborted it by then
+    with pytest.raises(NotDecided):
+        spark.writer().commit(messages, 0)
+    spark.writer().abort(messages, 0)
+    assert (spark.seen("east"), spark.seen("west")) == (sorted(VALUES), [])
+    sent = spark.sent()
+    messages = [spark.task(sent, 0, *VALUES)]
+    assert [sum(w.records for w in one.written.values()) for one in messages[0].clusters.values()] == [0, 20]
+    spark.writer().commit(messages, 0)
+    assert spark.seen("east") == spark.seen("west") == sorted(VALUES)
+
+
+def test_a_failed_batch_write_is_seen_in_no_cluster(monkeypatch):
+    spark = Spark(monkeypatch, FanOutBatchWriter)
+    sent = spark.sent()
+    messages = [spark.task(sent, 0, *VALUES), None]
+    spark.task(sent, 1, *VALUES)  # wrote, but its message was lost
+    pickle.loads(sent).abort(messages)
+    for name, cluster in spark.clusters.items():
+        assert spark.seen(name) == []
+        assert not any(known.open for known in cluster.transactions.values())
+
+
+@pytest.mark.parametrize("options", [{}, {"producersPerCluster": "3"}, {"atomicBatch": "true"}])
+def test_a_stopped_query_leaves_nothing_open_in_any_cluster(monkeypatch, tmp_path, options):
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))
+    spark = Spark(monkeypatch, **options)
+    sent = spark.sent()
+    for slot in range(2):
+        spark.task(sent, slot, *VALUES)  # whose messages never come
+    spark.writer().abort([None, None], 0)
+    for name, cluster in spark.clusters.items():
+        assert spark.seen(name) == []
+        assert not any(known.open for known in cluster.transactions.values())
+
+
+def test_a_task_that_fails_aborts_what_it_opened_in_each_cluster(monkeypatch):
+    spark = Spark(monkeypatch, producersPerCluster="3")
+    monkeypatch.setattr(writer_module.TaskContext, "get", lambda: FakeContext(0))
+
+    def rows():
+        yield batch(*VALUES)
+        assert all(any(known.open for known in each.transactions.values()) for each in spark.clusters.values())
+        raise ValueError("no more rows")
+
+    with pytest.raises(ValueError, match="no more rows"):
+        pickle.loads(spark.sent()).write(rows())
+    for cluster in spark.clusters.values():
+        assert not any(known.open for known in cluster.transactions.values())
+
+
+def test_a_worker_keeps_its_producers_for_the_next_task_and_not_for_ever(monkeypatch):
+    now = [0.0]
+
+    class Kept:
+        def __init__(self, target):
+            self.target, self.usable, self.closed, self.lanes = target, True, False, ()
+            self.use = Use(lambda: now[0])
+
+        def retire(self):
+            return False
+
+        def close(self, timeout_ms):
+            self.closed = True
+
+    monkeypatch.setattr(producers_module, "ClusterProducers", Kept)
+    monkeypatch.setattr(producers_module, "_kept", {})
+    shared = producers_module.shared_producers
+    found = targets.parse(written()).by_name
+    first = shared(found)
+    assert shared(found) == first
+    first["east"].usable = False
+    again = shared(found)
+    assert (again["east"] is first["east"], again["west"] is first["west"]) == (False, True)
+    now[0] += 61  # seconds: whoever got these does not use them
+    many = {f"c{n}": {"kafka.bootstrap.servers": f"c{n}:1"} for n in range(20)}
+    others = shared(targets.parse({"clusters": json.dumps(many), "topic": "t"}).by_name)
+    assert len(others) == 20
+    assert not any(one.closed for one in others.values())
+    assert again["west"].closed
+    now[0] += 61
+    with others["c0"].use.using():
+        shared(targets.parse({"clusters": json.dumps({"c20": {"kafka.bootstrap.servers": "c20:1"}})}).by_name)
+    assert [name for name, one in others.items() if not one.closed] == ["c0", *(f"c{n}" for n in range(6, 20))]

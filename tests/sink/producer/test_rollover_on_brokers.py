@@ -1,0 +1,165 @@
+"""Producer ids without epochs left, and sequences past 2^31, as real brokers take them."""
+
+import time
+import uuid
+
+import pyarrow as pa
+import pytest
+from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as TheirTopicPartition
+from transaction_fakes import LAST_EPOCH
+
+from kafkasource import options
+from kafkasource.broker import Broker
+from kafkasource.client.cluster import Cluster
+from kafkasource.client.config import ClientConfig
+from kafkasource.client.coordinators import TRANSACTION
+from kafkasource.protocol.apis import INIT_PRODUCER_ID
+from kafkasource.sink.columns import Rows
+from kafkasource.sink.partitioner import Partitioner
+from kafkasource.sink.producer.config import ProducerConfig
+from kafkasource.sink.producer.producer import Producer
+from kafkasource.sink.producer.producer_id import Lane
+from kafkasource.sink.transactions.driver import ExactlyOnce, Share
+from kafkasource.sink.transactions.kept_decision import Known
+from kafkasource.sink.transactions.names import TransactionalIds, WrittenLane
+from kafkasource.types import TopicPartition
+
+pytestmark = pytest.mark.broker
+
+
+def read(servers, topic, partition, isolation="read_committed"):
+    """Values, to the end that such a reader sees."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": servers,
+            "group.id": uuid.uuid4().hex,
+            "enable.partition.eof": True,
+            "isolation.level": isolation,
+        }
+    )
+    consumer.assign([TheirTopicPartition(topic, partition, 0)])
+    found = []
+    while True:
+        message = consumer.poll(30)
+        assert message is not None, "the reader heard nothing"
+        if message.error():
+            break
+        found.append(message.value())
+    consumer.close()
+    return found
+
+
+def append(producer, delivery, topic, values, partition):
+    chosen = pa.array([partition] * len(values), pa.int32())
+    rows = Rows(topic, len(values), None, pa.array(values, pa.binary()), None, chosen, None)
+    producer.append(rows, Partitioner(producer.config.batch_bytes), delivery)
+
+
+def config(servers, **written):
+    return ProducerConfig.from_options(options.parse({"kafka.bootstrap.servers": servers} | written, "sink"))
+
+
+@pytest.mark.parametrize("limit", ["1000000", "1500"], ids=["whole", "split"])
+def test_sequences_go_on_from_0_after_2_31(kafka_broker, kafka_topic, limit):
+    topic, servers = kafka_topic(partitions=2, config={"max.message.bytes": limit}), kafka_broker.bootstrap_servers
+    small = {"kafka.batch.size": "4096", "kafka.linger.ms": "0"}
+    producer = Producer(config(servers, **small))
+    first, crossing = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    values = [b"%06d" % row + b"." * 60 for row in range(3000)]
+    try:
+        with producer.delivery() as delivery:
+            append(producer, delivery, topic, [b"for the producer id"], first.partition)
+        producer.sender._identity.current._next_sequences[crossing] = 2**31 - 1234
+        with producer.delivery() as delivery:
+            append(producer, delivery, topic, values, crossing.partition)
+    finally:
+        producer.close()
+    assert read(servers, topic, crossing.partition) == values
+    with Cluster(ClientConfig.of(servers)) as cluster:
+        (known,) = cluster.describe_producers([crossing])[crossing]
+    assert known.last_sequence == 3000 - 1234 - 1
+
+
+class Query:
+    """Batches of one row in each of two lanes, and what a restart finds."""
+
+    def __init__(self, cluster, producer, topic, ids):
+        self.cluster, self.producer, self.topic, self.ids = cluster, producer, topic, ids
+
+    def driver(self, kind=ExactlyOnce):
+        return kind(self.cluster, self.ids, timeout_ms=60_000)
+
+    def write(self, batch_id):
+        begun, shares = self.driver().begin(), []
+        assert begun.lost == ()
+        turn = begun.turn
+        for slot in (0, 1):
+            lane = Lane.open(self.cluster, self.ids.lane(slot), 60_000, turn.transaction_version)
+            with self.producer.delivery(lane) as delivery:
+                append(self.producer, delivery, self.topic, [b"%d %d" % (batch_id, slot)], slot)
+            written = WrittenLane(slot, lane.producer_id, lane.producer_epoch, 1, 0)
+            shares.append(Share(turn, "q", lane=written, partitions=(TopicPartition(self.topic, slot),)))
+        return shares
+
+
+class Killed(ExactlyOnce):
+    """With the batch decided, and one lane of two committed."""
+
+    def _end(self, decision, lanes):
+        assert self._gone(decision, lanes[:1]) == []
+        raise KeyboardInterrupt
+
+
+def use_up(cluster, name, left):
+    """All epochs of an id but the last `left`; pipelined, which a broker takes in one by one, five in a millisecond."""
+    cluster.init_producer_id(name, 60_000)
+    node_id = cluster._coordinators[TRANSACTION, name]
+    body = {"transactional_id": name, "transaction_timeout_ms": 60_000}
+    epoch, last = 0, LAST_EPOCH - left
+    while epoch < last:
+        pendings = [
+            cluster.send(node_id, INIT_PRODUCER_ID, body, timeout_ms=30_000) for _ in range(min(500, last - epoch))
+        ]
+        cluster.wait(*pendings)
+        epoch = pendings[-1].result()["producer_epoch"]
+
+
+@pytest.mark.slow
+@pytest.mark.extended
+def test_batches_are_decided_recovered_and_seen_once_while_producer_ids_change():
+    """Every other batch dies with its decision made and half of its lanes committed. On 3.9.2 it is the same, but there
+    EndTxn gives no new producer id."""
+    with Broker(use_existing=False) as broker, Cluster(ClientConfig.of(broker.bootstrap_servers)) as c:
+        c.create_topics(["t"], partitions=2)
+        ids, producer = TransactionalIds("p"), Producer(config(broker.bootstrap_servers))
+        query, producer_ids = Query(c, producer, "t", ids), {}
+        # So that the decision and lane 1 have their last epochs in a batch that dies between the two.
+        use_up(c, ids.driver, 1)
+        use_up(c, ids.lane(1), 1)
+        try:
+            for batch_id in range(4):
+                shares = query.write(batch_id)
+                for share in shares:
+                    producer_ids.setdefault(share.lane.slot, []).append(share.lane.producer)
+                producer_ids.setdefault("driver", []).append(shares[0].turn.driver)
+                if batch_id % 2:
+                    query.driver().commit(shares, batch_id)
+                else:
+                    with pytest.raises(KeyboardInterrupt):
+                        query.driver(Killed).commit(shares, batch_id)
+                    begun = query.driver().begin()
+                    assert (begun.known, begun.lost) == (Known(batch_id + 1, "stream", "q", batch_id), ())
+                    assert begun.turn.recovered == 1
+            query.driver().begin()
+        finally:
+            producer.close()
+        for name in ("driver", 1):
+            used = producer_ids[name]
+            assert len({each.producer_id for each in used}) == 2, f"{name} has not changed its producer id"
+            assert max(each.producer_epoch for each in used) == LAST_EPOCH
+        until = time.monotonic() + 10
+        for slot in (0, 1):
+            expected = [b"%d %d" % (batch_id, slot) for batch_id in range(4)]
+            while read(broker.bootstrap_servers, "t", slot) != expected:
+                assert time.monotonic() < until

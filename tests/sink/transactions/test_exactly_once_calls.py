@@ -1,0 +1,105 @@
+"""The driver's side on the real client and three in-process brokers, each the coordinator of some; answers get lost."""
+
+import pytest
+from fake_broker import CLOSE, Cut, Error, FakeKafka, FakeNet
+
+from kafkasource.protocol.apis import (
+    ADD_OFFSETS_TO_TXN,
+    DESCRIBE_TRANSACTIONS,
+    END_TXN,
+    FIND_COORDINATOR,
+    INIT_PRODUCER_ID,
+    LIST_TRANSACTIONS,
+    OFFSET_FETCH,
+    TXN_OFFSET_COMMIT,
+)
+from kafkasource.sink.transactions.driver import ExactlyOnce, LostTransactions, NotDecided, Share
+from kafkasource.sink.transactions.kept_decision import Known
+from kafkasource.sink.transactions.names import TransactionalIds, WrittenLane
+from kafkasource.types import TopicPartition
+
+IDS = TransactionalIds("p")
+T = [TopicPartition("t", number) for number in range(4)]
+
+
+class World:
+    def __init__(self, tv):
+        self.kafka = FakeKafka(nodes=3, topics={"t": 4})
+        self.kafka.transaction_version = tv
+        self.kafka.coordinators = {IDS.lane(slot): 1 + slot % 3 for slot in range(4)} | {IDS.driver: 2}
+        self.cluster = FakeNet(self.kafka).cluster(request_timeout_ms=5_000, default_api_timeout_ms=20_000)
+
+    def driver(self):
+        return ExactlyOnce(self.cluster, IDS, timeout_ms=600_000)
+
+    def write(self, begun, slot):
+        """A task's lane with a row in it."""
+        name, turn = IDS.lane(slot), begun.turn
+        producer = self.cluster.init_producer_id(name, 600_000)
+        if turn.transaction_version == 1:
+            self.cluster.add_partitions_to_txn(name, producer, [T[slot]])
+        else:  # as Produce v12 does
+            self.kafka.transactions[name].state = "Ongoing"
+            self.kafka.transactions[name].partitions.add(("t", slot))
+        return Share(turn, "q", lane=WrittenLane(slot, *producer, 1, 0), partitions=(T[slot],))
+
+    def written(self):
+        begun = self.driver().begin()
+        return [self.write(begun, slot) for slot in range(4)]
+
+    def states(self):
+        return [self.kafka.transactions[IDS.lane(slot)].state for slot in range(4)]
+
+
+@pytest.fixture(params=[1, 2])
+def world(request):
+    return World(request.param)
+
+
+def test_all_lanes_are_committed_wherever_their_coordinators_are(world):
+    world.driver().commit(world.written(), 7)
+    assert world.states() == ["CompleteCommit"] * 4
+    assert world.driver().begin().known == Known(1, "stream", "q", 7)
+    assert world.kafka.committed == {("p-marker", "t", 0): 7, ("p-kept", "t", 0): 7}
+
+
+ASKED = [DESCRIBE_TRANSACTIONS, TXN_OFFSET_COMMIT, ADD_OFFSETS_TO_TXN, END_TXN, FIND_COORDINATOR]
+FAULTS = [(api, fault) for api in ASKED for fault in (CLOSE, Cut(0), Error(16))]
+FAULTS += [(api, Error(51)) for api in (ADD_OFFSETS_TO_TXN, END_TXN)]
+
+
+@pytest.mark.parametrize(("api", "fault"), FAULTS, ids=lambda each: getattr(each, "name", str(each)))
+def test_a_lost_answer_or_a_passing_error_of_a_commit_is_asked_again(world, api, fault):
+    shares = world.written()
+    world.kafka.fault(api, fault, fault)
+    world.driver().commit(shares, 7)
+    assert world.states() == ["CompleteCommit"] * 4
+
+
+@pytest.mark.parametrize("api", [INIT_PRODUCER_ID, OFFSET_FETCH, LIST_TRANSACTIONS, END_TXN], ids=lambda a: a.name)
+def test_begin_survives_lost_answers_and_finds_the_same(world, api):
+    world.driver().commit(world.written(), 7)
+    world.written()  # a batch that was never decided
+    world.kafka.fault(api, CLOSE, Cut(0))
+    assert world.driver().begin().known == Known(1, "stream", "q", 7)
+    assert "Ongoing" not in world.states()
+
+
+def test_lanes_that_timed_out_before_the_decision_undo_it_and_after_it_are_told_of(world):
+    shares = world.written()
+    world.kafka.time_out("p-2")
+    with pytest.raises(NotDecided, match="'p-2'"):
+        world.driver().commit(shares, 7)
+    assert not world.kafka.committed
+    world.driver().abort(shares, 7)
+    assert "Ongoing" not in world.states()
+
+    class Late(ExactlyOnce):
+        def _end(self, decision, lanes):
+            world.kafka.time_out("p-3")
+            super()._end(decision, lanes)
+
+    shares = world.written()
+    with pytest.raises(LostTransactions, match=r"tasks \[3\] \(1 rows\)"):
+        Late(world.cluster, IDS, timeout_ms=600_000).commit(shares, 7)
+    assert [lane.slot for lane in world.driver().begin().lost] == [3]

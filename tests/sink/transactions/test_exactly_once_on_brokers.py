@@ -1,0 +1,371 @@
+"""Exactly once on three real brokers, of either dialect: the writers as Spark calls them, without Spark.
+
+A crash is an exception at one of the crash points, after which everything starts anew from what Spark would remember.
+What is asserted is what another client sees that reads committed.
+"""
+
+import errno
+import itertools
+import json
+import pickle
+import tempfile
+import uuid
+from collections import Counter
+from pathlib import Path
+
+import confluent_kafka
+import pyarrow as pa
+import pytest
+from confluent_kafka.admin import AdminClient
+from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
+from transaction_fakes import FakeContext
+
+from kafkasource import options
+from kafkasource.broker import Broker
+from kafkasource.client.cluster import Cluster
+from kafkasource.client.config import ClientConfig
+from kafkasource.client.coordinators import GROUP, TRANSACTION
+from kafkasource.client.transport import SocketConnector
+from kafkasource.errors import DeadlineExceeded, KafkaSourceError
+from kafkasource.sink import writer
+from kafkasource.sink.transactions import driver as exactly_once
+from kafkasource.sink.transactions import task as lane_task
+from kafkasource.sink.transactions.crash_points import POINTS
+from kafkasource.sink.transactions.driver import ExactlyOnce, LostTransactions, Share
+from kafkasource.sink.transactions.kept_decision import Known
+from kafkasource.sink.transactions.names import TransactionalIds
+from kafkasource.sink.transactions.query_identity import IdentitySource
+from kafkasource.sink.transactions.task import CannotWriteOnce
+from kafkasource.types import TopicPartition
+
+pytestmark = pytest.mark.broker
+
+SCHEMA = StructType([StructField("value", BinaryType()), StructField("partition", IntegerType())])
+SLOTS, ROWS = 4, 50
+_names = itertools.count()
+PROPERTIES = {
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": 300,
+    # What one node does, the others can do without it.
+    "transaction.state.log.replication.factor": 1,
+    "transaction.state.log.min.isr": 1,
+    "offsets.topic.replication.factor": 1,
+    # With 4, the tests' usual number, P-marker and P-kept hash to one partition, or to 1 and 3, for every P.
+    "offsets.topic.num.partitions": 5,
+}
+
+
+class Crash(Exception):
+    pass
+
+
+class Query:
+    """Spark's part: the checkpoint, and who is called when."""
+
+    def __init__(self, servers, monkeypatch, **written):
+        self.servers, self.monkeypatch = servers, monkeypatch
+        self.topic = f"once-{next(_names)}-{uuid.uuid4().hex[:6]}"
+        self.query_id = str(uuid.uuid4())
+        self.atomic = written.get("atomicBatch") == "true"
+        self._checkpoint = tempfile.TemporaryDirectory()  # goes with the query
+        (Path(self._checkpoint.name) / "metadata").write_text(json.dumps({"id": self.query_id}))
+        self.options = {
+            "kafka.bootstrap.servers": servers,
+            "topic": self.topic,
+            "checkpointlocation": self._checkpoint.name,
+            "deliveryGuarantee": "exactly_once",
+        } | written
+        with Cluster(ClientConfig.of(servers)) as cluster:
+            cluster.create_topics([self.topic], partitions=SLOTS)
+        self.done = set()
+        monkeypatch.setattr(writer.TaskContext, "get", lambda: self.context)
+        for module in (exactly_once, lane_task):
+            monkeypatch.setattr(module, "crash_point", self.crash_point)
+        monkeypatch.setattr(exactly_once, "crashes_at", lambda name: name == self.crash_at)
+        self.crash_at = None
+
+    def crash_point(self, name):
+        if name == self.crash_at:
+            self.crash_at = None
+            raise Crash(name)
+
+    def writer(self, written=None):
+        return writer.StreamWriter(options.parse(self.options | (written or {}), "sink"), SCHEMA)
+
+    def run_batch(self, batch_id, messages=None):
+        """`messages` is given those of the tasks."""
+        sent = pickle.dumps(self.writer())
+        messages = [] if messages is None else messages
+        try:
+            for slot in range(SLOTS):
+                self.context = FakeContext(slot, batch_id=batch_id, query_id=self.query_id)
+                messages.append(pickle.loads(pickle.dumps(pickle.loads(sent).write(self.rows(batch_id, slot)))))
+            self.context = None
+            self.writer().commit(messages, batch_id)
+        except Crash:
+            raise
+        except Exception:
+            self.context = None
+            self.writer().abort([*messages, *[None] * (SLOTS - len(messages))], batch_id)
+            raise
+        self.done.add(batch_id)
+
+    def run(self, batches):
+        for batch_id in range(batches):
+            if batch_id not in self.done:
+                self.run_batch(batch_id)
+
+    def rows(self, batch_id, slot):
+        values = [f"{batch_id}/{slot}/{row}".encode() for row in range(ROWS)]
+        to = [slot if self.atomic else None] * ROWS  # in one transaction each partition has one task
+        yield pa.record_batch([pa.array(values, pa.binary()), pa.array(to, pa.int32())], names=["value", "partition"])
+
+    def expected(self, batches):
+        return Counter(f"{b}/{s}/{r}" for b in range(batches) for s in range(SLOTS) for r in range(ROWS))
+
+    def seen(self):
+        with Cluster(ClientConfig.of(self.servers)) as cluster:  # an end that was answered is on its way to the leaders
+            while cluster.list_transactions(prefix_of(self), ("PrepareCommit", "PrepareAbort")):
+                pass
+        consumer = confluent_kafka.Consumer(
+            {"bootstrap.servers": self.servers, "group.id": "g", "isolation.level": "read_committed"}
+            | {"enable.partition.eof": True}
+        )
+        consumer.assign([confluent_kafka.TopicPartition(self.topic, number, 0) for number in range(SLOTS)])
+        found, ended = Counter(), set()
+        while len(ended) < SLOTS:
+            for message in consumer.consume(1000, 1.0):
+                if message.error():
+                    ended.add(message.partition())
+                else:
+                    found[message.value().decode()] += 1
+        consumer.close()
+        return found
+
+
+@pytest.fixture(scope="module", params=["3.9.2", "4.3.1"])
+def broker(request):
+    with Broker(version=request.param, nodes=3, properties=PROPERTIES, use_existing=False) as broker:
+        yield broker
+
+
+@pytest.fixture
+def servers(broker):
+    return broker.bootstrap_servers
+
+
+@pytest.mark.parametrize("atomic", ["false", "true"])
+def test_a_crash_at_each_point_loses_and_doubles_nothing(servers, monkeypatch, atomic):
+    query = Query(servers, monkeypatch, atomicBatch=atomic)
+    for batch_id, point in enumerate(POINTS):
+        query.run(batch_id)
+        query.crash_at = point
+        with pytest.raises(Crash):
+            query.run(batch_id + 1)
+    query.run(len(POINTS) + 1)
+    assert query.seen() == query.expected(len(POINTS) + 1)
+
+
+def test_transactions_that_timed_out_after_the_decision_are_told_of_and_written_again(servers, monkeypatch):
+    query = Query(servers, monkeypatch)
+    query.run(1)
+    for timeout_ms in (1_000, 10_000, 100_000):  # a batch must be decided within it, however laden the machine
+        query.options["kafka.transaction.timeout.ms"] = str(timeout_ms)
+        query.crash_at = "half_ended"
+        with pytest.raises((Crash, KafkaSourceError)) as raised:
+            query.run(2)
+        if raised.type is Crash:
+            break
+    with Cluster(ClientConfig.of(servers)) as cluster:
+        while cluster.list_transactions(f"{prefix_of(query)}-"):
+            pass
+    with pytest.raises(LostTransactions, match=r"batch 1 was decided"):
+        query.run(2)
+    query.options["lostTransactions"] = "rewrite"
+    query.run(3)
+    assert query.seen() == query.expected(3)
+
+
+def prefix_of(query):
+    return IdentitySource.of(query.options.get("transactionalIdPrefix"), query.options).find().ids.prefix
+
+
+# Attempts of a task that Spark numbers alike: a stage that is run again.
+
+
+def test_in_one_transaction_a_task_of_a_stage_that_is_run_again_is_refused_and_the_batch_starts_anew(
+    servers, monkeypatch
+):
+    query = Query(servers, monkeypatch, atomicBatch="true")
+    query.run(1)
+    sent = pickle.dumps(query.writer())
+    query.context = FakeContext(2, batch_id=1, query_id=query.query_id)
+    message = pickle.loads(sent).write(query.rows(1, 2))
+    with pytest.raises(CannotWriteOnce, match="another attempt of task 2"):
+        pickle.loads(sent).write(query.rows(1, 2))
+    query.context = None
+    query.writer().abort([None, None, message, None], 1)
+    query.run(3)
+    assert query.seen() == query.expected(3)
+
+
+# A batch that fails, or that Spark cancels. See tests/sink/transactions/test_aborted_lanes.py for who is called then.
+
+
+class Failed(Exception):
+    pass
+
+
+@pytest.mark.parametrize("atomic", ["false", "true"])
+@pytest.mark.parametrize("how", ["its task fails", "its worker is killed", "the query is stopped"])
+def test_a_batch_of_one_task_that_ends_in_the_middle_leaves_no_transaction_open(
+    servers, monkeypatch, tmp_path, how, atomic
+):
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))
+    query = Query(servers, monkeypatch, atomicBatch=atomic, **{"kafka.linger.ms": "0"})
+    query.run(1)
+    prefix = prefix_of(query)
+    with Cluster(ClientConfig.of(servers)) as cluster:
+
+        def states():
+            return {each.transactional_id: each.state for each in cluster.list_transactions(prefix, ())}
+
+        def rows():
+            yield from query.rows(1, 0)
+            while states()[f"{prefix}-{'driver' if atomic == 'true' else '0'}"] != "Ongoing":
+                pass  # the first batch is on its way
+            if how == "its task fails":
+                raise Failed
+            query.writer().abort([None], 1)
+            yield from query.rows(1, 0)  # the task goes on for seconds
+
+        sent = pickle.dumps(query.writer())
+        query.context = FakeContext(0, batch_id=1, query_id=query.query_id)
+        with pytest.raises((Failed, KafkaSourceError)):
+            pickle.loads(sent).write(rows())
+        query.context = None
+        if how == "its task fails":
+            assert atomic == "true" or "Ongoing" not in states().values()  # before the driver has done anything
+            query.writer().abort([None], 1)
+        if how == "the query is stopped":  # and a task opens its lane only now
+            query.context = FakeContext(1, batch_id=1, query_id=query.query_id)
+            with pytest.raises(KafkaSourceError):
+                pickle.loads(sent).write(query.rows(1, 1))
+            query.context = None
+        assert "Ongoing" not in states().values()
+    producer = confluent_kafka.Producer({"bootstrap.servers": servers})
+    for number in range(SLOTS):
+        producer.produce(query.topic, b"after", partition=number)
+    producer.flush(30)
+    seen = query.seen()
+    while seen["after"] < SLOTS:  # abort markers may be some milliseconds behind
+        seen = query.seen()
+    assert seen - Counter(after=SLOTS) == query.expected(1)
+    query.run(2)
+    assert query.seen() - Counter(after=SLOTS) == query.expected(2)
+
+
+# A decision that is on its way. Brokers leave it out of the list of a group's offsets.
+
+
+def test_a_begin_right_after_a_decision_finds_it(servers):
+    names = [f"early-{uuid.uuid4().hex[:8]}" for _ in range(10)]
+    left_out = 0
+    with Cluster(ClientConfig.of(servers)) as cluster:
+        cluster.create_topics(names)
+        for name in names:
+            ids = TransactionalIds(name)
+            turn = ExactlyOnce(cluster, ids, timeout_ms=60_000).begin().turn
+            share = Share(turn, "q", partitions=(TopicPartition(name, 0),))
+            ExactlyOnce(cluster, ids, timeout_ms=60_000).commit([share], 7)
+            left_out += not cluster.fetch_committed(ids.marker_group)
+            assert ExactlyOnce(cluster, ids, timeout_ms=60_000).begin().known == Known(1, "stream", "q", 7)
+    print(f"{left_out} of {len(names)} decisions were not listed at first")
+
+
+def test_what_was_decided_is_waited_for_and_finished_while_its_markers_cannot_be_written(broker, monkeypatch):
+    query, keeper = a_query_with_two_coordinators(broker, monkeypatch)
+    query.run(1)
+    ids = TransactionalIds(prefix_of(query))
+    others = [each for node, each in enumerate(broker.bootstrap_servers.split(","), 1) if node != keeper]
+    crash_point, messages = query.crash_point, []
+    with Cluster(ClientConfig.of(",".join(others), default_api_timeout_ms=1500)) as hasty:
+
+        def pausing(name):
+            if name == "deciding" and query.crash_at:
+                hasty.describe_transactions([ids.driver])  # finds its coordinator, as long as every node answers
+                broker.pause(keeper)
+            crash_point(name)
+
+        monkeypatch.setattr(exactly_once, "crash_point", pausing)
+        query.crash_at = "decided"
+        driver = ExactlyOnce(hasty, ids, timeout_ms=60_000)
+        try:
+            with pytest.raises(Crash):
+                query.run_batch(1, messages)
+            for call in (lambda: driver.abort([message.share for message in messages], 1), driver.begin):
+                with pytest.raises(DeadlineExceeded, match="CONCURRENT_TRANSACTIONS"):
+                    call()
+        finally:
+            broker.resume(keeper)
+    query.writer().abort(messages, 1)
+    assert query.seen() == query.expected(2)
+    query.run(3)
+    assert query.seen() == query.expected(3)
+
+
+def a_query_with_two_coordinators(broker, monkeypatch):
+    """One for its driver's transactions, and another that keeps its decisions: the node id of this one."""
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    with Cluster(ClientConfig.of(broker.bootstrap_servers)) as cluster:
+        for tried in itertools.count(1):
+            if tried % 50 == 0:  # a node that was paused, or starved, has lost its partitions to others: back to it
+                admin.elect_leaders(confluent_kafka.ElectionType.PREFERRED).result(30)
+            ids = TransactionalIds(f"two-{uuid.uuid4().hex[:8]}")
+            groups = {group: cluster.coordinator(GROUP, group) for group in (ids.marker_group, ids.kept_group)}
+            keeper = groups[ids.marker_group]
+            others = groups[ids.kept_group], cluster.coordinator(TRANSACTION, ids.driver)
+            if keeper not in others:
+                return Query(broker.bootstrap_servers, monkeypatch, transactionalIdPrefix=ids.prefix), keeper
+    raise AssertionError
+
+
+# A broker that the driver cannot reach, and everybody else can.
+
+
+class CutOff(SocketConnector):
+    """Never connects to one port."""
+
+    def __init__(self, config, port):
+        super().__init__(config)
+        self._port = port
+
+    def open(self, address):
+        if address.sockaddr[1] == self._port:
+            raise OSError(errno.EHOSTUNREACH, "No route to host")
+        return super().open(address)
+
+
+def test_a_begin_goes_on_without_a_broker_that_the_driver_cannot_reach(broker, caplog):
+    config = ClientConfig.of(broker.bootstrap_servers)
+    with Cluster(config) as whole:
+        cut, ids, lanes = None, None, {}
+        while cut is None:  # a prefix of which one node coordinates a lane and nothing else that a begin needs
+            ids = TransactionalIds(f"cut-{uuid.uuid4().hex[:8]}")
+            needed = {whole.coordinator(GROUP, group) for group in (ids.marker_group, ids.kept_group)}
+            needed.add(whole.coordinator(TRANSACTION, ids.driver))
+            lanes = {slot: whole.coordinator(TRANSACTION, ids.lane(slot)) for slot in range(6)}
+            cut = next((node for node in lanes.values() if node not in needed), None)
+        ExactlyOnce(whole, ids, timeout_ms=60_000).begin()
+        for slot in lanes:
+            producer = whole.init_producer_id(ids.lane(slot), 60_000)
+            whole.add_offsets_to_txn(ids.lane(slot), producer, ids.marker_group)
+        port = int(broker.bootstrap_servers.split(",")[cut - 1].rpartition(":")[2])
+        with Cluster(config, connector=CutOff(config, port)) as driver, caplog.at_level("WARNING", "kafkasource.sink"):
+            turn = ExactlyOnce(driver, ids, timeout_ms=60_000).begin().turn
+        left = {slot for slot, node in lanes.items() if node == cut}
+        assert turn.aborted == len(lanes) - len(left)
+        assert {each.transactional_id for each in whole.list_transactions(ids.prefix)} == {ids.lane(s) for s in left}
+        assert f"broker {cut} cannot be reached from the driver" in caplog.text
+        for slot in left:  # as a task does that opens it
+            whole.init_producer_id(ids.lane(slot), 60_000)
+        assert whole.list_transactions(ids.prefix) == []

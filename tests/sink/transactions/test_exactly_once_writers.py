@@ -1,0 +1,226 @@
+"""The writers as Spark calls them with deliveryGuarantee=exactly_once, on a cluster of the tests' own."""
+
+import pickle
+from contextlib import contextmanager
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.types import BinaryType, StructField, StructType
+from transaction_fakes import FakeContext, FakeTransactionCluster, read_committed
+
+from kafkasource import options
+from kafkasource.errors import OptionError, UnsupportedApiVersion
+from kafkasource.sink import writer as writer_module
+from kafkasource.sink.producer import producer as producer_module
+from kafkasource.sink.producer.delivery import Delivery
+from kafkasource.sink.transactions.driver import AnotherQuery, NotDecided
+from kafkasource.sink.transactions.task import CannotWriteOnce
+from kafkasource.sink.writer import BatchWriter, StreamWriter
+from kafkasource.types import TopicPartition
+
+SCHEMA = StructType([StructField("value", BinaryType())])
+T = [TopicPartition("t", number) for number in range(3)]
+
+
+class FakeProducer:
+    """Writes each task's rows to the partition of the task's slot."""
+
+    def __init__(self, cluster, slot):
+        self.cluster, self.slot = cluster, slot
+
+    @contextmanager
+    def delivery(self, lane=None):
+        yield Delivery(lane)
+
+    def append(self, rows, partitioner, delivery):
+        lane, tp, values = delivery.lane, T[self.slot], rows.values.to_pylist()
+        lane.enroll([tp])
+        producer = lane.producer
+        self.cluster.produce(lane.transactional_id, producer, tp, values, lane.transaction_version)
+        delivery.opened(1)
+        delivery.acknowledged(tp, len(values), 100, len(values) - 1)
+
+
+class Spark:
+    """One process for all: what differs is which writer object is called."""
+
+    def __init__(self, monkeypatch, kind, **written):
+        self.monkeypatch, self.kind = monkeypatch, kind
+        self.cluster = FakeTransactionCluster(2)
+        self.written = {"transactionalIdPrefix": "p"} | written
+        monkeypatch.setattr(writer_module, "shared_cluster", lambda config: self.cluster)
+
+    def writer(self):
+        written = {"kafka.bootstrap.servers": "localhost:1", "topic": "t", "deliveryGuarantee": "exactly_once"}
+        return self.kind(options.parse(written | self.written, "sink"), SCHEMA)
+
+    def sent(self):
+        """As pickled for the tasks, and once more for the commit of a batch write."""
+        writer = self.writer()
+        first = pickle.dumps(writer)
+        assert pickle.dumps(writer) == first
+        return first
+
+    def task(self, sent, slot, *values):
+        self.monkeypatch.setattr(writer_module.TaskContext, "get", lambda: FakeContext(slot))
+        self.monkeypatch.setattr(producer_module, "shared_producer", lambda config: FakeProducer(self.cluster, slot))
+        rows = pa.record_batch([pa.array(values, pa.binary())], names=["value"])
+        return pickle.loads(pickle.dumps(pickle.loads(sent).write(iter([rows]))))
+
+    def seen(self):
+        return [row for tp in T for row in read_committed(self.cluster.logs[tp])]
+
+
+heard = []
+
+
+def listener(commit):
+    heard.append(commit)
+
+
+def test_the_listener_is_told_of_the_batchs_transactions_and_of_those_left_behind(monkeypatch):
+    heard.clear()
+    spark = Spark(monkeypatch, StreamWriter, commitListener=f"{__name__}:listener")
+    spark.task(spark.sent(), 2, b"x")  # and the application dies
+    sent = spark.sent()
+    spark.writer().commit([spark.task(sent, slot, b"y") for slot in range(2)], 0)
+    (commit,) = heard
+    lanes = commit.lanes
+    assert (commit.records, lanes.opened, lanes.committed, lanes.aborted, lanes.recovered) == (2, 2, 2, 1, 0)
+
+
+def test_a_batch_begins_once_however_often_the_writer_is_pickled(monkeypatch):
+    spark = Spark(monkeypatch, StreamWriter)
+    spark.sent()
+    assert spark.cluster.calls.count("init p-driver") == 1
+
+
+def test_a_writer_that_writes_at_least_once_asks_nobody(monkeypatch):
+    spark = Spark(monkeypatch, StreamWriter)
+    spark.written = {"transactionalIdPrefix": "p", "deliveryGuarantee": "at_least_once"}
+    with pytest.raises(OptionError, match="transactionalIdPrefix"):
+        spark.writer()
+    spark.written = {"deliveryGuarantee": "at_least_once"}
+    spark.sent()
+    assert spark.cluster.calls == []
+
+
+@pytest.mark.parametrize("atomic", ["false", "true"])
+def test_a_micro_batch_is_seen_once_its_commit_returned_and_its_replay_writes_nothing(monkeypatch, atomic):
+    spark = Spark(monkeypatch, StreamWriter, atomicBatch=atomic)
+    for _ in range(2):
+        sent = spark.sent()
+        messages = [spark.task(sent, slot, b"%d" % slot) for slot in range(3)]
+        assert spark.seen() in ([], [b"0", b"1", b"2"])
+        spark.writer().commit(messages, 0)
+        assert spark.seen() == [b"0", b"1", b"2"]
+    assert sum(message.records for message in messages) == 0
+
+
+@pytest.mark.parametrize("atomic", ["false", "true"])
+def test_a_batch_write_is_seen_whole_or_not_at_all(monkeypatch, atomic):
+    spark = Spark(monkeypatch, BatchWriter, atomicBatch=atomic)
+    sent = spark.sent()
+    failed = [spark.task(sent, 0, b"x"), None, spark.task(sent, 2, b"x")]
+    spark.task(sent, 1, b"x")  # wrote, but its message was lost
+    pickle.loads(sent).abort(failed)
+    assert spark.seen() == []
+    assert not any(known.open for known in spark.cluster.transactions.values())
+    for _ in range(2):  # run again it is another write
+        sent = spark.sent()
+        pickle.loads(sent).commit([spark.task(sent, slot, b"y") for slot in range(3)])
+    assert spark.seen() == [b"y"] * 6
+
+
+def test_a_batch_write_of_which_no_task_reported_leaves_nothing_open(monkeypatch):
+    spark = Spark(monkeypatch, BatchWriter)
+    sent = spark.sent()
+    spark.task(sent, 0, b"x")
+    pickle.loads(sent).abort([None, None])
+    assert not any(known.open for known in spark.cluster.transactions.values())
+
+
+def test_of_two_queries_with_one_prefix_the_one_that_began_later_writes(monkeypatch):
+    spark = Spark(monkeypatch, StreamWriter)
+    first = spark.sent()
+    late = [spark.task(first, 0, b"first")]
+    second = spark.sent()
+    with pytest.raises(CannotWriteOnce, match="another run of the query has taken over"):
+        spark.task(first, 1, b"first")
+    assert not spark.cluster.transactions["p-1"].open
+    with pytest.raises(NotDecided, match="another query with this 'transactionalIdPrefix', has fenced it"):
+        spark.writer().commit(late, 0)
+    spark.writer().abort(late, 0)
+    spark.writer().commit([spark.task(second, 0, b"second")], 0)
+    assert spark.seen() == [b"second"]
+
+
+def test_brokers_before_transactions_are_refused_before_a_task_runs(monkeypatch):
+    spark = Spark(monkeypatch, StreamWriter)
+    spark.cluster.before_transactions = True
+    with pytest.raises(UnsupportedApiVersion, match=r"'deliveryGuarantee'=exactly_once needs .* Kafka 0\.11"):
+        spark.sent()
+    assert spark.cluster.calls == []
+
+
+def test_without_checkpoint_and_prefix_it_is_refused(monkeypatch, tmp_path):
+    spark = Spark(monkeypatch, StreamWriter)
+    spark.written = {}
+    with pytest.raises(OptionError, match=r"'checkpointLocation' .* 'transactionalIdPrefix'"):
+        spark.writer()
+    (tmp_path / "metadata").write_text('{"id":"q"}')
+    spark.written = {"checkpointlocation": str(tmp_path)}
+    spark.sent()
+
+
+def test_a_batch_write_has_no_query_so_a_checkpoint_does_not_stand_for_its_prefix(monkeypatch, tmp_path):
+    (tmp_path / "metadata").write_text('{"id":"q"}')
+    spark = Spark(monkeypatch, BatchWriter)
+    spark.written = {"checkpointlocation": str(tmp_path)}
+    with pytest.raises(OptionError, match="'transactionalIdPrefix', which a batch write always needs"):
+        spark.writer()
+
+
+# Who the query is.
+
+
+@pytest.mark.parametrize("spelled", ["{0}", "{0}/", "file:{0}", "file://{0}", "file:///{0}", "{0}/x/.."])
+def test_a_batch_that_was_decided_is_skipped_however_the_checkpoint_is_spelled_by_then(monkeypatch, tmp_path, spelled):
+    (tmp_path / "metadata").write_text('{"id":"q"}')
+    spark = Spark(monkeypatch, StreamWriter)
+    for location in (str(tmp_path), spelled.format(tmp_path)):
+        spark.written = {"checkpointLocation": location}
+        sent = spark.sent()
+        messages = [spark.task(sent, slot, b"%d" % slot) for slot in range(3)]
+        spark.writer().commit(messages, 0)
+        assert spark.seen() == [b"0", b"1", b"2"]
+
+
+def test_a_checkpoint_that_is_not_the_querys_is_refused_by_its_tasks(monkeypatch, tmp_path):
+    (tmp_path / "metadata").write_text('{"id":"another"}')
+    spark = Spark(monkeypatch, StreamWriter, checkpointLocation=str(tmp_path))
+    del spark.written["transactionalIdPrefix"]
+    sent = spark.sent()
+    with pytest.raises(AnotherQuery, match=r"'checkpointLocation': .* is of query another, but this is query q\."):
+        spark.task(sent, 0, b"x")
+    assert not any("produce" in call for call in spark.cluster.calls)
+
+
+def test_batch_writes_under_one_prefix_follow_each_other_but_not_a_stream(monkeypatch):
+    spark = Spark(monkeypatch, BatchWriter)
+    for _ in range(3):  # as of foreachBatch
+        sent = spark.sent()
+        pickle.loads(sent).commit([spark.task(sent, 0, b"x")])
+    spark.kind = StreamWriter
+    with pytest.raises(AnotherQuery, match=r"'transactionalIdPrefix': the last decision under 'p' is .* batch write"):
+        spark.task(spark.sent(), 0, b"y")
+    assert spark.seen() == [b"x"] * 3
+
+
+def test_a_batch_write_does_not_follow_a_stream(monkeypatch):
+    spark = Spark(monkeypatch, StreamWriter)
+    spark.writer().commit([spark.task(spark.sent(), 0, b"x")], 0)
+    spark.kind = BatchWriter
+    with pytest.raises(AnotherQuery, match=r"'p' is that of batch 0 of query q, not"):
+        spark.task(spark.sent(), 0, b"y")
+    assert spark.seen() == [b"x"]

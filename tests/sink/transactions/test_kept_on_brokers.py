@@ -1,0 +1,69 @@
+"""On real brokers that forget group offsets after a minute: what is kept stays, the decision record goes."""
+
+import time
+
+import pytest
+
+from kafkasource.broker import Broker
+from kafkasource.client.cluster import Cluster
+from kafkasource.client.config import ClientConfig
+from kafkasource.sink.transactions.driver import ExactlyOnce, LostDecision, Share
+from kafkasource.sink.transactions.kept_decision import Known
+from kafkasource.sink.transactions.names import TransactionalIds
+from kafkasource.sink.transactions.task_plan import plan_task
+from kafkasource.types import TopicPartition
+
+pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.extended]
+
+FORGETFUL = {"offsets.retention.minutes": 1, "offsets.retention.check.interval.ms": 500}
+PATIENCE_S = 240.0
+
+
+@pytest.fixture(scope="module", params=["3.9.2", "4.3.1"])
+def cluster(request):
+    with (
+        Broker(version=request.param, use_existing=False, properties=FORGETFUL) as broker,
+        Cluster(ClientConfig.of(broker.bootstrap_servers)) as cluster,
+    ):
+        cluster.create_topics(["t", "u"])
+        yield cluster
+
+
+def test_what_is_known_of_a_batch_outlives_its_decision_record(cluster):
+    def driver(name, kind=ExactlyOnce):
+        return kind(cluster, TransactionalIds(name), timeout_ms=60_000)
+
+    def decide(name, batch_id, topics, kind=ExactlyOnce):
+        turn = driver(name).begin().turn
+        share = Share(turn, "q", partitions=tuple(TopicPartition(topic, 0) for topic in topics))
+        driver(name, kind).commit([share], batch_id)
+
+    class Dies(ExactlyOnce):
+        def _end(self, decision, lanes):
+            raise KeyboardInterrupt  # decided, and nobody comes back for a week
+
+    decide("whole", 0, "tu")
+    decide("whole", 1, "tu")
+    decide("topic", 0, "u")
+    with pytest.raises(KeyboardInterrupt):
+        decide("early", 0, "tu", Dies)
+    driver("quiet").commit([], 0)  # a first batch without tasks
+    groups = [TransactionalIds(name).marker_group for name in ("whole", "topic", "early")]
+    deadline = time.monotonic() + PATIENCE_S
+    while any(cluster.fetch_committed(group) for group in groups):
+        assert time.monotonic() < deadline, "the brokers forget nothing"
+        time.sleep(1)
+    assert driver("whole").begin().known == Known(2, "stream", "q", 1)
+    assert driver("quiet").begin().known.number == 0
+    # Its coordinator remembers; a begin that died before it had kept that would not find it so.
+    found = driver("early").begin()
+    assert found.known.state == "unknown"
+    with pytest.raises(LostDecision, match="batch 0 was about to be decided"):
+        plan_task(found, "q", 0, 0, "fail")
+    cluster.delete_topics(["u"])
+    while driver("topic").begin().known is not None:
+        assert time.monotonic() < deadline, "the offsets of a deleted topic stay"
+        time.sleep(0.5)
+    with pytest.raises(LostDecision, match="batch 1 is to be written, and nothing is known"):
+        plan_task(driver("topic").begin(), "q", 1, 0, "fail")
+    assert driver("whole").begin().known == Known(2, "stream", "q", 1)

@@ -1,0 +1,184 @@
+"""What the driver asks the cluster, and how often."""
+
+import uuid
+
+import pytest
+from fake_broker import Error, FakeKafka, FakeNet
+from fake_cluster import FakeCluster
+
+from kafkasource import options
+from kafkasource.errors import BootstrapFailed, BrokerError
+from kafkasource.protocol.apis import LIST_OFFSETS, METADATA, OFFSET_FETCH, OFFSET_FOR_LEADER_EPOCH
+from kafkasource.source.plan.offset_reader import OffsetReader
+from kafkasource.source.plan.offsets import StreamOffset
+from kafkasource.source.plan.subscription import parse_subscription
+from kafkasource.types import TopicPartition as TP
+
+T0, T1, T2 = (TP("t", number) for number in range(3))
+
+
+class Sleeps(list):
+    """Instead of sleeping: how long was asked for, in seconds; and what happens meanwhile."""
+
+    meanwhile = staticmethod(lambda: None)
+
+    def __call__(self, seconds):
+        self.append(seconds)
+        self.meanwhile()
+
+
+def reader(cluster, sleep=None, **given):
+    subscription = {} if {"subscribePattern", "assign"} & given.keys() else {"subscribe": "t"}
+    given = {"kafka.bootstrap.servers": "nowhere:1"} | subscription | given
+    parsed = options.parse(given, "source")
+    made = OffsetReader.from_options(cluster, parse_subscription(parsed), parsed)
+    made._sleep = sleep if sleep is not None else Sleeps()
+    return made
+
+
+def test_ends_of_logs_come_with_the_epochs_of_the_leaders_that_told_them():
+    cluster = FakeCluster(t=[(0, 5), (2, 9)])
+    cluster.epochs = {T0: 3}
+    assert reader(cluster).latest([T0, T1]) == ({T0: 5, T1: 9}, {T0: 3})
+
+
+def test_a_log_that_ends_below_what_was_read_is_asked_again_until_it_does_not():
+    cluster, sleep = FakeCluster(t=[(0, 3)]), Sleeps()
+    sleep.meanwhile = lambda: cluster.logs.update(t=[(0, 8)])
+    found = reader(cluster, sleep, **{"fetchOffset.retryIntervalMs": "700"}).latest([T0], known={T0: 8})
+    assert found.offsets == {T0: 8}
+    assert sleep == [0.7]
+
+
+@pytest.mark.parametrize("attempts", [1, 3, 4])
+def test_a_log_that_stays_backwards_is_taken_as_it_is_after_the_last_attempt(attempts):
+    cluster, sleep = FakeCluster(t=[(0, 3)]), Sleeps()
+    asked = reader(cluster, sleep, **{"fetchOffset.numRetries": str(attempts)})
+    assert asked.latest([T0], known={T0: 8}).offsets == {T0: 3}
+    assert len(cluster.listed) == attempts
+    assert sleep == [1.0] * (attempts - 1)  # the JVM connector's default
+
+
+# Failures: the client below tries again by itself until `kafka.default.api.timeout.ms`. What it raises then, or at once
+# because no retry is due, is a failed attempt. As in the JVM connector's KafkaOffsetReaderAdmin.withRetries.
+
+QUESTIONS = {
+    "assigned": (METADATA, lambda asked: asked.assigned(), {T0, T1}),
+    "list_offsets": (LIST_OFFSETS, lambda asked: asked.earliest([T0, T1]), {T0: 0, T1: 0}),
+    "latest": (LIST_OFFSETS, lambda asked: asked.latest([T0, T1]).offsets, {T0: 100, T1: 100}),
+    "offsets_for_times": (LIST_OFFSETS, lambda asked: asked.offsets_for_times({T0: 5}), {T0: None}),
+    "high_watermarks": (LIST_OFFSETS, lambda asked: asked.high_watermarks([T0]), {T0: 100}),
+    "committed": (OFFSET_FETCH, lambda asked: asked.committed("g", [T0]), {T0: 7}),
+    "epoch_ends": (OFFSET_FOR_LEADER_EPOCH, lambda asked: asked.epoch_ends({T0: 0}), {T0: 100}),
+}
+
+
+def brokers():
+    kafka = FakeKafka(topics={"t": 2})
+    kafka.committed = {("g", "t", 0): 7}
+    return kafka, FakeNet(kafka)
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_every_question_is_asked_as_often_as_num_retries_says_until_it_succeeds(question):
+    api, ask, answer = QUESTIONS[question]
+    (kafka, net), sleep = brokers(), Sleeps()
+    asked = reader(net.cluster(), sleep, **{"fetchOffset.retryIntervalMs": "700"})
+    kafka.fault(api, Error(-1), Error(-1))  # UNKNOWN_SERVER_ERROR: to the client not worth a retry
+    assert ask(asked) == answer
+    assert sleep == [0.7, 0.7]
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+@pytest.mark.parametrize("attempts", [1, 4])
+def test_the_last_attempt_s_failure_is_raised(question, attempts):
+    api, ask, _ = QUESTIONS[question]
+    (kafka, net), sleep = brokers(), Sleeps()
+    asked = reader(net.cluster(), sleep, **{"fetchOffset.numRetries": str(attempts)})
+    kafka.fault(api, *[Error(-1)] * attempts)
+    with pytest.raises(BrokerError, match=r"UNKNOWN_SERVER_ERROR"):
+        ask(asked)
+    assert sleep == [1.0] * (attempts - 1)  # the JVM connector's default
+
+
+def test_each_attempt_has_the_client_s_whole_time():
+    (_, net), sleep = brokers(), Sleeps()
+    net.fates = {"bootstrap": "refused", "broker-1": "refused"}
+    asked, begin = reader(net.cluster(default_api_timeout_ms=5_000), sleep), net.now
+    with pytest.raises(BootstrapFailed, match="within 5"):
+        asked.earliest([T0])
+    assert net.now - begin == pytest.approx(15, rel=0.2)
+    sleep.meanwhile = net.fates.clear
+    assert asked.earliest([T0]) == {T0: 0}
+    assert len(sleep) == 3
+
+
+@pytest.mark.parametrize("error", [Error(29), Error(30), Error(35)])
+def test_what_will_not_pass_is_raised_at_once(error):
+    (kafka, net), sleep = brokers(), Sleeps()
+    kafka.fault(LIST_OFFSETS, error)
+    with pytest.raises(BrokerError, match=rf"\({error.code}\)"):
+        reader(net.cluster(), sleep).latest([T0])
+    assert not sleep
+
+
+def test_a_partition_that_was_deleted_meanwhile_is_missing_in_every_answer():
+    cluster = FakeCluster(t=[(0, 5), (2, 9)])
+    asked = reader(cluster)
+    assert asked.earliest([T0, T1, T2]) == {T0: 0, T1: 2}
+    assert asked.latest([T0, T2]).offsets == {T0: 5}
+    assert asked.offsets_for_times({T2: 1000}) == {}
+    assert asked.epoch_ends({T1: 0, T2: 0}) == {T1: 9}
+
+
+def test_an_offset_by_time_is_the_first_record_not_older_or_none():
+    cluster = FakeCluster(t=[(0, 3), (0, 3)])
+    cluster.timestamps = {T0: [1000, 2000, 3000], T1: [10, 20, 30]}
+    assert reader(cluster).offsets_for_times({T0: 1001, T1: 1001}) == {T0: 1, T1: None}
+
+
+def test_where_a_group_stands_is_none_where_it_committed_nothing():
+    cluster = FakeCluster(t=[(0, 3), (0, 3)])
+    cluster.committed = {("g", T0): 2, ("other", T1): 1}
+    assert reader(cluster).committed("g", [T0, T1]) == {T0: 2, T1: None}
+
+
+def test_an_epoch_that_the_leader_does_not_know_says_nothing():
+    cluster = FakeCluster(t=[(0, 5)])
+    cluster.ends_of_epochs = {(T0, 7): None}
+    assert reader(cluster).epoch_ends({T0: 7}) == {}
+
+
+def test_a_partition_read_already_is_not_believed_gone_because_one_broker_lags_behind():
+    cluster, sleep = FakeCluster(t=[(0, 5)]), Sleeps()
+    sleep.meanwhile = lambda: cluster.logs.update(t=[(0, 5), (0, 5)])
+    assert reader(cluster, sleep).assigned(StreamOffset({T0: 1, T1: 1})) == {T0, T1}
+    assert sleep == [1.0]
+
+
+def test_another_topic_id_is_not_believed_because_one_broker_lags_behind():
+    cluster, sleep, topic_id = FakeCluster(t=[(0, 5)]), Sleeps(), uuid.uuid4()
+    cluster.topic_ids["t"] = uuid.uuid4()
+    sleep.meanwhile = lambda: cluster.topic_ids.update(t=topic_id)
+    assert reader(cluster, sleep).assigned(StreamOffset({T0: 1}, {"t": topic_id})) == {T0}
+    assert sleep == [1.0]
+
+
+@pytest.mark.parametrize("subscription", [{"subscribePattern": "t"}, {"assign": '{"t":[0,1]}'}, {"subscribe": "t"}])
+def test_a_partition_that_stays_gone_is_believed_gone(subscription):
+    cluster, sleep = FakeCluster(t=[(0, 5)]), Sleeps()
+
+    assert reader(cluster, sleep, **subscription).assigned(StreamOffset({T0: 1, T1: 1})) == {T0}
+    assert sleep == [1.0, 1.0]
+
+
+def test_a_partition_that_is_not_subscribed_any_more_is_not_asked_for_again():
+    sleep = Sleeps()
+    assert reader(FakeCluster(t=[(0, 5)]), sleep).assigned(StreamOffset({T0: 1, TP("left", 0): 1})) == {T0}
+    assert not sleep
+
+
+def test_high_watermarks_are_those_of_readers_without_transactions():
+    cluster = FakeCluster(t=[(0, 5)])
+    assert reader(cluster, **{"kafka.isolation.level": "read_committed"}).high_watermarks([T0]) == {T0: 5}
+    assert cluster.isolation_levels == {"read_uncommitted"}

@@ -1,0 +1,355 @@
+"""What records weigh: by hand-written headers, by a cluster that counts questions, and by a broker's log files."""
+
+import struct
+import uuid
+from types import SimpleNamespace
+
+import confluent_kafka
+import pytest
+from pyspark.sql.streaming.datasource import ReadMaxBytes
+
+from kafkasource import options
+from kafkasource.client.cluster import Cluster
+from kafkasource.client.config import ClientConfig
+from kafkasource.errors import RequestTimeout
+from kafkasource.source.plan.admission import Admission
+from kafkasource.source.plan.record_weights import SAMPLE_BYTES, UNKNOWN_WEIGHT, RecordWeights, weight_of
+from kafkasource.types import OffsetRange
+from kafkasource.types import TopicPartition as TP
+
+MIB = 1 << 20
+T0, T1 = TP("t", 0), TP("t", 1)
+
+
+def batch(base_offset, offsets, size, magic=2):
+    """A record batch of `size` bytes in all, with nothing right but what its header says of offsets (KIP-98)."""
+    fields = (base_offset, size - 12, 0, magic, 0, 0, offsets - 1, 0, 0, -1, -1, -1, offsets)
+    header = struct.pack(">qiibIhiqqqhii", *fields)
+    return header + bytes(size - len(header))
+
+
+# Headers.
+
+
+def test_bytes_are_divided_by_the_offsets_that_batches_cover():
+    assert weight_of(batch(100, 10, 1000) + batch(110, 30, 3000), 100) == 100
+
+
+def test_a_cut_last_batch_counts_whole():
+    assert weight_of(batch(0, 10, 1000) + batch(10, 10, 5000)[:61], 0) == 300
+    assert weight_of(batch(0, 10, 1000) + batch(10, 10, 5000)[:60], 0) == 100
+
+
+def test_a_fetch_into_the_middle_of_a_batch_counts_all_of_it():
+    assert weight_of(batch(100, 10, 1000), 105) == 100
+
+
+def test_what_compaction_removed_weighs_nothing():
+    assert weight_of(batch(90, 10, 1000), 0) == 10
+    assert weight_of(batch(0, 10, 1000) + batch(90, 10, 1000), 0) == 20
+
+
+def test_messages_of_old_format_count_one_by_one():
+    assert weight_of(batch(7, 1, 300, magic=1) + batch(8, 1, 100, magic=0), 7) == 200
+
+
+@pytest.mark.parametrize(
+    "nonsense",
+    [
+        b"",
+        bytes(60),
+        bytes(200),
+        b"\xff" * 200,
+        batch(0, 10, 1000, magic=3),
+        struct.pack(">qi", 0, -5) + bytes(100),
+        batch(5, -3, 100),
+    ],
+)
+def test_bytes_that_make_no_sense_weigh_nothing_known(nonsense):
+    assert weight_of(nonsense, 0) is None
+    assert weight_of(batch(0, 10, 1000) + nonsense, 0) == 100
+
+
+def test_batches_that_go_backwards_are_not_followed():
+    assert weight_of(batch(100, 10, 1000) + batch(50, 10, 9000), 100) == 100
+
+
+# Questions.
+
+
+class Leaders:
+    """Two leaders (by the partition's parity) whose partitions answer what `records` has for them."""
+
+    def __init__(self, records):
+        self.records = records  # by partition: bytes, or an error code
+        self.requests = []
+        self.failing = None
+        self.metadata = SimpleNamespace(leader_id=lambda tp: None if tp.partition == 99 else tp.partition % 2)
+
+    def topic_id(self, topic):
+        return uuid.uuid5(uuid.NAMESPACE_DNS, topic)
+
+    def cached_partition(self, tp):
+        return SimpleNamespace(leader_epoch=7)
+
+    def send(self, node, api, body, *, timeout_ms, max_version):
+        assert (api.name, max_version) == ("Fetch", None)
+        self.requests.append((node, body))
+        return SimpleNamespace(node_id=node, result=lambda: self._answer(body))
+
+    def wait(self, *pendings):
+        pass
+
+    def _answer(self, body):
+        if self.failing:
+            raise self.failing
+        answers = []
+        for topic in body["topics"]:
+            rows = []
+            for row in topic["partitions"]:
+                found = self.records.get(row["partition"], b"")
+                error, records = (found, None) if isinstance(found, int) else (0, found)
+                rows.append({"partition_index": row["partition"], "error_code": error, "records": records})
+            answers.append({"topic_id": topic["topic_id"], "partitions": rows})
+        return {"responses": answers}
+
+    def asked(self):
+        """Partitions of all requests, in order; forgets them."""
+        topics = [topic for _, body in self.requests for topic in body["topics"]]
+        rows = [row["partition"] for topic in topics for row in topic["partitions"]]
+        self.requests = []
+        return rows
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+def weights_of(records):
+    leaders, clock = Leaders(records), Clock()
+    return RecordWeights(leaders, "read_committed", clock), leaders, clock
+
+
+def test_each_leader_gets_one_request_that_waits_for_nothing():
+    weights, leaders, _ = weights_of({0: batch(0, 10, 1000), 1: batch(5, 10, 100), 2: batch(0, 1, 777)})
+    partitions = [TP("t", number) for number in range(4)]
+    begin = {TP("t", 0): 0, TP("t", 1): 5, TP("t", 2): 0, TP("t", 3): 9}
+    found = weights.weigh(begin, {**dict.fromkeys(partitions, 100), TP("t", 3): 9}, MIB)
+    assert found == {TP("t", 0): 100, TP("t", 1): 10, TP("t", 2): 777}  # 3 has nothing
+    assert sorted(node for node, _ in leaders.requests) == [0, 1]
+    for _, body in leaders.requests:
+        assert (body["max_wait_ms"], body["isolation_level"]) == (0, 1)
+        assert body["max_bytes"] <= SAMPLE_BYTES
+    assert leaders.requests[1][1]["topics"][0]["partitions"] == [
+        {"partition": 1, "current_leader_epoch": 7, "fetch_offset": 5, "partition_max_bytes": 256 << 10}
+    ]
+
+
+def test_nothing_is_asked_while_what_is_behind_is_far_below_the_limit_nor_of_empty_logs():
+    weights, leaders, clock = weights_of({0: batch(0, 10, 1000)})
+    assert weights.weigh({T0: 0}, {T0: 0}, 1) == {}
+    assert leaders.asked() == []
+    weights.weigh({T0: 0}, {T0: 10}, 100_000)
+    assert leaders.asked() == [0]
+    assert weights.weigh({T0: 10}, {T0: 110}, 100_000) == {T0: 100}
+    assert leaders.asked() == []
+    weights.weigh({T0: 10}, {T0: 510}, 100_000)
+    assert leaders.asked() == [0]
+    clock.now += 61  # what is known has become old
+    weights.weigh({T0: 10}, {T0: 11}, 100_000)
+    assert leaders.asked() == [0]
+
+
+def test_heavier_records_count_at_once_lighter_ones_by_and_by():
+    weights, leaders, _ = weights_of({0: batch(0, 10, 1000)})
+    weights.weigh({T0: 0}, {T0: 10_000}, 1)
+    leaders.records = {0: batch(0, 1, 10_000)}
+    assert weights.weigh({T0: 0}, {T0: 10_000}, 1) == {T0: 10_000}
+    leaders.records = {0: batch(0, 10, 1000)}
+    assert weights.weigh({T0: 0}, {T0: 10_000}, 1) == {T0: 1000}
+    for _ in range(10):
+        found = weights.weigh({T0: 0}, {T0: 10_000}, 1)
+    assert 100 <= found[T0] < 101
+
+
+def test_of_hundreds_of_partitions_some_are_asked_in_turn_and_the_others_are_the_mean():
+    weights, leaders, clock = weights_of({number: batch(0, 10, 1000 * (1 + number % 2)) for number in range(300)})
+    begin = {TP("t", number): 0 for number in range(300)}
+    end = dict.fromkeys(begin, 1000)
+    asked = []
+    for _ in range(5):
+        found = weights.weigh(begin, end, 1)
+        assert sum(body["max_bytes"] for _, body in leaders.requests) <= SAMPLE_BYTES
+        assert all(100 <= weight <= 200 for weight in found.values())
+        now = leaders.asked()
+        assert len(now) <= 64
+        asked += now
+        clock.now += 1
+    assert set(asked) == set(range(300)) - {99}  # which has no leader
+    assert found[TP("t", 98)] == 100
+    assert found[TP("t", 299)] == 200
+    assert 145 < found[TP("t", 99)] < 155
+
+
+def test_a_partition_whose_first_batch_did_not_fit_is_asked_alone_then_named_first_the_next_time():
+    weights, leaders, clock = weights_of({0: batch(0, 1, 100), 2: b"", 4: batch(0, 1, 300)})
+    begin = {TP("t", number): 0 for number in (0, 2, 4)}
+    assert weights.weigh(begin, dict.fromkeys(begin, 10**6), 1)[TP("t", 2)] == 200
+    assert leaders.asked() == [0, 2, 4, 2]
+    clock.now += 1
+    leaders.records[2] = batch(0, 1, 500)
+    assert weights.weigh(begin, dict.fromkeys(begin, 10**6), 1)[TP("t", 2)] == 500
+    assert leaders.asked() == [2, 0, 4]
+    clock.now += 1
+    leaders.records[2] = b""
+    assert weights.weigh(begin, dict.fromkeys(begin, 10**6), 1)[TP("t", 2)] == 500
+    assert leaders.asked() == [0, 2, 4]  # something is known of it: its turn comes
+    clock.now += 1
+    weights.weigh(begin, dict.fromkeys(begin, 10**6), 1)
+    assert leaders.asked() == [2, 0, 4]
+
+
+def test_a_failed_sample_leaves_what_was_known_and_fails_nothing():
+    weights, leaders, _ = weights_of({0: batch(0, 10, 1000), 1: 6})
+    assert weights.weigh({T0: 0, T1: 0}, {T0: 9999, T1: 9999}, 1) == {T0: 100, T1: 100}
+    leaders.failing = RequestTimeout("no answer")
+    assert weights.weigh({T0: 0, T1: 0}, {T0: 9999, T1: 9999}, 1) == {T0: 100, T1: 100}
+    weights, leaders, _ = weights_of({0: 1})
+    assert weights.weigh({T0: 0}, {T0: 10}, 1) == {T0: UNKNOWN_WEIGHT}
+
+
+# For packing, where an old estimate will do.
+
+
+def ranges(*sizes):
+    return [OffsetRange(TP("t", number), 5, 5 + size) for number, size in enumerate(sizes)]
+
+
+def test_an_estimate_for_packing_asks_about_a_topic_once_then_once_a_minute():
+    weights, leaders, clock = weights_of({0: batch(5, 10, 1000), 1: batch(5, 10, 3000)})
+    assert weights.estimate(ranges(100, 100), 10**6) == {T0: 100, T1: 300}
+    assert leaders.asked() == [0, 1]
+    for seconds in (0, 10, 49):
+        clock.now += seconds
+        assert weights.estimate(ranges(100, 100), 10**6) == {T0: 100, T1: 300}
+        assert leaders.asked() == []
+    clock.now += 1
+    weights.estimate(ranges(100), 10**6)
+    assert leaders.asked() == [0]
+    weights.estimate([OffsetRange(TP("u", 0), 0, 100)], 10**6)  # another topic
+    assert leaders.asked() == [0]
+
+
+def test_an_estimate_near_to_what_would_fill_a_task_is_asked_for_again_after_seconds():
+    weights, leaders, clock = weights_of({0: batch(5, 10, 1000)})
+    weights.estimate(ranges(1300), 10**6)
+    leaders.asked()
+    leaders.records = {0: batch(5, 1, 1000)}
+    clock.now += 4
+    assert weights.estimate(ranges(1300), 10**6) == {T0: 100}
+    clock.now += 1
+    assert weights.estimate(ranges(1300), 10**6) == {T0: 1000}
+    assert leaders.asked() == [0]
+
+
+def test_what_cannot_fill_a_task_whatever_it_weighs_is_not_asked_about():
+    weights, leaders, _ = weights_of({0: batch(5, 10, 1000)})
+    assert weights.estimate(ranges(15, 16), 32 * MIB) == {}
+    assert weights.estimate([], 32 * MIB) == {}
+    assert leaders.asked() == []
+
+
+def test_an_estimate_that_fails_is_the_one_for_unknown_records():
+    weights, leaders, _ = weights_of({})
+    leaders.failing = RequestTimeout("no answer")
+    for _ in range(2):
+        assert weights.estimate(ranges(1000), 10**5) == {T0: UNKNOWN_WEIGHT}
+    assert leaders.asked() == [0]
+
+
+# A broker's log.
+
+
+class Log:
+    """A topic on the broker, written by confluent-kafka, read by nobody: batches of it are admitted one by one."""
+
+    def __init__(self, broker, topic):
+        self.broker, self.topic = broker, topic
+        self.producer = confluent_kafka.Producer(
+            {"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 20, "message.max.bytes": 4 * MIB}
+        )
+        self.written = {}
+
+    def write(self, partition, count, size):
+        for _ in range(count):
+            self.producer.produce(self.topic, value=bytes(size), partition=partition)
+            self.producer.poll(0)
+        assert self.producer.flush(30) == 0
+        tp = TP(self.topic, partition)
+        self.written[tp] = self.written.get(tp, 0) + count
+
+    def stored_bytes(self, partition):
+        """By the log's own files."""
+        folder = self.broker.folder / "node-1" / f"{self.topic}-{partition}"
+        return sum(file.stat().st_size for file in folder.glob("*.log"))
+
+    def batches(self, limit):
+        """The offsets that each micro-batch takes of each partition, up to the end of the log."""
+        given = {"kafka.bootstrap.servers": "nowhere:1", "subscribe": "t", "maxBytesPerTrigger": str(limit)}
+        admission, at = Admission(options.parse(given, "source")), dict.fromkeys(self.written, 0)
+        with Cluster(ClientConfig.of(self.broker.bootstrap_servers)) as cluster:
+            cluster.partitions_of([self.topic])
+            weights = RecordWeights(cluster, "read_uncommitted")
+            while at != self.written:
+                end = admission.admit(
+                    at, self.written, ReadMaxBytes(limit), earliest_of_new=dict.fromkeys, weigh=weights.weigh
+                )
+                assert end != at
+                yield {tp: end[tp] - at[tp] for tp in end}
+                at = end
+
+
+@pytest.fixture
+def log(kafka_broker, kafka_topic):
+    if kafka_broker.existing:
+        pytest.skip("needs the broker's files")
+    return Log(kafka_broker, kafka_topic(partitions=2, config={"max.message.bytes": str(4 * MIB)}))
+
+
+@pytest.mark.broker
+def test_batches_of_light_and_heavy_partitions_keep_to_the_limit(log):
+    log.write(0, 20_000, 100)
+    log.write(1, 500, 10_000)
+    weight = {tp: log.stored_bytes(tp.partition) / count for tp, count in log.written.items()}
+    assert 100 < weight[TP(log.topic, 0)] < 130
+    assert 10_000 < weight[TP(log.topic, 1)] < 10_200
+    *batches, last = [sum(n * weight[tp] for tp, n in taken.items()) for taken in log.batches(MIB)]
+    assert len(batches) >= 5
+    for stored in batches:
+        assert 0.9 * MIB <= stored <= 1.1 * MIB
+    assert last <= 1.1 * MIB
+
+
+@pytest.mark.broker
+def test_a_log_whose_records_become_heavier_is_noticed_with_the_next_batch(log):
+    log.write(0, 5000, 100)
+    light = log.stored_bytes(0) / 5000
+    log.write(0, 400, 10_000)
+    heavy = (log.stored_bytes(0) - light * 5000) / 400
+    at, batches = 0, []
+    for (taken,) in (batch.values() for batch in log.batches(100_000)):
+        end = at + taken
+        batches.append((at, (min(end, 5000) - min(at, 5000)) * light + (max(end, 5000) - max(at, 5000)) * heavy))
+        at = end
+    assert all(stored <= 1.1 * 100_000 for at, stored in batches if at >= 5000)
+    assert sum(1 for _, stored in batches if stored > 1.1 * 100_000) <= 1  # the one that met the change
+
+
+@pytest.mark.broker
+def test_records_larger_than_the_limit_go_one_by_one(log):
+    log.write(0, 3, 2 * MIB)
+    log.write(1, 2, MIB)
+    assert [sum(taken.values()) for taken in log.batches(1000)] == [1] * 5

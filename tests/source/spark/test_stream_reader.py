@@ -1,0 +1,523 @@
+"""The driver's side of a streaming query, driven by the calls that Spark makes, in Spark's order."""
+
+import json
+import pickle
+import uuid
+
+import pytest
+from fake_cluster import FakeCluster
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+
+from kafkasource import options
+from kafkasource.client.metadata import PartitionMetadata
+from kafkasource.errors import DataLoss, KafkaSourceError, OptionError, UnknownTopicOrPartition
+from kafkasource.source.plan.offsets import StreamOffset
+from kafkasource.source.spark.stream import StreamReader
+from kafkasource.types import OffsetRange, TopicPartition
+
+
+class Offers(list):
+    """Instead of a GroupCommitter: what was offered, by whose name."""
+
+    def __call__(self, config, group):
+        self.group = group
+        return self
+
+    def offer(self, offsets, topic_ids):
+        self.append((dict(offsets), dict(topic_ids)))
+
+    def flush(self):
+        self.append("flushed")
+
+    def close(self):
+        self.append("closed")
+
+
+def reader(cluster, committer=None, **given):
+    given = {
+        "kafka.bootstrap.servers": "nowhere:1",
+        "startingOffsets": "earliest",
+        "fetchOffset.retryIntervalMs": "0",
+    } | given
+    if not {"subscribe", "subscribePattern", "assign"} & given.keys():
+        given["subscribe"] = "t"
+    return StreamReader(
+        options.parse(given, "source"), lambda config: cluster, Offers() if committer is None else committer
+    )
+
+
+def wire(offset):
+    """Spark keeps offsets as JSON text."""
+    return json.loads(json.dumps(offset))
+
+
+def topics(offset):
+    """What the JVM connector sees of it."""
+    return {topic: partitions for topic, partitions in offset.items() if not topic.startswith("@")}
+
+
+def ranges(stream, start, end):
+    return [r for partition in stream.partitions(wire(start), wire(end)) for r in partition.value]
+
+
+def r(topic, partition, start, end):
+    return OffsetRange(TopicPartition(topic, partition), start, end)
+
+
+def test_a_new_query_reads_from_its_starting_offsets_to_the_end():
+    stream = reader(FakeCluster(t=[(0, 5), (2, 9)]))
+    start = stream.initialOffset()
+    end = stream.latestOffset(wire(start), ReadAllAvailable())
+    assert (start, topics(end)) == ({"t": {"0": 0, "1": 2}}, {"t": {"0": 5, "1": 9}})
+    assert ranges(stream, start, end) == [r("t", 0, 0, 5), r("t", 1, 2, 9)]
+
+
+def test_latest_is_the_default_start():
+    cluster = FakeCluster(t=[(0, 5)])
+    parsed = options.parse({"kafka.bootstrap.servers": "nowhere:1", "subscribe": "t"}, "source")
+    assert StreamReader(parsed, lambda config: cluster).initialOffset() == {"t": {"0": 5}}
+
+
+def test_nothing_new_is_answered_with_the_start_itself():
+    stream = reader(FakeCluster(t=[(0, 5)]))
+    start = {"t": {"0": 5}}
+    assert stream.latestOffset(start, ReadAllAvailable()) is start
+    assert stream.partitions(start, start) == []
+
+
+def test_a_query_that_is_asked_to_stop_plans_no_further_micro_batch_and_says_so_by_removing_the_file(tmp_path):
+    file = tmp_path / "stop"
+    stream = reader(FakeCluster(t=[(0, 5)]), stopFile=str(file))
+    start = {"t": {"0": 2}}
+    assert stream.latestOffset(start, ReadAllAvailable()) == {"t": {"0": 5}}
+    file.touch()
+    assert stream.latestOffset(start, ReadAllAvailable()) == start
+    assert not file.exists()
+    assert stream.latestOffset(start, ReadAllAvailable()) == start  # held from then on
+    stream.stop()
+    again = reader(FakeCluster(t=[(0, 5)]), stopFile=str(file))
+    assert again.latestOffset(start, ReadAllAvailable()) == {"t": {"0": 5}}
+
+
+def test_an_empty_offset_is_never_made_when_all_partitions_vanish():
+    cluster = FakeCluster()
+    stream = reader(cluster, subscribePattern="t.*")
+    assert stream.latestOffset({"t1": {"0": 5}}, ReadAllAvailable()) == {"t1": {"0": 5}}
+
+
+def test_the_limit_is_announced_and_obeyed_unless_spark_lifts_it():
+    stream = reader(FakeCluster(t=[(0, 101), (0, 11), (0, 1)]), maxOffsetsPerTrigger="10")
+    assert stream.getDefaultReadLimit() == ReadMaxRows(10)
+    start = stream.initialOffset()
+    assert topics(stream.latestOffset(start, ReadMaxRows(10))) == {"t": {"0": 8, "1": 1, "2": 1}}
+    assert topics(stream.latestOffset(start, ReadAllAvailable())) == {"t": {"0": 101, "1": 11, "2": 1}}
+    assert reader(FakeCluster()).getDefaultReadLimit() == ReadAllAvailable()
+
+
+def test_the_old_call_without_arguments_means_everything():
+    assert reader(FakeCluster(t=[(0, 5)])).latestOffset() == {"t": {"0": 5}}
+
+
+def test_a_partition_added_later_is_read_from_its_beginning_also_under_a_limit():
+    cluster = FakeCluster(t=[(0, 5)])
+    stream = reader(cluster, startingOffsets="latest", maxOffsetsPerTrigger="4")
+    start = stream.initialOffset()
+    cluster.logs["t"].append((0, 9))
+    end = stream.latestOffset(start, ReadMaxRows(4))
+    assert topics(end) == {"t": {"0": 5, "1": 4}}
+    assert ranges(stream, start, end) == [r("t", 1, 0, 4)]
+
+
+def test_a_pattern_finds_new_topics_and_never_internal_ones():
+    cluster = FakeCluster(t1=[(0, 1)], t_internal=[(0, 1)])
+    cluster.internal.add("t.internal")
+    stream = reader(cluster, subscribePattern="t.*")
+    start = stream.initialOffset()
+    cluster.logs["t2"] = [(0, 3)]
+    assert topics(stream.latestOffset(start, ReadAllAvailable())) == {"t1": {"0": 1}, "t2": {"0": 3}}
+
+
+def test_assigned_partitions_that_do_not_exist_are_left_out_with_a_warning(caplog):
+    stream = reader(FakeCluster(t=[(0, 1)]), assign='{"t":[0,7]}')
+    assert stream.initialOffset() == {"t": {"0": 0}}
+    assert "t-7" in caplog.text
+
+
+def test_a_query_warns_once_of_partitions_that_stay_missing(caplog):
+    cluster = FakeCluster(t=[(0, 1)])
+    stream = reader(cluster, assign='{"t":[0,1]}')
+    for _ in range(3):
+        stream.latestOffset({"t": {"0": 1}}, ReadAllAvailable())
+    assert len(caplog.records) == 1
+    assert cluster.patience == [5000, 0, 0]  # news of a new topic may take a while, but not at each micro-batch
+    cluster.logs["t"].append((0, 4))
+    assert stream.latestOffset({"t": {"0": 1}}, ReadAllAvailable()) == {"t": {"0": 1, "1": 4}}
+
+
+def test_an_unknown_topic_names_the_option():
+    with pytest.raises(UnknownTopicOrPartition, match="option 'subscribe': topic 'x'"):
+        reader(FakeCluster(t=[(0, 1)]), subscribe="t,x").initialOffset()
+
+
+@pytest.mark.parametrize("fail", ["true", "false"])
+def test_a_new_partition_deleted_before_it_was_read_is_a_loss_not_a_crash(fail):
+    cluster = FakeCluster(t=[(0, 1)])
+    stream = reader(cluster, failOnDataLoss=fail)
+    start, end = {"t": {"0": 0}}, {"t": {"0": 1}, "gone": {"0": 4}}
+    if fail == "true":
+        with pytest.raises(DataLoss, match=r"INITIAL_OFFSET_NOT_FOUND_FOR_PARTITIONS.*gone-0"):
+            stream.partitions(start, end)
+    else:
+        assert ranges(stream, start, end) == [r("t", 0, 0, 1)]
+
+
+def test_the_isolation_level_rules_where_logs_end():
+    cluster = FakeCluster(t=[(0, 1)])
+    reader(cluster, **{"kafka.isolation.level": "READ_COMMITTED"}).latestOffset({}, None)
+    assert cluster.isolation_levels == {"read_committed"}
+
+
+def test_a_shrunken_log_stops_the_query_or_goes_on_from_its_end():
+    start = {"t": {"0": 8}}
+    for fail, outcome in (("true", None), ("false", [])):
+        stream = reader(FakeCluster(t=[(0, 3)]), failOnDataLoss=fail, **{"fetchOffset.retryIntervalMs": "0"})
+        end = stream.latestOffset(start, ReadAllAvailable())
+        assert end == {"t": {"0": 3}}
+        if outcome is None:
+            with pytest.raises(DataLoss, match="Partition t-0 offset was changed from 8 to 3"):
+                stream.partitions(start, end)
+        else:
+            assert stream.partitions(start, end) == outcome
+
+
+def test_a_restart_replays_the_planned_batch_from_the_checkpoint_alone():
+    stream = reader(FakeCluster(t=[(0, 50)]))
+    assert ranges(stream, {"t": {"0": 8}}, {"t": {"0": 12}}) == [r("t", 0, 8, 12)]
+
+
+# Many partitions, few of them with anything new
+
+
+def test_idle_partitions_cost_no_task_and_no_further_question():
+    cluster = FakeCluster(t=[(0, 5)] * 1000)
+    stream = reader(cluster, startingOffsets="latest")
+    start = stream.initialOffset()
+    cluster.logs["t"][7], cluster.logs["t"][900] = (0, 6), (0, 25)
+    cluster.listed.clear()
+    end = stream.latestOffset(wire(start), stream.getDefaultReadLimit())
+    (partition,) = stream.partitions(wire(start), wire(end))
+    assert partition.value == (r("t", 7, 5, 6), r("t", 900, 5, 25))
+    assert [len(asked) for asked in cluster.listed] == [1000]
+
+
+def test_a_micro_batch_takes_tasks_by_its_size():
+    def tasks(size, **given):
+        stream = reader(FakeCluster(t=[(0, size)] * 4), **given)
+        return len(stream.partitions(stream.initialOffset(), stream.latestOffset({}, ReadAllAvailable())))
+
+    assert tasks(1000) == 1
+    assert tasks(10**6) == 4
+    assert tasks(10**6, maxPartitions="3") == 3
+    assert tasks(1000, minRecordsPerPartition="1") == 4
+    assert tasks(1000, minRecordsPerPartition="3000") == 2  # each range counts 500 more
+    assert tasks(1000, minRecordsPerPartition="1", maxPartitions="2") == 2
+
+
+def test_offsets_come_from_sparks_arguments_not_from_what_was_seen_before():
+    stream = reader(FakeCluster(t=[(0, 50), (0, 50)]))
+    end = stream.latestOffset(stream.initialOffset(), ReadAllAvailable())
+    assert ranges(stream, {"t": {"0": 8, "1": 50}}, {"t": {"0": 12, "1": 50}}) == [r("t", 0, 8, 12)]
+    assert ranges(stream, {"t": {"0": 12, "1": 50}}, end) == [r("t", 0, 12, 50)]
+
+
+# Trigger.AvailableNow
+
+
+def test_available_now_ends_at_what_was_there_when_it_first_looked():
+    cluster = FakeCluster(t=[(0, 5)])
+    stream = reader(cluster, maxOffsetsPerTrigger="3")
+    stream.prepareForTriggerAvailableNow()
+    cluster.logs["t"] = [(0, 6)]  # still before the first look
+    offset, seen = stream.initialOffset(), []
+    while True:
+        end = stream.latestOffset(wire(offset), stream.getDefaultReadLimit())
+        cluster.logs["t"] = [(0, 60), (0, 9)]
+        if end == offset:
+            break
+        seen += ranges(stream, offset, end)
+        offset = end
+    assert seen == [r("t", 0, 0, 3), r("t", 0, 3, 6)]
+
+
+def test_available_now_replays_a_batch_planned_before_without_freezing_first():
+    cluster = FakeCluster(t=[(0, 9), (0, 4)])
+    stream = reader(cluster)
+    stream.prepareForTriggerAvailableNow()
+    assert ranges(stream, {"t": {"0": 2}}, {"t": {"0": 6}}) == [r("t", 0, 2, 6)]
+    assert stream.latestOffset({"t": {"0": 6}}, ReadAllAvailable()) == {"t": {"0": 9, "1": 4}}
+
+
+def test_available_now_fails_when_its_goal_vanishes_whatever_fail_on_data_loss_says():
+    cluster = FakeCluster(t=[(0, 5), (0, 5)])
+    stream = reader(cluster, failOnDataLoss="false", subscribePattern="t")
+    stream.prepareForTriggerAvailableNow()
+    start = stream.initialOffset()
+    end = stream.latestOffset(start, ReadAllAvailable())
+    stream._goal.frozen = StreamOffset({TopicPartition("t", 0): 5})
+    with pytest.raises(KafkaSourceError, match=r"Trigger.AvailableNow.*t-1"):
+        stream.partitions(start, end)
+
+
+# Life
+
+
+def test_the_reader_reports_how_far_the_logs_reach():
+    stream = reader(FakeCluster(t=[(0, 101)]), maxOffsetsPerTrigger="10")
+    assert stream.reportLatestOffset() is None
+    stream.latestOffset(stream.initialOffset(), ReadMaxRows(10))
+    assert stream.reportLatestOffset() == {"t": {"0": 101}}
+
+
+def test_stop_closes_the_connections_and_may_come_twice():
+    cluster = FakeCluster(t=[(0, 1)])
+    stream = reader(cluster)
+    stream.stop()
+    stream.initialOffset()
+    stream.stop()
+    stream.stop()
+    assert cluster.closed
+
+
+def test_tasks_get_a_few_plain_values_however_much_the_driver_holds():
+    everything = {"t": {str(number): 0 for number in range(1000)}}
+    stream = reader(FakeCluster(t=[(0, 5)] * 1000), startingOffsets=json.dumps(everything), includeHeaders="true")
+    stream.latestOffset(stream.initialOffset(), ReadAllAvailable())
+    sent = pickle.dumps(stream)
+    in_the_task = pickle.loads(sent)
+    assert in_the_task.settings.include_headers
+    assert in_the_task.config.bootstrap_servers == (("nowhere", 1),)
+    assert len(sent) < 2000
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"subscribe": "t", "assign": "{}"}, {"startingOffsets": "x"}, {"endingOffsets": "x"}, {"subscribe": ","}],
+)
+def test_wrong_options_fail_before_any_broker_is_asked(given):
+    with pytest.raises(OptionError):
+        reader(None, **given)
+
+
+# Which logs these are. The JVM connector knows offsets only.
+
+
+def identified(**logs):
+    cluster = FakeCluster(**logs)
+    cluster.topic_ids = {topic: uuid.uuid4() for topic in logs}
+    cluster.epochs = {TopicPartition(topic, n): 3 for topic in logs for n in range(len(logs[topic]))}
+    return cluster
+
+
+def checkpoint(cluster, **given):
+    """Of a query that has read everything there is."""
+    stream = reader(cluster, **given)
+    return wire(stream.latestOffset(wire(stream.initialOffset()), ReadAllAvailable()))
+
+
+def spans(planned):
+    return [(r.topic_partition.partition, r.start_offset, r.end_offset) for r in planned]
+
+
+def test_a_checkpoint_of_the_jvm_connector_goes_on_and_learns_which_logs_they_are():
+    cluster = identified(t=[(0, 5), (0, 4)])
+    stream, start = reader(cluster), {"t": {"0": 5, "1": 4}}
+    assert stream.latestOffset(start, ReadAllAvailable()) is start
+    cluster.logs["t"][0] = (0, 7)
+    end = stream.latestOffset(start, ReadAllAvailable())
+    (planned,) = ranges(stream, start, end)
+    assert (planned.start_offset, planned.end_offset) == (5, 7)
+    assert (planned.topic_id, planned.leader_epoch) == (cluster.topic_ids["t"], 3)
+    (entry,) = end.keys() - {"t"}
+    assert (end["t"], end[entry]) == ({"0": 7, "1": 4}, {})
+
+
+@pytest.mark.parametrize("length", [3, 5, 50])
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_recreated_topic_is_data_loss_however_long_and_is_read_whole_where_that_may_be(length, restarted):
+    cluster = identified(t=[(0, 5), (0, 5)])
+    for fail in ("true", "false"):
+        stream = reader(cluster, failOnDataLoss=fail)
+        start = checkpoint(cluster)
+        if not restarted:
+            assert stream.latestOffset(start, ReadAllAvailable()) == start
+        cluster.recreate("t", (0, length), (1, length))
+        end = wire(stream.latestOffset(start, ReadAllAvailable()))
+        if fail == "true":
+            with pytest.raises(DataLoss, match=r"TOPIC_RECREATED.*Topic t "):
+                stream.partitions(start, end)
+        else:
+            assert spans(ranges(stream, start, end)) == [(0, 0, length), (1, 1, length)]
+            assert stream.latestOffset(end, ReadAllAvailable()) == end
+
+
+def test_a_recreated_topic_keeps_the_limit():
+    cluster = identified(t=[(0, 50)])
+    stream, start = reader(cluster, failOnDataLoss="false", maxOffsetsPerTrigger="10"), checkpoint(cluster)
+    cluster.recreate("t", (0, 60))
+    end = stream.latestOffset(start, stream.getDefaultReadLimit())
+    assert spans(ranges(stream, start, end)) == [(0, 0, 10)]
+
+
+@pytest.mark.parametrize("length", [3, 5, 50])
+def test_a_truncated_log_is_data_loss_once_it_moves_also_where_it_grew_past_what_was_read(length):
+    cluster = identified(t=[(0, 5), (0, 5)])
+    start = checkpoint(cluster)
+    cluster.logs["t"] = [(0, length), (0, 9)]
+    cluster.epochs = {TopicPartition("t", 0): 4, TopicPartition("t", 1): 4}
+    cluster.ends_of_epochs = {(TopicPartition("t", 0), 3): 2, (TopicPartition("t", 1), 3): 5}
+    stream = reader(cluster)
+    end = wire(stream.latestOffset(start, ReadAllAvailable()))
+    if length != 5:  # in a log that stands where it stood nothing is read
+        with pytest.raises(DataLoss, match=r"LOG_TRUNCATED.*t-0 was truncated to offset 2.*\[2, 5\)"):
+            stream.partitions(start, end)
+    stream = reader(cluster, failOnDataLoss="false")
+    assert spans(ranges(stream, start, end)) == ([(1, 5, 9)] if length == 5 else [(0, 2, length), (1, 5, 9)])
+    cluster.logs["t"][0] = (0, length + 1)
+    again = wire(stream.latestOffset(end, ReadAllAvailable()))
+    assert spans(ranges(stream, end, again)) == [(0, 2 if length == 5 else length, length + 1)]
+
+
+def test_leaders_are_asked_for_epochs_only_where_they_changed():
+    cluster = identified(t=[(0, 5)] * 1000)
+    stream, start = reader(cluster), checkpoint(cluster)
+    cluster.logs["t"] = [(0, 6)] * 1000
+    end = stream.latestOffset(start, ReadAllAvailable())
+    assert len(ranges(stream, start, end)) == 1000
+    assert cluster.epochs_asked == []
+    cluster.epochs[TopicPartition("t", 7)] = 4
+    cluster.logs["t"] = [(0, 7)] * 1000
+    ranges(stream, end, stream.latestOffset(end, ReadAllAvailable()))
+    assert cluster.epochs_asked == [{TopicPartition("t", 7): 3}]
+
+
+# Bounded streams
+
+
+def available_now(cluster, start=None, **given):
+    """The ranges that a run under Trigger.AvailableNow reads, and where it ends."""
+    stream = reader(cluster, **given)
+    stream.prepareForTriggerAvailableNow()
+    offset, seen = wire(start or stream.initialOffset()), []
+    while (end := wire(stream.latestOffset(offset, stream.getDefaultReadLimit()))) != offset:
+        seen += spans(ranges(stream, offset, end))
+        offset = end
+    return seen, topics(offset)
+
+
+def test_a_bounded_stream_reads_to_its_end_and_stops():
+    cluster = FakeCluster(t=[(0, 9), (0, 9)])
+    seen, end = available_now(cluster, endingOffsets='{"t":{"0":5,"1":-1}}', maxOffsetsPerTrigger="7")
+    assert sorted(seen)[0] == (0, 0, 2)  # 7 of 14, as 5 to 9
+    assert end == {"t": {"0": 5, "1": 9}}
+    assert available_now(cluster, start=end, endingOffsets='{"t":{"0":5,"1":-1}}') == ([], end)
+
+
+@pytest.mark.parametrize(
+    "end", [{"endingTimestamp": "2000"}, {"endingOffsetsByTimestamp": '{"t":{"0":2000,"1":2000}}'}]
+)
+def test_a_bounded_stream_ends_before_the_first_record_that_is_not_older_or_at_the_log_s_end(end):
+    cluster = FakeCluster(t=[(0, 3), (0, 3)])
+    cluster.timestamps = {TopicPartition("t", 0): [1000, 2000, 3000], TopicPartition("t", 1): [10, 20, 30]}
+    assert available_now(cluster, **end) == ([(0, 0, 1), (1, 0, 3)], {"t": {"0": 1, "1": 3}})
+
+
+def test_a_query_that_has_read_past_its_end_already_reads_nothing_and_does_not_go_back():
+    cluster = FakeCluster(t=[(0, 9), (0, 9)])
+    start = {"t": {"0": 7, "1": 2}}
+    assert available_now(cluster, start, endingOffsets='{"t":{"0":5,"1":5}}') == ([(1, 2, 5)], {"t": {"0": 7, "1": 5}})
+
+
+def test_partitions_that_the_end_does_not_speak_of_stay_where_they_are_and_new_ones_are_not_read():
+    cluster = FakeCluster(t=[(0, 9), (0, 9), (0, 9)])
+    start = {"t": {"0": 1, "1": 2}}
+    assert available_now(cluster, start, endingOffsets='{"t":{"0":5}}') == ([(0, 1, 5)], {"t": {"0": 5, "1": 2}})
+
+
+def test_a_new_partition_that_begins_behind_the_end_is_not_read():
+    cluster = FakeCluster(t=[(0, 9), (6, 9)])
+    start = {"t": {"0": 1}}
+    seen, end = available_now(cluster, start, endingOffsets='{"t":{"0":5,"1":5}}', failOnDataLoss="false")
+    assert (seen, end["t"]["0"]) == ([(0, 1, 5)], 5)
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"endingOffsets": "latest"}, "ending offset not valid in streaming queries.*'endingOffsets'"),
+        ({"endingTimestamp": "1"}, "ending timestamp not valid in streaming queries.*'endingTimestamp'"),
+        (
+            {"endingOffsetsByTimestamp": '{"t":{"0":1}}'},
+            "ending timestamp not valid in streaming queries.*'endingOffsetsByTimestamp'",
+        ),
+    ],
+)
+def test_an_end_without_available_now_is_refused_before_any_broker_is_asked(given, text):
+    with pytest.raises(OptionError, match=text) as caught:
+        reader(None, **given).initialOffset()
+    assert "trigger(availableNow=True)" in str(caught.value)
+    with pytest.raises(OptionError):
+        reader(None, **given).latestOffset({"t": {"0": 1}}, ReadAllAvailable())
+
+
+# The consumer group
+
+
+def test_what_is_finished_is_offered_to_the_group_when_spark_commits_and_when_it_asks_for_more():
+    cluster, offers = identified(t=[(0, 5)]), Offers()
+    stream = reader(cluster, offers, **{"kafka.group.id": "g"})
+    start = wire(stream.initialOffset())
+    end = wire(stream.latestOffset(start, ReadAllAvailable()))
+    assert offers.group == "g"
+    offers.clear()
+    stream.commit(end)
+    stream.latestOffset(end, ReadAllAvailable())
+    assert offers == [({TopicPartition("t", 0): 5}, cluster.topic_ids)] * 2
+    stream.stop()
+    assert offers[-1] == "closed"
+
+
+def test_the_end_of_a_run_under_available_now_reaches_the_group_before_spark_ends_the_process():
+    cluster, offers = FakeCluster(t=[(0, 5)]), Offers()
+    stream = reader(cluster, offers, **{"kafka.group.id": "g"})
+    stream.prepareForTriggerAvailableNow()
+    end = wire(stream.latestOffset(wire(stream.initialOffset()), ReadAllAvailable()))
+    assert "flushed" not in offers
+    stream.latestOffset(end, ReadAllAvailable())
+    assert offers[-2:] == [({TopicPartition("t", 0): 5}, {}), "flushed"]
+
+
+@pytest.mark.parametrize("given", [{}, {"kafka.group.id": "g", "commitOffsets": "false"}])
+def test_no_group_is_told_where_none_is_to_be(given):
+    offers = Offers()
+    stream = reader(FakeCluster(t=[(0, 5)]), offers, **given)
+    stream.commit(stream.latestOffset(stream.initialOffset(), ReadAllAvailable()))
+    stream.stop()
+    assert not offers
+
+
+def test_progress_shows_topics_alone():
+    cluster = identified(t=[(0, 101)])
+    stream = reader(cluster, maxOffsetsPerTrigger="10")
+    stream.latestOffset(stream.initialOffset(), stream.getDefaultReadLimit())
+    assert stream.reportLatestOffset() == {"t": {"0": 101}}
+
+
+def test_a_leader_that_metadata_have_not_heard_of_is_no_truncation():
+    cluster = identified(t=[(0, 100)])  # of which the last ten were written under epoch 4
+    cluster.cached_partition = lambda tp: PartitionMetadata(0, leader_id=1, leader_epoch=3)
+    cluster.epochs = {TopicPartition("t", 0): 4}
+    cluster.ends_of_epochs = {(TopicPartition("t", 0), 3): 90}
+    stream = reader(cluster, startingOffsets='{"t":{"0":100}}')
+    start = wire(stream.initialOffset())
+    cluster.logs["t"] = [(0, 120)]
+    assert spans(ranges(stream, start, wire(stream.latestOffset(start, ReadAllAvailable())))) == [(0, 100, 120)]
