@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from kafkasource.java_regex import compile_java
+from kafkasource.options.java_regex import compile_java
 
 LETTERS = frozenset(string.ascii_letters + string.digits + "._-")  # that a topic's name may have
 NOTHING, EMPTY, ALL = 0, 1, 2  # no name; the empty text alone; every text

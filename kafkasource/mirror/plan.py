@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 
 from kafkasource import options
 from kafkasource.errors import OptionError
-from kafkasource.java_regex import compile_java
 from kafkasource.mirror.circles import Stop, decide
+from kafkasource.options.java_regex import compile_java
 
 CLUSTER_HEADER = "mirror.cluster"  # the cluster that a record was read from; one for each time it was mirrored
 RECORD_HEADER = "mirror.record"  # and where there: topic/partition/offset

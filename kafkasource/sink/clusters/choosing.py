@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkasource.java_regex import compile_java
+from kafkasource.options.java_regex import compile_java
 from kafkasource.sink.columns import Rows
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafkasource.errors import OptionError
-from kafkasource.java_regex import compile_java
+from kafkasource.options.java_regex import compile_java
 from kafkasource.types import TopicPartition
 
 

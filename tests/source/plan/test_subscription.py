@@ -3,8 +3,8 @@
 import pytest
 from fake_cluster import FakeCluster
 
-from kafkasource import java_regex
 from kafkasource.errors import OptionError
+from kafkasource.options import java_regex
 from kafkasource.source.plan.offset_reader import OffsetReader
 from kafkasource.source.plan.subscription import Assign, SubscribePattern, SubscribeTopics, parse_subscription
 from kafkasource.types import TopicPartition as TP

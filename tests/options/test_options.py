@@ -12,7 +12,7 @@ from kafkasource import options
 from kafkasource.errors import OptionError
 from kafkasource.types import NewTopic
 
-PAGE = (Path(__file__).parent.parent / "docs" / "options.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "options.md").read_text()
 SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}
 
 # Java's own defaults (configuration reference of Kafka 4.3), where we give no reason to differ.

@@ -9,199 +9,32 @@ with the nearest name.
 
 from __future__ import annotations
 
-import difflib
-import json
-import logging
-import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal
-
-from kafkasource.errors import OptionError
-from kafkasource.types import NewTopic
-
-log = logging.getLogger(__name__)
-
-KIB, MIB = 1024, 1024 * 1024
-MAX_INT32, MAX_INT64 = 2**31 - 1, 2**63 - 1
-_DURATION_US = {"us": 1, "ms": 10**3, "s": 10**6, "m": 6 * 10**7, "min": 6 * 10**7, "h": 36 * 10**8, "d": 864 * 10**8}
-
-Role = Literal["source", "sink"]
-SOURCE: tuple[Role, ...] = ("source",)
-SINK: tuple[Role, ...] = ("sink",)
-BOTH: tuple[Role, ...] = ("source", "sink")
-Parser = Callable[[str], Any]
-
-
-@dataclass(frozen=True)
-class Type:
-    """How the text of an option becomes a value. `parse` raises ValueError; `expected` completes "expected ..."."""
-
-    name: str
-    expected: str
-    parse: Parser
-
-
-def _boolean(text: str) -> bool:
-    return {"true": True, "false": False}[text.strip().lower()]
-
-
-def _bootstrap_servers(text: str) -> tuple[tuple[str, int], ...]:
-    """`host:port,[v6]:port` to pairs; the port is required, as Kafka requires it."""
-    servers = []
-    for item in filter(None, (part.strip() for part in text.split(","))):
-        match = re.fullmatch(r"(?:\w+://)?(?:\[([0-9A-Fa-f:.%\w]+)\]|([^\[\]:/\s]+)):(\d{1,5})", item)
-        if match is None or not 1 <= int(match[3]) <= 65535:
-            raise ValueError(item)
-        servers.append((match[1] or match[2], int(match[3])))
-    if not servers:
-        raise ValueError(text)
-    return tuple(servers)
-
-
-def _duration_ms(text: str) -> int:
-    """Milliseconds of `15m`, `500ms`, `10` (a bare number is ms already), as Spark's own time strings."""
-    match = re.fullmatch(r"(-?\d+)([a-z]*)", text.strip().lower())
-    if match is None:
-        raise ValueError(text)
-    return int(match[1]) * _DURATION_US[match[2] or "ms"] // 1000
-
-
-def _size_bytes(text: str) -> int:
-    """Bytes of `64m`, `1g`, `1024` (a bare number is bytes already), as Spark's own sizes."""
-    match = re.fullmatch(r"(\d+)([kmgtp]?)b?", text.strip().lower())
-    if match is None:
-        raise ValueError(text)
-    return int(match[1]) << 10 * "_kmgtp".index(match[2] or "_")
-
-
-def _gzip_level(text: str) -> int:
-    level = int(text.strip())
-    return level if level == -1 or 1 <= level <= 9 else _refuse(text)
-
-
-def _new_topic(text: str) -> NewTopic:
-    """`partitions=6,replication=3,cleanup.policy=compact,delete`: what has no `=` goes on with the value before it."""
-    pairs: dict[str, str] = {}
-    name = ""
-    for piece in text.split(","):
-        key, equals, value = piece.partition("=")
-        if equals:
-            name = key.strip()
-            if not re.fullmatch(r"[a-z][a-z.]*", name) or name in pairs:
-                raise ValueError(text)
-            pairs[name] = value.strip()
-        elif name:
-            pairs[name] += "," + piece.strip()
-        else:
-            raise ValueError(text)
-    partitions, replication = int(pairs.pop("partitions", "-1")), int(pairs.pop("replication", "-1"))
-    if not (partitions == -1 or 1 <= partitions <= MAX_INT32) or not (replication == -1 or 1 <= replication < 2**15):
-        raise ValueError(text)
-    return NewTopic(partitions, replication, tuple(pairs.items()))
-
-
-def _function(text: str) -> str:
-    return text.strip() if re.fullmatch(r"\s*[\w.]+:\w+\s*", text) else _refuse(text)
-
-
-PARTITIONERS = ("murmur2", "murmur2_round_robin")
-
-
-def _partitioner(text: str) -> str:
-    return text.strip() if text.strip() in PARTITIONERS else _function(text)
-
-
-def _old_release(text: str) -> str:
-    match = re.fullmatch(r"(auto|0\.9\.0|0\.8\.2)(?:\.\d+)?", text.strip().lower())
-    return match[1] if match else _refuse(text)
-
-
-TEXT = Type("string", "a text", str)  # whose reader says what is wrong with an empty one
-STRING = Type("string", "a text that is not empty", lambda text: text.strip() or _refuse(text))
-JSON = Type("json", "JSON", lambda text: text.strip() or _refuse(text))
-BOOLEAN = Type("boolean", "true or false", _boolean)
-INTEGER = Type("integer", "a whole number", lambda text: int(text.strip()))
-MILLISECONDS = Type("ms", "a whole number of milliseconds", lambda text: int(text.strip()))
-BYTES = Type("bytes", "a whole number of bytes", lambda text: int(text.strip()))
-TIMESTAMP = Type("ms", "a whole number of milliseconds since 1970-01-01 UTC", lambda text: int(text.strip()))
-DURATION = Type("duration", "a duration such as 500ms, 5s, 15m (a bare number: ms)", _duration_ms)
-SIZE = Type("size", "a size such as 64m, 1g (a bare number: bytes)", _size_bytes)
-GZIP_LEVEL = Type("integer", "-1 or a whole number from 1 to 9", _gzip_level)  # as Java: not 0, which is no compression
-NEW_TOPIC = Type(
-    "settings",
-    "partitions=6,replication=3,cleanup.policy=compact (any of these; any of the topic's settings)",
-    _new_topic,
+from kafkasource.options.option import BOTH, SINK, SOURCE, Option
+from kafkasource.options.types import (
+    BOOLEAN,
+    BYTES,
+    DURATION,
+    FUNCTION,
+    GZIP_LEVEL,
+    HEADER,
+    HEADERS,
+    INTEGER,
+    JSON,
+    KIB,
+    MAX_INT32,
+    MAX_INT64,
+    MIB,
+    MILLISECONDS,
+    NEW_TOPIC,
+    OLD_RELEASE,
+    PARTITIONER,
+    SERVERS,
+    SIZE,
+    STRING,
+    TEXT,
+    TIMESTAMP,
+    choice,
 )
-FUNCTION = Type("module:function", "module:function", _function)
-
-
-def _headers(text: str) -> tuple[tuple[str, str], ...]:
-    found = json.loads(text)
-    if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
-        raise ValueError(text)
-    return tuple(found.items())
-
-
-HEADERS = Type("json", 'JSON such as {"from":"east"}', _headers)
-HEADER = Type("key=value", "key=value", lambda text: text if text.partition("=")[0] and "=" in text else _refuse(text))
-PARTITIONER = Type(
-    " \\| ".join((*PARTITIONERS, "module:function")), f"{', '.join(PARTITIONERS)} or module:function", _partitioner
-)
-OLD_RELEASE = Type("auto \\| 0.9.0 \\| 0.8.2", "auto, 0.9.0 or 0.8.2", _old_release)
-SERVERS = Type("servers", "host:port[,host:port...] with IPv6 addresses in brackets", _bootstrap_servers)
-
-
-def _refuse(text: str) -> Any:
-    raise ValueError(text)
-
-
-def choice(*allowed: str) -> Type:
-    """One of a few words, in any case; the value is the word as it stands here."""
-    words = {word.lower(): word for word in allowed}
-    return Type(" \\| ".join(allowed), "one of " + ", ".join(allowed), lambda text: words[text.strip().lower()])
-
-
-@dataclass(frozen=True)
-class Option:
-    """One row of the table. `default` is already typed; None means "not set". Bounds are inclusive."""
-
-    name: str
-    type: Type
-    default: Any
-    used_by: tuple[Role, ...]
-    doc: str
-    at_least: int | None = None
-    at_most: int | None = None
-    aliases: tuple[str, ...] = ()
-    differs: str = ""  # why our default is not Java's or the JVM connector's
-    complaint: str = ""  # how the JVM connector's error begins, for those who search for it
-
-    def parse(self, text: str) -> Any:
-        try:
-            value = self.type.parse(text)
-        except (ValueError, KeyError):
-            raise self.error(text) from None
-        if isinstance(value, int) and not isinstance(value, bool):
-            low, high = self.at_least, self.at_most
-            if (low is not None and value < low) or (high is not None and value > high):
-                raise self.error(text)
-        return value
-
-    @property
-    def allowed(self) -> str:
-        low, high = self.at_least, self.at_most
-        bounds = ""
-        if low is not None and high is not None:
-            bounds = f" from {low} to {high}"
-        elif low is not None:
-            bounds = f" of at least {low}"
-        return self.type.expected + bounds
-
-    def error(self, text: str) -> OptionError:
-        complaint = f"{self.complaint}: " if self.complaint else ""
-        return OptionError(f"option {self.name!r}: {complaint}expected {self.allowed}, got {text!r}")
-
 
 OPTIONS: tuple[Option, ...] = (
     # What to read.
@@ -1033,232 +866,12 @@ REFUSED: dict[str, str] = {
 NOT_YET: dict[str, str] = {
     "path": "load() and save() take no path; use the option subscribe to read, topic to write",
 }
-_NOT_YET_PREFIXES = {
+NOT_YET_PREFIXES = {
     "kafka.ssl.": "TLS is not built yet",
     "kafka.sasl.": "SASL is not built yet",
 }
 # What Spark itself puts among a source's or sink's options.
 SPARKS_OWN = frozenset({"checkpointlocation", "queryname", "asyncprogresstrackingenabled"})
 
-_BY_KEY = {key.lower(): option for option in OPTIONS for key in (option.name, *option.aliases)}
+BY_KEY = {key.lower(): option for option in OPTIONS for key in (option.name, *option.aliases)}
 BY_NAME = {option.name: option for option in OPTIONS}
-
-
-@dataclass(frozen=True)
-class Options(Mapping[str, Any]):
-    """Parsed options by canonical name, defaults filled in. Plain values: pickled into every task."""
-
-    values_by_name: Mapping[str, Any]
-    given: frozenset[str]  # canonical names that the user wrote
-    sparks_own: Mapping[str, str] = field(default_factory=dict)  # of SPARKS_OWN what was given, by lower-case key
-
-    def __getitem__(self, name: str) -> Any:
-        return self.values_by_name[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.values_by_name)
-
-    def __len__(self) -> int:
-        return len(self.values_by_name)
-
-    def __repr__(self) -> str:
-        return f"Options({', '.join(f'{name}={self[name]!r}' for name in sorted(self.given))})"
-
-
-# What means something only where rows go to several clusters.
-OF_CLUSTERS = (
-    "clusters",
-    "partitioning",
-    "producersPerCluster",
-    "onSlowCluster",
-    "highWatermarkBytes",
-    "lowWatermarkBytes",
-    "slowClusterWait",
-    "maxRecordAge",
-    "onlyTopics",
-    "unlessHeader",
-    "offsetMap",
-)
-
-
-def parse(written: Mapping[str, str], role: Role, *, of_cluster: bool = False) -> Options:
-    """Check what the user wrote for one role (a read or a write) and fill in defaults.
-
-    `of_cluster`: they are those of one cluster among several (`sink.clusters.targets`). Runs on the driver, contacts
-    nobody. Raises OptionError; warns of unknown names.
-    """
-    values = {option.name: option.default for option in OPTIONS if role in option.used_by}
-    given: dict[str, str] = {}
-    for key, text in written.items():
-        option = _known(key, role)
-        if option is None:
-            continue
-        if option.name in given:
-            raise OptionError(f"options {given[option.name]!r} and {key!r} are the same option; give one of them")
-        given[option.name] = key
-        values[option.name] = option.parse(str(text))
-    sparks_own = {key.lower(): str(text) for key, text in written.items() if key.lower() in SPARKS_OWN}
-    options = Options(values, frozenset(given), sparks_own)
-    if not of_cluster:
-        for name in OF_CLUSTERS:
-            if name in given:
-                raise OptionError(f"option {name!r} has a meaning only with 'clusters', which name where to write")
-    _check_together(options, role)
-    return options
-
-
-def _known(key: str, role: Role) -> Option | None:
-    """The row for a key as written; None when it is Spark's own or unknown (then warned of)."""
-    lower = key.lower()
-    option = _BY_KEY.get(lower)
-    if option is not None and role in option.used_by:
-        return option
-    for name, instead in REFUSED.items():
-        if name.lower() == lower:
-            raise OptionError(f"Kafka option {name.removeprefix('kafka.')!r} is not supported: {instead}")
-    for name, instead in NOT_YET.items():
-        if name.lower() == lower:
-            raise OptionError(f"option {name!r} is not supported yet: {instead}")
-    for prefix, why in _NOT_YET_PREFIXES.items():
-        if lower.startswith(prefix):
-            raise OptionError(f"option {key!r} is not supported yet: {why}")
-    if lower not in SPARKS_OWN:
-        _warn_unknown(key, role)
-    return None
-
-
-def unknown(key: str, role: Role) -> str | None:
-    """Why a key means nothing for this role, with a hint; None where it means something, if only to Spark."""
-    option = _BY_KEY.get(key.lower())
-    if (option is not None and role in option.used_by) or key.lower() in SPARKS_OWN:
-        return None
-    if option is not None:
-        other = "writing" if role == "source" else "reading"
-        return f"it is an option for {other}"
-    names = {name.lower(): o.name for name, o in _BY_KEY.items() if role in o.used_by}
-    near = difflib.get_close_matches(key.lower(), names, n=1)
-    return f"did you mean {names[near[0]]!r}?" if near else "it has no effect"
-
-
-def canonical(key: str) -> str:
-    """A key as the table spells it; one that the table does not have, as it is."""
-    option = _BY_KEY.get(key.lower())
-    return key if option is None else option.name
-
-
-def _warn_unknown(key: str, role: Role) -> None:
-    hint = unknown(key, role)
-    # Logged and not warned: this runs in a process of Spark's, where the line of code that a warning quotes is ours.
-    log.warning("unknown option %r for a pykafka %s: %s", key, role, hint)
-
-
-def _check_together(options: Options, role: Role) -> None:
-    """Rules that name more than one option."""
-    if options["kafka.bootstrap.servers"] is None:
-        client = "consumer" if role == "source" else "producer"
-        raise OptionError(f"Option 'kafka.bootstrap.servers' must be specified for configuring Kafka {client}")
-    if options["kafka.security.protocol"] != "PLAINTEXT":
-        raise OptionError(
-            f"option 'kafka.security.protocol': {options['kafka.security.protocol']} is not supported yet "
-            "(TLS and SASL come in a later release); only PLAINTEXT listeners can be used"
-        )
-    if role == "sink":
-        _check_sink(options)
-    else:
-        _check_source(options)
-
-
-def _check_source(options: Options) -> None:
-    most, least = options["maxOffsetsPerTrigger"], options["minOffsetsPerTrigger"]
-    if least is not None and most is not None and least > most:
-        raise OptionError(
-            f"The value of minOffsetPerTrigger({least}) is higher than the maxOffsetsPerTrigger({most}). "
-            "Lower minOffsetsPerTrigger or raise maxOffsetsPerTrigger"
-        )
-    for low, high in (("minPartitions", "maxPartitions"), ("minRecordsPerPartition", "maxRecordsPerPartition")):
-        if options[low] is not None and options[high] is not None and options[low] > options[high]:
-            raise OptionError(f"option {low!r} ({options[low]}) is higher than {high!r} ({options[high]})")
-    if options["addHeaders"] is not None and not options["packRecords"]:
-        raise OptionError("option 'addHeaders' is for 'packRecords'=true; else add to the column `headers`")
-    _check_group(options)
-
-
-def _check_group(options: Options) -> None:
-    group, prefix = options["kafka.group.id"], options["groupIdPrefix"]
-    if group is not None and prefix is not None:
-        log.warning("option 'groupIdPrefix' will be ignored, as option 'kafka.group.id' has been set")
-    elif prefix is not None and not options["commitOffsets"]:
-        log.warning("option 'groupIdPrefix' has no effect without commitOffsets=true: no group is used to read")
-    if options["commitOffsets"] and group is None and prefix is None:
-        raise OptionError("option 'commitOffsets' needs a group to commit to: set 'kafka.group.id'")
-    if options["groupOwnership"] == "exclusive" and group is None:
-        raise OptionError("option 'groupOwnership'=exclusive needs the group to own: set 'kafka.group.id'")
-    if options["groupOwnership"] == "exclusive" and options["commitOffsets"] is False:
-        raise OptionError("option 'groupOwnership'=exclusive is for committing: it goes not with 'commitOffsets'=false")
-
-
-def _check_sink(options: Options) -> None:
-    _check_guarantee(options)
-    if options["createTopic"] is not None and options["topic"] is None:
-        raise OptionError("option 'createTopic' needs the option 'topic': topics that rows name are not created")
-    acks_all = options["kafka.acks"] in ("all", "-1")
-    if options["kafka.enable.idempotence"] and not acks_all:
-        raise OptionError(f"option 'kafka.enable.idempotence' needs 'kafka.acks'=all, got {options['kafka.acks']!r}")
-    if options["kafka.enable.idempotence"] and options["kafka.max.in.flight.requests.per.connection"] > 5:
-        raise OptionError(
-            "option 'kafka.enable.idempotence' needs 'kafka.max.in.flight.requests.per.connection' of at most 5, "
-            f"got {options['kafka.max.in.flight.requests.per.connection']}"
-        )
-    shortest = options["kafka.linger.ms"] + options["kafka.request.timeout.ms"]
-    if options["kafka.delivery.timeout.ms"] < shortest:
-        raise OptionError(
-            f"option 'kafka.delivery.timeout.ms' ({options['kafka.delivery.timeout.ms']}) must be at least "
-            f"'kafka.linger.ms' + 'kafka.request.timeout.ms' ({shortest})"
-        )
-    if options["kafka.batch.size"] > options["kafka.buffer.memory"]:
-        raise OptionError(
-            f"option 'kafka.batch.size' ({options['kafka.batch.size']}) is larger than "
-            f"'kafka.buffer.memory' ({options['kafka.buffer.memory']})"
-        )
-
-
-_OF_EXACTLY_ONCE = ("transactionalIdPrefix", "atomicBatch", "lostTransactions", "kafka.transaction.timeout.ms")
-
-
-def _check_guarantee(options: Options) -> None:
-    if options["deliveryGuarantee"] != "exactly_once":
-        for name in _OF_EXACTLY_ONCE:
-            if name in options.given and options[name] is not False:
-                raise OptionError(f"option {name!r} has a meaning only with 'deliveryGuarantee'=exactly_once")
-        return
-    in_flight = options["kafka.max.in.flight.requests.per.connection"]
-    for name, wanted, met in (
-        ("kafka.acks", "all", options["kafka.acks"] in ("all", "-1")),
-        ("kafka.enable.idempotence", "true", options["kafka.enable.idempotence"] is not False),
-        ("kafka.max.in.flight.requests.per.connection", "of at most 5", in_flight <= 5),
-    ):
-        if not met:
-            raise OptionError(f"option 'deliveryGuarantee'=exactly_once needs {name!r} {wanted}, got {options[name]!r}")
-    if options.sparks_own.get("asyncprogresstrackingenabled", "").strip().lower() == "true":
-        raise OptionError(
-            "option 'asyncProgressTrackingEnabled' cannot be had with 'deliveryGuarantee'=exactly_once: a micro-batch "
-            "could be committed in Kafka that Spark's checkpoint does not know of"
-        )
-
-
-def markdown_table(part: Literal["source", "sink", "both"]) -> str:
-    """A table of docs/options.md: the options of reading alone, of writing alone, or of both."""
-    roles = {"source", "sink"} if part == "both" else {part}
-    lines = ["| option | type | default | meaning |", "|---|---|---|---|"]
-    for option in OPTIONS:
-        if set(option.used_by) != roles:
-            continue
-        default = (
-            ""
-            if option.default is None
-            else f"`{str(option.default).lower() if isinstance(option.default, bool) else option.default}`"
-        )
-        names = f"`{option.name}`" + "".join(f" (alias `{alias}`)" for alias in option.aliases)
-        doc = option.doc + (f" Java or the JVM connector: {option.differs}." if option.differs else "")
-        lines.append(f"| {names} | {option.type.name} | {default} | {doc} |")
-    return "\n".join(lines)

@@ -1,0 +1,28 @@
+"""Options of `format("pykafka")`: their table, the types of their values, how a user's are checked, and their docs.
+
+Names are those of Spark's JVM connector; `kafka.*` are those of Kafka's Java clients, with librdkafka's as aliases.
+"""
+
+from kafkasource.options.markdown import markdown_table
+from kafkasource.options.option import Option, Role
+from kafkasource.options.parse import OF_CLUSTERS, Options, canonical, parse, unknown
+from kafkasource.options.table import BY_NAME, NOT_YET, OPTIONS, REFUSED, SPARKS_OWN
+from kafkasource.options.types import DURATION, MAX_INT32
+
+__all__ = [
+    "BY_NAME",
+    "DURATION",
+    "MAX_INT32",
+    "NOT_YET",
+    "OF_CLUSTERS",
+    "OPTIONS",
+    "REFUSED",
+    "SPARKS_OWN",
+    "Option",
+    "Options",
+    "Role",
+    "canonical",
+    "markdown_table",
+    "parse",
+    "unknown",
+]

@@ -1,0 +1,217 @@
+"""What a user wrote, checked against the table on the driver before a broker is asked."""
+
+from __future__ import annotations
+
+import difflib
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kafkasource.errors import OptionError
+from kafkasource.options.option import Option, Role
+from kafkasource.options.table import BY_KEY, NOT_YET, NOT_YET_PREFIXES, OPTIONS, REFUSED, SPARKS_OWN
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Options(Mapping[str, Any]):
+    """Parsed options by canonical name, defaults filled in. Plain values: pickled into every task."""
+
+    values_by_name: Mapping[str, Any]
+    given: frozenset[str]  # canonical names that the user wrote
+    sparks_own: Mapping[str, str] = field(default_factory=dict)  # of SPARKS_OWN what was given, by lower-case key
+
+    def __getitem__(self, name: str) -> Any:
+        return self.values_by_name[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.values_by_name)
+
+    def __len__(self) -> int:
+        return len(self.values_by_name)
+
+    def __repr__(self) -> str:
+        return f"Options({', '.join(f'{name}={self[name]!r}' for name in sorted(self.given))})"
+
+
+# What means something only where rows go to several clusters.
+OF_CLUSTERS = (
+    "clusters",
+    "partitioning",
+    "producersPerCluster",
+    "onSlowCluster",
+    "highWatermarkBytes",
+    "lowWatermarkBytes",
+    "slowClusterWait",
+    "maxRecordAge",
+    "onlyTopics",
+    "unlessHeader",
+    "offsetMap",
+)
+
+
+def parse(written: Mapping[str, str], role: Role, *, of_cluster: bool = False) -> Options:
+    """Check what the user wrote for one role (a read or a write) and fill in defaults.
+
+    `of_cluster`: they are those of one cluster among several (`sink.clusters.targets`). Runs on the driver, contacts
+    nobody. Raises OptionError; warns of unknown names.
+    """
+    values = {option.name: option.default for option in OPTIONS if role in option.used_by}
+    given: dict[str, str] = {}
+    for key, text in written.items():
+        option = _known(key, role)
+        if option is None:
+            continue
+        if option.name in given:
+            raise OptionError(f"options {given[option.name]!r} and {key!r} are the same option; give one of them")
+        given[option.name] = key
+        values[option.name] = option.parse(str(text))
+    sparks_own = {key.lower(): str(text) for key, text in written.items() if key.lower() in SPARKS_OWN}
+    options = Options(values, frozenset(given), sparks_own)
+    if not of_cluster:
+        for name in OF_CLUSTERS:
+            if name in given:
+                raise OptionError(f"option {name!r} has a meaning only with 'clusters', which name where to write")
+    _check_together(options, role)
+    return options
+
+
+def _known(key: str, role: Role) -> Option | None:
+    """The row for a key as written; None when it is Spark's own or unknown (then warned of)."""
+    lower = key.lower()
+    option = BY_KEY.get(lower)
+    if option is not None and role in option.used_by:
+        return option
+    for name, instead in REFUSED.items():
+        if name.lower() == lower:
+            raise OptionError(f"Kafka option {name.removeprefix('kafka.')!r} is not supported: {instead}")
+    for name, instead in NOT_YET.items():
+        if name.lower() == lower:
+            raise OptionError(f"option {name!r} is not supported yet: {instead}")
+    for prefix, why in NOT_YET_PREFIXES.items():
+        if lower.startswith(prefix):
+            raise OptionError(f"option {key!r} is not supported yet: {why}")
+    if lower not in SPARKS_OWN:
+        _warn_unknown(key, role)
+    return None
+
+
+def unknown(key: str, role: Role) -> str | None:
+    """Why a key means nothing for this role, with a hint; None where it means something, if only to Spark."""
+    option = BY_KEY.get(key.lower())
+    if (option is not None and role in option.used_by) or key.lower() in SPARKS_OWN:
+        return None
+    if option is not None:
+        other = "writing" if role == "source" else "reading"
+        return f"it is an option for {other}"
+    names = {name.lower(): o.name for name, o in BY_KEY.items() if role in o.used_by}
+    near = difflib.get_close_matches(key.lower(), names, n=1)
+    return f"did you mean {names[near[0]]!r}?" if near else "it has no effect"
+
+
+def canonical(key: str) -> str:
+    """A key as the table spells it; one that the table does not have, as it is."""
+    option = BY_KEY.get(key.lower())
+    return key if option is None else option.name
+
+
+def _warn_unknown(key: str, role: Role) -> None:
+    hint = unknown(key, role)
+    # Logged and not warned: this runs in a process of Spark's, where the line of code that a warning quotes is ours.
+    log.warning("unknown option %r for a pykafka %s: %s", key, role, hint)
+
+
+def _check_together(options: Options, role: Role) -> None:
+    """Rules that name more than one option."""
+    if options["kafka.bootstrap.servers"] is None:
+        client = "consumer" if role == "source" else "producer"
+        raise OptionError(f"Option 'kafka.bootstrap.servers' must be specified for configuring Kafka {client}")
+    if options["kafka.security.protocol"] != "PLAINTEXT":
+        raise OptionError(
+            f"option 'kafka.security.protocol': {options['kafka.security.protocol']} is not supported yet "
+            "(TLS and SASL come in a later release); only PLAINTEXT listeners can be used"
+        )
+    if role == "sink":
+        _check_sink(options)
+    else:
+        _check_source(options)
+
+
+def _check_source(options: Options) -> None:
+    most, least = options["maxOffsetsPerTrigger"], options["minOffsetsPerTrigger"]
+    if least is not None and most is not None and least > most:
+        raise OptionError(
+            f"The value of minOffsetPerTrigger({least}) is higher than the maxOffsetsPerTrigger({most}). "
+            "Lower minOffsetsPerTrigger or raise maxOffsetsPerTrigger"
+        )
+    for low, high in (("minPartitions", "maxPartitions"), ("minRecordsPerPartition", "maxRecordsPerPartition")):
+        if options[low] is not None and options[high] is not None and options[low] > options[high]:
+            raise OptionError(f"option {low!r} ({options[low]}) is higher than {high!r} ({options[high]})")
+    if options["addHeaders"] is not None and not options["packRecords"]:
+        raise OptionError("option 'addHeaders' is for 'packRecords'=true; else add to the column `headers`")
+    _check_group(options)
+
+
+def _check_group(options: Options) -> None:
+    group, prefix = options["kafka.group.id"], options["groupIdPrefix"]
+    if group is not None and prefix is not None:
+        log.warning("option 'groupIdPrefix' will be ignored, as option 'kafka.group.id' has been set")
+    elif prefix is not None and not options["commitOffsets"]:
+        log.warning("option 'groupIdPrefix' has no effect without commitOffsets=true: no group is used to read")
+    if options["commitOffsets"] and group is None and prefix is None:
+        raise OptionError("option 'commitOffsets' needs a group to commit to: set 'kafka.group.id'")
+    if options["groupOwnership"] == "exclusive" and group is None:
+        raise OptionError("option 'groupOwnership'=exclusive needs the group to own: set 'kafka.group.id'")
+    if options["groupOwnership"] == "exclusive" and options["commitOffsets"] is False:
+        raise OptionError("option 'groupOwnership'=exclusive is for committing: it goes not with 'commitOffsets'=false")
+
+
+def _check_sink(options: Options) -> None:
+    _check_guarantee(options)
+    if options["createTopic"] is not None and options["topic"] is None:
+        raise OptionError("option 'createTopic' needs the option 'topic': topics that rows name are not created")
+    acks_all = options["kafka.acks"] in ("all", "-1")
+    if options["kafka.enable.idempotence"] and not acks_all:
+        raise OptionError(f"option 'kafka.enable.idempotence' needs 'kafka.acks'=all, got {options['kafka.acks']!r}")
+    if options["kafka.enable.idempotence"] and options["kafka.max.in.flight.requests.per.connection"] > 5:
+        raise OptionError(
+            "option 'kafka.enable.idempotence' needs 'kafka.max.in.flight.requests.per.connection' of at most 5, "
+            f"got {options['kafka.max.in.flight.requests.per.connection']}"
+        )
+    shortest = options["kafka.linger.ms"] + options["kafka.request.timeout.ms"]
+    if options["kafka.delivery.timeout.ms"] < shortest:
+        raise OptionError(
+            f"option 'kafka.delivery.timeout.ms' ({options['kafka.delivery.timeout.ms']}) must be at least "
+            f"'kafka.linger.ms' + 'kafka.request.timeout.ms' ({shortest})"
+        )
+    if options["kafka.batch.size"] > options["kafka.buffer.memory"]:
+        raise OptionError(
+            f"option 'kafka.batch.size' ({options['kafka.batch.size']}) is larger than "
+            f"'kafka.buffer.memory' ({options['kafka.buffer.memory']})"
+        )
+
+
+_OF_EXACTLY_ONCE = ("transactionalIdPrefix", "atomicBatch", "lostTransactions", "kafka.transaction.timeout.ms")
+
+
+def _check_guarantee(options: Options) -> None:
+    if options["deliveryGuarantee"] != "exactly_once":
+        for name in _OF_EXACTLY_ONCE:
+            if name in options.given and options[name] is not False:
+                raise OptionError(f"option {name!r} has a meaning only with 'deliveryGuarantee'=exactly_once")
+        return
+    in_flight = options["kafka.max.in.flight.requests.per.connection"]
+    for name, wanted, met in (
+        ("kafka.acks", "all", options["kafka.acks"] in ("all", "-1")),
+        ("kafka.enable.idempotence", "true", options["kafka.enable.idempotence"] is not False),
+        ("kafka.max.in.flight.requests.per.connection", "of at most 5", in_flight <= 5),
+    ):
+        if not met:
+            raise OptionError(f"option 'deliveryGuarantee'=exactly_once needs {name!r} {wanted}, got {options[name]!r}")
+    if options.sparks_own.get("asyncprogresstrackingenabled", "").strip().lower() == "true":
+        raise OptionError(
+            "option 'asyncProgressTrackingEnabled' cannot be had with 'deliveryGuarantee'=exactly_once: a micro-batch "
+            "could be committed in Kafka that Spark's checkpoint does not know of"
+        )

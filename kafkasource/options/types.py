@@ -1,0 +1,146 @@
+"""Value types of options: how the text that a user wrote becomes a value, and what an error says was expected."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from kafkasource.types import NewTopic
+
+KIB, MIB = 1024, 1024 * 1024
+MAX_INT32, MAX_INT64 = 2**31 - 1, 2**63 - 1
+_DURATION_US = {"us": 1, "ms": 10**3, "s": 10**6, "m": 6 * 10**7, "min": 6 * 10**7, "h": 36 * 10**8, "d": 864 * 10**8}
+
+Parser = Callable[[str], Any]
+
+
+@dataclass(frozen=True)
+class Type:
+    """How the text of an option becomes a value. `parse` raises ValueError; `expected` completes "expected ..."."""
+
+    name: str
+    expected: str
+    parse: Parser
+
+
+def _boolean(text: str) -> bool:
+    return {"true": True, "false": False}[text.strip().lower()]
+
+
+def _bootstrap_servers(text: str) -> tuple[tuple[str, int], ...]:
+    """`host:port,[v6]:port` to pairs; the port is required, as Kafka requires it."""
+    servers = []
+    for item in filter(None, (part.strip() for part in text.split(","))):
+        match = re.fullmatch(r"(?:\w+://)?(?:\[([0-9A-Fa-f:.%\w]+)\]|([^\[\]:/\s]+)):(\d{1,5})", item)
+        if match is None or not 1 <= int(match[3]) <= 65535:
+            raise ValueError(item)
+        servers.append((match[1] or match[2], int(match[3])))
+    if not servers:
+        raise ValueError(text)
+    return tuple(servers)
+
+
+def _duration_ms(text: str) -> int:
+    """Milliseconds of `15m`, `500ms`, `10` (a bare number is ms already), as Spark's own time strings."""
+    match = re.fullmatch(r"(-?\d+)([a-z]*)", text.strip().lower())
+    if match is None:
+        raise ValueError(text)
+    return int(match[1]) * _DURATION_US[match[2] or "ms"] // 1000
+
+
+def _size_bytes(text: str) -> int:
+    """Bytes of `64m`, `1g`, `1024` (a bare number is bytes already), as Spark's own sizes."""
+    match = re.fullmatch(r"(\d+)([kmgtp]?)b?", text.strip().lower())
+    if match is None:
+        raise ValueError(text)
+    return int(match[1]) << 10 * "_kmgtp".index(match[2] or "_")
+
+
+def _gzip_level(text: str) -> int:
+    level = int(text.strip())
+    return level if level == -1 or 1 <= level <= 9 else _refuse(text)
+
+
+def _new_topic(text: str) -> NewTopic:
+    """`partitions=6,replication=3,cleanup.policy=compact,delete`: what has no `=` goes on with the value before it."""
+    pairs: dict[str, str] = {}
+    name = ""
+    for piece in text.split(","):
+        key, equals, value = piece.partition("=")
+        if equals:
+            name = key.strip()
+            if not re.fullmatch(r"[a-z][a-z.]*", name) or name in pairs:
+                raise ValueError(text)
+            pairs[name] = value.strip()
+        elif name:
+            pairs[name] += "," + piece.strip()
+        else:
+            raise ValueError(text)
+    partitions, replication = int(pairs.pop("partitions", "-1")), int(pairs.pop("replication", "-1"))
+    if not (partitions == -1 or 1 <= partitions <= MAX_INT32) or not (replication == -1 or 1 <= replication < 2**15):
+        raise ValueError(text)
+    return NewTopic(partitions, replication, tuple(pairs.items()))
+
+
+def _function(text: str) -> str:
+    return text.strip() if re.fullmatch(r"\s*[\w.]+:\w+\s*", text) else _refuse(text)
+
+
+PARTITIONERS = ("murmur2", "murmur2_round_robin")
+
+
+def _partitioner(text: str) -> str:
+    return text.strip() if text.strip() in PARTITIONERS else _function(text)
+
+
+def _old_release(text: str) -> str:
+    match = re.fullmatch(r"(auto|0\.9\.0|0\.8\.2)(?:\.\d+)?", text.strip().lower())
+    return match[1] if match else _refuse(text)
+
+
+TEXT = Type("string", "a text", str)  # whose reader says what is wrong with an empty one
+STRING = Type("string", "a text that is not empty", lambda text: text.strip() or _refuse(text))
+JSON = Type("json", "JSON", lambda text: text.strip() or _refuse(text))
+BOOLEAN = Type("boolean", "true or false", _boolean)
+INTEGER = Type("integer", "a whole number", lambda text: int(text.strip()))
+MILLISECONDS = Type("ms", "a whole number of milliseconds", lambda text: int(text.strip()))
+BYTES = Type("bytes", "a whole number of bytes", lambda text: int(text.strip()))
+TIMESTAMP = Type("ms", "a whole number of milliseconds since 1970-01-01 UTC", lambda text: int(text.strip()))
+DURATION = Type("duration", "a duration such as 500ms, 5s, 15m (a bare number: ms)", _duration_ms)
+SIZE = Type("size", "a size such as 64m, 1g (a bare number: bytes)", _size_bytes)
+GZIP_LEVEL = Type("integer", "-1 or a whole number from 1 to 9", _gzip_level)  # as Java: not 0, which is no compression
+NEW_TOPIC = Type(
+    "settings",
+    "partitions=6,replication=3,cleanup.policy=compact (any of these; any of the topic's settings)",
+    _new_topic,
+)
+FUNCTION = Type("module:function", "module:function", _function)
+
+
+def _headers(text: str) -> tuple[tuple[str, str], ...]:
+    found = json.loads(text)
+    if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
+        raise ValueError(text)
+    return tuple(found.items())
+
+
+HEADERS = Type("json", 'JSON such as {"from":"east"}', _headers)
+HEADER = Type("key=value", "key=value", lambda text: text if text.partition("=")[0] and "=" in text else _refuse(text))
+PARTITIONER = Type(
+    " \\| ".join((*PARTITIONERS, "module:function")), f"{', '.join(PARTITIONERS)} or module:function", _partitioner
+)
+OLD_RELEASE = Type("auto \\| 0.9.0 \\| 0.8.2", "auto, 0.9.0 or 0.8.2", _old_release)
+SERVERS = Type("servers", "host:port[,host:port...] with IPv6 addresses in brackets", _bootstrap_servers)
+
+
+def _refuse(text: str) -> Any:
+    raise ValueError(text)
+
+
+def choice(*allowed: str) -> Type:
+    """One of a few words, in any case; the value is the word as it stands here."""
+    words = {word.lower(): word for word in allowed}
+    return Type(" \\| ".join(allowed), "one of " + ", ".join(allowed), lambda text: words[text.strip().lower()])
