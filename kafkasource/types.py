@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass, replace
+from enum import Enum
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -16,6 +17,21 @@ class TopicPartition(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
+
+
+class IsolationLevel(Enum):
+    """Which records of transactions a reader sees (KIP-98). `value` is the number that requests carry."""
+
+    READ_UNCOMMITTED = 0  # all records, up to the high watermark
+    READ_COMMITTED = 1  # no aborted ones, and nothing behind the last stable offset
+
+    @classmethod
+    def parse(cls, text: str) -> IsolationLevel:
+        """The level that the option `kafka.isolation.level` names, in any case. Raises KeyError."""
+        return cls[text.strip().upper()]
+
+    def __str__(self) -> str:
+        return self.name.lower()
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,11 +33,10 @@ from kafkasource.protocol.apis import (
     OFFSET_FETCH,
     OFFSET_FOR_LEADER_EPOCH,
 )
-from kafkasource.types import TopicPartition
+from kafkasource.types import IsolationLevel, TopicPartition
 
 EARLIEST, LATEST = -2, -1
 
-_ISOLATION_LEVELS: dict[int | str, int] = {"read_uncommitted": 0, "read_committed": 1, 0: 0, 1: 1}
 _UNKNOWN_TOPIC, _TOPIC_ALREADY_EXISTS = 3, 36
 _INVALID_PARTITIONS = 37
 _LISTS_BY_TIME, _LISTS_COMMITTED = 1, 2  # versions of ListOffsets (KIP-79, KIP-98)
@@ -78,7 +77,9 @@ class Cluster(TransactionAdmin):
     # Offsets of logs.
 
     def list_offsets(
-        self, wanted: Mapping[TopicPartition, int], isolation_level: int | str = "read_uncommitted"
+        self,
+        wanted: Mapping[TopicPartition, int],
+        isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
     ) -> dict[TopicPartition, ListedOffset]:
         """The offset at EARLIEST (-2), LATEST (-1; exclusive) or at the first record not older than a timestamp in ms.
 
@@ -87,7 +88,7 @@ class Cluster(TransactionAdmin):
         broker before 0.10.1, which knows only when segments of the log were written. Brokers before 0.11 have no
         transactions, so both isolation levels see the same there.
         """
-        level = _ISOLATION_LEVELS[isolation_level]
+        level = isolation_level.value
 
         def body(led: list[TopicPartition], left_ms: float) -> Body:
             topics = by_topic(led, lambda tp: self._list_one(tp, wanted[tp]))

@@ -19,6 +19,7 @@ from kafkasource.options.types import (
     HEADER,
     HEADERS,
     INTEGER,
+    ISOLATION_LEVEL,
     JSON,
     KIB,
     MAX_INT32,
@@ -35,6 +36,7 @@ from kafkasource.options.types import (
     TIMESTAMP,
     choice,
 )
+from kafkasource.types import IsolationLevel
 
 OPTIONS: tuple[Option, ...] = (
     # What to read.
@@ -663,8 +665,8 @@ OPTIONS: tuple[Option, ...] = (
     # Reading.
     Option(
         "kafka.isolation.level",
-        choice("read_uncommitted", "read_committed"),
-        "read_uncommitted",
+        ISOLATION_LEVEL,
+        IsolationLevel.READ_UNCOMMITTED,
         SOURCE,
         "read_committed: skip records of aborted transactions, stop before open ones.",
     ),

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from kafkasource.types import NewTopic
+from kafkasource.types import IsolationLevel, NewTopic
 
 KIB, MIB = 1024, 1024 * 1024
 MAX_INT32, MAX_INT64 = 2**31 - 1, 2**63 - 1
@@ -133,6 +133,9 @@ PARTITIONER = Type(
     " \\| ".join((*PARTITIONERS, "module:function")), f"{', '.join(PARTITIONERS)} or module:function", _partitioner
 )
 OLD_RELEASE = Type("auto \\| 0.9.0 \\| 0.8.2", "auto, 0.9.0 or 0.8.2", _old_release)
+ISOLATION_LEVEL = Type(
+    " \\| ".join(map(str, IsolationLevel)), "one of " + ", ".join(map(str, IsolationLevel)), IsolationLevel.parse
+)
 SERVERS = Type("servers", "host:port[,host:port...] with IPv6 addresses in brackets", _bootstrap_servers)
 
 

@@ -16,7 +16,7 @@ from kafkasource.errors import (
     UnknownTopicOrPartition,
 )
 from kafkasource.protocol.apis import API_VERSIONS, APIS, FETCH, METADATA, PRODUCE
-from kafkasource.types import TopicPartition
+from kafkasource.types import IsolationLevel, TopicPartition
 
 pytestmark = pytest.mark.broker
 
@@ -64,7 +64,7 @@ def test_a_topic_recreated_under_its_name_has_another_id(cluster, kafka_topic):
 def test_an_empty_log_begins_and_ends_at_zero(cluster, kafka_topic):
     topic = kafka_topic(partitions=3)
     tps = [TopicPartition(topic, i) for i in range(3)]
-    for level in ("read_uncommitted", "read_committed"):
+    for level in IsolationLevel:
         for symbol in (EARLIEST, LATEST):
             assert {found.offset for found in cluster.list_offsets(dict.fromkeys(tps, symbol), level).values()} == {0}
     assert cluster.list_offsets({tps[0]: 0})[tps[0]].offset is None

@@ -47,7 +47,7 @@ from kafkasource.protocol.apis import (
     OFFSET_FETCH,
     OFFSET_FOR_LEADER_EPOCH,
 )
-from kafkasource.types import ProducerId, TopicPartition
+from kafkasource.types import IsolationLevel, ProducerId, TopicPartition
 
 T = [TopicPartition("t", i) for i in range(4)]
 
@@ -151,7 +151,8 @@ def test_a_topic_whose_creation_lost_its_answer_counts_as_created(net, kafka):
 
 
 def test_offsets_are_listed_with_one_request_per_leader(net, kafka):
-    found = net.cluster().list_offsets({T[0]: EARLIEST, T[1]: LATEST, T[2]: LATEST, T[3]: LATEST}, "read_committed")
+    wanted = {T[0]: EARLIEST, T[1]: LATEST, T[2]: LATEST, T[3]: LATEST}
+    found = net.cluster().list_offsets(wanted, IsolationLevel.READ_COMMITTED)
     assert found == {T[0]: ListedOffset(0, None, 0), **{tp: ListedOffset(100, None, 0) for tp in T[1:]}}
     asked = kafka.asked(LIST_OFFSETS)
     assert sorted(request.node_id for request in asked) == [1, 2, 3]

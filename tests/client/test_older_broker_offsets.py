@@ -8,7 +8,7 @@ from fake_broker import LOG_END, LOG_START, Answer, FakeKafka, FakeNet
 from kafkasource.client.cluster import EARLIEST, LATEST
 from kafkasource.errors import UnsupportedApiVersion
 from kafkasource.protocol.apis import LIST_OFFSETS, OFFSET_COMMIT
-from kafkasource.types import TopicPartition
+from kafkasource.types import IsolationLevel, TopicPartition
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 RELEASES = pytest.mark.parametrize("release", ["0.8.2", "0.9.0"])
@@ -28,7 +28,7 @@ def old_style(**offsets):
 
 
 @RELEASES
-@pytest.mark.parametrize("isolation_level", ["read_committed", "read_uncommitted"])
+@pytest.mark.parametrize("isolation_level", IsolationLevel)
 def test_the_ends_of_a_log_are_the_first_of_the_old_answers_offsets(kafka, release, isolation_level):
     kafka.become(release)
     cluster = FakeNet(kafka).cluster()

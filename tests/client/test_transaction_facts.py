@@ -31,7 +31,7 @@ from kafkasource.errors import (
 )
 from kafkasource.protocol.apis import END_TXN, PRODUCE
 from kafkasource.records.checksum import crc32c
-from kafkasource.types import ProducerId, TopicPartition
+from kafkasource.types import IsolationLevel, ProducerId, TopicPartition
 
 _names = itertools.count()
 
@@ -103,7 +103,7 @@ class World:
     def marked(self, **settings: Any) -> tuple[int, str] | None:
         return self.cluster.fetch_committed(self.group, [self.tp(0)], **settings)[self.tp(0)]
 
-    def ends(self, level: str) -> list[int | None]:
+    def ends(self, level: IsolationLevel) -> list[int | None]:
         found = self.cluster.list_offsets({self.tp(i): LATEST for i in range(2)}, level)
         return [found[self.tp(i)].offset for i in range(2)]
 
@@ -201,11 +201,11 @@ def test_what_two_wrote_under_one_id_shows_at_its_end_all_at_once(real: World) -
     producer = real.begin()
     for partition in range(2):
         real.produce(producer, partition, [b"a", b"b"], by=real.connect())
-    assert real.ends("read_uncommitted") == [2, 2]
-    assert real.ends("read_committed") == [0, 0]
+    assert real.ends(IsolationLevel.READ_UNCOMMITTED) == [2, 2]
+    assert real.ends(IsolationLevel.READ_COMMITTED) == [0, 0]
     after = real.end(producer)
     assert after == ProducerId(producer.producer_id, producer.producer_epoch + (real.tv == 2))
-    wait_until(lambda: real.ends("read_committed") == [3, 3])  # two records and the marker
+    wait_until(lambda: real.ends(IsolationLevel.READ_COMMITTED) == [3, 3])  # two records and the marker
 
 
 def test_what_two_wrote_to_one_partition_under_one_id_is_lost_without_a_word(real: World) -> None:
@@ -213,7 +213,7 @@ def test_what_two_wrote_to_one_partition_under_one_id_is_lost_without_a_word(rea
     producer = real.begin()
     assert real.produce(producer, 0, [b"a", b"b", b"c"]) == 0
     assert real.produce(producer, 0, [b"x", b"y", b"z"], by=real.connect()) == 0  # the offset of the first
-    assert real.ends("read_uncommitted")[0] == 3
+    assert real.ends(IsolationLevel.READ_UNCOMMITTED)[0] == 3
     assert code_of(lambda: real.produce(producer, 0, [b"x"])) == 45
     assert code_of(lambda: real.produce(producer, 0, [b"x"], sequence=7)) == 45
     (found,) = real.cluster.describe_producers([real.tp(0)])[real.tp(0)]
@@ -231,9 +231,9 @@ def test_several_transactions_share_a_partition(real: World) -> None:
     ended = real.cluster.end_txns([(name, producers[name]) for name in names[:2]], True, real.tv)
     assert set(ended.values()) == {None}
     time.sleep(0.1)
-    assert real.ends("read_committed")[0] == 2  # the third holds back all readers
+    assert real.ends(IsolationLevel.READ_COMMITTED)[0] == 2  # the third holds back all readers
     real.cluster.end_txns([(names[2], producers[names[2]])], False, real.tv)
-    wait_until(lambda: real.ends("read_committed")[0] == 9)
+    wait_until(lambda: real.ends(IsolationLevel.READ_COMMITTED)[0] == 9)
 
 
 def test_many_are_begun_and_ended_pipelined(real: World) -> None:
@@ -243,7 +243,7 @@ def test_many_are_begun_and_ended_pipelined(real: World) -> None:
         for name in names:
             real.produce(producers[name], 0, name=name)
         assert set(real.cluster.end_txns(producers.items(), True, real.tv).values()) == {None}
-    wait_until(lambda: real.ends("read_committed") == [128, 0])
+    wait_until(lambda: real.ends(IsolationLevel.READ_COMMITTED) == [128, 0])
 
 
 # Fencing.
@@ -452,5 +452,5 @@ def test_a_killed_coordinator_keeps_no_transaction_from_its_end(version: str, tv
         assert len(set(nodes.values())) > 1
         broker.kill(nodes["lane-0"])
         assert set(cluster.end_txns(producers.items(), True, tv).values()) == {None}
-        wait_until(lambda: world.ends("read_committed")[0] == 24)
+        wait_until(lambda: world.ends(IsolationLevel.READ_COMMITTED)[0] == 24)
         assert cluster.list_transactions("lane-") == []

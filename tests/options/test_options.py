@@ -10,7 +10,7 @@ import pytest
 
 from kafkasource import options
 from kafkasource.errors import OptionError
-from kafkasource.types import NewTopic
+from kafkasource.types import IsolationLevel, NewTopic
 
 PAGE = (Path(__file__).parents[2] / "docs" / "options.md").read_text()
 SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}
@@ -27,7 +27,7 @@ JAVA_DEFAULTS = {
     "kafka.retry.backoff.max.ms": 1_000,
     "kafka.metadata.max.age.ms": 300_000,
     "kafka.connections.max.idle.ms": 540_000,
-    "kafka.isolation.level": "read_uncommitted",
+    "kafka.isolation.level": IsolationLevel.READ_UNCOMMITTED,
     "kafka.max.partition.fetch.bytes": 1_048_576,
     "kafka.fetch.max.bytes": 52_428_800,
     "kafka.fetch.min.bytes": 1,

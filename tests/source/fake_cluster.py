@@ -7,7 +7,7 @@ from kafkasource.client.cluster import EpochEnd, ListedOffset
 from kafkasource.client.metadata import PartitionMetadata, TopicMetadata
 from kafkasource.errors import UnknownTopicOrPartition
 from kafkasource.source.plan.offsets import EARLIEST, LATEST
-from kafkasource.types import TopicPartition
+from kafkasource.types import IsolationLevel, TopicPartition
 
 
 class FakeCluster:
@@ -69,7 +69,7 @@ class FakeCluster:
         if self.errors:
             raise self.errors.pop(0)
         found = {tp: self._offset(tp, symbol) for tp, symbol in asked.items()}
-        if isolation_level == "read_committed":
+        if isolation_level is IsolationLevel.READ_COMMITTED:
             found |= {tp: self.stable[tp] for tp, symbol in asked.items() if symbol == LATEST and tp in self.stable}
         return {tp: ListedOffset(offset, None, self.epochs.get(tp)) for tp, offset in found.items()}
 

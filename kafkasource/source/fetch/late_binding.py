@@ -11,10 +11,10 @@ from dataclasses import replace
 from kafkasource.client.cluster import LATEST, Cluster, ListedOffset
 from kafkasource.errors import UnknownTopicOrPartition
 from kafkasource.source.fetch.planned_log import PlannedLog
-from kafkasource.types import OffsetRange, TopicPartition
+from kafkasource.types import IsolationLevel, OffsetRange, TopicPartition
 
 
-def bind_ends(cluster: Cluster, ranges: Sequence[OffsetRange], isolation_level: int) -> list[OffsetRange]:
+def bind_ends(cluster: Cluster, ranges: Sequence[OffsetRange], isolation_level: IsolationLevel) -> list[OffsetRange]:
     """The ranges, those that end at latest with the end of now: one ListOffsets for all of them, in parallel.
 
     A topic that is gone, or another one, keeps the planned end: that its records are gone shows when they are fetched.
@@ -25,7 +25,7 @@ def bind_ends(cluster: Cluster, ranges: Sequence[OffsetRange], isolation_level: 
 
 
 def _latest(
-    cluster: Cluster, partitions: Collection[TopicPartition], isolation_level: int
+    cluster: Cluster, partitions: Collection[TopicPartition], isolation_level: IsolationLevel
 ) -> dict[TopicPartition, ListedOffset]:
     try:
         return cluster.list_offsets(dict.fromkeys(partitions, LATEST), isolation_level) if partitions else {}

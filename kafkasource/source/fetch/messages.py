@@ -10,9 +10,8 @@ from typing import Any
 from kafkasource.errors import OptionError, ProtocolError, error_for
 from kafkasource.source.fetch.memory import Room
 from kafkasource.source.fetch.sizing import Pace
-from kafkasource.types import TopicPartition
+from kafkasource.types import IsolationLevel, TopicPartition
 
-READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 _NO_ID = uuid.UUID(int=0)
 _SIZES = ("kafka.max.partition.fetch.bytes", "readAhead")
 _LAST_VERSION_BY_NAME = 12  # from 13 on a fetch names topics by id (KIP-516)
@@ -28,7 +27,7 @@ class FetchSettings:
     max_partition_bytes: int  # of one fetch; a first batch that is larger comes whole (KIP-74)
     max_wait_ms: int  # of the broker, for min_bytes
     min_bytes: int
-    isolation_level: int
+    isolation_level: IsolationLevel
     check_crcs: bool
     max_decompressed_bytes: int
     max_message_bytes: int  # the largest response that the client takes
@@ -68,9 +67,7 @@ class FetchSettings:
             max_partition_bytes=min(most, options["kafka.fetch.max.bytes"]),
             max_wait_ms=options["kafka.fetch.max.wait.ms"],
             min_bytes=options["kafka.fetch.min.bytes"],
-            isolation_level=READ_COMMITTED
-            if options["kafka.isolation.level"] == "read_committed"
-            else READ_UNCOMMITTED,
+            isolation_level=options["kafka.isolation.level"],
             check_crcs=options["kafka.check.crcs"],
             max_decompressed_bytes=options["kafka.max.decompressed.batch.bytes"],
             max_message_bytes=options["kafka.receive.message.max.bytes"],
@@ -128,7 +125,7 @@ def fetch_body(
     max_wait_ms: int,
     min_bytes: int,
     max_bytes: int,
-    isolation_level: int,
+    isolation_level: IsolationLevel,
     rack: str = "",
 ) -> dict[str, Any]:
     """A Fetch without a session (KIP-227: epoch -1) of topics' rows, from `partition_row`. Versions take a topic's name
@@ -138,7 +135,7 @@ def fetch_body(
         "max_wait_ms": max_wait_ms,
         "min_bytes": min_bytes,
         "max_bytes": max_bytes,
-        "isolation_level": isolation_level,
+        "isolation_level": isolation_level.value,
         "topics": [
             {"topic": topic, "topic_id": topic_ids[topic] or _NO_ID, "partitions": partitions}
             for topic, partitions in rows.items()

@@ -19,7 +19,7 @@ from kafkasource import metrics
 from kafkasource.errors import KafkaSourceError
 from kafkasource.records import header as h
 from kafkasource.source.plan.record_weights import fetch_samples
-from kafkasource.types import TopicPartition
+from kafkasource.types import IsolationLevel, TopicPartition
 
 if TYPE_CHECKING:
     from kafkasource.client.cluster import Cluster
@@ -41,12 +41,12 @@ class OldestUnread:
     def __init__(
         self,
         cluster: Cluster,
-        isolation_level: str,
+        isolation_level: IsolationLevel,
         wanted: Callable[[], bool] = metrics.wanted,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._cluster = cluster
-        self._isolation_level = int(isolation_level == "read_committed")
+        self._isolation_level = isolation_level
         self._wanted = wanted
         self._clock = clock
         self._due_s = -math.inf

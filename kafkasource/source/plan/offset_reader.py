@@ -31,7 +31,7 @@ from kafkasource.source.plan.loss import describe
 from kafkasource.source.plan.offsets import EARLIEST, LATEST, Offsets, StreamOffset
 from kafkasource.source.plan.planner import recreated_topics
 from kafkasource.source.plan.subscription import Assign, SubscribePattern, SubscribeTopics, Subscription
-from kafkasource.types import TopicPartition
+from kafkasource.types import IsolationLevel, TopicPartition
 
 if TYPE_CHECKING:
     from kafkasource.client.cluster import Cluster, ListedOffset
@@ -66,7 +66,7 @@ class OffsetReader:
         self,
         cluster: Cluster,
         subscription: Subscription,
-        isolation_level: str,
+        isolation_level: IsolationLevel,
         retry_ms: int,
         attempts: int = 3,
         sleep: Callable[[float], None] = time.sleep,
@@ -206,7 +206,7 @@ class OffsetReader:
     def high_watermarks(self, partitions: Iterable[TopicPartition]) -> Offsets:
         """Where logs end for readers with read_uncommitted."""
         wanted = dict.fromkeys(partitions, LATEST)
-        found = self._asking(lambda: self._cluster.list_offsets(wanted, "read_uncommitted"))
+        found = self._asking(lambda: self._cluster.list_offsets(wanted, IsolationLevel.READ_UNCOMMITTED))
         return {tp: one.offset for tp, one in found.items() if one.offset is not None}
 
     def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> Offsets:

@@ -23,7 +23,7 @@ from kafkasource.errors import KafkaSourceError
 from kafkasource.protocol.apis import FETCH
 from kafkasource.records import header as h
 from kafkasource.source.fetch.messages import fetch_body, last_version, partition_row
-from kafkasource.types import OffsetRange, TopicPartition
+from kafkasource.types import IsolationLevel, OffsetRange, TopicPartition
 
 if TYPE_CHECKING:
     from kafkasource.client.cluster import Cluster
@@ -51,9 +51,11 @@ class RecordWeights:
     logarithmic scale, as they may be few beside heavy ones.
     """
 
-    def __init__(self, cluster: Cluster, isolation_level: str, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, cluster: Cluster, isolation_level: IsolationLevel, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._cluster = cluster
-        self._isolation_level = int(isolation_level == "read_committed")
+        self._isolation_level = isolation_level
         self._clock = clock
         self._sampled_at = -math.inf
         self._weights: dict[TopicPartition, float] = {}
@@ -152,7 +154,7 @@ def fetch_samples(
     requests: list[tuple[int, list[TopicPartition]]],
     begin: Mapping[TopicPartition, int],
     each: int,
-    isolation_level: int,
+    isolation_level: IsolationLevel,
 ) -> Iterator[Sample]:
     """What these leaders have of these partitions from `begin` on: `each` bytes of one, of the first a batch at least.
 
@@ -178,7 +180,7 @@ def _request(
     begin: Mapping[TopicPartition, int],
     ids: Mapping[str, uuid.UUID | None],
     each: int,
-    isolation_level: int,
+    isolation_level: IsolationLevel,
 ) -> dict[str, Any]:
     topics: dict[str, list[dict[str, int]]] = {}
     for tp in partitions:

@@ -23,7 +23,7 @@ from kafkasource.source.plan.offsets import EARLIEST, LATEST, Offsets
 from kafkasource.source.plan.positions import check_start_before_end, ending_position, starting_position
 from kafkasource.source.plan.subscription import parse_subscription
 from kafkasource.source.spark.input_partition import KafkaInputPartition, PartitionReader, input_partitions
-from kafkasource.types import OffsetRange, TopicPartition
+from kafkasource.types import IsolationLevel, OffsetRange, TopicPartition
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -94,7 +94,7 @@ class BatchReader(DataSourceReader):
         Under read_committed a log reads on behind an open transaction once that has ended: the tasks wait for it.
         """
         beyond = {tp: latest[tp] for tp in sorted(ends) if ends[tp] > latest.get(tp, ends[tp])}
-        if beyond and self._options["kafka.isolation.level"] == "read_committed":
+        if beyond and self._options["kafka.isolation.level"] is IsolationLevel.READ_COMMITTED:
             high_watermarks = reader.high_watermarks(beyond)
             beyond = {tp: offset for tp, offset in high_watermarks.items() if ends[tp] > offset}
         cut = {tp: max(offset, starts.get(tp, offset)) for tp, offset in beyond.items()}

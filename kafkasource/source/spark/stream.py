@@ -33,6 +33,7 @@ from kafkasource.source.plan.record_weights import RecordWeights
 from kafkasource.source.plan.subscription import parse_subscription
 from kafkasource.source.spark.input_partition import KafkaInputPartition, PartitionReader, input_partitions
 from kafkasource.source.spark.stop_file import StopFile
+from kafkasource.types import IsolationLevel
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -65,7 +66,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         group = group_to_commit(options)
         self._owner = own(options, self._tasks.config)
         self._committer = None if group is None else self._commits_of(committer, group)
-        self._read_committed = options["kafka.isolation.level"] == "read_committed"
+        self._isolation_level: IsolationLevel = options["kafka.isolation.level"]
         self._stop_file = StopFile(options["stopFile"])
         self._forget()
 
@@ -212,20 +213,20 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         latest = self._goal.latest
         if latest is not None:
             self._log_lag(begin.offsets, latest.offsets)
-            if self._read_committed and self._goal.frozen is None:
+            if self._isolation_level is IsolationLevel.READ_COMMITTED and self._goal.frozen is None:
                 self._open_transactions.watch(latest.offsets, reader.high_watermarks)
 
     def _oldest(self, ends: PartitionOffsets) -> Mapping[tuple[TopicPartition, int], int]:
         if self._oldest_unread is None:
             assert self._cluster is not None  # the goal was asked for first
-            self._oldest_unread = OldestUnread(self._cluster, self._options["kafka.isolation.level"])
+            self._oldest_unread = OldestUnread(self._cluster, self._isolation_level)
         return self._oldest_unread.times_ms(self._planned, ends)
 
     @property
     def _records(self) -> RecordWeights:
         if self._weights is None:
             assert self._cluster is not None  # the goal was asked for first
-            self._weights = RecordWeights(self._cluster, self._options["kafka.isolation.level"])
+            self._weights = RecordWeights(self._cluster, self._isolation_level)
         return self._weights
 
     def _weigh(

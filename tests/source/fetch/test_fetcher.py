@@ -23,7 +23,7 @@ from kafkasource.errors import (
 from kafkasource.source.fetch.fetcher import PartitionFetcher
 from kafkasource.source.fetch.messages import FetchedPartition, read_response, request_body
 from kafkasource.source.fetch.partition_client import LogBounds, Truncation
-from kafkasource.types import OffsetRange, TopicPartition
+from kafkasource.types import IsolationLevel, OffsetRange, TopicPartition
 
 TP = TopicPartition("t", 0)
 WHOLE_LOG = LogBounds(0, 100)
@@ -392,7 +392,8 @@ def answer(**partition):
 
 
 def test_a_fetch_names_the_topic_both_ways_and_fences_stale_leaders():
-    body = request_body(TP, 5, fetch_settings(isolation_level=1), topic_id=ID, leader_epoch=3, max_bytes=10)
+    settings = fetch_settings(isolation_level=IsolationLevel.READ_COMMITTED)
+    body = request_body(TP, 5, settings, topic_id=ID, leader_epoch=3, max_bytes=10)
     (topic,) = body["topics"]
     assert (topic["topic"], topic["topic_id"], body["isolation_level"], body["max_bytes"]) == ("t", ID, 1, 10)
     assert topic["partitions"] == [

@@ -8,7 +8,7 @@ from fetch_rig import TP, Rig, offsets
 
 from kafkasource.errors import DataLoss
 from kafkasource.protocol.apis import FETCH, LIST_OFFSETS, METADATA, OFFSET_FOR_LEADER_EPOCH
-from kafkasource.types import OffsetRange, TopicPartition
+from kafkasource.types import IsolationLevel, OffsetRange, TopicPartition
 
 
 @pytest.fixture
@@ -217,11 +217,11 @@ def test_the_ends_of_a_tasks_ranges_are_listed_together(monkeypatch):
     assert sorted(request.node_id for request in rig.kafka.asked(LIST_OFFSETS)) == [1, 2]
 
 
-@pytest.mark.parametrize(("isolation_level"), [0, 1])
+@pytest.mark.parametrize("isolation_level", IsolationLevel)
 def test_the_end_is_listed_under_the_querys_isolation_level(rig, isolation_level):
     offsets(rig.fetch(late(5, 50), isolation_level=isolation_level))
     (asked,) = rig.kafka.asked(LIST_OFFSETS)
-    assert asked.body["isolation_level"] == isolation_level
+    assert asked.body["isolation_level"] == isolation_level.value
 
 
 def test_a_new_leader_that_does_not_know_its_end_yet_shortens_nothing(rig):

@@ -12,6 +12,7 @@ from kafkasource.protocol.apis import LIST_OFFSETS, METADATA, OFFSET_FETCH, OFFS
 from kafkasource.source.plan.offset_reader import OffsetReader
 from kafkasource.source.plan.offsets import StreamOffset
 from kafkasource.source.plan.subscription import parse_subscription
+from kafkasource.types import IsolationLevel
 from kafkasource.types import TopicPartition as TP
 
 T0, T1, T2 = (TP("t", number) for number in range(3))
@@ -181,4 +182,4 @@ def test_a_partition_that_is_not_subscribed_any_more_is_not_asked_for_again():
 def test_high_watermarks_are_those_of_readers_without_transactions():
     cluster = FakeCluster(t=[(0, 5)])
     assert reader(cluster, **{"kafka.isolation.level": "read_committed"}).high_watermarks([T0]) == {T0: 5}
-    assert cluster.isolation_levels == {"read_uncommitted"}
+    assert cluster.isolation_levels == {IsolationLevel.READ_UNCOMMITTED}

@@ -11,6 +11,7 @@ from kafkasource.client.config import ClientConfig
 from kafkasource.errors import RequestTimeout
 from kafkasource.metrics.lag import lag, oldest_from_progress, oldest_to_text
 from kafkasource.source.group.oldest_unread import ASK_AFTER_FAILURE_S, ASK_EVERY_S, OldestUnread, first_timestamp_ms
+from kafkasource.types import IsolationLevel
 from kafkasource.types import TopicPartition as TP
 
 T0, T1 = TP("t", 0), TP("t", 1)
@@ -48,7 +49,7 @@ def test_what_has_no_timestamp_is_unknown(records):
 
 def oldest(records, wanted=True):
     leaders, clock = Leaders(records), Clock()
-    return OldestUnread(leaders, "read_committed", lambda: wanted, clock), leaders, clock
+    return OldestUnread(leaders, IsolationLevel.READ_COMMITTED, lambda: wanted, clock), leaders, clock
 
 
 def test_only_of_logs_that_hold_more_the_next_record_is_asked_for_once():

@@ -9,6 +9,7 @@ from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
 from kafkasource.errors import DeadlineExceeded
 from kafkasource.source.plan.open_transactions import OpenTransactions
+from kafkasource.types import IsolationLevel
 from kafkasource.types import TopicPartition as TP
 
 T0, T1 = TP("t", 0), TP("t", 1)
@@ -99,18 +100,18 @@ def test_a_transaction_left_open_on_a_broker_is_told_and_its_commit_ends_that(ka
     watch = OpenTransactions(lambda: next(seconds))
     with Cluster(ClientConfig.of(kafka_broker.bootstrap_servers)) as cluster:
 
-        def ends(partitions, isolation_level="read_uncommitted"):
+        def ends(partitions, isolation_level=IsolationLevel.READ_UNCOMMITTED):
             listed = cluster.list_offsets(dict.fromkeys(partitions, -1), isolation_level)
             return {tp: one.offset for tp, one in listed.items()}
 
         both = [TP(topic, 0), TP(topic, 1)]
         for _ in range(12):
-            watch.watch(ends(both, "read_committed"), ends)
+            watch.watch(ends(both, IsolationLevel.READ_COMMITTED), ends)
         (message,) = caplog.messages
         assert f"{topic}-1" in message
         assert "last stable offset has been 0" in message
         assert "high watermark (now 3)" in message
         producer.commit_transaction(30)
         for _ in range(20):
-            watch.watch(ends(both, "read_committed"), ends)
+            watch.watch(ends(both, IsolationLevel.READ_COMMITTED), ends)
         assert len(caplog.messages) == 1

@@ -14,7 +14,7 @@ from kafkasource.client.config import ClientConfig
 from kafkasource.errors import RequestTimeout
 from kafkasource.source.plan.admission import Admission
 from kafkasource.source.plan.record_weights import SAMPLE_BYTES, UNKNOWN_WEIGHT, RecordWeights, weight_of
-from kafkasource.types import OffsetRange
+from kafkasource.types import IsolationLevel, OffsetRange
 from kafkasource.types import TopicPartition as TP
 
 MIB = 1 << 20
@@ -130,7 +130,7 @@ class Clock:
 
 def weights_of(records):
     leaders, clock = Leaders(records), Clock()
-    return RecordWeights(leaders, "read_committed", clock), leaders, clock
+    return RecordWeights(leaders, IsolationLevel.READ_COMMITTED, clock), leaders, clock
 
 
 def test_each_leader_gets_one_request_that_waits_for_nothing():

@@ -13,7 +13,7 @@ from kafkasource.client.metadata import PartitionMetadata
 from kafkasource.errors import DataLoss, KafkaSourceError, OptionError, UnknownTopicOrPartition
 from kafkasource.source.plan.offsets import StreamOffset
 from kafkasource.source.spark.stream import StreamReader
-from kafkasource.types import OffsetRange, TopicPartition
+from kafkasource.types import IsolationLevel, OffsetRange, TopicPartition
 
 
 class Offers(list):
@@ -174,7 +174,7 @@ def test_a_new_partition_deleted_before_it_was_read_is_a_loss_not_a_crash(fail):
 def test_the_isolation_level_rules_where_logs_end():
     cluster = FakeCluster(t=[(0, 1)])
     reader(cluster, **{"kafka.isolation.level": "READ_COMMITTED"}).latestOffset({}, None)
-    assert cluster.isolation_levels == {"read_committed"}
+    assert cluster.isolation_levels == {IsolationLevel.READ_COMMITTED}
 
 
 def test_a_shrunken_log_stops_the_query_or_goes_on_from_its_end():
