@@ -21,7 +21,7 @@ from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
 from kafkasource.errors import KafkaSourceError
 from kafkasource.sink.clusters import targets
-from kafkasource.sink.clusters.writer import FanOutBatchWriter
+from kafkasource.sink.writer import BatchWriter
 
 PARTITIONS, PER_BATCH, VALUE = 8, 8192, b"v" * 93
 SCHEMA = StructType([StructField("key", BinaryType()), StructField("value", BinaryType())])
@@ -59,7 +59,7 @@ class Bench:
                 cluster.create_topics([topic], partitions=PARTITIONS, replication_factor=1)
         servers = {name: {"kafka.bootstrap.servers": self._brokers[name].bootstrap_servers} for name in names}
         written = {"clusters": json.dumps(servers), "topic": topic} | dict(options or {})
-        writer = FanOutBatchWriter(targets.parse(written), SCHEMA)
+        writer = BatchWriter(targets.parse(written), SCHEMA)
         began, cpu = time.monotonic(), time.process_time()
         try:
             report = writer.write(batches(self._rows, half_way))

@@ -17,7 +17,6 @@ from kafkasource.errors import OptionError
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-    from kafkasource.sink.clusters.writer import FanOutBatchWriter, FanOutStreamWriter
     from kafkasource.sink.writer import BatchWriter, StreamWriter
     from kafkasource.source.spark.batch import BatchReader
     from kafkasource.source.spark.stream import StreamReader
@@ -58,28 +57,20 @@ class KafkaDataSource(DataSource):
             log.warning("option 'pushDownPredicate' has no effect on a stream")
         return StreamReader(parsed)
 
-    def writer(self, schema: StructType, overwrite: bool) -> BatchWriter | FanOutBatchWriter:
+    def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
         from kafkasource.sink.clusters import targets
         from kafkasource.sink.writer import BatchWriter
 
         if overwrite:
             raise OptionError('Save mode Overwrite not allowed for Kafka. Allowed save mode is append: mode("append")')
-        if targets.named(self.options):
-            from kafkasource.sink.clusters.writer import FanOutBatchWriter
+        return BatchWriter(targets.parse(self.options), schema)
 
-            return FanOutBatchWriter(targets.parse(self.options), schema)
-        return BatchWriter(options.parse(self.options, "sink"), schema)
-
-    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter | FanOutStreamWriter:
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:
         # overwrite is Spark's word for output mode complete: each result is appended whole, as the JVM connector does.
         from kafkasource.sink.clusters import targets
         from kafkasource.sink.writer import StreamWriter
 
-        if targets.named(self.options):
-            from kafkasource.sink.clusters.writer import FanOutStreamWriter
-
-            return FanOutStreamWriter(targets.parse(self.options), schema)
-        return StreamWriter(options.parse(self.options, "sink"), schema)
+        return StreamWriter(targets.parse(self.options), schema)
 
     def _source_options(self, schema: StructType) -> options.Options:
         parsed = options.parse(self.options, "source")

@@ -18,7 +18,7 @@ import logging
 import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 from kafkasource import metrics
 from kafkasource.sink.functions import load
@@ -33,10 +33,12 @@ _NAMED_IN_LOG = 20
 
 
 class Report(Protocol):
-    """What `gathered` needs of a task's report."""
+    """What one task did in one cluster: `reports.ClusterReport`."""
 
     @property
     def written(self) -> Mapping[TopicPartition, Written]: ...
+    @property
+    def discarded(self) -> Mapping[TopicPartition, Discarded]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,18 +117,35 @@ class SinkCommit:
         return f"; discarded {_count(records, 'record')} of {_count(size, 'byte')} ({named}{rest})"
 
 
-def gathered(reports: Iterable[Report | None], **about: Any) -> SinkCommit:
-    """All tasks' reports as one; `about` are further fields of SinkCommit. None: a task that has no report."""
+def gathered(
+    reports: Iterable[Report],
+    *,
+    batch_id: int | None = None,
+    query_id: str | None = None,
+    query_name: str | None = None,
+    lanes: LaneCounts | None = None,
+    cluster: str | None = None,
+) -> SinkCommit:
+    """What all tasks did in one cluster, as one commit."""
     written: dict[TopicPartition, Written] = {}
+    discarded: dict[TopicPartition, Discarded] = {}
     tasks = 0
     for report in reports:
-        if report is None or not report.written:
-            continue
-        tasks += 1
+        tasks += bool(report.written)
         for tp, one in report.written.items():
-            before = written.get(tp)
-            written[tp] = one if before is None else before.merged(one)
-    return SinkCommit(dict(sorted(written.items())), tasks, **about)
+            written[tp] = written[tp].merged(one) if tp in written else one
+        for tp, lost in report.discarded.items():
+            discarded[tp] = discarded[tp].merged(lost) if tp in discarded else lost
+    return SinkCommit(
+        written=dict(sorted(written.items())),
+        tasks=tasks,
+        batch_id=batch_id,
+        query_id=query_id,
+        query_name=query_name,
+        lanes=lanes,
+        cluster=cluster,
+        discarded=dict(sorted(discarded.items())),
+    )
 
 
 def tell(commit: SinkCommit, listener: str | None, *, by_earlier_run: bool = False) -> None:

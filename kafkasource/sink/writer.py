@@ -1,7 +1,10 @@
-"""The writers that Spark sees: `write` in the executors' Python workers, the rest on the driver.
+"""The writers that Spark sees: `write` runs in the executors' Python workers, the rest on the driver.
 
-At least once: a task reports success when every record is acknowledged, so commit has nothing left to do; a task
-that is run again writes its rows again. Exactly once: `transactions.driver` for the driver, `transactions.task` for the
+One writer serves one cluster or several (`Targets`): a batch is begun, committed, aborted and reported for each
+cluster, one after the other. Clusters know nothing of each other: exactly once holds in each, not over all of them.
+
+At least once: a task reports success when every record is acknowledged, so commit has nothing left to do; a task that
+is run again writes its rows again. Exactly once: `transactions.driver` for the driver, `transactions.task` for the
 tasks.
 
 Spark pickles a writer to its tasks, so it holds plain values only. It does so once before the tasks of each micro-batch
@@ -12,164 +15,210 @@ abort run on a new writer in another process, those of a batch write on one that
 from __future__ import annotations
 
 import logging
+import time
 import uuid
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pyspark import TaskContext
-from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter
 
 from kafkasource import metrics
 from kafkasource.client.cache import shared_cluster
-from kafkasource.errors import KafkaSourceError, UnsupportedApiVersion
+from kafkasource.errors import BootstrapFailed, DeadlineExceeded, KafkaSourceError, UnsupportedApiVersion
 from kafkasource.memory.worker import spare_imports_from_gc
 from kafkasource.protocol.apis import INIT_PRODUCER_ID
+from kafkasource.sink.clusters.once import ClusterTask, guarantees
+from kafkasource.sink.clusters.source_offsets import gathered as mapped_together
+from kafkasource.sink.clusters.targets import ONLY, ClusterTarget, Targets
 from kafkasource.sink.columns import SinkSchema
 from kafkasource.sink.commit_report import LaneCounts, gathered, tell
 from kafkasource.sink.functions import load
 from kafkasource.sink.new_topic import create_missing
-from kafkasource.sink.producer.config import ProducerConfig
+from kafkasource.sink.reports import ClusterReport, TaskReport
 from kafkasource.sink.transactions import turns
 from kafkasource.sink.transactions.driver import Begun, ExactlyOnce, Share, Turn
-from kafkasource.sink.transactions.query_identity import Identity, IdentitySource
-from kafkasource.sink.transactions.task import Guarantee, LaneTask
-from kafkasource.types import TopicPartition, Written
+from kafkasource.sink.transactions.names import TransactionalIds
+from kafkasource.sink.transactions.query_identity import Identity
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
     from kafkasource.client.cluster import Cluster
-    from kafkasource.options import Options
-    from kafkasource.sink.producer.producer_id import Lane
-    from kafkasource.sink.transactions.names import TransactionalIds
 
 log = logging.getLogger("kafkasource.sink")
 
 _ABORT_MS = 20_000  # some round trips; more where a coordinator moves
 
-
-@dataclass(frozen=True)
-class TaskReport(WriterCommitMessage):
-    """What one task wrote, all of it acknowledged. Pickled to the driver."""
-
-    written: dict[TopicPartition, Written] = field(default_factory=dict)
-    kernel_compiled: bool = True  # in the worker that wrote
-    query_id: str | None = None  # only tasks know it; None: a batch write
-    share: Share | None = None  # with exactly once
-    metrics: metrics.Snapshot | None = None  # of the worker, where they are wanted on the driver
-
-    @property
-    def records(self) -> int:
-        return sum(one.records for one in self.written.values())
+# Named like a listener, as it lies above the sink: it reads the topic that it writes to.
+_OFFSET_MAP = "kafkasource.mirror.offset_map:record"
 
 
 class _Writer:
-    """What both writers share."""
+    """What both writers share. Each spells out `commit` and `abort` as Spark calls them."""
 
-    def __init__(self, options: Options, schema: StructType) -> None:
+    def __init__(self, targets: Targets, schema: StructType) -> None:
         """Checks the schema; contacts nobody. Runs on the driver, more than once for a micro-batch."""
-        self._schema = SinkSchema.check(schema, options["topic"])
-        self._config = ProducerConfig.from_options(options)
-        self._query_name = options.sparks_own.get("queryname")
-        self._listener: str | None = options["commitListener"]
+        mapped = any(target.offset_map is not None for target in targets.by_name.values())
+        self._schema = SinkSchema.check(schema, targets.topic, offsets=mapped)
+        self._targets: Mapping[str, ClusterTarget] = targets.by_name
+        self._topic = targets.topic
+        self._query_name = targets.shared.sparks_own.get("queryname")
+        self._listener: str | None = targets.shared["commitListener"]
         if self._listener is not None:
-            load(self._listener, "commitListener")  # what is not there is refused before a task runs
-        self._partitioner: str = options["partitioner"]
-        self._new_topic = options["topic"], options["createTopic"]
-        self._guarantee = _guarantee(options, batch_write=self._write_id() is not None)
-        self._begun: Begun | None = None
+            load(self._listener, "commitListener")  # a function that is not there is refused before a task runs
+        self._guarantees = guarantees(targets.shared, targets.by_name, batch_write=self._write_id() is not None)
+        self._begun: dict[str, Begun] = {}  # by cluster, with exactly once
         self._prepared = False
         self._metrics_wanted = False
         spare_imports_from_gc()
-
-    def __getstate__(self) -> dict[str, Any]:
-        """What goes to the tasks. Driver side; talks to the brokers, once however often it is pickled."""
-        if not self._prepared:
-            create_missing(self._config.client, *self._new_topic)
-            if self._guarantee is not None:
-                _require_transactions(shared_cluster(self._config.client))
-                identity = self._guarantee.identity.find()
-                self._begun = self._driver(self._guarantee, identity).begin(self._write_id())
-                turns.leave(self._guarantee.identity, self._config.cluster_name, self._begun.turn)
-            self._metrics_wanted = metrics.wanted()
-            self._prepared = True
-        return self.__dict__
 
     def _write_id(self) -> str | None:
         """In place of a query's id, where there is no query."""
         return None
 
+    # The driver, before the tasks.
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What goes to the tasks. Talks to the brokers: once, however often the writer is pickled."""
+        if not self._prepared:
+            for target in self._targets.values():
+                _create_missing(target)
+            if self._guarantees is not None:
+                self._begin()
+            self._metrics_wanted = metrics.wanted()
+            self._prepared = True
+        return self.__dict__
+
+    def _begin(self) -> None:
+        """Begin the batch in every cluster."""
+        assert self._guarantees is not None
+        source = next(iter(self._guarantees.values())).identity  # the same for all clusters
+        found = source.find()
+        for name in self._guarantees:
+            _require_transactions(self._cluster(name), name)
+            begun = self._driver(name, _in_cluster(found, name)).begin(self._write_id())
+            self._begun[name] = begun
+            turns.leave(source, self._targets[name].config.cluster_name, begun.turn)
+
+    # A task.
+
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskReport:
-        """Write a task's rows; returns when all are acknowledged. Executor side."""
+        """Write a task's rows. Returns when every cluster has acknowledged them, or discarded them where the options
+        allow that. Executor side."""
         from kafkasource.records import COMPILED
-        from kafkasource.sink.partitioner import Partitioner
-        from kafkasource.sink.producer.producer import shared_producer
+        from kafkasource.sink import task
 
         spare_imports_from_gc()
-        producer = shared_producer(self._config)
-        partitioner = Partitioner.from_option(self._partitioner, self._config.batch_bytes)
+        tasks = self._tasks()
+        if ONLY in self._targets:
+            once = None if tasks is None else tasks[ONLY]
+            reports = {ONLY: task.to_one(iterator, self._schema, self._targets[ONLY], once, self._cluster)}
+        else:
+            reports = task.to_several(iterator, self._schema, self._targets, tasks, self._cluster)
+        return TaskReport(reports, COMPILED, _query_id(), metrics.report(self._metrics_wanted))
 
-        def write(batches: Iterator[pa.RecordBatch], lane: Lane | None = None) -> dict[TopicPartition, Written]:
-            with producer.delivery(lane) as delivery:
-                for batch in batches:
-                    for rows in self._schema.rows(batch):
-                        producer.append(rows, partitioner, delivery)
-            return delivery.written
+    def _tasks(self) -> dict[str, ClusterTask] | None:
+        """This task's transactions, by cluster; None: at least once."""
+        if self._guarantees is None or not self._begun:
+            return None
+        context = TaskContext.get()
+        return {
+            name: ClusterTask.start(guarantee, self._begun[name], context, self._targets[name].producers)
+            for name, guarantee in self._guarantees.items()
+        }
 
-        if self._guarantee is None or self._begun is None:
-            written = write(iterator)
-            return TaskReport(written, COMPILED, query_id(), metrics=metrics.report(self._metrics_wanted))
-        task = LaneTask.start(self._guarantee, self._begun, TaskContext.get())
-        share, written = task.run(iterator, self._schema.positions, shared_cluster(self._config.client), write)
-        return TaskReport(written, COMPILED, query_id(), share, metrics.report(self._metrics_wanted))
+    # The driver, after the tasks. `messages` has a place for each task, None where the task failed, was killed or
+    # cancelled.
 
-    def _driver(self, guarantee: Guarantee, identity: Identity | TransactionalIds) -> ExactlyOnce:
+    def _commit(self, messages: Sequence[TaskReport | None], batch_id: int | None = None) -> None:
+        """After all tasks succeeded. Clusters are decided one after the other: where one cannot be decided, Spark runs
+        the batch again, and the clusters that are decided skip it."""
+        spare_imports_from_gc()
+        if any(message is not None and not message.kernel_compiled for message in messages):
+            _warn_uncompiled()
+        lanes = {name: self._decide(messages, name, batch_id) for name in self._guarantees or ()}
+        metrics.take(message.metrics for message in messages if message is not None)
+        query_id = next((message.query_id for message in messages if message is not None), None)
+        maps = {}
+        for name, target in self._targets.items():
+            reports = _reports(messages, name)
+            commit = gathered(
+                reports,
+                batch_id=batch_id,
+                query_id=query_id,
+                query_name=self._query_name,
+                lanes=lanes.get(name),
+                cluster=name or None,
+            )
+            skipped = any(share.skipped for share in _shares(messages, name))
+            tell(commit, self._listener, by_earlier_run=skipped and not commit.written)
+            mapped = mapped_together(report.mapped for report in reports)
+            if target.offset_map is not None and mapped:
+                maps[name] = load(_OFFSET_MAP, "offsetMap")(target.config.client, target.offset_map, mapped)
+        self._await_maps(maps)
+
+    def _decide(self, messages: Sequence[TaskReport | None], name: str, batch_id: int | None) -> LaneCounts:
+        """Exactly once: decide the batch in one cluster and commit its transactions there."""
+        assert self._guarantees is not None
+        shares = _shares(messages, name)
+        if not shares and batch_id is None:
+            return LaneCounts()  # a batch write without tasks; a micro-batch without tasks is noted
+        ids = shares[0].turn.ids if shares else _in_cluster(self._guarantees[name].identity.find(), name)
+        return self._driver(name, ids).commit(shares, batch_id or 0)
+
+    def _await_maps(self, maps: Mapping[str, Any]) -> None:
+        """Wait until the recorders of all clusters have written, for each as long as it may hold up the commit.
+
+        The rows are written already. A recorder that fails leaves a gap in its map: an offset in the gap is translated
+        to one before it.
+        """
+        began_s = time.monotonic()
+        for name, recorder in maps.items():
+            target = self._targets[name]
+            most_ms = target.wait_ms if target.policy == "discard" else target.config.client.default_api_timeout_ms
+            try:
+                recorder.wait(max(0, most_ms - int((time.monotonic() - began_s) * 1000)))
+            except Exception as error:
+                log.warning("cluster %r: the map of offsets is not complete: %s", name, error)
+
+    def _abort(self, messages: Sequence[TaskReport | None], batch_id: int, turns_of: Mapping[str, Turn | None]) -> None:
+        """Exactly once: abort what the batch has open, in every cluster, though one of them fails.
+
+        `turns_of`: the driver's turn in each cluster, where no task tells it. Without any turn it is not known whose
+        transactions are open; the next begin aborts them.
+        """
+        for name, last in turns_of.items():
+            target, shares = self._targets[name], _shares(messages, name)
+            turn = shares[0].turn if shares else last
+            if turn is None:
+                continue
+            silent = [
+                task * target.producers + number
+                for task, message in enumerate(messages)
+                if message is None
+                for number in range(target.producers)
+            ]
+            with _best_effort(self._cluster(name), batch_id):
+                self._driver(name, turn.ids).abort(shares, batch_id, silent, turn)
+
+    def _driver(self, name: str, identity: Identity | TransactionalIds) -> ExactlyOnce:
+        assert self._guarantees is not None
+        guarantee = self._guarantees[name]
         return ExactlyOnce(
-            shared_cluster(self._config.client),
+            self._cluster(name),
             identity,
             timeout_ms=guarantee.timeout_ms,
             atomic=guarantee.atomic,
             on_lost=guarantee.on_lost,
-            topic=self._new_topic[0],
+            topic=self._targets[name].fixed_topic(self._topic),
         )
 
-    def _abort(self, messages: Sequence[TaskReport | None], batch_id: int, turn: Turn | None) -> None:
-        """`messages` has a place for each task, None where the task failed, was killed or cancelled."""
-        assert self._guarantee is not None
-        shares = _shares(messages)
-        turn = shares[0].turn if shares else turn
-        if turn is not None:  # else it is not known whose transactions are open: the next begin aborts them
-            with best_effort(shared_cluster(self._config.client), batch_id):
-                silent = [slot for slot, message in enumerate(messages) if message is None]
-                self._driver(self._guarantee, turn.ids).abort(shares, batch_id, silent, turn)
-
-    def _commit(self, messages: Sequence[TaskReport | None], batch_id: int | None = None) -> None:
-        lanes = None
-        if self._guarantee is not None:
-            shares, lanes = _shares(messages), LaneCounts()
-            if shares or batch_id is not None:  # a micro-batch without tasks is noted, too
-                identity = shares[0].turn.ids if shares else self._guarantee.identity.find()
-                lanes = self._driver(self._guarantee, identity).commit(shares, batch_id or 0)
-        self._committed(messages, batch_id, lanes)
-
-    def _committed(
-        self, messages: Sequence[TaskReport | None], batch_id: int | None = None, lanes: LaneCounts | None = None
-    ) -> None:
-        """Driver side, after all tasks succeeded."""
-        spare_imports_from_gc()
-        if any(message is not None and not message.kernel_compiled for message in messages):
-            warn_uncompiled()
-        query_id = next((message.query_id for message in messages if message is not None), None)
-        commit = gathered(messages, batch_id=batch_id, query_id=query_id, query_name=self._query_name, lanes=lanes)
-        skipped = any(
-            message is not None and message.share is not None and message.share.skipped for message in messages
-        )
-        metrics.take(message.metrics for message in messages if message is not None)
-        tell(commit, self._listener, by_earlier_run=skipped and not commit.written)
+    def _cluster(self, name: str) -> Cluster:
+        return shared_cluster(self._targets[name].config.client)
 
 
 class BatchWriter(_Writer, DataSourceArrowWriter):
@@ -182,9 +231,8 @@ class BatchWriter(_Writer, DataSourceArrowWriter):
         self._commit(messages)
 
     def abort(self, messages: list[TaskReport | None]) -> None:
-        """Exactly once: nobody who reads committed sees what the failed job wrote. Else it stays in the topics."""
-        if self._guarantee is not None and self._begun is not None:
-            self._abort(messages, 0, self._begun.turn)
+        """Exactly once: no reader at read_committed sees what the failed job wrote. Else it stays in the topics."""
+        self._abort(messages, 0, {name: begun.turn for name, begun in self._begun.items()})
 
 
 class StreamWriter(_Writer, DataSourceStreamArrowWriter):
@@ -194,33 +242,41 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):
         self._commit(messages, batchId)
 
     def abort(self, messages: list[TaskReport | None], batchId: int) -> None:
-        """Exactly once: see there. Else nothing can be taken back; the rows are written again when the batch is."""
-        if self._guarantee is not None:
-            self._abort(messages, batchId, turns.left(self._guarantee.identity, self._config.cluster_name))
+        """Exactly once: as of a batch write. Else nothing can be taken back; the rows are written again when the batch
+        is."""
+        turns_of = {
+            name: turns.left(guarantee.identity, self._targets[name].config.cluster_name)
+            for name, guarantee in (self._guarantees or {}).items()
+        }
+        self._abort(messages, batchId, turns_of)
 
 
-def _guarantee(options: Options, *, batch_write: bool) -> Guarantee | None:
-    """None: at least once. Raises OptionError where exactly once has nothing to make transactional ids of."""
-    if options["deliveryGuarantee"] != "exactly_once":
-        return None
-    return Guarantee(
-        IdentitySource.of(options["transactionalIdPrefix"], options.sparks_own, batch_write=batch_write),
-        options["kafka.transaction.timeout.ms"],
-        options["atomicBatch"],
-        options["lostTransactions"],
-    )
+def _create_missing(target: ClusterTarget) -> None:
+    topic, new = target.new_topic or (None, None)
+    try:
+        create_missing(target.config.client, topic, new)
+    except (BootstrapFailed, DeadlineExceeded) as error:
+        if target.policy != "discard":
+            raise
+        log.warning("cluster %r cannot be reached to create topic %s: %s", target.name, topic, error)
 
 
-def _require_transactions(cluster: Cluster) -> None:
+def _require_transactions(cluster: Cluster, name: str) -> None:
     if not cluster.supports(INIT_PRODUCER_ID):
+        where = f"cluster {name!r} of 'clusters': " if name else ""
         raise UnsupportedApiVersion(
-            "option 'deliveryGuarantee'=exactly_once needs transactions, which brokers have from Kafka 0.11 on; these "
-            "are older. Use at_least_once there"
+            f"{where}option 'deliveryGuarantee'=exactly_once needs transactions, which brokers have from Kafka 0.11 "
+            "on; these are older. Use at_least_once there"
         )
 
 
+def _in_cluster(identity: Identity, name: str) -> Identity:
+    """The transactional ids of a query in one cluster: those of several clusters have its name in them."""
+    return identity if name == ONLY else identity.of_cluster(name)
+
+
 @contextmanager
-def best_effort(cluster: Cluster, batch_id: int) -> Iterator[None]:
+def _best_effort(cluster: Cluster, batch_id: int) -> Iterator[None]:
     """An abort, within seconds: `query.stop()` waits for it. What it leaves open, the query's next start aborts."""
     try:
         with cluster.giving_up(after_ms=_ABORT_MS):
@@ -234,11 +290,15 @@ def best_effort(cluster: Cluster, batch_id: int) -> Iterator[None]:
         )
 
 
-def _shares(messages: Sequence[TaskReport | None]) -> list[Share]:
-    return [message.share for message in messages if message is not None and message.share is not None]
+def _reports(messages: Sequence[TaskReport | None], name: str) -> list[ClusterReport]:
+    return [message.clusters[name] for message in messages if message is not None]
 
 
-def query_id() -> str | None:
+def _shares(messages: Sequence[TaskReport | None], name: str) -> list[Share]:
+    return [share for report in _reports(messages, name) for share in report.shares]
+
+
+def _query_id() -> str | None:
     """Of the streaming query whose task runs here; it survives restarts."""
     context = TaskContext.get()
     return None if context is None else context.getLocalProperty("sql.streaming.queryId")
@@ -247,7 +307,7 @@ def query_id() -> str | None:
 _warned = False
 
 
-def warn_uncompiled() -> None:
+def _warn_uncompiled() -> None:
     """Once per driver process: each micro-batch would say it again."""
     global _warned
     if not _warned:

@@ -14,10 +14,10 @@ import pyarrow as pa
 from proxy import Proxy, ThroughProxy
 from pyspark.sql.types import BinaryType, StructField, StructType
 
-from kafkasource import options
 from kafkasource.client.network import NetworkClient
+from kafkasource.sink.clusters import targets
+from kafkasource.sink.clusters.targets import ONLY
 from kafkasource.sink.producer import producer as producer_module
-from kafkasource.sink.producer.config import ProducerConfig
 from kafkasource.sink.producer.producer import Producer
 from kafkasource.sink.writer import StreamWriter
 
@@ -41,18 +41,18 @@ def batches(size):
 
 def main(told):
     written = {"kafka.bootstrap.servers": told["servers"], "topic": told["topic"], **told["options"]}
-    parsed = options.parse(written, "sink")
-    config = ProducerConfig.from_options(parsed)
+    named = targets.parse(written)
+    config = named.by_name[ONLY].config
     proxy = Proxy()
     proxy.address = tuple(told["proxy"])
     client = NetworkClient(config.client, connector=ThroughProxy(config.client, proxy))
     producer_module._producers[config] = Producer(config, client=client)
-    writer = StreamWriter(parsed, StructType([StructField("value", BinaryType())]))
+    writer = StreamWriter(named, StructType([StructField("value", BinaryType())]))
     for line in sys.stdin:
         started = time.monotonic()
         report = writer.write(batches(int(line)))
         seconds = time.monotonic() - started
-        print(json.dumps({"records": report.records, "seconds": seconds, **memory()}), flush=True)
+        print(json.dumps({"records": report.clusters[ONLY].records, "seconds": seconds, **memory()}), flush=True)
 
 
 if __name__ == "__main__":

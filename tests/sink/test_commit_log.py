@@ -4,7 +4,6 @@ import contextvars
 import logging
 import sys
 import threading
-from dataclasses import dataclass, field
 
 import pytest
 from hypothesis import given
@@ -12,14 +11,10 @@ from hypothesis import strategies as st
 
 from kafkasource.sink import commit_report as commit_log
 from kafkasource.sink.commit_report import LaneCounts, SinkCommit, gathered, tell
+from kafkasource.sink.reports import ClusterReport
 from kafkasource.types import TopicPartition, Written
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
-
-
-@dataclass
-class Report:
-    written: dict = field(default_factory=dict)
 
 
 heard = []
@@ -57,10 +52,9 @@ def nothing_heard():
 
 def test_reports_of_all_tasks_become_one_per_partition():
     reports = [
-        Report({T0: Written(10, 100, 5, 14), T1: Written(1, 20, 0, 0)}),
-        None,  # a task without rows
-        Report(),
-        Report({T0: Written(3, 40, 0, 2)}),
+        ClusterReport({T0: Written(10, 100, 5, 14), T1: Written(1, 20, 0, 0)}),
+        ClusterReport(),
+        ClusterReport({T0: Written(3, 40, 0, 2)}),
     ]
     commit = gathered(reports, batch_id=7, query_id="q")
     assert commit.written == {T0: Written(13, 140, 0, 14), T1: Written(1, 20, 0, 0)}
@@ -68,13 +62,13 @@ def test_reports_of_all_tasks_become_one_per_partition():
 
 
 def test_offsets_that_no_broker_told_leave_the_counts():
-    commit = gathered([Report({T0: Written(10, 100)}), Report({T0: Written(3, 40, 20, 22)})])
+    commit = gathered([ClusterReport({T0: Written(10, 100)}), ClusterReport({T0: Written(3, 40, 20, 22)})])
     assert commit.written == {T0: Written(13, 140, 20, 22)}
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 9), st.integers(0, 99)), max_size=20), st.randoms())
 def test_the_order_of_reports_does_not_matter(batches, random):
-    reports = [Report({TopicPartition("t", p): Written(n, 10 * n, at, at + n - 1)}) for p, n, at in batches]
+    reports = [ClusterReport({TopicPartition("t", p): Written(n, 10 * n, at, at + n - 1)}) for p, n, at in batches]
     commit = gathered(reports)
     random.shuffle(reports)
     assert gathered(reports) == commit
@@ -86,7 +80,10 @@ def test_the_order_of_reports_does_not_matter(batches, random):
 
 def test_a_batch_is_one_line_at_info(caplog):
     caplog.set_level(logging.INFO, "kafkasource.sink")
-    tell(gathered([Report({T0: Written(10, 100, 5, 14), T1: Written(1, 20)})], batch_id=7, query_name="orders"), None)
+    tell(
+        gathered([ClusterReport({T0: Written(10, 100, 5, 14), T1: Written(1, 20)})], batch_id=7, query_name="orders"),
+        None,
+    )
     (record,) = caplog.records
     assert record.levelno == logging.INFO
     assert record.getMessage() == (
@@ -95,20 +92,20 @@ def test_a_batch_is_one_line_at_info(caplog):
 
 
 def test_a_line_stays_short_with_a_thousand_partitions():
-    commit = gathered([Report({TopicPartition("t", n): Written(1, 1, 0, 0) for n in range(1000)})])
+    commit = gathered([ClusterReport({TopicPartition("t", n): Written(1, 1, 0, 0) for n in range(1000)})])
     assert str(commit).endswith("t-19 1 at 0-0 and 980 more)")
 
 
 def test_an_empty_batch_is_told_too(caplog):
     caplog.set_level(logging.INFO, "kafkasource.sink")
-    tell(gathered([None, Report()], batch_id=8), f"{__name__}:listener")
+    tell(gathered([ClusterReport()], batch_id=8), f"{__name__}:listener")
     assert caplog.messages == ["committed batch 8: no records"]
     assert heard == [SinkCommit({}, 0, batch_id=8)]
 
 
 def test_a_batch_of_an_earlier_run_is_not_told_as_one_without_records(caplog):
     caplog.set_level(logging.INFO, "kafkasource.sink")
-    tell(gathered([Report()], batch_id=8), f"{__name__}:listener", by_earlier_run=True)
+    tell(gathered([ClusterReport()], batch_id=8), f"{__name__}:listener", by_earlier_run=True)
     assert caplog.messages == ["batch 8 was committed by an earlier run: nothing is written again"]
     assert heard == []
 
@@ -125,7 +122,7 @@ def test_a_batch_of_an_earlier_run_is_not_told_as_one_without_records(caplog):
     ],
 )
 def test_with_exactly_once_the_line_tells_of_transactions(lanes, told):
-    commit = gathered([Report({T0: Written(10, 100, 5, 14)})], batch_id=7, lanes=lanes)
+    commit = gathered([ClusterReport({T0: Written(10, 100, 5, 14)})], batch_id=7, lanes=lanes)
     assert (
         str(commit) == f"committed batch 7: 10 records in 100 bytes from 1 task to 1 partition (t-0 10 at 5-14){told}"
     )
@@ -133,7 +130,7 @@ def test_with_exactly_once_the_line_tells_of_transactions(lanes, told):
 
 def test_transactions_of_an_earlier_run_that_were_recovered_are_told(caplog):
     caplog.set_level(logging.INFO, "kafkasource.sink")
-    commit = gathered([Report()], batch_id=8, lanes=LaneCounts(recovered=2))
+    commit = gathered([ClusterReport()], batch_id=8, lanes=LaneCounts(recovered=2))
     tell(commit, f"{__name__}:listener", by_earlier_run=True)
     assert caplog.messages == [
         "batch 8 was committed by an earlier run: nothing is written again (2 of an earlier run recovered)"
@@ -142,7 +139,7 @@ def test_transactions_of_an_earlier_run_that_were_recovered_are_told(caplog):
 
 
 def test_the_listener_gets_what_was_written():
-    commit = gathered([Report({T0: Written(10, 100, 5, 14)})], batch_id=7)
+    commit = gathered([ClusterReport({T0: Written(10, 100, 5, 14)})], batch_id=7)
     tell(commit, f"{__name__}:listener")
     assert heard == [commit]
 

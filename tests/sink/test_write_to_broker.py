@@ -13,13 +13,12 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from pyspark.sql.types import StructType
 
-from kafkasource import options
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
 from kafkasource.errors import DeadlineExceeded, MessageTooLarge
 from kafkasource.reader import Reader
 from kafkasource.sink.clusters import targets
-from kafkasource.sink.clusters.writer import FanOutBatchWriter
+from kafkasource.sink.clusters.targets import ONLY
 from kafkasource.sink.columns import HEADERS_TYPE, InvalidRow
 from kafkasource.sink.producer.accumulator import RecordTooLarge
 from kafkasource.sink.producer.producer import shared_producer
@@ -58,19 +57,18 @@ ARROW_TYPES = {
 
 @pytest.fixture
 def write(kafka_broker):
-    """Write columns, as one task would: `write(topic, value=[...], key=[...])` -> the task's report."""
+    """Write columns, as one task would: `write(topic, value=[...], key=[...])` -> what the task did in its cluster, or
+    its whole report where the options name several."""
 
     def write(to, written=(), rows_per_batch=1000, **columns):
         fields = [{"name": n, "type": SPARK_TYPES[n], "nullable": True, "metadata": {}} for n in columns]
         settings = dict(written) | ({} if to is None else {"topic": to})
-        schema = StructType.fromJson({"type": "struct", "fields": fields})
-        if "clusters" in settings:
-            writer = FanOutBatchWriter(targets.parse(settings), schema)
-        else:
-            settings = {"kafka.bootstrap.servers": kafka_broker.bootstrap_servers} | settings
-            writer = BatchWriter(options.parse(settings, "sink"), schema)
+        if "clusters" not in settings:
+            settings["kafka.bootstrap.servers"] = kafka_broker.bootstrap_servers
+        writer = BatchWriter(targets.parse(settings), StructType.fromJson({"type": "struct", "fields": fields}))
         table = pa.table({name: pa.array(column, ARROW_TYPES[name]) for name, column in columns.items()})
-        return pickle.loads(pickle.dumps(writer)).write(iter(table.to_batches(rows_per_batch)))
+        report = pickle.loads(pickle.dumps(writer)).write(iter(table.to_batches(rows_per_batch)))
+        return report.clusters.get(ONLY, report)
 
     return write
 
@@ -235,9 +233,9 @@ def test_every_acks_delivers(acks, write, read, kafka_topic):
 
 def _write_in_child(kafka_settings, topic, queue):
     schema = StructType().add("value", "binary")
-    writer = BatchWriter(options.parse(kafka_settings | {"topic": topic}, "sink"), schema)
+    writer = BatchWriter(targets.parse(kafka_settings | {"topic": topic}), schema)
     rows = pa.record_batch([pa.array([b"child"] * 10)], names=["value"])
-    queue.put(writer.write(iter([rows])).records)
+    queue.put(writer.write(iter([rows])).clusters[ONLY].records)
 
 
 def test_a_forked_worker_makes_its_own_producer(kafka_broker, write, read, kafka_topic):
@@ -258,7 +256,7 @@ def test_tasks_of_one_worker_share_a_producer(kafka_broker, write, kafka_topic):
     topic = kafka_topic()
     write(topic, value=[b"x"])
     settings = {"kafka.bootstrap.servers": kafka_broker.bootstrap_servers, "topic": topic}
-    writer = BatchWriter(options.parse(settings, "sink"), StructType().add("value", "binary"))
-    producer = shared_producer(writer._config)
+    config = targets.parse(settings).by_name[ONLY].config
+    producer = shared_producer(config)
     write(topic, value=[b"x"])
-    assert shared_producer(writer._config) is producer
+    assert shared_producer(config) is producer

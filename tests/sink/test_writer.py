@@ -20,12 +20,15 @@ from kafkasource import options
 from kafkasource.datasource import KafkaDataSource
 from kafkasource.errors import ClientClosed, OptionError
 from kafkasource.sink import writer as writer_module
+from kafkasource.sink.clusters import targets
+from kafkasource.sink.clusters.targets import ONLY
 from kafkasource.sink.columns import InvalidRow, InvalidSchema
 from kafkasource.sink.commit_report import SinkCommit
 from kafkasource.sink.producer import producer as producer_module
 from kafkasource.sink.producer.config import ProducerConfig
 from kafkasource.sink.producer.producer import Producer, shared_producer
-from kafkasource.sink.writer import BatchWriter, StreamWriter, TaskReport
+from kafkasource.sink.reports import ClusterReport, TaskReport
+from kafkasource.sink.writer import BatchWriter, StreamWriter
 from kafkasource.types import TopicPartition, Written
 
 SCHEMA = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
@@ -34,6 +37,15 @@ T0 = TopicPartition("t", 0)
 
 def sink_options(**written):
     return options.parse({"kafka.bootstrap.servers": "localhost:1", "topic": "t"} | written, "sink")
+
+
+def only(**written):
+    """The targets of a write that names no clusters."""
+    return targets.parse({"kafka.bootstrap.servers": "localhost:1", "topic": "t"} | written)
+
+
+def report_of(written=(), **about):
+    return TaskReport({ONLY: ClusterReport(dict(written))}, **about)
 
 
 @pytest.fixture
@@ -68,12 +80,12 @@ def test_a_writer_crosses_to_the_tasks_and_its_report_comes_back(kind, producer_
     client = AcknowledgingClient({T0: 1})
     client.offsets = {T0: 10}
     producer_with(client)
-    writer = pickle.loads(pickle.dumps(kind(sink_options(), SCHEMA)))
+    writer = pickle.loads(pickle.dumps(kind(only(), SCHEMA)))
     report = pickle.loads(pickle.dumps(writer.write(iter([batch()]))))
     assert isinstance(report, WriterCommitMessage)
     sent_bytes = sum(len(b) for sent in client.sent for b in sent.batches.values())
-    assert report.written == {T0: Written(3, sent_bytes, 10, 12)}
-    assert (report.records, report.query_id) == (3, None)
+    assert report.clusters == {ONLY: ClusterReport({T0: Written(3, sent_bytes, 10, 12)})}
+    assert report.query_id is None
 
 
 def test_spark_hands_both_writers_arrow_batches():
@@ -85,7 +97,7 @@ def test_spark_hands_both_writers_arrow_batches():
 
 def test_a_wrong_schema_fails_before_any_task():
     with pytest.raises(InvalidSchema, match="value must be a"):
-        BatchWriter(sink_options(), StructType([StructField("value", LongType())]))
+        BatchWriter(only(), StructType([StructField("value", LongType())]))
 
 
 def test_overwrite_is_refused_in_the_words_of_the_jvm_connector():
@@ -97,17 +109,17 @@ def test_overwrite_is_refused_in_the_words_of_the_jvm_connector():
 
 def test_a_task_without_rows_succeeds(producer_with):
     producer_with(AcknowledgingClient({T0: 1}))
-    assert BatchWriter(sink_options(), SCHEMA).write(iter([])).records == 0
+    assert BatchWriter(only(), SCHEMA).write(iter([])).clusters == {ONLY: ClusterReport()}
 
 
 def test_a_task_that_fails_does_not_poison_the_next(producer_with):
     client = AcknowledgingClient({T0: 1}, code=87)
     producer = producer_with(client)
-    writer = BatchWriter(sink_options(), SCHEMA)
+    writer = BatchWriter(only(), SCHEMA)
     with pytest.raises(Exception, match="INVALID_RECORD"):
         writer.write(iter([batch(value=b"bad")]))
     report = writer.write(iter([batch(value=b"good")]))
-    assert report.records == 3
+    assert report.clusters[ONLY].records == 3
     assert all(b"bad" not in b for sent in client.sent[1:] for b in sent.batches.values())
     assert shared_producer(producer.config) is producer
 
@@ -119,18 +131,18 @@ def test_an_error_in_the_rows_upstream_gives_up_what_was_handed_over(producer_wi
         yield batch()
         raise ZeroDivisionError("in the user's code")
 
-    writer = BatchWriter(sink_options(**{"kafka.linger.ms": "60000"}), SCHEMA)
+    writer = BatchWriter(only(**{"kafka.linger.ms": "60000"}), SCHEMA)
     with pytest.raises(ZeroDivisionError):
         writer.write(rows())
-    assert writer.write(iter([batch()])).records == 3
+    assert writer.write(iter([batch()])).clusters[ONLY].records == 3
     assert producer.pool.available_bytes == producer.pool.total_bytes
 
 
 def test_more_rows_than_the_memory_holds_pass_through_it(producer_with):
     small = {"kafka.buffer.memory": "8192", "kafka.batch.size": "1024", "kafka.linger.ms": "60000"}
     producer = producer_with(AcknowledgingClient({T0: 1, TopicPartition("t", 1): 1}), **small)
-    report = BatchWriter(sink_options(**small), SCHEMA).write(iter([batch(500, b"x" * 50)] * 4))
-    assert report.records == 2000
+    report = BatchWriter(only(**small), SCHEMA).write(iter([batch(500, b"x" * 50)] * 4))
+    assert report.clusters[ONLY].records == 2000
     assert producer.pool.available_bytes == producer.pool.total_bytes
 
 
@@ -138,7 +150,7 @@ def test_a_row_that_cannot_be_written_is_the_users_error(producer_with):
     producer_with(AcknowledgingClient({T0: 1}))
     schema = StructType([StructField("value", StringType()), StructField("topic", StringType())])
     with pytest.raises(InvalidRow, match="KAFKA_NULL_TOPIC_IN_DATA"):
-        BatchWriter(options.parse({"kafka.bootstrap.servers": "localhost:1"}, "sink"), schema).write(
+        BatchWriter(targets.parse({"kafka.bootstrap.servers": "localhost:1"}), schema).write(
             iter([pa.record_batch([pa.array(["v"]), pa.array([None], pa.string())], names=["value", "topic"])])
         )
 
@@ -170,26 +182,26 @@ def test_a_bug_in_the_sender_thread_reaches_the_task_and_the_producer_is_replace
     client.poll = poll
     producer.sender.wakeup()
     with pytest.raises(ZeroDivisionError):
-        BatchWriter(sink_options(), SCHEMA).write(rows())
+        BatchWriter(only(), SCHEMA).write(rows())
     producer._thread.join()
     assert not producer.usable
 
 
 def test_uncompiled_executors_are_told_of_once(monkeypatch):
     monkeypatch.setattr(writer_module, "_warned", False)
-    slow = TaskReport(kernel_compiled=False)
-    writer = StreamWriter(sink_options(), SCHEMA)
+    slow = report_of(kernel_compiled=False)
+    writer = StreamWriter(only(), SCHEMA)
     with pytest.warns(RuntimeWarning, match="uncompiled"):
-        writer.commit([TaskReport(), slow, None], 0)
+        writer.commit([report_of(), slow, None], 0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         writer.commit([slow], 1)
-        writer.commit([TaskReport()], 2)
+        writer.commit([report_of()], 2)
 
 
 def test_abort_has_nothing_to_take_back():
-    BatchWriter(sink_options(), SCHEMA).abort([None])
-    StreamWriter(sink_options(), SCHEMA).abort([None], 1)
+    BatchWriter(only(), SCHEMA).abort([None])
+    StreamWriter(only(), SCHEMA).abort([None], 1)
 
 
 def test_idempotence_follows_acks_unless_it_is_given():
@@ -215,10 +227,10 @@ def test_lz4s_default_is_its_fast_compressor_as_in_java():
 
 def test_commit_tells_the_listener_what_all_tasks_wrote():
     commits.clear()
-    options_ = sink_options(commitListener=f"{__name__}:listener", queryName="orders")
-    reports = [TaskReport({T0: Written(3, 90, 10, 12)}, query_id="q"), None, TaskReport({T0: Written(2, 70, 13, 14)})]
-    StreamWriter(options_, SCHEMA).commit(reports, 4)
-    BatchWriter(options_, SCHEMA).commit(reports[2:])
+    named = only(commitListener=f"{__name__}:listener", queryName="orders")
+    reports = [report_of({T0: Written(3, 90, 10, 12)}, query_id="q"), None, report_of({T0: Written(2, 70, 13, 14)})]
+    StreamWriter(named, SCHEMA).commit(reports, 4)
+    BatchWriter(named, SCHEMA).commit(reports[2:])
     assert commits == [
         SinkCommit({T0: Written(5, 160, 10, 14)}, 2, 4, "q", "orders"),
         SinkCommit({T0: Written(2, 70, 13, 14)}, 1, None, None, "orders"),
@@ -228,4 +240,4 @@ def test_commit_tells_the_listener_what_all_tasks_wrote():
 @pytest.mark.parametrize("name", ["no_such_module_at_all:f", "json:no_such_function"])
 def test_a_listener_that_cannot_be_had_is_refused_before_a_task_runs(name):
     with pytest.raises(OptionError, match="option 'commitListener'"):
-        StreamWriter(sink_options(commitListener=name), SCHEMA)
+        StreamWriter(only(commitListener=name), SCHEMA)

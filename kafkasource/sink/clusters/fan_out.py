@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -116,7 +117,7 @@ class FanOut:
         clusters: Mapping[str, ClusterProducers],
         *,
         clock_ms: Callable[[], float] = monotonic_ms,
-        wall_clock_ms: Callable[[], float],
+        wall_clock_ms: Callable[[], float] = lambda: time.time() * 1000,
     ) -> None:
         self._clusters = clusters
         self._clock_ms = clock_ms

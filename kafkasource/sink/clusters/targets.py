@@ -1,7 +1,8 @@
-"""The option `clusters`, as JSON or spread over `clusters.<name>.<option>`, to one `ClusterTarget` for each cluster.
+"""The options of a write to one `ClusterTarget` for each cluster that rows go to.
 
-Pure; on the driver, before anybody is contacted. A cluster's options are those of a plain sink, parsed as such: what
-stands outside of `clusters` holds for each, and what a cluster says for itself goes before that.
+The option `clusters`, as JSON or spread over `clusters.<name>.<option>`, names several. Without it there is one
+cluster, which has no name. Pure; runs on the driver, before any broker is asked. A cluster's options are those of a
+plain sink, parsed as such: an option outside of `clusters` holds for each cluster, unless the cluster sets its own.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ from kafkasource.sink.producer.config import ProducerConfig
 from kafkasource.types import NewTopic
 
 Policy = Literal["block", "discard", "fail"]
+
+ONLY = ""
+"""The name of the cluster of a write that names none."""
 
 _PREFIX = "clusters."
 _SERVERS = "kafka.bootstrap.servers"
@@ -43,18 +47,19 @@ class ClusterTarget:
 
     name: str
     config: ProducerConfig  # of each producer; the memory is that of all of them
-    topic_template: str
-    partitioning: Literal["source", "key"]
     partitioner: str
-    producers: int
-    policy: Policy
-    high_watermark_bytes: int  # of a pool of `config.buffer_memory_bytes`; they move with it
-    low_watermark_bytes: int
-    wait_ms: int  # `slowClusterWait`
-    metadata_wait_ms: int  # `kafka.max.block.ms`
-    max_record_age_ms: int | None
-    new_topic: tuple[str, NewTopic] | None
     transaction_timeout_ms: int
+    new_topic: tuple[str, NewTopic] | None = None
+    # What only one of several clusters has.
+    topic_template: str = _TOPIC
+    partitioning: Literal["source", "key"] = "source"
+    producers: int = 1
+    policy: Policy = "block"
+    high_watermark_bytes: int = 0  # of a pool of `config.buffer_memory_bytes`; they move with it
+    low_watermark_bytes: int = 0
+    wait_ms: int = 0  # `slowClusterWait`
+    metadata_wait_ms: int = 0  # `kafka.max.block.ms`
+    max_record_age_ms: int | None = None
     chosen: Chosen = field(default_factory=Chosen)  # which rows it gets
     offset_map: str | None = None  # the topic there that maps offsets of the source
 
@@ -77,12 +82,27 @@ class Targets:
 
 
 def named(written: Mapping[str, str]) -> bool:
-    """Do these options of a write name clusters?"""
+    """Do these options of a write name several clusters (or one of them, as of several)?"""
     return any(key.lower() == "clusters" or key.lower().startswith(_PREFIX) for key in written)
 
 
 def parse(written: Mapping[str, str]) -> Targets:
     """Options as the user wrote them to targets. Raises OptionError, which names a cluster's option in full."""
+    if named(written):
+        return _several(written)
+    parsed = options.parse(written, "sink")
+    topic, new = parsed["topic"], parsed["createTopic"]
+    only = ClusterTarget(
+        name=ONLY,
+        config=ProducerConfig.from_options(parsed),
+        partitioner=parsed["partitioner"],
+        transaction_timeout_ms=parsed["kafka.transaction.timeout.ms"],
+        new_topic=None if topic is None or new is None else (topic, new),
+    )
+    return Targets(parsed, topic, {ONLY: only})
+
+
+def _several(written: Mapping[str, str]) -> Targets:
     clusters = _clusters(written)
     common = {key: text for key, text in written.items() if key.lower() != "clusters" and not _own(key)}
     if any(options.canonical(key) == _SERVERS for key in common):

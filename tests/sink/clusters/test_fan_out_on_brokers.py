@@ -17,7 +17,7 @@ from kafkasource.client.config import ClientConfig
 from kafkasource.mirror.offset_map import OffsetMapTopic
 from kafkasource.sink.clusters import targets
 from kafkasource.sink.clusters.fan_out import SlowCluster
-from kafkasource.sink.clusters.writer import FanOutBatchWriter
+from kafkasource.sink.writer import BatchWriter
 from kafkasource.types import TopicPartition
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
@@ -68,7 +68,7 @@ def rows(half_way=lambda: None):
 def write(clusters, topic, batches, **options):
     servers = {name: {"kafka.bootstrap.servers": broker.bootstrap_servers} for name, broker in clusters.items()}
     written = {"clusters": json.dumps(servers), "topic": topic} | FEW_BYTES | options
-    writer = pickle.loads(pickle.dumps(FanOutBatchWriter(targets.parse(written), SCHEMA)))
+    writer = pickle.loads(pickle.dumps(BatchWriter(targets.parse(written), SCHEMA)))
     return writer.write(batches).clusters
 
 
@@ -170,7 +170,7 @@ def test_a_cluster_that_discards_and_dies_before_the_commit_delays_no_others_map
     away |= {"onSlowCluster": "discard", "kafka.request.timeout.ms": 3_000_000}
     servers = {"south": {**servers["south"], **away}, "east": servers["east"], "west": servers["west"]}
     named = targets.parse({"clusters": json.dumps(servers), "offsetMap": maps})
-    writer = pickle.loads(pickle.dumps(FanOutBatchWriter(named, MIRRORED)))
+    writer = pickle.loads(pickle.dumps(BatchWriter(named, MIRRORED)))
     report = writer.write([mirrored(topic, 100)])
     assert not report.clusters["south"].discarded
     south.pause()

@@ -14,15 +14,17 @@ from transaction_fakes import Crash, FakeContext, FakeTransactionCluster, read_c
 from kafkasource.client.idle import Use
 from kafkasource.datasource import KafkaDataSource
 from kafkasource.errors import OptionError
+from kafkasource.sink import task as task_module
+from kafkasource.sink import writer as writer_module
 from kafkasource.sink.clusters import producers as producers_module
 from kafkasource.sink.clusters import targets
-from kafkasource.sink.clusters import writer as writer_module
 from kafkasource.sink.clusters.deliveries import Health
 from kafkasource.sink.clusters.producers import ClusterProducers
-from kafkasource.sink.clusters.writer import ClusterReport, FanOutBatchWriter, FanOutReport, FanOutStreamWriter
 from kafkasource.sink.columns import InvalidSchema
 from kafkasource.sink.commit_report import SinkCommit
+from kafkasource.sink.reports import ClusterReport, TaskReport
 from kafkasource.sink.transactions.driver import LostDecision, LostTransactions, NotDecided
+from kafkasource.sink.writer import BatchWriter, StreamWriter
 from kafkasource.types import Discarded, ProducerId, TopicPartition, Written
 
 SCHEMA = StructType([StructField("key", BinaryType()), StructField("value", BinaryType())])
@@ -47,12 +49,12 @@ def batch(*values):
 
 def test_spark_is_given_arrow_writers_where_clusters_are_named():
     source = KafkaDataSource(written())
-    assert isinstance(source.writer(SCHEMA, overwrite=False), (FanOutBatchWriter, DataSourceArrowWriter))
-    assert isinstance(source.streamWriter(SCHEMA, overwrite=False), (FanOutStreamWriter, DataSourceStreamArrowWriter))
+    assert isinstance(source.writer(SCHEMA, overwrite=False), (BatchWriter, DataSourceArrowWriter))
+    assert isinstance(source.streamWriter(SCHEMA, overwrite=False), (StreamWriter, DataSourceStreamArrowWriter))
     with pytest.raises(OptionError, match="Overwrite"):
         source.writer(SCHEMA, overwrite=True)
     with pytest.raises(InvalidSchema, match="topic option required"):
-        FanOutBatchWriter(targets.parse({"clusters": json.dumps(CLUSTERS)}), SCHEMA)
+        BatchWriter(targets.parse({"clusters": json.dumps(CLUSTERS)}), SCHEMA)
 
 
 def test_a_writer_crosses_to_the_tasks_and_its_report_comes_back(monkeypatch):
@@ -63,8 +65,8 @@ def test_a_writer_crosses_to_the_tasks_and_its_report_comes_back(monkeypatch):
             made[name] = ClusterProducers(target, clients=[AcknowledgingClient({T[0]: 1})])
         return made
 
-    monkeypatch.setattr(producers_module, "shared_producers", shared)
-    writer = pickle.loads(pickle.dumps(FanOutStreamWriter(targets.parse(written()), SCHEMA)))
+    monkeypatch.setattr(task_module, "shared_producers", shared)
+    writer = pickle.loads(pickle.dumps(StreamWriter(targets.parse(written()), SCHEMA)))
     report = pickle.loads(pickle.dumps(writer.write(iter([batch(b"a", b"b"), batch(b"c")]))))
     for each in made.values():
         each.close(0)
@@ -75,9 +77,9 @@ def test_commit_tells_the_listener_of_each_cluster_with_what_was_discarded(caplo
     commits.clear()
     east = ClusterReport({T[0]: Written(3, 90, 10, 12)})
     west = ClusterReport({T[0]: Written(1, 30, 0, 0)}, {T[1]: Discarded(2, 40)})
-    writer = FanOutStreamWriter(targets.parse(written(commitListener=f"{__name__}:listener", queryName="q")), SCHEMA)
+    writer = StreamWriter(targets.parse(written(commitListener=f"{__name__}:listener", queryName="q")), SCHEMA)
     with caplog.at_level("INFO", "kafkasource.sink"):
-        writer.commit([FanOutReport({"east": east, "west": west}, query_id="i"), None] * 2, 4)
+        writer.commit([TaskReport({"east": east, "west": west}, query_id="i"), None] * 2, 4)
     assert commits == [
         SinkCommit({T[0]: Written(6, 180, 10, 12)}, 2, 4, "i", "q", cluster="east"),
         SinkCommit({T[0]: Written(2, 60, 0, 0)}, 2, 4, "i", "q", cluster="west", discarded={T[1]: Discarded(4, 80)}),
@@ -138,7 +140,7 @@ class FakeProducers:
 class Spark:
     """One process for all: what differs is which writer object is called."""
 
-    def __init__(self, monkeypatch, kind=FanOutStreamWriter, **options):
+    def __init__(self, monkeypatch, kind=StreamWriter, **options):
         self.monkeypatch, self.kind, self.batch_id = monkeypatch, kind, 0
         self.clusters = {name: FakeTransactionCluster(2) for name in CLUSTERS}
         self.options = {"transactionalIdPrefix": "p", "deliveryGuarantee": "exactly_once"} | options
@@ -151,7 +153,7 @@ class Spark:
         def shared_producers(found):
             return {name: FakeProducers(target, self.clusters[name]) for name, target in found.items()}
 
-        monkeypatch.setattr(producers_module, "shared_producers", shared_producers)
+        monkeypatch.setattr(task_module, "shared_producers", shared_producers)
 
     def writer(self):
         return self.kind(targets.parse(written(**self.options)), SCHEMA)
@@ -265,7 +267,7 @@ def test_what_one_cluster_cannot_decide_the_others_skip_when_it_is_written_again
 
 
 def test_a_failed_batch_write_is_seen_in_no_cluster(monkeypatch):
-    spark = Spark(monkeypatch, FanOutBatchWriter)
+    spark = Spark(monkeypatch, BatchWriter)
     sent = spark.sent()
     messages = [spark.task(sent, 0, *VALUES), None]
     spark.task(sent, 1, *VALUES)  # wrote, but its message was lost

@@ -11,12 +11,13 @@ from sink_fakes import AcknowledgingClient
 from kafkasource.errors import OptionError
 from kafkasource.mirror import offset_map
 from kafkasource.mirror.offset_map import NotRecorded
-from kafkasource.sink.clusters import producers as producers_module
+from kafkasource.sink import task
 from kafkasource.sink.clusters import targets
 from kafkasource.sink.clusters.producers import ClusterProducers
 from kafkasource.sink.clusters.source_offsets import Mapped, OffsetSpan
-from kafkasource.sink.clusters.writer import ClusterReport, FanOutReport, FanOutStreamWriter
 from kafkasource.sink.columns import InvalidSchema
+from kafkasource.sink.reports import ClusterReport, TaskReport
+from kafkasource.sink.writer import StreamWriter
 from kafkasource.types import TopicPartition
 
 SCHEMA = StructType(
@@ -53,8 +54,8 @@ def written(monkeypatch):
             made.append(ClusterProducers(found["east"], clients=[client]))
             return {"east": made[-1]}
 
-        monkeypatch.setattr(producers_module, "shared_producers", shared)
-        writer = FanOutStreamWriter(targets.parse({"clusters": json.dumps({"east": EAST | own})}), SCHEMA)
+        monkeypatch.setattr(task, "shared_producers", shared)
+        writer = StreamWriter(targets.parse({"clusters": json.dumps({"east": EAST | own})}), SCHEMA)
         return pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(writer)).write(iter(batches)))).clusters["east"]
 
     yield write
@@ -120,22 +121,22 @@ def test_offsets_that_a_broker_before_0_11_gave_are_left_out_and_that_is_said_on
 def test_the_columns_that_a_map_needs_are_asked_for():
     named = targets.parse({"clusters": json.dumps({"east": EAST})})
     with pytest.raises(InvalidSchema, match="'offsetMap' needs the column 'offset'"):
-        FanOutStreamWriter(named, StructType(SCHEMA.fields[:3]))
+        StreamWriter(named, StructType(SCHEMA.fields[:3]))
 
 
 def reports(*spans):
-    return [FanOutReport({"east": ClusterReport(mapped={ORDERS[0]: Mapped("a.orders", (one,))})}) for one in spans]
+    return [TaskReport({"east": ClusterReport(mapped={ORDERS[0]: Mapped("a.orders", (one,))})}) for one in spans]
 
 
 def test_the_commit_gives_the_map_what_all_tasks_told(monkeypatch):
     told = []
     monkeypatch.setattr(offset_map, "record", lambda *arguments: told.append(arguments) or Recorded())
-    writer = FanOutStreamWriter(targets.parse({"clusters": json.dumps({"east": EAST})}), SCHEMA)
+    writer = StreamWriter(targets.parse({"clusters": json.dumps({"east": EAST})}), SCHEMA)
     writer.commit([*reports(OffsetSpan(5, 9, 0, 4, -5), OffsetSpan(9, 12, 4, 7, -5)), None], 3)
     ((config, topic, mapped),) = told
     assert (config.bootstrap_servers, topic) == ((("east", 1),), "map")
     assert mapped == {ORDERS[0]: Mapped("a.orders", (OffsetSpan(5, 12, 0, 7, -5),))}
-    writer.commit([FanOutReport({"east": ClusterReport()})], 4)
+    writer.commit([TaskReport({"east": ClusterReport()})], 4)
     assert len(told) == 1  # nothing to tell
 
 
@@ -154,7 +155,7 @@ class Recorded:
 
 def test_a_map_that_cannot_be_written_does_not_undo_what_is(monkeypatch, caplog):
     monkeypatch.setattr(offset_map, "record", lambda *_: Recorded(NotRecorded("map lacks orders-0 [5, 9)")))
-    writer = FanOutStreamWriter(targets.parse({"clusters": json.dumps({"east": EAST})}), SCHEMA)
+    writer = StreamWriter(targets.parse({"clusters": json.dumps({"east": EAST})}), SCHEMA)
     writer.commit(reports(OffsetSpan(5, 9, 0, 4, -5)), 3)
     assert "cluster 'east': the map of offsets is not complete: map lacks orders-0 [5, 9)" in caplog.text
 
@@ -170,9 +171,9 @@ def test_a_cluster_that_discards_holds_up_the_commit_for_slow_cluster_wait_at_mo
 
     monkeypatch.setattr(offset_map, "record", record)
     dead = {**EAST, "kafka.bootstrap.servers": "dead:1", "onSlowCluster": "discard", "slowClusterWait": "700ms"}
-    writer = FanOutStreamWriter(targets.parse({"clusters": json.dumps({"dead": dead, "east": EAST})}), SCHEMA)
+    writer = StreamWriter(targets.parse({"clusters": json.dumps({"dead": dead, "east": EAST})}), SCHEMA)
     mapped = ClusterReport(mapped={ORDERS[0]: Mapped("a.orders", (OffsetSpan(5, 9, 0, 4, -5),))})
-    writer.commit([FanOutReport({"dead": mapped, "east": mapped})], 3)
+    writer.commit([TaskReport({"dead": mapped, "east": mapped})], 3)
     assert handed_over == list(recorders)
     assert recorders["dead", 1].waited_ms[0] <= 700
     assert 700 < recorders["east", 1].waited_ms[0] <= 60_000

@@ -17,10 +17,11 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 from sink_fakes import T0, FakeTransactions, Rig
 from transaction_fakes import FakeContext, FakeTransactionCluster, read_committed
 
-from kafkasource import options
 from kafkasource.errors import ConnectionLost, KafkaSourceError
 from kafkasource.protocol.apis import END_TXN
 from kafkasource.sink import writer as writer_module
+from kafkasource.sink.clusters import targets
+from kafkasource.sink.clusters.targets import ONLY
 from kafkasource.sink.producer.producer_id import Lane
 from kafkasource.sink.transactions.driver import ExactlyOnce, Share
 from kafkasource.sink.transactions.names import TransactionalIds
@@ -297,7 +298,7 @@ WRITTEN = {"kafka.bootstrap.servers": "bootstrap:9092", "topic": "t", "deliveryG
 
 
 def stream_writer(**written):
-    return StreamWriter(options.parse(WRITTEN | {"transactionalIdPrefix": "p"} | written, "sink"), SCHEMA)
+    return StreamWriter(targets.parse(WRITTEN | {"transactionalIdPrefix": "p"} | written), SCHEMA)
 
 
 @pytest.fixture(params=["false", "true"], ids=["lanes", "atomic"])
@@ -305,7 +306,7 @@ def stopped(request, monkeypatch):
     """A micro-batch that began, and whose only task wrote a row that nobody heard of; and the writer to abort it."""
     cluster = FakeTransactionCluster(2)
     monkeypatch.setattr(writer_module, "shared_cluster", lambda config: cluster)
-    begun = pickle.loads(pickle.dumps(stream_writer(atomicBatch=request.param)))._begun
+    begun = pickle.loads(pickle.dumps(stream_writer(atomicBatch=request.param)))._begun[ONLY]
     run(cluster, begun, guarantee=LANES if request.param == "false" else ATOMIC)
     return cluster, stream_writer(atomicBatch=request.param)
 

@@ -20,7 +20,6 @@ from confluent_kafka.admin import AdminClient
 from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 from transaction_fakes import FakeContext
 
-from kafkasource import options
 from kafkasource.broker import Broker
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
@@ -28,6 +27,7 @@ from kafkasource.client.coordinators import GROUP, TRANSACTION
 from kafkasource.client.transport import SocketConnector
 from kafkasource.errors import DeadlineExceeded, KafkaSourceError
 from kafkasource.sink import writer
+from kafkasource.sink.clusters import targets
 from kafkasource.sink.transactions import driver as exactly_once
 from kafkasource.sink.transactions import task as lane_task
 from kafkasource.sink.transactions.crash_points import POINTS
@@ -89,7 +89,7 @@ class Query:
             raise Crash(name)
 
     def writer(self, written=None):
-        return writer.StreamWriter(options.parse(self.options | (written or {}), "sink"), SCHEMA)
+        return writer.StreamWriter(targets.parse(self.options | (written or {})), SCHEMA)
 
     def run_batch(self, batch_id, messages=None):
         """`messages` is given those of the tasks."""

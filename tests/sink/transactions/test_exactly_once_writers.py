@@ -8,10 +8,11 @@ import pytest
 from pyspark.sql.types import BinaryType, StructField, StructType
 from transaction_fakes import FakeContext, FakeTransactionCluster, read_committed
 
-from kafkasource import options
 from kafkasource.errors import OptionError, UnsupportedApiVersion
+from kafkasource.sink import task as task_module
 from kafkasource.sink import writer as writer_module
-from kafkasource.sink.producer import producer as producer_module
+from kafkasource.sink.clusters import targets
+from kafkasource.sink.clusters.targets import ONLY
 from kafkasource.sink.producer.delivery import Delivery
 from kafkasource.sink.transactions.driver import AnotherQuery, NotDecided
 from kafkasource.sink.transactions.task import CannotWriteOnce
@@ -52,7 +53,7 @@ class Spark:
 
     def writer(self):
         written = {"kafka.bootstrap.servers": "localhost:1", "topic": "t", "deliveryGuarantee": "exactly_once"}
-        return self.kind(options.parse(written | self.written, "sink"), SCHEMA)
+        return self.kind(targets.parse(written | self.written), SCHEMA)
 
     def sent(self):
         """As pickled for the tasks, and once more for the commit of a batch write."""
@@ -63,7 +64,7 @@ class Spark:
 
     def task(self, sent, slot, *values):
         self.monkeypatch.setattr(writer_module.TaskContext, "get", lambda: FakeContext(slot))
-        self.monkeypatch.setattr(producer_module, "shared_producer", lambda config: FakeProducer(self.cluster, slot))
+        self.monkeypatch.setattr(task_module, "shared_producer", lambda config: FakeProducer(self.cluster, slot))
         rows = pa.record_batch([pa.array(values, pa.binary())], names=["value"])
         return pickle.loads(pickle.dumps(pickle.loads(sent).write(iter([rows]))))
 
@@ -114,7 +115,7 @@ def test_a_micro_batch_is_seen_once_its_commit_returned_and_its_replay_writes_no
         assert spark.seen() in ([], [b"0", b"1", b"2"])
         spark.writer().commit(messages, 0)
         assert spark.seen() == [b"0", b"1", b"2"]
-    assert sum(message.records for message in messages) == 0
+    assert sum(message.clusters[ONLY].records for message in messages) == 0
 
 
 @pytest.mark.parametrize("atomic", ["false", "true"])

@@ -20,12 +20,12 @@ from confluent_kafka.admin import (
 from pyspark.sql.types import BinaryType, StructField, StructType
 from transaction_fakes import FakeContext
 
-from kafkasource import options
 from kafkasource.broker import Broker
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
 from kafkasource.errors import AuthorizationFailed
 from kafkasource.sink import writer as writer_module
+from kafkasource.sink.clusters import targets
 from kafkasource.sink.writer import StreamWriter
 
 pytestmark = pytest.mark.broker
@@ -71,7 +71,7 @@ class Query:
             "transactionalIdPrefix": self.name,
             "kafka.max.block.ms": "5000",
         }
-        return StreamWriter(options.parse(written | self.written, "sink"), SCHEMA)
+        return StreamWriter(targets.parse(written | self.written), SCHEMA)
 
     def write(self, batch_id):
         """A task's message, as after a begin."""

@@ -1,0 +1,37 @@
+"""What a task tells the driver about its rows. Plain values: Spark pickles them from the task to the commit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from pyspark.sql.datasource import WriterCommitMessage
+
+from kafkasource import metrics
+from kafkasource.sink.clusters.source_offsets import Mapped
+from kafkasource.sink.transactions.driver import Share
+from kafkasource.types import Discarded, TopicPartition, Written
+
+
+@dataclass(frozen=True)
+class ClusterReport:
+    """What one task did in one cluster."""
+
+    written: dict[TopicPartition, Written] = field(default_factory=dict)  # acknowledged
+    discarded: dict[TopicPartition, Discarded] = field(default_factory=dict)
+    shares: tuple[Share, ...] = ()  # with exactly once: one for each producer, or one for a task that skipped its rows
+    mapped: dict[TopicPartition, Mapped] = field(default_factory=dict)  # with `offsetMap`
+
+    @property
+    def records(self) -> int:
+        """Acknowledged."""
+        return sum(one.records for one in self.written.values())
+
+
+@dataclass(frozen=True)
+class TaskReport(WriterCommitMessage):
+    """What one task did."""
+
+    clusters: dict[str, ClusterReport]  # by the names of `Targets`
+    kernel_compiled: bool = True  # in the worker that wrote
+    query_id: str | None = None  # only tasks know it; None: a batch write
+    metrics: metrics.Snapshot | None = None  # of the worker, where the driver wants them

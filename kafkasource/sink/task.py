@@ -1,0 +1,107 @@
+"""A task's rows on their way to the clusters of a write, in an executor's Python worker.
+
+A write that names no clusters has one producer and needs neither watermarks nor a ledger: `to_one` is its short way. A
+write with the option `clusters` goes through `FanOut`: `to_several`. Both return when all rows are acknowledged, or
+discarded where the options allow that, and raise what makes the task fail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING
+
+from kafkasource.client.cluster import Cluster
+from kafkasource.sink.clusters.fan_out import FanOut, OpenLane
+from kafkasource.sink.clusters.once import ClusterTask
+from kafkasource.sink.clusters.producers import shared_producers
+from kafkasource.sink.clusters.targets import ClusterTarget
+from kafkasource.sink.columns import SinkSchema
+from kafkasource.sink.partitioner import Partitioner
+from kafkasource.sink.producer.producer import shared_producer
+from kafkasource.sink.producer.producer_id import Lane
+from kafkasource.sink.reports import ClusterReport
+from kafkasource.sink.transactions.crash_points import crash_point
+from kafkasource.sink.transactions.driver import Share
+from kafkasource.sink.transactions.row_checksum import RowSum
+from kafkasource.types import TopicPartition, Written
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ClusterOf = Callable[[str], Cluster]
+"""From a cluster's name to the `Cluster` that its blocking calls go to."""
+
+
+def to_one(
+    batches: Iterator[pa.RecordBatch],
+    schema: SinkSchema,
+    target: ClusterTarget,
+    task: ClusterTask | None,
+    cluster_of: ClusterOf,
+) -> ClusterReport:
+    """Write the rows of Spark's Arrow batches to the only cluster. `task`: with exactly once."""
+    producer = shared_producer(target.config)
+    partitioner = Partitioner.from_option(target.partitioner, target.config.batch_bytes)
+
+    def write(taken: Iterator[pa.RecordBatch], lane: Lane | None = None) -> dict[TopicPartition, Written]:
+        with producer.delivery(lane) as delivery:
+            for batch in taken:
+                for rows in schema.rows(batch):
+                    producer.append(rows, partitioner, delivery)
+        return delivery.written
+
+    if task is None:
+        return ClusterReport(write(batches))
+    share, written = task.lanes[0].run(batches, schema.positions, cluster_of(target.name), write)
+    return ClusterReport(written, shares=(share,))
+
+
+def to_several(
+    batches: Iterator[pa.RecordBatch],
+    schema: SinkSchema,
+    targets: Mapping[str, ClusterTarget],
+    tasks: Mapping[str, ClusterTask] | None,
+    cluster_of: ClusterOf,
+) -> dict[str, ClusterReport]:
+    """Write the rows of Spark's Arrow batches to every cluster that is to get them. `tasks`: with exactly once."""
+    fan_out = FanOut(shared_producers(targets))
+    row_sum = RowSum(schema.positions)
+    reports = {}
+    with _aborting(tasks or {}, cluster_of):
+        with fan_out.delivery(None if tasks is None else _transactions(tasks, cluster_of)) as delivery:
+            for batch in batches:
+                if tasks is not None and batch.num_rows:
+                    row_sum.add(batch)
+                for rows in schema.rows(batch):
+                    fan_out.append(rows, delivery)
+                if tasks is not None:
+                    crash_point("writing")
+        for name in targets:
+            sent = name in delivery.sending
+            shares: tuple[Share, ...] = ()
+            if tasks is not None:
+                shares = tasks[name].shares(delivery.lanes(name) if sent else {}, row_sum.rows, row_sum.crc)
+            reports[name] = (
+                ClusterReport(delivery.written(name), delivery.discarded(name), shares, delivery.mapped(name))
+                if sent
+                else ClusterReport(shares=shares)
+            )
+    return reports
+
+
+@contextmanager
+def _aborting(tasks: Mapping[str, ClusterTask], cluster_of: ClusterOf) -> Iterator[None]:
+    """What fails in this block, or cancels it, aborts the task's transactions in every cluster before it goes up."""
+    try:
+        yield
+    except BaseException:
+        for name, task in tasks.items():
+            task.abort(cluster_of(name))
+        raise
+
+
+def _transactions(tasks: Mapping[str, ClusterTask], cluster_of: ClusterOf) -> dict[str, OpenLane]:
+    """By name of the cluster, for those that do not have the batch already."""
+    return {name: partial(task.open_lane, cluster_of(name)) for name, task in tasks.items() if task.writes}
