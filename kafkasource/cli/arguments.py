@@ -106,12 +106,11 @@ def parsed_options(arguments: argparse.Namespace, role: Role, more: Mapping[str,
 
 def _canonical(name: str) -> str:
     known = {key.lower(): option.name for option in options.OPTIONS for key in (option.name, *option.aliases)}
-    refused = {key.lower(): key for key in (*options.REFUSED, *options.NOT_YET)}
     for candidate in (name.lower(), f"kafka.{name.lower()}"):
-        if candidate in known or candidate in refused:
-            return known.get(candidate) or refused[candidate]
-        if candidate.startswith(("kafka.ssl.", "kafka.sasl.")):
-            return candidate  # its error says when
+        if candidate in known:
+            return known[candidate]
+        if options.refused(candidate) is not None:
+            return candidate  # the error that `options.parse` raises says why
     short = {key.removeprefix("kafka."): canonical for key, canonical in known.items()}
     near = difflib.get_close_matches(name.lower().removeprefix("kafka."), short, n=1)
     hint = f"did you mean {short[near[0]].removeprefix('kafka.')}?" if near else "docs/options.md lists them"

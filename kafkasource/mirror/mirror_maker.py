@@ -187,8 +187,9 @@ class _Reading:
             if bare.endswith(".enabled") and self._given[key].strip().lower() == "false":
                 continue  # switched off: it is
             why = next((why for pattern, why in _OTHERWISE if re.fullmatch(pattern, bare)), None)
-            refused = options.REFUSED.get(f"kafka.{bare}")
-            self._warnings.append(f"{key}: {why or refused or 'unknown, and ignored'}")
+            refused = options.refused(f"kafka.{bare}")
+            instead = refused.instead if refused is not None else "unknown, and ignored"
+            self._warnings.append(f"{key}: {why or instead}")
 
 
 def _properties(text: str) -> Iterator[tuple[str, str]]:

@@ -5,18 +5,15 @@ Names are those of Spark's JVM connector; `kafka.*` are those of Kafka's Java cl
 
 from kafkasource.options.markdown import markdown_table
 from kafkasource.options.option import Option, Role
-from kafkasource.options.parse import OF_CLUSTERS, Options, canonical, parse, unknown
-from kafkasource.options.table import BY_NAME, NOT_YET, OPTIONS, REFUSED, SPARKS_OWN
+from kafkasource.options.parse import Options, canonical, parse, refused, unknown
+from kafkasource.options.table import BY_NAME, OPTIONS, SPARKS_OWN
 from kafkasource.options.types import DURATION, MAX_INT32
 
 __all__ = [
     "BY_NAME",
     "DURATION",
     "MAX_INT32",
-    "NOT_YET",
-    "OF_CLUSTERS",
     "OPTIONS",
-    "REFUSED",
     "SPARKS_OWN",
     "Option",
     "Options",
@@ -24,5 +21,6 @@ __all__ = [
     "canonical",
     "markdown_table",
     "parse",
+    "refused",
     "unknown",
 ]

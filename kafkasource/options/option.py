@@ -1,7 +1,8 @@
-"""One row of the table of options."""
+"""What a row of the table of options is: name, type, bounds, and rules that name other options."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -12,6 +13,43 @@ Role = Literal["source", "sink"]
 SOURCE: tuple[Role, ...] = ("source",)
 SINK: tuple[Role, ...] = ("sink",)
 BOTH: tuple[Role, ...] = ("source", "sink")
+
+
+def as_text(value: Any) -> str:
+    """A typed value as a user writes it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+@dataclass(frozen=True)
+class Other:
+    """A condition on another option of the same read or write, for `Option.only` and `Option.not_with`.
+
+    It holds while the other option has one of `values` (when none are named: while it has any value at all), or a
+    number of at most `at_most`.
+    """
+
+    name: str
+    values: tuple[Any, ...] = ()
+    at_most: int | None = None
+    mine: tuple[Any, ...] = ()  # the rule counts while the row's own option has one of these values; empty: any
+    why: str = ""  # what would go wrong: a clause of the error
+
+    def holds(self, value: Any) -> bool:
+        """`value`: what the other option has, typed."""
+        if self.at_most is not None:
+            return bool(value <= self.at_most)
+        return value in self.values if self.values else value is not None
+
+    def counts(self, own: Any) -> bool:
+        """Whether the rule applies to the value that the user gave to the row's own option. To switch a feature off
+        (false) breaks no rule."""
+        return own in self.mine if self.mine else own is not False
+
+    @property
+    def wanted(self) -> str:
+        if self.at_most is not None:
+            return f"{self.name!r} of at most {self.at_most}"
+        return f"{self.name!r}={as_text(self.values[0])}" if self.values else repr(self.name)
 
 
 @dataclass(frozen=True)
@@ -28,6 +66,9 @@ class Option:
     aliases: tuple[str, ...] = ()
     differs: str = ""  # why our default is not Java's or the JVM connector's
     complaint: str = ""  # how the JVM connector's error begins, for those who search for it
+    only: tuple[Other, ...] = ()  # all of these must hold where the user gives this option
+    not_with: tuple[Other, ...] = ()  # and none of these
+    per_cluster: bool = True  # False: of the whole write, so one of several `clusters` cannot have its own
 
     def parse(self, text: str) -> Any:
         try:
@@ -53,3 +94,47 @@ class Option:
     def error(self, text: str) -> OptionError:
         complaint = f"{self.complaint}: " if self.complaint else ""
         return OptionError(f"option {self.name!r}: {complaint}expected {self.allowed}, got {text!r}")
+
+    def check(self, value: Any, other: Callable[[str], Any]) -> None:
+        """Compare the value that the user gave with the options named in `only` and `not_with`. Raises OptionError.
+
+        `other` gives the typed value of another option by its name; None where that one is not set.
+        """
+        for rule in self.only:
+            found = other(rule.name)
+            if rule.counts(value) and not rule.holds(found):
+                got = "" if found is None else f", got {as_text(found)!r}"
+                why = f": {rule.why}" if rule.why else ""
+                raise OptionError(
+                    f"option {self._given(value, rule)} needs {rule.wanted}{got}{why}. "
+                    f"Set {rule.wanted}, or leave out {self.name!r}"
+                )
+        for rule in self.not_with:
+            if rule.counts(value) and rule.holds(other(rule.name)):
+                raise OptionError(
+                    f"option {self._given(value, rule)} cannot be combined with "
+                    f"{rule.name!r}={as_text(other(rule.name))}: {rule.why}. Leave out one of the two"
+                )
+
+    def _given(self, value: Any, rule: Other) -> str:
+        return f"{self.name!r}={as_text(value)}" if rule.mine else repr(self.name)
+
+
+@dataclass(frozen=True)
+class Refused:
+    """An option of Kafka or of the JVM connector that this connector refuses, because it could only ignore it."""
+
+    name: str  # one that ends with a dot stands for all options that begin so
+    instead: str  # what to do
+    later: bool = False  # a later release takes it
+
+    def matches(self, key: str) -> bool:
+        lower, name = key.lower(), self.name.lower()
+        return lower.startswith(name) if name.endswith(".") else lower == name
+
+    def error(self, key: str) -> OptionError:
+        if self.later:
+            return OptionError(f"option {key!r} is not supported yet: {self.instead}")
+        kafkas = self.name.startswith("kafka.")
+        name = f"Kafka option {self.name[len('kafka.') :]!r}" if kafkas else f"option {self.name!r}"
+        return OptionError(f"{name} is not supported: {self.instead}")

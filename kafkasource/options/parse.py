@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kafkasource.errors import OptionError
-from kafkasource.options.option import Option, Role
-from kafkasource.options.table import BY_KEY, NOT_YET, NOT_YET_PREFIXES, OPTIONS, REFUSED, SPARKS_OWN
+from kafkasource.options.option import Option, Refused, Role
+from kafkasource.options.table import BY_KEY, OPTIONS, REFUSED, SPARKS_OWN
 
 log = logging.getLogger(__name__)
 
@@ -36,22 +36,6 @@ class Options(Mapping[str, Any]):
         return f"Options({', '.join(f'{name}={self[name]!r}' for name in sorted(self.given))})"
 
 
-# What means something only where rows go to several clusters.
-OF_CLUSTERS = (
-    "clusters",
-    "partitioning",
-    "producersPerCluster",
-    "onSlowCluster",
-    "highWatermarkBytes",
-    "lowWatermarkBytes",
-    "slowClusterWait",
-    "maxRecordAge",
-    "onlyTopics",
-    "unlessHeader",
-    "offsetMap",
-)
-
-
 def parse(written: Mapping[str, str], role: Role, *, of_cluster: bool = False) -> Options:
     """Check what the user wrote for one role (a read or a write) and fill in defaults.
 
@@ -70,11 +54,7 @@ def parse(written: Mapping[str, str], role: Role, *, of_cluster: bool = False) -
         values[option.name] = option.parse(str(text))
     sparks_own = {key.lower(): str(text) for key, text in written.items() if key.lower() in SPARKS_OWN}
     options = Options(values, frozenset(given), sparks_own)
-    if not of_cluster:
-        for name in OF_CLUSTERS:
-            if name in given:
-                raise OptionError(f"option {name!r} has a meaning only with 'clusters', which name where to write")
-    _check_together(options, role)
+    _check(options, role, of_cluster)
     return options
 
 
@@ -84,18 +64,17 @@ def _known(key: str, role: Role) -> Option | None:
     option = BY_KEY.get(lower)
     if option is not None and role in option.used_by:
         return option
-    for name, instead in REFUSED.items():
-        if name.lower() == lower:
-            raise OptionError(f"Kafka option {name.removeprefix('kafka.')!r} is not supported: {instead}")
-    for name, instead in NOT_YET.items():
-        if name.lower() == lower:
-            raise OptionError(f"option {name!r} is not supported yet: {instead}")
-    for prefix, why in NOT_YET_PREFIXES.items():
-        if lower.startswith(prefix):
-            raise OptionError(f"option {key!r} is not supported yet: {why}")
+    refusal = refused(key)
+    if refusal is not None:
+        raise refusal.error(key)
     if lower not in SPARKS_OWN:
         _warn_unknown(key, role)
     return None
+
+
+def refused(key: str) -> Refused | None:
+    """The row of `REFUSED` for a key, in any case."""
+    return next((row for row in REFUSED if row.matches(key)), None)
 
 
 def unknown(key: str, role: Role) -> str | None:
@@ -123,8 +102,13 @@ def _warn_unknown(key: str, role: Role) -> None:
     log.warning("unknown option %r for a pykafka %s: %s", key, role, hint)
 
 
-def _check_together(options: Options, role: Role) -> None:
-    """Rules that name more than one option."""
+def _check(options: Options, role: Role, of_cluster: bool) -> None:
+    """Everything that takes more than one option to see."""
+    if not of_cluster and "clusters" in options.given:
+        raise OptionError(
+            "option 'clusters': only a DataFrame's write goes to several clusters. Leave it out, and name one cluster "
+            "by 'kafka.bootstrap.servers'"
+        )
     if options["kafka.bootstrap.servers"] is None:
         client = "consumer" if role == "source" else "producer"
         raise OptionError(f"Option 'kafka.bootstrap.servers' must be specified for configuring Kafka {client}")
@@ -133,6 +117,16 @@ def _check_together(options: Options, role: Role) -> None:
             f"option 'kafka.security.protocol': {options['kafka.security.protocol']} is not supported yet "
             "(TLS and SASL come in a later release); only PLAINTEXT listeners can be used"
         )
+
+    def other(name: str) -> Any:
+        if name == "clusters":
+            return of_cluster or None
+        text = options.sparks_own.get(name.lower())
+        return options.get(name) if text is None else text.strip().lower()
+
+    for row in OPTIONS:
+        if row.name in options.given:
+            row.check(options[row.name], other)
     if role == "sink":
         _check_sink(options)
     else:
@@ -149,12 +143,6 @@ def _check_source(options: Options) -> None:
     for low, high in (("minPartitions", "maxPartitions"), ("minRecordsPerPartition", "maxRecordsPerPartition")):
         if options[low] is not None and options[high] is not None and options[low] > options[high]:
             raise OptionError(f"option {low!r} ({options[low]}) is higher than {high!r} ({options[high]})")
-    if options["addHeaders"] is not None and not options["packRecords"]:
-        raise OptionError("option 'addHeaders' is for 'packRecords'=true; else add to the column `headers`")
-    _check_group(options)
-
-
-def _check_group(options: Options) -> None:
     group, prefix = options["kafka.group.id"], options["groupIdPrefix"]
     if group is not None and prefix is not None:
         log.warning("option 'groupIdPrefix' will be ignored, as option 'kafka.group.id' has been set")
@@ -162,24 +150,9 @@ def _check_group(options: Options) -> None:
         log.warning("option 'groupIdPrefix' has no effect without commitOffsets=true: no group is used to read")
     if options["commitOffsets"] and group is None and prefix is None:
         raise OptionError("option 'commitOffsets' needs a group to commit to: set 'kafka.group.id'")
-    if options["groupOwnership"] == "exclusive" and group is None:
-        raise OptionError("option 'groupOwnership'=exclusive needs the group to own: set 'kafka.group.id'")
-    if options["groupOwnership"] == "exclusive" and options["commitOffsets"] is False:
-        raise OptionError("option 'groupOwnership'=exclusive is for committing: it goes not with 'commitOffsets'=false")
 
 
 def _check_sink(options: Options) -> None:
-    _check_guarantee(options)
-    if options["createTopic"] is not None and options["topic"] is None:
-        raise OptionError("option 'createTopic' needs the option 'topic': topics that rows name are not created")
-    acks_all = options["kafka.acks"] in ("all", "-1")
-    if options["kafka.enable.idempotence"] and not acks_all:
-        raise OptionError(f"option 'kafka.enable.idempotence' needs 'kafka.acks'=all, got {options['kafka.acks']!r}")
-    if options["kafka.enable.idempotence"] and options["kafka.max.in.flight.requests.per.connection"] > 5:
-        raise OptionError(
-            "option 'kafka.enable.idempotence' needs 'kafka.max.in.flight.requests.per.connection' of at most 5, "
-            f"got {options['kafka.max.in.flight.requests.per.connection']}"
-        )
     shortest = options["kafka.linger.ms"] + options["kafka.request.timeout.ms"]
     if options["kafka.delivery.timeout.ms"] < shortest:
         raise OptionError(
@@ -190,28 +163,4 @@ def _check_sink(options: Options) -> None:
         raise OptionError(
             f"option 'kafka.batch.size' ({options['kafka.batch.size']}) is larger than "
             f"'kafka.buffer.memory' ({options['kafka.buffer.memory']})"
-        )
-
-
-_OF_EXACTLY_ONCE = ("transactionalIdPrefix", "atomicBatch", "lostTransactions", "kafka.transaction.timeout.ms")
-
-
-def _check_guarantee(options: Options) -> None:
-    if options["deliveryGuarantee"] != "exactly_once":
-        for name in _OF_EXACTLY_ONCE:
-            if name in options.given and options[name] is not False:
-                raise OptionError(f"option {name!r} has a meaning only with 'deliveryGuarantee'=exactly_once")
-        return
-    in_flight = options["kafka.max.in.flight.requests.per.connection"]
-    for name, wanted, met in (
-        ("kafka.acks", "all", options["kafka.acks"] in ("all", "-1")),
-        ("kafka.enable.idempotence", "true", options["kafka.enable.idempotence"] is not False),
-        ("kafka.max.in.flight.requests.per.connection", "of at most 5", in_flight <= 5),
-    ):
-        if not met:
-            raise OptionError(f"option 'deliveryGuarantee'=exactly_once needs {name!r} {wanted}, got {options[name]!r}")
-    if options.sparks_own.get("asyncprogresstrackingenabled", "").strip().lower() == "true":
-        raise OptionError(
-            "option 'asyncProgressTrackingEnabled' cannot be had with 'deliveryGuarantee'=exactly_once: a micro-batch "
-            "could be committed in Kafka that Spark's checkpoint does not know of"
         )

@@ -3,13 +3,13 @@
 Names are those of Spark's JVM connector; `kafka.*` are those of Kafka's Java clients, with librdkafka's as aliases.
 Keys are case-insensitive, as Spark's are. Validation (here), docs/options.md (`markdown_table`) and the tests all read
 `OPTIONS`. Everything here happens on the driver, before a broker is contacted. No option is accepted and then ignored:
-what we cannot honour is an error that says what to use instead (`REFUSED`, `NOT_YET`), what nobody knows is a warning
+what we cannot honour is an error that says what to use instead (`REFUSED`), what nobody knows is a warning
 with the nearest name.
 """
 
 from __future__ import annotations
 
-from kafkasource.options.option import BOTH, SINK, SOURCE, Option
+from kafkasource.options.option import BOTH, SINK, SOURCE, Option, Other, Refused
 from kafkasource.options.types import (
     BOOLEAN,
     BYTES,
@@ -37,6 +37,13 @@ from kafkasource.options.types import (
     choice,
 )
 from kafkasource.types import IsolationLevel
+
+_CLUSTERS = Other("clusters")
+_EXACTLY_ONCE = Other("deliveryGuarantee", ("exactly_once",))
+_MAP_ORDER = (
+    "without idempotence a batch that is sent again can land behind later ones, and the map would be wrong. In a "
+    "mirror's file, offset_map = false leaves out the map of a flow"
+)
 
 OPTIONS: tuple[Option, ...] = (
     # What to read.
@@ -122,6 +129,7 @@ OPTIONS: tuple[Option, ...] = (
         SOURCE,
         'With `packRecords`: headers that each record gets after its own, as `{"from":"east"}`; in a value `${topic}`, '
         "`${partition}` and `${offset}` stand for where it was read.",
+        only=(Other("packRecords", (True,), why="rows that are not packed have the column `headers` for that"),),
     ),
     Option(
         "pushDownPredicate",
@@ -307,6 +315,10 @@ OPTIONS: tuple[Option, ...] = (
         "`exclusive`: a streaming query joins `kafka.group.id` as its only member and owns the group while it runs; a "
         "second query or a consumer of that group is refused. One that was killed keeps the group for 10 seconds. "
         "`shared`: it commits without being a member (`commitOffsets`), as may others.",
+        only=(Other("kafka.group.id", mine=("exclusive",), why="that is the group to own"),),
+        not_with=(
+            Other("commitOffsets", (False,), mine=("exclusive",), why="a query owns a group in order to commit to it"),
+        ),
     ),
     # Where to write.
     Option("topic", STRING, None, SINK, "Topic for all rows; without it each row names its own in the column `topic`."),
@@ -318,6 +330,7 @@ OPTIONS: tuple[Option, ...] = (
         "Create the topic that the option `topic` names, where it is missing: `partitions=6,replication=3`, and any of "
         "the topic's settings, as `cleanup.policy=compact`; what is left out is the broker's default. Topics named by "
         "rows are never created: a typo in the data would make one.",
+        only=(Other("topic", why="the sink does not create the topics that rows name"),),
     ),
     Option(
         "partitioner",
@@ -339,6 +352,7 @@ OPTIONS: tuple[Option, ...] = (
         "`clusters` once for each, and with what was discarded. In a Python process of Spark's, not in yours; an error "
         "there is a warning, and so is `sys.exit`. A call that takes longer than 60 seconds is an error in the log and "
         "is not waited for: what was written is committed whatever the listener does.",
+        per_cluster=False,
     ),
     # How often each row arrives.
     Option(
@@ -348,6 +362,20 @@ OPTIONS: tuple[Option, ...] = (
         SINK,
         "exactly_once: each task writes in a Kafka transaction; all are committed with the micro-batch or the batch "
         "write, and readers with `isolation.level=read_committed` see every row once. Others see aborted copies too.",
+        only=(
+            Other("kafka.acks", ("all", "-1"), mine=("exactly_once",)),
+            Other("kafka.max.in.flight.requests.per.connection", at_most=5, mine=("exactly_once",)),
+        ),
+        not_with=(
+            Other("kafka.enable.idempotence", (False,), mine=("exactly_once",), why="transactions need it"),
+            Other(
+                "asyncProgressTrackingEnabled",
+                ("true",),
+                mine=("exactly_once",),
+                why="Kafka could hold a committed micro-batch that Spark's checkpoint does not know",
+            ),
+        ),
+        per_cluster=False,
     ),
     Option(
         "transactionalIdPrefix",
@@ -357,6 +385,8 @@ OPTIONS: tuple[Option, ...] = (
         "With exactly_once: how the ids of the query's transactions begin. It is the query's identity: a second query "
         "that has the same is refused. Default: `kafkasource-` and Spark's id of the query, read from the file "
         "`metadata` at `checkpointLocation`; a batch write has none, so it must give this.",
+        only=(_EXACTLY_ONCE,),
+        per_cluster=False,
     ),
     Option(
         "atomicBatch",
@@ -365,6 +395,11 @@ OPTIONS: tuple[Option, ...] = (
         SINK,
         "With exactly_once: one transaction for all tasks, so that readers see a micro-batch whole or not at all. "
         "Each topic-partition must then be written by one task only, and no task may be run again.",
+        only=(
+            _EXACTLY_ONCE,
+            Other("producersPerCluster", at_most=1, why="several producers of a cluster would write to one partition"),
+        ),
+        per_cluster=False,
     ),
     Option(
         "lostTransactions",
@@ -376,6 +411,8 @@ OPTIONS: tuple[Option, ...] = (
         "they are the same (by count and checksum); or go on without them, with a warning. The same for a whole batch "
         "of which it is not known whether it was decided: the first one of a query that wrote at_least_once until "
         "now, or one whose record is gone.",
+        only=(_EXACTLY_ONCE,),
+        per_cluster=False,
     ),
     Option(
         "kafka.transaction.timeout.ms",
@@ -387,6 +424,7 @@ OPTIONS: tuple[Option, ...] = (
         at_least=1,
         at_most=MAX_INT32,
         differs="60000 there; a transaction must outlive the restart of a query",
+        only=(_EXACTLY_ONCE,),
     ),
     # Many clusters at once.
     Option(
@@ -400,6 +438,7 @@ OPTIONS: tuple[Option, ...] = (
         "`atomicBatch`, `lostTransactions`, `memoryBudget`; what stands outside of `clusters` (but "
         "`kafka.bootstrap.servers`) holds for all. A cluster's own `topic` may name the row's topic as `${topic}`. "
         "Memory (`kafka.buffer.memory`) is that of a cluster, all its producers together.",
+        per_cluster=False,
     ),
     Option(
         "partitioning",
@@ -408,6 +447,7 @@ OPTIONS: tuple[Option, ...] = (
         SINK,
         "With `clusters`. source: the partition in the column `partition` where there is one, as in a mirror, else as "
         "`partitioner` says; key: the column counts for nothing.",
+        only=(_CLUSTERS,),
     ),
     Option(
         "producersPerCluster",
@@ -418,6 +458,7 @@ OPTIONS: tuple[Option, ...] = (
         "rows keep their order; rows without a key take them in turn, which mixes the order of a partition.",
         at_least=1,
         at_most=64,
+        only=(_CLUSTERS,),
     ),
     Option(
         "onSlowCluster",
@@ -427,6 +468,15 @@ OPTIONS: tuple[Option, ...] = (
         "With `clusters`: when a cluster's queue is above `highWatermarkBytes` and the others wait because of it. "
         "block: reading waits for it, however long it takes unless `kafka.delivery.timeout.ms` is given; discard: its "
         "oldest batches are dropped down to `lowWatermarkBytes`, counted and reported; fail: the task fails.",
+        only=(_CLUSTERS,),
+        not_with=(
+            Other(
+                "deliveryGuarantee",
+                ("exactly_once",),
+                mine=("discard", "fail"),
+                why="rows that the sink discards do not arrive once",
+            ),
+        ),
     ),
     Option(
         "highWatermarkBytes",
@@ -437,6 +487,7 @@ OPTIONS: tuple[Option, ...] = (
         "quarters of it for the others.",
         at_least=1 * KIB,
         at_most=MAX_INT64,
+        only=(_CLUSTERS,),
     ),
     Option(
         "lowWatermarkBytes",
@@ -446,6 +497,7 @@ OPTIONS: tuple[Option, ...] = (
         "With `clusters`: see `onSlowCluster`. Default: half of the high watermark.",
         at_least=0,
         at_most=MAX_INT64,
+        only=(_CLUSTERS,),
     ),
     Option(
         "slowClusterWait",
@@ -457,6 +509,7 @@ OPTIONS: tuple[Option, ...] = (
         "how much longer than the others it may take at the end of a task.",
         at_least=0,
         at_most=MAX_INT32,
+        only=(_CLUSTERS,),
     ),
     Option(
         "maxRecordAge",
@@ -467,6 +520,8 @@ OPTIONS: tuple[Option, ...] = (
         "delivered for as long; counted and reported.",
         at_least=1,
         at_most=MAX_INT32,
+        only=(_CLUSTERS,),
+        not_with=(Other("deliveryGuarantee", ("exactly_once",), why="rows that the sink drops do not arrive once"),),
     ),
     Option(
         "onlyTopics",
@@ -475,6 +530,7 @@ OPTIONS: tuple[Option, ...] = (
         SINK,
         "With `clusters`: a regular expression that is found in the name of a row's topic, or the cluster does not "
         "get the row.",
+        only=(_CLUSTERS,),
     ),
     Option(
         "unlessHeader",
@@ -483,6 +539,7 @@ OPTIONS: tuple[Option, ...] = (
         SINK,
         "With `clusters`: `key=value`, or `key=value,value`; a row that has this header, with any of the values, does "
         "not go to the cluster. For mirrors, whose records must not come back.",
+        only=(_CLUSTERS,),
     ),
     Option(
         "offsetMap",
@@ -492,6 +549,11 @@ OPTIONS: tuple[Option, ...] = (
         "With `clusters`: a compacted topic in the cluster, made before, that is told which offsets rows had where "
         "they were read (column `offset`) and which they got (`docs/mirror.md`). Needs idempotence, the default: "
         "without it a batch that is sent again may land behind later ones.",
+        only=(_CLUSTERS,),
+        not_with=(
+            Other("kafka.enable.idempotence", (False,), why=_MAP_ORDER),
+            Other("kafka.acks", ("1", "0"), why=_MAP_ORDER),
+        ),
     ),
     # Both: how to reach the cluster.
     Option(
@@ -513,6 +575,7 @@ OPTIONS: tuple[Option, ...] = (
         "by all workers of an executor, as a bound for the sizes in this table.",
         at_least=4 * MIB,
         at_most=MAX_INT64,
+        per_cluster=False,
     ),
     Option("kafka.client.id", STRING, "kafkasource", BOTH, "Name in the broker's logs, metrics and quotas."),
     Option(
@@ -742,6 +805,10 @@ OPTIONS: tuple[Option, ...] = (
         None,
         SINK,
         "A batch sent twice is stored once. Default: true with acks=all, on brokers that have it (0.11 and newer).",
+        only=(
+            Other("kafka.acks", ("all", "-1"), mine=(True,)),
+            Other("kafka.max.in.flight.requests.per.connection", at_most=5, mine=(True,)),
+        ),
     ),
     Option(
         "kafka.compression.type",
@@ -850,28 +917,27 @@ OPTIONS: tuple[Option, ...] = (
 _DESERIALIZER = "keys and values are always binary; use cast('string'), from_json, from_avro on the columns"
 _SERIALIZER = "write columns of string or binary; use to_json, to_avro or cast before the sink"
 
-# Known options that this connector will never take, with what to use instead; the JVM connector refuses them too.
-REFUSED: dict[str, str] = {
-    "kafka.auto.offset.reset": "use startingOffsets",
-    "kafka.key.deserializer": _DESERIALIZER,
-    "kafka.value.deserializer": _DESERIALIZER,
-    "kafka.key.serializer": _SERIALIZER,
-    "kafka.value.serializer": _SERIALIZER,
-    "kafka.enable.auto.commit": "Spark's checkpoint keeps the offsets",
-    "kafka.interceptor.classes": "it names a Java class; transform the DataFrame instead",
-    "kafka.partitioner.class": "it names a Java class; use the option partitioner, or set the column `partition`",
-    "kafka.transactional.id": "each task has its own; use deliveryGuarantee=exactly_once and transactionalIdPrefix",
-    "kafka.metric.reporters": "it names a Java class",
-}
+# Options of Kafka and of the JVM connector that this connector refuses.
+REFUSED: tuple[Refused, ...] = (
+    Refused("kafka.auto.offset.reset", "use startingOffsets"),
+    Refused("kafka.key.deserializer", _DESERIALIZER),
+    Refused("kafka.value.deserializer", _DESERIALIZER),
+    Refused("kafka.key.serializer", _SERIALIZER),
+    Refused("kafka.value.serializer", _SERIALIZER),
+    Refused("kafka.enable.auto.commit", "Spark's checkpoint keeps the offsets"),
+    Refused("kafka.interceptor.classes", "it names a Java class; transform the DataFrame instead"),
+    Refused(
+        "kafka.partitioner.class", "it names a Java class; use the option partitioner, or set the column `partition`"
+    ),
+    Refused(
+        "kafka.transactional.id", "each task has its own; use deliveryGuarantee=exactly_once and transactionalIdPrefix"
+    ),
+    Refused("kafka.metric.reporters", "it names a Java class"),
+    Refused("kafka.ssl.", "TLS is not built yet", later=True),
+    Refused("kafka.sasl.", "SASL is not built yet", later=True),
+    Refused("path", "load() and save() take no path; use the option subscribe to read, topic to write"),
+)
 
-# Options of the JVM connector or of Kafka that a later release honours. Refused until then rather than ignored.
-NOT_YET: dict[str, str] = {
-    "path": "load() and save() take no path; use the option subscribe to read, topic to write",
-}
-NOT_YET_PREFIXES = {
-    "kafka.ssl.": "TLS is not built yet",
-    "kafka.sasl.": "SASL is not built yet",
-}
 # What Spark itself puts among a source's or sink's options.
 SPARKS_OWN = frozenset({"checkpointlocation", "queryname", "asyncprogresstrackingenabled"})
 

@@ -112,7 +112,7 @@ def test_an_option_given_under_two_names_is_refused():
         ("sink", {**SERVERS, "kafka.transactional.id": "x"}, "use deliveryGuarantee=exactly_once"),
         ("sink", {**SERVERS, "createTopic": "partitions=0", "topic": "t"}, "'createTopic': expected partitions=6"),
         ("sink", {**SERVERS, "createTopic": "six", "topic": "t"}, "'createTopic'.*got 'six'"),
-        ("sink", {**SERVERS, "createTopic": "partitions=6"}, "'createTopic' needs the option 'topic'"),
+        ("sink", {**SERVERS, "createTopic": "partitions=6"}, "'createTopic' needs 'topic'"),
         ("sink", {**SERVERS, "partitioner": "mine"}, "murmur2, murmur2_round_robin or module:function, got 'mine'"),
         ("source", {**SERVERS, "path": "t"}, "use the option subscribe"),
         ("source", {**SERVERS, "kafka.security.protocol": "SASL_SSL"}, "only PLAINTEXT"),
@@ -126,16 +126,57 @@ def test_a_wrong_option_is_an_error_that_names_it_and_what_is_allowed(role, writ
         options.parse(written, role)
 
 
+def test_rules_name_options_of_the_same_role():
+    for row in options.OPTIONS:
+        for rule in (*row.only, *row.not_with):
+            other = options.BY_NAME.get(rule.name)
+            assert rule.name.lower() in options.SPARKS_OWN or set(row.used_by) <= set(other.used_by), (row.name, rule)
+            assert not rule.mine or row.default not in rule.mine, f"{row.name}: its default breaks a rule"
+
+
+@pytest.mark.parametrize(
+    ("role", "written", "says"),
+    [
+        (
+            "source",
+            {"addHeaders": '{"a":"b"}'},
+            "'addHeaders' needs 'packRecords'=true, got 'false': .* have the",
+        ),
+        (
+            "source",
+            {"groupOwnership": "exclusive"},
+            "'groupOwnership'=exclusive needs 'kafka.group.id': .*Set ",
+        ),
+        (
+            "source",
+            {"groupOwnership": "exclusive", "kafka.group.id": "g", "commitOffsets": "false"},
+            "'groupOwnership'=exclusive cannot be combined with 'commitOffsets'=false: .*Leave out one of the two",
+        ),
+        ("sink", {"kafka.enable.idempotence": "true", "kafka.max.in.flight": "6"}, "of at most 5, got '6'"),
+        ("sink", {"clusters": "{}"}, "name one cluster by 'kafka.bootstrap.servers'"),
+    ],
+)
+def test_options_that_contradict_each_other_are_an_error_with_a_next_step(role, written, says):
+    with pytest.raises(OptionError, match=says):
+        options.parse(SERVERS | written, role)
+
+
+def test_a_feature_that_is_switched_off_needs_no_other_option():
+    off = {"kafka.enable.idempotence": "false", "kafka.acks": "1", "atomicBatch": "false"}
+    assert options.parse(SERVERS | off, "sink")["atomicBatch"] is False
+    assert options.parse(SERVERS | {"groupOwnership": "shared", "commitOffsets": "false"}, "source")
+
+
 EXACTLY_ONCE = {**SERVERS, "deliveryGuarantee": "exactly_once"}
 
 
 @pytest.mark.parametrize(
     ("written", "says"),
     [
-        ({"kafka.acks": "1"}, "exactly_once needs 'kafka.acks' all, got '1'"),
-        ({"kafka.enable.idempotence": "false"}, "needs 'kafka.enable.idempotence' true, got False"),
-        ({"kafka.max.in.flight": "6"}, "'kafka.max.in.flight.requests.per.connection' of at most 5, got 6"),
-        ({"asyncProgressTrackingEnabled": "True"}, "'asyncProgressTrackingEnabled' cannot be had"),
+        ({"kafka.acks": "1"}, "exactly_once needs 'kafka.acks'=all, got '1'"),
+        ({"kafka.enable.idempotence": "false"}, "cannot be combined with 'kafka.enable.idempotence'=false"),
+        ({"kafka.max.in.flight": "6"}, "'kafka.max.in.flight.requests.per.connection' of at most 5, got '6'"),
+        ({"asyncProgressTrackingEnabled": "True"}, "cannot be combined with 'asyncProgressTrackingEnabled'=true"),
     ],
 )
 def test_what_contradicts_exactly_once_is_refused(written, says):
@@ -154,7 +195,9 @@ def test_what_contradicts_exactly_once_is_refused(written, says):
 )
 def test_what_needs_exactly_once_is_not_ignored_without_it(name, text):
     assert options.parse(EXACTLY_ONCE | {name: text}, "sink").given >= {name}
-    with pytest.raises(OptionError, match=f"'{name}' has a meaning only with 'deliveryGuarantee'=exactly_once"):
+    with pytest.raises(
+        OptionError, match=f"'{name}' needs 'deliveryGuarantee'=exactly_once, .*, or leave out '{name}'"
+    ):
         options.parse(SERVERS | {name: text}, "sink")
 
 

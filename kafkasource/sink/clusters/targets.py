@@ -29,16 +29,6 @@ ONLY = ""
 _PREFIX = "clusters."
 _SERVERS = "kafka.bootstrap.servers"
 _TOPIC = "${topic}"
-# Of the whole write, not of one cluster.
-_SHARED = (
-    "clusters",
-    "commitListener",
-    "deliveryGuarantee",
-    "transactionalIdPrefix",
-    "atomicBatch",
-    "lostTransactions",
-    "memoryBudget",
-)
 
 
 @dataclass(frozen=True)
@@ -76,7 +66,7 @@ class ClusterTarget:
 class Targets:
     """All of the write. Pickled to the tasks."""
 
-    shared: Options  # parsed; of `_SHARED` and Spark's own
+    shared: Options  # parsed: options of the whole write (`Option.per_cluster` false) and Spark's own
     topic: str | None  # of all rows, before a cluster's template; None: rows have a column
     by_name: Mapping[str, ClusterTarget]
 
@@ -109,9 +99,6 @@ def _several(written: Mapping[str, str]) -> Targets:
         raise OptionError(f"option {_SERVERS!r} beside 'clusters': give it to each as 'clusters.<name>.{_SERVERS}'")
     topic = next((text for key, text in common.items() if key.lower() == "topic"), None)
     parsed = {name: _parsed(name, own, common) for name, own in clusters.items()}
-    for name, one in parsed.items():
-        if one["deliveryGuarantee"] == "exactly_once":
-            _check_exactly_once(name, one)
     by_name = {name: _target(name, clusters[name], one, topic) for name, one in parsed.items()}
     if topic is None and all(_TOPIC not in target.topic_template for target in by_name.values()):
         topic = ""  # no row's topic matters
@@ -172,7 +159,8 @@ def _text(name: str, key: str, value: Any) -> str:
 
 def _check_names(name: str, own: Mapping[str, str]) -> None:
     for key in own:
-        if options.canonical(key) in _SHARED or key.lower() in options.SPARKS_OWN:
+        row = options.BY_NAME.get(options.canonical(key))
+        if key.lower() in options.SPARKS_OWN or (row is not None and not row.per_cluster):
             raise OptionError(
                 f"option 'clusters.{name}.{key}': {key!r} is for all clusters, so it stands outside of 'clusters'"
             )
@@ -191,21 +179,6 @@ def _parsed(name: str, own: Mapping[str, str], common: Mapping[str, str]) -> Opt
         if hint is not None:
             raise OptionError(f"option 'clusters.{name}.{key}' is unknown: {hint}")
     return parsed
-
-
-def _check_exactly_once(name: str, parsed: Options) -> None:
-    reasons: dict[str, tuple[Any, str]] = {
-        "onSlowCluster": ("block", "what is discarded does not arrive once"),
-        "maxRecordAge": (None, "what is dropped does not arrive once"),
-    }
-    if parsed["producersPerCluster"] > 1:
-        reasons["atomicBatch"] = (False, "with 'producersPerCluster' above 1 several producers write to a partition")
-    for option, (only, why) in reasons.items():
-        if parsed[option] != only:
-            raise OptionError(
-                f"cluster {name!r} of 'clusters': option {option!r}={parsed[option]} cannot be had with "
-                f"'deliveryGuarantee'=exactly_once: {why}"
-            )
 
 
 def _target(name: str, own: Mapping[str, str], parsed: Options, topic: str | None) -> ClusterTarget:
@@ -257,18 +230,6 @@ def _offset_map(name: str, parsed: Options, topic: str | None) -> str | None:
             f"cluster {name!r} of 'clusters': option 'offsetMap' is for rows that keep the topic and the partition of "
             "where they were read: it goes neither with the option 'topic' for all rows nor with 'partitioning'=key"
         )
-    if found is not None:
-        for option, lost in (
-            ("kafka.enable.idempotence", parsed["kafka.enable.idempotence"] is False),
-            ("kafka.acks", parsed["kafka.acks"] not in ("all", "-1")),
-        ):
-            if lost:
-                raise OptionError(
-                    f"cluster {name!r} of 'clusters': option 'offsetMap' needs idempotence, which {option!r}="
-                    f"{str(parsed[option]).lower()} turns off: a batch that is sent again could land behind later "
-                    f"ones, and the map would be wrong. Leave out {option!r}, or do without the map (in a mirror's "
-                    "file: offset_map = false for the flow)"
-                )
     return found
 
 

@@ -93,7 +93,7 @@ def test_rows_of_topics_that_a_cluster_does_not_get_are_neither_written_nor_mapp
 def test_a_map_of_offsets_is_refused_where_retries_may_change_the_order_of_rows(common, own, named):
     """Before a task runs. Without the map, or with idempotence, the same options are taken."""
     with pytest.raises(
-        OptionError, match="cluster 'east' of 'clusters': option 'offsetMap' needs idempotence"
+        OptionError, match="cluster 'east' of 'clusters': option 'offsetMap' cannot be combined with"
     ) as caught:
         targets.parse({"clusters": json.dumps({"east": EAST | own})} | common)
     assert named in str(caught.value)
