@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from typing import Literal
 
+from kafkasource.options.option import Option, as_text
 from kafkasource.options.table import OPTIONS
 
 
 def markdown_table(part: Literal["source", "sink", "both"]) -> str:
-    """A table of docs/options.md: the options of reading alone, of writing alone, or of both."""
+    """The options of reading alone, of writing alone, or of both, as one table of docs/options.md."""
     roles = {"source", "sink"} if part == "both" else {part}
     lines = ["| option | type | default | meaning |", "|---|---|---|---|"]
-    for option in OPTIONS:
-        if set(option.used_by) != roles:
-            continue
-        default = (
-            ""
-            if option.default is None
-            else f"`{str(option.default).lower() if isinstance(option.default, bool) else option.default}`"
-        )
-        names = f"`{option.name}`" + "".join(f" (alias `{alias}`)" for alias in option.aliases)
-        doc = option.doc + (f" Java or the JVM connector: {option.differs}." if option.differs else "")
-        lines.append(f"| {names} | {option.type.name} | {default} | {doc} |")
+    lines += [_line(option) for option in OPTIONS if set(option.used_by) == roles]
     return "\n".join(lines)
+
+
+def _line(option: Option) -> str:
+    default = "" if option.default is None else f"`{as_text(option.default)}`"
+    names = f"`{option.name}`" + "".join(f" (alias `{alias}`)" for alias in option.aliases)
+    needs = [rule.wanted.replace("'", "") for rule in option.only if not rule.mine and rule.at_most is None]
+    only = f"Only with `{'` and `'.join(needs)}`. " if needs else ""
+    differs = f" Java's default is {option.differs}." if option.differs else ""
+    return f"| {names} | {option.type.name} | {default} | {only}{option.doc}{differs} |"

@@ -64,7 +64,7 @@ class Option:
     at_least: int | None = None
     at_most: int | None = None
     aliases: tuple[str, ...] = ()
-    differs: str = ""  # why our default is not Java's or the JVM connector's
+    differs: str = ""  # where our default is not that of Java: its default, and why ours is another
     complaint: str = ""  # how the JVM connector's error begins, for those who search for it
     only: tuple[Other, ...] = ()  # all of these must hold where the user gives this option
     not_with: tuple[Other, ...] = ()  # and none of these

@@ -48,33 +48,41 @@ _MAP_ORDER = (
 OPTIONS: tuple[Option, ...] = (
     # What to read.
     Option("subscribe", TEXT, None, SOURCE, "Topics to read, separated by commas."),
-    Option("subscribePattern", TEXT, None, SOURCE, "Topics to read: a regular expression searched in their names."),
+    Option(
+        "subscribePattern",
+        TEXT,
+        None,
+        SOURCE,
+        "Topics to read: a Java regular expression. The query reads each topic whose name contains a match.",
+    ),
     Option("assign", JSON, None, SOURCE, 'Partitions to read: `{"topic":[0,1]}`.'),
     Option(
         "startingOffsets",
         JSON,
         None,
         SOURCE,
-        "Where a new query starts: `earliest`, `latest`, or "
-        '`{"topic":{"0":23,"1":-2}}` (-2 earliest, -1 latest), or `{"topic":"earliest"}`. '
-        "`committed`: where the group `kafka.group.id` stands; `committed:earliest`, `committed:latest`: the same, and "
-        "for partitions of which the group has no offset the earliest or latest. Batch: earliest; stream: latest. "
-        "A restart goes on from its checkpoint.",
+        "Where a new query starts. `earliest` and `latest` hold for all partitions. JSON names a topic's "
+        'partitions, `{"topic":{"0":23,"1":-2}}` (-2: earliest, -1: latest), or a whole topic, '
+        '`{"topic":"earliest"}`. `committed` starts at the offsets that the group `kafka.group.id` has committed; '
+        "with `committed:earliest` or `committed:latest`, a partition without a committed offset starts there. "
+        "Default: `earliest` for a batch read, `latest` for a stream. A query that restarts continues from its "
+        "checkpoint and ignores this option.",
     ),
     Option(
         "startingOffsetsByTimestamp",
         JSON,
         None,
         SOURCE,
-        "A new query starts at the first record of each partition that is not older: "
-        '`{"topic":{"0":1600000000000}}` in ms. Goes before `startingOffsets`.',
+        "Where a new query starts: in each partition at the first record with this timestamp or a later one, "
+        '`{"topic":{"0":1600000000000}}` in ms. Takes precedence over `startingOffsets`.',
     ),
     Option(
         "startingTimestamp",
         TIMESTAMP,
         None,
         SOURCE,
-        "The same timestamp, in ms, for all partitions. Goes before the two above.",
+        "As `startingOffsetsByTimestamp`, with one timestamp in ms for all partitions. Takes precedence over "
+        "`startingOffsetsByTimestamp` and `startingOffsets`.",
         at_least=-2,  # -1 and -2 reach ListOffsets as they are, as in the JVM connector: latest, earliest
         at_most=MAX_INT64,
         complaint="Expected a single long value",
@@ -84,30 +92,33 @@ OPTIONS: tuple[Option, ...] = (
         choice("error", "latest"),
         "error",
         SOURCE,
-        "Where all of a partition's records are older than the starting timestamp: fail, or start at its end.",
+        "What the query does where all records of a partition are older than the starting timestamp: `error` "
+        "fails, `latest` starts at the partition's end.",
     ),
     Option(
         "endingOffsets",
         JSON,
         None,
         SOURCE,
-        "Where the read ends, exclusive: `latest` (default) or JSON as above. "
-        "Batch, and streams under `trigger(availableNow=True)`.",
+        "Where the read ends, exclusive: `latest` (the default) or JSON as for `startingOffsets`. For batch reads, "
+        "and for streams under `trigger(availableNow=True)`.",
     ),
     Option(
         "endingOffsetsByTimestamp",
         JSON,
         None,
         SOURCE,
-        "The read ends before the first record of each partition that is not older, JSON as above; where all are "
-        "older, at the end. Goes before `endingOffsets`, for the same reads.",
+        "The read ends before the first record of each partition with this timestamp or a later one, or at the "
+        "partition's end when there is none. JSON as for `startingOffsetsByTimestamp`. Takes precedence over "
+        "`endingOffsets`, and works for the same reads.",
     ),
     Option(
         "endingTimestamp",
         TIMESTAMP,
         None,
         SOURCE,
-        "The same timestamp, in ms, for all partitions. Goes before the two above.",
+        "As `endingOffsetsByTimestamp`, with one timestamp in ms for all partitions. Takes precedence over "
+        "`endingOffsetsByTimestamp` and `endingOffsets`.",
         at_least=-2,
         at_most=MAX_INT64,
         complaint="Expected a single long value",
@@ -118,17 +129,17 @@ OPTIONS: tuple[Option, ...] = (
         BOOLEAN,
         False,
         SOURCE,
-        "For rows that are only carried on, as by `pykafka mirror`: one column, `records`, of about a MiB of a "
-        "partition's records each, which the sink takes in place of all others. Spark sees no record then; its "
-        "progress counts these pieces.",
+        "For jobs that only copy records, such as `pykafka mirror`. The DataFrame has one column, `records`. Each "
+        "of its values holds about 1 MiB of one partition's records, and the sink takes that column in place of "
+        "all others. Spark does not see single records, so its progress counts these values.",
     ),
     Option(
         "addHeaders",
         HEADERS,
         None,
         SOURCE,
-        'With `packRecords`: headers that each record gets after its own, as `{"from":"east"}`; in a value `${topic}`, '
-        "`${partition}` and `${offset}` stand for where it was read.",
+        'Headers that the source adds to each record, after the record\'s own: `{"from":"east"}`. In a value, '
+        "`${topic}`, `${partition}` and `${offset}` stand for the place where the record was read.",
         only=(Other("packRecords", (True,), why="rows that are not packed have the column `headers` for that"),),
     ),
     Option(
@@ -136,33 +147,35 @@ OPTIONS: tuple[Option, ...] = (
         BOOLEAN,
         False,
         SOURCE,
-        "Batch: read only what filters on `topic`, `partition`, `offset` and (lower bounds) `timestamp` leave. Needs "
-        "Spark's conf `spark.sql.python.filterPushdown.enabled`, without which Spark refuses the read. Spark 4.2 and "
-        "4.3 use what was planned for one filter for every query on the same DataFrame: set it only for a `load()` "
-        "with a single filter.",
+        "For batch reads: use the query's filters on `topic`, `partition`, `offset` and (lower bounds only) "
+        "`timestamp` to read fewer records. Spark refuses the read unless its setting "
+        "`spark.sql.python.filterPushdown.enabled` is true. Spark 4.2 and 4.3 reuse the plan made for one filter "
+        "in every query on the same DataFrame. Set this only for a `load()` that is used with a single filter.",
     ),
     Option(
         "stopFile",
         TEXT,
         None,
         SOURCE,
-        "Path of a file on the driver's machine. Once somebody makes that file, the query plans no further "
-        "micro-batch, and removes the file when the last one is committed: `query.stop()` then cancels nothing. Stream "
-        "only.",
+        "For streams: path of a file on the driver's machine. When somebody creates that file, the query plans no "
+        "further micro-batch. After the last micro-batch is committed, the source deletes the file; `query.stop()` "
+        "then cancels nothing.",
     ),
     Option(
         "failOnDataLoss",
         BOOLEAN,
         True,
         SOURCE,
-        "Stop when records that were to be read are gone (aged out, topic deleted); false: warn and go on.",
+        "Whether the query stops when records that it had to read are gone, because they expired or their topic "
+        "was deleted. `false`: it warns and continues.",
     ),
     Option(
         "maxOffsetsPerTrigger",
         INTEGER,
         None,
         SOURCE,
-        "At most about this many offsets per micro-batch, shared out by how much each partition holds. Stream only.",
+        "For streams: the most offsets that a micro-batch reads, approximately. Each partition gets a share in "
+        "proportion to the records that wait in it.",
         at_least=1,
         at_most=MAX_INT64,
     ),
@@ -171,9 +184,10 @@ OPTIONS: tuple[Option, ...] = (
         SIZE,
         None,
         SOURCE,
-        "At most about this many bytes per micro-batch, as the brokers store them (compressed): `64m`. What records "
-        "weigh is seen by small samples at the beginning of each. Always at least one record; partitions whose share "
-        "is less than a record take turns. Stream only.",
+        "For streams: the most bytes that a micro-batch reads, approximately, as the brokers store them "
+        "(compressed): `64m`. The source fetches small samples at the start of a micro-batch to estimate the size "
+        "of a record. A micro-batch reads at least one record. Partitions whose share is smaller than one record "
+        "take turns.",
         at_least=1,
         at_most=MAX_INT64,
     ),
@@ -182,7 +196,8 @@ OPTIONS: tuple[Option, ...] = (
         INTEGER,
         None,
         SOURCE,
-        "A micro-batch waits until there are so many offsets, or `maxTriggerDelay` has passed. Stream only.",
+        "For streams: a micro-batch waits until this many offsets are available, or until `maxTriggerDelay` has "
+        "passed.",
         at_least=1,
         at_most=MAX_INT64,
     ),
@@ -191,7 +206,8 @@ OPTIONS: tuple[Option, ...] = (
         DURATION,
         900_000,
         SOURCE,
-        "How long `minOffsetsPerTrigger` may hold a micro-batch back: `5s`, `15m` (the default); a bare number is ms.",
+        "The longest time that `minOffsetsPerTrigger` may delay a micro-batch: `5s`, `15m` (the default). A bare "
+        "number is ms.",
         at_least=0,
         at_most=MAX_INT64,
     ),
@@ -200,8 +216,9 @@ OPTIONS: tuple[Option, ...] = (
         INTEGER,
         None,
         SOURCE,
-        "At least about this many input partitions (tasks): large ranges of offsets are cut, the largest into most. "
-        "Small ones then share none unless `minRecordsPerPartition` or `maxPartitions` is given.",
+        "At least this many input partitions (tasks), approximately. The source cuts large ranges of offsets, the "
+        "largest into the most pieces. Small ranges then do not share a task, unless `minRecordsPerPartition` or "
+        "`maxPartitions` is set.",
         at_least=1,
         at_most=MAX_INT32,
         complaint="minPartitions must be positive",
@@ -211,8 +228,8 @@ OPTIONS: tuple[Option, ...] = (
         INTEGER,
         None,
         SOURCE,
-        "A range of more offsets than this is cut into equal ones, each with an input partition of its own unless "
-        "`minRecordsPerPartition` or `maxPartitions` is given.",
+        "The source cuts a range of more offsets than this into equal pieces. Each piece gets an input partition "
+        "(task) of its own, unless `minRecordsPerPartition` or `maxPartitions` is set.",
         at_least=1,
         at_most=MAX_INT64,
         complaint="maxRecordsPerPartition must be positive",
@@ -222,8 +239,9 @@ OPTIONS: tuple[Option, ...] = (
         INTEGER,
         None,
         SOURCE,
-        "At most this many input partitions (tasks): ranges of several topic-partitions share one, balanced by size, "
-        "each in order. Default: as many as topic-partitions that hold something.",
+        "At most this many input partitions (tasks). Ranges of several topic-partitions then share a task; the "
+        "source balances tasks by size, and each range stays in order. Default: one task for each topic-partition "
+        "that has records.",
         at_least=1,
         at_most=MAX_INT32,
     ),
@@ -232,12 +250,13 @@ OPTIONS: tuple[Option, ...] = (
         INTEGER,
         None,
         SOURCE,
-        "Smaller ranges (in offsets; each counts 500 more) share input partitions until these hold about so many, as "
-        "a Python task costs some 10 ms by itself. 1: each topic-partition has its own, as is right where the work on "
-        "each row is heavy. Default: batch 1, stream 25000 or about 32 MiB, whichever is less: a record counts as one "
-        "offset for each 1342 bytes that it is stored in. What records weigh is estimated from record batches fetched "
-        "where a micro-batch begins: at most once a minute (every 5 s where it is near 4 MiB or more), and never for "
-        "micro-batches of less than 32 offsets. With a number of yours offsets alone count.",
+        "Small ranges share an input partition (task) until it has about this many offsets, because each Python "
+        "task costs about 10 ms. Each range counts as 500 offsets more than it has. `1`: each topic-partition gets "
+        "a task of its own, which suits jobs that do heavy work on each row. Default: 1 for a batch read; for a "
+        "stream 25000 or about 32 MiB, whichever is less. For the bytes, a record counts as one offset for each "
+        "1342 bytes stored. The source estimates record sizes from record batches that it fetches at the start of "
+        "a micro-batch: at most once a minute (every 5 s when a task is near 4 MiB or above it), and never for a "
+        "micro-batch of fewer than 32 offsets. If you set a number, only offsets count.",
         at_least=1,
         at_most=MAX_INT64,
     ),
@@ -246,12 +265,12 @@ OPTIONS: tuple[Option, ...] = (
         INTEGER,
         8,
         SOURCE,
-        "Where the way to the broker is long (round trip x speed), a fetch grows to at most this many times "
-        "`kafka.max.partition.fetch.bytes`, within `kafka.fetch.max.bytes`; and at most so many small ranges of a task "
-        "are fetched at once. All of them together stay within what the line has been seen to carry in a third of "
-        "`kafka.request.timeout.ms`, also where that is less than one fetch. A task holds at most 2 x "
-        "`readAhead` x `kafka.max.partition.fetch.bytes` of what brokers sent. 1: one fetch of the ordinary size at a "
-        "time.",
+        "How far a task reads ahead when the broker is far away (long round trip, fast line). A fetch grows to at "
+        "most this many times `kafka.max.partition.fetch.bytes`, and never above `kafka.fetch.max.bytes`; a task "
+        "fetches at most this many small ranges at once. All these fetches together stay within the bytes that the "
+        "line has carried in a third of `kafka.request.timeout.ms`, even where that is less than one fetch. A task "
+        "holds at most 2 x `readAhead` x `kafka.max.partition.fetch.bytes` of fetched data. `1`: one fetch of the "
+        "normal size at a time.",
         at_least=1,
         at_most=1000,
     ),
@@ -260,7 +279,7 @@ OPTIONS: tuple[Option, ...] = (
         MILLISECONDS,
         120_000,
         SOURCE,
-        "A task fails when a partition has given nothing for this long though records are due.",
+        "A task fails when it still has records to read from a partition and has received none for this long.",
         at_least=1,
         at_most=MAX_INT32,
     ),
@@ -269,8 +288,8 @@ OPTIONS: tuple[Option, ...] = (
         INTEGER,
         3,
         SOURCE,
-        "How often in all the driver asks for topics and offsets when that fails, each time for"
-        " `kafka.default.api.timeout.ms`, or when a log seems to have gone backwards.",
+        "How many times the driver tries to get topics and offsets before the query fails. Each try may take "
+        "`kafka.default.api.timeout.ms`. The driver also tries again when a log appears to have become shorter.",
         at_least=1,
         at_most=MAX_INT32,
     ),
@@ -279,7 +298,7 @@ OPTIONS: tuple[Option, ...] = (
         MILLISECONDS,
         1_000,
         SOURCE,
-        "The wait between.",
+        "How long the driver waits between these tries.",
         at_least=0,
         at_most=MAX_INT32,
     ),
@@ -288,48 +307,51 @@ OPTIONS: tuple[Option, ...] = (
         STRING,
         None,
         SOURCE,
-        "The consumer group whose committed offsets `startingOffsets=committed` starts from and `commitOffsets` "
-        "writes. Nothing is read through a group: Spark's checkpoint decides.",
+        "The consumer group that `startingOffsets=committed` starts from and `commitOffsets` commits to. The "
+        "source does not read as a member of the group: Spark's checkpoint decides where a query continues.",
     ),
     Option(
         "commitOffsets",
         BOOLEAN,
         None,
         SOURCE,
-        "Commit what a streaming query has finished to the group, for monitors of lag; a failure is a warning. "
-        "Default: true with `kafka.group.id`.",
+        "A streaming query commits the offsets of finished micro-batches to its group, for lag monitors. A commit "
+        "that fails is a warning. Default: true when `kafka.group.id` is set.",
     ),
     Option(
         "groupIdPrefix",
         STRING,
         None,
         SOURCE,
-        "With `commitOffsets=true` and without `kafka.group.id`: the group's name. No effect otherwise, since no group "
-        "is used to read.",
+        "The name of the group that `commitOffsets=true` commits to when `kafka.group.id` is not set. It has no "
+        "other effect, because the source does not use a group to read.",
     ),
     Option(
         "groupOwnership",
         choice("shared", "exclusive"),
         "shared",
         SOURCE,
-        "`exclusive`: a streaming query joins `kafka.group.id` as its only member and owns the group while it runs; a "
-        "second query or a consumer of that group is refused. One that was killed keeps the group for 10 seconds. "
-        "`shared`: it commits without being a member (`commitOffsets`), as may others.",
+        "`exclusive`: a streaming query joins `kafka.group.id` as its only member and owns the group while it "
+        "runs. The broker then refuses a second query with this option, and any consumer of the group. A query "
+        "that was killed keeps the group for 10 seconds. `shared`: the query commits without being a member "
+        "(`commitOffsets`), and others may commit too.",
         only=(Other("kafka.group.id", mine=("exclusive",), why="that is the group to own"),),
         not_with=(
             Other("commitOffsets", (False,), mine=("exclusive",), why="a query owns a group in order to commit to it"),
         ),
     ),
     # Where to write.
-    Option("topic", STRING, None, SINK, "Topic for all rows; without it each row names its own in the column `topic`."),
+    Option(
+        "topic", STRING, None, SINK, "Topic for all rows. Without it, each row names its topic in the column `topic`."
+    ),
     Option(
         "createTopic",
         NEW_TOPIC,
         None,
         SINK,
-        "Create the topic that the option `topic` names, where it is missing: `partitions=6,replication=3`, and any of "
-        "the topic's settings, as `cleanup.policy=compact`; what is left out is the broker's default. Topics named by "
-        "rows are never created: a typo in the data would make one.",
+        "Create that topic if it does not exist: `partitions=6,replication=3`, and any topic setting, such as "
+        "`cleanup.policy=compact`. The broker's defaults apply to everything else. The sink never creates topics "
+        "that rows name, because a typo in the data would create one.",
         only=(Other("topic", why="the sink does not create the topics that rows name"),),
     ),
     Option(
@@ -337,21 +359,23 @@ OPTIONS: tuple[Option, ...] = (
         PARTITIONER,
         "murmur2",
         SINK,
-        "Where rows go whose column `partition` does not say. `murmur2`: by key as Kafka's Java producer; rows without "
-        "a key stick to a partition for a record batch, then take the next. `murmur2_round_robin`: rows without a key "
-        "in turn. `module:function`: yours, called in the executors with (topic, keys, values, partition count), the "
-        "middle two Arrow binary arrays; it returns an Arrow int32 array, where null leaves a row to `murmur2`.",
+        "Chooses the partition of a row that has none in the column `partition`. `murmur2`: by key, as Kafka's "
+        "Java producer does; rows without a key fill a record batch for one partition, then one for the next. "
+        "`murmur2_round_robin`: rows without a key go to the partitions in turn. `module:function`: your function, "
+        "called in the executors as f(topic, keys, values, partition count). Keys and values are Arrow binary "
+        "arrays. It returns an Arrow int32 array; where that is null, `murmur2` decides.",
     ),
     Option(
         "commitListener",
         FUNCTION,
         None,
         SINK,
-        "`module:function`, yours, called on the driver after each micro-batch or batch write with what was put into "
-        "each topic-partition: records, bytes, first and last offset (`kafkasource.SinkCommit`); with "
-        "`clusters` once for each, and with what was discarded. In a Python process of Spark's, not in yours; an error "
-        "there is a warning, and so is `sys.exit`. A call that takes longer than 60 seconds is an error in the log and "
-        "is not waited for: what was written is committed whatever the listener does.",
+        "`module:function`: your function, called on the driver after each micro-batch or batch write. It gets a "
+        "`kafkasource.SinkCommit`: the records, bytes, first and last offset written to each topic-partition. With "
+        "`clusters` it is called once for each cluster, and also gets the records that the sink discarded. It runs "
+        "in a Python process of Spark, not in your own. An error in it, or `sys.exit`, is only a warning. After 60 "
+        "seconds the sink logs an error and no longer waits for the call. Rows are committed whatever the listener "
+        "does.",
         per_cluster=False,
     ),
     # How often each row arrives.
@@ -360,8 +384,10 @@ OPTIONS: tuple[Option, ...] = (
         choice("at_least_once", "exactly_once"),
         "at_least_once",
         SINK,
-        "exactly_once: each task writes in a Kafka transaction; all are committed with the micro-batch or the batch "
-        "write, and readers with `isolation.level=read_committed` see every row once. Others see aborted copies too.",
+        "`at_least_once`: a row may arrive twice when Spark runs a task again. `exactly_once`: each task writes in "
+        "a Kafka transaction, and the sink commits all of them with the micro-batch or batch write. Readers with "
+        "`isolation.level=read_committed` then see every row once; other readers also see rows of aborted "
+        "transactions.",
         only=(
             Other("kafka.acks", ("all", "-1"), mine=("exactly_once",)),
             Other("kafka.max.in.flight.requests.per.connection", at_most=5, mine=("exactly_once",)),
@@ -382,9 +408,9 @@ OPTIONS: tuple[Option, ...] = (
         STRING,
         None,
         SINK,
-        "With exactly_once: how the ids of the query's transactions begin. It is the query's identity: a second query "
-        "that has the same is refused. Default: `kafkasource-` and Spark's id of the query, read from the file "
-        "`metadata` at `checkpointLocation`; a batch write has none, so it must give this.",
+        "The beginning of the query's transactional ids. It identifies the query: the sink refuses a second query "
+        "with the same prefix. Default: `kafkasource-` and Spark's query id, which the sink reads from the file "
+        "`metadata` in `checkpointLocation`. A batch write has no checkpoint, so it must set this option.",
         only=(_EXACTLY_ONCE,),
         per_cluster=False,
     ),
@@ -393,8 +419,8 @@ OPTIONS: tuple[Option, ...] = (
         BOOLEAN,
         False,
         SINK,
-        "With exactly_once: one transaction for all tasks, so that readers see a micro-batch whole or not at all. "
-        "Each topic-partition must then be written by one task only, and no task may be run again.",
+        "One transaction for all tasks, so that readers see a micro-batch completely or not at all. Only one task "
+        "may then write to a topic-partition, and Spark may not run a task twice.",
         only=(
             _EXACTLY_ONCE,
             Other("producersPerCluster", at_most=1, why="several producers of a cluster would write to one partition"),
@@ -406,11 +432,11 @@ OPTIONS: tuple[Option, ...] = (
         choice("fail", "rewrite", "skip"),
         "fail",
         SINK,
-        "With exactly_once: when the brokers gave up transactions of a batch that was already decided, because the "
-        "query stayed away for longer than `kafka.transaction.timeout.ms`: stop; or write the same rows again where "
-        "they are the same (by count and checksum); or go on without them, with a warning. The same for a whole batch "
-        "of which it is not known whether it was decided: the first one of a query that wrote at_least_once until "
-        "now, or one whose record is gone.",
+        "What the sink does when brokers aborted transactions of a batch that was already decided, because the "
+        "query was away for longer than `kafka.transaction.timeout.ms`. `fail`: stop. `rewrite`: write the same "
+        "rows again, if their count and checksum are the same. `skip`: continue without them, with a warning. The "
+        "option also decides for a whole batch when the sink cannot know whether it was decided: the first batch "
+        "of a query that used at_least_once before, and a batch whose record is gone.",
         only=(_EXACTLY_ONCE,),
         per_cluster=False,
     ),
@@ -419,11 +445,11 @@ OPTIONS: tuple[Option, ...] = (
         MILLISECONDS,
         600_000,
         SINK,
-        "With exactly_once: the brokers abort a transaction that is open for longer; a batch with its retries, and a "
-        "restart after a crash, must fit in. At most the brokers' `transaction.max.timeout.ms` (15 minutes).",
+        "Brokers abort a transaction that is open for longer. A batch with its retries, and a restart after a "
+        "crash, must fit into this time. It can be at most the brokers' `transaction.max.timeout.ms` (15 minutes).",
         at_least=1,
         at_most=MAX_INT32,
-        differs="60000 there; a transaction must outlive the restart of a query",
+        differs="60000. A transaction must outlive the restart of a query",
         only=(_EXACTLY_ONCE,),
     ),
     # Many clusters at once.
@@ -432,12 +458,13 @@ OPTIONS: tuple[Option, ...] = (
         JSON,
         None,
         SINK,
-        "Write every row to several clusters, read once: "
-        '`{"east":{"kafka.bootstrap.servers":"e:9092"}}`, or options `clusters.<name>.<option>`. Each cluster takes '
-        "any option of this table but `clusters`, `commitListener`, `deliveryGuarantee`, `transactionalIdPrefix`, "
-        "`atomicBatch`, `lostTransactions`, `memoryBudget`; what stands outside of `clusters` (but "
-        "`kafka.bootstrap.servers`) holds for all. A cluster's own `topic` may name the row's topic as `${topic}`. "
-        "Memory (`kafka.buffer.memory`) is that of a cluster, all its producers together.",
+        "Write every row to several clusters while reading it once: "
+        '`{"east":{"kafka.bootstrap.servers":"e:9092"}}`, or options `clusters.<name>.<option>`. A cluster can '
+        "have any option of this page but `clusters`, `commitListener`, `deliveryGuarantee`, "
+        "`transactionalIdPrefix`, `atomicBatch`, `lostTransactions` and `memoryBudget`. An option outside of "
+        "`clusters` holds for all clusters; `kafka.bootstrap.servers` must not stand there. In a cluster's own "
+        "`topic`, `${topic}` stands for the row's topic. All producers of a cluster share its "
+        "`kafka.buffer.memory`.",
         per_cluster=False,
     ),
     Option(
@@ -445,8 +472,8 @@ OPTIONS: tuple[Option, ...] = (
         choice("source", "key"),
         "source",
         SINK,
-        "With `clusters`. source: the partition in the column `partition` where there is one, as in a mirror, else as "
-        "`partitioner` says; key: the column counts for nothing.",
+        "`source`: a row goes to the partition in the column `partition`, as in a mirror; without that column the "
+        "`partitioner` decides. `key`: the sink ignores the column.",
         only=(_CLUSTERS,),
     ),
     Option(
@@ -454,8 +481,9 @@ OPTIONS: tuple[Option, ...] = (
         INTEGER,
         1,
         SINK,
-        "With `clusters`: producers (connections, threads) of each executor worker. A key has one of them, so that its "
-        "rows keep their order; rows without a key take them in turn, which mixes the order of a partition.",
+        "How many producers (connections, threads) each executor worker has for a cluster. Rows with the same key "
+        "use the same producer, so they stay in order. Rows without a key use the producers in turn, so their "
+        "order in a partition is lost.",
         at_least=1,
         at_most=64,
         only=(_CLUSTERS,),
@@ -465,9 +493,10 @@ OPTIONS: tuple[Option, ...] = (
         choice("block", "discard", "fail"),
         "block",
         SINK,
-        "With `clusters`: when a cluster's queue is above `highWatermarkBytes` and the others wait because of it. "
-        "block: reading waits for it, however long it takes unless `kafka.delivery.timeout.ms` is given; discard: its "
-        "oldest batches are dropped down to `lowWatermarkBytes`, counted and reported; fail: the task fails.",
+        "What the sink does when a cluster's queue is above `highWatermarkBytes` and the other clusters wait "
+        "because of it. `block`: reading waits for the cluster, without limit unless `kafka.delivery.timeout.ms` "
+        "is set. `discard`: the sink drops the cluster's oldest batches until the queue is down to "
+        "`lowWatermarkBytes`, and reports how many rows it dropped. `fail`: the task fails.",
         only=(_CLUSTERS,),
         not_with=(
             Other(
@@ -483,8 +512,8 @@ OPTIONS: tuple[Option, ...] = (
         SIZE,
         None,
         SINK,
-        "With `clusters`: see `onSlowCluster`; at most `kafka.buffer.memory`, which is the default for block; three "
-        "quarters of it for the others.",
+        "The queue size above which `onSlowCluster` acts. At most `kafka.buffer.memory`. Default: all of it with "
+        "`block`, three quarters of it otherwise.",
         at_least=1 * KIB,
         at_most=MAX_INT64,
         only=(_CLUSTERS,),
@@ -494,7 +523,7 @@ OPTIONS: tuple[Option, ...] = (
         SIZE,
         None,
         SINK,
-        "With `clusters`: see `onSlowCluster`. Default: half of the high watermark.",
+        "The queue size down to which `onSlowCluster=discard` drops batches. Default: half of `highWatermarkBytes`.",
         at_least=0,
         at_most=MAX_INT64,
         only=(_CLUSTERS,),
@@ -504,9 +533,10 @@ OPTIONS: tuple[Option, ...] = (
         DURATION,
         1_000,
         SINK,
-        "Unless it blocks: a cluster that acknowledges nothing for so long is not waited for, but once in ten times as "
-        "long; and how long one that does may hold up the others (and a tenth of the time after that). With discard, "
-        "how much longer than the others it may take at the end of a task.",
+        "How long the sink waits for a slow cluster under `discard` and `fail`. The sink skips a cluster that has "
+        "acknowledged nothing for this long, and tries it again after 10 times as long. A cluster that still "
+        "acknowledges may delay the others for this long, then for 10 % of the time. Under `discard`, a cluster "
+        "may finish a task later than the others: by this time, or by 10 % of the task's time if that is longer.",
         at_least=0,
         at_most=MAX_INT32,
         only=(_CLUSTERS,),
@@ -516,8 +546,8 @@ OPTIONS: tuple[Option, ...] = (
         DURATION,
         None,
         SINK,
-        "With `clusters`: rows are dropped that come with a `timestamp` older than this, and those that could not be "
-        "delivered for as long; counted and reported.",
+        "The sink drops rows whose `timestamp` is older than this, and rows that it could not deliver for this "
+        "long. It reports how many it dropped.",
         at_least=1,
         at_most=MAX_INT32,
         only=(_CLUSTERS,),
@@ -528,8 +558,7 @@ OPTIONS: tuple[Option, ...] = (
         STRING,
         None,
         SINK,
-        "With `clusters`: a regular expression that is found in the name of a row's topic, or the cluster does not "
-        "get the row.",
+        "A Java regular expression. The cluster gets only rows whose topic name contains a match.",
         only=(_CLUSTERS,),
     ),
     Option(
@@ -537,8 +566,8 @@ OPTIONS: tuple[Option, ...] = (
         HEADER,
         None,
         SINK,
-        "With `clusters`: `key=value`, or `key=value,value`; a row that has this header, with any of the values, does "
-        "not go to the cluster. For mirrors, whose records must not come back.",
+        "`key=value` or `key=value,value`. The cluster does not get rows that have this header with one of the "
+        "values. Mirrors use it so that records do not come back.",
         only=(_CLUSTERS,),
     ),
     Option(
@@ -546,9 +575,8 @@ OPTIONS: tuple[Option, ...] = (
         STRING,
         None,
         SINK,
-        "With `clusters`: a compacted topic in the cluster, made before, that is told which offsets rows had where "
-        "they were read (column `offset`) and which they got (`docs/mirror.md`). Needs idempotence, the default: "
-        "without it a batch that is sent again may land behind later ones.",
+        "Name of a compacted topic in the cluster, which must exist. The sink writes there which offset each row "
+        "had in its source (column `offset`) and which offset it got in the cluster (`docs/mirror.md`).",
         only=(_CLUSTERS,),
         not_with=(
             Other("kafka.enable.idempotence", (False,), why=_MAP_ORDER),
@@ -561,7 +589,7 @@ OPTIONS: tuple[Option, ...] = (
         SERVERS,
         None,
         BOTH,
-        "Brokers to ask first: `host:port,host:port`. Required.",
+        "Brokers to contact first: `host:port,host:port`. Required.",
         aliases=("kafka.metadata.broker.list",),
     ),
     Option(
@@ -569,36 +597,40 @@ OPTIONS: tuple[Option, ...] = (
         SIZE,
         None,
         BOTH,
-        "Memory for the data of one Python worker process: `64m`. Divided among what is received, decoded and waits to "
-        "be written (`docs/memory.md`); sizes that are given by name go before it. Default: half of what "
-        "`spark.executor.pyspark.memory` leaves; else a quarter of the container's limit (or of the machine), shared "
-        "by all workers of an executor, as a bound for the sizes in this table.",
+        "Memory for the data of one Python worker process: `64m`. The process divides it among data that it has "
+        "received, data that it decodes, and rows that wait to be written (`docs/memory.md`). A size that you set "
+        "by its own option takes precedence. Default: half of the memory that `spark.executor.pyspark.memory` "
+        "leaves. Without that setting: a quarter of the container's (or machine's) memory, shared by all workers "
+        "of an executor; the sizes on this page are then upper bounds.",
         at_least=4 * MIB,
         at_most=MAX_INT64,
         per_cluster=False,
     ),
-    Option("kafka.client.id", STRING, "kafkasource", BOTH, "Name in the broker's logs, metrics and quotas."),
+    Option(
+        "kafka.client.id", STRING, "kafkasource", BOTH, "The client's name in the brokers' logs, metrics and quotas."
+    ),
     Option(
         "kafka.broker.version.fallback",
         OLD_RELEASE,
         "auto",
         BOTH,
-        "What a broker is that closes the connection when it is asked for its versions, as those before 0.10 do. `auto`"
-        " finds out by further requests; a release spares them.",
+        "The release to assume for a broker that closes the connection when the client asks for its API versions, "
+        "as brokers before 0.10 do. `auto`: the client finds out by further requests. A release saves these "
+        "requests.",
     ),
     Option(
         "kafka.security.protocol",
         choice("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
         "PLAINTEXT",
         BOTH,
-        "Only PLAINTEXT today; the others are refused until TLS and SASL are built.",
+        "Only PLAINTEXT works today. The client refuses the others until it supports TLS and SASL.",
     ),
     Option(
         "kafka.request.timeout.ms",
         MILLISECONDS,
         30_000,
         BOTH,
-        "One request, from first byte sent to last byte received.",
+        "The longest time for one request, from the first byte sent to the last byte received.",
         at_least=1,
         at_most=MAX_INT32,
     ),
@@ -607,7 +639,8 @@ OPTIONS: tuple[Option, ...] = (
         MILLISECONDS,
         60_000,
         BOTH,
-        "One operation with all its retries; also how long the bootstrap servers are tried.",
+        "The longest time for one operation with all its retries. Also how long the client tries the bootstrap "
+        "servers.",
         at_least=1,
         at_most=MAX_INT32,
     ),
@@ -616,7 +649,7 @@ OPTIONS: tuple[Option, ...] = (
         MILLISECONDS,
         10_000,
         BOTH,
-        "Connecting to one address; doubles with each failure.",
+        "The longest time to connect to one address. It doubles with each failure.",
         at_least=1,
         at_most=MAX_INT32,
     ),
@@ -625,7 +658,7 @@ OPTIONS: tuple[Option, ...] = (
         MILLISECONDS,
         30_000,
         BOTH,
-        "Where that doubling stops.",
+        "The longest time that `kafka.socket.connection.setup.timeout.ms` can grow to.",
         at_least=1,
         at_most=MAX_INT32,
     ),
@@ -634,7 +667,8 @@ OPTIONS: tuple[Option, ...] = (
         MILLISECONDS,
         50,
         BOTH,
-        "Wait before connecting again to a broker that failed; doubles, with jitter.",
+        "How long the client waits before it connects again to a broker that failed. It doubles with each failure, "
+        "with jitter.",
         at_least=0,
         at_most=MAX_INT32,
     ),
@@ -643,7 +677,7 @@ OPTIONS: tuple[Option, ...] = (
         MILLISECONDS,
         1_000,
         BOTH,
-        "Where that doubling stops.",
+        "The longest time that `kafka.reconnect.backoff.ms` can grow to.",
         at_least=0,
         at_most=MAX_INT32,
     ),
@@ -652,7 +686,7 @@ OPTIONS: tuple[Option, ...] = (
         MILLISECONDS,
         100,
         BOTH,
-        "Wait before a failed request is sent again; doubles, with jitter.",
+        "How long the client waits before it sends a failed request again. It doubles with each failure, with jitter.",
         at_least=0,
         at_most=MAX_INT32,
     ),
@@ -661,7 +695,7 @@ OPTIONS: tuple[Option, ...] = (
         MILLISECONDS,
         1_000,
         BOTH,
-        "Where that doubling stops.",
+        "The longest time that `kafka.retry.backoff.ms` can grow to.",
         at_least=0,
         at_most=MAX_INT32,
     ),
@@ -670,7 +704,7 @@ OPTIONS: tuple[Option, ...] = (
         MILLISECONDS,
         300_000,
         BOTH,
-        "Ask for leaders and partitions again after this time, even when nothing failed.",
+        "After this time the client asks for leaders and partitions again, even when nothing has failed.",
         at_least=0,
         at_most=MAX_INT32,
         aliases=("kafka.topic.metadata.refresh.interval.ms",),
@@ -680,8 +714,8 @@ OPTIONS: tuple[Option, ...] = (
         MILLISECONDS,
         300_000,
         SINK,
-        "Stop asking about a topic that no task has written to for this long, such as one that was deleted; the next "
-        "row for it asks again.",
+        "The client stops asking about a topic that no task has written to for this long, such as a deleted topic. "
+        "The next row for the topic starts it again.",
         at_least=5_000,
         at_most=MAX_INT32,
     ),
@@ -690,7 +724,7 @@ OPTIONS: tuple[Option, ...] = (
         MILLISECONDS,
         540_000,
         BOTH,
-        "Close a connection unused for this long; -1: never.",
+        "The client closes a connection that it has not used for this long. -1: never.",
         at_least=-1,
         at_most=MAX_INT32,
     ),
@@ -699,10 +733,10 @@ OPTIONS: tuple[Option, ...] = (
         BYTES,
         -1,
         BOTH,
-        "The socket's receive buffer; -1: the system's.",
+        "Size of the socket's receive buffer. -1: the operating system decides.",
         at_least=-1,
         at_most=MAX_INT32,
-        differs="65536 there; the system's own sizing is faster and right on long lines",
+        differs="65536. The operating system's own sizing is faster, and right for long distances",
         aliases=("kafka.socket.receive.buffer.bytes",),
     ),
     Option(
@@ -710,10 +744,10 @@ OPTIONS: tuple[Option, ...] = (
         BYTES,
         -1,
         BOTH,
-        "The socket's send buffer; -1: the system's.",
+        "Size of the socket's send buffer. -1: the operating system decides.",
         at_least=-1,
         at_most=MAX_INT32,
-        differs="131072 there",
+        differs="131072",
         aliases=("kafka.socket.send.buffer.bytes",),
     ),
     Option(
@@ -721,7 +755,8 @@ OPTIONS: tuple[Option, ...] = (
         BYTES,
         100 * MIB,
         BOTH,
-        "A longer answer from a broker is refused, not allocated. librdkafka's name; Java has no bound.",
+        "The client refuses a longer response from a broker before it allocates memory for it. The name is "
+        "librdkafka's; Java has no such limit.",
         at_least=1000,
         at_most=MAX_INT32,
     ),
@@ -731,15 +766,15 @@ OPTIONS: tuple[Option, ...] = (
         ISOLATION_LEVEL,
         IsolationLevel.READ_UNCOMMITTED,
         SOURCE,
-        "read_committed: skip records of aborted transactions, stop before open ones.",
+        "`read_committed`: skip records of aborted transactions, and stop before open transactions.",
     ),
     Option(
         "kafka.max.partition.fetch.bytes",
         BYTES,
         1 * MIB,
         SOURCE,
-        "Most bytes a fetch takes from one partition where the broker is near; up to `readAhead` times that where it "
-        "is not. A larger first batch still comes whole (KIP-74).",
+        "The most bytes that a fetch takes from one partition; up to `readAhead` times as many when the broker is "
+        "far away. A first record batch that is larger still arrives complete (KIP-74).",
         at_least=1,
         at_most=MAX_INT32,
         aliases=("kafka.fetch.message.max.bytes",),
@@ -749,7 +784,7 @@ OPTIONS: tuple[Option, ...] = (
         BYTES,
         50 * MIB,
         SOURCE,
-        "Most bytes of one fetch over all its partitions.",
+        "The most bytes of one fetch, all its partitions together.",
         at_least=1,
         at_most=MAX_INT32,
     ),
@@ -758,7 +793,7 @@ OPTIONS: tuple[Option, ...] = (
         BYTES,
         1,
         SOURCE,
-        "The broker waits until it has this many bytes, or fetch.max.wait.ms.",
+        "The broker answers a fetch when it has this many bytes, or after `kafka.fetch.max.wait.ms`.",
         at_least=0,
         at_most=MAX_INT32,
     ),
@@ -767,7 +802,7 @@ OPTIONS: tuple[Option, ...] = (
         MILLISECONDS,
         500,
         SOURCE,
-        "How long it waits for them.",
+        "How long the broker waits for `kafka.fetch.min.bytes`.",
         at_least=0,
         at_most=MAX_INT32,
         aliases=("kafka.fetch.wait.max.ms",),
@@ -777,8 +812,9 @@ OPTIONS: tuple[Option, ...] = (
         STRING,
         None,
         SOURCE,
-        "Where executors are: records come from a replica of the same rack (availability zone) where the brokers' "
-        "`replica.selector.class` allows (KIP-392). `env:NAME`: each executor takes it from its environment.",
+        "The rack (availability zone) of the executors. They then read from a replica in the same rack, if the "
+        "brokers' `replica.selector.class` allows it (KIP-392). `env:NAME`: each executor takes the rack from this "
+        "environment variable.",
     ),
     Option("kafka.check.crcs", BOOLEAN, True, SOURCE, "Check the CRC32C of every record batch."),
     Option(
@@ -786,7 +822,8 @@ OPTIONS: tuple[Option, ...] = (
         BYTES,
         64 * MIB,
         SOURCE,
-        "A record batch that inflates to more is refused (a few kB can inflate to gigabytes). Ours.",
+        "The task refuses a record batch that decompresses to more bytes than this, because a few kB can grow to "
+        "gigabytes. Kafka's clients have no such option.",
         at_least=1024,
         at_most=MAX_INT32,
     ),
@@ -796,7 +833,8 @@ OPTIONS: tuple[Option, ...] = (
         choice("all", "-1", "1", "0"),
         "all",
         SINK,
-        "Who must have a batch before it counts as written: all in-sync replicas, the leader, or nobody.",
+        "The replicas that must have a batch before it counts as written: all in-sync replicas, only the leader "
+        "(`1`), or none (`0`).",
         aliases=("kafka.request.required.acks",),
     ),
     Option(
@@ -804,7 +842,8 @@ OPTIONS: tuple[Option, ...] = (
         BOOLEAN,
         None,
         SINK,
-        "A batch sent twice is stored once. Default: true with acks=all, on brokers that have it (0.11 and newer).",
+        "The broker stores a batch once, even when the producer sends it twice. Default: true with "
+        "`kafka.acks=all`, on brokers that can do it (0.11 and newer).",
         only=(
             Other("kafka.acks", ("all", "-1"), mine=(True,)),
             Other("kafka.max.in.flight.requests.per.connection", at_most=5, mine=(True,)),
@@ -815,10 +854,10 @@ OPTIONS: tuple[Option, ...] = (
         choice("none", "gzip", "snappy", "lz4", "zstd"),
         "none",
         SINK,
-        "How record batches are compressed; lz4 costs next to nothing and spares disk and network.",
+        "How the producer compresses record batches. lz4 costs almost no CPU and saves disk and network.",
         aliases=("kafka.compression.codec",),
     ),
-    Option("kafka.compression.gzip.level", GZIP_LEVEL, -1, SINK, "1 to 9; -1: the codec's own."),
+    Option("kafka.compression.gzip.level", GZIP_LEVEL, -1, SINK, "1 to 9. -1: the codec's default."),
     Option(
         "kafka.compression.lz4.level",
         INTEGER,
@@ -834,30 +873,32 @@ OPTIONS: tuple[Option, ...] = (
         BYTES,
         256 * KIB,
         SINK,
-        "Size of a record batch before compression, and the unit of the buffer pool; less, but 16 KiB, where so many "
-        "partitions are written to that buffer.memory could not hold two for each.",
+        "Size of a record batch before compression, and the unit of buffer memory. The producer uses smaller "
+        "batches, down to 16 KiB, when it writes to so many partitions that `kafka.buffer.memory` could not hold "
+        "two batches for each.",
         at_least=1 * KIB,
         at_most=MAX_INT32,
         aliases=("kafka.batch.num.bytes",),
-        differs="16384 there; Spark hands over whole columns, larger batches cost less each",
+        differs="16384. Spark hands over whole columns, and larger batches cost less for each record",
     ),
     Option(
         "kafka.linger.ms",
         MILLISECONDS,
         100,
         SINK,
-        "A batch that is not full waits this long for more; the end of a task flushes.",
+        "How long a batch that is not full waits for more records. The end of a task sends all batches at once.",
         at_least=0,
         at_most=MAX_INT32,
         aliases=("kafka.queue.buffering.max.ms",),
-        differs="5 there; since a task's end flushes, waiting for full batches delays no micro-batch",
+        differs="5. The end of a task sends everything, so waiting for full batches delays no micro-batch",
     ),
     Option(
         "kafka.buffer.memory",
         BYTES,
         32 * MIB,
         SINK,
-        "All unsent batches of one executor worker; where it is not given, less or more as the memory budget says.",
+        "Memory for all unsent batches of one executor worker. If you do not set it, the memory budget may make it "
+        "smaller or larger.",
         at_least=1 * KIB,
         at_most=MAX_INT64,
     ),
@@ -866,8 +907,8 @@ OPTIONS: tuple[Option, ...] = (
         MILLISECONDS,
         60_000,
         SINK,
-        "How long a task waits for room in that memory, for metadata of a topic, and for a partition that rows name "
-        "and the topic does not have yet.",
+        "How long a task waits for free buffer memory, for metadata of a topic, or for a partition that a row "
+        "names and that the topic does not have yet.",
         at_least=0,
         at_most=MAX_INT32,
     ),
@@ -876,7 +917,7 @@ OPTIONS: tuple[Option, ...] = (
         BYTES,
         1 * MIB,
         SINK,
-        "Most bytes of one produce request, so of one record too.",
+        "The most bytes of one produce request, and so of one record.",
         at_least=1 * KIB,
         at_most=MAX_INT32,
         aliases=("kafka.message.max.bytes",),
@@ -886,7 +927,7 @@ OPTIONS: tuple[Option, ...] = (
         MILLISECONDS,
         120_000,
         SINK,
-        "A batch not acknowledged within this time, retries included, fails the task.",
+        "A task fails when a batch is not acknowledged within this time, all retries included.",
         at_least=1,
         at_most=MAX_INT32,
         aliases=("kafka.message.timeout.ms",),
@@ -896,7 +937,7 @@ OPTIONS: tuple[Option, ...] = (
         INTEGER,
         MAX_INT32,
         SINK,
-        "Times a batch is sent again; delivery.timeout.ms ends it first.",
+        "How many times the producer sends a batch again. `kafka.delivery.timeout.ms` usually ends the retries first.",
         at_least=0,
         at_most=MAX_INT32,
         aliases=("kafka.message.send.max.retries",),
@@ -906,8 +947,8 @@ OPTIONS: tuple[Option, ...] = (
         INTEGER,
         5,
         SINK,
-        "Produce requests unanswered at a time on a connection. Order is kept with idempotence, or with 1; else what "
-        "is sent again may land behind later batches, as in Java.",
+        "How many produce requests a connection may have without an answer. Order is kept with idempotence, or "
+        "with 1. Otherwise a batch that is sent again may land behind later batches, as in Java.",
         at_least=1,
         at_most=MAX_INT32,
         aliases=("kafka.max.in.flight",),

@@ -66,7 +66,7 @@ def test_defaults_are_javas_unless_the_table_says_why(name):
 )
 def test_every_default_that_differs_from_java_gives_its_reason(name, javas):
     assert options.BY_NAME[name].default != javas
-    assert options.BY_NAME[name].differs.startswith(f"{javas} there; ")
+    assert options.BY_NAME[name].differs.startswith(f"{javas}. ")
 
 
 def test_keys_are_case_insensitive_and_come_out_by_their_canonical_name():
