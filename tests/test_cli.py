@@ -13,7 +13,7 @@ from kafkasource import cli
 from kafkasource.broker import detached
 from kafkasource.cli import main
 from kafkasource.sink.transactions.decision import Decision
-from kafkasource.sink.transactions.names import WrittenLane
+from kafkasource.sink.transactions.names import WrittenTransaction
 from kafkasource.sink.transactions.query_identity import former_prefix
 
 
@@ -70,7 +70,7 @@ def test_python_dash_m_is_the_same_command(tmp_path):
 
 @pytest.fixture
 def kafka():
-    """Brokers in this process: the query `orders` has decided batch 7, whose lane 1 was not ended; lane 2 is newer."""
+    """Brokers in this process: the query `orders` has decided batch 7, whose task 1 was not ended; task 2 is newer."""
     kafka = FakeKafka(topics={"t": 2})
     kafka.transactions = {
         "orders-driver": FakeTransaction(1000, epoch=5, state="CompleteCommit"),
@@ -79,8 +79,12 @@ def kafka():
         "orders-2": FakeTransaction(1003, epoch=9, state="Ongoing", partitions={("t", 1)}),
         "orders-eu-1": FakeTransaction(1004, epoch=2, state="Ongoing", partitions={("t", 1)}),  # another query's
     }
-    lanes = (WrittenLane(0, 1001, 3, 10, 1), WrittenLane(1, 1002, 4, 10, 2), WrittenLane(2, 1003, 8, 10, 3))
-    (text,) = Decision(1, "query", 7, 2, lanes).parts()
+    transactions = (
+        WrittenTransaction(0, 1001, 3, 10, 1),
+        WrittenTransaction(1, 1002, 4, 10, 2),
+        WrittenTransaction(2, 1003, 8, 10, 3),
+    )
+    (text,) = Decision(1, "query", 7, 2, transactions).parts()
     kafka.committed["orders-marker", "t", 0] = 7
     kafka.committed_metadata["orders-marker", "t", 0] = text
     with serve(kafka) as (host, port):

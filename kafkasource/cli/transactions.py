@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kafkasource.client.admin import Admin
     from kafkasource.sink.transactions.names import TransactionalIds
     from kafkasource.sink.transactions.open import OpenTransaction
-    from kafkasource.sink.transactions.query_identity import Identity
+    from kafkasource.sink.transactions.query_identity import QueryIdentity
 
 HELP = "what a query with exactly_once has open in Kafka"
 
@@ -89,14 +89,14 @@ def _abort(arguments: argparse.Namespace) -> int:
     return 1 if left else 0
 
 
-def _identity(arguments: argparse.Namespace) -> Identity:
+def _identity(arguments: argparse.Namespace) -> QueryIdentity:
     from kafkasource.sink.transactions.query_identity import IdentitySource
 
     identity = IdentitySource(arguments.prefix, arguments.checkpoint).find()
     return identity if arguments.cluster is None else identity.of_cluster(arguments.cluster)
 
 
-def _all_ids(cluster: Admin, identity: Identity, arguments: argparse.Namespace) -> list[TransactionalIds]:
+def _all_ids(cluster: Admin, identity: QueryIdentity, arguments: argparse.Namespace) -> list[TransactionalIds]:
     """Every name of the query's in this cluster. A prefix that was given may be the beginning of another query's."""
     from kafkasource.sink.transactions.open import all_ids, clusters_of
 
@@ -108,7 +108,7 @@ def _all_ids(cluster: Admin, identity: Identity, arguments: argparse.Namespace) 
     return found
 
 
-def _strangers(cluster: Admin, identity: Identity, names: list[TransactionalIds]) -> list[OpenTransaction]:
+def _strangers(cluster: Admin, identity: QueryIdentity, names: list[TransactionalIds]) -> list[OpenTransaction]:
     """Open under what earlier versions made of the location's text, and not known to be this query's."""
     from kafkasource.sink.transactions.open import open_transactions
 

@@ -42,7 +42,7 @@ class Report(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class LaneCounts:
+class TransactionCounts:
     """Transactions that a batch with exactly once had to do with."""
 
     opened: int = 0  # by its tasks; those of failed attempts are not known
@@ -70,7 +70,7 @@ class SinkCommit:
     """What a commit listener is called with.
 
     `written` is empty for a batch without rows, and where exactly once found the batch decided by an earlier run and
-    only had to commit what that one had left (`lanes.recovered`): what was written is not known then.
+    only had to commit what that one had left (`transactions.recovered`): what was written is not known then.
     """
 
     written: dict[TopicPartition, Written]  # sorted; only partitions that got records
@@ -78,7 +78,7 @@ class SinkCommit:
     batch_id: int | None = None  # of the micro-batch; None: a batch write
     query_id: str | None = None  # survives restarts; None: a batch write, or no task told
     query_name: str | None = None
-    lanes: LaneCounts | None = None  # with exactly once
+    transactions: TransactionCounts | None = None  # with exactly once
     cluster: str | None = None  # of several (option `clusters`), each of which is told of by itself
     discarded: dict[TopicPartition, Discarded] = field(default_factory=dict)  # not written, on purpose
 
@@ -96,7 +96,9 @@ class SinkCommit:
         name = self.query_name or self.query_id
         of = f" of query {name}" if name else ""
         of += f" to cluster {self.cluster}" if self.cluster else ""
-        besides = self._discarded() + (f"; {self.lanes}" if self.lanes is not None and str(self.lanes) else "")
+        besides = self._discarded() + (
+            f"; {self.transactions}" if self.transactions is not None and str(self.transactions) else ""
+        )
         if not self.written:
             return f"committed {what}{of}: no records{besides}"
         named = ", ".join(f"{tp} {_span(one)}" for tp, one in list(self.written.items())[:_NAMED_IN_LOG])
@@ -123,7 +125,7 @@ def gathered(
     batch_id: int | None = None,
     query_id: str | None = None,
     query_name: str | None = None,
-    lanes: LaneCounts | None = None,
+    transactions: TransactionCounts | None = None,
     cluster: str | None = None,
 ) -> SinkCommit:
     """What all tasks did in one cluster, as one commit."""
@@ -142,7 +144,7 @@ def gathered(
         batch_id=batch_id,
         query_id=query_id,
         query_name=query_name,
-        lanes=lanes,
+        transactions=transactions,
         cluster=cluster,
         discarded=dict(sorted(discarded.items())),
     )
@@ -157,7 +159,7 @@ def tell(commit: SinkCommit, listener: str | None, *, by_earlier_run: bool = Fal
     """
     _count_commit(commit)
     if by_earlier_run:
-        ended = str(commit.lanes or "")
+        ended = str(commit.transactions or "")
         told = f" ({ended})" if ended else ""
         log.info("batch %s was committed by an earlier run: nothing is written again%s", commit.batch_id, told)
         if not ended:
@@ -201,12 +203,12 @@ def _call(listener: str, commit: SinkCommit) -> None:
 
 def _count_commit(commit: SinkCommit) -> None:
     metrics.count("kafkasource_commits_total", 1, commit.query_name or commit.query_id or "", commit.cluster or "")
-    lanes = commit.lanes or LaneCounts()
+    transactions = commit.transactions or TransactionCounts()
     for outcome, number in (
-        ("committed", lanes.committed),
-        ("lost", lanes.opened - lanes.committed),
-        ("recovered", lanes.recovered),
-        ("aborted", lanes.aborted),
+        ("committed", transactions.committed),
+        ("lost", transactions.opened - transactions.committed),
+        ("recovered", transactions.recovered),
+        ("aborted", transactions.aborted),
     ):
         if number:
             metrics.count("kafkasource_transactions_total", number, outcome)

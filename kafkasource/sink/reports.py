@@ -8,7 +8,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 
 from kafkasource import metrics
 from kafkasource.sink.clusters.source_offsets import Mapped
-from kafkasource.sink.transactions.driver import Share
+from kafkasource.sink.transactions.driver import TaskResult
 from kafkasource.types import Discarded, TopicPartition, Written
 
 
@@ -18,7 +18,8 @@ class ClusterReport:
 
     written: dict[TopicPartition, Written] = field(default_factory=dict)  # acknowledged
     discarded: dict[TopicPartition, Discarded] = field(default_factory=dict)
-    shares: tuple[Share, ...] = ()  # with exactly once: one for each producer, or one for a task that skipped its rows
+    # With exactly once: one for each producer, or one for a task that skipped its rows.
+    results: tuple[TaskResult, ...] = ()
     mapped: dict[TopicPartition, Mapped] = field(default_factory=dict)  # with `offsetMap`
 
     @property

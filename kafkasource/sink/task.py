@@ -20,10 +20,10 @@ from kafkasource.sink.clusters.targets import ClusterTarget
 from kafkasource.sink.columns import SinkSchema
 from kafkasource.sink.partitioner import Partitioner
 from kafkasource.sink.producer.producer import shared_producer
-from kafkasource.sink.producer.producer_id import Lane
+from kafkasource.sink.producer.producer_id import TaskTransaction
 from kafkasource.sink.reports import ClusterReport
 from kafkasource.sink.transactions.crash_points import crash_point
-from kafkasource.sink.transactions.driver import Share
+from kafkasource.sink.transactions.driver import TaskResult
 from kafkasource.sink.transactions.row_checksum import RowSum
 from kafkasource.types import TopicPartition, Written
 
@@ -45,8 +45,10 @@ def to_one(
     producer = shared_producer(target.config)
     partitioner = Partitioner.from_option(target.partitioner, target.config.batch_bytes)
 
-    def write(taken: Iterator[pa.RecordBatch], lane: Lane | None = None) -> dict[TopicPartition, Written]:
-        with producer.delivery(lane) as delivery:
+    def write(
+        taken: Iterator[pa.RecordBatch], transaction: TaskTransaction | None = None
+    ) -> dict[TopicPartition, Written]:
+        with producer.delivery(transaction) as delivery:
             for batch in taken:
                 for rows in schema.rows(batch):
                     producer.append(rows, partitioner, delivery)
@@ -54,8 +56,8 @@ def to_one(
 
     if task is None:
         return ClusterReport(write(batches))
-    share, written = task.lanes[0].run(batches, schema.positions, cluster_of(target.name), write)
-    return ClusterReport(written, shares=(share,))
+    result, written = task.lanes[0].run(batches, schema.positions, cluster_of(target.name), write)
+    return ClusterReport(written, results=(result,))
 
 
 def to_several(
@@ -80,13 +82,13 @@ def to_several(
                     crash_point("writing")
         for name in targets:
             sent = name in delivery.sending
-            shares: tuple[Share, ...] = ()
+            results: tuple[TaskResult, ...] = ()
             if tasks is not None:
-                shares = tasks[name].shares(delivery.lanes(name) if sent else {}, row_sum.rows, row_sum.crc)
+                results = tasks[name].results(delivery.lanes(name) if sent else {}, row_sum.rows, row_sum.crc)
             reports[name] = (
-                ClusterReport(delivery.written(name), delivery.discarded(name), shares, delivery.mapped(name))
+                ClusterReport(delivery.written(name), delivery.discarded(name), results, delivery.mapped(name))
                 if sent
-                else ClusterReport(shares=shares)
+                else ClusterReport(results=results)
             )
     return reports
 

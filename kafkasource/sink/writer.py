@@ -34,14 +34,14 @@ from kafkasource.sink.clusters.once import ClusterTask, guarantees
 from kafkasource.sink.clusters.source_offsets import gathered as mapped_together
 from kafkasource.sink.clusters.targets import ONLY, ClusterTarget, Targets
 from kafkasource.sink.columns import SinkSchema
-from kafkasource.sink.commit_report import LaneCounts, gathered, tell
+from kafkasource.sink.commit_report import TransactionCounts, gathered, tell
 from kafkasource.sink.functions import load
 from kafkasource.sink.new_topic import create_missing
 from kafkasource.sink.reports import ClusterReport, TaskReport
-from kafkasource.sink.transactions import turns
-from kafkasource.sink.transactions.driver import Begun, ExactlyOnce, Share, Turn
+from kafkasource.sink.transactions import driver_file
+from kafkasource.sink.transactions.driver import BegunBatch, DriverTransaction, ExactlyOnce, TaskResult
 from kafkasource.sink.transactions.names import TransactionalIds
-from kafkasource.sink.transactions.query_identity import Identity
+from kafkasource.sink.transactions.query_identity import QueryIdentity
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -71,7 +71,7 @@ class _Writer:
         if self._listener is not None:
             load(self._listener, "commitListener")  # a function that is not there is refused before a task runs
         self._guarantees = guarantees(targets.shared, targets.by_name, batch_write=self._write_id() is not None)
-        self._begun: dict[str, Begun] = {}  # by cluster, with exactly once
+        self._begun: dict[str, BegunBatch] = {}  # by cluster, with exactly once
         self._prepared = False
         self._metrics_wanted = False
         spare_imports_from_gc()
@@ -102,7 +102,7 @@ class _Writer:
             _require_transactions(self._cluster(name), name)
             begun = self._driver(name, _in_cluster(found, name)).begin(self._write_id())
             self._begun[name] = begun
-            turns.leave(source, self._targets[name].config.cluster_name, begun.turn)
+            driver_file.write(source, self._targets[name].config.cluster_name, begun.driver)
 
     # A task.
 
@@ -140,7 +140,7 @@ class _Writer:
         spare_imports_from_gc()
         if any(message is not None and not message.kernel_compiled for message in messages):
             _warn_uncompiled()
-        lanes = {name: self._decide(messages, name, batch_id) for name in self._guarantees or ()}
+        counts = {name: self._decide(messages, name, batch_id) for name in self._guarantees or ()}
         metrics.take(message.metrics for message in messages if message is not None)
         query_id = next((message.query_id for message in messages if message is not None), None)
         maps = {}
@@ -151,24 +151,24 @@ class _Writer:
                 batch_id=batch_id,
                 query_id=query_id,
                 query_name=self._query_name,
-                lanes=lanes.get(name),
+                transactions=counts.get(name),
                 cluster=name or None,
             )
-            skipped = any(share.skipped for share in _shares(messages, name))
+            skipped = any(result.skipped for result in _results(messages, name))
             tell(commit, self._listener, by_earlier_run=skipped and not commit.written)
             mapped = mapped_together(report.mapped for report in reports)
             if target.offset_map is not None and mapped:
                 maps[name] = load(_OFFSET_MAP, "offsetMap")(target.config.client, target.offset_map, mapped)
         self._await_maps(maps)
 
-    def _decide(self, messages: Sequence[TaskReport | None], name: str, batch_id: int | None) -> LaneCounts:
+    def _decide(self, messages: Sequence[TaskReport | None], name: str, batch_id: int | None) -> TransactionCounts:
         """Exactly once: decide the batch in one cluster and commit its transactions there."""
         assert self._guarantees is not None
-        shares = _shares(messages, name)
-        if not shares and batch_id is None:
-            return LaneCounts()  # a batch write without tasks; a micro-batch without tasks is noted
-        ids = shares[0].turn.ids if shares else _in_cluster(self._guarantees[name].identity.find(), name)
-        return self._driver(name, ids).commit(shares, batch_id or 0)
+        results = _results(messages, name)
+        if not results and batch_id is None:
+            return TransactionCounts()  # a batch write without tasks; a micro-batch without tasks is noted
+        ids = results[0].driver.ids if results else _in_cluster(self._guarantees[name].identity.find(), name)
+        return self._driver(name, ids).commit(results, batch_id or 0)
 
     def _await_maps(self, maps: Mapping[str, Any]) -> None:
         """Wait until the recorders of all clusters have written, for each as long as it may hold up the commit.
@@ -185,16 +185,18 @@ class _Writer:
             except Exception as error:
                 log.warning("cluster %r: the map of offsets is not complete: %s", name, error)
 
-    def _abort(self, messages: Sequence[TaskReport | None], batch_id: int, turns_of: Mapping[str, Turn | None]) -> None:
+    def _abort(
+        self, messages: Sequence[TaskReport | None], batch_id: int, drivers: Mapping[str, DriverTransaction | None]
+    ) -> None:
         """Exactly once: abort what the batch has open, in every cluster, though one of them fails.
 
-        `turns_of`: the driver's turn in each cluster, where no task tells it. Without any turn it is not known whose
+        `drivers`: the driver's transaction in each cluster, where no task tells it. Without any it is not known whose
         transactions are open; the next begin aborts them.
         """
-        for name, last in turns_of.items():
-            target, shares = self._targets[name], _shares(messages, name)
-            turn = shares[0].turn if shares else last
-            if turn is None:
+        for name, last in drivers.items():
+            target, results = self._targets[name], _results(messages, name)
+            driver = results[0].driver if results else last
+            if driver is None:
                 continue
             silent = [
                 task * target.producers + number
@@ -203,9 +205,9 @@ class _Writer:
                 for number in range(target.producers)
             ]
             with _best_effort(self._cluster(name), batch_id):
-                self._driver(name, turn.ids).abort(shares, batch_id, silent, turn)
+                self._driver(name, driver.ids).abort(results, batch_id, silent, driver)
 
-    def _driver(self, name: str, identity: Identity | TransactionalIds) -> ExactlyOnce:
+    def _driver(self, name: str, identity: QueryIdentity | TransactionalIds) -> ExactlyOnce:
         assert self._guarantees is not None
         guarantee = self._guarantees[name]
         return ExactlyOnce(
@@ -232,7 +234,7 @@ class BatchWriter(_Writer, DataSourceArrowWriter):
 
     def abort(self, messages: list[TaskReport | None]) -> None:
         """Exactly once: no reader at read_committed sees what the failed job wrote. Else it stays in the topics."""
-        self._abort(messages, 0, {name: begun.turn for name, begun in self._begun.items()})
+        self._abort(messages, 0, {name: begun.driver for name, begun in self._begun.items()})
 
 
 class StreamWriter(_Writer, DataSourceStreamArrowWriter):
@@ -244,11 +246,11 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):
     def abort(self, messages: list[TaskReport | None], batchId: int) -> None:
         """Exactly once: as of a batch write. Else nothing can be taken back; the rows are written again when the batch
         is."""
-        turns_of = {
-            name: turns.left(guarantee.identity, self._targets[name].config.cluster_name)
+        drivers = {
+            name: driver_file.read(guarantee.identity, self._targets[name].config.cluster_name)
             for name, guarantee in (self._guarantees or {}).items()
         }
-        self._abort(messages, batchId, turns_of)
+        self._abort(messages, batchId, drivers)
 
 
 def _create_missing(target: ClusterTarget) -> None:
@@ -270,7 +272,7 @@ def _require_transactions(cluster: Cluster, name: str) -> None:
         )
 
 
-def _in_cluster(identity: Identity, name: str) -> Identity:
+def _in_cluster(identity: QueryIdentity, name: str) -> QueryIdentity:
     """The transactional ids of a query in one cluster: those of several clusters have its name in them."""
     return identity if name == ONLY else identity.of_cluster(name)
 
@@ -294,8 +296,8 @@ def _reports(messages: Sequence[TaskReport | None], name: str) -> list[ClusterRe
     return [message.clusters[name] for message in messages if message is not None]
 
 
-def _shares(messages: Sequence[TaskReport | None], name: str) -> list[Share]:
-    return [share for report in _reports(messages, name) for share in report.shares]
+def _results(messages: Sequence[TaskReport | None], name: str) -> list[TaskResult]:
+    return [result for report in _reports(messages, name) for result in report.results]
 
 
 def _query_id() -> str | None:

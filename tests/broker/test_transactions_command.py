@@ -9,7 +9,7 @@ from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
 from kafkasource.errors import BrokerError
 from kafkasource.sink.transactions.decision import Decision
-from kafkasource.sink.transactions.names import TransactionalIds, WrittenLane
+from kafkasource.sink.transactions.names import TransactionalIds, WrittenTransaction
 from kafkasource.types import TopicPartition
 
 pytestmark = pytest.mark.broker
@@ -56,12 +56,12 @@ def transaction(kafka_broker):
     return begin
 
 
-def decide(cluster, ids, tp, driver, lanes):
-    """Decide batch 7 of these lanes."""
+def decide(cluster, ids, tp, driver, transactions):
+    """Decide batch 7 of these transactions."""
     tv = cluster.transaction_version()
     if tv == 1:
         cluster.add_offsets_to_txn(ids.driver, driver, ids.marker_group)
-    placed = Decision(1, "query", 7, tv, lanes).placed([tp])
+    placed = Decision(1, "query", 7, tv, transactions).placed([tp])
     cluster.txn_offset_commit(ids.driver, driver, ids.marker_group, placed, tv)
     cluster.end_txn(ids.driver, driver, True, tv)
     cluster.fetch_committed(ids.marker_group)  # waits until it is there
@@ -69,21 +69,21 @@ def decide(cluster, ids, tp, driver, lanes):
 
 def test_what_is_decided_outlives_an_abort_and_the_rest_does_not(cluster, ids, command, transaction, kafka_topic):
     topic = kafka_topic()
-    decided, undecided = transaction(ids.lane(0), topic), transaction(ids.lane(1), topic)
+    decided, undecided = transaction(ids.task(0), topic), transaction(ids.task(1), topic)
     other = transaction(f"{ids.prefix}-eu-0", topic)
-    held = cluster.describe_transactions([ids.lane(0)])[ids.lane(0)]
-    lanes = (WrittenLane(0, held.producer_id, held.producer_epoch, 1, 0),)
-    decide(cluster, ids, TopicPartition(topic, 0), cluster.init_producer_id(ids.driver), lanes)
+    held = cluster.describe_transactions([ids.task(0)])[ids.task(0)]
+    transactions = (WrittenTransaction(0, held.producer_id, held.producer_epoch, 1, 0),)
+    decide(cluster, ids, TopicPartition(topic, 0), cluster.init_producer_id(ids.driver), transactions)
 
     code, lines = command("list")
     assert code == 0
-    assert [line.partition(":")[0] for line in lines] == [ids.lane(0), ids.lane(1)]
+    assert [line.partition(":")[0] for line in lines] == [ids.task(0), ids.task(1)]
     assert [f"in {topic}-0" in line for line in lines] == [True, True]
     assert [line.endswith("; batch 7 is decided with it") for line in lines] == [True, False]
 
     code, lines = command("abort")
     assert code == 1
-    assert [line.partition(":")[0] for line in lines] == [f"aborted {ids.lane(1)}", f"left alone {ids.lane(0)}"]
+    assert [line.partition(":")[0] for line in lines] == [f"aborted {ids.task(1)}", f"left alone {ids.task(0)}"]
     with pytest.raises(Exception, match=r"(?i)fenced|epoch"):
         undecided.commit_transaction(30)
     decided.commit_transaction(30)
@@ -95,7 +95,7 @@ def test_a_query_that_still_runs_can_decide_nothing_after_an_abort(cluster, ids,
     driver = cluster.init_producer_id(ids.driver)
     assert command("abort") == (0, [f"no transaction of {ids.prefix!r} was open"])
     with pytest.raises(BrokerError):
-        decide(cluster, ids, TopicPartition(kafka_topic(), 0), driver, (WrittenLane(0, 1, 1, 1, 0),))
+        decide(cluster, ids, TopicPartition(kafka_topic(), 0), driver, (WrittenTransaction(0, 1, 1, 1, 0),))
 
 
 def test_a_prefix_mistyped_makes_nothing(cluster, ids, command):

@@ -53,7 +53,7 @@ def cluster(net):
     return net.cluster(request_timeout_ms=5_000)
 
 
-def opened(cluster, kafka, tv, name="lane", partition=T[0]):
+def opened(cluster, kafka, tv, name="task", partition=T[0]):
     """A producer with an open transaction that wrote to a partition."""
     kafka.transaction_version = tv
     producer = cluster.init_producer_id(name)
@@ -85,24 +85,24 @@ def test_a_broker_that_tells_no_features_speaks_dialect_1(cluster, kafka):
 def test_each_dialect_keeps_to_its_versions_whatever_the_broker_offers(cluster, kafka, tv):
     producer = opened(cluster, kafka, tv)
     if tv == 1:
-        cluster.add_offsets_to_txn("lane", producer, "g")
-    cluster.txn_offset_commit("lane", producer, "g", {T[1]: (5, "text")}, tv)
-    after = cluster.end_txn("lane", producer, True, tv)
+        cluster.add_offsets_to_txn("task", producer, "g")
+    cluster.txn_offset_commit("task", producer, "g", {T[1]: (5, "text")}, tv)
+    after = cluster.end_txn("task", producer, True, tv)
     assert {request.version for request in kafka.asked(END_TXN)} == {4 if tv == 1 else 5}
     assert {request.version for request in kafka.asked(TXN_OFFSET_COMMIT)} == {4 if tv == 1 else 5}
     assert {request.version for request in kafka.asked(ADD_PARTITIONS_TO_TXN)} <= {3}  # later ones are for brokers
     assert after == (producer if tv == 1 else ProducerId(producer.producer_id, 1))
-    assert kafka.transactions["lane"].state == "CompleteCommit"
+    assert kafka.transactions["task"].state == "CompleteCommit"
 
 
 def test_a_transaction_of_dialect_2_is_not_ended_in_another(cluster, kafka):
     producer = opened(cluster, kafka, 2)
     kafka.versions[END_TXN.key] = kafka.versions[TXN_OFFSET_COMMIT.key] = (0, 4)
     with pytest.raises(UnsupportedApiVersion, match=r"transaction\.version 2"):
-        cluster.end_txn("lane", producer, True, 2)
+        cluster.end_txn("task", producer, True, 2)
     with pytest.raises(UnsupportedApiVersion, match=r"transaction\.version 2"):
-        cluster.txn_offset_commit("lane", producer, "g", {T[0]: (1, "")}, 2)
-    assert kafka.transactions["lane"].state == "Ongoing"
+        cluster.txn_offset_commit("task", producer, "g", {T[0]: (1, "")}, 2)
+    assert kafka.transactions["task"].state == "Ongoing"
     assert not kafka.asked(END_TXN)
 
 
@@ -116,12 +116,12 @@ def test_a_passing_error_is_waited_off(cluster, kafka, net, tv, code):
     kafka.transaction_version = tv
     for api in (INIT_PRODUCER_ID, ADD_PARTITIONS_TO_TXN, ADD_OFFSETS_TO_TXN, TXN_OFFSET_COMMIT, END_TXN):
         kafka.fault(api, Error(code), Error(code))
-    producer = cluster.init_producer_id("lane")
+    producer = cluster.init_producer_id("task")
     if tv == 1:
-        cluster.add_partitions_to_txn("lane", producer, T)
-        cluster.add_offsets_to_txn("lane", producer, "g")
-    cluster.txn_offset_commit("lane", producer, "g", {T[0]: (7, "x")}, tv)
-    cluster.end_txn("lane", producer, True, tv)
+        cluster.add_partitions_to_txn("task", producer, T)
+        cluster.add_offsets_to_txn("task", producer, "g")
+    cluster.txn_offset_commit("task", producer, "g", {T[0]: (7, "x")}, tv)
+    cluster.end_txn("task", producer, True, tv)
     assert kafka.committed == {("g", "t", 0): 7}
     assert {(request.version, str(request.body)) for request in kafka.asked(END_TXN)} == {
         (kafka.asked(END_TXN)[0].version, str(kafka.asked(END_TXN)[0].body))  # always the same request
@@ -130,10 +130,10 @@ def test_a_passing_error_is_waited_off(cluster, kafka, net, tv, code):
 
 
 def test_markers_that_are_being_written_cost_milliseconds(cluster, kafka, net):
-    cluster.init_producer_id("lane")
+    cluster.init_producer_id("task")
     kafka.fault(INIT_PRODUCER_ID, Error(51), Error(51))
     start = net.now
-    cluster.init_producer_id("lane")
+    cluster.init_producer_id("task")
     assert net.now - start < 0.04
 
 
@@ -143,9 +143,9 @@ def test_markers_that_are_being_written_cost_milliseconds(cluster, kafka, net):
 def test_an_end_whose_answer_was_lost_is_asked_again_until_it_is_definite(cluster, kafka, tv, fault, commit):
     producer = opened(cluster, kafka, tv)
     kafka.fault(END_TXN, fault, fault)
-    after = cluster.end_txn("lane", producer, commit, tv)
-    assert kafka.transactions["lane"].state == ("CompleteCommit" if commit else "CompleteAbort")
-    assert after.producer_epoch == kafka.transactions["lane"].epoch == producer.producer_epoch + (tv == 2)
+    after = cluster.end_txn("task", producer, commit, tv)
+    assert kafka.transactions["task"].state == ("CompleteCommit" if commit else "CompleteAbort")
+    assert after.producer_epoch == kafka.transactions["task"].epoch == producer.producer_epoch + (tv == 2)
     assert len({str(request[2:4]) for request in kafka.asked(END_TXN)}) == 1
     assert len(kafka.asked(END_TXN)) == 3
 
@@ -153,8 +153,8 @@ def test_an_end_whose_answer_was_lost_is_asked_again_until_it_is_definite(cluste
 @dialects
 def test_a_coordinator_that_moved_is_found_again(cluster, kafka, tv):
     producer = opened(cluster, kafka, tv)
-    kafka.coordinators["lane"] = 3
-    cluster.end_txn("lane", producer, True, tv)
+    kafka.coordinators["task"] = 3
+    cluster.end_txn("task", producer, True, tv)
     assert [request.node_id for request in kafka.asked(END_TXN)] == [1, 3]
 
 
@@ -162,35 +162,35 @@ def test_an_end_that_stays_unknown_is_an_error_that_says_so(cluster, kafka, net)
     producer = opened(cluster, kafka, 2)
     kafka.fault(END_TXN, *[Error(51)] * 10_000)
     start = net.now
-    with pytest.raises(DeadlineExceeded, match=r"EndTxn of 'lane'.*CONCURRENT_TRANSACTIONS"):
-        cluster.end_txn("lane", producer, True, 2)
+    with pytest.raises(DeadlineExceeded, match=r"EndTxn of 'task'.*CONCURRENT_TRANSACTIONS"):
+        cluster.end_txn("task", producer, True, 2)
     assert 58 < net.now - start <= 60
 
 
 @dialects
 def test_whoever_was_fenced_hears_it_in_each_call(cluster, kafka, tv):
     old = opened(cluster, kafka, tv)
-    new = cluster.init_producer_id("lane")
+    new = cluster.init_producer_id("task")
     assert new == ProducerId(old.producer_id, old.producer_epoch + 2)  # one was open: it is aborted
-    with pytest.raises(ProducerFenced, match="'lane'"):
-        cluster.end_txn("lane", old, True, tv)
+    with pytest.raises(ProducerFenced, match="'task'"):
+        cluster.end_txn("task", old, True, tv)
     with pytest.raises(InvalidProducerEpoch, match="'g'"):
-        cluster.txn_offset_commit("lane", old, "g", {T[0]: (1, "")}, tv)
+        cluster.txn_offset_commit("task", old, "g", {T[0]: (1, "")}, tv)
     with pytest.raises(ProducerFenced):
-        cluster.add_partitions_to_txn("lane", old, T)
+        cluster.add_partitions_to_txn("task", old, T)
     with pytest.raises(ProducerFenced):
-        cluster.add_offsets_to_txn("lane", old, "g")
+        cluster.add_offsets_to_txn("task", old, "g")
     with pytest.raises(InvalidProducerIdMapping):
-        cluster.end_txn("lane", ProducerId(99, 0), True, tv)
+        cluster.end_txn("task", ProducerId(99, 0), True, tv)
 
 
 @dialects
 def test_the_opposite_of_what_was_done_and_an_empty_transaction_are_errors_at_once(cluster, kafka, net, tv):
     producer = opened(cluster, kafka, tv)
     start = net.now
-    cluster.end_txn("lane", producer, True, tv)
+    cluster.end_txn("task", producer, True, tv)
     with pytest.raises(InvalidTxnState):
-        cluster.end_txn("lane", producer, False, tv)
+        cluster.end_txn("task", producer, False, tv)
     with pytest.raises(InvalidTxnState):
         cluster.end_txn("empty", cluster.init_producer_id("empty"), True, tv)
     assert net.now == start
@@ -199,25 +199,25 @@ def test_the_opposite_of_what_was_done_and_an_empty_transaction_are_errors_at_on
 @pytest.mark.parametrize(("tv", "error"), [(1, ProducerFenced), (2, InvalidTxnState)])
 def test_a_transaction_that_timed_out_cannot_be_committed(cluster, kafka, tv, error):
     producer = opened(cluster, kafka, tv)
-    kafka.time_out("lane")
+    kafka.time_out("task")
     with pytest.raises(error):
-        cluster.end_txn("lane", producer, True, tv)
+        cluster.end_txn("task", producer, True, tv)
 
 
 def test_a_timeout_beyond_the_brokers_names_the_option(cluster):
     with pytest.raises(InvalidTransactionTimeout, match=r"kafka\.transaction\.timeout\.ms"):
-        cluster.init_producer_id("lane", 900_001)
+        cluster.init_producer_id("task", 900_001)
 
 
 # Partitions of dialect 1.
 
 
 def test_the_partition_at_fault_is_named_not_those_that_were_not_tried(cluster, net):
-    producer = cluster.init_producer_id("lane")
+    producer = cluster.init_producer_id("task")
     absent = TopicPartition("t", 999)
     start = net.now
     with pytest.raises(UnknownTopicOrPartition, match="t-999"):
-        cluster.add_partitions_to_txn("lane", producer, [T[0], absent, T[1]])
+        cluster.add_partitions_to_txn("task", producer, [T[0], absent, T[1]])
     assert 4 < net.now - start < 7  # it might have been made a moment ago
 
 
@@ -235,8 +235,8 @@ def test_a_fatal_code_of_one_partition_counts_more_than_a_passing_one_of_another
 
 def test_partitions_are_added_topic_by_topic():
     other = TopicPartition("u", 0)
-    assert add_partitions_body("lane", ProducerId(7, 3), [T[0], other, T[2]]) == {
-        "v3_and_below_transactional_id": "lane",
+    assert add_partitions_body("task", ProducerId(7, 3), [T[0], other, T[2]]) == {
+        "v3_and_below_transactional_id": "task",
         "v3_and_below_producer_id": 7,
         "v3_and_below_producer_epoch": 3,
         "v3_and_below_topics": [{"name": "t", "partitions": [0, 2]}, {"name": "u", "partitions": [0]}],
@@ -247,71 +247,73 @@ def test_partitions_are_added_topic_by_topic():
 
 
 def many(cluster, kafka, tv, count=6):
-    kafka.coordinators.update({f"lane-{i}": 1 + i % 3 for i in range(count)})
-    return [(f"lane-{i}", opened(cluster, kafka, tv, f"lane-{i}")) for i in range(count)]
+    kafka.coordinators.update({f"task-{i}": 1 + i % 3 for i in range(count)})
+    return [(f"task-{i}", opened(cluster, kafka, tv, f"task-{i}")) for i in range(count)]
 
 
 @dialects
 def test_many_are_ended_at_their_coordinators_found_with_one_request(cluster, kafka, net, tv):
-    lanes = many(cluster, kafka, tv)
+    transactions = many(cluster, kafka, tv)
     fresh = net.cluster()
     kafka.requests.clear()
-    assert fresh.end_txns(lanes, True, tv) == dict.fromkeys(dict(lanes))
+    assert fresh.end_txns(transactions, True, tv) == dict.fromkeys(dict(transactions))
     assert {txn.state for txn in kafka.transactions.values()} == {"CompleteCommit"}
     assert len(kafka.asked(FIND_COORDINATOR)) == 1
     assert {(r.body["transactional_id"], r.node_id) for r in kafka.asked(END_TXN)} == {
-        (f"lane-{i}", 1 + i % 3) for i in range(6)
+        (f"task-{i}", 1 + i % 3) for i in range(6)
     }
-    assert fresh.end_txns(lanes, True, tv) == dict.fromkeys(dict(lanes))  # as a restart does
+    assert fresh.end_txns(transactions, True, tv) == dict.fromkeys(dict(transactions))  # as a restart does
     assert fresh.end_txns([], True, tv) == {}
 
 
 @dialects
 def test_one_that_was_lost_does_not_keep_the_others(cluster, kafka, tv):
-    lanes = many(cluster, kafka, tv)
-    cluster.init_producer_id("lane-2")
-    kafka.transactions.pop("lane-4")
-    ended = cluster.end_txns(lanes, True, tv)
-    assert isinstance(ended.pop("lane-2"), ProducerFenced)
-    assert isinstance(ended.pop("lane-4"), InvalidProducerIdMapping)
+    transactions = many(cluster, kafka, tv)
+    cluster.init_producer_id("task-2")
+    kafka.transactions.pop("task-4")
+    ended = cluster.end_txns(transactions, True, tv)
+    assert isinstance(ended.pop("task-2"), ProducerFenced)
+    assert isinstance(ended.pop("task-4"), InvalidProducerIdMapping)
     assert set(ended.values()) == {None}
 
 
 @dialects
 @pytest.mark.parametrize("fault", [Error(14), Error(15), Error(16), Error(51), CLOSE, Cut(3), SILENCE], ids=str)
 def test_only_what_is_not_definite_is_asked_again(cluster, kafka, tv, fault):
-    lanes = many(cluster, kafka, tv)
+    transactions = many(cluster, kafka, tv)
     kafka.fault(END_TXN, fault)
-    assert set(cluster.end_txns(lanes, True, tv).values()) == {None}
+    assert set(cluster.end_txns(transactions, True, tv).values()) == {None}
     assert 1 <= len(kafka.asked(END_TXN)) - 6 <= 2  # those of the connection that ended
     assert len({request.version for request in kafka.asked(END_TXN)}) == 1
     assert {txn.state for txn in kafka.transactions.values()} == {"CompleteCommit"}
 
 
 def test_a_coordinator_that_moves_is_followed(cluster, kafka):
-    lanes = many(cluster, kafka, 2)
-    kafka.coordinators.update({name: 2 for name, _ in lanes})
-    assert set(cluster.end_txns(lanes, False, 2).values()) == {None}
+    transactions = many(cluster, kafka, 2)
+    kafka.coordinators.update({name: 2 for name, _ in transactions})
+    assert set(cluster.end_txns(transactions, False, 2).values()) == {None}
 
 
 def test_brokers_that_find_one_coordinator_at_a_time_are_asked_so(cluster, kafka, net):
     kafka.versions[FIND_COORDINATOR.key] = (0, 3)
-    lanes = many(cluster, kafka, 1)
-    assert set(net.cluster().end_txns(lanes, True, 1).values()) == {None}
+    transactions = many(cluster, kafka, 1)
+    assert set(net.cluster().end_txns(transactions, True, 1).values()) == {None}
 
 
 def test_an_id_that_may_not_be_used_is_an_error_of_its_own(cluster, kafka, net):
-    lanes = many(cluster, kafka, 2, 2)
+    transactions = many(cluster, kafka, 2, 2)
     fresh = net.cluster()
     kafka.fault(FIND_COORDINATOR, Error(53))
-    assert all(isinstance(e, TransactionalIdAuthorizationFailed) for e in fresh.end_txns(lanes, True, 2).values())
+    assert all(
+        isinstance(e, TransactionalIdAuthorizationFailed) for e in fresh.end_txns(transactions, True, 2).values()
+    )
 
 
 def test_many_ids_are_fenced_at_once(cluster, kafka):
-    lanes = dict(many(cluster, kafka, 2))
-    found = cluster.init_producer_ids([*lanes, "new"])
+    transactions = dict(many(cluster, kafka, 2))
+    found = cluster.init_producer_ids([*transactions, "new"])
     assert found["new"] == ProducerId(7, 0)
-    assert all(found[name].producer_epoch == 2 for name in lanes)
+    assert all(found[name].producer_epoch == 2 for name in transactions)
     assert {txn.state for txn in kafka.transactions.values()} == {"Empty"}
 
 
@@ -325,10 +327,10 @@ def test_offsets_of_an_open_transaction_are_waited_for(cluster, kafka, net, tv, 
     kafka.committed["g", "t", 0] = 1
     producer = opened(cluster, kafka, tv)
     if tv == 1:
-        cluster.add_offsets_to_txn("lane", producer, "g")
-    cluster.txn_offset_commit("lane", producer, "g", {T[0]: (2, '{"batchId": 2}')}, tv)
+        cluster.add_offsets_to_txn("task", producer, "g")
+    cluster.txn_offset_commit("task", producer, "g", {T[0]: (2, '{"batchId": 2}')}, tv)
     assert cluster.fetch_committed("g", T[:2], require_stable=False) == {T[0]: (1, ""), T[1]: None}
-    net.later(3, lambda: kafka._end(kafka.transactions["lane"], commit=True))
+    net.later(3, lambda: kafka._end(kafka.transactions["task"], commit=True))
     start = net.now
     assert cluster.fetch_committed("g", T[:2]) == {T[0]: (2, '{"batchId": 2}'), T[1]: None}
     assert 3 <= net.now - start < 5
@@ -339,22 +341,22 @@ def test_offsets_of_an_open_transaction_are_waited_for(cluster, kafka, net, tv, 
 def test_a_commit_of_dialect_1_needs_its_group_added(cluster, kafka):
     producer = opened(cluster, kafka, 1)
     with pytest.raises(TransactionAbortable):
-        cluster.txn_offset_commit("lane", producer, "g", {T[0]: (1, "")}, 1)
+        cluster.txn_offset_commit("task", producer, "g", {T[0]: (1, "")}, 1)
 
 
 # What an operator sees.
 
 
 def test_open_transactions_are_listed_by_every_coordinator(cluster, kafka):
-    lanes = many(cluster, kafka, 2)
+    transactions = many(cluster, kafka, 2)
     opened(cluster, kafka, 2, "else")
-    cluster.end_txn(*lanes[0], True, 2)
-    listed = cluster.list_transactions("lane-")
+    cluster.end_txn(*transactions[0], True, 2)
+    listed = cluster.list_transactions("task-")
     assert [(txn.transactional_id, txn.state, txn.coordinator_id) for txn in listed] == [
-        (f"lane-{i}", "Ongoing", 1 + i % 3) for i in range(1, 6)
+        (f"task-{i}", "Ongoing", 1 + i % 3) for i in range(1, 6)
     ]
-    assert len(cluster.list_transactions("lane-", states=())) == 6
-    assert cluster.list_transactions("lane") != cluster.list_transactions("")
+    assert len(cluster.list_transactions("task-", states=())) == 6
+    assert cluster.list_transactions("task") != cluster.list_transactions("")
     assert {request.node_id for request in kafka.asked(LIST_TRANSACTIONS)} == {1, 2, 3}
 
 
@@ -371,36 +373,36 @@ def test_a_prefix_is_not_an_expression(cluster, kafka):
 def test_a_list_is_whole_or_asked_for_again(cluster, kafka, fault):
     many(cluster, kafka, 2)
     kafka.fault(LIST_TRANSACTIONS, fault)
-    assert len(cluster.list_transactions("lane-")) == 6
+    assert len(cluster.list_transactions("task-")) == 6
 
 
 def test_brokers_that_cannot_list_say_so(cluster, kafka):
     del kafka.versions[LIST_TRANSACTIONS.key]
     with pytest.raises(UnsupportedApiVersion, match="ListTransactions"):
-        cluster.list_transactions("lane-")
+        cluster.list_transactions("task-")
 
 
 def test_a_transaction_is_described_by_its_coordinator(cluster, kafka):
     producer = opened(cluster, kafka, 2)
-    kafka.coordinators["lane"] = 2
+    kafka.coordinators["task"] = 2
     kafka.fault(DESCRIBE_TRANSACTIONS, Error(15))
-    found = cluster.describe_transactions(["lane", "nope"])
+    found = cluster.describe_transactions(["task", "nope"])
     assert found["nope"] is None
-    lane = found["lane"]
-    assert (lane.state, lane.producer_id, lane.producer_epoch, lane.timeout_ms) == ("Ongoing", *producer, 60_000)
-    assert (lane.partitions, lane.start_time_ms) == ((T[0],), 1_700_000_000_000)
-    cluster.end_txn("lane", producer, True, 2)
-    assert cluster.describe_transactions(["lane"])["lane"].start_time_ms is None
+    task = found["task"]
+    assert (task.state, task.producer_id, task.producer_epoch, task.timeout_ms) == ("Ongoing", *producer, 60_000)
+    assert (task.partitions, task.start_time_ms) == ((T[0],), 1_700_000_000_000)
+    cluster.end_txn("task", producer, True, 2)
+    assert cluster.describe_transactions(["task"])["task"].start_time_ms is None
 
 
 def test_an_operators_abort_ends_it_fences_its_producer_and_invents_nothing(cluster, kafka):
     producer = opened(cluster, kafka, 2)
-    kafka.transactions["lane"].timeout_ms = 600_000
-    assert cluster.abort_transaction("lane").state == "Ongoing"
-    assert cluster.list_transactions("lane") == []
-    assert cluster.describe_transactions(["lane"])["lane"].timeout_ms == 600_000
+    kafka.transactions["task"].timeout_ms = 600_000
+    assert cluster.abort_transaction("task").state == "Ongoing"
+    assert cluster.list_transactions("task") == []
+    assert cluster.describe_transactions(["task"])["task"].timeout_ms == 600_000
     with pytest.raises(ProducerFenced):
-        cluster.end_txn("lane", producer, True, 2)
+        cluster.end_txn("task", producer, True, 2)
     with pytest.raises(TransactionalIdNotFound, match="'nope'"):
         cluster.abort_transaction("nope")
     assert "nope" not in kafka.transactions

@@ -443,14 +443,14 @@ def test_a_killed_coordinator_keeps_no_transaction_from_its_end(version: str, tv
     ):
         cluster.create_topics(["t"], partitions=2)
         world = World(lambda: cluster, "t", tv)
-        names = [f"lane-{i}" for i in range(12)]
+        names = [f"task-{i}" for i in range(12)]
         producers = cluster.init_producer_ids(names)
         for name in names:
             world.produce(producers[name], 0, name=name)
-        nodes = {found.transactional_id: found.coordinator_id for found in cluster.list_transactions("lane-")}
+        nodes = {found.transactional_id: found.coordinator_id for found in cluster.list_transactions("task-")}
         assert len(nodes) == 12
         assert len(set(nodes.values())) > 1
-        broker.kill(nodes["lane-0"])
+        broker.kill(nodes["task-0"])
         assert set(cluster.end_txns(producers.items(), True, tv).values()) == {None}
         wait_until(lambda: world.ends(IsolationLevel.READ_COMMITTED)[0] == 24)
-        assert cluster.list_transactions("lane-") == []
+        assert cluster.list_transactions("task-") == []

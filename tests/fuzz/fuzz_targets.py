@@ -34,7 +34,7 @@ from kafkasource.protocol.apis import API_VERSIONS, FETCH, METADATA
 from kafkasource.protocol.frames import decode_response
 from kafkasource.records.batches import decode_all, next_fetch_offset
 from kafkasource.sink.transactions.decision import last_decision
-from kafkasource.sink.transactions.names import unpack_lanes
+from kafkasource.sink.transactions.names import unpack_transactions
 from kafkasource.source.fetch.messages import read_response
 from kafkasource.source.plan import offsets
 from kafkasource.source.plan.positions import parse_offsets
@@ -250,15 +250,15 @@ def parsed(document: str) -> Any:
 
 
 DECISION = "kafkasource/1 number=8 query=q batch=7 tv=2 part=0/1 lanes=2 "
-LANES = bytes.fromhex("00d00f0002000000010002010400000002")
+TRANSACTIONS = bytes.fromhex("00d00f0002000000010002010400000002")
 
 
 def decisions(rng: random.Random) -> bool:
-    """The text beside an offset that says what a transaction decided, and the lanes packed in it."""
+    """The text beside an offset that says what a transaction decided, and the transactions packed in it."""
     if rng.random() < 0.5:
-        unpack_lanes(damaged(rng, LANES), rng.choice((0, 1, 2, 2, 3, 100_000)))
+        unpack_transactions(damaged(rng, TRANSACTIONS), rng.choice((0, 1, 2, 2, 3, 100_000)))
         return True
-    text = DECISION + base64.b85encode(LANES).decode()
+    text = DECISION + base64.b85encode(TRANSACTIONS).decode()
     committed: Mapping[TopicPartition, tuple[int, str]] = {
         TopicPartition("t", 0): (7, damaged(rng, text.encode()).decode("latin-1"))
     }

@@ -192,7 +192,7 @@ def is_transactional(batch):
 
 
 class FakeTransactions:
-    """What a lane asks of a cluster; producer ids stay, epochs grow."""
+    """What a transaction asks of a cluster; producer ids stay, epochs grow."""
 
     def __init__(self):
         self.epochs = Counter()

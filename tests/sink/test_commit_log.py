@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkasource.sink import commit_report as commit_log
-from kafkasource.sink.commit_report import LaneCounts, SinkCommit, gathered, tell
+from kafkasource.sink.commit_report import SinkCommit, TransactionCounts, gathered, tell
 from kafkasource.sink.reports import ClusterReport
 from kafkasource.types import TopicPartition, Written
 
@@ -111,18 +111,18 @@ def test_a_batch_of_an_earlier_run_is_not_told_as_one_without_records(caplog):
 
 
 @pytest.mark.parametrize(
-    ("lanes", "told"),
+    ("transactions", "told"),
     [
-        (LaneCounts(4, 4, 1234.0), "; 4 transactions, open for up to 1.2 s"),
-        (LaneCounts(1, 1), "; 1 transaction"),
-        (LaneCounts(4, 3, 60_000.0), "; 3 of 4 transactions, open for up to 60.0 s"),
-        (LaneCounts(2, 2, 0.0, 0, 3), "; 2 transactions, open for up to 0.0 s, 3 left open before aborted"),
-        (LaneCounts(), ""),
+        (TransactionCounts(4, 4, 1234.0), "; 4 transactions, open for up to 1.2 s"),
+        (TransactionCounts(1, 1), "; 1 transaction"),
+        (TransactionCounts(4, 3, 60_000.0), "; 3 of 4 transactions, open for up to 60.0 s"),
+        (TransactionCounts(2, 2, 0.0, 0, 3), "; 2 transactions, open for up to 0.0 s, 3 left open before aborted"),
+        (TransactionCounts(), ""),
         (None, ""),
     ],
 )
-def test_with_exactly_once_the_line_tells_of_transactions(lanes, told):
-    commit = gathered([ClusterReport({T0: Written(10, 100, 5, 14)})], batch_id=7, lanes=lanes)
+def test_with_exactly_once_the_line_tells_of_transactions(transactions, told):
+    commit = gathered([ClusterReport({T0: Written(10, 100, 5, 14)})], batch_id=7, transactions=transactions)
     assert (
         str(commit) == f"committed batch 7: 10 records in 100 bytes from 1 task to 1 partition (t-0 10 at 5-14){told}"
     )
@@ -130,7 +130,7 @@ def test_with_exactly_once_the_line_tells_of_transactions(lanes, told):
 
 def test_transactions_of_an_earlier_run_that_were_recovered_are_told(caplog):
     caplog.set_level(logging.INFO, "kafkasource.sink")
-    commit = gathered([ClusterReport()], batch_id=8, lanes=LaneCounts(recovered=2))
+    commit = gathered([ClusterReport()], batch_id=8, transactions=TransactionCounts(recovered=2))
     tell(commit, f"{__name__}:listener", by_earlier_run=True)
     assert caplog.messages == [
         "batch 8 was committed by an earlier run: nothing is written again (2 of an earlier run recovered)"

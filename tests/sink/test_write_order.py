@@ -21,7 +21,7 @@ from kafkasource.sink.columns import SinkSchema
 from kafkasource.sink.partitioner import Partitioner
 from kafkasource.sink.producer.config import ProducerConfig
 from kafkasource.sink.producer.producer import Producer
-from kafkasource.sink.producer.producer_id import Lane
+from kafkasource.sink.producer.producer_id import TaskTransaction
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
@@ -72,7 +72,7 @@ def rows():
         yield pa.record_batch([pa.array(keys, pa.binary()), pa.array(values, pa.binary())], names=["key", "value"])
 
 
-def write(brokers, topic, disturb, *, proxy=None, lane=None):
+def write(brokers, topic, disturb, *, proxy=None, transaction=None):
     """As one task; `disturb(number)` is called before each batch."""
     written = {**SMALL, "kafka.bootstrap.servers": brokers.bootstrap_servers, "topic": topic}
     config = ProducerConfig.from_options(options.parse(written, "sink"))
@@ -80,7 +80,7 @@ def write(brokers, topic, disturb, *, proxy=None, lane=None):
     producer = Producer(config, client=NetworkClient(config.client, connector=connector))
     schema, partitioner = SinkSchema(topic, {"key": 0, "value": 1}), Partitioner(config.batch_bytes)
     try:
-        with producer.delivery(lane) as delivery:
+        with producer.delivery(transaction) as delivery:
             for number, batch in enumerate(rows()):
                 disturb(number)
                 for part in schema.rows(batch):
@@ -167,10 +167,10 @@ def test_when_leaders_move_between_living_brokers_and_batches_are_split(brokers,
 
 def test_when_leaders_move_in_the_middle_of_a_transaction(brokers, topic, leaders, cluster):
     leaders, dialect = leaders(topic), cluster.transaction_version()
-    lane = Lane.open(cluster, f"lane-{topic}", 60_000, dialect)
-    write(brokers, topic, lambda number: leaders.move() if number % 10 == 5 else None, lane=lane)
+    transaction = TaskTransaction.open(cluster, f"transaction-{topic}", 60_000, dialect)
+    write(brokers, topic, lambda number: leaders.move() if number % 10 == 5 else None, transaction=transaction)
     assert leaders.moves == 3
-    cluster.end_txn(lane.transactional_id, lane.producer, True, dialect)
+    cluster.end_txn(transaction.transactional_id, transaction.producer, True, dialect)
     check_each_row_once_and_in_order(brokers, topic)
 
 

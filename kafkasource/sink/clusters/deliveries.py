@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from kafkasource.errors import DeadlineExceeded, KafkaSourceError, OutOfOrderSequenceNumber
 from kafkasource.sink.clusters.source_offsets import StoredAt
 from kafkasource.sink.producer.delivery import Delivery
-from kafkasource.sink.producer.producer_id import Lane
+from kafkasource.sink.producer.producer_id import TaskTransaction
 from kafkasource.types import Discarded, TopicPartition, Written
 
 log = logging.getLogger("kafkasource.sink")
@@ -104,9 +104,11 @@ class Health:
 class ClusterDelivery(Delivery):
     """One task's rows for one lane of a cluster, of which some may be discarded."""
 
-    def __init__(self, lane: Lane | None, health: Health, news: threading.Condition, *, may_discard: bool) -> None:
+    def __init__(
+        self, transaction: TaskTransaction | None, health: Health, news: threading.Condition, *, may_discard: bool
+    ) -> None:
         """`news` is notified whenever something was settled; `may_discard`: what is late or dropped is no failure."""
-        super().__init__(lane)
+        super().__init__(transaction)
         self._health = health
         self._news = news
         self._may_discard = may_discard

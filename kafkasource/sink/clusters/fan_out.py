@@ -27,12 +27,12 @@ from kafkasource.sink.columns import Rows
 from kafkasource.sink.partitioner import Partitioner
 from kafkasource.sink.producer.pool import BufferPoolExhausted
 from kafkasource.sink.producer.producer import available, monotonic_ms
-from kafkasource.sink.producer.producer_id import Lane
+from kafkasource.sink.producer.producer_id import TaskTransaction
 from kafkasource.types import Discarded, TopicPartition, Written
 
 log = logging.getLogger("kafkasource.sink")
 
-OpenLane = Callable[[int], Lane]
+OpenLane = Callable[[int], TaskTransaction]
 """From a lane's number to the transaction that it writes in, opened when the lane has its first row."""
 
 _LOOK_AGAIN_MS = 50.0  # should no news come

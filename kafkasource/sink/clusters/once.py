@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from kafkasource.options import Options
 from kafkasource.sink.clusters.targets import ClusterTarget
 from kafkasource.sink.producer.delivery import Delivery
-from kafkasource.sink.producer.producer_id import Lane
-from kafkasource.sink.transactions.driver import Begun, LostTransactions, Share, lost_text
+from kafkasource.sink.producer.producer_id import TaskTransaction
+from kafkasource.sink.transactions.driver import BegunBatch, LostTransactions, TaskResult, lost_text
 from kafkasource.sink.transactions.query_identity import IdentitySource
-from kafkasource.sink.transactions.task import Context, Guarantee, LaneTask, Task, TaskCalls
+from kafkasource.sink.transactions.task import Context, ExactlyOnceTask, Guarantee, Task, TaskCalls
 from kafkasource.sink.transactions.task_plan import plan_task
 
 
@@ -49,17 +49,17 @@ class _LaneRows:
 class ClusterTask:
     """One task in one cluster."""
 
-    lanes: Sequence[LaneTask]  # by number
+    lanes: Sequence[ExactlyOnceTask]  # by number
 
     @classmethod
-    def start(cls, guarantee: Guarantee, begun: Begun, context: Context | None, producers: int) -> ClusterTask:
+    def start(cls, guarantee: Guarantee, begun: BegunBatch, context: Context | None, producers: int) -> ClusterTask:
         """Raises what keeps the task from writing; contacts nobody."""
         task = Task.of(context, begun, guarantee)
         lanes = []
         for number in range(producers):
             slot = task.slot * producers + number
             plan = plan_task(begun, task.query_id, task.batch_id, slot, guarantee.on_lost)
-            lanes.append(LaneTask(guarantee, begun, replace(task, slot=slot), plan))
+            lanes.append(ExactlyOnceTask(guarantee, begun, replace(task, slot=slot), plan))
         if producers > 1 and any(lane.plan.again is not None for lane in lanes):
             raise LostTransactions(
                 f"{lost_text(task.batch_id, begun.lost)}. But with 'producersPerCluster' above 1 the missing rows are "
@@ -72,25 +72,25 @@ class ClusterTask:
         """False: the batch is in this cluster already."""
         return self.lanes[0].plan.write
 
-    def open_lane(self, cluster: TaskCalls, number: int) -> Lane:
-        return self.lanes[number].open_lane(cluster)
+    def open_lane(self, cluster: TaskCalls, number: int) -> TaskTransaction:
+        return self.lanes[number].open_transaction(cluster)
 
     def abort(self, cluster: TaskCalls) -> None:
         for lane in self.lanes:
             lane.abort(cluster)
 
-    def shares(self, deliveries: Mapping[int, Delivery], rows: int, crc: int) -> tuple[Share, ...]:
+    def results(self, deliveries: Mapping[int, Delivery], rows: int, crc: int) -> tuple[TaskResult, ...]:
         """What goes to the driver. `rows` and `crc` are the whole task's; `deliveries` of the lanes that had rows."""
         if not self.writes:
             first = self.lanes[0]
             without = first.plan.gone_without
-            return (Share(first.begun.turn, first.task.query_id, skipped=True, gone_without=without),)
+            return (TaskResult(first.begun.driver, first.task.query_id, skipped=True, gone_without=without),)
         found = []
         for number, task in enumerate(self.lanes):
             into = deliveries.get(number)
             if into is None:
-                found.append(task.share(None, None, ()))
+                found.append(task.result(None, None, ()))
             else:
                 taken = _LaneRows(rows if len(self.lanes) == 1 else into.records, crc)
-                found.append(task.share(into.lane, taken, into.written))
+                found.append(task.result(into.transaction, taken, into.written))
         return tuple(found)

@@ -59,7 +59,7 @@ class ProducerBatch:
         self.full = True
         self.record_count = self.builder.record_count
         self.producer_id = producer_id
-        transactional = self.delivery.lane is not None
+        transactional = self.delivery.transaction is not None
         self.encoded = self.builder.close(producer_id, producer_epoch, base_sequence, transactional)
 
     @property
@@ -91,7 +91,7 @@ class PartitionBatches:
         self.waiting: deque[ProducerBatch] = deque()
         self.in_flight: list[ProducerBatch] = []  # by number
         self.next_number = 0
-        # Of the last batch stored that had no lane; forgotten with this object, so after each idle time.
+        # Of the last batch stored that had no transaction; forgotten with this object, so after each idle time.
         self.known_producer_id = -1
 
     @property
@@ -132,11 +132,11 @@ class PartitionBatches:
             return False
         if batch.number >= 0:
             return batch.number < self.in_flight[0].number
-        last, lane = self.in_flight[-1], batch.delivery.lane
+        last, transaction = self.in_flight[-1], batch.delivery.transaction
         if last.delivery is not batch.delivery:
             return False
-        if lane is not None:
-            return self.topic_partition in lane.known_to_leader
+        if transaction is not None:
+            return self.topic_partition in transaction.known_to_leader
         return last.producer_id == producer_id == self.known_producer_id
 
     def send_first(self) -> ProducerBatch:

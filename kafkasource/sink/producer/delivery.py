@@ -11,15 +11,15 @@ import threading
 from collections.abc import Callable
 
 from kafkasource.errors import KafkaSourceError
-from kafkasource.sink.producer.producer_id import Lane
+from kafkasource.sink.producer.producer_id import TaskTransaction
 from kafkasource.types import TopicPartition, Written
 
 
 class Delivery:
     """Batches opened, acknowledged, failed. Any thread may call any method."""
 
-    def __init__(self, lane: Lane | None = None) -> None:
-        self.lane = lane  # None: at least once, under the producer's own id
+    def __init__(self, transaction: TaskTransaction | None = None) -> None:
+        self.transaction = transaction  # None: at least once, under the producer's own id
         self._settled = threading.Condition()
         self._open_batches = 0
         self._error: BaseException | None = None

@@ -116,9 +116,9 @@ def of_transaction(error: BaseException, transactional_id: str) -> BaseException
 
 def explained(error: BaseException, batch: ProducerBatch) -> BaseException:
     """What to do about it, where the error itself cannot know."""
-    lane = batch.delivery.lane
-    if lane is not None and type(error) in _OF_TRANSACTIONS:
-        return of_transaction(error, lane.transactional_id)
+    transaction = batch.delivery.transaction
+    if transaction is not None and type(error) in _OF_TRANSACTIONS:
+        return of_transaction(error, transaction.transactional_id)
     if isinstance(error, MessageTooLarge):
         records = "a batch of one record" if batch.record_count == 1 else f"a batch of {batch.record_count} records"
         return MessageTooLarge(

@@ -31,7 +31,7 @@ from kafkasource.sink.producer.config import ProducerConfig
 from kafkasource.sink.producer.delivery import Delivery
 from kafkasource.sink.producer.outcome import of_transaction
 from kafkasource.sink.producer.pool import Buffer, BufferPool
-from kafkasource.sink.producer.producer_id import Lane
+from kafkasource.sink.producer.producer_id import TaskTransaction
 from kafkasource.sink.producer.queues import Span
 from kafkasource.sink.producer.sender import Client, Sender
 from kafkasource.types import TopicPartition
@@ -83,13 +83,15 @@ class Producer:
         log.debug("Kafka producer started")
 
     @contextmanager
-    def delivery(self, lane: Lane | None = None, delivery: Delivery | None = None) -> Iterator[Delivery]:
-        """One task's writes, in the lane's transaction where one is given; kept in `delivery` where one is given.
+    def delivery(
+        self, transaction: TaskTransaction | None = None, delivery: Delivery | None = None
+    ) -> Iterator[Delivery]:
+        """One task's writes: in `transaction` where one is given, and kept in `delivery` where one is given.
 
         Leaving it without an error returns only when all is acknowledged; with one gives all up. What
         was given up is dropped by the sender thread; what is on the wire at that moment may still be stored.
         """
-        with self.use.using(), self._room(), self._delivery(self.sender.begin(lane, delivery)) as begun:
+        with self.use.using(), self._room(), self._delivery(self.sender.begin(transaction, delivery)) as begun:
             yield begun
 
     def _room(self) -> AbstractContextManager[None]:
@@ -139,11 +141,11 @@ class Producer:
         self, topic: str, columns: RecordColumns, order: memoryview | None, spans: Sequence[Span], delivery: Delivery
     ) -> None:
         """As `append`, of rows that have their partitions: see `RecordAccumulator.append`."""
-        if delivery.lane is not None:
+        if delivery.transaction is not None:
             try:
-                delivery.lane.enroll(TopicPartition(topic, partition) for partition, _, _ in spans)
+                delivery.transaction.enroll(TopicPartition(topic, partition) for partition, _, _ in spans)
             except BrokerError as error:
-                raise of_transaction(error, delivery.lane.transactional_id) from None
+                raise of_transaction(error, delivery.transaction.transactional_id) from None
         try:
             self.accumulator.append(topic, columns, order, spans, delivery, self.sender.wakeup)
         except ValueError as error:

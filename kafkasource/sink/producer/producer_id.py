@@ -1,7 +1,7 @@
 """Who the producer is to the brokers: its id and epoch, and the next sequence of each partition (KIP-98).
 
-Two kinds. The producer's own identity is for deliveries at least once; all tasks share it. A `Lane` is one task's part
-in a transaction: it comes with the delivery and ends with it.
+Two kinds. The producer's own identity is for deliveries at least once; all tasks share it. A `TaskTransaction` is
+the transaction in which one task writes: it comes with the delivery and ends with it.
 
 The producer's own is the sender thread's. An id is asked for when there is something to write, and given up for good
 (`forget`) as soon as a batch is given up that the broker may or may not have: its sequences must never stand for other
@@ -63,7 +63,7 @@ class Identity:
 
 
 class TransactionCalls(Protocol):
-    """What a lane needs of `client.cluster.Cluster`."""
+    """What a task transaction needs of `client.cluster.Cluster`."""
 
     def init_producer_id(
         self, transactional_id: str | None = None, transaction_timeout_ms: int = ...
@@ -74,7 +74,7 @@ class TransactionCalls(Protocol):
 
 
 @dataclass(eq=False)
-class Lane(Identity):
+class TaskTransaction(Identity):
     """One transactional id under one epoch: what one task writes, seen by read_committed once the driver commits it.
 
     Made and enrolled by the task's thread; sequences and `known_to_leader` are the sender thread's.
@@ -92,7 +92,9 @@ class Lane(Identity):
         self.left.set()
 
     @classmethod
-    def open(cls, calls: TransactionCalls, transactional_id: str, timeout_ms: int, transaction_version: int) -> Lane:
+    def open(
+        cls, calls: TransactionCalls, transactional_id: str, timeout_ms: int, transaction_version: int
+    ) -> TaskTransaction:
         """A new epoch of the id, which aborts and fences whatever an earlier attempt left open. Blocks."""
         given = calls.init_producer_id(transactional_id, timeout_ms)
         log.debug("%s: ProducerId set to %d with epoch %d", transactional_id, *given)
@@ -101,7 +103,7 @@ class Lane(Identity):
     @classmethod
     def join(
         cls, calls: TransactionCalls, transactional_id: str, producer_id: ProducerId, transaction_version: int
-    ) -> Lane:
+    ) -> TaskTransaction:
         """Part of a transaction that somebody else has opened. Nobody else may write to this task's partitions."""
         return cls(
             producer_id.producer_id,

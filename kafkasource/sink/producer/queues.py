@@ -117,7 +117,7 @@ class PartitionQueues:
         """Partitions whose first batch is full, has lingered, is being flushed, or must make room, and all of them once
         the accumulator is closed; by leader.
 
-        `producer_id` is the one that batches without a lane get now; None: there is none to be had yet.
+        `producer_id` is the one that batches without a transaction get now; None: there is none to be had yet.
         """
         nodes: dict[int, list[PartitionBatches]] = {}
         unknown: set[str] = set()
@@ -134,7 +134,7 @@ class PartitionQueues:
                     unknown.add(partition.topic_partition.topic)
                 elif wait_ms > 0:
                     delay = min(delay, wait_ms)
-                elif producer_id is None and partition.waiting[0].delivery.lane is None:
+                elif producer_id is None and partition.waiting[0].delivery.transaction is None:
                     wants_producer_id = True
                 else:
                     nodes.setdefault(leader, []).append(partition)
@@ -143,7 +143,7 @@ class PartitionQueues:
     def drain(self, partitions: Sequence[PartitionBatches]) -> list[ProducerBatch]:
         """Take one batch of each of these ready partitions, in turn, up to `max.request.size`; they are in flight.
 
-        All of one lane or all of none, as the first: a request names one transactional id.
+        All of one transaction or all of none, as the first: a request names one transactional id.
         """
         taken: list[ProducerBatch] = []
         size = 0
@@ -154,7 +154,7 @@ class PartitionQueues:
                 batch = partition.waiting[0]
                 if batch.held_back:  # likewise
                     continue
-                if taken and batch.delivery.lane is not taken[0].delivery.lane:
+                if taken and batch.delivery.transaction is not taken[0].delivery.transaction:
                     continue
                 size += batch.size
                 if taken and size > self.config.max_request_bytes:
@@ -199,8 +199,8 @@ class PartitionQueues:
         with self._lock:
             partition = self._partitions[batch.topic_partition]
             partition.in_flight.remove(batch)
-            if stored and batch.delivery.lane is not None:
-                batch.delivery.lane.known_to_leader.add(batch.topic_partition)
+            if stored and batch.delivery.transaction is not None:
+                batch.delivery.transaction.known_to_leader.add(batch.topic_partition)
             elif stored:
                 partition.known_producer_id = batch.producer_id
             self._forget_if_empty(partition)

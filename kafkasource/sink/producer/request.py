@@ -24,8 +24,8 @@ class ProduceRequest:
     """The body, for `NetworkClient.send`. For the sender thread; `refused` tells of batches that were left out."""
 
     def __init__(self, batches: Sequence[ProducerBatch], config: ProducerConfig, node_id: int) -> None:
-        lane = batches[0].delivery.lane
-        self.transactional_id = None if lane is None else lane.transactional_id
+        transaction = batches[0].delivery.transaction
+        self.transactional_id = None if transaction is None else transaction.transactional_id
         self.acks, self.timeout_ms = config.acks, config.request_timeout_ms
         self.lost_idempotence = False  # a batch had a sequence, and the broker no place for it
         self._idempotence_demanded = config.idempotence_demanded

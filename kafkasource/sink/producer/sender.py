@@ -1,8 +1,8 @@
 """The sender thread's work: from waiting batches to produce requests, and from their answers to settled deliveries.
 
 Kafka's Sender. One per executor worker process; `run_once` is one turn of its loop: expire, look what is ready,
-drain it per broker, send, poll, settle. It owns the client and the producer's id (a lane's comes with its delivery);
-the task's thread touches only the accumulator, its delivery and `await_topic`.
+drain it per broker, send, poll, settle. It owns the client and the producer's id (a task
+transaction's comes with its delivery). The task's thread touches only the accumulator, its delivery and `await_topic`.
 
 Order and duplicates: up to `max.in.flight` requests are unanswered on a connection, so as many batches of a partition.
 A batch sent again carries the same bytes, producer id and sequence, so the broker knows a copy when it sees one and
@@ -28,12 +28,12 @@ from kafkasource.sink.producer.batch import NEVER, ProducerBatch
 from kafkasource.sink.producer.config import ProducerConfig
 from kafkasource.sink.producer.delivery import Delivery
 from kafkasource.sink.producer.outcome import Answer, Fate, answers_of, explained, fate_of
-from kafkasource.sink.producer.producer_id import Identity, Lane, ProducerIdentity
+from kafkasource.sink.producer.producer_id import Identity, ProducerIdentity, TaskTransaction
 from kafkasource.sink.producer.request import ProduceRequest
 from kafkasource.sink.producer.topics import AwaitedTopics
 
 _LAST_VERSION_BY_NAME = 12  # from Produce v13 on topics go by id (KIP-516)
-_LAST_VERSION_OF_ENROLLED = 11  # v12 would add partitions to the transaction (KIP-890): not the lane's dialect
+_LAST_VERSION_OF_ENROLLED = 11  # v12 would add partitions to the transaction (KIP-890): not its dialect
 _IDLE_POLL_MS = 60_000.0
 
 
@@ -104,35 +104,35 @@ class Sender:
         self._awake = False  # a byte that ends the next poll is under way
         self._lock = threading.Lock()  # of what follows
         self._deliveries: set[Delivery] = set()
-        self._without_lane = 0  # of them
+        self._without_transaction = 0  # of them
         self._ended_in_failure: set[Delivery] = set()  # their batches may still wait
         self._failure: BaseException | None = None
 
     # Any thread.
 
-    def begin(self, lane: Lane | None = None, delivery: Delivery | None = None) -> Delivery:
+    def begin(self, transaction: TaskTransaction | None = None, delivery: Delivery | None = None) -> Delivery:
         """A new delivery that this sender will settle, or this one. Raises the reason when the sender has ended."""
-        delivery = delivery or Delivery(lane)
+        delivery = delivery or Delivery(transaction)
         with self._lock:
             if self._failure is not None:
                 raise self._failure
-            if delivery.lane is not None:
-                delivery.lane.left.clear()
+            if delivery.transaction is not None:
+                delivery.transaction.left.clear()
             self._deliveries.add(delivery)
-            self._without_lane += delivery.lane is None
+            self._without_transaction += delivery.transaction is None
         return delivery
 
     def end(self, delivery: Delivery) -> None:
         """Its task appends no more."""
         with self._lock:
             self._deliveries.discard(delivery)
-            self._without_lane -= delivery.lane is None
+            self._without_transaction -= delivery.transaction is None
             if delivery.failed:
                 self._ended_in_failure.add(delivery)
         if delivery.failed:
             self.wakeup()
-        elif delivery.lane is not None:
-            delivery.lane.left.set()
+        elif delivery.transaction is not None:
+            delivery.transaction.left.set()
 
     @property
     def broken(self) -> bool:
@@ -163,7 +163,7 @@ class Sender:
         now_ms = self._clock_ms()
         self._topics.ask()
         self._drop(now_ms)
-        if self._without_lane:
+        if self._without_transaction:
             self._identity.ask(now_ms)
         wait_ms = self._send_ready(now_ms)
         self._let_go()
@@ -174,12 +174,12 @@ class Sender:
         self._topics.tell()
 
     def fail_all(self, error: BaseException, *, for_good: bool) -> None:
-        """Fail every delivery that is going on, and every later one; not `for_good`: only those without a lane."""
+        """Fail every delivery that is going on, and every later one; not `for_good`: those without a transaction."""
         with self._lock:
             if for_good:
                 self._failure = error
             for delivery in self._deliveries:
-                if for_good or delivery.lane is None:
+                if for_good or delivery.transaction is None:
                     delivery.fail(error)
         if for_good:
             self._topics.fail(error)
@@ -270,8 +270,8 @@ class Sender:
         closed = []
         for batch in batches:
             if batch.encoded is None:
-                identity = batch.delivery.lane or own
-                assert identity is not None  # `ready` gave none without a lane otherwise
+                identity = batch.delivery.transaction or own
+                assert identity is not None  # `ready` gave none without a transaction otherwise
                 try:
                     sequence = identity.take(batch.topic_partition, batch.builder.record_count)
                     batch.close(identity.producer_id, identity.producer_epoch, sequence)
@@ -292,8 +292,8 @@ class Sender:
         for batch in batches:
             batch.attempts += 1
             batch.last_attempt_ms = now_ms
-        lane = batches[0].delivery.lane
-        enrolled = lane is not None and lane.transaction_version < 2
+        transaction = batches[0].delivery.transaction
+        enrolled = transaction is not None and transaction.transaction_version < 2
         request = ProduceRequest(batches, self.config, node_id)
         producer_log.created(self._client.metadata, node_id, request, batches)
         pending = self._client.send(
@@ -323,8 +323,8 @@ class Sender:
                 metrics.observe("kafkasource_produce_latency_seconds", seconds, self.config.cluster_name)
                 body = {} if error is not None else request.pending.result()
                 for batch in request.batches if error is not None else ():
-                    if batch.delivery.lane is not None:
-                        batch.delivery.lane.unanswered = True
+                    if batch.delivery.transaction is not None:
+                        batch.delivery.transaction.unanswered = True
                 refused = request.request.refused
                 if request.request.lost_idempotence:
                     self._identity.do_without(
@@ -341,8 +341,8 @@ class Sender:
         if self._leaving:
             held = {batch.delivery for request in self._in_flight for batch in request.batches}
             for delivery in self._leaving - held:
-                if delivery.lane is not None:
-                    delivery.lane.left.set()
+                if delivery.transaction is not None:
+                    delivery.transaction.left.set()
             self._leaving &= held
 
     def _take(self, answer: Answer, now_ms: float) -> None:
@@ -394,7 +394,7 @@ class Sender:
         """The batch will never be sent again. The caller releases its memory."""
         producer_log.gave_up(batch.topic_partition, error)
         batch.delivery.gave_up(error)
-        if batch.sequenced and batch.delivery.lane is None:
+        if batch.sequenced and batch.delivery.transaction is None:
             self._identity.forget()
 
     def _finish(self, batch: ProducerBatch, *, stored: bool = False) -> None:

@@ -16,9 +16,9 @@ POINTS = (
     "written",  # driver: all tasks are done, nothing is decided
     "kept",  # driver: it is kept that the batch is about to be decided
     "deciding",  # driver: the decision's offsets are there, its transaction is not ended
-    "decided",  # driver: no lane has ended
-    "half_ended",  # driver: of the lanes, the first half
-    "ended",  # driver: all lanes, but Spark does not know yet
+    "decided",  # driver: no task transaction has ended
+    "half_ended",  # driver: the first half of the task transactions has ended
+    "ended",  # driver: all task transactions have ended, but Spark does not know yet
 )
 
 

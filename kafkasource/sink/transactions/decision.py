@@ -1,16 +1,19 @@
-"""The decision record: that a batch is to be committed, and which lanes make it up.
+"""The decision record: that a batch is to be committed, and which task transactions make it up.
 
 It is kept as offsets of the group P-marker, committed in a transaction of the driver's own: there at all or not at all.
 The offset is the batch's id, the metadata is text that an operator can read in part:
 
-    kafkasource/2 number=8 kind=stream query=6f0c... batch=7 tv=2 part=0/1 lanes=3 <lanes, packed, base85>
+    kafkasource/2 number=8 kind=stream query=6f0c... batch=7 tv=2 part=0/1 lanes=3 <task transactions, packed, base85>
+
+`lanes=` is the number of task transactions, by the name that they had when this text was made. Brokers store the text,
+so the name stays.
 
 Version 1 of the record had no kind; it is still read. A prefix belongs to one query, or to batch writes (`df.write`, of
 which each has an id of its own and is never replayed): the kind tells these apart.
 
-A broker takes 4096 bytes of metadata for a partition (offset.metadata.max.bytes): some 300 lanes. More are spread over
-more partitions in the same transaction. Offsets of earlier decisions may stay at other partitions, so the highest
-`number` is the last decision; its parts are all there, or somebody else has written to the group.
+A broker takes 4096 bytes of metadata for a partition (offset.metadata.max.bytes): some 300 task transactions. More are
+spread over more partitions in the driver's transaction. Offsets of earlier decisions may stay at other partitions, so
+the highest `number` is the last decision. Its parts are all there, or somebody else has written to the group.
 """
 
 from __future__ import annotations
@@ -23,7 +26,12 @@ from itertools import groupby
 from typing import Literal
 
 from kafkasource.errors import KafkaSourceError, ProtocolError
-from kafkasource.sink.transactions.names import WrittenLane, pack_lane, pack_lanes, unpack_lanes
+from kafkasource.sink.transactions.names import (
+    WrittenTransaction,
+    pack_transaction,
+    pack_transactions,
+    unpack_transactions,
+)
 from kafkasource.types import TopicPartition
 
 MAX_METADATA_BYTES = 4096
@@ -45,19 +53,19 @@ class UnreadableDecision(KafkaSourceError):
     """The group of the decision record holds what this version did not write. Nobody may guess what was decided."""
 
 
-class TooManyLanes(KafkaSourceError):
+class TooManyTransactions(KafkaSourceError):
     """More tasks wrote than the decision record has room for. Nothing was decided."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """One batch, decided. Lanes by ascending slot; none where the driver's own transaction holds the rows."""
+    """One batch, decided."""
 
     number: int  # of the decisions under this prefix, from 1
     query_id: str  # of a batch write: its id
     batch_id: int  # of a batch write: 0
-    transaction_version: int  # the dialect in which its lanes are ended, first time and every time
-    lanes: tuple[WrittenLane, ...]
+    transaction_version: int  # the dialect in which its task transactions are ended, first time and every time
+    transactions: tuple[WrittenTransaction, ...]  # by ascending slot; none where the driver's own holds the rows
     kind: Kind | None = "stream"  # None: not recorded, by version 1
 
     def is_of(self, query_id: str, batch_id: int) -> bool:
@@ -66,24 +74,24 @@ class Decision:
     def parts(self) -> list[str]:
         """The texts to commit, each within the limit."""
         room = MAX_METADATA_BYTES - len(self._head(_MAX_PARTS, _MAX_PARTS, _MAX_PARTS))
-        chunks: list[list[WrittenLane]] = [[]]
+        chunks: list[list[WrittenTransaction]] = [[]]
         size = 0
-        for lane in self.lanes:
-            added = len(pack_lane(lane, chunks[-1][-1] if chunks[-1] else None))
+        for transaction in self.transactions:
+            added = len(pack_transaction(transaction, chunks[-1][-1] if chunks[-1] else None))
             if chunks[-1] and _base85_size(size + added) > room:
                 chunks.append([])
-                size, added = 0, len(pack_lane(lane, None))
-            chunks[-1].append(lane)
+                size, added = 0, len(pack_transaction(transaction, None))
+            chunks[-1].append(transaction)
             size += added
         return [
-            self._head(part, len(chunks), len(chunk)) + base64.b85encode(pack_lanes(chunk)).decode()
+            self._head(part, len(chunks), len(chunk)) + base64.b85encode(pack_transactions(chunk)).decode()
             for part, chunk in enumerate(chunks)
         ]
 
-    def _head(self, part: int, parts: int, lanes: int) -> str:
+    def _head(self, part: int, parts: int, count: int) -> str:
         return (
             f"kafkasource/2 number={self.number} kind={self.kind} query={self.query_id} batch={self.batch_id} "
-            f"tv={self.transaction_version} part={part}/{parts} lanes={lanes} "
+            f"tv={self.transaction_version} part={part}/{parts} lanes={count} "
         )
 
     def placed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, tuple[int, str]]:
@@ -92,14 +100,15 @@ class Decision:
         The first in order takes the first part, so that batches of one shape write the same places. Brokers drop the
         offsets of a topic that is deleted, so each further topic that has room for all parts has a copy: of a batch of
         which some rows are left, the decision is left. Up to MAX_COPIES_BYTES; of more topics only the first ones.
-        Raises TooManyLanes.
+        Raises TooManyTransactions.
         """
         places = sorted(set(partitions))
         parts = self.parts()
         if len(parts) > len(places):
-            raise TooManyLanes(
-                f"{len(self.lanes)} tasks wrote; the record of their transactions needs {len(parts)} partitions of the "
-                f"topics written, which have {len(places)} in use: write with fewer tasks (coalesce), or atomicBatch"
+            raise TooManyTransactions(
+                f"{len(self.transactions)} tasks wrote; the record of their transactions needs {len(parts)} partitions "
+                f"of the topics written, which have {len(places)} in use: write with fewer tasks (coalesce), or "
+                "atomicBatch"
             )
         placed = dict(zip(places, parts, strict=False))
         size = room = sum(map(len, parts))
@@ -125,14 +134,14 @@ def last_decision(committed: Committed) -> Decision | None:
     first = min(pieces)
     parts, head = pieces[first]
     whole = [pieces[part] for part in range(parts) if part in pieces]
-    lanes = tuple(lane for _, piece in whole for lane in piece.lanes)
-    slots = [lane.slot for lane in lanes]
+    transactions = tuple(transaction for _, piece in whole for transaction in piece.transactions)
+    slots = [transaction.slot for transaction in transactions]
     same = {(of, p.query_id, p.batch_id, p.transaction_version, p.kind) for of, p in pieces.values()}
     if len(whole) != parts or len(pieces) != parts or len(same) != 1 or slots != sorted(set(slots)):
         raise UnreadableDecision(
             f"the decision record of batch {head.batch_id} is not whole: parts {sorted(pieces)} of {parts}"
         )
-    return Decision(head.number, head.query_id, head.batch_id, head.transaction_version, lanes, head.kind)
+    return Decision(head.number, head.query_id, head.batch_id, head.transaction_version, transactions, head.kind)
 
 
 def _parsed(tp: TopicPartition, offset: int, text: str) -> tuple[int, int, Decision]:
@@ -140,14 +149,14 @@ def _parsed(tp: TopicPartition, offset: int, text: str) -> tuple[int, int, Decis
     if match is not None:
         number, batch_id, version, part, parts, count = (int(match[i]) for i in (2, 5, 6, 7, 8, 9))
         try:
-            lanes = unpack_lanes(base64.b85decode(match[10]), count)
+            transactions = unpack_transactions(base64.b85decode(match[10]), count)
         except (ValueError, ProtocolError):
             match = None
     if match is None or (match[1] == "1") != (match[3] is None) or offset != batch_id or not part < parts:
         shown = "".join(c if c.isprintable() else " " for c in text[:80])
         raise UnreadableDecision(f"offset {offset} at {tp} is no decision record that this version reads: {shown!r}")
     kind: Kind | None = "write" if match[3] == "write" else "stream" if match[3] else None
-    return part, parts, Decision(number, match[4], batch_id, version, lanes, kind)
+    return part, parts, Decision(number, match[4], batch_id, version, transactions, kind)
 
 
 def _base85_size(size: int) -> int:

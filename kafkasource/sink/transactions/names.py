@@ -1,10 +1,13 @@
-"""Lanes: the transactions in which tasks write, what they are called, and what is recorded of one.
+"""What a query's transactions are called, and what the decision record says of each.
 
-A lane is the transaction of one task, under a transactional id made of the query's prefix P and the task's slot (its
-partition id). Slots are reused batch after batch: brokers keep every transactional id for seven days.
+Each task writes in a transaction of its own, the task transaction. Its transactional id is made of the query's
+prefix P and the task's slot (its partition id). Slots are reused batch after batch: brokers keep every transactional id
+for seven days.
 
-    P-driver   decides       P-0, P-1, ...   the lanes       P-marker   the group whose offsets are the decision record
-                                                             P-kept     the group that outlives it (kept_decision)
+    P-driver         the driver's transactional id: its transaction decides a batch
+    P-0, P-1, ...    the transactional ids of the tasks, by slot
+    P-marker         the group whose offsets are the decision record
+    P-kept           the group whose offsets are the decision's status; it outlives the record (`decision_status`)
 """
 
 from __future__ import annotations
@@ -36,66 +39,67 @@ class TransactionalIds:
     def kept_group(self) -> str:
         return f"{self.prefix}-kept"
 
-    def lane(self, slot: int) -> str:
+    def task(self, slot: int) -> str:
+        """The transactional id of the task in this slot."""
         return f"{self.prefix}-{slot}"
 
     def slot(self, transactional_id: str) -> int | None:
-        """Of a lane; None where the id is no lane of this prefix, as one of a prefix that begins like ours."""
+        """The slot of a task's transactional id; None for other ids, such as one of a prefix that begins like ours."""
         match = re.fullmatch(re.escape(self.prefix) + r"-(0|[1-9]\d{0,9})", transactional_id)
         return int(match[1]) if match else None
 
 
 @dataclass(frozen=True, slots=True)
-class WrittenLane:
-    """A lane whose every record is acknowledged. `crc` is of the rows, whichever way they came in Arrow batches."""
+class WrittenTransaction:
+    """A task transaction whose every record is acknowledged, as the decision record names it."""
 
     slot: int
     producer_id: int
     producer_epoch: int
     rows: int
-    crc: int
+    crc: int  # of the rows (`row_checksum`): the same however Spark cuts them into Arrow batches
 
     @property
     def producer(self) -> ProducerId:
         return ProducerId(self.producer_id, self.producer_epoch)
 
 
-# A packed lane: slot less the slot before, less one (unsigned varint); producer id less the one before (zigzag
+# A packed transaction: slot less the slot before, less one (unsigned varint); producer id less the one before (zigzag
 # varlong); epoch (unsigned varint); rows (varlong); crc (uint32). About 10 bytes: ids come from blocks of 1,000.
 
 
-def pack_lane(lane: WrittenLane, before: WrittenLane | None) -> bytes:
-    """The bytes of a lane behind another of a lower slot, or at the front."""
+def pack_transaction(transaction: WrittenTransaction, before: WrittenTransaction | None) -> bytes:
+    """The bytes of a transaction behind another of a lower slot, or at the front."""
     writer = Writer()
-    writer.unsigned_varint(lane.slot - (before.slot if before else -1) - 1)
-    writer.varlong(lane.producer_id - (before.producer_id if before else 0))
-    writer.unsigned_varint(lane.producer_epoch)
-    writer.varlong(lane.rows)
-    writer.uint32(lane.crc)
+    writer.unsigned_varint(transaction.slot - (before.slot if before else -1) - 1)
+    writer.varlong(transaction.producer_id - (before.producer_id if before else 0))
+    writer.unsigned_varint(transaction.producer_epoch)
+    writer.varlong(transaction.rows)
+    writer.uint32(transaction.crc)
     return writer.getvalue()
 
 
-def pack_lanes(lanes: Iterable[WrittenLane]) -> bytes:
+def pack_transactions(transactions: Iterable[WrittenTransaction]) -> bytes:
     packed, before = b"", None
-    for lane in lanes:
-        packed += pack_lane(lane, before)
-        before = lane
+    for transaction in transactions:
+        packed += pack_transaction(transaction, before)
+        before = transaction
     return packed
 
 
-def unpack_lanes(data: bytes, count: int) -> tuple[WrittenLane, ...]:
-    """Exactly `count` lanes and no byte more; raises ProtocolError."""
+def unpack_transactions(data: bytes, count: int) -> tuple[WrittenTransaction, ...]:
+    """Exactly `count` transactions and no byte more; raises ProtocolError."""
     if not 0 <= count <= len(data):
-        raise ProtocolError(f"{count} lanes cannot be in {len(data)} bytes")
+        raise ProtocolError(f"{count} transactions cannot be in {len(data)} bytes")
     reader = Reader(data)
-    lanes: list[WrittenLane] = []
+    transactions: list[WrittenTransaction] = []
     slot, producer_id = -1, 0
     for _ in range(count):
         slot += reader.unsigned_varint() + 1
         producer_id += reader.varlong()
-        lane = WrittenLane(slot, producer_id, reader.unsigned_varint(), reader.varlong(), reader.uint32())
-        if slot > 0x7FFFFFFF or producer_id < 0 or lane.producer_epoch > 0x7FFF or lane.rows < 1:
-            raise ProtocolError(f"no lane is like this: {lane}")
-        lanes.append(lane)
+        transaction = WrittenTransaction(slot, producer_id, reader.unsigned_varint(), reader.varlong(), reader.uint32())
+        if slot > 0x7FFFFFFF or producer_id < 0 or transaction.producer_epoch > 0x7FFF or transaction.rows < 1:
+            raise ProtocolError(f"no transaction is like this: {transaction}")
+        transactions.append(transaction)
     reader.finish()
-    return tuple(lanes)
+    return tuple(transactions)

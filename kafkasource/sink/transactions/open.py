@@ -26,7 +26,7 @@ from kafkasource.options import parse
 from kafkasource.sink.clusters import targets
 from kafkasource.sink.transactions.decision import Decision, last_decision
 from kafkasource.sink.transactions.names import TransactionalIds
-from kafkasource.sink.transactions.query_identity import Identity, IdentitySource
+from kafkasource.sink.transactions.query_identity import IdentitySource, QueryIdentity
 from kafkasource.types import TopicPartition
 
 
@@ -93,7 +93,7 @@ def of_clusters(options: Mapping[str, str]) -> dict[str | None, list[OpenTransac
     return found
 
 
-def _asked(config: ClientConfig, identity: Identity) -> list[OpenTransaction] | KafkaSourceError:
+def _asked(config: ClientConfig, identity: QueryIdentity) -> list[OpenTransaction] | KafkaSourceError:
     try:
         with Cluster(config) as cluster:
             return [each for ids in all_ids(cluster, identity) for each in open_transactions(cluster, ids)]
@@ -101,7 +101,7 @@ def _asked(config: ClientConfig, identity: Identity) -> list[OpenTransaction] | 
         return error
 
 
-def all_ids(cluster: TransactionCluster, identity: Identity) -> list[TransactionalIds]:
+def all_ids(cluster: TransactionCluster, identity: QueryIdentity) -> list[TransactionalIds]:
     """The names of the query's transactions: its own, and those of earlier versions under which it has decided."""
     return [identity.ids, *(ids for ids in identity.former if _decided_by(cluster, ids) == identity.query_id)]
 
@@ -123,7 +123,7 @@ def clusters_of(cluster: TransactionCluster, ids: TransactionalIds) -> list[str]
 
 
 def open_transactions(cluster: TransactionCluster, ids: TransactionalIds) -> list[OpenTransaction]:
-    """The driver's and the lanes', the driver's first. Changes nothing, and may be out of date if the query runs."""
+    """The driver's and the tasks', the driver's first. Changes nothing, and may be out of date if the query runs."""
     return _open(cluster, ids, require_stable=False)
 
 
@@ -169,9 +169,9 @@ def _open(cluster: TransactionCluster, ids: TransactionalIds, *, require_stable:
 
 
 def _decided(decision: Decision | None, ids: TransactionalIds, open_: DescribedTransaction) -> int | None:
-    """The batch id of the decision that names this very transaction, not an earlier one of the same lane."""
-    for lane in decision.lanes if decision is not None else ():
-        written = ids.lane(lane.slot), lane.producer_id, lane.producer_epoch
+    """The batch id of the decision that names this very transaction, not an earlier one of the same task."""
+    for transaction in decision.transactions if decision is not None else ():
+        written = ids.task(transaction.slot), transaction.producer_id, transaction.producer_epoch
         if written == (open_.transactional_id, open_.producer_id, open_.producer_epoch):
             assert decision is not None
             return decision.batch_id

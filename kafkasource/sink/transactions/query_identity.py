@@ -35,7 +35,7 @@ _METADATA_BYTES = 65_536
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class QueryIdentity:
     """Found at begin; holds for one batch."""
 
     ids: TransactionalIds
@@ -44,8 +44,8 @@ class Identity:
     # the same text.
     former: tuple[TransactionalIds, ...] = ()
 
-    def of_cluster(self, name: str) -> Identity:
-        """In one of several clusters, each of which has lanes and a decision of its own."""
+    def of_cluster(self, name: str) -> QueryIdentity:
+        """In one of several clusters, each of which has task transactions and a decision of its own."""
 
         def in_it(ids: TransactionalIds) -> TransactionalIds:
             return TransactionalIds(f"{ids.prefix}-{name}")
@@ -72,14 +72,14 @@ class IdentitySource:
             )
         return cls(prefix, location if prefix is None else None)
 
-    def find(self) -> Identity:
+    def find(self) -> QueryIdentity:
         """Reads the checkpoint unless the prefix was given. Blocks. Raises OptionError."""
         if self.prefix is not None:
-            return Identity(TransactionalIds(self.prefix))
+            return QueryIdentity(TransactionalIds(self.prefix))
         assert self.location is not None
         query_id = read_query_id(self.location)
         former = tuple(TransactionalIds(former_prefix(text)) for text in spellings(self.location))
-        return Identity(TransactionalIds(f"kafkasource-{query_id}"), query_id, former)
+        return QueryIdentity(TransactionalIds(f"kafkasource-{query_id}"), query_id, former)
 
 
 def read_query_id(location: str) -> str:

@@ -1,4 +1,4 @@
-"""Exactly once, the executor's side: who a task is, what it may do, and the lane it writes in."""
+"""Exactly once, the executor's side: who a task is, what it may do, and the transaction it writes in."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from kafkasource.client.transaction_admin import ONGOING, DescribedTransaction
 from kafkasource.errors import KafkaSourceError, OptionError, UnsupportedApiVersion
-from kafkasource.sink.producer.producer_id import Lane, TransactionCalls
+from kafkasource.sink.producer.producer_id import TaskTransaction, TransactionCalls
 from kafkasource.sink.transactions.crash_points import crash_point
-from kafkasource.sink.transactions.driver import Begun, LostTransactions, OnLost, Plan, Share
-from kafkasource.sink.transactions.names import WrittenLane
+from kafkasource.sink.transactions.driver import BegunBatch, LostTransactions, OnLost, Plan, TaskResult
+from kafkasource.sink.transactions.names import WrittenTransaction
 from kafkasource.sink.transactions.query_identity import IdentitySource
 from kafkasource.sink.transactions.row_checksum import RowSum
 from kafkasource.sink.transactions.task_plan import plan_task
@@ -56,7 +56,7 @@ class CannotWriteOnce(KafkaSourceError):
 
 
 class Rows(Protocol):
-    """What a lane's rows are told by: as `RowSum`."""
+    """How many rows went into a transaction, and their checksum: as `RowSum`."""
 
     @property
     def rows(self) -> int: ...
@@ -83,7 +83,7 @@ class Task:
     slot: int
 
     @classmethod
-    def of(cls, context: Context | None, begun: Begun, guarantee: Guarantee) -> Task:
+    def of(cls, context: Context | None, begun: BegunBatch, guarantee: Guarantee) -> Task:
         """Raises OptionError and CannotWriteOnce where Spark runs it in a way that the guarantee does not allow."""
         if context is None:
             raise CannotWriteOnce("exactly once is written by Spark's tasks only: there is no TaskContext here")
@@ -110,19 +110,20 @@ class Task:
 
 
 @dataclass
-class LaneTask:
+class ExactlyOnceTask:
     """One task that writes exactly once."""
 
     guarantee: Guarantee
-    begun: Begun
+    begun: BegunBatch
     task: Task
     plan: Plan
-    claim: ProducerId | None = None  # with atomicBatch, once its lane is open
-    lane: Lane | None = None  # its own, once it is open; with atomicBatch None: what it joins is the driver's
+    claim: ProducerId | None = None  # with atomicBatch, once its transaction is open
+    # Its own, once it is open. With atomicBatch None: it joins the driver's.
+    transaction: TaskTransaction | None = None
     _driver: Callable[[], DescribedTransaction | None] | None = None  # to be looked at when the task is done
 
     @classmethod
-    def start(cls, guarantee: Guarantee, begun: Begun, context: Context | None) -> LaneTask:
+    def start(cls, guarantee: Guarantee, begun: BegunBatch, context: Context | None) -> ExactlyOnceTask:
         """Raises what keeps the task from writing; contacts nobody."""
         task = Task.of(context, begun, guarantee)
         plan = plan_task(begun, task.query_id, task.batch_id, task.slot, guarantee.on_lost)
@@ -133,18 +134,18 @@ class LaneTask:
         iterator: Iterator[pa.RecordBatch],
         positions: dict[str, int],
         cluster: TaskCalls,
-        write: Callable[[Iterator[pa.RecordBatch], Lane], dict[TopicPartition, Written]],
-    ) -> tuple[Share, dict[TopicPartition, Written]]:
+        write: Callable[[Iterator[pa.RecordBatch], TaskTransaction], dict[TopicPartition, Written]],
+    ) -> tuple[TaskResult, dict[TopicPartition, Written]]:
         """Write the rows with `write`, which returns when all are acknowledged; what goes to the driver."""
         filled = (batch for batch in iterator if batch.num_rows)
         if not self.plan.write:
             for _ in filled:
                 pass  # Spark counts on tasks that take all of their input
             without = self.plan.gone_without
-            return Share(self.begun.turn, self.task.query_id, skipped=True, gone_without=without), {}
+            return TaskResult(self.begun.driver, self.task.query_id, skipped=True, gone_without=without), {}
         first = next(filled, None)
         if first is None:
-            return self.share(None, None, {}), {}
+            return self.result(None, None, {}), {}
         row_sum = RowSum(positions)
 
         def summed() -> Iterator[pa.RecordBatch]:
@@ -156,29 +157,33 @@ class LaneTask:
                 batch = next(filled, None)
 
         with self.aborting(cluster):
-            lane = self.open_lane(cluster)  # not before there is a row: an idle task costs the brokers nothing
-            written = write(summed(), lane)
-            return self.share(lane, row_sum, written), written
+            transaction = self.open_transaction(
+                cluster
+            )  # not before there is a row: an idle task costs the brokers nothing
+            written = write(summed(), transaction)
+            return self.result(transaction, row_sum, written), written
 
-    def open_lane(self, cluster: TaskCalls) -> Lane:
+    def open_transaction(self, cluster: TaskCalls) -> TaskTransaction:
         """The transaction that the task writes in. Blocks. Raises CannotWriteOnce."""
-        turn = self.begun.turn
-        ids = turn.ids
+        driver = self.begun.driver
+        ids = driver.ids
         if self.guarantee.atomic:
             self.claim = self._claim(cluster)
-            lane = Lane.join(cluster, ids.driver, turn.driver, turn.transaction_version)
+            transaction = TaskTransaction.join(cluster, ids.driver, driver.producer, driver.transaction_version)
         else:
-            name = ids.lane(self.task.slot)
-            lane = self.lane = Lane.open(cluster, name, self.guarantee.timeout_ms, turn.transaction_version)
+            name = ids.task(self.task.slot)
+            transaction = self.transaction = TaskTransaction.open(
+                cluster, name, self.guarantee.timeout_ms, driver.transaction_version
+            )
         with contextlib.suppress(UnsupportedApiVersion):  # before Kafka 3.0 nobody can ask
             self._driver = cluster.describing(ids.driver)
-        return lane
+        return transaction
 
     # A task that fails, or that Spark has given up without a word to it.
 
     @contextmanager
     def aborting(self, cluster: TaskCalls) -> Iterator[None]:
-        """What fails in this block, or cancels it, aborts the task's lane before it goes up."""
+        """What fails in this block, or cancels it, aborts the task's transaction before it goes up."""
         try:
             yield
         except BaseException:
@@ -186,20 +191,22 @@ class LaneTask:
             raise
 
     def abort(self, cluster: TaskCalls) -> None:
-        """Abort the task's lane, so that no reader waits for it: best effort, for some seconds at most.
+        """Abort the task's transaction, so that no reader waits for it: best effort, for some seconds at most.
 
         Under the epoch that the task holds: a later attempt of the task has fenced it, and loses nothing by this. Where
-        a request of the task may still reach a leader after the abort, the lane is left to the next InitProducerId,
-        which fences the request as well: in dialect 1 the epoch outlives the transaction, and a late batch would begin
-        another one. A claim (atomicBatch) stays while the driver may still decide the batch: it tells later attempts
-        that this one has begun to write.
+        a request of the task may still reach a leader after the abort, the transaction is left to the next
+        InitProducerId, which fences the request as well: in dialect 1 the epoch outlives the transaction, and a late
+        batch would begin another one. A claim (atomicBatch) stays while the driver may still decide the batch:
+        it tells later attempts that this one has begun to write.
         """
-        lane, version = self.lane, self.begun.turn.transaction_version
-        name = self.begun.turn.ids.lane(self.task.slot)
+        transaction, version = self.transaction, self.begun.driver.transaction_version
+        name = self.begun.driver.ids.task(self.task.slot)
         try:
             with cluster.giving_up(after_ms=_ABORT_MS):
-                if lane is not None and (version >= 2 or (lane.left.wait(_QUIET_S) and not lane.unanswered)):
-                    cluster.end_txn(name, lane.producer, False, version)
+                if transaction is not None and (
+                    version >= 2 or (transaction.left.wait(_QUIET_S) and not transaction.unanswered)
+                ):
+                    cluster.end_txn(name, transaction.producer, False, version)
                 elif self.claim is not None and self._given_up() is not None:
                     cluster.end_txn(name, self.claim, False, version)
         except Exception as error:  # the task has an error of its own to tell
@@ -208,12 +215,12 @@ class LaneTask:
     def _given_up(self) -> DescribedTransaction | None:
         """The driver's transaction, where it is not this batch's driver's any more.
 
-        The driver's abort fences the lanes that exist. One that was opened later would stay open until the query's
-        next start. So each task asks for the driver's epoch after it has opened its lane, and looks at the answer when
-        it is done.
+        The driver's abort fences the task transactions that exist. One that was opened later would stay open until the
+        query's next start. So each task asks for the driver's epoch after it has opened its transaction, and looks at
+        the answer when it is done.
         """
         found = None if self._driver is None else self._driver()
-        return found if found is not None and found.producer != self.begun.turn.driver else None
+        return found if found is not None and found.producer != self.begun.driver.producer else None
 
     def _refuse_given_up(self) -> None:
         """Raise where the driver has aborted the batch while this task was running."""
@@ -222,7 +229,7 @@ class LaneTask:
             raise CannotWriteOnce(
                 f"batch {self.task.batch_id} was given up, or another run of the query has taken over, while task "
                 f"{self.task.slot} was writing it ({found.transactional_id!r} has epoch {found.producer_epoch} now, "
-                f"and had {self.begun.turn.driver.producer_epoch})"
+                f"and had {self.begun.driver.producer.producer_epoch})"
             )
 
     def _claim(self, cluster: TaskCalls) -> ProducerId:
@@ -236,8 +243,8 @@ class LaneTask:
         open is late. Of those that find it closed, one is given the next epoch and the others see that they were not;
         or the next but one, when the first can no longer open it.
         """
-        ids = self.begun.turn.ids
-        name = ids.lane(self.task.slot)
+        ids = self.begun.driver.ids
+        name = ids.task(self.task.slot)
         before = cluster.describe_transactions([name])[name]
         late = before is not None and before.state == ONGOING
         if not late:
@@ -255,13 +262,15 @@ class LaneTask:
         cluster.add_offsets_to_txn(name, mine, ids.marker_group)
         return mine
 
-    def share(self, lane: Lane | None, row_sum: Rows | None, written: Collection[TopicPartition]) -> Share:
+    def result(
+        self, transaction: TaskTransaction | None, row_sum: Rows | None, written: Collection[TopicPartition]
+    ) -> TaskResult:
         """What goes to the driver of a task that wrote, or had no rows."""
-        if lane is not None:
+        if transaction is not None:
             self._refuse_given_up()
         own = self.claim
-        if own is None and lane is not None:
-            own = lane.producer
+        if own is None and transaction is not None:
+            own = transaction.producer
         again = self.plan.again
         rows, crc = (row_sum.rows, row_sum.crc) if row_sum is not None else (0, 0)
         if again is not None and (again.rows, again.crc) != (rows, crc):
@@ -271,11 +280,11 @@ class LaneTask:
                 f"now, {again.rows} then{sums}), so that writing them "
                 "could double some. 'lostTransactions'=skip goes on without them"
             )
-        recorded = None if own is None else WrittenLane(self.task.slot, *own, rows, crc)
-        return Share(
-            self.begun.turn,
+        recorded = None if own is None else WrittenTransaction(self.task.slot, *own, rows, crc)
+        return TaskResult(
+            self.begun.driver,
             self.task.query_id,
-            lane=recorded,
+            transaction=recorded,
             replaces=again is not None,
             partitions=tuple(sorted(written)),
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kafkasource.sink.transactions.driver import (
     AnotherQuery,
-    Begun,
+    BegunBatch,
     CheckpointBehind,
     LostDecision,
     LostTransactions,
@@ -15,16 +15,16 @@ from kafkasource.sink.transactions.driver import (
 from kafkasource.sink.transactions.names import TransactionalIds
 
 
-def plan_task(begun: Begun, query_id: str, batch_id: int, slot: int, on_lost: OnLost) -> Plan:
+def plan_task(begun: BegunBatch, query_id: str, batch_id: int, slot: int, on_lost: OnLost) -> Plan:
     """Raises AnotherQuery, LostTransactions, LostDecision, CheckpointBehind.
 
-    Lanes of a decision from before this batch are lost only in name: their slots were in use again since, and Spark
-    would not have gone on had they not ended.
+    Task transactions of a decision from before this batch are lost only in name: their slots were in use again since,
+    and Spark would not have gone on had they not ended.
     """
     _refuse_another(begun, query_id)
-    last = begun.known
-    if last is None and batch_id > 0 and begun.turn.kind == "stream":
-        return _plan_unknown(_none_text(batch_id, begun.turn.ids), on_lost)
+    last = begun.last
+    if last is None and batch_id > 0 and begun.driver.kind == "stream":
+        return _plan_unknown(_none_text(batch_id, begun.driver.ids), on_lost)
     if last is None or last.number == 0 or last.query_id != query_id or last.batch_id < batch_id:
         return Plan(write=True)
     if last.batch_id > batch_id:
@@ -40,7 +40,7 @@ def plan_task(begun: Begun, query_id: str, batch_id: int, slot: int, on_lost: On
     if not begun.lost or on_lost == "skip":
         return Plan(write=False)
     if on_lost == "rewrite":
-        again = next((lane for lane in begun.lost if lane.slot == slot), None)
+        again = next((transaction for transaction in begun.lost if transaction.slot == slot), None)
         return Plan(write=again is not None, again=again)
     raise LostTransactions(lost_text(batch_id, begun.lost))
 
@@ -71,7 +71,7 @@ def _unknown_text(batch_id: int) -> str:
     )
 
 
-def _refuse_another(begun: Begun, query_id: str) -> None:
+def _refuse_another(begun: BegunBatch, query_id: str) -> None:
     """A prefix belongs to one streaming query, or to batch writes, of which one may follow another."""
     if begun.query_id is not None and begun.query_id != query_id:
         raise AnotherQuery(
@@ -79,12 +79,12 @@ def _refuse_another(begun: Begun, query_id: str) -> None:
             f"this is query {query_id}. Give the sink the location that Spark uses, as a full URI, or "
             "'transactionalIdPrefix'"
         )
-    last, ids = begun.known, begun.turn.ids
+    last, ids = begun.last, begun.driver.ids
     if last is None or last.number == 0 or last.query_id == query_id:
         return
     # Of before the kind was recorded: batch writes have batch id 0.
     after_write = last.kind == "write" or (last.kind is None and last.batch_id == 0)
-    if begun.turn.kind == "write" and after_write:
+    if begun.driver.kind == "write" and after_write:
         return
     what = f"batch write {last.query_id}" if last.kind == "write" else f"batch {last.batch_id} of query {last.query_id}"
     raise AnotherQuery(

@@ -114,13 +114,13 @@ class FakeLane:
         yield delivery
 
     def hand_over(self, topic, columns, order, spans, delivery):
-        lane, values = delivery.lane, columns.values.to_pylist()
+        transaction, values = delivery.transaction, columns.values.to_pylist()
         for partition, first, last in spans:
             tp = TopicPartition(topic, partition)
-            lane.enroll([tp])
+            transaction.enroll([tp])
             rows = [values[n if order is None else order[n]] for n in range(first, last)]
-            producer = ProducerId(lane.producer_id, lane.producer_epoch)
-            self.cluster.produce(lane.transactional_id, producer, tp, rows, lane.transaction_version)
+            producer = ProducerId(transaction.producer_id, transaction.producer_epoch)
+            self.cluster.produce(transaction.transactional_id, producer, tp, rows, transaction.transaction_version)
             delivery.opened(1)
             delivery.acknowledged(tp, len(rows), 100, len(rows) - 1)
 

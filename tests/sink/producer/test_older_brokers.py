@@ -20,7 +20,7 @@ from kafkasource.sink.columns import Rows
 from kafkasource.sink.partitioner import Partitioner
 from kafkasource.sink.producer.config import ProducerConfig
 from kafkasource.sink.producer.producer import Producer
-from kafkasource.sink.producer.producer_id import Lane
+from kafkasource.sink.producer.producer_id import TaskTransaction
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
@@ -233,8 +233,8 @@ def test_zstd_needs_a_broker_that_knows_it(version, refuses):
 
 def test_a_transaction_is_never_written_as_message_sets():
     rig = old(2)
-    lane = Lane(5000, 0, transactional_id="p-0")
-    delivery = rig.sender.begin(lane)
+    transaction = TaskTransaction(5000, 0, transactional_id="p-0")
+    delivery = rig.sender.begin(transaction)
     rig.append(delivery)
     assert rig.turn() == []
     assert "transactions: that needs Kafka 0.11" in str(delivery.error)

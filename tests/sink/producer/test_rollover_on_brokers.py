@@ -19,10 +19,10 @@ from kafkasource.sink.columns import Rows
 from kafkasource.sink.partitioner import Partitioner
 from kafkasource.sink.producer.config import ProducerConfig
 from kafkasource.sink.producer.producer import Producer
-from kafkasource.sink.producer.producer_id import Lane
-from kafkasource.sink.transactions.driver import ExactlyOnce, Share
-from kafkasource.sink.transactions.kept_decision import Known
-from kafkasource.sink.transactions.names import TransactionalIds, WrittenLane
+from kafkasource.sink.producer.producer_id import TaskTransaction
+from kafkasource.sink.transactions.decision_status import LastBatch
+from kafkasource.sink.transactions.driver import ExactlyOnce, TaskResult
+from kafkasource.sink.transactions.names import TransactionalIds, WrittenTransaction
 from kafkasource.types import TopicPartition
 
 pytestmark = pytest.mark.broker
@@ -82,7 +82,7 @@ def test_sequences_go_on_from_0_after_2_31(kafka_broker, kafka_topic, limit):
 
 
 class Query:
-    """Batches of one row in each of two lanes, and what a restart finds."""
+    """Batches of one row in each of two transactions, and what a restart finds."""
 
     def __init__(self, cluster, producer, topic, ids):
         self.cluster, self.producer, self.topic, self.ids = cluster, producer, topic, ids
@@ -91,23 +91,25 @@ class Query:
         return kind(self.cluster, self.ids, timeout_ms=60_000)
 
     def write(self, batch_id):
-        begun, shares = self.driver().begin(), []
+        begun, results = self.driver().begin(), []
         assert begun.lost == ()
-        turn = begun.turn
+        decider = begun.driver
         for slot in (0, 1):
-            lane = Lane.open(self.cluster, self.ids.lane(slot), 60_000, turn.transaction_version)
-            with self.producer.delivery(lane) as delivery:
+            transaction = TaskTransaction.open(self.cluster, self.ids.task(slot), 60_000, decider.transaction_version)
+            with self.producer.delivery(transaction) as delivery:
                 append(self.producer, delivery, self.topic, [b"%d %d" % (batch_id, slot)], slot)
-            written = WrittenLane(slot, lane.producer_id, lane.producer_epoch, 1, 0)
-            shares.append(Share(turn, "q", lane=written, partitions=(TopicPartition(self.topic, slot),)))
-        return shares
+            written = WrittenTransaction(slot, transaction.producer_id, transaction.producer_epoch, 1, 0)
+            results.append(
+                TaskResult(decider, "q", transaction=written, partitions=(TopicPartition(self.topic, slot),))
+            )
+        return results
 
 
 class Killed(ExactlyOnce):
-    """With the batch decided, and one lane of two committed."""
+    """With the batch decided, and one transaction of two committed."""
 
-    def _end(self, decision, lanes):
-        assert self._gone(decision, lanes[:1]) == []
+    def _end(self, decision, transactions):
+        assert self._gone(decision, transactions[:1]) == []
         raise KeyboardInterrupt
 
 
@@ -128,29 +130,31 @@ def use_up(cluster, name, left):
 @pytest.mark.slow
 @pytest.mark.extended
 def test_batches_are_decided_recovered_and_seen_once_while_producer_ids_change():
-    """Every other batch dies with its decision made and half of its lanes committed. On 3.9.2 it is the same, but there
-    EndTxn gives no new producer id."""
+    """Every other batch dies with its decision made and half of its task transactions committed.
+
+    On 3.9.2 it is the same, but there EndTxn gives no new producer id.
+    """
     with Broker(use_existing=False) as broker, Cluster(ClientConfig.of(broker.bootstrap_servers)) as c:
         c.create_topics(["t"], partitions=2)
         ids, producer = TransactionalIds("p"), Producer(config(broker.bootstrap_servers))
         query, producer_ids = Query(c, producer, "t", ids), {}
-        # So that the decision and lane 1 have their last epochs in a batch that dies between the two.
+        # So that the decision and transaction 1 have their last epochs in a batch that dies between the two.
         use_up(c, ids.driver, 1)
-        use_up(c, ids.lane(1), 1)
+        use_up(c, ids.task(1), 1)
         try:
             for batch_id in range(4):
-                shares = query.write(batch_id)
-                for share in shares:
-                    producer_ids.setdefault(share.lane.slot, []).append(share.lane.producer)
-                producer_ids.setdefault("driver", []).append(shares[0].turn.driver)
+                results = query.write(batch_id)
+                for result in results:
+                    producer_ids.setdefault(result.transaction.slot, []).append(result.transaction.producer)
+                producer_ids.setdefault("driver", []).append(results[0].driver.producer)
                 if batch_id % 2:
-                    query.driver().commit(shares, batch_id)
+                    query.driver().commit(results, batch_id)
                 else:
                     with pytest.raises(KeyboardInterrupt):
-                        query.driver(Killed).commit(shares, batch_id)
+                        query.driver(Killed).commit(results, batch_id)
                     begun = query.driver().begin()
-                    assert (begun.known, begun.lost) == (Known(batch_id + 1, "stream", "q", batch_id), ())
-                    assert begun.turn.recovered == 1
+                    assert (begun.last, begun.lost) == (LastBatch(batch_id + 1, "stream", "q", batch_id), ())
+                    assert begun.driver.recovered == 1
             query.driver().begin()
         finally:
             producer.close()

@@ -10,7 +10,7 @@ from sink_fakes import T0, FakeTransactions, Rig, is_transactional, producer_of
 
 from kafkasource.errors import MessageTooLarge
 from kafkasource.records.builder import BatchBuilder
-from kafkasource.sink.producer.producer_id import Lane
+from kafkasource.sink.producer.producer_id import TaskTransaction
 
 TOO_LARGE, NOT_LEADER, OUT_OF_ORDER = 10, 6, 45
 
@@ -50,10 +50,10 @@ def drive(rig, delivery, broker, outcomes=(), turns=2000):
     raise AssertionError("it does not end")
 
 
-@pytest.mark.parametrize("lane", [False, True])
-def test_a_refused_batch_is_sent_in_pieces(lane):
+@pytest.mark.parametrize("transaction", [False, True])
+def test_a_refused_batch_is_sent_in_pieces(transaction):
     rig = Rig()
-    delivery = rig.sender.begin(Lane.open(FakeTransactions(), "p-0", 1000, 2) if lane else None)
+    delivery = rig.sender.begin(TaskTransaction.open(FakeTransactions(), "p-0", 1000, 2) if transaction else None)
     values = [b"%06d" % i * 16 for i in range(30)]  # one batch of about 3 kB
     for value in values:
         rig.append(delivery, value=value)
@@ -65,7 +65,7 @@ def test_a_refused_batch_is_sent_in_pieces(lane):
     assert delivery.records == 30
     stored = [batch for sent in rig.client.sent for batch in sent.batches.values() if len(batch) <= 1000]
     assert len({producer_of(batch)[:2] for batch in stored}) == 1
-    assert all(is_transactional(batch) == lane for batch in stored)
+    assert all(is_transactional(batch) == transaction for batch in stored)
 
 
 def test_one_record_too_large_fails_naming_option_and_topic_setting():
@@ -121,11 +121,11 @@ def test_a_batch_that_compression_made_grow_beyond_a_request_is_split_before_it_
     largest=st.integers(1000, 5000),
     outcomes=st.lists(st.sampled_from([0, 0, 0, NOT_LEADER]), max_size=20),
     in_flight=st.integers(1, 5),
-    lane=st.booleans(),
+    transaction=st.booleans(),
 )
-def test_whatever_is_refused_each_record_is_stored_once_and_in_order(sizes, largest, outcomes, in_flight, lane):
+def test_whatever_is_refused_each_record_is_stored_once_and_in_order(sizes, largest, outcomes, in_flight, transaction):
     rig = Rig(buffer_memory_bytes=64 * 4096, max_in_flight=in_flight)
-    delivery = rig.sender.begin(Lane.open(FakeTransactions(), "p-0", 1000, 2) if lane else None)
+    delivery = rig.sender.begin(TaskTransaction.open(FakeTransactions(), "p-0", 1000, 2) if transaction else None)
     values = [b"%06d" % i + b"v" * size for i, size in enumerate(sizes)]
     for value in values:
         rig.append(delivery, value=value)

@@ -100,9 +100,9 @@ def test_pieces_of_a_producer_without_an_id_have_none_either():
 
 
 def test_pieces_stay_in_the_transaction_of_the_batch():
-    rig, lane = Rig(), object()
+    rig, transaction = Rig(), object()
     delivery = Delivery()
-    delivery.lane = lane
+    delivery.transaction = transaction
     batch = in_flight(rig, delivery, ROWS, producer=(1000, 0, 0))
     rig.accumulator.split(batch)
     with rig.accumulator._lock:

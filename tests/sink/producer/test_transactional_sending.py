@@ -1,4 +1,4 @@
-"""A lane's records are its transaction's alone: its id, epoch and sequences, in requests of its own."""
+"""A transaction's records are its transaction's alone: its id, epoch and sequences, in requests of its own."""
 
 import pyarrow as pa
 import pytest
@@ -14,28 +14,28 @@ from kafkasource.errors import (
 from kafkasource.sink.columns import Rows
 from kafkasource.sink.partitioner import Partitioner
 from kafkasource.sink.producer.producer import Producer
-from kafkasource.sink.producer.producer_id import Lane
+from kafkasource.sink.producer.producer_id import TaskTransaction
 from kafkasource.types import ProducerId, TopicPartition
 
 NOT_LEADER, OUT_OF_ORDER, EPOCH, TXN_STATE, CONCURRENT, FENCED = 6, 45, 47, 48, 51, 90
 
 
-def open_lane(calls=None, name="p-0", version=2):
-    return Lane.open(calls or FakeTransactions(), name, 600_000, version)
+def open_transaction(calls=None, name="p-0", version=2):
+    return TaskTransaction.open(calls or FakeTransactions(), name, 600_000, version)
 
 
-def test_a_lane_is_opened_with_the_timeout_of_its_transaction():
+def test_a_transaction_is_opened_with_the_timeout_of_its_transaction():
     calls = FakeTransactions()
-    lane = open_lane(calls)
-    assert (lane.transactional_id, lane.producer_id, lane.producer_epoch) == ("p-0", 5000, 0)
+    transaction = open_transaction(calls)
+    assert (transaction.transactional_id, transaction.producer_id, transaction.producer_epoch) == ("p-0", 5000, 0)
     assert calls.timeouts_ms == [600_000]
-    assert open_lane(calls).producer_epoch == 1
+    assert open_transaction(calls).producer_epoch == 1
 
 
-def test_a_lanes_batches_carry_its_id_epoch_and_own_sequences():
+def test_a_transactions_batches_carry_its_id_epoch_and_own_sequences():
     rig, calls = Rig(), FakeTransactions()
-    open_lane(calls)
-    delivery = rig.sender.begin(open_lane(calls))
+    open_transaction(calls)
+    delivery = rig.sender.begin(open_transaction(calls))
     for count in (3, 2):
         rig.append(delivery, count=count)
         (sent,) = rig.turn()
@@ -51,7 +51,7 @@ def test_a_lanes_batches_carry_its_id_epoch_and_own_sequences():
 def test_the_version_of_produce_is_that_of_the_dialect(version, last_produce_version):
     """From v12 on a produce request adds its partitions to the transaction (KIP-890)."""
     rig = Rig()
-    rig.append(rig.sender.begin(open_lane(version=version)))
+    rig.append(rig.sender.begin(open_transaction(version=version)))
     (sent,) = rig.turn()
     assert sent.max_version == last_produce_version
 
@@ -67,7 +67,7 @@ def test_a_request_is_of_one_transaction():
     partitions = [TopicPartition("t", number) for number in range(6)]
     rig, calls = Rig(dict.fromkeys(partitions, 1)), FakeTransactions()
     names = [None, "p-0", "p-1", "p-0", None, "p-1"]
-    deliveries = {name: rig.sender.begin(name and open_lane(calls, name)) for name in (None, "p-0", "p-1")}
+    deliveries = {name: rig.sender.begin(name and open_transaction(calls, name)) for name in (None, "p-0", "p-1")}
     for tp, name in zip(partitions, names, strict=True):
         rig.append(deliveries[name], tp)
     sent = rig.turn()
@@ -79,38 +79,38 @@ def test_a_request_is_of_one_transaction():
     assert len(sent) == 3
 
 
-def test_lanes_share_what_may_be_in_flight():
+def test_transactions_share_what_may_be_in_flight():
     partitions = [TopicPartition("t", number) for number in range(4)]
     rig, calls = Rig(dict.fromkeys(partitions, 1), max_in_flight=2), FakeTransactions()
     for number, tp in enumerate(partitions):
-        rig.append(rig.sender.begin(open_lane(calls, f"p-{number}")), tp)
+        rig.append(rig.sender.begin(open_transaction(calls, f"p-{number}")), tp)
     assert len(rig.turn()) == 2
 
 
-def test_a_lane_need_not_wait_for_the_producers_own_id():
+def test_a_transaction_need_not_wait_for_the_producers_own_id():
     rig = Rig()
     rig.client.init_codes = [15] * 100
     rig.append(rig.sender.begin(), T1)
-    rig.append(rig.sender.begin(open_lane()), T0)
+    rig.append(rig.sender.begin(open_transaction()), T0)
     (sent,) = rig.turn()
     assert list(sent.batches) == [T0]
 
 
-def test_a_producer_id_refused_fails_no_lane():
+def test_a_producer_id_refused_fails_no_transaction():
     rig = Rig()
     rig.client.init_codes = [31]
-    plain, laned = rig.sender.begin(), rig.sender.begin(open_lane())
+    plain, transactional = rig.sender.begin(), rig.sender.begin(open_transaction())
     rig.append(plain, T1)
-    rig.append(laned, T0)
+    rig.append(transactional, T0)
     rig.turn()
     assert plain.error.code == 31
-    assert not laned.failed
+    assert not transactional.failed
 
 
 def test_the_first_batch_of_each_epoch_goes_alone():
     rig, calls = Rig(), FakeTransactions()
     for _ in range(2):
-        delivery = rig.sender.begin(open_lane(calls))
+        delivery = rig.sender.begin(open_transaction(calls))
         rig.append(delivery, count=130)  # four batches
         (first,) = rig.turn()
         first.answer()
@@ -126,7 +126,7 @@ def test_the_first_batch_of_each_epoch_goes_alone():
 @pytest.mark.parametrize("trouble", [NOT_LEADER, CONCURRENT, ConnectionLost("gone")])
 def test_what_passes_sends_the_same_bytes_again(trouble):
     rig = Rig()
-    delivery = rig.sender.begin(open_lane())
+    delivery = rig.sender.begin(open_transaction())
     rig.append(delivery)
     (first,) = rig.turn()
     if isinstance(trouble, int):
@@ -155,7 +155,7 @@ def test_what_passes_sends_the_same_bytes_again(trouble):
 )
 def test_a_transaction_ended_from_elsewhere_fails_the_task_and_says_by_whom(code, kind):
     rig = Rig()
-    delivery = rig.sender.begin(open_lane())
+    delivery = rig.sender.begin(open_transaction())
     rig.append(delivery)
     (sent,) = rig.turn()
     sent.answer(codes={T0: code})
@@ -167,7 +167,7 @@ def test_a_transaction_ended_from_elsewhere_fails_the_task_and_says_by_whom(code
 
 def test_two_tasks_in_one_partition_of_a_common_transaction_are_told_what_to_do():
     rig = Rig()
-    delivery = rig.sender.begin(Lane.join(FakeTransactions(), "p-driver", ProducerId(7, 3), 2))
+    delivery = rig.sender.begin(TaskTransaction.join(FakeTransactions(), "p-driver", ProducerId(7, 3), 2))
     rig.append(delivery)
     (sent,) = rig.turn()
     assert producer_of(sent.batches[T0])[:2] == (7, 3)
@@ -176,12 +176,12 @@ def test_two_tasks_in_one_partition_of_a_common_transaction_are_told_what_to_do(
     assert "'atomicBatch'" in str(delivery.error)
 
 
-def test_a_lane_that_fails_costs_the_producer_nothing():
+def test_a_transaction_that_fails_costs_the_producer_nothing():
     rig = Rig()
     plain = rig.sender.begin()
     rig.append(plain)
     rig.turn()[0].answer()
-    failing = rig.sender.begin(open_lane())
+    failing = rig.sender.begin(open_transaction())
     rig.append(failing)
     rig.turn()[0].answer(codes={T0: EPOCH})
     rig.turn()
@@ -195,9 +195,9 @@ def test_a_lane_that_fails_costs_the_producer_nothing():
 @pytest.mark.parametrize(("version", "added"), [(1, [[T0], [T1]]), (2, [])])
 def test_partitions_are_added_once_before_their_first_batch(version, added):
     calls = FakeTransactions()
-    lane = open_lane(calls, version=version)
+    transaction = open_transaction(calls, version=version)
     for partitions in ([T0], [T0, T1], [T1]):
-        lane.enroll(partitions)
+        transaction.enroll(partitions)
     assert [(name, owner) for name, owner, _ in calls.added] == [("p-0", ProducerId(5000, 0))] * len(added)
     assert [partitions for _, _, partitions in calls.added] == added
 
@@ -218,7 +218,7 @@ def test_rows_are_handed_over_only_once_their_partitions_are_in_the_transaction(
     try:
         with (
             pytest.raises(ProducerFenced, match=r"'p-0'.*another attempt"),
-            producer.delivery(open_lane(calls, version=1)) as delivery,
+            producer.delivery(open_transaction(calls, version=1)) as delivery,
         ):
             producer.append(rows, Partitioner(1024), delivery)
     finally:

@@ -13,8 +13,8 @@ from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
 from kafkasource.protocol.apis import LIST_TRANSACTIONS
 from kafkasource.sink.transactions import driver as exactly_once
-from kafkasource.sink.transactions.driver import ExactlyOnce, Share
-from kafkasource.sink.transactions.names import TransactionalIds, WrittenLane
+from kafkasource.sink.transactions.driver import ExactlyOnce, TaskResult
+from kafkasource.sink.transactions.names import TransactionalIds, WrittenTransaction
 from kafkasource.types import TopicPartition
 
 IDS = TransactionalIds("p")
@@ -45,7 +45,7 @@ class World:
     def __init__(self, version, net=FarNet):
         self.kafka = FakeKafka(nodes=3, topics={"t": 4})
         self.kafka.transaction_version = version
-        self.kafka.coordinators = {IDS.lane(slot): 1 + slot % 3 for slot in range(4)}
+        self.kafka.coordinators = {IDS.task(slot): 1 + slot % 3 for slot in range(4)}
         self.kafka.coordinators |= {IDS.driver: 2, IDS.marker_group: 3, IDS.kept_group: 2}
         self.net = net(self.kafka)
         self.cluster = self.net.cluster()
@@ -53,13 +53,13 @@ class World:
     def driver(self):
         return ExactlyOnce(self.cluster, IDS, timeout_ms=600_000)
 
-    def write(self, turn, slot):
-        """A lane with a row in it."""
-        name = IDS.lane(slot)
+    def write(self, decider, slot):
+        """A transaction with a row in it."""
+        name = IDS.task(slot)
         producer = self.cluster.init_producer_id(name, 600_000)
         self.kafka.transactions[name].state = "Ongoing"
         self.kafka.transactions[name].partitions.add(("t", slot))
-        return Share(turn, "q", lane=WrittenLane(slot, *producer, 1, 0), partitions=(T0,))
+        return TaskResult(decider, "q", transaction=WrittenTransaction(slot, *producer, 1, 0), partitions=(T0,))
 
     def open_names(self):
         return [name for name, each in self.kafka.transactions.items() if each.state == "Ongoing"]
@@ -88,8 +88,8 @@ def test_what_does_not_depend_on_each_other_goes_together(version):
     world = World(version)
     world.driver().begin()
     assert round_trips(world, world.driver().begin) == 3
-    turn = world.driver().begin().turn
-    world.driver().commit([world.write(turn, slot) for slot in range(2)], 0)
+    decider = world.driver().begin().driver
+    world.driver().commit([world.write(decider, slot) for slot in range(2)], 0)
     assert round_trips(world, world.driver().begin) == 3
 
 
@@ -104,24 +104,24 @@ def test_the_coordinators_are_looked_up_together(version):
 
 def test_a_begin_finds_what_is_open_and_aborts_it(version):
     world = World(version)
-    turn = world.driver().begin().turn
+    decider = world.driver().begin().driver
     for slot in range(4):
-        world.write(turn, slot)
-    assert world.driver().begin().turn.aborted == 4
+        world.write(decider, slot)
+    assert world.driver().begin().driver.aborted == 4
     assert world.open_names() == []
 
 
 def test_a_broker_that_cannot_be_reached_is_gone_without_and_named(version, caplog):
     exactly_once._warned.clear()
     world = World(version, FakeNet)
-    turn = world.driver().begin().turn
+    decider = world.driver().begin().driver
     for slot in range(4):
-        world.write(turn, slot)  # 0 and 3 are coordinated by broker 1
+        world.write(decider, slot)  # 0 and 3 are coordinated by broker 1
     world.cut_off(1)
     began = world.net.now
     with caplog.at_level(logging.WARNING, "kafkasource.sink"):
         begun = world.driver().begin()
-    assert begun.turn.aborted == 2
+    assert begun.driver.aborted == 2
     assert world.open_names() == ["p-0", "p-3"]
     assert world.net.now - began < 25
     (warning,) = [record.message for record in caplog.records if record.name == "kafkasource.sink"]
@@ -135,19 +135,19 @@ def test_a_broker_that_cannot_be_reached_is_gone_without_and_named(version, capl
 
 def test_what_an_unreachable_broker_coordinated_is_aborted_where_it_moved_to(version):
     world = World(version, FakeNet)
-    turn = world.driver().begin().turn
-    shares = [world.write(turn, slot) for slot in range(4)]
-    world.driver().commit(shares, 0)
-    turn = world.driver().begin().turn
+    decider = world.driver().begin().driver
+    results = [world.write(decider, slot) for slot in range(4)]
+    world.driver().commit(results, 0)
+    decider = world.driver().begin().driver
     for slot in range(4):
-        world.write(turn, slot)
+        world.write(decider, slot)
     world.cut_off(1)
     world.cluster.list_reachable("p-")  # and only then it moves
     real = world.cluster.list_reachable
 
     def moves_afterwards(prefix):
         found = real(prefix)
-        world.kafka.coordinators |= {IDS.lane(0): 2, IDS.lane(3): 2}
+        world.kafka.coordinators |= {IDS.task(0): 2, IDS.task(3): 2}
         return found
 
     world.cluster.list_reachable = moves_afterwards
@@ -158,15 +158,15 @@ def test_what_an_unreachable_broker_coordinated_is_aborted_where_it_moved_to(ver
     assert world.open_names() == []
 
 
-def test_a_lane_left_open_at_an_unreachable_broker_is_aborted_by_the_task_that_opens_it_again(version):
+def test_a_transaction_left_open_at_an_unreachable_broker_is_aborted_by_the_task_that_opens_it_again(version):
     world = World(version, FakeNet)
-    stale = world.write(world.driver().begin().turn, 0)
+    stale = world.write(world.driver().begin().driver, 0)
     world.cut_off(1)
-    turn = world.driver().begin().turn
+    decider = world.driver().begin().driver
     assert world.open_names() == ["p-0"]
     world.net.fates.clear()
-    again = world.write(turn, 0)
-    assert again.lane.producer_epoch > stale.lane.producer_epoch
+    again = world.write(decider, 0)
+    assert again.transaction.producer_epoch > stale.transaction.producer_epoch
     world.driver().commit([again], 1)
     assert world.open_names() == []
     assert world.kafka.transactions["p-0"].state == "CompleteCommit"
@@ -181,8 +181,8 @@ def test_a_begin_on_a_real_broker_takes_milliseconds(kafka_broker, kafka_topic):
         for batch_id in range(30):
             driver = ExactlyOnce(cluster, ids, timeout_ms=60_000)
             began = time.perf_counter()
-            turn = driver.begin().turn
+            decider = driver.begin().driver
             took_ms.append((time.perf_counter() - began) * 1000)
-            driver.commit([Share(turn, "q", partitions=(TopicPartition(topic, 0),))], batch_id)
+            driver.commit([TaskResult(decider, "q", partitions=(TopicPartition(topic, 0),))], batch_id)
         print(f"begin: median {statistics.median(took_ms[1:]):.1f} ms, the first {took_ms[0]:.1f} ms")
-        assert driver.begin().known.batch_id == 29
+        assert driver.begin().last.batch_id == 29

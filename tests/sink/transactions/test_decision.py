@@ -10,19 +10,19 @@ from hypothesis import strategies as st
 from kafkasource.sink.transactions.decision import (
     MAX_METADATA_BYTES,
     Decision,
-    TooManyLanes,
+    TooManyTransactions,
     UnreadableDecision,
     last_decision,
 )
-from kafkasource.sink.transactions.names import TransactionalIds, WrittenLane
+from kafkasource.sink.transactions.names import TransactionalIds, WrittenTransaction
 from kafkasource.types import TopicPartition
 
 QUERY = "6f0c2f5e-8a53-4a9c-b7a2-0123456789ab"
 PLACES = [TopicPartition("t", number) for number in range(40)]
 
-lanes = st.lists(
+transactions = st.lists(
     st.builds(
-        WrittenLane,
+        WrittenTransaction,
         st.integers(0, 2**31 - 1),
         st.integers(0, 2**63 - 1),
         st.integers(0, 2**15 - 1),
@@ -30,15 +30,15 @@ lanes = st.lists(
         st.integers(0, 2**32 - 1),
     ),
     max_size=1000,
-    unique_by=lambda lane: lane.slot,
-).map(lambda found: tuple(sorted(found, key=lambda lane: lane.slot)))
+    unique_by=lambda transaction: transaction.slot,
+).map(lambda found: tuple(sorted(found, key=lambda transaction: transaction.slot)))
 decisions = st.builds(
     Decision,
     st.integers(1, 2**40),
     st.just(QUERY),
     st.integers(0, 2**40),
     st.sampled_from([1, 2]),
-    lanes,
+    transactions,
     st.sampled_from(["stream", "write"]),
 )
 
@@ -50,7 +50,7 @@ def ordinary(count, number=1):
         QUERY,
         7,
         2,
-        tuple(WrittenLane(i, 4000 + i % 64, 3 + i % 5, 25_000 + i, i << 22) for i in range(count)),
+        tuple(WrittenTransaction(i, 4000 + i % 64, 3 + i % 5, 25_000 + i, i << 22) for i in range(count)),
     )
 
 
@@ -64,7 +64,7 @@ def test_what_is_decided_is_what_is_read(decision):
 
 @given(decisions, decisions)
 def test_the_highest_number_is_the_last_decision_wherever_earlier_ones_still_lie(earlier, later):
-    later = Decision(earlier.number + 1, later.query_id, later.batch_id, later.transaction_version, later.lanes)
+    later = Decision(earlier.number + 1, later.query_id, later.batch_id, later.transaction_version, later.transactions)
     assert last_decision({**earlier.placed(PLACES), **later.placed(PLACES)}) == later
 
 
@@ -72,15 +72,15 @@ def test_a_group_without_offsets_has_decided_nothing():
     assert last_decision({}) is None
 
 
-def test_one_partition_holds_some_300_lanes():
+def test_one_partition_holds_some_300_transactions():
     assert len(ordinary(300).parts()) == 1
     assert len(ordinary(350).parts()) == 2
     assert len(ordinary(300).parts()[0]) > 3700
 
 
-def test_more_lanes_than_there_is_room_for_are_refused_before_anything_is_decided():
+def test_more_transactions_than_there_is_room_for_are_refused_before_anything_is_decided():
     ordinary(350).placed(PLACES[:2])
-    with pytest.raises(TooManyLanes, match=r"350 tasks wrote; .* needs 2 partitions .* have 1 in use"):
+    with pytest.raises(TooManyTransactions, match=r"350 tasks wrote; .* needs 2 partitions .* have 1 in use"):
         ordinary(350).placed(PLACES[:1])
 
 
@@ -126,7 +126,7 @@ def test_text_cut_short_or_of_others_is_not_taken():
 
 def test_a_prefix_that_begins_like_ours_is_not_ours():
     ids = TransactionalIds("a")
-    assert (ids.driver, ids.lane(3), ids.marker_group) == ("a-driver", "a-3", "a-marker")
+    assert (ids.driver, ids.task(3), ids.marker_group) == ("a-driver", "a-3", "a-marker")
     assert ids.slot("a-3") == 3
     assert [ids.slot(other) for other in ("a-b-3", "a-driver", "a-03", "a-3-1", "a-", "aa-3", "a-\u0663")] == [None] * 7
     assert TransactionalIds("a.c").slot("abc-3") is None

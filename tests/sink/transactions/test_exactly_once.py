@@ -16,9 +16,9 @@ from kafkasource.sink.transactions.driver import (
     ExactlyOnce,
     LostTransactions,
     NotDecided,
-    Share,
+    TaskResult,
 )
-from kafkasource.sink.transactions.names import TransactionalIds, WrittenLane
+from kafkasource.sink.transactions.names import TransactionalIds, WrittenTransaction
 from kafkasource.sink.transactions.task_plan import plan_task
 from kafkasource.types import TopicPartition
 
@@ -56,20 +56,22 @@ class Query:
     def task(self, begun, batch_id, slot):
         plan = plan_task(begun, self.query_id, batch_id, slot, self.on_lost)
         if not plan.write:
-            return Share(begun.turn, self.query_id, skipped=True, gone_without=plan.gone_without)
+            return TaskResult(begun.driver, self.query_id, skipped=True, gone_without=plan.gone_without)
         rows = self.rows_of(batch_id, slot)
         if not rows:
-            return Share(begun.turn, self.query_id)
-        turn, cluster = begun.turn, self.cluster
-        name = self.ids.driver if self.atomic else self.ids.lane(slot)
-        producer = turn.driver if self.atomic else cluster.init_producer_id(name, 600_000)
-        if turn.transaction_version == 1:
+            return TaskResult(begun.driver, self.query_id)
+        decider, cluster = begun.driver, self.cluster
+        name = self.ids.driver if self.atomic else self.ids.task(slot)
+        producer = decider.producer if self.atomic else cluster.init_producer_id(name, 600_000)
+        if decider.transaction_version == 1:
             cluster.add_partitions_to_txn(name, producer, rows)
         for tp, some in rows.items():
-            cluster.produce(name, producer, tp, some, turn.transaction_version)
+            cluster.produce(name, producer, tp, some, decider.transaction_version)
         flat = [row for some in rows.values() for row in some]
-        lane = WrittenLane(slot, *producer, len(flat), zlib.crc32(repr(flat).encode()))
-        return Share(turn, self.query_id, False, None if self.atomic else lane, plan.again is not None, tuple(rows))
+        transaction = WrittenTransaction(slot, *producer, len(flat), zlib.crc32(repr(flat).encode()))
+        return TaskResult(
+            decider, self.query_id, False, None if self.atomic else transaction, plan.again is not None, tuple(rows)
+        )
 
     def write(self, batch_id):
         """The tasks of a batch: what the driver gets."""
@@ -77,16 +79,16 @@ class Query:
         return [self.task(begun, batch_id, slot) for slot in range(3)]
 
     def run_batch(self, batch_id):
-        shares, begun = [], None
+        results, begun = [], None
         try:
             begun = self.new_driver().begin()
             for slot in range(3):
-                shares.append(self.task(begun, batch_id, slot))
-            self.new_driver().commit(shares, batch_id)
+                results.append(self.task(begun, batch_id, slot))
+            self.new_driver().commit(results, batch_id)
         except Crash:
             raise
         except Exception:
-            self.new_driver().abort(shares, batch_id, range(len(shares), 3), begun and begun.turn)
+            self.new_driver().abort(results, batch_id, range(len(results), 3), begun and begun.driver)
             raise
         self.done.add(batch_id)
 
@@ -131,7 +133,7 @@ def run_with(version, atomic, crashes=None, errors=None, driver=ExactlyOnce):
 
 
 EVERYWHERE = pytest.mark.parametrize("moment", ["before", "after"])
-BOTH_WAYS = pytest.mark.parametrize("atomic", [False, True], ids=["lanes", "atomic"])
+BOTH_WAYS = pytest.mark.parametrize("atomic", [False, True], ids=["transactions", "atomic"])
 
 
 @ANY_DIALECT
@@ -178,11 +180,11 @@ def test_the_checks_would_see_a_driver_that_does_not_recover(version, moment):
 
 
 @ANY_DIALECT
-def test_the_checks_would_see_a_driver_that_ends_lanes_before_it_decides(version):
+def test_the_checks_would_see_a_driver_that_ends_transactions_before_it_decides(version):
     class Hasty(ExactlyOnce):
-        def _decide(self, decision, turn, partitions):
-            self._gone(decision, decision.lanes)
-            super()._decide(decision, turn, partitions)
+        def _decide(self, decision, decider, partitions):
+            self._gone(decision, decision.transactions)
+            super()._decide(decision, decider, partitions)
 
     wrong = 0
     for number in range(calls_of_a_run(version, False)):
@@ -217,13 +219,13 @@ def test_undecided_and_away_for_too_long_is_written_again(version, atomic):
 
 
 def decided_then_lost(version, on_lost):
-    """Crashed after the decision with one of three lanes committed, and away for too long."""
+    """Crashed after the decision with one of three transactions committed, and away for too long."""
     cluster = FakeTransactionCluster(version)
     query = Query(cluster, batches=2, on_lost=on_lost)
-    shares = query.write(0)
+    results = query.write(0)
     cluster.crash_before = "end p-1 True"
     with pytest.raises(Crash):
-        query.new_driver().commit(shares, 0)
+        query.new_driver().commit(results, 0)
     cluster.time_is_up()
     assert sum(seen(cluster).values()) == 4  # one task's rows
     return cluster, query
@@ -239,7 +241,7 @@ def test_decided_and_away_for_too_long_stops_the_query_each_time_it_is_started(v
 
 
 @ANY_DIALECT
-def test_lost_lanes_are_written_again_if_the_user_wants_it(version):
+def test_lost_transactions_are_written_again_if_the_user_wants_it(version):
     cluster, query = decided_then_lost(version, "fail")
     with pytest.raises(LostTransactions):
         query.run()
@@ -250,7 +252,7 @@ def test_lost_lanes_are_written_again_if_the_user_wants_it(version):
 
 @ANY_DIALECT
 @EVERYWHERE
-def test_a_crash_while_lost_lanes_are_written_again_loses_and_doubles_nothing(version, moment):
+def test_a_crash_while_lost_transactions_are_written_again_loses_and_doubles_nothing(version, moment):
     cluster, query = decided_then_lost(version, "rewrite")
     before = len(cluster.calls)
     query.run()
@@ -262,16 +264,16 @@ def test_a_crash_while_lost_lanes_are_written_again_loses_and_doubles_nothing(ve
 
 
 @ANY_DIALECT
-def test_lost_lanes_that_were_not_all_written_again_stop_the_query(version):
+def test_lost_transactions_that_were_not_all_written_again_stop_the_query(version):
     cluster, query = decided_then_lost(version, "rewrite")
-    shares = query.write(0)
+    results = query.write(0)
     with pytest.raises(LostTransactions, match=r"tasks \[2\]"):
-        query.new_driver().commit([shares[0], shares[1]], 0)
+        query.new_driver().commit([results[0], results[1]], 0)
     assert sum(seen(cluster).values()) == 4
 
 
 @ANY_DIALECT
-def test_lost_lanes_that_no_task_came_to_write_again_stop_the_query(version):
+def test_lost_transactions_that_no_task_came_to_write_again_stop_the_query(version):
     _, query = decided_then_lost(version, "rewrite")
     begun = query.new_driver().begin()
     with pytest.raises(LostTransactions, match=r"tasks \[1, 2\]"):
@@ -279,7 +281,7 @@ def test_lost_lanes_that_no_task_came_to_write_again_stop_the_query(version):
 
 
 @ANY_DIALECT
-def test_lost_lanes_are_gone_without_if_the_user_wants_it(version):
+def test_lost_transactions_are_gone_without_if_the_user_wants_it(version):
     cluster, query = decided_then_lost(version, "skip")
     query.run()
     assert seen(cluster) == query.expected([1]) + Counter(row for rows in query.rows_of(0, 0).values() for row in rows)
@@ -315,16 +317,16 @@ def test_an_older_drivers_abort_keeps_what_the_newer_decided(version):
 def test_abort_after_a_commit_that_had_decided_finishes_it(version, atomic):
     cluster = FakeTransactionCluster(version)
     query = Query(cluster, atomic=atomic, batches=1)
-    shares = query.write(0)
+    results = query.write(0)
     decides = len(cluster.calls) + (4 if version == 1 else 3)  # after describe, keep, (add offsets), offsets
     cluster.raise_at = {n: ("before", DeadlineExceeded("")) for n in range(decides + 1, decides + 9)}
     if atomic:
-        query.new_driver().commit(shares, 0)
+        query.new_driver().commit(results, 0)
     else:
         with pytest.raises(DeadlineExceeded):
-            query.new_driver().commit(shares, 0)
+            query.new_driver().commit(results, 0)
     cluster.raise_at = {}
-    query.new_driver().abort(shares, 0)
+    query.new_driver().abort(results, 0)
     check(cluster, query.expected())
     query.run()  # the batch is skipped
     check(cluster, query.expected())
@@ -340,14 +342,14 @@ def test_an_older_copy_of_the_checkpoint_is_refused():
 
 
 @ANY_DIALECT
-def test_a_lane_that_is_gone_before_the_decision_keeps_it_from_being_made(version):
+def test_a_transaction_that_is_gone_before_the_decision_keeps_it_from_being_made(version):
     cluster = FakeTransactionCluster(version)
     query = Query(cluster, batches=1)
-    shares = query.write(0)
+    results = query.write(0)
     cluster.init_producer_id("p-1", 600_000)  # a speculative attempt, or one of an executor believed dead
     with pytest.raises(NotDecided, match=r"'p-1' .* not open any more"):
-        query.new_driver().commit(shares, 0)
-    query.new_driver().abort(shares, 0)
+        query.new_driver().commit(results, 0)
+    query.new_driver().abort(results, 0)
     assert not seen(cluster)
     query.run()
     check(cluster, query.expected())
@@ -357,20 +359,20 @@ def test_a_lane_that_is_gone_before_the_decision_keeps_it_from_being_made(versio
 def test_a_partition_written_by_two_tasks_of_one_transaction_is_refused(version):
     cluster = FakeTransactionCluster(version)
     query = Query(cluster, atomic=True, batches=1)
-    shares = query.write(0)
-    both = [shares[0], Share(shares[1].turn, "q", partitions=(T[0], T[1])), shares[2]]
+    results = query.write(0)
+    both = [results[0], TaskResult(results[1].driver, "q", partitions=(T[0], T[1])), results[2]]
     with pytest.raises(NotDecided, match=r"written by one task; 1 were written by several, such as t-0"):
         query.new_driver().commit(both, 0)
     assert not seen(cluster)
 
 
-def test_lanes_are_committed_in_the_dialect_of_their_decision():
+def test_transactions_are_committed_in_the_dialect_of_their_decision():
     cluster = FakeTransactionCluster(1)
     query = Query(cluster)
-    shares = query.write(0)
+    results = query.write(0)
     cluster.crash_before = "end p-1 True"
     with pytest.raises(Crash):
-        query.new_driver().commit(shares, 0)
+        query.new_driver().commit(results, 0)
     cluster.version = 2  # upgraded meanwhile
     query.run()
     check(cluster, query.expected())
@@ -410,7 +412,7 @@ def test_nothing_is_decided_where_nothing_was_written():
     Query(cluster).run_batch(0)
     begun = Query(cluster).new_driver().begin()
     before = list(cluster.calls)
-    Query(cluster).new_driver().commit([Share(begun.turn, "q"), Share(begun.turn, "q", skipped=True)], 1)
+    Query(cluster).new_driver().commit([TaskResult(begun.driver, "q"), TaskResult(begun.driver, "q", skipped=True)], 1)
     Query(cluster).new_driver().abort([], 0)
     assert cluster.calls == before
 

@@ -13,9 +13,9 @@ from kafkasource.protocol.apis import (
     OFFSET_FETCH,
     TXN_OFFSET_COMMIT,
 )
-from kafkasource.sink.transactions.driver import ExactlyOnce, LostTransactions, NotDecided, Share
-from kafkasource.sink.transactions.kept_decision import Known
-from kafkasource.sink.transactions.names import TransactionalIds, WrittenLane
+from kafkasource.sink.transactions.decision_status import LastBatch
+from kafkasource.sink.transactions.driver import ExactlyOnce, LostTransactions, NotDecided, TaskResult
+from kafkasource.sink.transactions.names import TransactionalIds, WrittenTransaction
 from kafkasource.types import TopicPartition
 
 IDS = TransactionalIds("p")
@@ -26,29 +26,29 @@ class World:
     def __init__(self, tv):
         self.kafka = FakeKafka(nodes=3, topics={"t": 4})
         self.kafka.transaction_version = tv
-        self.kafka.coordinators = {IDS.lane(slot): 1 + slot % 3 for slot in range(4)} | {IDS.driver: 2}
+        self.kafka.coordinators = {IDS.task(slot): 1 + slot % 3 for slot in range(4)} | {IDS.driver: 2}
         self.cluster = FakeNet(self.kafka).cluster(request_timeout_ms=5_000, default_api_timeout_ms=20_000)
 
     def driver(self):
         return ExactlyOnce(self.cluster, IDS, timeout_ms=600_000)
 
     def write(self, begun, slot):
-        """A task's lane with a row in it."""
-        name, turn = IDS.lane(slot), begun.turn
+        """A task's transaction with a row in it."""
+        name, decider = IDS.task(slot), begun.driver
         producer = self.cluster.init_producer_id(name, 600_000)
-        if turn.transaction_version == 1:
+        if decider.transaction_version == 1:
             self.cluster.add_partitions_to_txn(name, producer, [T[slot]])
         else:  # as Produce v12 does
             self.kafka.transactions[name].state = "Ongoing"
             self.kafka.transactions[name].partitions.add(("t", slot))
-        return Share(turn, "q", lane=WrittenLane(slot, *producer, 1, 0), partitions=(T[slot],))
+        return TaskResult(decider, "q", transaction=WrittenTransaction(slot, *producer, 1, 0), partitions=(T[slot],))
 
     def written(self):
         begun = self.driver().begin()
         return [self.write(begun, slot) for slot in range(4)]
 
     def states(self):
-        return [self.kafka.transactions[IDS.lane(slot)].state for slot in range(4)]
+        return [self.kafka.transactions[IDS.task(slot)].state for slot in range(4)]
 
 
 @pytest.fixture(params=[1, 2])
@@ -56,10 +56,10 @@ def world(request):
     return World(request.param)
 
 
-def test_all_lanes_are_committed_wherever_their_coordinators_are(world):
+def test_all_transactions_are_committed_wherever_their_coordinators_are(world):
     world.driver().commit(world.written(), 7)
     assert world.states() == ["CompleteCommit"] * 4
-    assert world.driver().begin().known == Known(1, "stream", "q", 7)
+    assert world.driver().begin().last == LastBatch(1, "stream", "q", 7)
     assert world.kafka.committed == {("p-marker", "t", 0): 7, ("p-kept", "t", 0): 7}
 
 
@@ -70,9 +70,9 @@ FAULTS += [(api, Error(51)) for api in (ADD_OFFSETS_TO_TXN, END_TXN)]
 
 @pytest.mark.parametrize(("api", "fault"), FAULTS, ids=lambda each: getattr(each, "name", str(each)))
 def test_a_lost_answer_or_a_passing_error_of_a_commit_is_asked_again(world, api, fault):
-    shares = world.written()
+    results = world.written()
     world.kafka.fault(api, fault, fault)
-    world.driver().commit(shares, 7)
+    world.driver().commit(results, 7)
     assert world.states() == ["CompleteCommit"] * 4
 
 
@@ -81,25 +81,25 @@ def test_begin_survives_lost_answers_and_finds_the_same(world, api):
     world.driver().commit(world.written(), 7)
     world.written()  # a batch that was never decided
     world.kafka.fault(api, CLOSE, Cut(0))
-    assert world.driver().begin().known == Known(1, "stream", "q", 7)
+    assert world.driver().begin().last == LastBatch(1, "stream", "q", 7)
     assert "Ongoing" not in world.states()
 
 
-def test_lanes_that_timed_out_before_the_decision_undo_it_and_after_it_are_told_of(world):
-    shares = world.written()
+def test_transactions_that_timed_out_before_the_decision_undo_it_and_after_it_are_told_of(world):
+    results = world.written()
     world.kafka.time_out("p-2")
     with pytest.raises(NotDecided, match="'p-2'"):
-        world.driver().commit(shares, 7)
+        world.driver().commit(results, 7)
     assert not world.kafka.committed
-    world.driver().abort(shares, 7)
+    world.driver().abort(results, 7)
     assert "Ongoing" not in world.states()
 
     class Late(ExactlyOnce):
-        def _end(self, decision, lanes):
+        def _end(self, decision, transactions):
             world.kafka.time_out("p-3")
-            super()._end(decision, lanes)
+            super()._end(decision, transactions)
 
-    shares = world.written()
+    results = world.written()
     with pytest.raises(LostTransactions, match=r"tasks \[3\] \(1 rows\)"):
-        Late(world.cluster, IDS, timeout_ms=600_000).commit(shares, 7)
-    assert [lane.slot for lane in world.driver().begin().lost] == [3]
+        Late(world.cluster, IDS, timeout_ms=600_000).commit(results, 7)
+    assert [transaction.slot for transaction in world.driver().begin().lost] == [3]

@@ -29,10 +29,10 @@ from kafkasource.errors import DeadlineExceeded, KafkaSourceError
 from kafkasource.sink import writer
 from kafkasource.sink.clusters import targets
 from kafkasource.sink.transactions import driver as exactly_once
-from kafkasource.sink.transactions import task as lane_task
+from kafkasource.sink.transactions import task as task_module
 from kafkasource.sink.transactions.crash_points import POINTS
-from kafkasource.sink.transactions.driver import ExactlyOnce, LostTransactions, Share
-from kafkasource.sink.transactions.kept_decision import Known
+from kafkasource.sink.transactions.decision_status import LastBatch
+from kafkasource.sink.transactions.driver import ExactlyOnce, LostTransactions, TaskResult
 from kafkasource.sink.transactions.names import TransactionalIds
 from kafkasource.sink.transactions.query_identity import IdentitySource
 from kafkasource.sink.transactions.task import CannotWriteOnce
@@ -78,7 +78,7 @@ class Query:
             cluster.create_topics([self.topic], partitions=SLOTS)
         self.done = set()
         monkeypatch.setattr(writer.TaskContext, "get", lambda: self.context)
-        for module in (exactly_once, lane_task):
+        for module in (exactly_once, task_module):
             monkeypatch.setattr(module, "crash_point", self.crash_point)
         monkeypatch.setattr(exactly_once, "crashes_at", lambda name: name == self.crash_at)
         self.crash_at = None
@@ -208,7 +208,7 @@ def test_in_one_transaction_a_task_of_a_stage_that_is_run_again_is_refused_and_t
     assert query.seen() == query.expected(3)
 
 
-# A batch that fails, or that Spark cancels. See tests/sink/transactions/test_aborted_lanes.py for who is called then.
+# A batch that fails, or that Spark cancels. See tests/sink/transactions/test_aborted_tasks.py for who is called then.
 
 
 class Failed(Exception):
@@ -246,7 +246,7 @@ def test_a_batch_of_one_task_that_ends_in_the_middle_leaves_no_transaction_open(
         if how == "its task fails":
             assert atomic == "true" or "Ongoing" not in states().values()  # before the driver has done anything
             query.writer().abort([None], 1)
-        if how == "the query is stopped":  # and a task opens its lane only now
+        if how == "the query is stopped":  # and a task opens its transaction only now
             query.context = FakeContext(1, batch_id=1, query_id=query.query_id)
             with pytest.raises(KafkaSourceError):
                 pickle.loads(sent).write(query.rows(1, 1))
@@ -274,11 +274,11 @@ def test_a_begin_right_after_a_decision_finds_it(servers):
         cluster.create_topics(names)
         for name in names:
             ids = TransactionalIds(name)
-            turn = ExactlyOnce(cluster, ids, timeout_ms=60_000).begin().turn
-            share = Share(turn, "q", partitions=(TopicPartition(name, 0),))
-            ExactlyOnce(cluster, ids, timeout_ms=60_000).commit([share], 7)
+            decider = ExactlyOnce(cluster, ids, timeout_ms=60_000).begin().driver
+            result = TaskResult(decider, "q", partitions=(TopicPartition(name, 0),))
+            ExactlyOnce(cluster, ids, timeout_ms=60_000).commit([result], 7)
             left_out += not cluster.fetch_committed(ids.marker_group)
-            assert ExactlyOnce(cluster, ids, timeout_ms=60_000).begin().known == Known(1, "stream", "q", 7)
+            assert ExactlyOnce(cluster, ids, timeout_ms=60_000).begin().last == LastBatch(1, "stream", "q", 7)
     print(f"{left_out} of {len(names)} decisions were not listed at first")
 
 
@@ -302,7 +302,7 @@ def test_what_was_decided_is_waited_for_and_finished_while_its_markers_cannot_be
         try:
             with pytest.raises(Crash):
                 query.run_batch(1, messages)
-            for call in (lambda: driver.abort([message.share for message in messages], 1), driver.begin):
+            for call in (lambda: driver.abort([message.result for message in messages], 1), driver.begin):
                 with pytest.raises(DeadlineExceeded, match="CONCURRENT_TRANSACTIONS"):
                     call()
         finally:
@@ -348,24 +348,24 @@ class CutOff(SocketConnector):
 def test_a_begin_goes_on_without_a_broker_that_the_driver_cannot_reach(broker, caplog):
     config = ClientConfig.of(broker.bootstrap_servers)
     with Cluster(config) as whole:
-        cut, ids, lanes = None, None, {}
-        while cut is None:  # a prefix of which one node coordinates a lane and nothing else that a begin needs
+        cut, ids, transactions = None, None, {}
+        while cut is None:  # a prefix of which one node coordinates a transaction and nothing else that a begin needs
             ids = TransactionalIds(f"cut-{uuid.uuid4().hex[:8]}")
             needed = {whole.coordinator(GROUP, group) for group in (ids.marker_group, ids.kept_group)}
             needed.add(whole.coordinator(TRANSACTION, ids.driver))
-            lanes = {slot: whole.coordinator(TRANSACTION, ids.lane(slot)) for slot in range(6)}
-            cut = next((node for node in lanes.values() if node not in needed), None)
+            transactions = {slot: whole.coordinator(TRANSACTION, ids.task(slot)) for slot in range(6)}
+            cut = next((node for node in transactions.values() if node not in needed), None)
         ExactlyOnce(whole, ids, timeout_ms=60_000).begin()
-        for slot in lanes:
-            producer = whole.init_producer_id(ids.lane(slot), 60_000)
-            whole.add_offsets_to_txn(ids.lane(slot), producer, ids.marker_group)
+        for slot in transactions:
+            producer = whole.init_producer_id(ids.task(slot), 60_000)
+            whole.add_offsets_to_txn(ids.task(slot), producer, ids.marker_group)
         port = int(broker.bootstrap_servers.split(",")[cut - 1].rpartition(":")[2])
         with Cluster(config, connector=CutOff(config, port)) as driver, caplog.at_level("WARNING", "kafkasource.sink"):
-            turn = ExactlyOnce(driver, ids, timeout_ms=60_000).begin().turn
-        left = {slot for slot, node in lanes.items() if node == cut}
-        assert turn.aborted == len(lanes) - len(left)
-        assert {each.transactional_id for each in whole.list_transactions(ids.prefix)} == {ids.lane(s) for s in left}
+            decider = ExactlyOnce(driver, ids, timeout_ms=60_000).begin().driver
+        left = {slot for slot, node in transactions.items() if node == cut}
+        assert decider.aborted == len(transactions) - len(left)
+        assert {each.transactional_id for each in whole.list_transactions(ids.prefix)} == {ids.task(s) for s in left}
         assert f"broker {cut} cannot be reached from the driver" in caplog.text
         for slot in left:  # as a task does that opens it
-            whole.init_producer_id(ids.lane(slot), 60_000)
+            whole.init_producer_id(ids.task(slot), 60_000)
         assert whole.list_transactions(ids.prefix) == []

@@ -30,14 +30,14 @@ class FakeProducer:
         self.cluster, self.slot = cluster, slot
 
     @contextmanager
-    def delivery(self, lane=None):
-        yield Delivery(lane)
+    def delivery(self, transaction=None):
+        yield Delivery(transaction)
 
     def append(self, rows, partitioner, delivery):
-        lane, tp, values = delivery.lane, T[self.slot], rows.values.to_pylist()
-        lane.enroll([tp])
-        producer = lane.producer
-        self.cluster.produce(lane.transactional_id, producer, tp, values, lane.transaction_version)
+        transaction, tp, values = delivery.transaction, T[self.slot], rows.values.to_pylist()
+        transaction.enroll([tp])
+        producer = transaction.producer
+        self.cluster.produce(transaction.transactional_id, producer, tp, values, transaction.transaction_version)
         delivery.opened(1)
         delivery.acknowledged(tp, len(values), 100, len(values) - 1)
 
@@ -86,8 +86,14 @@ def test_the_listener_is_told_of_the_batchs_transactions_and_of_those_left_behin
     sent = spark.sent()
     spark.writer().commit([spark.task(sent, slot, b"y") for slot in range(2)], 0)
     (commit,) = heard
-    lanes = commit.lanes
-    assert (commit.records, lanes.opened, lanes.committed, lanes.aborted, lanes.recovered) == (2, 2, 2, 1, 0)
+    transactions = commit.transactions
+    assert (
+        commit.records,
+        transactions.opened,
+        transactions.committed,
+        transactions.aborted,
+        transactions.recovered,
+    ) == (2, 2, 2, 1, 0)
 
 
 def test_a_batch_begins_once_however_often_the_writer_is_pickled(monkeypatch):

@@ -16,9 +16,9 @@ from kafkasource.sink.new_topic import create_in
 from kafkasource.sink.partitioner import Partitioner
 from kafkasource.sink.producer.config import ProducerConfig
 from kafkasource.sink.producer.producer import Producer
-from kafkasource.sink.producer.producer_id import Lane
-from kafkasource.sink.transactions.driver import ExactlyOnce, Share
-from kafkasource.sink.transactions.names import TransactionalIds, WrittenLane
+from kafkasource.sink.producer.producer_id import TaskTransaction
+from kafkasource.sink.transactions.driver import ExactlyOnce, TaskResult
+from kafkasource.sink.transactions.names import TransactionalIds, WrittenTransaction
 from kafkasource.types import NewTopic, TopicPartition
 
 IDS = TransactionalIds("orders")
@@ -53,19 +53,19 @@ class World:
         assert re.search(GRANTS[code], text), text
         assert len(self.kafka.asked(api)) == requests, "asked again in vain"
 
-    def write(self, lane=None):
-        with self.producer.delivery(lane) as delivery:
+    def write(self, transaction=None):
+        with self.producer.delivery(transaction) as delivery:
             rows = Rows("t", 1, None, pa.array([b"v"], pa.binary()), None, None, None)
             self.producer.append(rows, Partitioner(1024), delivery)
 
     def commit(self):
-        """As after a task that wrote in lane 0."""
-        turn = self.driver.begin().turn
-        lane = self.cluster.init_producer_id(IDS.lane(0), 60_000)
-        written = WrittenLane(0, *lane, 1, 0)
-        self.cluster.add_partitions_to_txn(IDS.lane(0), lane, [TopicPartition("t", 0)])
-        share = Share(turn, "query", lane=written, partitions=(TopicPartition("t", 0),))
-        return lambda: self.driver.commit([share], 0)
+        """As after a task that wrote in transaction 0."""
+        decider = self.driver.begin().driver
+        transaction = self.cluster.init_producer_id(IDS.task(0), 60_000)
+        written = WrittenTransaction(0, *transaction, 1, 0)
+        self.cluster.add_partitions_to_txn(IDS.task(0), transaction, [TopicPartition("t", 0)])
+        result = TaskResult(decider, "query", transaction=written, partitions=(TopicPartition("t", 0),))
+        return lambda: self.driver.commit([result], 0)
 
 
 @pytest.fixture
@@ -99,25 +99,31 @@ def test_to_make_a_topic(world):
 
 def test_to_begin_a_transaction(world):
     world.refused(
-        apis.INIT_PRODUCER_ID, TRANSACTIONAL_ID, lambda: Lane.open(world.cluster, "orders-0", 60_000, 1), "'orders-0'"
+        apis.INIT_PRODUCER_ID,
+        TRANSACTIONAL_ID,
+        lambda: TaskTransaction.open(world.cluster, "orders-0", 60_000, 1),
+        "'orders-0'",
     )
 
 
 def test_to_find_a_transactions_coordinator(world):
     world.refused(
-        apis.FIND_COORDINATOR, TRANSACTIONAL_ID, lambda: Lane.open(world.cluster, "orders-0", 60_000, 1), "'orders-0'"
+        apis.FIND_COORDINATOR,
+        TRANSACTIONAL_ID,
+        lambda: TaskTransaction.open(world.cluster, "orders-0", 60_000, 1),
+        "'orders-0'",
     )
 
 
 def test_to_write_to_a_topic_in_a_transaction(world):
-    lane = Lane.open(world.cluster, "orders-0", 60_000, 1)
-    world.refused(apis.ADD_PARTITIONS_TO_TXN, TOPIC, lambda: world.write(lane), "t-0")
+    transaction = TaskTransaction.open(world.cluster, "orders-0", 60_000, 1)
+    world.refused(apis.ADD_PARTITIONS_TO_TXN, TOPIC, lambda: world.write(transaction), "t-0")
 
 
 @pytest.mark.parametrize(("code", "resource"), [(TOPIC, "t-0"), (TRANSACTIONAL_ID, "'orders-0'")])
 def test_to_produce_in_a_transaction(world, code, resource):
-    lane = Lane.open(world.cluster, "orders-0", 60_000, 1)
-    world.refused(apis.PRODUCE, code, lambda: world.write(lane), resource)
+    transaction = TaskTransaction.open(world.cluster, "orders-0", 60_000, 1)
+    world.refused(apis.PRODUCE, code, lambda: world.write(transaction), resource)
 
 
 def test_to_read_the_decision_record(world):
@@ -140,5 +146,5 @@ def test_to_decide(world, monkeypatch, api, code, resource):
     if (api, code) in ((apis.TXN_OFFSET_COMMIT, TOPIC), (apis.OFFSET_COMMIT, TOPIC)):
         monkeypatch.setitem(GRANTS, TOPIC, r"grant Read on it: with exactly_once")
     commit = world.commit()
-    requests = 2 if api is apis.DESCRIBE_TRANSACTIONS else 1  # the lane's and the driver's go together
+    requests = 2 if api is apis.DESCRIBE_TRANSACTIONS else 1  # the transaction's and the driver's go together
     world.refused(api, code, commit, resource, requests)

@@ -11,7 +11,7 @@ from transaction_fakes import FakeContext, FakeTransactionCluster
 from kafkasource.errors import BrokerError, DeadlineExceeded
 from kafkasource.sink.transactions.driver import NotDecided
 from kafkasource.sink.transactions.query_identity import IdentitySource
-from kafkasource.sink.transactions.task import CannotWriteOnce, Guarantee, LaneTask
+from kafkasource.sink.transactions.task import CannotWriteOnce, ExactlyOnceTask, Guarantee
 from kafkasource.types import Written
 
 ATOMIC = Guarantee(IdentitySource("p"), 600_000, True, "fail")
@@ -32,19 +32,19 @@ class AtomicQuery(Query):
         of_partition = self.rows_of(batch_id, slot)
         rows = [row for some in of_partition.values() for row in some]
 
-        def write(found, lane):
+        def write(found, transaction):
             assert [value for batch in found for value in batch["value"].to_pylist()] == rows
-            lane.enroll(of_partition)
-            producer = lane.producer
+            transaction.enroll(of_partition)
+            producer = transaction.producer
             for tp, some in of_partition.items():
-                cluster.produce(lane.transactional_id, producer, tp, some, lane.transaction_version)
+                cluster.produce(transaction.transactional_id, producer, tp, some, transaction.transaction_version)
             if after is not None:
                 after()
             return {tp: Written(len(some), 1, 0, len(some) - 1) for tp, some in of_partition.items()}
 
         batch = pa.record_batch([pa.array(rows, pa.string())], names=["value"])
-        share, _ = LaneTask.start(ATOMIC, begun, context).run(iter([batch]), {"value": 0}, cluster, write)
-        return share
+        result, _ = ExactlyOnceTask.start(ATOMIC, begun, context).run(iter([batch]), {"value": 0}, cluster, write)
+        return result
 
 
 class LostFiles(Exception):
@@ -143,11 +143,11 @@ def test_of_two_attempts_side_by_side_not_both_are_in_what_is_decided(version, e
             query.run_batch(batch_id)
         begun = query.new_driver().begin()
         turns = InTurn(cluster, ["a" if number in chosen else "b" for number in range(2 * calls)])
-        shares = {}
+        results = {}
 
-        def attempt(name, query=query, begun=begun, turns=turns, shares=shares):
+        def attempt(name, query=query, begun=begun, turns=turns, results=results):
             try:
-                shares[name] = query.task(begun, earlier, 0, turns.as_seen_by(name))
+                results[name] = query.task(begun, earlier, 0, turns.as_seen_by(name))
             except (CannotWriteOnce, BrokerError):
                 pass
             finally:
@@ -158,10 +158,10 @@ def test_of_two_attempts_side_by_side_not_both_are_in_what_is_decided(version, e
             thread.start()
         for thread in threads:
             thread.join()
-        for share in list(shares.values())[:1]:  # whichever Spark takes
+        for result in list(results.values())[:1]:  # whichever Spark takes
             try:
-                query.new_driver().commit([share, *(query.task(begun, earlier, slot) for slot in (1, 2))], earlier)
+                query.new_driver().commit([result, *(query.task(begun, earlier, slot) for slot in (1, 2))], earlier)
             except NotDecided:
-                query.new_driver().abort([share], earlier)
+                query.new_driver().abort([result], earlier)
         query.run_to_the_end()
         check(cluster, query.expected())

@@ -11,8 +11,8 @@ from pyarrow import fs
 from kafkasource.errors import OptionError
 from kafkasource.sink.transactions import query_identity
 from kafkasource.sink.transactions.query_identity import (
-    Identity,
     IdentitySource,
+    QueryIdentity,
     former_prefix,
     read_query_id,
     spellings,
@@ -58,7 +58,7 @@ def test_two_checkpoints_whose_paths_are_the_same_text_are_two_queries(checkpoin
 
 def test_a_prefix_that_is_given_is_the_identity_and_no_checkpoint_is_read():
     source = IdentitySource.of("mine", {"checkpointlocation": "/nowhere"})
-    assert source.find() == Identity(query_identity.TransactionalIds("mine"))
+    assert source.find() == QueryIdentity(query_identity.TransactionalIds("mine"))
     assert source.find().of_cluster("east").ids.prefix == "mine-east"
 
 

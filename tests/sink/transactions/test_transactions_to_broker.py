@@ -1,4 +1,4 @@
-"""Lanes on real Kafkas, in both dialects of transactions; confluent-kafka (librdkafka) says what readers see."""
+"""Task transactions on real Kafkas, in both dialects; confluent-kafka (librdkafka) says what readers see."""
 
 import random
 import threading
@@ -30,7 +30,7 @@ from kafkasource.sink.new_topic import create_in
 from kafkasource.sink.partitioner import Partitioner
 from kafkasource.sink.producer.config import ProducerConfig
 from kafkasource.sink.producer.producer import Producer
-from kafkasource.sink.producer.producer_id import Lane
+from kafkasource.sink.producer.producer_id import TaskTransaction
 from kafkasource.types import NewTopic, ProducerId, TopicPartition
 
 pytestmark = pytest.mark.broker
@@ -60,12 +60,12 @@ class Kafka:
         self.cluster.create_topics([name], partitions=partitions, configs=configs)
         return name
 
-    def lane(self, name, timeout_ms=60_000):
-        return Lane.open(self.cluster, name, timeout_ms, self.dialect)
+    def transaction(self, name, timeout_ms=60_000):
+        return TaskTransaction.open(self.cluster, name, timeout_ms, self.dialect)
 
-    def end(self, lane, commit=True):
-        who = lane.producer
-        self.cluster.end_txn(lane.transactional_id, who, commit, self.dialect)
+    def end(self, transaction, commit=True):
+        who = transaction.producer
+        self.cluster.end_txn(transaction.transactional_id, who, commit, self.dialect)
 
     def producer(self, **written):
         return Producer(self.config(**written))
@@ -110,16 +110,16 @@ def producer(kafka):
     producer.close()
 
 
-def test_a_lane_is_seen_when_it_is_committed_and_not_before(kafka, producer):
+def test_a_transaction_is_seen_when_it_is_committed_and_not_before(kafka, producer):
     topic = kafka.topic(partitions=2)
-    lane = kafka.lane(f"p-{topic}")
-    with producer.delivery(lane) as delivery:
+    transaction = kafka.transaction(f"p-{topic}")
+    with producer.delivery(transaction) as delivery:
         for partition in (0, 1):
             append(producer, delivery, topic, [b"%d" % i for i in range(100)], partition)
     assert delivery.last_offsets == {TopicPartition(topic, p): 99 for p in (0, 1)}
     assert kafka.read(topic, 2) == {0: [], 1: []}
     assert len(kafka.read(topic, 2, "read_uncommitted")[0]) == 100
-    kafka.end(lane)
+    kafka.end(transaction)
     until = time.monotonic() + 10
     while kafka.read(topic, 2) != {p: [b"%d" % i for i in range(100)] for p in (0, 1)}:
         assert time.monotonic() < until, "the markers do not come"
@@ -131,34 +131,38 @@ def test_many_batches_in_many_epochs_keep_order_and_number(kafka):
     producer = kafka.producer(**{"kafka.batch.size": "1024", "kafka.linger.ms": "0"})
     try:
         for turn in range(6):
-            lane = kafka.lane(f"p-{topic}")
-            with producer.delivery(lane) as delivery:
+            transaction = kafka.transaction(f"p-{topic}")
+            with producer.delivery(transaction) as delivery:
                 for partition in range(3):
                     values = [b"%d %d %050d" % (turn, partition, i) for i in range(500)]
                     append(producer, delivery, topic, values, partition)
                     if turn % 2 == 0:
                         expected[partition] += values
             assert delivery.records == 1500
-            kafka.end(lane, commit=turn % 2 == 0)
-        assert lane.producer_epoch >= 5
+            kafka.end(transaction, commit=turn % 2 == 0)
+        assert transaction.producer_epoch >= 5
     finally:
         producer.close()
-    kafka.lane(f"p-{topic}")  # waits for the markers of the last one
+    kafka.transaction(f"p-{topic}")  # waits for the markers of the last one
     assert kafka.read(topic, 3) == expected
 
 
-def test_two_lanes_and_none_share_a_partition_and_a_producer(kafka, producer):
+def test_two_transactions_and_none_share_a_partition_and_a_producer(kafka, producer):
     topic = kafka.topic()
-    lanes = [kafka.lane(f"p-{topic}-{i}") for i in range(2)]
-    with producer.delivery(lanes[0]) as first, producer.delivery(lanes[1]) as second, producer.delivery() as plain:
+    transactions = [kafka.transaction(f"p-{topic}-{i}") for i in range(2)]
+    with (
+        producer.delivery(transactions[0]) as first,
+        producer.delivery(transactions[1]) as second,
+        producer.delivery() as plain,
+    ):
         for i in range(50):
             append(producer, first, topic, [b"first %d" % i])
             append(producer, second, topic, [b"second %d" % i])
             append(producer, plain, topic, [b"plain %d" % i])
-    kafka.end(lanes[0])
-    kafka.end(lanes[1], commit=False)
+    kafka.end(transactions[0])
+    kafka.end(transactions[1], commit=False)
     for i in range(2):
-        kafka.lane(f"p-{topic}-{i}")
+        kafka.transaction(f"p-{topic}-{i}")
     found = kafka.read(topic)[0]
     assert [v for v in found if v.startswith(b"first")] == [b"first %d" % i for i in range(50)]
     assert [v for v in found if v.startswith(b"plain")] == [b"plain %d" % i for i in range(50)]
@@ -167,8 +171,8 @@ def test_two_lanes_and_none_share_a_partition_and_a_producer(kafka, producer):
 
 def test_an_attempt_that_is_fenced_hears_so_and_leaves_nothing(kafka, producer):
     topic = kafka.topic()
-    old = kafka.lane(f"p-{topic}")
-    lanes = [old]
+    old = kafka.transaction(f"p-{topic}")
+    transactions = [old]
 
     def zombie():
         with producer.delivery(old) as delivery:
@@ -176,25 +180,25 @@ def test_an_attempt_that_is_fenced_hears_so_and_leaves_nothing(kafka, producer):
             delivery.flushing = True
             producer.sender.wakeup()
             delivery.wait(lambda: True)
-            lanes.append(kafka.lane(f"p-{topic}"))
+            transactions.append(kafka.transaction(f"p-{topic}"))
             append(producer, delivery, topic, [b"late"] * 10)
 
     with pytest.raises((InvalidProducerEpoch, ProducerFenced), match=r"another attempt of the task"):
         zombie()
-    new = lanes[1]
+    new = transactions[1]
     with producer.delivery(new) as delivery:
         append(producer, delivery, topic, [b"new"] * 10)
     kafka.end(new)
-    kafka.lane(f"p-{topic}")
+    kafka.transaction(f"p-{topic}")
     assert kafka.read(topic) == {0: [b"new"] * 10}
 
 
 def test_a_transaction_that_took_too_long_names_its_timeout(kafka, producer):
     topic = kafka.topic()
-    lane = kafka.lane(f"p-{topic}", timeout_ms=500)
+    transaction = kafka.transaction(f"p-{topic}", timeout_ms=500)
 
     def slow():
-        with producer.delivery(lane) as delivery:
+        with producer.delivery(transaction) as delivery:
             for _ in range(100):
                 append(producer, delivery, topic, [b"x"])
                 threading.Event().wait(0.1)
@@ -207,14 +211,14 @@ def test_a_transaction_that_took_too_long_names_its_timeout(kafka, producer):
 
 def test_tasks_share_a_transaction_when_each_has_its_own_partition(kafka, producer):
     topic = kafka.topic(partitions=2)
-    driver = kafka.lane(f"p-{topic}")
+    driver = kafka.transaction(f"p-{topic}")
     who = ProducerId(driver.producer_id, driver.producer_epoch)
     for partition in range(2):
-        part = Lane.join(kafka.cluster, driver.transactional_id, who, kafka.dialect)
+        part = TaskTransaction.join(kafka.cluster, driver.transactional_id, who, kafka.dialect)
         with producer.delivery(part) as delivery:
             append(producer, delivery, topic, [b"%d" % partition] * 10, partition)
     kafka.end(driver)
-    kafka.lane(driver.transactional_id)
+    kafka.transaction(driver.transactional_id)
     assert kafka.read(topic, 2) == {0: [b"0"] * 10, 1: [b"1"] * 10}
 
 
@@ -231,15 +235,15 @@ def numbered(first, count=500):
     return [b"%06d" % (first + i) + b"." * 60 for i in range(count)]
 
 
-def test_a_reply_lost_after_the_append_stores_no_record_of_a_lane_twice(kafka):
+def test_a_reply_lost_after_the_append_stores_no_record_of_a_transaction_twice(kafka):
     topic, randomness, expected = kafka.topic(partitions=2), random.Random(1), {0: [], 1: []}
     host, port = kafka.servers.rsplit(":", 1)
     config = kafka.config(**SMALL)
     with Proxy((host, int(port))) as proxy:
         producer = Producer(config, client=NetworkClient(config.client, connector=ThroughProxy(config.client, proxy)))
-        lane = kafka.lane(f"p-{topic}")
+        transaction = kafka.transaction(f"p-{topic}")
         try:
-            with producer.delivery(lane) as delivery:
+            with producer.delivery(transaction) as delivery:
                 for turn in range(30):
                     if turn:
                         proxy.cut(after=randomness.randrange(100))  # a produce response is some 60 to 100 bytes
@@ -248,8 +252,8 @@ def test_a_reply_lost_after_the_append_stores_no_record_of_a_lane_twice(kafka):
         finally:
             producer.close()
         assert proxy.harmed >= 10
-    kafka.end(lane)
-    kafka.lane(f"p-{topic}")
+    kafka.end(transaction)
+    kafka.transaction(f"p-{topic}")
     assert kafka.read(topic, 2) == expected
 
 
@@ -260,10 +264,10 @@ def test_a_leader_killed_in_the_middle_of_a_transaction_loses_and_repeats_nothin
         kafka, topic = Kafka(broker.bootstrap_servers, dialect), "moved"
         configs = {"min.insync.replicas": "2"}  # what is acknowledged survives its leader
         kafka.cluster.create_topics([topic], partitions=2, replication_factor=3, configs=configs)
-        producer, lane = kafka.producer(**SMALL), kafka.lane("p-0")
+        producer, transaction = kafka.producer(**SMALL), kafka.transaction("p-0")
         expected = {0: [], 1: []}
         try:
-            with producer.delivery(lane) as delivery:
+            with producer.delivery(transaction) as delivery:
                 for turn in range(30):
                     append(producer, delivery, topic, numbered(turn * 500), turn % 2)
                     expected[turn % 2] += numbered(turn * 500)
@@ -271,25 +275,25 @@ def test_a_leader_killed_in_the_middle_of_a_transaction_loses_and_repeats_nothin
                         broker.kill(producer.sender.await_topic(topic).partitions[0].leader_id)
         finally:
             producer.close()
-        kafka.end(lane)
-        kafka.lane("p-0")
+        kafka.end(transaction)
+        kafka.transaction("p-0")
         assert kafka.read(topic, 2) == expected
         kafka.cluster.close()
 
 
-@pytest.mark.parametrize("lane", [False, True])
+@pytest.mark.parametrize("transaction", [False, True])
 @pytest.mark.parametrize("codec", ["none", "lz4"])
-def test_batches_beyond_the_topics_limit_arrive_in_pieces(kafka, lane, codec):
+def test_batches_beyond_the_topics_limit_arrive_in_pieces(kafka, transaction, codec):
     topic = kafka.topic(**{"max.message.bytes": "2000"})
     producer = kafka.producer(**{"kafka.compression.type": codec, "kafka.linger.ms": "0"})
     values = [b"%d %s" % (i, uuid.uuid4().hex.encode() * (1 + i % 5)) for i in range(2000)]
-    mine = kafka.lane(f"p-{topic}") if lane else None
+    mine = kafka.transaction(f"p-{topic}") if transaction else None
     try:
         with producer.delivery(mine) as delivery:
             append(producer, delivery, topic, values)
         if mine is not None:
             kafka.end(mine)
-            kafka.lane(f"p-{topic}")
+            kafka.transaction(f"p-{topic}")
         assert kafka.read(topic) == {0: values}
         assert delivery.records == 2000
         with pytest.raises(MessageTooLarge, match=r"one record.*max\.message\.bytes"), producer.delivery() as delivery:

@@ -11,27 +11,27 @@ from transaction_fakes import Crash, FakeTransactionCluster
 from kafkasource.sink.transactions.decision import last_decision
 from kafkasource.sink.transactions.driver import AnotherQuery, ExactlyOnce, LostDecision, LostTransactions, NotDecided
 from kafkasource.sink.transactions.names import TransactionalIds
-from kafkasource.sink.transactions.query_identity import Identity
+from kafkasource.sink.transactions.query_identity import QueryIdentity
 
 # Two queries with one prefix.
 
 
 def steps_of(query, batch_id, ended):
     """A batch, step by step. `ended` is given how it ended."""
-    shares = []
+    results = []
     try:
         begun = query.new_driver().begin()
         yield
         for slot in range(3):
-            shares.append(query.task(begun, batch_id, slot))
+            results.append(query.task(begun, batch_id, slot))
             yield
-        query.new_driver().commit(shares, batch_id)
+        query.new_driver().commit(results, batch_id)
     except (AnotherQuery, NotDecided) as error:
-        query.new_driver().abort(shares, batch_id)
+        query.new_driver().abort(results, batch_id)
         ended.append(type(error))
         return
     except Exception as error:  # a task that another query has fenced
-        query.new_driver().abort(shares, batch_id)
+        query.new_driver().abort(results, batch_id)
         ended.append(type(error))
         return
     query.done.add(batch_id)
@@ -44,7 +44,7 @@ def orders(steps):
 
 
 @ANY_DIALECT
-@pytest.mark.parametrize("atomic", [False, True], ids=["lanes", "atomic"])
+@pytest.mark.parametrize("atomic", [False, True], ids=["transactions", "atomic"])
 def test_two_queries_with_one_prefix_lose_and_double_nothing_in_whatever_order_they_go(version, atomic):
     outcomes = set()
     for order in orders(5):
@@ -100,21 +100,21 @@ class Upgraded(Query):
         self.ids, self.former = IDS, (TransactionalIds("kafkasource-otherwise"), OLD)
 
     def new_driver(self):
-        identity = Identity(self.ids, self.query_id if self.former else None, self.former)
+        identity = QueryIdentity(self.ids, self.query_id if self.former else None, self.former)
         return self.driver(self.cluster, identity, timeout_ms=600_000, atomic=self.atomic, on_lost=self.on_lost)
 
 
 def crashed_at(query, batch_id, call):
     """Its driver dies in the batch's commit, before the first request whose name begins so."""
-    shares = query.write(batch_id)
+    results = query.write(batch_id)
     query.cluster.crash_before = call
     with pytest.raises(Crash):
-        query.new_driver().commit(shares, batch_id)
+        query.new_driver().commit(results, batch_id)
 
 
 @ANY_DIALECT
 def test_after_an_upgrade_the_query_goes_on_and_what_was_decided_is_finished_and_skipped(version):
-    for call in (f"end {OLD.lane(0)} True", f"end {OLD.lane(1)} True"):  # no lane had ended, or one of three
+    for call in (f"end {OLD.task(0)} True", f"end {OLD.task(1)} True"):  # no transaction had ended, or one of three
         cluster = FakeTransactionCluster(version)
         query = Upgraded(cluster)
         query.run_batch(0)
@@ -133,7 +133,7 @@ def test_after_an_upgrade_what_was_not_decided_is_aborted_and_written_again(vers
     query.write(1)
     query.upgrade()
     query.run_batch(1)
-    assert not cluster.transactions[OLD.lane(0)].open
+    assert not cluster.transactions[OLD.task(0)].open
     query.run()
     check(cluster, query.expected())
 
@@ -173,7 +173,7 @@ def test_a_crash_at_any_call_after_an_upgrade_loses_and_doubles_nothing(version)
         cluster = FakeTransactionCluster(version)
         query = Upgraded(cluster)
         query.run_batch(0)
-        crashed_at(query, 1, f"end {OLD.lane(1)} True")
+        crashed_at(query, 1, f"end {OLD.task(1)} True")
         before = len(cluster.calls)
         if crash_at is not None:
             cluster.crash_at = {before + crash_at: "after"}
@@ -187,10 +187,10 @@ def test_a_crash_at_any_call_after_an_upgrade_loses_and_doubles_nothing(version)
 
 
 @ANY_DIALECT
-def test_lanes_lost_under_the_former_prefix_are_told_of_and_can_be_written_again(version):
+def test_transactions_lost_under_the_former_prefix_are_told_of_and_can_be_written_again(version):
     cluster = FakeTransactionCluster(version)
     query = Upgraded(cluster, batches=2)
-    crashed_at(query, 0, f"end {OLD.lane(1)} True")
+    crashed_at(query, 0, f"end {OLD.task(1)} True")
     cluster.time_is_up()
     query.upgrade()
     with pytest.raises(LostTransactions, match=r"tasks \[1, 2\]"):
@@ -210,7 +210,7 @@ def test_the_checks_would_see_an_upgrade_that_takes_nothing_over():
     cluster = FakeTransactionCluster(2)
     query = Upgraded(cluster, driver=Forgetful)
     query.run_batch(0)
-    crashed_at(query, 1, f"end {OLD.lane(1)} True")
+    crashed_at(query, 1, f"end {OLD.task(1)} True")
     query.upgrade()
     with pytest.raises(LostDecision, match="batch 1 is to be written, and nothing is known of batches before it under"):
         query.run()

@@ -7,8 +7,8 @@ import pytest
 from kafkasource.broker import Broker
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
-from kafkasource.sink.transactions.driver import ExactlyOnce, LostDecision, Share
-from kafkasource.sink.transactions.kept_decision import Known
+from kafkasource.sink.transactions.decision_status import LastBatch
+from kafkasource.sink.transactions.driver import ExactlyOnce, LostDecision, TaskResult
 from kafkasource.sink.transactions.names import TransactionalIds
 from kafkasource.sink.transactions.task_plan import plan_task
 from kafkasource.types import TopicPartition
@@ -34,12 +34,12 @@ def test_what_is_known_of_a_batch_outlives_its_decision_record(cluster):
         return kind(cluster, TransactionalIds(name), timeout_ms=60_000)
 
     def decide(name, batch_id, topics, kind=ExactlyOnce):
-        turn = driver(name).begin().turn
-        share = Share(turn, "q", partitions=tuple(TopicPartition(topic, 0) for topic in topics))
-        driver(name, kind).commit([share], batch_id)
+        decider = driver(name).begin().driver
+        result = TaskResult(decider, "q", partitions=tuple(TopicPartition(topic, 0) for topic in topics))
+        driver(name, kind).commit([result], batch_id)
 
     class Dies(ExactlyOnce):
-        def _end(self, decision, lanes):
+        def _end(self, decision, transactions):
             raise KeyboardInterrupt  # decided, and nobody comes back for a week
 
     decide("whole", 0, "tu")
@@ -53,17 +53,17 @@ def test_what_is_known_of_a_batch_outlives_its_decision_record(cluster):
     while any(cluster.fetch_committed(group) for group in groups):
         assert time.monotonic() < deadline, "the brokers forget nothing"
         time.sleep(1)
-    assert driver("whole").begin().known == Known(2, "stream", "q", 1)
-    assert driver("quiet").begin().known.number == 0
+    assert driver("whole").begin().last == LastBatch(2, "stream", "q", 1)
+    assert driver("quiet").begin().last.number == 0
     # Its coordinator remembers; a begin that died before it had kept that would not find it so.
     found = driver("early").begin()
-    assert found.known.state == "unknown"
+    assert found.last.state == "unknown"
     with pytest.raises(LostDecision, match="batch 0 was about to be decided"):
         plan_task(found, "q", 0, 0, "fail")
     cluster.delete_topics(["u"])
-    while driver("topic").begin().known is not None:
+    while driver("topic").begin().last is not None:
         assert time.monotonic() < deadline, "the offsets of a deleted topic stay"
         time.sleep(0.5)
     with pytest.raises(LostDecision, match="batch 1 is to be written, and nothing is known"):
         plan_task(driver("topic").begin(), "q", 1, 0, "fail")
-    assert driver("whole").begin().known == Known(2, "stream", "q", 1)
+    assert driver("whole").begin().last == LastBatch(2, "stream", "q", 1)

@@ -1,4 +1,4 @@
-"""Lanes against the fake Kafka: partitions are in the transaction before their records, whoever puts them there."""
+"""Task transactions against the fake Kafka: a partition is in the transaction before its records, in both dialects."""
 
 import pyarrow as pa
 import pytest
@@ -13,7 +13,7 @@ from kafkasource.sink.columns import Rows
 from kafkasource.sink.partitioner import Partitioner
 from kafkasource.sink.producer.config import ProducerConfig
 from kafkasource.sink.producer.producer import Producer
-from kafkasource.sink.producer.producer_id import Lane
+from kafkasource.sink.producer.producer_id import TaskTransaction
 
 
 class World:
@@ -24,11 +24,11 @@ class World:
         written = {"kafka.bootstrap.servers": servers}
         self.producer = Producer(ProducerConfig.from_options(options.parse(written, "sink")))
 
-    def lane(self, name="p-0"):
-        return Lane.open(self.cluster, name, 60_000, self.dialect)
+    def transaction(self, name="p-0"):
+        return TaskTransaction.open(self.cluster, name, 60_000, self.dialect)
 
-    def write(self, lane, topic="t", partitions=(0, 1)):
-        with self.producer.delivery(lane) as delivery:
+    def write(self, transaction, topic="t", partitions=(0, 1)):
+        with self.producer.delivery(transaction) as delivery:
             self.append(delivery, topic, partitions)
         return delivery
 
@@ -50,15 +50,15 @@ def world(request):
         world.cluster.close()
 
 
-def test_what_a_lane_writes_is_in_its_transaction(world):
-    lane = world.lane()
-    with world.producer.delivery(lane) as delivery:
+def test_what_a_task_writes_is_in_its_transaction(world):
+    transaction = world.transaction()
+    with world.producer.delivery(transaction) as delivery:
         world.append(delivery, "t", (0, 1))
         world.append(delivery, "u", (0,))
         world.append(delivery, "t", (1, 3))
     assert delivery.records == 5
-    transaction = world.kafka.transactions["p-0"]
-    assert (transaction.state, transaction.partitions) == ("Ongoing", {("t", 0), ("t", 1), ("u", 0), ("t", 3)})
+    stored = world.kafka.transactions["p-0"]
+    assert (stored.state, stored.partitions) == ("Ongoing", {("t", 0), ("t", 1), ("u", 0), ("t", 3)})
     added = [
         (topic["name"], topic["partitions"])
         for asked in world.kafka.asked(ADD_PARTITIONS_TO_TXN)
@@ -66,8 +66,8 @@ def test_what_a_lane_writes_is_in_its_transaction(world):
     ]
     assert added == ([("t", [0, 1]), ("u", [0]), ("t", [3])] if world.dialect == 1 else [])
     assert {asked.version for asked in world.kafka.asked(PRODUCE)} == {11 if world.dialect == 1 else 12}
-    world.cluster.end_txn("p-0", lane.producer, True, world.dialect)
-    assert transaction.state == "CompleteCommit"
+    world.cluster.end_txn("p-0", transaction.producer, True, world.dialect)
+    assert stored.state == "CompleteCommit"
 
 
 @pytest.mark.parametrize(
@@ -79,25 +79,25 @@ def test_a_partition_that_is_not_in_the_transaction_takes_no_record(world, monke
         pytest.skip("produce requests add partitions by themselves")
     first, _ = world.kafka.versions[PRODUCE.key]
     world.kafka.versions[PRODUCE.key] = first, last_version
-    lane = world.lane()
-    monkeypatch.setattr(lane, "enroll", lambda partitions: None)
+    transaction = world.transaction()
+    monkeypatch.setattr(transaction, "enroll", lambda partitions: None)
     with pytest.raises(error, match=r"'p-0'.*is not open any more"):
-        world.write(lane)
+        world.write(transaction)
     assert [asked.version for asked in world.kafka.asked(PRODUCE)] == [last_version]
 
 
 def test_the_attempt_before_is_fenced_and_the_next_one_writes(world):
-    old = world.lane()
+    old = world.transaction()
     world.write(old)
-    new = world.lane()
+    new = world.transaction()
     with pytest.raises(InvalidProducerEpoch, match=r"'p-0'.*another attempt of the task"):
         world.write(old)
     assert world.write(new).records == 2
 
 
 def test_a_transaction_that_timed_out_names_the_option(world):
-    lane = world.lane()
-    world.write(lane)
+    transaction = world.transaction()
+    world.write(transaction)
     world.kafka.time_out("p-0")
     with pytest.raises(InvalidProducerEpoch, match=r"'kafka\.transaction\.timeout\.ms'"):
-        world.write(lane)
+        world.write(transaction)

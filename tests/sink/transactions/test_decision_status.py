@@ -9,9 +9,9 @@ from transaction_fakes import OFFSETS, Crash, FakeTransactionCluster
 from kafkasource.client.transaction_admin import DescribedTransaction
 from kafkasource.errors import DeadlineExceeded, TopicAuthorizationFailed, UnsupportedApiVersion
 from kafkasource.sink.transactions.decision import Decision, UnreadableDecision, last_decision
+from kafkasource.sink.transactions.decision_status import MAX_PLACES, DecisionStatus, last_status, was_decided
 from kafkasource.sink.transactions.driver import ExactlyOnce, LostDecision, LostTransactions, NotDecided
-from kafkasource.sink.transactions.kept_decision import MAX_PLACES, Kept, last_kept, was_decided
-from kafkasource.sink.transactions.names import WrittenLane
+from kafkasource.sink.transactions.names import WrittenTransaction
 from kafkasource.types import ProducerId, TopicPartition
 
 
@@ -49,13 +49,13 @@ def test_a_crash_at_any_call_and_weeks_away_double_nothing_and_lose_nothing_in_s
         batch_id = len(query.done)
         rows = query.expected([batch_id])
         assert there == query.expected(query.done) + (rows & there)  # nothing else, and nothing twice
-        if (rows & there) in (rows, Counter()):  # or some lanes were lost, which other tests are about
+        if (rows & there) in (rows, Counter()):  # or some transactions were lost, which other tests are about
             query.on_lost = "skip" if rows & there else "rewrite"
             query.run_batch(batch_id)
             query.on_lost = "fail"
             query.run()
             check(cluster, query.expected())
-    # Only from when it is kept that a decision is about to be made until it is kept that its lanes have ended.
+    # Only from when it is kept that a decision is about to be made until it is kept that its transactions have ended.
     assert stopped
     assert {name.split()[0] for name in stopped} <= {"keep", "add", "offsets", "end"}
     assert len(stopped) < len(calls) / 2
@@ -225,15 +225,15 @@ def test_while_a_topic_of_the_batch_is_left_its_decision_is(version, gone, expir
 
 @ANY_DIALECT
 @pytest.mark.parametrize("gone", ["t", "u"])
-def test_so_it_is_where_it_died_between_the_decision_and_the_end_of_its_lanes(version, gone):
+def test_so_it_is_where_it_died_between_the_decision_and_the_end_of_its_transactions(version, gone):
     cluster = FakeTransactionCluster(version)
     cluster.logs.update({TopicPartition("u", number): [] for number in range(3)})
     query = TwoTopics(cluster, batches=2)
     query.run_batch(0)
-    shares = query.write(1)
+    results = query.write(1)
     cluster.crash_before = "end p-1 True"
     with pytest.raises(Crash):
-        query.new_driver().commit(shares, 1)
+        query.new_driver().commit(results, 1)
     cluster.delete_topic(gone)
     query.run()
     left = {"t", "u"} - {gone}
@@ -241,20 +241,22 @@ def test_so_it_is_where_it_died_between_the_decision_and_the_end_of_its_lanes(ve
 
 
 def test_each_topic_that_has_room_has_a_copy_of_the_whole_record():
-    def decided(lanes):
-        return Decision(1, "q", 7, 2, tuple(WrittenLane(i, 4000 + i, 3, 25_000 + i, i << 22) for i in range(lanes)))
+    def decided(transactions):
+        return Decision(
+            1, "q", 7, 2, tuple(WrittenTransaction(i, 4000 + i, 3, 25_000 + i, i << 22) for i in range(transactions))
+        )
 
     places = [TopicPartition(name, number) for name in ("a", "b", "c") for number in range({"a": 1}.get(name, 4))]
-    for lanes in (3, 800):
-        placed = decided(lanes).placed(places)
+    for transactions in (3, 800):
+        placed = decided(transactions).placed(places)
         for gone in ("a", "b", "c"):
             left = {tp: row for tp, row in placed.items() if tp.topic != gone}
-            assert last_decision(left) == decided(lanes)
+            assert last_decision(left) == decided(transactions)
     many = [TopicPartition(f"topic-{number:03}", 0) for number in range(500)]
     placed = decided(300).placed(many)
     assert 20 < len(placed) < 40  # of 3.8 kB each
     assert last_decision(placed) == decided(300)
-    assert len(Kept(1, "q", 7, "ended", ProducerId(1, 2)).placed(many)) == MAX_PLACES
+    assert len(DecisionStatus(1, "q", 7, "ended", ProducerId(1, 2)).placed(many)) == MAX_PLACES
 
 
 # Drivers that live on.
@@ -271,8 +273,8 @@ def test_what_an_older_driver_keeps_too_late_hides_no_decision(version, atomic):
     stands_still = ExactlyOnce._refuse_gone
 
     class StandsStill(ExactlyOnce):
-        def _refuse_gone(self, lanes, turn):
-            answer = stands_still(self, lanes, turn)
+        def _refuse_gone(self, transactions, decider):
+            answer = stands_still(self, transactions, decider)
             new.run_batch(0)
             new.run_batch(1)
             return answer
@@ -305,36 +307,39 @@ def test_an_older_driver_that_is_seen_in_time_keeps_nothing(version, atomic):
 def test_a_first_decision_that_failed_and_was_aborted_by_spark_is_made_again(version, atomic):
     cluster = FakeTransactionCluster(version)
     query = Query(cluster, atomic=atomic)
-    shares = query.write(0)
+    results = query.write(0)
     decides = len(cluster.calls) + (3 if version == 1 else 2)
     cluster.raise_at = {decides: ("before", DeadlineExceeded("no answer"))}
     with pytest.raises(DeadlineExceeded):
-        query.new_driver().commit(shares, 0)
-    query.new_driver().abort(shares, 0)
+        query.new_driver().commit(results, 0)
+    query.new_driver().abort(results, 0)
     query.run()
     check(cluster, query.expected())
 
 
 # The record.
 
-RECORD = Kept(8, "6f0c2f5e-8a53-4a9c-b7a2-0123456789ab", 7, "deciding", ProducerId(4001, 3))
+RECORD = DecisionStatus(8, "6f0c2f5e-8a53-4a9c-b7a2-0123456789ab", 7, "deciding", ProducerId(4001, 3))
 PLACES = [TopicPartition("t", 2), TopicPartition("t", 1), TopicPartition("u", 0)]
 
 
 def test_what_is_kept_is_what_is_read_at_one_place_of_each_topic():
     placed = RECORD.placed(PLACES)
     assert set(placed) == {TopicPartition("t", 1), TopicPartition("u", 0)}
-    assert last_kept(placed) == (RECORD, (TopicPartition("t", 1), TopicPartition("u", 0)))
-    assert last_kept({}) == (None, ())
+    assert last_status(placed) == (RECORD, (TopicPartition("t", 1), TopicPartition("u", 0)))
+    assert last_status({}) == (None, ())
     text = f"kafkasource/2 number=8 query={RECORD.query_id} batch=7 state=deciding producer=4001 epoch=3"
     assert placed[TopicPartition("u", 0)] == (7, text)
 
 
 def test_of_several_records_the_highest_number_holds_and_of_one_number_the_state_that_comes_later():
-    earlier = Kept(7, "q", 99, "ended", ProducerId(1, 1)).placed([TopicPartition("z", 0)])
+    earlier = DecisionStatus(7, "q", 99, "ended", ProducerId(1, 1)).placed([TopicPartition("z", 0)])
     ended = RECORD.now("ended").placed([TopicPartition("u", 0)])
-    assert last_kept({**RECORD.placed(PLACES), **earlier}) == (RECORD, (TopicPartition("t", 1), TopicPartition("u", 0)))
-    assert last_kept({**RECORD.placed(PLACES), **earlier, **ended})[0] == RECORD.now("ended")
+    assert last_status({**RECORD.placed(PLACES), **earlier}) == (
+        RECORD,
+        (TopicPartition("t", 1), TopicPartition("u", 0)),
+    )
+    assert last_status({**RECORD.placed(PLACES), **earlier, **ended})[0] == RECORD.now("ended")
 
 
 def test_text_of_others_is_not_taken():
@@ -342,9 +347,9 @@ def test_text_of_others_is_not_taken():
     wrong = [text[:cut] for cut in range(len(text) - 1)] + [text.replace("/2", "/3"), text + "\n", "hello", ""]
     for each in wrong:
         with pytest.raises(UnreadableDecision):
-            last_kept({PLACES[0]: (offset, each)})
+            last_status({PLACES[0]: (offset, each)})
     with pytest.raises(UnreadableDecision):
-        last_kept({PLACES[0]: (offset + 1, text)})
+        last_status({PLACES[0]: (offset + 1, text)})
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ holds the decision, there is the group P-kept, which says where the last decisio
     kafkasource/2 number=8 query=6f0c... batch=7 state=deciding producer=4001 epoch=3
 
     deciding    written before the decision is made, by the driver with this producer id and epoch
-    ended       the decision was made, and all its lanes are committed; or the user went on without the batch
+    ended       the decision was made, and all its transactions are committed; or the user went on without the batch
     undecided   the decision was not made, nor any after it; number=0: there was none to make, no batch had rows
 
 It is a group of its own because a plain commit is not fenced. A driver that was believed dead may write late: into
@@ -21,7 +21,7 @@ wherever P-marker has a decision of that number or a higher one, that is what co
 | before any batch had rows               | none     | none or 0   | writes               | writes                |
 | before `deciding` n is written          | n-1      | ended n-1   | writes               | writes                |
 | before decision n is committed          | n-1      | deciding n  | writes (*)           | stops (**)            |
-| before the lanes of n have ended        | n        | deciding n  | ends them, skips     | stops (**)            |
+| before the transactions of n have ended | n        | deciding n  | ends them, skips     | stops (**)            |
 | before Spark has noted the batch        | n        | ended n     | skips                | skips                 |
 | later                                   | n        | ended n     | writes the next one  | writes the next one   |
 
@@ -72,7 +72,7 @@ _RECORD = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class DecisionStatus:
     """The record, as one value. Of streams only: a batch write is never replayed."""
 
     number: int  # of the decision; 0: there was none yet
@@ -85,7 +85,7 @@ class Kept:
         of_it = (self.number, self.query_id, self.batch_id) == (last.number, last.query_id, last.batch_id)
         return of_it and self.state == "ended"
 
-    def now(self, state: State) -> Kept:
+    def now(self, state: State) -> DecisionStatus:
         return replace(self, state=state)
 
     def placed(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, tuple[int, str]]:
@@ -105,25 +105,25 @@ def one_of_each_topic(places: Iterable[TopicPartition]) -> list[TopicPartition]:
     return list(first.values())
 
 
-def last_kept(committed: Committed) -> tuple[Kept | None, tuple[TopicPartition, ...]]:
+def last_status(committed: Committed) -> tuple[DecisionStatus | None, tuple[TopicPartition, ...]]:
     """The record with the highest number and where it lies. Raises UnreadableDecision."""
-    found: dict[TopicPartition, Kept] = {tp: _parsed(tp, *row) for tp, row in committed.items() if row is not None}
+    found = {tp: _parsed(tp, *row) for tp, row in committed.items() if row is not None}
     if not found:
         return None, ()
     last = max(found.values(), key=lambda kept: (kept.number, _STATES.index(kept.state)))
     return last, tuple(sorted(tp for tp, kept in found.items() if kept.number == last.number))
 
 
-def _parsed(tp: TopicPartition, offset: int, text: str) -> Kept:
+def _parsed(tp: TopicPartition, offset: int, text: str) -> DecisionStatus:
     match = _RECORD.fullmatch(text)
     if match is None or offset != int(match[3]):
         shown = "".join(c if c.isprintable() else " " for c in text[:80])
         raise UnreadableDecision(f"offset {offset} at {tp} is no record that this version keeps: {shown!r}")
     state: State = next(each for each in _STATES if each == match[4])
-    return Kept(int(match[1]), match[2], offset, state, ProducerId(int(match[5]), int(match[6])))
+    return DecisionStatus(int(match[1]), match[2], offset, state, ProducerId(int(match[5]), int(match[6])))
 
 
-def was_decided(kept: Kept, driver: DescribedTransaction | None) -> bool | None:
+def was_decided(kept: DecisionStatus, driver: DescribedTransaction | None) -> bool | None:
     """Did the driver of this record commit its one transaction? As its coordinator says before the next InitProducerId.
 
     None: that cannot be told, as the driver's id was initialised again since, or has expired.
@@ -140,7 +140,7 @@ def was_decided(kept: Kept, driver: DescribedTransaction | None) -> bool | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class LastBatch:
     """What begin knows of the last batch that was, or may have been, decided under the prefix."""
 
     number: int  # of the decision; 0: nothing was decided so far
@@ -150,28 +150,28 @@ class Known:
     state: Literal["decided", "undecided", "unknown"] = "decided"
 
     @classmethod
-    def of(cls, last: Decision) -> Known:
+    def of(cls, last: Decision) -> LastBatch:
         return cls(last.number, last.kind, last.query_id, last.batch_id)
 
 
-def known(last: Decision | None, kept: Kept | None, decided: bool | None) -> Known | None:
+def known(last: Decision | None, kept: DecisionStatus | None, decided: bool | None) -> LastBatch | None:
     """From the decision record, from what is kept, and from the coordinator where that is asked (`was_decided`).
 
     None: nothing of the kind was there. The record holds unless what is kept is newer.
     """
     if last is not None and (kept is None or kept.number <= last.number):
-        return Known.of(last)
+        return LastBatch.of(last)
     if kept is None:
         return None
-    found = Known(kept.number, "stream", kept.query_id, kept.batch_id)
+    found = LastBatch(kept.number, "stream", kept.query_id, kept.batch_id)
     if kept.state == "ended":
         return found
     if kept.state == "deciding" and (decided or (decided is None and last is None)):
         return replace(found, state="unknown")
-    return Known.of(last) if last is not None else replace(found, state="undecided")
+    return LastBatch.of(last) if last is not None else replace(found, state="undecided")
 
 
-class KeptCluster(Protocol):
+class StatusCluster(Protocol):
     """What is asked of `client.cluster.Cluster`."""
 
     def fetch_committed(
@@ -184,20 +184,20 @@ class KeptCluster(Protocol):
     def end_txn(self, transactional_id: str, producer: ProducerId, commit: bool, tv: int) -> ProducerId: ...
 
 
-class Keeper:
+class StatusKeeper:
     """Reads and writes the record of one prefix. Each call blocks."""
 
-    def __init__(self, cluster: KeptCluster, ids: TransactionalIds, topic: str | None) -> None:
+    def __init__(self, cluster: StatusCluster, ids: TransactionalIds, topic: str | None) -> None:
         """`topic`: that all rows go to; None: rows name theirs."""
         self._cluster = cluster
         self._ids = ids
         self._topic = topic
 
-    def read(self) -> tuple[Kept | None, tuple[TopicPartition, ...]]:
+    def read(self) -> tuple[DecisionStatus | None, tuple[TopicPartition, ...]]:
         """The record and where it lies."""
-        return last_kept(self._cluster.fetch_committed(self._ids.kept_group, None))
+        return last_status(self._cluster.fetch_committed(self._ids.kept_group, None))
 
-    def settled(self) -> tuple[Kept | None, tuple[TopicPartition, ...], bool | None]:
+    def settled(self) -> tuple[DecisionStatus | None, tuple[TopicPartition, ...], bool | None]:
         """The same, and whether it was decided what it says was about to be, if the coordinator knows.
 
         That it was not decided is written at once. To be called before the driver's InitProducerId.
@@ -214,7 +214,7 @@ class Keeper:
             self.write(kept, places)
         return kept, places, was
 
-    def _tried(self, kept: Kept) -> bool | None:
+    def _tried(self, kept: DecisionStatus) -> bool | None:
         """Before Kafka 3.0 nobody can ask. But brokers take the copy of an end that was made, and refuse any other.
 
         A transaction that is open is aborted by this. One that is begun in the middle by a driver that lives on is
@@ -230,21 +230,21 @@ class Keeper:
                 return None
         return False  # nothing was begun
 
-    def write(self, kept: Kept, places: Iterable[TopicPartition]) -> None:
+    def write(self, kept: DecisionStatus, places: Iterable[TopicPartition]) -> None:
         """`places` exist: those that the batch was written to."""
         try:
             self._cluster.keep_offsets(self._ids.kept_group, kept.placed(places), RETENTION_MS)
         except UnsupportedApiVersion as error:  # no release yet; what is gone is noticed all the same
             log.debug("batch %d: %r is not kept: %s", kept.batch_id, kept.state, error)
 
-    def write_if_possible(self, kept: Kept, places: Iterable[TopicPartition]) -> None:
+    def write_if_possible(self, kept: DecisionStatus, places: Iterable[TopicPartition]) -> None:
         """For what the next begin makes good."""
         try:
             self.write(kept, places)
         except KafkaSourceError as error:
             log.info("batch %d: %r is not kept: %s", kept.batch_id, kept.state, error)
 
-    def write_without_rows(self, kept: Kept) -> None:
+    def write_without_rows(self, kept: DecisionStatus) -> None:
         """Where no partition was written to. Raises what the last place that it could lie at raises."""
         try:
             return self.write(kept, [ELSEWHERE])

@@ -22,26 +22,26 @@ from kafkasource.protocol.apis import END_TXN
 from kafkasource.sink import writer as writer_module
 from kafkasource.sink.clusters import targets
 from kafkasource.sink.clusters.targets import ONLY
-from kafkasource.sink.producer.producer_id import Lane
-from kafkasource.sink.transactions.driver import ExactlyOnce, Share
+from kafkasource.sink.producer.producer_id import TaskTransaction
+from kafkasource.sink.transactions.driver import ExactlyOnce, TaskResult
 from kafkasource.sink.transactions.names import TransactionalIds
 from kafkasource.sink.transactions.query_identity import IdentitySource
-from kafkasource.sink.transactions.task import CannotWriteOnce, Guarantee, LaneTask
+from kafkasource.sink.transactions.task import CannotWriteOnce, ExactlyOnceTask, Guarantee
 from kafkasource.sink.writer import StreamWriter
 from kafkasource.types import TopicPartition, Written
 
 IDS = TransactionalIds("p")
-LANES = Guarantee(IdentitySource("p"), 600_000, False, "fail")
+OWN_TRANSACTIONS = Guarantee(IdentitySource("p"), 600_000, False, "fail")
 ATOMIC = Guarantee(IdentitySource("p"), 600_000, True, "fail")
 ANY_DIALECT = pytest.mark.parametrize("version", [1, 2])
-BOTH_WAYS = pytest.mark.parametrize("guarantee", [LANES, ATOMIC], ids=["lanes", "atomic"])
+BOTH_WAYS = pytest.mark.parametrize("guarantee", [OWN_TRANSACTIONS, ATOMIC], ids=["transactions", "atomic"])
 
 
 class Boom(Exception):
     pass
 
 
-def driver(cluster, guarantee=LANES):
+def driver(cluster, guarantee=OWN_TRANSACTIONS):
     return ExactlyOnce(cluster, IDS, timeout_ms=600_000, atomic=guarantee.atomic)
 
 
@@ -49,19 +49,19 @@ def rows(*values):
     return iter([pa.record_batch([pa.array(values, pa.binary())], names=["value"])])
 
 
-def run(cluster, begun, slot=0, guarantee=LANES, after_open=lambda: None, after_rows=lambda: None):
+def run(cluster, begun, slot=0, guarantee=OWN_TRANSACTIONS, after_open=lambda: None, after_rows=lambda: None):
     """A task that writes one row to the partition of its slot."""
     tp = TopicPartition("t", slot)
 
-    def write(found, lane):
+    def write(found, transaction):
         after_open()
         values = [value for batch in found for value in batch["value"].to_pylist()]
-        lane.enroll([tp])
-        cluster.produce(lane.transactional_id, lane.producer, tp, values, lane.transaction_version)
+        transaction.enroll([tp])
+        cluster.produce(transaction.transactional_id, transaction.producer, tp, values, transaction.transaction_version)
         after_rows()
         return {tp: Written(len(values), 1, 0, len(values) - 1)}
 
-    task = LaneTask.start(guarantee, begun, FakeContext(slot))
+    task = ExactlyOnceTask.start(guarantee, begun, FakeContext(slot))
     return task.run(rows(b"row"), {"value": 0}, cluster, write)[0]
 
 
@@ -102,16 +102,16 @@ def test_an_attempt_that_fails_late_leaves_the_next_attempts_transaction_alone(v
     """The epoch protects it: the abort names the epoch of the attempt that failed."""
     cluster = FakeTransactionCluster(version)
     begun = driver(cluster).begin()
-    shares = []
+    results = []
 
     def next_attempt_runs_and_then_this_one_fails():
-        shares.append(run(cluster, begun))
+        results.append(run(cluster, begun))
         raise Boom
 
     with pytest.raises(Boom):
         run(cluster, begun, after_rows=next_attempt_runs_and_then_this_one_fails)
     assert open_names(cluster) == ["p-0"]
-    driver(cluster).commit(shares, 0)
+    driver(cluster).commit(results, 0)
     assert read_committed(cluster.logs[T0]) == [b"row"]
 
 
@@ -127,15 +127,15 @@ def test_with_atomic_batch_a_task_that_fails_keeps_its_claim(version):
 
 
 @pytest.mark.parametrize("unanswered", [False, True])
-def test_in_dialect_1_a_lane_with_a_request_that_may_yet_arrive_is_left_to_who_fences_it(unanswered):
+def test_in_dialect_1_a_transaction_with_a_request_that_may_yet_arrive_is_left_to_who_fences_it(unanswered):
     """EndTxn would leave the epoch as it is, and the late batch would begin a transaction that nobody ends."""
     cluster = FakeTransactionCluster(1)
     begun = driver(cluster).begin()
-    task = LaneTask.start(LANES, begun, FakeContext())
-    lane = task.open_lane(cluster)
-    lane.enroll([T0])
-    cluster.produce("p-0", lane.producer, T0, [b"row"], 1)
-    lane.unanswered = unanswered
+    task = ExactlyOnceTask.start(OWN_TRANSACTIONS, begun, FakeContext())
+    transaction = task.open_transaction(cluster)
+    transaction.enroll([T0])
+    cluster.produce("p-0", transaction.producer, T0, [b"row"], 1)
+    transaction.unanswered = unanswered
     with pytest.raises(Boom), task.aborting(cluster):
         raise Boom
     assert open_names(cluster) == (["p-0"] if unanswered else [])
@@ -143,27 +143,27 @@ def test_in_dialect_1_a_lane_with_a_request_that_may_yet_arrive_is_left_to_who_f
 
 def test_a_task_that_fails_waits_until_nothing_of_it_is_on_the_wire():
     rig = Rig()
-    lane = Lane.open(FakeTransactions(), "p-0", 600_000, 1)
-    delivery = rig.sender.begin(lane)
+    transaction = TaskTransaction.open(FakeTransactions(), "p-0", 600_000, 1)
+    delivery = rig.sender.begin(transaction)
     rig.append(delivery, count=3)
     (sent,) = rig.turn()
     rig.append(delivery, count=3)
     delivery.fail(Boom())
     rig.sender.end(delivery)
     rig.turn()
-    assert not lane.left.is_set()
+    assert not transaction.left.is_set()
     sent.answer()
     rig.turn()
-    assert lane.left.is_set()
-    assert not lane.unanswered
+    assert transaction.left.is_set()
+    assert not transaction.unanswered
     assert len(rig.client.sent) == 1
 
 
 def test_a_task_that_fails_with_all_acknowledged_does_not_wait_for_the_senders_next_turn():
     """There is nothing that would end its poll."""
     rig = Rig()
-    lane = Lane.open(FakeTransactions(), "p-0", 600_000, 1)
-    delivery = rig.sender.begin(lane)
+    transaction = TaskTransaction.open(FakeTransactions(), "p-0", 600_000, 1)
+    delivery = rig.sender.begin(transaction)
     rig.append(delivery)
     (sent,) = rig.turn()
     sent.answer()
@@ -171,23 +171,23 @@ def test_a_task_that_fails_with_all_acknowledged_does_not_wait_for_the_senders_n
     delivery.fail(Boom())
     rig.sender.end(delivery)
     left_before_poll = []
-    rig.client.poll = lambda timeout_ms: left_before_poll.append(lane.left.is_set())
+    rig.client.poll = lambda timeout_ms: left_before_poll.append(transaction.left.is_set())
     rig.sender.run_once()
     assert left_before_poll == [True]
 
 
-def test_a_request_whose_answer_was_lost_is_remembered_by_its_lane():
+def test_a_request_whose_answer_was_lost_is_remembered_by_its_transaction():
     rig = Rig()
-    lane = Lane.open(FakeTransactions(), "p-0", 600_000, 1)
-    delivery = rig.sender.begin(lane)
+    transaction = TaskTransaction.open(FakeTransactions(), "p-0", 600_000, 1)
+    delivery = rig.sender.begin(transaction)
     rig.append(delivery)
     (sent,) = rig.turn()
     sent.fail(ConnectionLost("gone"))
     delivery.fail(Boom())
     rig.sender.end(delivery)
     rig.turn()
-    assert lane.left.is_set()
-    assert lane.unanswered
+    assert transaction.left.is_set()
+    assert transaction.unanswered
 
 
 # The driver's side.
@@ -201,7 +201,7 @@ def test_a_batch_of_which_no_task_reported_leaves_nothing_open(version, guarante
     begun = driver(cluster, guarantee).begin()
     for slot in range(3):
         run(cluster, begun, slot, guarantee)  # and the message never arrives
-    driver(cluster, guarantee).abort([], 0, range(3), begun.turn)
+    driver(cluster, guarantee).abort([], 0, range(3), begun.driver)
     assert open_names(cluster) == []
     assert not any(read_committed(log) for log in cluster.logs.values())
 
@@ -213,13 +213,13 @@ def test_a_task_that_still_runs_after_the_abort_writes_nothing_and_leaves_nothin
     begun = driver(cluster, guarantee).begin()
 
     def stopped():
-        driver(cluster, guarantee).abort([], 0, range(1), begun.turn)
+        driver(cluster, guarantee).abort([], 0, range(1), begun.driver)
 
     with pytest.raises(KafkaSourceError, match=r"PRODUCER_FENCED|INVALID_PRODUCER_EPOCH"):
         run(cluster, begun, guarantee=guarantee, after_open=stopped)
     assert open_names(cluster) == []
     with pytest.raises(KafkaSourceError, match=r"was given up|PRODUCER_FENCED|INVALID_PRODUCER_EPOCH"):
-        run(cluster, begun, guarantee=guarantee)  # and one that opens its lane only now
+        run(cluster, begun, guarantee=guarantee)  # and one that opens its transaction only now
     assert open_names(cluster) == []
     assert not any(read_committed(log) for log in cluster.logs.values())
 
@@ -230,11 +230,11 @@ def test_the_abort_of_an_older_run_leaves_a_newer_runs_transactions_alone(versio
     cluster = FakeTransactionCluster(version)
     old = driver(cluster, guarantee).begin()
     new = driver(cluster, guarantee).begin()
-    shares = [run(cluster, new, slot, guarantee) for slot in range(2)]
+    results = [run(cluster, new, slot, guarantee) for slot in range(2)]
     before = open_names(cluster)
-    driver(cluster, guarantee).abort([], 0, range(3), old.turn)
+    driver(cluster, guarantee).abort([], 0, range(3), old.driver)
     assert open_names(cluster) == before
-    driver(cluster, guarantee).commit(shares, 0)
+    driver(cluster, guarantee).commit(results, 0)
     assert sum(len(read_committed(log)) for log in cluster.logs.values()) == 2
 
 
@@ -243,38 +243,38 @@ def test_a_run_that_begins_while_an_older_one_aborts_keeps_its_transactions(vers
     """The older one found itself the newest driver just before."""
     cluster = FakeTransactionCluster(version)
     old = driver(cluster).begin()
-    shares = []
+    results = []
     real = cluster.end_txn
 
     def end_txn(*args):
         try:
             return real(*args)
         finally:
-            if not shares:
+            if not results:
                 new = driver(cluster).begin()
-                shares.append(run(cluster, new))
+                results.append(run(cluster, new))
 
     cluster.end_txn = end_txn
-    driver(cluster).abort([], 0, range(3), old.turn)
+    driver(cluster).abort([], 0, range(3), old.driver)
     cluster.end_txn = real
     assert open_names(cluster) == ["p-0"]
-    driver(cluster).commit(shares, 0)
+    driver(cluster).commit(results, 0)
     assert read_committed(cluster.logs[T0]) == [b"row"]
 
 
 @ANY_DIALECT
-def test_decided_lanes_are_never_aborted(version):
+def test_decided_transactions_are_never_aborted(version):
     cluster = FakeTransactionCluster(version)
     begun = driver(cluster).begin()
-    shares = [run(cluster, begun, slot) for slot in range(2)]
+    results = [run(cluster, begun, slot) for slot in range(2)]
 
     class Crashing(ExactlyOnce):
-        def _end(self, decision, lanes):
+        def _end(self, decision, transactions):
             raise Boom
 
     with pytest.raises(Boom):
-        Crashing(cluster, IDS, timeout_ms=600_000).commit(shares, 0)
-    driver(cluster).abort([], 0, range(2), begun.turn)  # as if no message had come
+        Crashing(cluster, IDS, timeout_ms=600_000).commit(results, 0)
+    driver(cluster).abort([], 0, range(2), begun.driver)  # as if no message had come
     driver(cluster).begin()
     assert sum(len(read_committed(log)) for log in cluster.logs.values()) == 2
 
@@ -285,8 +285,8 @@ def test_a_failed_decision_stays_readable_in_the_drivers_transaction(version):
     and coordinators tell only until the next InitProducerId."""
     cluster = FakeTransactionCluster(version)
     begun = driver(cluster).begin()
-    shares = [run(cluster, begun), Share(begun.turn, "q")]  # one had no rows
-    driver(cluster).abort(shares, 0, (), begun.turn)
+    results = [run(cluster, begun), TaskResult(begun.driver, "q")]  # one had no rows
+    driver(cluster).abort(results, 0, (), begun.driver)
     assert open_names(cluster) == []
     assert cluster.calls.count("init p-driver") == 1
 
@@ -301,13 +301,13 @@ def stream_writer(**written):
     return StreamWriter(targets.parse(WRITTEN | {"transactionalIdPrefix": "p"} | written), SCHEMA)
 
 
-@pytest.fixture(params=["false", "true"], ids=["lanes", "atomic"])
+@pytest.fixture(params=["false", "true"], ids=["transactions", "atomic"])
 def stopped(request, monkeypatch):
     """A micro-batch that began, and whose only task wrote a row that nobody heard of; and the writer to abort it."""
     cluster = FakeTransactionCluster(2)
     monkeypatch.setattr(writer_module, "shared_cluster", lambda config: cluster)
     begun = pickle.loads(pickle.dumps(stream_writer(atomicBatch=request.param)))._begun[ONLY]
-    run(cluster, begun, guarantee=LANES if request.param == "false" else ATOMIC)
+    run(cluster, begun, guarantee=OWN_TRANSACTIONS if request.param == "false" else ATOMIC)
     return cluster, stream_writer(atomicBatch=request.param)
 
 
