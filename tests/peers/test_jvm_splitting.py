@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from kafkasource.source.plan.splitting import split
+from kafkasource.source.plan.tasks import split
 from kafkasource.types import OffsetRange, TopicPartition
 
 pytestmark = [pytest.mark.peers, pytest.mark.spark]

@@ -2,36 +2,60 @@
 
     {"t":{"0":23,"1":7},"@1;t/2b1yVQz0RZmGV9kUS9nT6A/0-1=5":{}}
 
-Every offset is a real one, so a query can change from the JVM connector to this one and go on. The last entry is ours:
-its key tells which logs these are (`identities`), and in the end of a query's first micro-batch where that one begins.
-The JVM connector takes it for a topic without partitions, so a query can also change back.
+Every offset is a real one, so a query can change from the JVM connector to this one and go on. The last entry is ours.
+The JVM connector takes its key for a topic without partitions, so a query can also change back.
+
+Our key says which logs the offsets belong to: topic ids (KIP-516) and leader epochs (KIP-320). A topic's name does not
+identify it, and an offset means nothing in another topic of the name, or in a log that was truncated and written again.
+
+    @1;t/2b1yVQz0RZmGV9kUS9nT6A/0-3=5,4=6;u//0=0
+
+`@1` is the version of the key. Then come the topics in order, each with its name, its id and its leader epochs. The id
+is written as Kafka's tools print it; it is empty where brokers have none (before 2.8). No record below the offset is of
+a later epoch than the one written here. Neighbouring partitions with one epoch stand together; a partition is missing
+where brokers tell no epoch (before 2.1). No topic's name holds any of `@;/=,|`.
+
+The end of a query's first micro-batch also says where that batch begins (`first_batch`). Behind a `|` follows the same
+list for the start, and after each topic's epochs its offsets. Such a key has version 2; all later ones stay version 1.
+
+    @2;t/2b1yVQz0RZmGV9kUS9nT6A/0-1=5|t/2b1yVQz0RZmGV9kUS9nT6A/0-1=5/0=12,1=0
 """
 
 from __future__ import annotations
 
+import base64
+import re
 import uuid
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import lru_cache
+from itertools import groupby
+from typing import NamedTuple
 
 from kafkasource.client.cluster import EARLIEST as EARLIEST
 from kafkasource.client.cluster import LATEST as LATEST
 from kafkasource.errors import KafkaSourceError
-from kafkasource.source.plan import identities
 from kafkasource.types import TopicPartition
 
 Offsets = dict[TopicPartition, int]  # next offset to read
 PartitionOffsets = Mapping[TopicPartition, int]
 OffsetJson = dict[str, dict[str, int]]
 
+_MARK = "@"
+_VERSION, _WITH_START = "@1", "@2"
+_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+_ID = re.compile(r"[a-zA-Z0-9_-]{22}")
+_RUN = re.compile(r"([0-9]{1,10})(?:-([0-9]{1,10}))?=([0-9]{1,19})")
+_MAX_PARTITIONS = 1_000_000  # of one key; nothing real comes near
+
 
 @dataclass(frozen=True, slots=True)
 class StreamOffset:
-    """A place in the logs of all partitions of a streaming query, and which logs these are.
+    """Offsets in the logs of all partitions of a streaming query, and which logs these are. Never modified.
 
-    What is not known is missing: brokers before 2.8 tell no topic ids, before 2.1 no leader epochs, and a checkpoint of
-    the JVM connector has neither. No record below an offset is of a later epoch than the one beside it.
+    What is not known is missing: brokers before 2.8 tell no topic ids, brokers before 2.1 no leader epochs, and a
+    checkpoint of the JVM connector has neither. No record below an offset is of a later epoch than the one beside it.
     """
 
     offsets: Offsets
@@ -46,26 +70,25 @@ def to_json(offset: StreamOffset) -> OffsetJson:
     for tp, next_offset in sorted(offset.offsets.items()):
         document.setdefault(tp.topic, {})[str(tp.partition)] = next_offset
     if document and (offset.topic_ids or offset.leader_epochs or offset.start is not None):
-        start = offset.start
-        kept = None if start is None else identities.Start(start.offsets, start.topic_ids, start.leader_epochs)
-        document[identities.to_text(offset.topic_ids, offset.leader_epochs, kept)] = {}
+        document[_logs_to_text(offset)] = {}
     return document
 
 
-def from_json(document: Any) -> StreamOffset:
-    """The inverse, also for what the JVM connector wrote. Raises KafkaSourceError on anything else: a checkpoint is
-    never guessed at.
+def from_json(document: Mapping[str, Mapping[str, object]]) -> StreamOffset:
+    """The inverse, also for what the JVM connector wrote. `document` may be any JSON value.
+
+    Raises KafkaSourceError on anything else: a checkpoint is never guessed at.
     """
     offsets: Offsets = {}
-    known: identities.Identities | None = None
+    known: _Logs | None = None
     try:
         for topic, partitions in document.items():
-            if topic.startswith(identities.MARK):
+            if topic.startswith(_MARK):
                 if known is not None or partitions != {}:
                     raise ValueError(f"{topic[:20]!r}... stands twice, or has a value")
-                known = identities.from_text(topic)
+                known = _logs_from_text(topic)
                 continue
-            if not identities.TOPIC.fullmatch(topic):
+            if not _TOPIC.fullmatch(topic):
                 raise ValueError(f"{topic!r} cannot be a topic: written by a newer version of this connector?")
             for number, offset in partitions.items():
                 if type(offset) is not int or not 0 <= offset < 2**63:
@@ -75,8 +98,7 @@ def from_json(document: Any) -> StreamOffset:
         raise KafkaSourceError(f'not an offset of this source, expected e.g. {{"topic":{{"0":23}}}}: {error}') from None
     if known is None:
         return StreamOffset(offsets)
-    start = None if known.start is None else StreamOffset(dict(known.start.offsets), *known.start[1:])
-    return StreamOffset(offsets, known.topic_ids, known.leader_epochs, start)
+    return StreamOffset(offsets, known.topic_ids, known.leader_epochs, known.start)
 
 
 def partition_number(number: str) -> int:
@@ -87,9 +109,10 @@ def partition_number(number: str) -> int:
 
 
 class RecentOffsets:
-    """`to_json` and `from_json` for who is soon brought back what he gave: with 1,000 partitions worth noticing.
+    """Caches the last three offsets in both forms. Reader process, one thread.
 
-    Documents and offsets are never modified.
+    Spark hands each offset back within a micro-batch or two, and with 1,000 partitions parsing it again is a
+    measurable cost. Nobody may modify the documents or the offsets.
     """
 
     def __init__(self) -> None:
@@ -103,15 +126,115 @@ class RecentOffsets:
         return self._known[-1][0]
 
     def topics_to_json(self, offsets: Offsets) -> OffsetJson:
-        """Without our own entry: for people and monitors."""
+        """The offsets as JSON without our own entry: for people and monitors."""
         for document, known in self._known:
             if known.offsets == offsets:
-                return {key: value for key, value in document.items() if not key.startswith(identities.MARK)}
+                return {key: value for key, value in document.items() if not key.startswith(_MARK)}
         return to_json(StreamOffset(offsets))
 
-    def from_json(self, document: Mapping[str, Any]) -> StreamOffset:
+    def from_json(self, document: Mapping[str, dict[str, int]]) -> StreamOffset:
         for known, offset in self._known:
             if known == document:
                 return offset
         self._known.append((dict(document), from_json(document)))
         return self._known[-1][1]
+
+
+class _Logs(NamedTuple):
+    """What our key says. Never modified, because `_logs_from_text` caches and shares it."""
+
+    topic_ids: Mapping[str, uuid.UUID]
+    leader_epochs: Mapping[TopicPartition, int]
+    start: StreamOffset | None = None
+
+
+def _logs_to_text(offset: StreamOffset) -> str:
+    """Our key."""
+    ends, start = _topics(offset.topic_ids, offset.leader_epochs), offset.start
+    if start is None:
+        return ";".join((_VERSION, *ends))
+    return ";".join((_WITH_START, *ends)) + "|" + ";".join(_topics(start.topic_ids, start.leader_epochs, start.offsets))
+
+
+def _topics(topic_ids: Mapping[str, uuid.UUID], *of_partitions: Mapping[TopicPartition, int]) -> Iterator[str]:
+    """`t/id/0-3=5` for each topic, with a further list behind a `/` for each further mapping."""
+    lists = [_by_topic(numbers) for numbers in of_partitions]
+    for topic in sorted(topic_ids.keys() | {topic for numbers in lists for topic in numbers}):
+        runs = (",".join(_runs(numbers.get(topic, ()))) for numbers in lists)
+        yield "/".join((topic, _id_to_text(topic_ids.get(topic)), *runs))
+
+
+def _by_topic(numbers: Mapping[TopicPartition, int]) -> dict[str, list[tuple[int, int]]]:
+    found: dict[str, list[tuple[int, int]]] = {}
+    for tp, number in sorted(numbers.items()):
+        found.setdefault(tp.topic, []).append((tp.partition, number))
+    return found
+
+
+def _id_to_text(topic_id: uuid.UUID | None) -> str:
+    return "" if topic_id is None else base64.urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
+
+
+def _runs(rows: Sequence[tuple[int, int]]) -> Iterator[str]:
+    """(partition, epoch or offset) in order to `0-3=5`."""
+    neighbours = groupby(enumerate(rows), key=lambda one: (one[1][0] - one[0], one[1][1]))
+    for (_, value), run in neighbours:
+        numbers = [number for _, (number, _) in run]
+        yield f"{numbers[0]}={value}" if len(numbers) == 1 else f"{numbers[0]}-{numbers[-1]}={value}"
+
+
+@lru_cache(maxsize=4)
+def _logs_from_text(text: str) -> _Logs:
+    """The inverse of `_logs_to_text`.
+
+    Raises ValueError, and KafkaSourceError where a newer version of kafkasource wrote the key.
+    """
+    version = text.partition(";")[0].partition("|")[0]
+    if version not in (_VERSION, _WITH_START):
+        raise KafkaSourceError(
+            f"the checkpoint was written by a newer version of kafkasource: its entry {text[:20]!r}... is not of"
+            f" version {_VERSION} or {_WITH_START}. Run the query with that version, or a newer one"
+        )
+    ends, bar, begins = text[len(version) :].partition("|")
+    if (version == _WITH_START) != bool(bar):
+        raise ValueError(f"{text[:20]!r}... does not fit its version: {_WITH_START} has a start, {_VERSION} has none")
+    topic_ids, (epochs,) = _topics_from_text(ends[1:], 1)
+    if not bar:
+        return _Logs(topic_ids, epochs)
+    start_ids, (start_epochs, offsets) = _topics_from_text(begins, 2)
+    return _Logs(topic_ids, epochs, StreamOffset(offsets, start_ids, start_epochs))
+
+
+def _topics_from_text(text: str, lists: int) -> tuple[dict[str, uuid.UUID], list[dict[TopicPartition, int]]]:
+    """The inverse of `_topics`; each topic has `lists` lists."""
+    topic_ids: dict[str, uuid.UUID] = {}
+    found: list[dict[TopicPartition, int]] = [{} for _ in range(lists)]
+    for topic in text.split(";") if text else ():
+        name, topic_id, *runs_of = topic.split("/")
+        if not _TOPIC.fullmatch(name) or len(runs_of) != lists:
+            raise ValueError(f"{topic[:300]!r} does not describe a topic")
+        if topic_id:
+            topic_ids[name] = _id_from_text(topic_id)
+        for numbers, runs in zip(found, runs_of, strict=True):
+            for run in filter(None, runs.split(",")):
+                first, last, value = _run_from_text(run)
+                if len(numbers) + last - first >= _MAX_PARTITIONS:
+                    raise ValueError(f"more than {_MAX_PARTITIONS} partitions")
+                numbers.update((TopicPartition(name, number), value) for number in range(first, last + 1))
+    return topic_ids, found
+
+
+def _id_from_text(text: str) -> uuid.UUID:
+    if not _ID.fullmatch(text):
+        raise ValueError(f"{text!r} is not a topic id")
+    return uuid.UUID(bytes=base64.urlsafe_b64decode(text + "=="))
+
+
+def _run_from_text(text: str) -> tuple[int, int, int]:
+    match = _RUN.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{text!r} gives no leader epoch or offset of partitions")
+    first, last, value = int(match[1]), int(match[2] or match[1]), int(match[3])
+    if last < first or value >= 2**63:
+        raise ValueError(f"{text!r} ends before it begins, or is not a number that Kafka has")
+    return first, last, value

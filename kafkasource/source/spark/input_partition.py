@@ -13,8 +13,7 @@ from kafkasource import metrics
 from kafkasource.client.config import ClientConfig
 from kafkasource.memory.worker import spare_imports_from_gc
 from kafkasource.source.fetch.messages import FetchSettings
-from kafkasource.source.plan.packing import pack
-from kafkasource.source.plan.splitting import split
+from kafkasource.source.plan.tasks import pack, split
 from kafkasource.types import OffsetRange, Packing, TopicPartition
 
 if TYPE_CHECKING:

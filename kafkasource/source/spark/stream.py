@@ -26,11 +26,11 @@ from kafkasource.source.plan.first_batch import FirstBatch
 from kafkasource.source.plan.offset_reader import OffsetReader
 from kafkasource.source.plan.offsets import OffsetJson, PartitionOffsets, RecentOffsets, StreamOffset
 from kafkasource.source.plan.open_transactions import OpenTransactions
-from kafkasource.source.plan.packing import OFFSET_BYTES
 from kafkasource.source.plan.planner import advanced, carried, check_available_now, plan, questions, recreated_topics
 from kafkasource.source.plan.positions import check_start_before_end, ending_position, starting_position
 from kafkasource.source.plan.record_weights import RecordWeights
 from kafkasource.source.plan.subscription import parse_subscription
+from kafkasource.source.plan.tasks import OFFSET_BYTES
 from kafkasource.source.spark.input_partition import KafkaInputPartition, PartitionReader, input_partitions
 from kafkasource.source.spark.stop_file import StopFile
 from kafkasource.types import IsolationLevel
