@@ -1,8 +1,8 @@
-"""Where a streaming query is heading: the ends of the logs, listed for every micro-batch.
+"""How far a streaming query may read: the end offsets of its logs, listed anew for each micro-batch.
 
-Under Trigger.AvailableNow it is what was there when the run first looked, so that the run ends; and only there a query
-can be given an end of its own: `endingOffsets`, `endingTimestamp` or `endingOffsetsByTimestamp` cut the goal off. The
-JVM connector refuses the first and the last of these in every streaming query, and ignores the second.
+Under Trigger.AvailableNow the first listing of the run stays, so that the run ends. Only under this trigger can a query
+have an end of its own: `endingOffsets`, `endingTimestamp` or `endingOffsetsByTimestamp` lower the end offsets. The JVM
+connector refuses the first and the last of these options in every streaming query, and ignores the second.
 """
 
 from __future__ import annotations
@@ -16,21 +16,22 @@ from kafkasource.source.plan.planner import carried
 from kafkasource.source.plan.positions import Position
 
 
-class Goal:
-    """One run's goal. Reader process, one thread. `end`: of a query that is to stop there."""
+class EndOffsets:
+    """The end offsets (exclusive) of one run of a query. Reader process, one thread."""
 
     def __init__(self, end: Position | None) -> None:
+        """`end`: where the query's options say it stops; None: nowhere."""
         self._end = end
         self._freezes = False
         self.frozen: StreamOffset | None = None
-        self.latest: StreamOffset | None = None  # as listed last, with nothing cut off
+        self.latest: StreamOffset | None = None  # as listed last, not lowered by `end`
 
     def freeze(self) -> None:
-        """Let the next listing be the last."""
+        """Keep the end offsets of the next listing until the run ends."""
         self._freezes = True
 
     def check_trigger(self) -> None:
-        """Raise OptionError for an end that would never be reached, since the trigger lets the query run on."""
+        """Raise OptionError where the query has an end, but a trigger under which it would run on for ever."""
         if self._end is not None and not self._freezes:
             kind = "offset" if self._end.option == "endingOffsets" else "timestamp"
             raise OptionError(
@@ -38,26 +39,26 @@ class Goal:
                 f" .trigger(availableNow=True), or leave the option {self._end.option!r} out"
             )
 
-    def seen_from(self, begin: StreamOffset, reader: OffsetReader) -> StreamOffset:
-        """The goal for who has read up to `begin`. Lists the logs' ends anew, unless frozen."""
+    def listed(self, begin: StreamOffset, reader: OffsetReader) -> StreamOffset:
+        """The end offsets for a query that has read up to `begin`: listed anew, unless they are frozen."""
         if self.frozen is not None:
             return self.frozen
         assigned = reader.assigned(known=begin)
         topic_ids = reader.topic_ids(assigned)
         known = carried(begin, StreamOffset({}, topic_ids))
         ends = reader.latest(assigned, known=known)
-        self.latest = goal = StreamOffset(ends.offsets, topic_ids, ends.leader_epochs)
+        self.latest = listed = StreamOffset(ends.offsets, topic_ids, ends.leader_epochs)
         if self._freezes:
             if self._end is not None:
-                goal = replace(goal, offsets=_cut_off(goal.offsets, known, self._end, reader))
-            self.frozen = goal
-        return goal
+                listed = replace(listed, offsets=_lowered(listed.offsets, known, self._end, reader))
+            self.frozen = listed
+        return listed
 
 
-def _cut_off(latest: Offsets, begin: Offsets, end: Position, reader: OffsetReader) -> Offsets:
-    """`latest`, but no further than `end`, and not back from `begin`, where a query may stand that read on before.
+def _lowered(latest: Offsets, begin: Offsets, end: Position, reader: OffsetReader) -> Offsets:
+    """`latest`, but not beyond `end`, and not below `begin`: the query may have read beyond `end` in an earlier run.
 
-    A partition that `end` does not speak of stays where it is; one that is new besides is not read.
+    Where `end` does not name a partition, its end offset is `begin`; if `begin` does not have it, it is left out.
     """
     covered = end.covered(latest)
     ends = end.resolve(covered, reader)

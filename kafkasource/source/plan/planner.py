@@ -26,7 +26,7 @@ class Questions:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ReadPlan:
     """The non-empty ranges to read, sorted, and what cannot be read any more."""
 
     ranges: list[OffsetRange]
@@ -82,7 +82,7 @@ def questions(begin: StreamOffset, until: StreamOffset) -> Questions:
 
 def plan(
     begin: StreamOffset, until: StreamOffset, earliest: PartitionOffsets, epoch_ends: PartitionOffsets | None = None
-) -> Plan:
+) -> ReadPlan:
     """Ranges between the offsets of a micro-batch, both as checkpointed, with the answers to `questions`.
 
     Partitions that `begin` does not know are read from their earliest offset whatever `startingOffsets` said, since
@@ -116,7 +116,7 @@ def plan(
             )
         elif first > end[tp] and tp not in cut:
             losses.append(_changed(tp, first, end[tp]))
-    return Plan(ranges, losses)
+    return ReadPlan(ranges, losses)
 
 
 def _recreated(topics: Collection[str], begin: StreamOffset, until: StreamOffset) -> Iterator[Loss]:
@@ -175,40 +175,40 @@ def _changed(tp: TopicPartition, before: int, now: int) -> Loss:
     )
 
 
-def check_available_now(end: PartitionOffsets, goal: PartitionOffsets, latest: PartitionOffsets) -> None:
-    """Is a batch of Trigger.AvailableNow still within what was there when the run began?
+def check_available_now(end: PartitionOffsets, frozen: PartitionOffsets, latest: PartitionOffsets) -> None:
+    """Raise KafkaSourceError unless a batch of Trigger.AvailableNow stays within the run's `frozen` end offsets.
 
-    Raises KafkaSourceError when partitions or records of the goal vanished meanwhile, whatever `failOnDataLoss` says,
-    as the JVM connector does (the conditions are its): going on would end the run below its goal, or never.
+    Partitions or records below the frozen end offsets may have vanished since the run began. That is an error whatever
+    `failOnDataLoss` says, as in the JVM connector, whose conditions these are: the run would end too early, or never.
     """
-    if end.keys() != goal.keys():
-        raise _unlike_goal(
+    if end.keys() != frozen.keys():
+        raise _changed_during_run(
             "MISMATCHED_TOPIC_PARTITIONS_BETWEEN_END_OFFSET_AND_PREFETCHED",
-            "the batch and the goal of the run (pre-fetched offset) should have the same topic partitions",
-            end.keys() ^ goal.keys(),
+            "the batch and the end offsets of the run (pre-fetched offset) should have the same topic partitions",
+            end.keys() ^ frozen.keys(),
         )
-    beyond = [tp for tp in end if end[tp] > goal[tp]]
+    beyond = [tp for tp in end if end[tp] > frozen[tp]]
     if beyond:
-        raise _unlike_goal(
+        raise _changed_during_run(
             "END_OFFSET_HAS_GREATER_OFFSET_FOR_TOPIC_PARTITION_THAN_PREFETCHED",
-            "the batch ends after the goal of the run (pre-fetched offset)",
+            "the batch ends after the end offsets of the run (pre-fetched offset)",
             beyond,
         )
     lost = end.keys() - latest.keys()
     if lost:
-        raise _unlike_goal(
+        raise _changed_during_run(
             "LOST_TOPIC_PARTITIONS_IN_END_OFFSET_WITH_TRIGGER_AVAILABLENOW", "topic partitions have been lost", lost
         )
     shrunk = [tp for tp in end if end[tp] > latest[tp]]
     if shrunk:
-        raise _unlike_goal(
+        raise _changed_during_run(
             "END_OFFSET_HAS_GREATER_OFFSET_FOR_TOPIC_PARTITION_THAN_LATEST_WITH_TRIGGER_AVAILABLENOW",
             "logs report an available offset which is less than the end of the batch",
             shrunk,
         )
 
 
-def _unlike_goal(condition: str, what: str, partitions: Collection[TopicPartition]) -> KafkaSourceError:
+def _changed_during_run(condition: str, what: str, partitions: Collection[TopicPartition]) -> KafkaSourceError:
     return KafkaSourceError(
         f"[{condition}] Partitions in Kafka have changed during running query with Trigger.AvailableNow: {what}:"
         f" {loss.describe(partitions)}. The error could be transient - restart your query: its checkpoint is intact."

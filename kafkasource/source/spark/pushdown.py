@@ -88,7 +88,7 @@ class Narrowing:
         values: dict[str, str | int] = {"topic": tp.topic, "partition": tp.partition}
         return all(_can_pass(one, values[str(_column(one))]) for one in self.names)
 
-    def by_place(self, ranges: Iterable[OffsetRange]) -> list[OffsetRange]:
+    def by_offset(self, ranges: Iterable[OffsetRange]) -> list[OffsetRange]:
         """What is left by topic, partition and offset. An end at `latest` stays one unless a filter
         comes first.
         """
@@ -131,7 +131,7 @@ class FilteringBatchReader(BatchReader):
 
     def _narrowed(self, ranges: Sequence[OffsetRange], reader: OffsetReader) -> Sequence[OffsetRange]:
         narrowing = self._narrowing
-        kept = narrowing.by_place(ranges)
+        kept = narrowing.by_offset(ranges)
         if narrowing.since_ms is not None:
             try:
                 found = reader.offsets_for_times({one.topic_partition: narrowing.since_ms for one in kept})

@@ -21,7 +21,7 @@ from kafkasource.source.group.oldest_unread import OldestUnread
 from kafkasource.source.group.owner import GroupOwner, owner_of
 from kafkasource.source.plan import loss
 from kafkasource.source.plan.admission import Admission
-from kafkasource.source.plan.end_offsets import Goal
+from kafkasource.source.plan.end_offsets import EndOffsets
 from kafkasource.source.plan.first_batch import FirstBatch
 from kafkasource.source.plan.offset_reader import OffsetReader
 from kafkasource.source.plan.offsets import OffsetJson, PartitionOffsets, RecentOffsets, StreamOffset
@@ -74,7 +74,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._cluster: Cluster | None = None
         self._opened: OffsetReader | None = None
         self._weights: RecordWeights | None = None
-        self._goal = Goal(self._end)
+        self._end_offsets = EndOffsets(self._end)
         self._admission = Admission(self._options)
         self._open_transactions = OpenTransactions()
         self._log_lag = LagLog()
@@ -94,7 +94,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @property
     def _reader(self) -> OffsetReader:
-        self._goal.check_trigger()
+        self._end_offsets.check_trigger()
         if self._opened is None:
             self._cluster = self._open_cluster(self._tasks.config)
             self._opened = OffsetReader.from_options(self._cluster, self._subscription, self._options)
@@ -109,11 +109,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._admission.read_limit()
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """From here on the query must end. Its goal is frozen at the next `latestOffset`, not here (SPARK-53560).
+        """From here on the query must end. Its end offsets are frozen at the next `latestOffset`, not here.
 
-        A restart first replays a planned batch, whose end the goal must include.
+        A restart first repeats a planned batch, and the end offsets must include the end of that one (SPARK-53560).
         """
-        self._goal.freeze()
+        self._end_offsets.freeze()
 
     def initialOffset(self) -> OffsetJson:
         """Where a query without a finished micro-batch starts: `startingOffsets`, resolved when Spark asks first."""
@@ -137,7 +137,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._finished(begin)
         if self._stop_file.held():
             return start or {}
-        listed = self._goal.seen_from(begin, reader)
+        listed = self._end_offsets.listed(begin, reader)
         self._observe(begin, reader)
         ends = self._admission.admit(
             carried(begin, listed),
@@ -152,7 +152,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._planned = (end or begin).offsets
         if end is not None:
             return self._recent.to_json(end)
-        if self._goal.frozen is not None and self._committer is not None:
+        if self._end_offsets.frozen is not None and self._committer is not None:
             self._committer.flush()  # the run is over: Spark ends this process next
         return start or {}
 
@@ -161,7 +161,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         Where metrics are wanted, a key beside the topics says when the oldest unread records were written (`lag`).
         """
-        latest = self._goal.latest
+        latest = self._end_offsets.latest
         if latest is None or not latest.offsets:
             return None
         document = self._recent.topics_to_json(latest.offsets)
@@ -182,9 +182,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if begin.offsets == until.offsets and not recreated_topics(begin, until):
             return []
         reader = self._reader
-        if self._goal.frozen is not None:
+        if self._end_offsets.frozen is not None:
             latest = reader.latest(until.offsets, known=until.offsets)
-            check_available_now(until.offsets, self._goal.frozen.offsets, latest.offsets)
+            check_available_now(until.offsets, self._end_offsets.frozen.offsets, latest.offsets)
         asked = questions(begin, until)
         planned = plan(begin, until, reader.earliest(asked.earliest), reader.epoch_ends(asked.epochs))
         loss.report(planned.losses, fail_on_data_loss=self._options["failOnDataLoss"])
@@ -210,22 +210,22 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._committer.offer(end.offsets, end.topic_ids)
 
     def _observe(self, begin: StreamOffset, reader: OffsetReader) -> None:
-        latest = self._goal.latest
+        latest = self._end_offsets.latest
         if latest is not None:
             self._log_lag(begin.offsets, latest.offsets)
-            if self._isolation_level is IsolationLevel.READ_COMMITTED and self._goal.frozen is None:
+            if self._isolation_level is IsolationLevel.READ_COMMITTED and self._end_offsets.frozen is None:
                 self._open_transactions.watch(latest.offsets, reader.high_watermarks)
 
     def _oldest(self, ends: PartitionOffsets) -> Mapping[tuple[TopicPartition, int], int]:
         if self._oldest_unread is None:
-            assert self._cluster is not None  # the goal was asked for first
+            assert self._cluster is not None  # the end offsets were listed first
             self._oldest_unread = OldestUnread(self._cluster, self._isolation_level)
         return self._oldest_unread.times_ms(self._planned, ends)
 
     @property
     def _records(self) -> RecordWeights:
         if self._weights is None:
-            assert self._cluster is not None  # the goal was asked for first
+            assert self._cluster is not None  # the end offsets were listed first
             self._weights = RecordWeights(self._cluster, self._isolation_level)
         return self._weights
 

@@ -184,7 +184,7 @@ def test_a_batch_within_the_goal_of_the_run_is_good():
 
 
 @pytest.mark.parametrize(
-    ("end", "goal", "latest", "condition", "named"),
+    ("end", "frozen", "latest", "condition", "named"),
     [
         ({T0: 3}, {T0: 5, T1: 5}, {T0: 5}, "MISMATCHED_TOPIC_PARTITIONS_BETWEEN_END_OFFSET_AND_PREFETCHED", "t-1"),
         ({T0: 6}, {T0: 5}, {T0: 9}, "END_OFFSET_HAS_GREATER_OFFSET_FOR_TOPIC_PARTITION_THAN_PREFETCHED", "t-0"),
@@ -204,7 +204,7 @@ def test_a_batch_within_the_goal_of_the_run_is_good():
         ),
     ],
 )
-def test_a_goal_that_vanished_fails_the_run_by_name(end, goal, latest, condition, named):
+def test_end_offsets_that_vanished_fail_the_run_by_name(end, frozen, latest, condition, named):
     with pytest.raises(KafkaSourceError, match=rf"\[{condition}\].*Trigger\.AvailableNow.*: {named}\.") as caught:
-        check_available_now(end, goal, latest)
+        check_available_now(end, frozen, latest)
     assert "restart your query" in str(caught.value)

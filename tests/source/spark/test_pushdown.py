@@ -41,7 +41,7 @@ def moment(ms, micros=0):
 
 
 def left_by(*filters, ranges=RANGES):
-    return [str(one) for one in Narrowing.of(filters).by_place(ranges)]
+    return [str(one) for one in Narrowing.of(filters).by_offset(ranges)]
 
 
 def test_filters_on_topic_and_partition_leave_out_partitions():
@@ -101,9 +101,9 @@ def test_time_has_a_lower_bound_alone_in_whole_milliseconds():
 
 def test_an_end_at_latest_stays_one_unless_the_filter_is_reached_before():
     ranges = [OffsetRange(A, 10, 50, from_earliest=True, to_latest=True)]
-    assert Narrowing.of([LessThan(("offset",), 51)]).by_place(ranges) == ranges
-    assert Narrowing.of([LessThan(("offset",), 50)]).by_place(ranges) == [OffsetRange(A, 10, 50, from_earliest=True)]
-    (later,) = Narrowing.of([GreaterThan(("offset",), 99)]).by_place(ranges)
+    assert Narrowing.of([LessThan(("offset",), 51)]).by_offset(ranges) == ranges
+    assert Narrowing.of([LessThan(("offset",), 50)]).by_offset(ranges) == [OffsetRange(A, 10, 50, from_earliest=True)]
+    (later,) = Narrowing.of([GreaterThan(("offset",), 99)]).by_offset(ranges)
     assert (later.start_offset, later.end_offset, later.to_latest) == (50, 50, True)
     since = Narrowing.of([GreaterThan(("timestamp",), moment(5))])
     (later,) = since.by_time(ranges, {A: None})
@@ -139,7 +139,7 @@ def test_no_row_that_passes_is_left_out(seed):
     values = {"topic": ["a", "b", "c"], "partition": [-1, 0, 1], "offset": range(-1, 55), "timestamp": range(-1, 42)}
     filters, text = random_filters(rng, values)
     narrowing = Narrowing.of(filters)
-    kept = narrowing.by_place(RANGES)
+    kept = narrowing.by_offset(RANGES)
     if narrowing.since_ms is not None:
         found = {
             tp: min((o for (p, o), ms in times.items() if p == tp and ms >= narrowing.since_ms), default=None)

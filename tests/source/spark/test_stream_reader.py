@@ -11,7 +11,6 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from kafkasource import options
 from kafkasource.client.metadata import PartitionMetadata
 from kafkasource.errors import DataLoss, KafkaSourceError, OptionError, UnknownTopicOrPartition
-from kafkasource.source.plan.offsets import StreamOffset
 from kafkasource.source.spark.stream import StreamReader
 from kafkasource.types import IsolationLevel, OffsetRange, TopicPartition
 
@@ -257,13 +256,13 @@ def test_available_now_replays_a_batch_planned_before_without_freezing_first():
     assert stream.latestOffset({"t": {"0": 6}}, ReadAllAvailable()) == {"t": {"0": 9, "1": 4}}
 
 
-def test_available_now_fails_when_its_goal_vanishes_whatever_fail_on_data_loss_says():
-    cluster = FakeCluster(t=[(0, 5), (0, 5)])
-    stream = reader(cluster, failOnDataLoss="false", subscribePattern="t")
+def test_available_now_fails_when_its_end_vanishes_whatever_fail_on_data_loss_says():
+    before = reader(FakeCluster(t=[(0, 5), (0, 5)]), subscribePattern="t")
+    end = before.latestOffset(before.initialOffset(), ReadAllAvailable())
+    stream = reader(FakeCluster(t=[(0, 5)]), failOnDataLoss="false", subscribePattern="t")
     stream.prepareForTriggerAvailableNow()
     start = stream.initialOffset()
-    end = stream.latestOffset(start, ReadAllAvailable())
-    stream._goal.frozen = StreamOffset({TopicPartition("t", 0): 5})
+    stream.latestOffset(start, ReadAllAvailable())
     with pytest.raises(KafkaSourceError, match=r"Trigger.AvailableNow.*t-1"):
         stream.partitions(start, end)
 
