@@ -13,9 +13,9 @@ from kafkasource.sink.clusters.deliveries import Dropped, Health
 from kafkasource.sink.clusters.targets import ClusterTarget
 from kafkasource.sink.clusters.watermarks import Queue
 from kafkasource.sink.producer.batch import ProducerBatch
+from kafkasource.sink.producer.client import Client
 from kafkasource.sink.producer.pool import Buffer, BufferPool
 from kafkasource.sink.producer.producer import Producer, monotonic_ms
-from kafkasource.sink.producer.sender import Client
 
 _MAX_CLUSTERS = 16  # kept by one process, unless one write has more
 

@@ -1,27 +1,41 @@
-"""One record batch on its way out, and the row of them that belongs to one topic-partition.
+"""One record batch on its way out, the batches of one topic-partition in order, and the pieces of a split batch.
 
-Order within a partition, whatever is retried: batches are numbered by their records when they are first sent, so that
-the pieces of a batch that is split have their numbers in its place. One that was sent before
-goes back among the waiting ones by its number, and is sent again only when nothing with a lower number is under way,
-so a partition that recovers has one request in flight until what failed is stored (as Kafka's RecordAccumulator does).
+Order within a partition, whatever is retried: a batch is numbered by its records when it is first sent, so that the
+pieces of a split batch have their numbers in its place. A batch that must be sent again goes back among the waiting
+ones by its number, and is sent only when nothing with a lower number is under way. So a partition that recovers has one
+request in flight until the failed batch is stored (as in Kafka's RecordAccumulator).
+
 A batch sent for the first time follows others in flight only where a retry could keep the order: they are of the same
 task, carry the same producer id, and the broker has that id in its books for this partition. A broker that does not
 know an id takes whatever sequence comes first (seen on 4.3.1: of two batches in flight to a partition just created the
 first was answered NOT_LEADER_OR_FOLLOWER, the second stored, and the first refused ever after), so the first batch of
 each run goes alone.
+
+A batch that is too large is split into smaller ones of the same records in the same order. The broker refuses a batch
+beyond the topic's max.message.bytes whole (MESSAGE_TOO_LARGE: nothing of it is stored), and compression may make
+records grow beyond `max.request.size`. As in Kafka's ProducerBatch.split, the pieces take over the batch's producer id,
+epoch and sequences: the first piece its base sequence, each further piece the sequence after the piece before. So
+batches that were sent behind it keep their own sequences. An earlier attempt may have been stored after all (its answer
+was lost, then max.message.bytes lowered). The broker then knows no such sequences as the pieces carry and refuses them
+as out of order: nothing is stored twice.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from kafkasource.records.builder import BatchBuilder
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafkasource.records import header as h
+from kafkasource.records.batches import decode
+from kafkasource.records.builder import BatchBuilder, RecordColumns
 from kafkasource.sink.producer.config import ProducerConfig
 from kafkasource.sink.producer.delivery import Delivery
 from kafkasource.sink.producer.pool import Buffer
+from kafkasource.sink.producer.producer_id import sequence_after
 from kafkasource.types import TopicPartition
 
 NEVER = float("inf")
@@ -49,7 +63,7 @@ class ProducerBatch:
     number: int = -1  # records first sent to the partition before it; -1: not sent yet
     attempts: int = 0  # times it was sent
     last_attempt_ms: float = 0.0
-    encoded: Any = None  # bytes or memoryview once closed: what is sent, the same at every attempt
+    encoded: bytes | memoryview | None = None  # once closed: what is sent, the same at every attempt
     record_count: int = 0  # of `encoded`
     producer_id: int = -1  # -1: not idempotent; else the broker knows the batch from others by its sequence
     last_error: BaseException | None = None  # of the last attempt
@@ -169,3 +183,63 @@ class PartitionBatches:
     def is_next(self, batch: ProducerBatch) -> bool:
         """Is nothing that was sent before this batch still without its final answer?"""
         return not any(0 <= other.number < batch.number for other in self._batches())
+
+
+# Splitting.
+
+
+def pieces_of(batch: ProducerBatch, new_builder: Callable[[Buffer], BatchBuilder]) -> list[ProducerBatch]:
+    """Closed batches of about half the records' bytes each; more only where one record alone is larger.
+
+    `batch` is encoded and holds two records at least. The pieces share its memory account, but have bytes of their own.
+    Raises CorruptRecordBatch where the encoded bytes are no longer what was written; nothing is changed then.
+    """
+    assert batch.encoded is not None
+    columns = _columns_of(batch)
+    producer_id, epoch, sequence = h.HEADER.unpack_from(batch.encoded)[9:12]
+    piece_bytes = target_bytes(batch)
+    pieces: list[ProducerBatch] = []
+    done = 0
+    while done < batch.record_count:
+        builder = new_builder(bytearray(piece_bytes))
+        reached = builder.append(columns, None, done)
+        if reached == done:
+            builder = new_builder(bytearray(columns.max_record_bytes(done)))
+            reached = builder.append(columns, None, done, done + 1)
+        piece = ProducerBatch(
+            batch.topic_partition,
+            batch.delivery,
+            batch.allotment,
+            builder,
+            batch.created_ms,
+            number=batch.number + done,
+        )
+        piece.close(producer_id, epoch, sequence_after(sequence, done) if producer_id >= 0 else -1)
+        pieces.append(piece)
+        done = reached
+    return pieces
+
+
+def target_bytes(batch: ProducerBatch) -> int:
+    """How large a piece may be, before compression, header included: the larger half of an odd number of records."""
+    count = batch.record_count
+    return h.HEADER_BYTES + -(-(batch.builder.estimated_size - h.HEADER_BYTES) * ((count + 1) // 2) // count)
+
+
+def _columns_of(batch: ProducerBatch) -> RecordColumns:
+    """The records as they were handed over; decoding checks the CRC."""
+    decoded = decode(
+        batch.encoded,
+        topic=batch.topic_partition.topic,
+        partition=batch.topic_partition.partition,
+        start_offset=0,
+        end_offset=batch.record_count,
+        include_headers=True,
+        max_decompressed_bytes=max(batch.builder.estimated_size, h.HEADER_BYTES),
+        aborted_transactions=None,
+    )
+    rows = pa.Table.from_batches(decoded.batches).combine_chunks().to_batches()[0]
+    microseconds = pc.cast(rows.column("timestamp"), pa.int64())
+    return RecordColumns(
+        rows.column("key"), rows.column("value"), pc.divide(microseconds, 1000), rows.column("headers")
+    )

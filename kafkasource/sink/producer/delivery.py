@@ -53,11 +53,11 @@ class Delivery:
 
     @property
     def waits(self) -> bool:
-        """Is there a batch whose fate is open, and a task that wants to know it?"""
+        """Is there a batch whose outcome is open, and a task that wants to know it?"""
         return self._open_batches > 0 and self._error is None
 
     def opened(self, batches: int) -> None:
-        """So many more batches whose fate is open."""
+        """So many more batches whose outcome is open."""
         with self._settled:
             self._open_batches += batches
 

@@ -37,8 +37,7 @@ from kafkasource.types import TopicPartition
 if TYPE_CHECKING:
     from kafkasource.client.metadata import Metadata
     from kafkasource.sink.producer.batch import ProducerBatch
-    from kafkasource.sink.producer.outcome import Answer
-    from kafkasource.sink.producer.request import ProduceRequest
+    from kafkasource.sink.producer.request import Answer, ProduceRequest
 
 log = logging.getLogger("kafkasource.sink")
 
@@ -76,6 +75,7 @@ def created(metadata: Metadata, node_id: int, request: ProduceRequest, batches: 
         return
     for batch in batches:
         tp, encoded = batch.topic_partition, batch.encoded
+        assert encoded is not None
         log.debug("Drained batch %s: %d records in %d bytes", tp, batch.record_count, len(encoded))
         if batch.attempts <= 1 and batch.sequenced:
             log.debug(
@@ -84,7 +84,7 @@ def created(metadata: Metadata, node_id: int, request: ProduceRequest, batches: 
                 tp,
             )
     log.debug("Nodes with data ready to send: [%s]", metadata.node(node_id))
-    data = (f"{batch.topic_partition}: {len(batch.encoded)} bytes" for batch in batches)
+    data = (f"{batch.topic_partition}: {batch.size} bytes" for batch in batches)
     log.debug(
         "Created 1 produce requests: [(transactionalId=%s, acks=%d, timeout=%d, {%s})]",
         request.transactional_id,

@@ -27,13 +27,14 @@ from kafkasource.records.partitions import order_by_partition
 from kafkasource.sink.columns import InvalidRow, Rows
 from kafkasource.sink.partitioner import Partitioner
 from kafkasource.sink.producer.accumulator import RecordAccumulator
+from kafkasource.sink.producer.client import Client
 from kafkasource.sink.producer.config import ProducerConfig
 from kafkasource.sink.producer.delivery import Delivery
-from kafkasource.sink.producer.outcome import of_transaction
 from kafkasource.sink.producer.pool import Buffer, BufferPool
 from kafkasource.sink.producer.producer_id import TaskTransaction
 from kafkasource.sink.producer.queues import Span
-from kafkasource.sink.producer.sender import Client, Sender
+from kafkasource.sink.producer.request import of_transaction
+from kafkasource.sink.producer.sender import Sender
 from kafkasource.types import TopicPartition
 
 log = logging.getLogger("kafkasource.sink")

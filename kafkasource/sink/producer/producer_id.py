@@ -15,15 +15,13 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from kafkasource.errors import UnsupportedApiVersion, error_for
 from kafkasource.protocol.apis import INIT_PRODUCER_ID
+from kafkasource.sink.producer.client import Client, Pending
 from kafkasource.sink.producer.config import ProducerConfig
 from kafkasource.types import ProducerId, TopicPartition
-
-if TYPE_CHECKING:
-    from kafkasource.sink.producer.sender import Client, Pending
 
 log = logging.getLogger("kafkasource.sink")
 

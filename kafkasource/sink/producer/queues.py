@@ -15,11 +15,10 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from kafkasource.records.builder import BatchBuilder
-from kafkasource.sink.producer.batch import NEVER, PartitionBatches, ProducerBatch
+from kafkasource.sink.producer.batch import NEVER, PartitionBatches, ProducerBatch, pieces_of, target_bytes
 from kafkasource.sink.producer.config import ProducerConfig
 from kafkasource.sink.producer.delivery import Delivery
 from kafkasource.sink.producer.pool import Buffer, BufferPool
-from kafkasource.sink.producer.splitting import pieces_of, target_bytes
 from kafkasource.types import TopicPartition
 
 LeaderOf = Callable[[TopicPartition], "int | None"]

@@ -13,63 +13,25 @@ may not have is given up, the producer id is given up with it.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
 
 from kafkasource import metrics
-from kafkasource.client.connection import Body
-from kafkasource.client.metadata import Metadata, TopicMetadata
-from kafkasource.errors import CorruptRecordBatch, DeadlineExceeded, KafkaSourceError
+from kafkasource.client.metadata import TopicMetadata
+from kafkasource.errors import CorruptRecordBatch, DeadlineExceeded
 from kafkasource.protocol.apis import PRODUCE
 from kafkasource.sink.producer import log as producer_log
 from kafkasource.sink.producer.accumulator import RecordAccumulator
 from kafkasource.sink.producer.batch import NEVER, ProducerBatch
+from kafkasource.sink.producer.client import AwaitedTopics, Client, Pending
 from kafkasource.sink.producer.config import ProducerConfig
 from kafkasource.sink.producer.delivery import Delivery
-from kafkasource.sink.producer.outcome import Answer, Fate, answers_of, explained, fate_of
 from kafkasource.sink.producer.producer_id import Identity, ProducerIdentity, TaskTransaction
-from kafkasource.sink.producer.request import ProduceRequest
-from kafkasource.sink.producer.topics import AwaitedTopics
+from kafkasource.sink.producer.request import Answer, Outcome, ProduceRequest, answers_of, explained, outcome_of
 
 _LAST_VERSION_BY_NAME = 12  # from Produce v13 on topics go by id (KIP-516)
 _LAST_VERSION_OF_ENROLLED = 11  # v12 would add partitions to the transaction (KIP-890): not its dialect
 _IDLE_POLL_MS = 60_000.0
-
-
-class Pending(Protocol):
-    """A request on its way, as the client hands it out."""
-
-    @property
-    def done(self) -> bool: ...
-    @property
-    def error(self) -> BaseException | None: ...
-    def result(self) -> dict[str, Any]: ...
-
-
-class Client(Protocol):
-    """What the sender needs of `client.network.NetworkClient`."""
-
-    @property
-    def metadata(self) -> Metadata: ...
-    @property
-    def fatal(self) -> KafkaSourceError | None: ...
-    @property
-    def bootstrap_errors(self) -> Mapping[str, KafkaSourceError]: ...
-    def send(
-        self,
-        node_id: int,
-        api: Any,
-        body: Body,
-        *,
-        timeout_ms: float | None = None,
-        expect_response: bool = True,
-        max_version: int | None = None,
-    ) -> Pending: ...
-    def least_loaded(self, now: float | None, in_vain: Mapping[int, int]) -> tuple[int | None, float]: ...
-    def poll(self, timeout_ms: float) -> object: ...
-    def wakeup(self) -> None: ...
-    def close(self) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -141,7 +103,7 @@ class Sender:
 
     @property
     def waited_for(self) -> bool:
-        """Has a task handed over batches whose fate it does not know yet?"""
+        """Has a task handed over batches whose outcome it does not know yet?"""
         with self._lock:
             return any(delivery.waits for delivery in self._deliveries)
 
@@ -348,8 +310,8 @@ class Sender:
     def _take(self, answer: Answer, now_ms: float) -> None:
         """Send a batch again where that can help and its task still wants it; else its task fails."""
         batch, error = answer.batch, answer.error
-        fate = fate_of(answer, is_next=self._accumulator.is_next(batch), retries=self.config.retries)
-        if fate is Fate.STORED:
+        outcome = outcome_of(answer, is_next=self._accumulator.is_next(batch), retries=self.config.retries)
+        if outcome is Outcome.STORED:
             producer_log.produced(answer)
             self._count("kafkasource_records_written_total", batch, batch.record_count)
             self._count("kafkasource_bytes_written_total", batch, batch.size)
@@ -363,12 +325,12 @@ class Sender:
         if getattr(error, "refresh_metadata", False):
             self._client.metadata.request_update()
         late = self._is_late(batch, now_ms)
-        if fate is Fate.RETRY and not batch.delivery.failed and not late:
+        if outcome is Outcome.RETRY and not batch.delivery.failed and not late:
             producer_log.retrying(batch, self.config.retries, error)
             self._count("kafkasource_produce_retries_total", batch)
             self._accumulator.put_back(batch)
             return
-        if fate is Fate.SPLIT and not batch.delivery.failed and not late:
+        if outcome is Outcome.SPLIT and not batch.delivery.failed and not late:
             self._split(batch, error)
             return
         if late:

@@ -1,23 +1,85 @@
-"""Topics that tasks wait to hear of, as a producer's `waitOnMetadata`. The sender thread asks for them."""
+"""What a producer needs of the network client, and the topics whose metadata tasks wait for.
+
+`Client` and `Pending` are `client.network.NetworkClient` and its requests, as the sender sees them. `AwaitedTopics` is
+the `waitOnMetadata` of Java's producer: the tasks wait, and the sender thread asks.
+"""
 
 from __future__ import annotations
 
 import logging
 import threading
 from collections import Counter
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
-from kafkasource.client.metadata import TopicMetadata
-from kafkasource.errors import BootstrapFailed, DeadlineExceeded, KafkaSourceError, error_for
+from kafkasource.client.connection import Body
+from kafkasource.client.metadata import Metadata, TopicMetadata
+from kafkasource.errors import (
+    BootstrapFailed,
+    DeadlineExceeded,
+    KafkaSourceError,
+    UnknownTopicOrPartition,
+    error_for,
+)
+from kafkasource.protocol.apis import Api
 from kafkasource.sink.producer.config import ProducerConfig
-
-if TYPE_CHECKING:
-    from kafkasource.sink.producer.sender import Client
 
 log = logging.getLogger("kafkasource.sink")
 
-_UNKNOWN_TOPIC = 3
+
+class Pending(Protocol):
+    """A request on its way, as the client hands it out."""
+
+    @property
+    def done(self) -> bool: ...
+    @property
+    def error(self) -> BaseException | None: ...
+    def result(self) -> dict[str, Any]: ...
+
+
+class Client(Protocol):
+    """What the sender needs of `client.network.NetworkClient`."""
+
+    @property
+    def metadata(self) -> Metadata: ...
+    @property
+    def fatal(self) -> KafkaSourceError | None: ...
+    @property
+    def bootstrap_errors(self) -> Mapping[str, KafkaSourceError]: ...
+    def send(
+        self,
+        node_id: int,
+        api: Api,
+        body: Body,
+        *,
+        timeout_ms: float | None = None,
+        expect_response: bool = True,
+        max_version: int | None = None,
+    ) -> Pending: ...
+    def least_loaded(self, now: float | None, in_vain: Mapping[int, int]) -> tuple[int | None, float]: ...
+    def poll(self, timeout_ms: float) -> object: ...
+    def wakeup(self) -> None: ...
+    def close(self) -> None: ...
+
+
+class Wakeup:
+    """Makes a poll of the sender thread that is going on, or the next one, return at once. Any thread may call it.
+
+    One byte to the poll is enough for a turn of the sender thread, however many threads have news.
+    """
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._under_way = False
+
+    def __call__(self) -> None:
+        if not self._under_way:
+            self._under_way = True
+            self._client.wakeup()
+
+    def turn_begins(self) -> None:
+        """By the sender thread, before it looks for news: a thread with news from here on wakes the poll."""
+        self._under_way = False
 
 
 class AwaitedTopics:
@@ -41,7 +103,7 @@ class AwaitedTopics:
         producer. Where it does not come, the metadata without it are returned, and the caller refuses its rows.
         """
         self._client.metadata.use(topic)
-        known = self._known(topic)
+        known = self._metadata_of(topic)
         if known is not None and partition in known.partitions:
             return known
         if known is None:
@@ -61,7 +123,7 @@ class AwaitedTopics:
                 if not self._awaited[topic, partition]:
                     del self._awaited[topic, partition]
 
-    def _known(self, topic: str) -> TopicMetadata | None:
+    def _metadata_of(self, topic: str) -> TopicMetadata | None:
         known = self._client.metadata.topic(topic)
         return known if known is not None and known.partitions else None
 
@@ -70,7 +132,7 @@ class AwaitedTopics:
         deadline_ms = self._clock_ms() + max_block_ms
         before = metadata.version  # what went wrong earlier may be right by now (an ACL granted): ask again
         while True:
-            known = self._known(topic)
+            known = self._metadata_of(topic)
             remaining_ms = deadline_ms - self._clock_ms()
             if known is not None and (partition in known.partitions or remaining_ms <= 0):
                 return known
@@ -78,7 +140,7 @@ class AwaitedTopics:
                 raise self._failure
             code = metadata.topic_errors.get(topic, 0) if metadata.version > before else 0
             error = error_for(code, f"topic {topic!r}") if code else None
-            if error is not None and not error.retriable and code != _UNKNOWN_TOPIC:
+            if error is not None and not error.retriable and not isinstance(error, UnknownTopicOrPartition):
                 raise error
             if remaining_ms <= 0:
                 raise self._too_late(topic, max_block_ms, f" ({error})" if error else "")
@@ -94,12 +156,12 @@ class AwaitedTopics:
         )
 
     def ask(self) -> None:
-        """Want metadata of what is waited for."""
+        """Ask for the metadata that tasks wait for."""
         with self._news:
             awaited = list(self._awaited)
         if awaited:
             self._client.metadata.want({topic for topic, _ in awaited})
-            known = [(self._known(topic), partition) for topic, partition in awaited]
+            known = [(self._metadata_of(topic), partition) for topic, partition in awaited]
             if any(topic is None or partition not in topic.partitions for topic, partition in known):
                 self._client.metadata.request_update()  # its own backoff spaces the questions
 
