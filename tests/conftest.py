@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from fake_broker import close_clients
 from run_rules import (  # noqa: F401 (hooks of pytest)
     give_signals_back,
     pytest_collection_modifyitems,
@@ -24,6 +25,12 @@ ROOT = Path(__file__).parent.parent
 # Spark starts its workers with the Python named here, else with whatever python3 the PATH has.
 os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
 os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+
+
+@pytest.fixture(autouse=True)
+def _clients_of_fake_networks_end_with_their_test():
+    yield
+    close_clients()
 
 
 def spark_session(folder: Path, jars: list[Path] | None = None):

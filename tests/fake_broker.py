@@ -22,7 +22,7 @@ import threading
 import uuid
 from collections import defaultdict, deque
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from fake_transactions import FakeTransactions
 
@@ -468,6 +468,16 @@ class FakeTransport:
         return events & (readable | selectors.EVENT_WRITE)
 
 
+ClientOrCluster = TypeVar("ClientOrCluster", NetworkClient, Cluster)
+_open_clients: list[NetworkClient | Cluster] = []  # of any FakeNet
+
+
+def close_clients() -> None:
+    """Close the clients and clusters that a FakeNet has made: each has a pair of real sockets for its wake-ups."""
+    while _open_clients:
+        _open_clients.pop().close()
+
+
 class FakeNet:
     """Connector, selector and clock in one. `select` moves the clock when nothing is ready, so no test waits."""
 
@@ -485,10 +495,15 @@ class FakeNet:
         self._registered: dict[Any, selectors.SelectorKey] = {}
 
     def client(self, bootstrap: str = "bootstrap:9092", **settings: Any) -> NetworkClient:
-        return NetworkClient(ClientConfig.of(bootstrap, **settings), **self.parts())
+        return self._made(NetworkClient(ClientConfig.of(bootstrap, **settings), **self.parts()))
 
     def cluster(self, bootstrap: str = "bootstrap:9092", **settings: Any) -> Cluster:
-        return Cluster(ClientConfig.of(bootstrap, **settings), **self.parts())
+        return self._made(Cluster(ClientConfig.of(bootstrap, **settings), **self.parts()))
+
+    @staticmethod
+    def _made(client: ClientOrCluster) -> ClientOrCluster:
+        _open_clients.append(client)
+        return client
 
     def parts(self) -> dict[str, Any]:
         return {"clock": lambda: self.now, "connector": self, "selector": self, "random": lambda: self.seed}

@@ -1,10 +1,10 @@
 """The table of error codes is Kafka's own, and every error survives the way between processes."""
 
 import pickle
-import subprocess
 from pathlib import Path
 
 import pytest
+from java_programs import ask_java
 
 from kafkasource import errors
 from kafkasource.errors import TABLE, BrokerError, KafkaSourceError, check, error_for
@@ -17,12 +17,7 @@ def all_subclasses(cls):
 
 
 def kafkas_table(version):
-    from kafkasource.broker import kafka_jars
-    from kafkasource.broker.java import find_java
-
-    command = [str(find_java()), "-cp", f"{kafka_jars(version)}/*", str(PROGRAM)]
-    printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    return [line.split("\t") for line in printed.splitlines()]
+    return [line.split("\t") for line in ask_java(PROGRAM, release=version)]
 
 
 @pytest.mark.broker

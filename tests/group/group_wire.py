@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from java_programs import ask_java
+
 from kafkasource.group.assignors import Member
 from kafkasource.group.consumer_protocol import Subscription
 from kafkasource.types import TopicPartition
+
+
+def ask_kafka(commands):
+    """The answers of Kafka's own consumer protocol and assignors."""
+    return ask_java(Path(__file__).with_name("KafkaGroups.java"), commands)
 
 
 def tps(text):

@@ -4,7 +4,7 @@ import random
 from dataclasses import dataclass
 
 import pytest
-from group_wire import assign_command, assign_near_command, member, placement_text, tps
+from group_wire import ask_kafka, assign_command, assign_near_command, member, placement_text, tps
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -83,9 +83,9 @@ def random_cases(seed, count):
 
 
 @pytest.mark.peers
-def test_placements_are_those_of_kafkas_own_assignors(kafka_groups):
+def test_placements_are_those_of_kafkas_own_assignors():
     cases = list(random_cases(seed=7, count=2_000))
-    theirs = kafka_groups([assign_command(case.name, case.counts, case.members) for case in cases])
+    theirs = ask_kafka([assign_command(case.name, case.counts, case.members) for case in cases])
     compared = 0
     for case, answer in zip(cases, theirs, strict=True):
         if case.name != STICKY.name or case.all_read_the_same:
@@ -118,11 +118,11 @@ def in_racks(rnd, case):
 
 
 @pytest.mark.peers
-def test_among_racks_too_placements_are_those_of_kafkas_own_assignors(kafka_groups):
+def test_among_racks_too_placements_are_those_of_kafkas_own_assignors():
     rnd = random.Random(11)
     cases = [in_racks(rnd, case) for case in random_cases(seed=9, count=1_500)]
     cases = [(case, racks) for case, racks in cases if case.name != STICKY.name or case.all_read_the_same]
-    theirs = kafka_groups([assign_near_command(case.name, case.counts, case.members, racks) for case, racks in cases])
+    theirs = ask_kafka([assign_near_command(case.name, case.counts, case.members, racks) for case, racks in cases])
     assert len(cases) > 1_000
     moved = 0
     for (case, racks), answer in zip(cases, theirs, strict=True):
@@ -133,11 +133,11 @@ def test_among_racks_too_placements_are_those_of_kafkas_own_assignors(kafka_grou
 
 
 @pytest.mark.peers
-def test_where_members_read_different_topics_placements_are_nearly_always_kafkas(kafka_groups):
+def test_where_members_read_different_topics_placements_are_nearly_always_kafkas():
     """And where not, as even; in a few cases Kafka, or we, let one partition more change hands."""
     cases = [case for case in random_cases(seed=8, count=3_000) if case.name == STICKY.name]
     cases = [case for case in cases if not case.all_read_the_same]
-    theirs = kafka_groups([assign_command(case.name, case.counts, case.members) for case in cases])
+    theirs = ask_kafka([assign_command(case.name, case.counts, case.members) for case in cases])
     same = 0
     for case, answer in zip(cases, theirs, strict=True):
         java = {row.split("=")[0]: tps(row.split("=")[1]) for row in answer.split(" ")}
@@ -153,8 +153,8 @@ def kept(case, placement):
 
 
 @pytest.mark.peers
-def test_user_data_of_cooperative_sticky_is_kafkas(kafka_groups):
-    assert kafka_groups([["data", -1], ["data", 0], ["data", 70_000]]) == [
+def test_user_data_of_cooperative_sticky_is_kafkas():
+    assert ask_kafka([["data", -1], ["data", 0], ["data", 70_000]]) == [
         generation_data(generation).hex() for generation in (None, 0, 70_000)
     ]
 

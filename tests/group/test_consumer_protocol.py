@@ -1,7 +1,7 @@
 """The bytes that group members exchange: Kafka's own, both ways, and nothing worse than ProtocolError for others."""
 
 import pytest
-from group_wire import shown, subscription_text, tps
+from group_wire import ask_kafka, shown, subscription_text, tps
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -33,10 +33,10 @@ def test_known_bytes_are_read_and_written():
 
 
 @pytest.mark.peers
-def test_bytes_of_every_version_are_those_of_kafkas_own_class(kafka_groups):
+def test_bytes_of_every_version_are_those_of_kafkas_own_class():
     versioned = [(version, each) for version in range(4) for each in SUBSCRIPTIONS]
     placed = [(version, each, data) for version in range(4) for each in PARTITIONS for data in (None, b"\x07")]
-    theirs = kafka_groups(
+    theirs = ask_kafka(
         [["subscription", version, subscription_text(each)] for version, each in versioned]
         + [["assignment", version, each, "-" if data is None else data.hex()] for version, each, data in placed]
     )
@@ -46,12 +46,12 @@ def test_bytes_of_every_version_are_those_of_kafkas_own_class(kafka_groups):
 
 
 @pytest.mark.peers
-def test_kafkas_own_class_reads_what_we_write(kafka_groups):
+def test_kafkas_own_class_reads_what_we_write():
     commands = [["read-subscription", each.encode().hex()] for each in SUBSCRIPTIONS if each.topics]
     commands += [["read-assignment", Assignment(tps(each)).encode().hex()] for each in PARTITIONS]
     expected = [subscription_text(each) for each in SUBSCRIPTIONS if each.topics]
     expected += ["- -", "t:0 -", "u:1,u:0,t:2 -", "t:2147483647 -"]
-    assert kafka_groups(commands) == expected
+    assert ask_kafka(commands) == expected
 
 
 @pytest.mark.parametrize("version", [4, 9, 32767])

@@ -5,31 +5,17 @@ from __future__ import annotations
 import json
 import zipfile
 from functools import cache
-from pathlib import Path
 from typing import Any
 
-import pytest
+from java_programs import jars
 
 RELEASES = ("3.9.2", "4.3.1")  # 4.0 dropped the oldest versions, so that it takes two to know them all
 
 
 @cache
-def clients_jar(release: str) -> Path:
-    """Skips the test where the jar cannot be had: no Java to run Ivy, or no network to fetch with it."""
-    from kafkasource.broker import JarsNotResolved, kafka_jars
-    from kafkasource.broker.java import JavaNotFound
-
-    try:
-        folder = kafka_jars(release)
-    except (JavaNotFound, JarsNotResolved) as error:
-        pytest.skip(f"needs the jars of Kafka {release}: {error}")
-    return folder / f"kafka-clients-{release}.jar"
-
-
-@cache
 def spec(release: str, name: str) -> dict[str, Any]:
     """`common/message/<name>.json`, without the comments that JSON does not allow."""
-    with zipfile.ZipFile(clients_jar(release)) as jar:
+    with zipfile.ZipFile(jars(release) / f"kafka-clients-{release}.jar") as jar:
         text = jar.read(f"common/message/{name}.json").decode()
     parsed: dict[str, Any] = json.loads("\n".join(x for x in text.splitlines() if not x.lstrip().startswith("//")))
     return parsed

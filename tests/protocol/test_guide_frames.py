@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from java_programs import ask_java
 from kafka_specs import RELEASES, spec, versions
 from message_bodies import full_body
-from test_kafka_classes import ask_java, bytes_from_kafka
+from test_kafka_classes import bytes_from_kafka
 from test_peer_codec import peer_class, to_peer
 
 from kafkasource.protocol.apis import (
@@ -329,7 +330,7 @@ def _positional(f: Field, value: Any, version: int) -> Any:
 @pytest.mark.parametrize("release", OLD_VERSIONS)
 def test_kafka_of_the_guides_time_reads_these_frames_and_writes_the_same(release: str) -> None:
     served = OLD_VERSIONS[release]
-    lines = [f"versions {api.key}" for api in served]
+    commands: list[tuple[object, ...]] = [("versions", api.key) for api in served]
     expected: list[Any] = [str(version) for version in served.values()]
     for api, last, request, response in GUIDE:
         for version in range(min(last, served.get(api, -1)) + 1):
@@ -338,10 +339,10 @@ def test_kafka_of_the_guides_time_reads_these_frames_and_writes_the_same(release
                 ("request", api.request, asked, frame[4:]),
                 ("response", api.response, answered, answer[4:]),
             ):
-                lines.append(f"{kind} {api.key} {version} {raw.hex()}")
+                commands.append((kind, api.key, version, raw.hex()))
                 header = [api.key, version, CORRELATION_ID, CLIENT_ID] if kind == "request" else [CORRELATION_ID]
                 expected.append([header, positional(message.fields, body, version), raw.hex()])
-    printed = ask_java(release, OLD_PROGRAM, "".join(f"{line}\n" for line in lines))
+    printed = ask_java(OLD_PROGRAM, commands, release)
     found: list[Any] = [
         line if line.isdigit() else [*values_of(line.rpartition(" ")[0]), line.rpartition(" ")[2]] for line in printed
     ]

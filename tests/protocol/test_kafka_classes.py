@@ -5,13 +5,13 @@ from __future__ import annotations
 import base64
 import json
 import re
-import subprocess
 import uuid
 from pathlib import Path
 from typing import Any
 
 import pytest
-from kafka_specs import RELEASES, clients_jar, spec, versions
+from java_programs import ask_java
+from kafka_specs import RELEASES, spec, versions
 from message_bodies import EVERY_VERSION, full_body
 
 from kafkasource.protocol.schema import Array, Body, Message, Struct
@@ -55,21 +55,8 @@ def with_nulls(fields: Any, body: Body, version: int) -> Body:
 def bytes_from_kafka(release: str, bodies: list[tuple[Message, int, Body]], *, framed: bool = False) -> list[bytes]:
     """`framed`: with length and header, of correlation id and client id as the program has them."""
     words = "frame:" if framed else ""
-    lines = [f"{words}{message.name} {version} {json.dumps(to_json(body))}\n" for message, version, body in bodies]
-    return [bytes.fromhex(line) for line in ask_java(release, PROGRAM, "".join(lines))]
-
-
-def ask_java(release: str, program: Path, lines: str) -> list[str]:
-    """What the program prints to each line, with the jars of a Kafka."""
-    from kafkasource.broker.java import find_java
-
-    jars = clients_jar(release).parent / "*"  # skips without Java
-    command = [find_java(), "-Xmx256m", "-cp", str(jars), str(program)]
-    done = subprocess.run(command, input=lines.encode(), capture_output=True, timeout=300, check=False)
-    if b"jdk.compiler" in done.stderr:
-        pytest.skip("needs a JDK: this Java cannot run a source file")
-    assert done.returncode == 0, done.stderr.decode()
-    return done.stdout.decode().split("\n")[:-1]
+    commands = [(f"{words}{message.name}", version, json.dumps(to_json(body))) for message, version, body in bodies]
+    return [bytes.fromhex(line) for line in ask_java(PROGRAM, commands, release)]
 
 
 @pytest.mark.parametrize("release", RELEASES)

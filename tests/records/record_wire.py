@@ -1,22 +1,29 @@
 """Record batches v2 written by hand from the specification (KIP-98), so that they can be wrong on purpose.
 
-Nothing of kafkasource.records is used here; CRCs are crcmod's.
+Nothing of kafkasource.records is used here; CRCs are crcmod's. `ask_kafka` has Kafka's own classes write and read them.
 """
 
 from __future__ import annotations
 
 import gzip
 import struct
+from pathlib import Path
 
 import crcmod.predefined
 import lz4.frame
 import snappy
 import zstandard
+from java_programs import ask_java
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 LOG_APPEND, TRANSACTIONAL, CONTROL = 0x08, 0x10, 0x20
 crc32c = crcmod.predefined.mkPredefinedCrcFun("crc-32c")
+
+
+def ask_kafka(commands):
+    """The answers of Kafka's own record classes."""
+    return ask_java(Path(__file__).with_name("KafkaRecords.java"), commands)
 
 
 def varint(value):

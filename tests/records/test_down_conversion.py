@@ -8,6 +8,7 @@ import struct
 import pyarrow as pa
 import pytest
 from legacy_wire import CODECS, rows_of, unpacked
+from record_wire import ask_kafka
 
 from kafkasource.errors import CorruptRecordBatch, UnsupportedRecordFormat
 from kafkasource.records.batches import decode
@@ -58,14 +59,14 @@ def test_the_message_set_holds_the_records_of_the_batch(magic, codec, before):
 
 
 @pytest.mark.peers
-def test_the_bytes_are_those_that_kafkas_own_classes_write(kafka):
+def test_the_bytes_are_those_that_kafkas_own_classes_write():
     """Compressed bytes differ with the library; the wrapper around them, and what they hold, must not."""
     written = {(magic, codec): records(f"{magic} {codec}") for magic, codec in FORMATS}
     words = {
         key: [f"{t},{'-' if k is None else k.hex()},{'-' if v is None else v.hex()}" for t, k, v in rows]
         for key, rows in written.items()
     }
-    answers = kafka([["write", *key, 0, -1, *words[key]] for key in FORMATS])
+    answers = ask_kafka([["write", *key, 0, -1, *words[key]] for key in FORMATS])
     for (magic, codec), answer in zip(FORMATS, answers, strict=True):
         theirs, ours = bytes.fromhex(answer), converted(batch_of(written[magic, codec]), magic, codec)
         if codec == "none":
@@ -81,9 +82,11 @@ def test_the_bytes_are_those_that_kafkas_own_classes_write(kafka):
 
 
 @pytest.mark.peers
-def test_kafkas_own_classes_read_what_we_write(kafka):
+def test_kafkas_own_classes_read_what_we_write():
     rows = {key: records(f"read {key}") for key in FORMATS}
-    answers = kafka([["read", converted(batch_of(rows[magic, codec]), magic, codec).hex()] for magic, codec in FORMATS])
+    answers = ask_kafka(
+        [["read", converted(batch_of(rows[magic, codec]), magic, codec).hex()] for magic, codec in FORMATS]
+    )
     for (magic, codec), answer in zip(FORMATS, answers, strict=True):
         found = [word.split(",") for word in answer.split()]
         expected = [

@@ -6,7 +6,7 @@ import random
 
 import pyarrow as pa
 import pytest
-from record_wire import CODECS
+from record_wire import CODECS, ask_kafka
 
 from kafkasource.records.batches import decode, next_fetch_offset
 from kafkasource.records.builder import BatchBuilder, RecordColumns, partition_by_key
@@ -70,7 +70,7 @@ def rows_of_arrow(decoded):
     return rows
 
 
-def test_we_read_what_kafka_writes(kafka):
+def test_we_read_what_kafka_writes():
     written = {codec: [records(f"{codec} {i}") for i in range(3)] for codec in CODECS}
     commands = [
         ["write", 2, codec, 1000 * i, -1, *words(batch)]
@@ -78,7 +78,7 @@ def test_we_read_what_kafka_writes(kafka):
         for i, batch in enumerate(batches)
     ]
     commands += [["write", 2, codec, 3000, TIME + 77, *words(records(9, 5))] for codec in CODECS]
-    answers = [bytes.fromhex(line) for line in kafka(commands)]
+    answers = [bytes.fromhex(line) for line in ask_kafka(commands)]
     for codec, batches in written.items():
         data = b"".join(answers[:3])
         del answers[:3]
@@ -95,7 +95,7 @@ def words_without_headers(rows):
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_we_read_the_message_sets_that_kafka_writes(kafka, magic):
+def test_we_read_the_message_sets_that_kafka_writes(magic):
     codecs = ["none", "gzip", "snappy", "lz4"]
     written = {codec: [records(f"{codec} {magic} {i}", 40) for i in range(2)] for codec in codecs}
     commands = [
@@ -105,8 +105,8 @@ def test_we_read_the_message_sets_that_kafka_writes(kafka, magic):
     ]
     if magic:
         commands += [["write", 1, codec, 3000, TIME + 77, *words_without_headers(records(9, 5))] for codec in codecs]
-    sets = [bytes.fromhex(line) for line in kafka(commands)]
-    answers = kafka([[what, data.hex()] for data in sets for what in ("read", "types")])
+    sets = [bytes.fromhex(line) for line in ask_kafka(commands)]
+    answers = ask_kafka([[what, data.hex()] for data in sets for what in ("read", "types")])
     for data, read, types in zip(sets, answers[::2], answers[1::2], strict=True):
         assert data[16] == magic
         decoded = decode(data, **RANGE)
@@ -119,7 +119,7 @@ def test_we_read_the_message_sets_that_kafka_writes(kafka, magic):
         assert rows_of_arrow(decode(data, **RANGE)) == rows, codec
 
 
-def test_kafka_reads_what_we_write(kafka):
+def test_kafka_reads_what_we_write():
     # 150 records are some 150 kB: more than one block of snappy and lz4.
     written, commands = [], []
     for codec in CODECS:
@@ -135,11 +135,11 @@ def test_kafka_reads_what_we_write(kafka):
             assert builder.append(columns) == len(rows)
             written.append([(i, *row) for i, row in enumerate(rows)])
             commands.append(["read", bytes(builder.close(7, 1, 0, transactional=True)).hex()])
-    for answer, rows, command in zip(kafka(commands), written, commands, strict=True):
+    for answer, rows, command in zip(ask_kafka(commands), written, commands, strict=True):
         assert rows_of_answer(answer) == rows, command[1][:130]
 
 
-def test_records_without_a_timestamp_stand_among_others_as_kafka_writes_them(kafka):
+def test_records_without_a_timestamp_stand_among_others_as_kafka_writes_them():
     """-1: first in the batch, where its base timestamp is; last; alone; between others, whose deltas jump far."""
     for times in ([-1, TIME, -1], [TIME, -1, TIME + 1], [-1, -1], [-1], [0, -1, TIME]):
         rows = [(time, b"k", b"v", []) for time in times]
@@ -147,13 +147,13 @@ def test_records_without_a_timestamp_stand_among_others_as_kafka_writes_them(kaf
         builder = BatchBuilder(bytearray(1000))
         builder.append(columns)
         ours = bytes(builder.close(-1, -1, -1))
-        (theirs,) = kafka([["write", 2, "none", 0, -1, *words(rows)]])
+        (theirs,) = ask_kafka([["write", 2, "none", 0, -1, *words(rows)]])
         assert ours.hex() == theirs  # base and max timestamp in the header, deltas and CRC too
         assert [row[1] for row in rows_of_arrow(decode(bytes.fromhex(theirs), **RANGE))] == times
 
 
-def test_kafkas_markers_end_the_transactions_they_name(kafka):
-    abort, commit = (bytes.fromhex(x) for x in kafka([["marker", "abort", 1, 5], ["marker", "commit", 1, 5]]))
+def test_kafkas_markers_end_the_transactions_they_name():
+    abort, commit = (bytes.fromhex(x) for x in ask_kafka([["marker", "abort", 1, 5], ["marker", "commit", 1, 5]]))
 
     def sent(base_offset):
         builder = BatchBuilder(bytearray(1000))
@@ -167,11 +167,11 @@ def test_kafkas_markers_end_the_transactions_they_name(kafka):
         assert decoded.next_offset == 3
 
 
-def test_keys_go_to_the_partitions_that_kafkas_producer_chooses(kafka):
+def test_keys_go_to_the_partitions_that_kafkas_producer_chooses():
     rng = random.Random(8)
     keys = [rng.randbytes(size) for size in range(1, 60) for _ in range(3)]
     counts = (1, 12, 333)
-    answers = kafka([["partition", count, key.hex()] for count in counts for key in keys])
+    answers = ask_kafka([["partition", count, key.hex()] for count in counts for key in keys])
     assert [p for count in counts for p in partition_by_key(pa.array(keys), count).tolist()] == [
         int(a) for a in answers
     ]
