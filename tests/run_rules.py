@@ -1,4 +1,5 @@
-"""What holds for every run of the tests: nothing skips unseen, nothing hangs, Ctrl-C works, a long run says its times.
+"""What holds for every run of the tests: no unseen skip or warning, no test that hangs, Ctrl-C works, a long run says
+its times.
 
 Hooks of pytest, taken in by conftest.py.
 
@@ -27,8 +28,15 @@ def give_signals_back() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+# With Spark in the process, warnings come from pyspark, py4j and pandas, in whatever version is installed, and from
+# sockets of py4j that are collected anywhere. They are shown. A warning in a line of ours is an error there, too.
+WITH_SPARK = pytest.mark.filterwarnings("default", "error:::kafkasource")
+
+
 def pytest_collection_modifyitems(items):
     for item in items:
+        if item.get_closest_marker("spark"):
+            item.add_marker(WITH_SPARK)
         if item.get_closest_marker("timeout") is None:
             limit_s = next(LIMITS_S[mark] for mark in LIMITS_S if not mark or item.get_closest_marker(mark))
             item.add_marker(pytest.mark.timeout(limit_s))

@@ -116,6 +116,13 @@ class Plan:
         """Raises OptionError for what cannot be."""
         if not self.flows:
             raise OptionError("the mirror has no flow: nothing says what to carry from where to where")
+        self._check_flows()
+        self._check_options()
+        self._check_clusters()
+        stops = decide(self.flows, self.clusters, {str(flow): flow.pattern for flow in self.flows})
+        object.__setattr__(self, "_stops", stops)
+
+    def _check_flows(self) -> None:
         seen = set()
         for flow in self.flows:
             for name in (flow.source, flow.target):
@@ -130,18 +137,19 @@ class Plan:
             seen.add((flow.source, flow.target))
             for pattern in (*flow.topics, *flow.exclude):
                 _check_pattern(flow, pattern)
+
+    def _check_options(self) -> None:
         for where in (self.read, self.write, *self.clusters.values(), *(flow.options for flow in self.flows)):
             for key in where:
                 if options.canonical(key) in _OURS:
                     raise OptionError(f"option {key!r}: the mirror itself says so, by the keys of its flows")
+
+    def _check_clusters(self) -> None:
         for name in sorted({name for flow in self.flows for name in (flow.source, flow.target)}):
             if not re.fullmatch(r"[\w-]+", name):
                 raise OptionError(f"cluster {name!r}: a name is made of letters, digits, _ and -")
             if not any(options.canonical(key) == "kafka.bootstrap.servers" for key in self.clusters[name]):
                 raise OptionError(f"cluster {name!r}: where is it? Give kafka.bootstrap.servers")
-
-        stops = decide(self.flows, self.clusters, {str(flow): flow.pattern for flow in self.flows})
-        object.__setattr__(self, "_stops", stops)
 
     def stop(self, flow: Flow) -> Stop:
         """Which records the flow does not carry."""

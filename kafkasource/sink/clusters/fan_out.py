@@ -209,7 +209,9 @@ class FanOut:
             return None
         return one.placer.place(rows, max(topic.partitions) + 1, available(topic))
 
-    def _topic(self, one: _Sending, topic: str, partition: int) -> TopicMetadata | None:
+    def _topic(  # noqa: C901, PLR0912 (three policies, each with an age)
+        self, one: _Sending, topic: str, partition: int
+    ) -> TopicMetadata | None:
         """Waited for as the policy says: block for as long as no broker answers, discard with patience. None: the rows
         are to be discarded.
 
