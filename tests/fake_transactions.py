@@ -33,6 +33,8 @@ class FakeTransaction:
 class FakeTransactions:
     """Base of `FakeKafka`. A test looks at `transactions`, and may let time end one with `time_out`."""
 
+    topics: dict[str, Any]  # FakeKafka's
+
     def __init__(self) -> None:
         self.transaction_version = 2  # as finalized in the cluster
         self.transaction_max_timeout_ms = 900_000

@@ -202,5 +202,5 @@ class ThroughProxy(SocketConnector):
         super().__init__(config)
         self._proxy = proxy
 
-    def resolve(self, host: str, port: int) -> list[Address]:
+    def resolve(self, host: str, port: int) -> list[Address]:  # type: ignore[override]
         return SocketConnector.resolve(*self._proxy.address)

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 from fake_broker import FakeKafka, serve
@@ -71,7 +72,7 @@ def test_python_dash_m_is_the_same_command(tmp_path):
 @pytest.fixture
 def kafka():
     """Brokers in this process: the query `orders` has decided batch 7, whose task 1 was not ended; task 2 is newer."""
-    kafka = FakeKafka(topics={"t": 2})
+    kafka: Any = FakeKafka(topics={"t": 2})
     kafka.transactions = {
         "orders-driver": FakeTransaction(1000, epoch=5, state="CompleteCommit"),
         "orders-0": FakeTransaction(1001, epoch=3, state="CompleteCommit"),

@@ -1,5 +1,7 @@
 """`Writer` on brokers in this process: what is sent, what is told of it, what is refused."""
 
+from typing import Any
+
 import pyarrow as pa
 import pytest
 from fake_broker import Error, FakeKafka, serve
@@ -16,7 +18,7 @@ T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 @pytest.fixture
 def kafka():
-    kafka = FakeKafka(topics={"t": 2, "u": 1})
+    kafka: Any = FakeKafka(topics={"t": 2, "u": 1})
     with serve(kafka) as (host, port):
         kafka.addresses = {1: (host, port)}
         kafka.options = {"kafka.bootstrap.servers": f"{host}:{port}", "topic": "t"}

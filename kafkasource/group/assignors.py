@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import cycle, islice
+from typing import Protocol
 
 from kafkasource.errors import OptionError
 from kafkasource.group.consumer_protocol import Subscription
@@ -43,13 +44,19 @@ Members = Mapping[str, Member]
 """By member id, in the coordinator's order."""
 
 
+class Assign(Protocol):
+    """Where the leader's assignor places all partitions."""
+
+    def __call__(self, counts: PartitionCounts, members: Members, racks: ReplicaRacks = NO_RACKS) -> Placement: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Assignor:
     """`cooperative`: members keep what they own while the group rebalances; otherwise they give up all of it before."""
 
     name: str
     cooperative: bool
-    assign: Callable[[PartitionCounts, Members, ReplicaRacks], Placement]
+    assign: Assign
     user_data: Callable[[int | None], bytes | None] = lambda generation: None
 
 

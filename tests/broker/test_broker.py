@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -165,7 +166,7 @@ def test_a_kept_folder_serves_again(tmp_path):
 
 @pytest.mark.broker
 def test_a_kafka_that_fails_to_start_shows_its_log_and_leaves_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr(cluster.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with pytest.raises(BrokerStartFailed, match=r"exit code 1(?s:.*)Class no\.such\.Reporter cannot be found"):
         Broker(properties={"metric.reporters": "no.such.Reporter"}).start()
     with pytest.raises(BrokerStartFailed, match=r"refuses its properties(?s:.*)Invalid value many"):

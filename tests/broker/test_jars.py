@@ -1,5 +1,6 @@
 """The cache of jars: complete or absent, filled once, healed by itself. Marked tests ask the real Ivy."""
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -147,7 +148,7 @@ def test_ivy_is_found_by_pattern_and_without_importing_pyspark(tmp_path, monkeyp
 
 def test_without_pyspark_the_remedy_is_told(monkeypatch):
     monkeypatch.delenv("SPARK_HOME", raising=False)
-    monkeypatch.setattr(module.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(JarsNotResolved, match=r"pip install 'pyspark>=4\.2'"):
         find_ivy()
 

@@ -20,5 +20,5 @@ def checkpoint(tmp_path):
         if done:
             (tmp_path / "commits" / str(number)).write_text('v1\n{"nextBatchWatermarkMs":0}')
 
-    plan.location = str(tmp_path)
+    plan.location = str(tmp_path)  # type: ignore[attr-defined]
     return plan

@@ -1,6 +1,7 @@
 """The commands against brokers that lack what they ask for: what can be done is done, the rest is one line."""
 
 import json
+from typing import Any
 
 import pytest
 from fake_broker import FakeKafka, serve
@@ -11,7 +12,7 @@ from kafkasource.protocol.apis import METADATA
 
 @pytest.fixture(params=["0.8.2", "0.9.0"])
 def kafka(request):
-    kafka = FakeKafka(topics={"t": 2})
+    kafka: Any = FakeKafka(topics={"t": 2})
     kafka.become(request.param)
     kafka.committed["g", "t", 0] = 40
     with serve(kafka) as (host, port):

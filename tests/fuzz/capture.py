@@ -41,7 +41,7 @@ class Recorder:
     def pytest_collection_finish(self, session: Any) -> None:
         for module in {item.module for item in session.items} | {sys.modules["test_every_version_on_a_broker"]}:
             if hasattr(module, "decode_response"):
-                module.decode_response = self._listening(module.decode_response)
+                module.decode_response = self._listening(module.decode_response)  # type: ignore[union-attr]
 
     def _listening(self, decode_response: Any) -> Any:
         def decode(api: Any, version: int, frame: Any) -> Any:

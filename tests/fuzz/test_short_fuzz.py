@@ -69,7 +69,7 @@ def test_records_put_back_unharmed_give_the_same_frame() -> None:
 def rows(fetched: FetchedRecords) -> int:
     (topic,) = decode_response(FETCH, fetched.frame.version, fetched.frame.data)["responses"]
     asked = {"topic": "t", "partition": 0, "start_offset": 0, "end_offset": 1 << 62}
-    return sum(decoded.num_rows for decoded in decode_all(topic["partitions"][0]["records"], **asked))
+    return sum(int(decoded.num_rows) for decoded in decode_all(topic["partitions"][0]["records"], **asked))
 
 
 def test_the_captured_records_are_read() -> None:

@@ -173,7 +173,7 @@ def test_what_is_answered_or_given_up_is_under_way_no_more(rig, budget):
             batches = in_order(fetchers, settings.read_ahead)
             for _ in islice(batches, taken):
                 pass
-            batches.close()
+            batches.close()  # type: ignore[attr-defined]
             assert room.under_way_bytes == 0
 
 

@@ -193,7 +193,7 @@ def test_what_an_exactly_once_mirror_has_open_is_found_by_its_routes_options(tmp
         made = Plan(clusters, (Flow("A", "B"), Flow("A", "C")), str(tmp_path), exactly_once=True)
         (route,) = routes(made)
         found = of_clusters({**route.write, "checkpointLocation": str(route.checkpoint)})
-    assert [each.name for each in found["B"]] == ["kafkasource-q-1-B-0"]
+    assert [each.name for each in found["B"]] == ["kafkasource-q-1-B-0"]  # type: ignore[union-attr]
     assert found["C"] == []
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import struct
 from itertools import pairwise
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -24,7 +25,7 @@ TIME = 1_700_000_000_000
 
 def columns(count, *, seed=0, with_headers=True, **changes):
     rng = random.Random(seed)
-    pick = [
+    pick: list[dict[str, Any]] = [
         {
             "keys": rng.choice([None, b"", b"key %d" % i]),
             "values": rng.choice([None, b"", rng.randbytes(rng.randrange(200))]),

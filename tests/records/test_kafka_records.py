@@ -143,7 +143,7 @@ def test_records_without_a_timestamp_stand_among_others_as_kafka_writes_them():
     """-1: first in the batch, where its base timestamp is; last; alone; between others, whose deltas jump far."""
     for times in ([-1, TIME, -1], [TIME, -1, TIME + 1], [-1, -1], [-1], [0, -1, TIME]):
         rows = [(time, b"k", b"v", []) for time in times]
-        columns = RecordColumns(*(pa.array([row[i] for row in rows]) for i in (1, 2)), pa.array(times))
+        columns = RecordColumns(*(pa.array([row[i] for row in rows]) for i in (1, 2)), pa.array(times))  # type: ignore[call-arg]
         builder = BatchBuilder(bytearray(1000))
         builder.append(columns)
         ours = bytes(builder.close(-1, -1, -1))

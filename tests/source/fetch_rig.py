@@ -111,9 +111,9 @@ class Rig:
     def sleep(self, seconds):
         self.net.now += seconds
 
-    def fetch(self, *ranges, **settings):
+    def fetch(self, *ranges, **given):
         """Batches of ranges, as a task reads them."""
-        settings = fetch_settings(**{"max_partition_bytes": 2000} | settings)
+        settings = fetch_settings(**{"max_partition_bytes": 2000} | given)
         fetchers = [
             PartitionFetcher(one, settings, client, lambda: self.net.now, self.sleep)
             for one, client in fetch_client.partition_clients(self.cluster.config, ranges, settings)

@@ -1,5 +1,7 @@
 """A line of so many bytes per second to brokers in this process, in the network's own time: nothing waits."""
 
+from __future__ import annotations
+
 from fake_broker import FakeNet, FakeTransport
 from fetch_rig import Kafka, record_batch
 
@@ -39,6 +41,8 @@ class BigLog(Kafka):
 
 class ThinTransport(FakeTransport):
     """What a broker answers comes after a round trip, and no faster than the line, which all connections share."""
+
+    net: ThinNet
 
     def send(self, pieces):
         held, self.incoming = self.incoming, bytearray()

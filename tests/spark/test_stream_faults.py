@@ -118,7 +118,7 @@ def test_leaders_moved_by_reassignment_and_election_lose_and_repeat_no_row(clust
 
     # The replica that does not lead becomes the preferred one, and is elected.
     old = [topic.leader(tp.partition) for tp in partitions]
-    turned = [sorted(nodes, key=lambda node, led=led: node == led) for nodes, led in zip(left, old, strict=True)]
+    turned = [sorted(nodes, key=lambda node, led=led: node == led) for nodes, led in zip(left, old, strict=True)]  # type: ignore[misc]
     admin.alter_partition_reassignments(dict(zip(partitions, turned, strict=True)))
     admin.elect_leaders(0, {topic.name: list(range(PARTITIONS))})
     until(lambda: [topic.leader(tp.partition) for tp in partitions] == [first for first, _ in turned], "elections")

@@ -26,7 +26,7 @@ from kafkasource.client.config import ClientConfig
 from kafkasource.errors import BrokerError, DeadlineExceeded, GroupInUse, KafkaSourceError
 from kafkasource.group.assignors import Assignor, Members, PartitionCounts, Placement, assign_range
 from kafkasource.group.member import GroupMember
-from kafkasource.group.racks import ReplicaRacks
+from kafkasource.group.racks import NO_RACKS, ReplicaRacks
 from kafkasource.source.group.committer import close_at_sigterm, closed
 from kafkasource.source.plan.offsets import PartitionOffsets
 from kafkasource.types import TopicPartition
@@ -139,7 +139,7 @@ class GroupOwner:
                     raise self._in_use("has other members") from error
             self._sleep(TRY_AGAIN_S)
 
-    def _assign(self, counts: PartitionCounts, members: Members, racks: ReplicaRacks) -> Placement:
+    def _assign(self, counts: PartitionCounts, members: Members, racks: ReplicaRacks = NO_RACKS) -> Placement:
         placed = assign_range(counts, members)
         self._given = frozenset(tp for partitions in placed.values() for tp in partitions)
         return placed

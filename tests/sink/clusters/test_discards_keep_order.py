@@ -89,7 +89,7 @@ class Line:
 
     def settle(self):
         self.delivery.flushing = True
-        while not self.delivery.settled:
+        while not self.delivery.settled:  # type: ignore[attr-defined]
             self.turn()
             self.answer("stored")
             self.rig.clock.now_ms += 5
@@ -102,9 +102,9 @@ class Line:
             self.turn()
             self.answer("stored")
             self.rig.clock.now_ms += 5
-            if self.delivery.settled:
+            if self.delivery.settled:  # type: ignore[attr-defined]
                 break
-        self.delivery.abandon()
+        self.delivery.abandon()  # type: ignore[attr-defined]
         self.delivery.wait(lambda: True)
         written = {tp: one.records for tp, one in self.delivery.written.items()}
         discarded = {tp: one.records for tp, one in self.ledger.discarded(self.delivery.written).items()}
@@ -143,7 +143,7 @@ def test_nothing_of_an_abandoned_delivery_is_counted_as_written_later():
     line.append()
     line.turn()
     line.turn()
-    line.delivery.abandon()
+    line.delivery.abandon()  # type: ignore[attr-defined]
     line.answer("stored")
     line.turn()
     assert line.delivery.written == {}

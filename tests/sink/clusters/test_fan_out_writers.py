@@ -166,7 +166,7 @@ class Spark:
 
     def task(self, sent, slot, *values):
         context = FakeContext(slot, batch_id=self.batch_id)
-        self.monkeypatch.setattr(writer_module.TaskContext, "get", lambda: context)
+        self.monkeypatch.setattr(writer_module.TaskContext, "get", lambda: context)  # type: ignore[attr-defined]
         return pickle.loads(pickle.dumps(pickle.loads(sent).write(iter([batch(*values)]))))
 
     def seen(self, name):
@@ -292,7 +292,7 @@ def test_a_stopped_query_leaves_nothing_open_in_any_cluster(monkeypatch, tmp_pat
 
 def test_a_task_that_fails_aborts_what_it_opened_in_each_cluster(monkeypatch):
     spark = Spark(monkeypatch, producersPerCluster="3")
-    monkeypatch.setattr(writer_module.TaskContext, "get", lambda: FakeContext(0))
+    monkeypatch.setattr(writer_module.TaskContext, "get", lambda: FakeContext(0))  # type: ignore[attr-defined]
 
     def rows():
         yield batch(*VALUES)
@@ -332,9 +332,9 @@ def test_a_worker_keeps_its_producers_for_the_next_task_and_not_for_ever(monkeyp
     many = {f"c{n}": {"kafka.bootstrap.servers": f"c{n}:1"} for n in range(20)}
     others = shared(targets.parse({"clusters": json.dumps(many), "topic": "t"}).by_name)
     assert len(others) == 20
-    assert not any(one.closed for one in others.values())
-    assert again["west"].closed
+    assert not any(one.closed for one in others.values())  # type: ignore[attr-defined]
+    assert again["west"].closed  # type: ignore[attr-defined]
     now[0] += 61
     with others["c0"].use.using():
         shared(targets.parse({"clusters": json.dumps({"c20": {"kafka.bootstrap.servers": "c20:1"}})}).by_name)
-    assert [name for name, one in others.items() if not one.closed] == ["c0", *(f"c{n}" for n in range(6, 20))]
+    assert [name for name, one in others.items() if not one.closed] == ["c0", *(f"c{n}" for n in range(6, 20))]  # type: ignore[attr-defined]

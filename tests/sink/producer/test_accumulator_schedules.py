@@ -49,7 +49,7 @@ class AccumulatorMachine(RuleBasedStateMachine):
         self.patch = pytest.MonkeyPatch()
         for module in (partition_queues, buffer_pool, delivery):
             self.patch.setattr(module, "threading", self.schedule)
-        append_spans = accumulator.append_spans
+        append_spans = accumulator.append_spans  # type: ignore[attr-defined]
 
         def append_in_steps(*arguments):
             self.schedule.stop()

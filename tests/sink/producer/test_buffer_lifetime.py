@@ -54,7 +54,7 @@ class SlowNet(FakeNet):
     def open(self, address):
         transport = super().open(address)
         transport.__class__ = SlowTransport
-        transport.stuck_after = self.stuck_after.pop(0) if self.stuck_after else None
+        transport.stuck_after = self.stuck_after.pop(0) if self.stuck_after else None  # type: ignore[attr-defined]
         return transport
 
 
@@ -66,8 +66,8 @@ class NetRig(Rig):
         self.kafka = FakeKafka(topics={"t": 2})
         self.net = SlowNet(self.kafka, stuck_after)
         self.client = self.net.client()
-        self.accumulator.clock_ms = self.client.now_ms
-        self.sender = Sender(self.config, self.accumulator, self.client, clock_ms=self.client.now_ms)
+        self.accumulator.clock_ms = self.client.now_ms  # type: ignore[attr-defined]
+        self.sender = Sender(self.config, self.accumulator, self.client, clock_ms=self.client.now_ms)  # type: ignore[attr-defined]
         self.client.metadata.want(["t"])
         release, deallocate = self.accumulator.release, self.pool.deallocate
 
@@ -129,10 +129,10 @@ def test_a_request_that_is_written_slowly_keeps_its_buffer_beyond_its_tasks_dead
     delivery = rig.sender.begin()
     rig.append(delivery, count=37)
     while not delivery.failed:
-        rig.sender._drop(rig.client.now_ms())  # as the beginning of a turn
+        rig.sender._drop(rig.client.now_ms())  # type: ignore[attr-defined]  # as the beginning of a turn
         if not delivery.failed:
             rig.sender.run_once()
-    (half_written,) = [transport for transport in rig.net.transports if transport.written >= 2000]
+    (half_written,) = [transport for transport in rig.net.transports if transport.written >= 2000]  # type: ignore[attr-defined]
     assert not half_written.closed
     assert rig.leaked_bytes == 4096
     rig.settle(delivery)

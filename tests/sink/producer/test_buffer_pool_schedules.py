@@ -80,7 +80,7 @@ class PoolMachine(RuleBasedStateMachine):
         """One step; it takes the lock at most once."""
         before, in_use = self.line, self.pool._in_use_bytes()
         self.schedule.step(task)
-        self.line = [condition.task for condition in self.pool._waiters]
+        self.line = [condition.task for condition in self.pool._waiters]  # type: ignore[attr-defined]
         left = [other for other in before if other not in self.line]
         assert left in ([], [task]), "only who runs leaves the line"
         assert self.line[: len(before) - len(left)] == [other for other in before if other not in left]

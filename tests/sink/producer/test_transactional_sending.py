@@ -103,7 +103,7 @@ def test_a_producer_id_refused_fails_no_transaction():
     rig.append(plain, T1)
     rig.append(transactional, T0)
     rig.turn()
-    assert plain.error.code == 31
+    assert plain.error.code == 31  # type: ignore[attr-defined]
     assert not transactional.failed
 
 

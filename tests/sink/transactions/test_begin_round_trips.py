@@ -59,7 +59,7 @@ class World:
         producer = self.cluster.init_producer_id(name, 600_000)
         self.kafka.transactions[name].state = "Ongoing"
         self.kafka.transactions[name].partitions.add(("t", slot))
-        return TaskResult(decider, "q", transaction=WrittenTransaction(slot, *producer, 1, 0), partitions=(T0,))
+        return TaskResult(decider, "q", transaction=WrittenTransaction(slot, *producer, 1, 0), partitions=(T0,))  # type: ignore[call-arg]
 
     def open_names(self):
         return [name for name, each in self.kafka.transactions.items() if each.state == "Ongoing"]
@@ -151,7 +151,7 @@ def test_what_an_unreachable_broker_coordinated_is_aborted_where_it_moved_to(ver
         return found
 
     world.cluster.list_reachable = moves_afterwards
-    world.cluster.ahead = lambda prefix, *_: exactly_once.Ahead(
+    world.cluster.ahead = lambda prefix, *_: exactly_once.Ahead(  # type: ignore[attr-defined]
         world.cluster.transaction_version, lambda: moves_afterwards(prefix)
     )
     world.driver().begin()

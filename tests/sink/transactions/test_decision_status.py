@@ -368,5 +368,5 @@ def test_text_of_others_is_not_taken():
     ],
 )
 def test_the_coordinator_says_what_became_of_the_drivers_one_transaction(state, producer, answer):
-    assert was_decided(RECORD, DescribedTransaction("p-driver", state, *producer, 60_000, None, ())) is answer
+    assert was_decided(RECORD, DescribedTransaction("p-driver", state, *producer, 60_000, None, ())) is answer  # type: ignore[call-arg]
     assert was_decided(RECORD, None) is None

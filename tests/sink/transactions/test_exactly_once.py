@@ -68,7 +68,7 @@ class Query:
         for tp, some in rows.items():
             cluster.produce(name, producer, tp, some, decider.transaction_version)
         flat = [row for some in rows.values() for row in some]
-        transaction = WrittenTransaction(slot, *producer, len(flat), zlib.crc32(repr(flat).encode()))
+        transaction = WrittenTransaction(slot, *producer, len(flat), zlib.crc32(repr(flat).encode()))  # type: ignore[call-arg]
         return TaskResult(
             decider, self.query_id, False, None if self.atomic else transaction, plan.again is not None, tuple(rows)
         )

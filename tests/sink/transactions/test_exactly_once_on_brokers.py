@@ -77,10 +77,10 @@ class Query:
         with Cluster(ClientConfig.of(servers)) as cluster:
             cluster.create_topics([self.topic], partitions=SLOTS)
         self.done = set()
-        monkeypatch.setattr(writer.TaskContext, "get", lambda: self.context)
+        monkeypatch.setattr(writer.TaskContext, "get", lambda: self.context)  # type: ignore[attr-defined]
         for module in (exactly_once, task_module):
             monkeypatch.setattr(module, "crash_point", self.crash_point)
-        monkeypatch.setattr(exactly_once, "crashes_at", lambda name: name == self.crash_at)
+        monkeypatch.setattr(exactly_once, "crashes_at", lambda name: name == self.crash_at)  # type: ignore[has-type]
         self.crash_at = None
 
     def crash_point(self, name):

@@ -63,7 +63,7 @@ class Spark:
         return first
 
     def task(self, sent, slot, *values):
-        self.monkeypatch.setattr(writer_module.TaskContext, "get", lambda: FakeContext(slot))
+        self.monkeypatch.setattr(writer_module.TaskContext, "get", lambda: FakeContext(slot))  # type: ignore[attr-defined]
         self.monkeypatch.setattr(task_module, "shared_producer", lambda config: FakeProducer(self.cluster, slot))
         rows = pa.record_batch([pa.array(values, pa.binary())], names=["value"])
         return pickle.loads(pickle.dumps(pickle.loads(sent).write(iter([rows]))))

@@ -121,7 +121,7 @@ def test_a_cluster_that_cannot_be_asked_does_not_hide_the_others():
         found = of_clusters(options)
         with pytest.raises(KafkaSourceError, match=r"127\.0\.0\.1:1"):
             kafkasource.open_transactions(options)
-    assert [each.name for each in found["east"]] == ["p-east-0"]
+    assert [each.name for each in found["east"]] == ["p-east-0"]  # type: ignore[union-attr]
     assert isinstance(found["west"], KafkaSourceError)
 
 

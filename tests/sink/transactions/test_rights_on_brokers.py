@@ -76,7 +76,7 @@ class Query:
     def write(self, batch_id):
         """A task's message, as after a begin."""
         sent = pickle.dumps(self.writer())
-        self.monkeypatch.setattr(writer_module.TaskContext, "get", lambda: FakeContext(batch_id=batch_id))
+        self.monkeypatch.setattr(writer_module.TaskContext, "get", lambda: FakeContext(batch_id=batch_id))  # type: ignore[attr-defined]
         rows = pa.record_batch([pa.array([b"row"], pa.binary())], names=["value"])
         return pickle.loads(sent).write(iter([rows]))
 

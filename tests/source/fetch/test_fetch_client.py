@@ -113,7 +113,7 @@ def test_a_reader_that_stops_early_leaves_the_connection_usable(rig):
 def test_no_more_than_one_answer_is_held_and_one_received(rig, monkeypatch, value_bytes):
     rig.kafka.value = bytes(value_bytes)
     memory, take = [], FrameBuffers.take
-    monkeypatch.setattr(FrameBuffers, "take", lambda *given: (view := take(*given), memory.append(view.obj.address))[0])
+    monkeypatch.setattr(FrameBuffers, "take", lambda *given: (view := take(*given), memory.append(view.obj.address))[0])  # type: ignore[attr-defined]
     for _ in rig.batches(max_partition_bytes=20 * value_bytes):
         pass
     assert len(memory) >= 5

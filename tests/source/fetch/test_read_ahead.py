@@ -144,8 +144,8 @@ class Leader:
         return LogBounds(0, 20 * SIZE)
 
 
-def read(cluster, *ranges, **settings):
-    settings = fetch_settings(**{"max_partition_bytes": 30_000, "read_ahead": 4} | settings)
+def read(cluster, *ranges, **given):
+    settings = fetch_settings(**{"max_partition_bytes": 30_000, "read_ahead": 4} | given)
     now = iter(range(10**9))
     shared = settings.pace()
     fetchers = [

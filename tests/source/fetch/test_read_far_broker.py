@@ -19,9 +19,9 @@ pytestmark = pytest.mark.broker
 
 
 @contextlib.contextmanager
-def far_away(kafka_broker, monkeypatch, **config):
+def far_away(kafka_broker, monkeypatch, **given):
     host, port = kafka_broker.bootstrap_servers.split(",")[0].rsplit(":", 1)
-    config = ClientConfig.of(kafka_broker.bootstrap_servers, **config)
+    config = ClientConfig.of(kafka_broker.bootstrap_servers, **given)
     with (
         Proxy((host, int(port)), delay_ms=10) as proxy,
         Cluster(config, connector=ThroughProxy(config, proxy)) as cluster,

@@ -22,9 +22,9 @@ BATCH_BYTES = 16_000  # about; ten records each
 UNHARMED = 2  # connections: the bootstrap server's and the broker's
 
 
-def read(net, *sizes, cluster=None, **settings):
+def read(net, *sizes, cluster=None, **given):
     """Read so many offsets of each partition, as one task; the seconds that it took."""
-    settings = fetch_settings(**settings)
+    settings = fetch_settings(**given)
     cluster = cluster or net.cluster()
     ranges = [OffsetRange(TopicPartition("t", n), 0, size) for n, size in enumerate(sizes)]
     clients = [(one, fetch_client.ClusterPartition(cluster, one, settings)) for one in ranges]
