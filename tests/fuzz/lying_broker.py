@@ -17,7 +17,7 @@ from message_bodies import full_body, with_defaults
 from kafkasource.client.admin import Admin
 from kafkasource.client.config import ClientConfig
 from kafkasource.protocol.schema import Array, Body, Field, Primitive, Struct
-from kafkasource.types import ProducerId, TopicPartition
+from kafkasource.types import IsolationLevel, ProducerId, TopicPartition
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 ID = "a transaction"
@@ -33,7 +33,7 @@ CALLS: tuple[Callable[[Admin], Any], ...] = (
     call("brokers"),
     call("partitions_of", ["t"]),
     call("all_topics"),
-    call("list_offsets", {T0: -1, T1: -2}, "read_committed"),
+    call("list_offsets", {T0: -1, T1: -2}, IsolationLevel.READ_COMMITTED),
     call("list_offsets", {T0: 1_700_000_000_000}),
     call("epoch_ends", {T0: 0, T1: 0}),
     call("commit_offsets", "g", {T0: 5}),
