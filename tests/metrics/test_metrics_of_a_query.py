@@ -15,7 +15,7 @@ from served_page import number
 
 import kafkasource
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.each_spark]
 
 ROWS = 3000
 

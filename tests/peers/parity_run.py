@@ -178,6 +178,9 @@ def make_shared_topics(kafka):
     return names
 
 
+SPARK_TOO_BUSY = "Python worker failed to connect back"  # within the ten seconds that Spark gives it
+
+
 class Run:
     """One case through one connector, `kafka` or `pykafka`; `seen` is what each of its reads saw."""
 
@@ -285,15 +288,8 @@ class Run:
             self._run(step, seen, {"processingTime": "0 seconds"}, act)
 
     def _run(self, step, seen, trigger, act):
-        """Spark gives a Python process ten seconds to start; on a busy machine a query is started again after that."""
-        for last in (False, False, True):
-            query = self._start(step, seen, **trigger)
-            try:
-                self._finish(query, seen, lambda query=query: act(query))
-                return
-            except Exception as error:
-                if last or "Python worker failed to connect back" not in str(error) or query.recentProgress:
-                    raise
+        query = self._start(step, seen, **trigger)
+        self._finish(query, seen, lambda: act(query))
 
     def _start(self, step, seen, **trigger):
         with _REGISTERING:  # runs at a time must not share a registration (docs/decisions.md, 59)

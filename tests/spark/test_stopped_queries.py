@@ -14,7 +14,7 @@ from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
 from kafkasource.sink.transactions.query_identity import IdentitySource
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.each_spark]
 
 
 def slow_then(ending, flag):
