@@ -15,8 +15,10 @@ from kafkasource.errors import KafkaSourceError, UnsupportedApiVersion
 from kafkasource.protocol.apis import INIT_PRODUCER_ID, PRODUCE
 from kafkasource.records.builder import BatchBuilder, RecordColumns
 from kafkasource.sink.producer.accumulator import RecordAccumulator
+from kafkasource.sink.producer.client import Wakeup
 from kafkasource.sink.producer.config import ProducerConfig
 from kafkasource.sink.producer.pool import BufferPool
+from kafkasource.sink.producer.queues import PartitionQueues
 from kafkasource.sink.producer.sender import Sender
 from kafkasource.types import Node, ProducerId, TopicPartition
 
@@ -222,12 +224,17 @@ class Rig:
         self.clock = FakeClock()
         self.client = FakeClient({T0: 1, T1: 1} if leaders is None else leaders)
         self.pool = BufferPool(self.config.buffer_memory_bytes, self.config.batch_bytes)
-        self.accumulator = RecordAccumulator(self.config, self.pool, self.clock, BatchBuilder)
-        self.sender = Sender(self.config, self.accumulator, self.client, clock_ms=self.clock)
+        self.build(self.clock)
+
+    def build(self, clock):
+        """Queues, accumulator and sender, on the pool and the client that the rig has now."""
+        self.queues = PartitionQueues(self.config, self.pool, BatchBuilder)
+        self.accumulator = RecordAccumulator(self.config, self.queues, clock, lambda: self.client.wakeup())
+        self.sender = Sender(self.config, self.queues, self.client, Wakeup(self.client), clock_ms=clock)
 
     def append(self, delivery, tp=T0, count=1, value=b"v" * 100):
         rows = columns(count, value)
-        self.accumulator.append(tp.topic, rows, None, [(tp.partition, 0, count)], delivery, self.client.wakeup)
+        self.accumulator.append(tp.topic, rows, None, [(tp.partition, 0, count)], delivery)
 
     def turn(self, times=3):
         """Turns of the sender's loop; the first may be spent on the producer id."""

@@ -112,8 +112,7 @@ class ClusterDelivery(Delivery):
         self._health = health
         self._news = news
         self._may_discard = may_discard
-        self._abandoned = False
-        self.stored_at: dict[TopicPartition, StoredAt] | None = None  # where somebody wants to know it
+        self.stored_at: dict[TopicPartition, StoredAt] | None = None  # filled where it is not None
 
     @property
     def settled(self) -> bool:
@@ -125,20 +124,17 @@ class ClusterDelivery(Delivery):
         self._health.answered()
         if self.stored_at is not None and not in_order:
             self._health.keeps_no_order()
-        with self._settled:
-            if not self._abandoned:
-                super().acknowledged(tp, records, size, last_offset)
-                if self.stored_at is not None:
-                    first = last_offset - records + 1 if in_order and last_offset is not None else None
-                    self.stored_at.setdefault(tp, StoredAt()).add(first, records)
+        super().acknowledged(tp, records, size, last_offset, in_order=in_order)
         self._tell()
 
+    def stored(self, tp: TopicPartition, records: int, first_offset: int | None) -> None:
+        if self.stored_at is not None:
+            self.stored_at.setdefault(tp, StoredAt()).add(first_offset, records)
+
     def gave_up(self, error: BaseException) -> None:
-        # Out of order: what came before it was given up.
+        # Out of order: a batch before it was given up.
         if self._may_discard and isinstance(error, (Dropped, DeadlineExceeded, OutOfOrderSequenceNumber)):
-            with self._settled:
-                self._open_batches -= 1
-                self._settled.notify_all()
+            self.drop()
         else:
             self.fail(error)
         self._tell()
@@ -150,17 +146,6 @@ class ClusterDelivery(Delivery):
     def fail(self, error: BaseException) -> None:
         super().fail(error)
         self._tell()
-
-    def abandon(self) -> None:
-        """Discard what is not acknowledged yet. The task's thread."""
-        with self._settled:
-            if self._error is None and self._open_batches:
-                self._abandoned = True
-                self._error = Dropped("the task has ended")  # so that the sender drops what waits
-
-    def wait(self, sender_is_alive: Callable[[], bool]) -> None:
-        if not self._abandoned:
-            super().wait(sender_is_alive)
 
     def _tell(self) -> None:
         with self._news:

@@ -17,7 +17,7 @@ from kafkasource import metrics
 from kafkasource.client.metadata import TopicMetadata
 from kafkasource.errors import BootstrapFailed, DeadlineExceeded, KafkaSourceError
 from kafkasource.records.builder import RecordColumns
-from kafkasource.sink.clusters.deliveries import ClusterDelivery, Ledger
+from kafkasource.sink.clusters.deliveries import ClusterDelivery, Dropped, Ledger
 from kafkasource.sink.clusters.placing import Placed, Placer
 from kafkasource.sink.clusters.producers import ClusterProducers
 from kafkasource.sink.clusters.source_offsets import HandedOver, Mapped, gathered
@@ -354,7 +354,7 @@ class FanOut:
         if silent and not one.producers.health.dead:
             one.producers.health.waited_in_vain()
         for into in one.deliveries.values():
-            into.abandon()
+            into.abandon(Dropped("the task has ended"))
 
 
 def _partitions_given(rows: Rows) -> bool:

@@ -14,25 +14,10 @@ from kafkasource.sink.clusters.targets import ClusterTarget
 from kafkasource.sink.clusters.watermarks import Queue
 from kafkasource.sink.producer.batch import ProducerBatch
 from kafkasource.sink.producer.client import Client
-from kafkasource.sink.producer.pool import Buffer, BufferPool
+from kafkasource.sink.producer.pool import BufferPool
 from kafkasource.sink.producer.producer import Producer, monotonic_ms
 
 _MAX_CLUSTERS = 16  # kept by one process, unless one write has more
-
-
-class _SharedPool(BufferPool):
-    """Whoever waits for memory wakes the senders of all lanes: what one of them needs the others may hold."""
-
-    def __init__(self, total_bytes: int, poolable_bytes: int, new_memory: Callable[[int], Buffer]) -> None:
-        super().__init__(total_bytes, poolable_bytes, new_memory=new_memory)
-        self.lanes: Sequence[Producer] = ()
-
-    def allocate(self, size: int, max_block_ms: int, on_wait: Callable[[], None] | None = None) -> Buffer:
-        return super().allocate(size, max_block_ms, self._wake_all)
-
-    def _wake_all(self) -> None:
-        for lane in self.lanes:
-            lane.sender.wakeup()
 
 
 class ClusterProducers:
@@ -51,16 +36,25 @@ class ClusterProducers:
         self.use = Use(lambda: clock_ms() / 1000)
         self.health = Health(target.wait_ms, clock_ms, target.name)
         self._budget = memory.process_budget()
-        self.pool = _SharedPool(
+        self.pool = BufferPool(
             config.buffer_memory_bytes,
             min(config.batch_bytes, config.max_request_bytes),
-            self._budget.accounts[memory.FAN_OUT].view,
+            new_memory=self._budget.accounts[memory.FAN_OUT].view,
         )
         self.lanes = [
-            Producer(config, client=clients[lane] if clients else None, pool=self.pool, clock_ms=clock_ms)
+            Producer(
+                config,
+                client=clients[lane] if clients else None,
+                pool=self.pool,
+                on_wait=self._wake_all,
+                clock_ms=clock_ms,
+            )
             for lane in range(target.producers)
         ]
-        self.pool.lanes = self.lanes
+
+    def _wake_all(self) -> None:
+        for lane in self.lanes:
+            lane.sender.wakeup()
 
     @contextmanager
     def room(self) -> Iterator[None]:
@@ -104,7 +98,7 @@ class ClusterProducers:
         """
         unsent: list[tuple[float, int, ProducerBatch]] = []
         for number, lane in enumerate(self.lanes):
-            unsent += ((batch.created_ms, number, batch) for batch in lane.accumulator.unsent())
+            unsent += ((batch.created_ms, number, batch) for batch in lane.queues.unsent())
         unsent.sort(key=lambda row: row[0])
         chosen: list[set[ProducerBatch]] = [set() for _ in self.lanes]
         freed = 0
@@ -116,9 +110,9 @@ class ClusterProducers:
         freed = 0
         error = Dropped(f"cluster {self.target.name!r} is too slow")
         for lane, batches in zip(self.lanes, chosen, strict=True):
-            for batch in lane.accumulator.take_unsent(batches) if batches else ():
+            for batch in lane.queues.take_unsent(batches) if batches else ():
                 freed += len(batch.allotment.buffer)
-                lane.accumulator.release(batch)
+                lane.queues.release(batch)
                 batch.delivery.gave_up(error)
         return freed
 

@@ -1,23 +1,22 @@
 """Rows into record batches, on the task's thread. Kafka's RecordAccumulator.
 
-The task's thread appends; the sender thread asks what is ready, drains it per broker, and puts batches back that
-must be sent again (`PartitionQueues`). One call appends an Arrow batch's rows to all their partitions: the open batches
-take what they have room for, in one call of the kernel and without the lock, then new ones are opened for the rest.
+It has the queues from which the sender thread takes the batches (`PartitionQueues`). One call appends an Arrow batch's
+rows to all their partitions: the open batches take what they have room for, in one call of the kernel and without the
+lock; then new ones are opened for the rest.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from kafkasource import metrics
 from kafkasource.errors import ClientClosed, KafkaSourceError
-from kafkasource.records.builder import BatchBuilder, RecordColumns, append_spans
+from kafkasource.records.builder import RecordColumns, append_spans
 from kafkasource.sink.producer import log as producer_log
 from kafkasource.sink.producer.batch import Allotment, ProducerBatch
 from kafkasource.sink.producer.config import ProducerConfig
 from kafkasource.sink.producer.delivery import Delivery
-from kafkasource.sink.producer.pool import Buffer, BufferPool, BufferPoolExhausted
+from kafkasource.sink.producer.pool import BufferPoolExhausted
 from kafkasource.sink.producer.queues import PartitionQueues, Span
 from kafkasource.types import TopicPartition
 
@@ -28,53 +27,56 @@ class RecordTooLarge(KafkaSourceError):
     """One record alone exceeds what a request may hold. Nothing of it was sent."""
 
 
-class RecordAccumulator(PartitionQueues):
-    """The task's side. See the module; what the sender asks of it is in `PartitionQueues`."""
+class RecordAccumulator:
+    """See the module. One thread at a time for each delivery."""
 
     def __init__(
         self,
         config: ProducerConfig,
-        pool: BufferPool,
+        queues: PartitionQueues,
         clock_ms: Callable[[], float],
-        new_builder: Callable[[Buffer], BatchBuilder],
+        wake_sender: Callable[[], None],
+        on_wait: Callable[[], None] | None = None,
     ) -> None:
-        super().__init__(config, pool, new_builder)
-        self.clock_ms = clock_ms
-
-    @property
-    def batch_bytes(self) -> int:
-        """A batch larger than a request could never be sent, so `max.request.size` bounds `batch.size`."""
-        return min(self.config.batch_bytes, self.config.max_request_bytes)
+        """`wake_sender` is called when there is something to send, `on_wait` before a wait for memory: by default the
+        same, else what wakes all senders whose batches hold memory of the pool."""
+        self._config = config
+        self._queues = queues
+        self._pool = queues.pool
+        self._clock_ms = clock_ms
+        self._wake_sender = wake_sender
+        self._on_wait = on_wait or wake_sender
+        # A batch larger than a request could never be sent.
+        self._batch_bytes = min(config.batch_bytes, config.max_request_bytes)
 
     def append(
         self,
         topic: str,
         columns: RecordColumns,
-        order: Any,
+        order: memoryview | None,
         spans: Sequence[Span],
         delivery: Delivery,
-        wake_sender: Callable[[], None],
     ) -> None:
         """Encode rows into the batches of their partitions: each span's rows are `order[first:last]`.
 
         `order` and `spans` are as `order_by_partition` gives them; an order of None means the columns' own rows. Blocks
         up to `max.block.ms` for new batches' memory; raises the delivery's error when it failed meanwhile,
-        RecordTooLarge, and what BufferPool.allocate raises. `wake_sender` is called when there is something to send.
+        RecordTooLarge, and what BufferPool.allocate raises.
         """
-        if self._closed:
+        if self._queues.closed:
             delivery.raise_if_failed()  # which says why
             raise ClientClosed("the producer is closed")
         producer_log.sending(topic, spans)
         rest = self._append_to_open(topic, columns, order, spans, delivery)
         buffer_bytes = self._buffer_bytes(topic, len(spans))
         while rest:
-            rest = self._append_to_new(topic, columns, order, rest, buffer_bytes, delivery, wake_sender)
+            rest = self._append_to_new(topic, columns, order, rest, buffer_bytes, delivery)
 
     def _append_to_open(
-        self, topic: str, columns: RecordColumns, order: Any, spans: Sequence[Span], delivery: Delivery
+        self, topic: str, columns: RecordColumns, order: memoryview | None, spans: Sequence[Span], delivery: Delivery
     ) -> list[Span]:
         """Fill this task's open batches; the spans, or their ends, that found no room."""
-        batches, taken, rest = self._take_open(topic, spans, delivery)
+        batches, taken, rest = self._queues.take_open(topic, spans, delivery)
         if batches:
             try:
                 self._fill(columns, order, batches, taken, rest)
@@ -85,7 +87,11 @@ class RecordAccumulator(PartitionQueues):
 
     @staticmethod
     def _fill(
-        columns: RecordColumns, order: Any, batches: list[ProducerBatch], spans: Sequence[Span], rest: list[Span]
+        columns: RecordColumns,
+        order: memoryview | None,
+        batches: list[ProducerBatch],
+        spans: Sequence[Span],
+        rest: list[Span],
     ) -> None:
         """Append each span to its batch; add to `rest` what found no room."""
         pieces = [(batch.builder, first, last) for batch, (_, first, last) in zip(batches, spans, strict=True)]
@@ -99,18 +105,17 @@ class RecordAccumulator(PartitionQueues):
         self,
         topic: str,
         columns: RecordColumns,
-        order: Any,
+        order: memoryview | None,
         spans: Sequence[Span],
         buffer_bytes: int,
         delivery: Delivery,
-        wake_sender: Callable[[], None],
     ) -> list[Span]:
         """Open a batch for each span, for as many as there is memory now, but one at least; what is left of them."""
         batches: list[ProducerBatch] = []
         try:
             for span in spans:
                 tp = TopicPartition(topic, span[0])
-                batch = self._open(tp, buffer_bytes, delivery, wake_sender, wait=not batches)
+                batch = self._open(tp, buffer_bytes, delivery, wait=not batches)
                 if batch is None:
                     break
                 batches.append(batch)
@@ -118,15 +123,15 @@ class RecordAccumulator(PartitionQueues):
             self._fill(columns, order, batches, spans, rest)
         except BaseException:
             for batch in batches:
-                self.release(batch)
+                self._queues.release(batch)
             raise
         empty = [span for span, batch in zip(spans, batches, strict=True) if not batch.builder.record_count]
         for batch in batches:
             if not batch.builder.record_count:
-                self.release(batch)
-        self._add([batch for batch in batches if batch.builder is not None], wake_sender)
+                self._queues.release(batch)
+        self._add([batch for batch in batches if batch.builder is not None])
         for partition, first, last in empty:
-            self._append_large(TopicPartition(topic, partition), columns, order, first, delivery, wake_sender)
+            self._append_large(TopicPartition(topic, partition), columns, order, first, delivery)
             rest.remove((partition, first, last))
             if first + 1 < last:
                 rest.append((partition, first + 1, last))
@@ -136,70 +141,67 @@ class RecordAccumulator(PartitionQueues):
         self,
         tp: TopicPartition,
         columns: RecordColumns,
-        order: Any,
+        order: memoryview | None,
         position: int,
         delivery: Delivery,
-        wake_sender: Callable[[], None],
     ) -> None:
         """A batch of its own for a row that no common one has room for."""
         needed = columns.max_record_bytes(position if order is None else order[position])
-        if needed > self.config.max_request_bytes:
+        if needed > self._config.max_request_bytes:
             raise RecordTooLarge(
                 f"a record for {tp} takes up to {needed} bytes, more than 'kafka.max.request.size' "
-                f"({self.config.max_request_bytes}): raise that option, and the topic's max.message.bytes if smaller"
+                f"({self._config.max_request_bytes}): raise that option, and the topic's max.message.bytes if smaller"
             )
-        batch = self._open(tp, needed, delivery, wake_sender, wait=True)
+        batch = self._open(tp, needed, delivery, wait=True)
         assert batch is not None
         batch.full = True
         try:
             append_spans(columns, order, [(batch.builder, position, position + 1)])
         except BaseException:
-            self.release(batch)
+            self._queues.release(batch)
             raise
-        self._add([batch], wake_sender)
+        self._add([batch])
 
-    def _open(
-        self, tp: TopicPartition, size: int, delivery: Delivery, wake_sender: Callable[[], None], *, wait: bool
-    ) -> ProducerBatch | None:
+    def _open(self, tp: TopicPartition, size: int, delivery: Delivery, *, wait: bool) -> ProducerBatch | None:
         """A new batch that only this thread knows; None where there is no memory and `wait` is false."""
         delivery.raise_if_failed()
         if wait:
             producer_log.allocating(size, *tp)
-            began_ms = self.clock_ms()
+            began_ms = self._clock_ms()
             try:
-                max_block_ms = self.config.max_block_ms if delivery.max_block_ms is None else delivery.max_block_ms
-                buffer = self.pool.allocate(size, max_block_ms, wake_sender)
+                max_block_ms = self._config.max_block_ms if delivery.max_block_ms is None else delivery.max_block_ms
+                buffer = self._pool.allocate(size, max_block_ms, self._on_wait)
             except BufferPoolExhausted as error:
-                raise BufferPoolExhausted(f"{error}; {self.holders()}") from None
+                raise BufferPoolExhausted(f"{error}; {self._queues.holders()}") from None
             except ClientClosed:
                 delivery.raise_if_failed()
                 raise
             finally:
-                waited_ms = self.clock_ms() - began_ms
+                waited_ms = self._clock_ms() - began_ms
                 if waited_ms >= 1:
-                    name = self.config.cluster_name
+                    name = self._config.cluster_name
                     metrics.count("kafkasource_pool_wait_seconds_total", waited_ms / 1000, name)
         else:
-            found = self.pool.try_allocate(size)
+            found = self._pool.try_allocate(size)
             if found is None:
                 return None
             producer_log.allocating(size, *tp)
             buffer = found
         try:
             delivery.raise_if_failed()  # while this thread waited
-            return ProducerBatch(tp, delivery, Allotment(buffer), self.new_builder(buffer), self.clock_ms())
+            return ProducerBatch(tp, delivery, Allotment(buffer), self._queues.new_builder(buffer), self._clock_ms())
         except BaseException:
-            self.pool.deallocate(buffer)
+            self._pool.deallocate(buffer)
             raise
 
-    def _add(self, batches: list[ProducerBatch], wake_sender: Callable[[], None]) -> None:
+    def _add(self, batches: list[ProducerBatch]) -> None:
         """Show new batches of one delivery to the sender."""
         if not batches:
             return
         batches[0].delivery.opened(len(batches))
-        self._enqueue(batches)
+        self._queues.add(batches)
         producer_log.added(batches)
-        wake_sender()
+        self._wake_sender()
 
     def _buffer_bytes(self, topic: str, partitions: int) -> int:
         """`batch.size`; less where so many partitions are written to that the pool could not hold one for each, and
@@ -207,6 +209,6 @@ class RecordAccumulator(PartitionQueues):
 
         The pool is halved, since while some batches fill others are in flight.
         """
-        fair = self.pool.total_bytes // (2 * max(partitions, len(self._partitions), 1))
-        largest = self._fitting_bytes.get(topic, self.batch_bytes)
-        return min(self.batch_bytes, largest, max(fair, _SMALLEST_BATCH_BYTES))
+        fair = self._pool.total_bytes // (2 * max(partitions, self._queues.open_partitions(), 1))
+        largest = self._queues.fitting_bytes(topic) or self._batch_bytes
+        return min(self._batch_bytes, largest, max(fair, _SMALLEST_BATCH_BYTES))

@@ -1,5 +1,4 @@
-"""What one task handed over for writing and what became of it: the ledger that a task waits on before it reports
-success.
+"""What one task handed over for writing and what became of it. A task waits on it before it reports success.
 
 Owned by the task's thread, settled by the sender thread. A delivery fails once, with its first error; batches of a
 failed delivery are dropped by the sender and leave no trace in the next one.
@@ -23,6 +22,7 @@ class Delivery:
         self._settled = threading.Condition()
         self._open_batches = 0
         self._error: BaseException | None = None
+        self._abandoned = False
         self.has_timestamps = False  # rows came with their own: a broker that cannot keep them must not take them
         self.flushing = False  # the task has given its last row: its batches are sent without lingering
         self.max_block_ms: int | None = None  # for memory; None: as configured
@@ -68,12 +68,20 @@ class Delivery:
 
         `in_order`: the broker has seen to it that what was handed over before lies before it, whatever was retried.
         """
+        first_offset = None if last_offset is None else last_offset - records + 1
         with self._settled:
             self._open_batches -= 1
-            first_offset = None if last_offset is None else last_offset - records + 1
-            new, before = Written(records, size, first_offset, last_offset), self.written.get(tp)
-            self.written[tp] = new if before is None else before.merged(new)
+            if not self._abandoned:
+                new, before = Written(records, size, first_offset, last_offset), self.written.get(tp)
+                self.written[tp] = new if before is None else before.merged(new)
+                self.stored(tp, records, first_offset if in_order else None)
             self._settled.notify_all()
+
+    def stored(self, tp: TopicPartition, records: int, first_offset: int | None) -> None:
+        """For subclasses: a batch that counts as written lies from `first_offset` on, None where that is not certain.
+
+        Called by the sender thread, under the delivery's lock.
+        """
 
     def fail(self, error: BaseException) -> None:
         """Give the delivery up. Only the first error counts: the others follow from it. Nothing is left to give up once
@@ -87,6 +95,22 @@ class Delivery:
         """One batch will never be sent (again)."""
         self.fail(error)
 
+    def drop(self) -> None:
+        """One batch will never be sent (again), and the task does without it: no failure."""
+        with self._settled:
+            self._open_batches -= 1
+            self._settled.notify_all()
+
+    def abandon(self, error: BaseException) -> None:
+        """Count nothing more as written, and let `wait` return; nothing to do where all is settled. The task's thread.
+
+        `error` is given to the batches that still wait, so that the sender drops them.
+        """
+        with self._settled:
+            if self.waits:
+                self._abandoned = True
+                self._error = error
+
     def late(self, error: BaseException) -> None:
         """One batch is on the wire for longer than it may; whether it is stored is not known yet."""
         self.fail(error)
@@ -96,11 +120,13 @@ class Delivery:
             raise self._error
 
     def wait(self, sender_is_alive: Callable[[], bool]) -> None:
-        """Return when every batch is acknowledged; raise the delivery's error as soon as there is one.
+        """Return when every batch is acknowledged, or the delivery abandoned; raise its error as soon as there is one.
 
-        Bounded by the sender, which settles every batch within `delivery.timeout.ms`; should its thread have died,
-        nobody would, so that is looked at too.
+        Bounded by the sender, which settles every batch within `delivery.timeout.ms`. A sender thread that has died
+        settles nothing, so this looks whether it lives.
         """
+        if self._abandoned:
+            return
         with self._settled:
             while self._open_batches and self._error is None:
                 if not self._settled.wait(1.0) and not sender_is_alive():

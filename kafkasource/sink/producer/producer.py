@@ -27,12 +27,12 @@ from kafkasource.records.partitions import order_by_partition
 from kafkasource.sink.columns import InvalidRow, Rows
 from kafkasource.sink.partitioner import Partitioner
 from kafkasource.sink.producer.accumulator import RecordAccumulator
-from kafkasource.sink.producer.client import Client
+from kafkasource.sink.producer.client import Client, Wakeup
 from kafkasource.sink.producer.config import ProducerConfig
 from kafkasource.sink.producer.delivery import Delivery
 from kafkasource.sink.producer.pool import Buffer, BufferPool
 from kafkasource.sink.producer.producer_id import TaskTransaction
-from kafkasource.sink.producer.queues import Span
+from kafkasource.sink.producer.queues import PartitionQueues, Span
 from kafkasource.sink.producer.request import of_transaction
 from kafkasource.sink.producer.sender import Sender
 from kafkasource.types import TopicPartition
@@ -55,10 +55,12 @@ class Producer:
         *,
         client: Client | None = None,
         pool: BufferPool | None = None,
+        on_wait: Callable[[], None] | None = None,
         clock_ms: Callable[[], float] = monotonic_ms,
         wall_clock_ms: Callable[[], float] = lambda: time.time() * 1000,
     ) -> None:
-        """`pool`: memory shared with other producers that are closed together."""
+        """`pool`: memory shared with other producers that are closed together; `on_wait` then wakes all their senders,
+        since the memory that one of them waits for may be in another's batches."""
         log.debug("Starting the Kafka producer")
         self.config = config
         self._wall_clock_ms = wall_clock_ms
@@ -73,8 +75,10 @@ class Producer:
         new_memory = self._budget.accounts[memory.ACCUMULATOR].view
         self.pool = pool or BufferPool(config.buffer_memory_bytes, batch_bytes, new_memory=new_memory)
         metrics.poll(self.pool, partial(_gauges, config.cluster_name))
-        self.accumulator = RecordAccumulator(config, self.pool, clock_ms, new_builder)
-        self.sender = Sender(config, self.accumulator, self._client, clock_ms=clock_ms)
+        wakeup = Wakeup(self._client)
+        self.queues = PartitionQueues(config, self.pool, new_builder)
+        self._accumulator = RecordAccumulator(config, self.queues, clock_ms, wakeup, on_wait)
+        self.sender = Sender(config, self.queues, self._client, wakeup, clock_ms=clock_ms)
         self.use = Use(lambda: clock_ms() / 1000)
         self.retire: Callable[[], bool] = lambda: False  # nobody has used it for long: does it go? In the sender thread
         self._closing = False
@@ -148,7 +152,7 @@ class Producer:
             except BrokerError as error:
                 raise of_transaction(error, delivery.transaction.transactional_id) from None
         try:
-            self.accumulator.append(topic, columns, order, spans, delivery, self.sender.wakeup)
+            self._accumulator.append(topic, columns, order, spans, delivery)
         except ValueError as error:
             if isinstance(error, KafkaSourceError):
                 raise
@@ -175,7 +179,7 @@ class Producer:
         sender thread.
         """
         self._closing = True
-        self.accumulator.close()
+        self.queues.close()
         self.sender.wakeup()
         if timeout_ms is not None:
             self._thread.join(timeout_ms / 1000)
@@ -198,7 +202,7 @@ class Producer:
         else:
             self.sender.fail_all(ClientClosed("the producer was closed"), for_good=True)
         finally:
-            self.accumulator.close()
+            self.queues.close()
             self._client.close()
             self.pool.trim()
             log.debug("Shutdown of Kafka producer I/O thread has completed")

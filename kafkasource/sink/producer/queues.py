@@ -1,7 +1,7 @@
 """Record batches by topic-partition, those that wait and those in flight: what the sender thread asks and does.
 
-Who is `ready`, in which order partitions have their turns, what goes back to be sent again, what expires. The task's
-thread adds batches through `RecordAccumulator`, which is one of these.
+Which partitions are `ready`, in which order they have their turns, what goes back to be sent again, what expires. The
+task's thread adds batches through a `RecordAccumulator`, which has these queues.
 
 Memory: every batch lives in one buffer of the pool from its first row until `release`, which the sender calls on a
 reply or a closed socket, never earlier (CVE-2026-35554: a buffer reused too early carried its data to another
@@ -48,20 +48,25 @@ class PartitionQueues:
         self.new_builder = new_builder
         self._lock = threading.Lock()
         self._partitions: dict[tuple[str, int], PartitionBatches] = {}  # with batches, in any state
-        # Those with waiting batches. The order is that of turns: who was drained goes to the end, so that nobody
-        # starves.
+        # Those with waiting batches, in the order of their turns: a partition that was drained goes to the end, so
+        # that none starves.
         self._waiting: dict[PartitionBatches, None] = {}
         self._oldest_ms: float = NEVER  # no waiting batch was created earlier
         self._fitting_bytes: dict[str, int] = {}  # by topic: what batches were split to
         self._closed = False
 
     def close(self) -> None:
-        """Take no more rows; whoever waits for memory fails; what waits is ready to be sent at once. Any thread."""
+        """Take no more rows; a thread that waits for memory fails; what waits is ready to be sent at once. Any
+        thread."""
         self._closed = True
         self.pool.close()
 
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
     def holders(self) -> str:
-        """Whose batches hold the memory, for the text of an error. Any thread."""
+        """Which partitions' batches hold the memory, for the text of an error. Any thread."""
         with self._lock:
             held = sorted(((p.held_bytes, str(p)) for p in self._partitions.values()), reverse=True)
         names = "; ".join(name for _, name in held[:_NAMED_HOLDERS])
@@ -70,7 +75,15 @@ class PartitionQueues:
 
     # The task's thread.
 
-    def _take_open(
+    def open_partitions(self) -> int:
+        """How many partitions have batches, in any state."""
+        return len(self._partitions)
+
+    def fitting_bytes(self, topic: str) -> int | None:
+        """How large a batch of the topic may be, where its brokers have called larger ones too large."""
+        return self._fitting_bytes.get(topic)
+
+    def take_open(
         self, topic: str, spans: Sequence[Span], delivery: Delivery
     ) -> tuple[list[ProducerBatch], list[Span], list[Span]]:
         """This task's open batches, marked as `appending`, the spans that go on in them, and the spans without one."""
@@ -89,8 +102,8 @@ class PartitionQueues:
                     taken.append(span)
         return batches, taken, rest
 
-    def _enqueue(self, batches: Sequence[ProducerBatch]) -> None:
-        """Behind what waits already."""
+    def add(self, batches: Sequence[ProducerBatch]) -> None:
+        """Show new batches to the sender, behind what waits already."""
         with self._lock:
             for batch in batches:
                 tp = batch.topic_partition

@@ -21,12 +21,12 @@ from kafkasource.client.metadata import TopicMetadata
 from kafkasource.errors import CorruptRecordBatch, DeadlineExceeded
 from kafkasource.protocol.apis import PRODUCE
 from kafkasource.sink.producer import log as producer_log
-from kafkasource.sink.producer.accumulator import RecordAccumulator
 from kafkasource.sink.producer.batch import NEVER, ProducerBatch
-from kafkasource.sink.producer.client import AwaitedTopics, Client, Pending
+from kafkasource.sink.producer.client import AwaitedTopics, Client, Pending, Wakeup
 from kafkasource.sink.producer.config import ProducerConfig
 from kafkasource.sink.producer.delivery import Delivery
 from kafkasource.sink.producer.producer_id import Identity, ProducerIdentity, TaskTransaction
+from kafkasource.sink.producer.queues import PartitionQueues
 from kafkasource.sink.producer.request import Answer, Outcome, ProduceRequest, answers_of, explained, outcome_of
 
 _LAST_VERSION_BY_NAME = 12  # from Produce v13 on topics go by id (KIP-516)
@@ -49,21 +49,23 @@ class Sender:
     def __init__(
         self,
         config: ProducerConfig,
-        accumulator: RecordAccumulator,
+        queues: PartitionQueues,
         client: Client,
+        wakeup: Wakeup,
         *,
         clock_ms: Callable[[], float],
     ) -> None:
+        """`wakeup` ends a poll of `client`."""
         self.config = config
-        self._accumulator = accumulator
+        self._queues = queues
         self._client = client
         client.metadata.max_idle_ms = config.metadata_max_idle_ms
         self._clock_ms = clock_ms
         self._identity = ProducerIdentity(config, client, clock_ms)
-        self._topics = AwaitedTopics(config, client, self.wakeup, clock_ms)
+        self.wakeup = wakeup
+        self._topics = AwaitedTopics(config, client, wakeup, clock_ms)
         self._in_flight: list[_InFlight] = []
         self._leaving: set[Delivery] = set()  # that failed: nothing more of them is sent, some may be on the wire
-        self._awake = False  # a byte that ends the next poll is under way
         self._lock = threading.Lock()  # of what follows
         self._deliveries: set[Delivery] = set()
         self._without_transaction = 0  # of them
@@ -107,12 +109,6 @@ class Sender:
         with self._lock:
             return any(delivery.waits for delivery in self._deliveries)
 
-    def wakeup(self) -> None:
-        """Make a poll that is going on, or the next one, return at once. One byte per turn is enough for that."""
-        if not self._awake:
-            self._awake = True
-            self._client.wakeup()
-
     def await_topic(self, topic: str, partition: int = 0, max_block_ms: int | None = None) -> TopicMetadata:
         """Metadata of a topic, as `AwaitedTopics.await_topic`."""
         return self._topics.await_topic(topic, partition, max_block_ms)
@@ -121,7 +117,7 @@ class Sender:
 
     def run_once(self) -> None:
         """One turn. Raises ClusterMismatch when brokers of two clusters answered; nothing may be sent after that."""
-        self._awake = False  # first of all: whoever comes with something new from here on wakes the poll
+        self.wakeup.turn_begins()
         now_ms = self._clock_ms()
         self._topics.ask()
         self._drop(now_ms)
@@ -151,7 +147,7 @@ class Sender:
 
         In flight, a batch keeps its buffer until the answer or the closed socket.
         """
-        expired = self._accumulator.take_expired(now_ms)
+        expired = self._queues.take_expired(now_ms)
         producer_log.expired(len(expired))
         for batch in expired:
             self._count("kafkasource_batches_expired_total", batch)
@@ -164,12 +160,12 @@ class Sender:
             unwanted = {delivery for delivery in self._deliveries if delivery.failed} | self._ended_in_failure
             self._leaving |= self._ended_in_failure
             self._ended_in_failure.clear()
-        for batch in self._accumulator.take_of(unwanted) if unwanted else ():
+        for batch in self._queues.take_of(unwanted) if unwanted else ():
             self._drop_waiting(batch, batch.delivery.error or self._too_late(batch))
 
     def _drop_waiting(self, batch: ProducerBatch, error: BaseException) -> None:
         self._give_up(batch, error)
-        self._accumulator.release(batch)
+        self._queues.release(batch)
 
     def _is_late(self, batch: ProducerBatch, now_ms: float) -> bool:
         return batch.created_ms + self.config.delivery_timeout_ms <= now_ms
@@ -188,10 +184,10 @@ class Sender:
             sent = False
             identity = self._identity.current
             producer_id = identity.in_line if identity is not None else None
-            check = self._accumulator.ready(self._client.metadata.leader_id, now_ms, producer_id)
+            check = self._queues.ready(self._client.metadata.leader_id, now_ms, producer_id)
             nodes = [node for node in check.nodes if self._requests_to(node) < self.config.max_in_flight]
             for node_id in nodes:
-                drained = self._accumulator.drain(check.nodes[node_id])
+                drained = self._queues.drain(check.nodes[node_id])
                 self._send(node_id, self._closed(drained, identity), now_ms)
                 sent = sent or bool(drained)
         waits = [_IDLE_POLL_MS, self._next_expiry_ms(now_ms) - now_ms]
@@ -222,7 +218,7 @@ class Sender:
             if not batch.delivery.failed and not self._is_late(batch, now_ms)
         )
         in_flight = min(created, default=NEVER) + self.config.delivery_timeout_ms
-        return min(in_flight, self._accumulator.next_expiry_ms())
+        return min(in_flight, self._queues.next_expiry_ms())
 
     def _requests_to(self, node_id: int) -> int:
         return sum(request.node_id == node_id for request in self._in_flight)
@@ -310,7 +306,7 @@ class Sender:
     def _take(self, answer: Answer, now_ms: float) -> None:
         """Send a batch again where that can help and its task still wants it; else its task fails."""
         batch, error = answer.batch, answer.error
-        outcome = outcome_of(answer, is_next=self._accumulator.is_next(batch), retries=self.config.retries)
+        outcome = outcome_of(answer, is_next=self._queues.is_next(batch), retries=self.config.retries)
         if outcome is Outcome.STORED:
             producer_log.produced(answer)
             self._count("kafkasource_records_written_total", batch, batch.record_count)
@@ -328,7 +324,7 @@ class Sender:
         if outcome is Outcome.RETRY and not batch.delivery.failed and not late:
             producer_log.retrying(batch, self.config.retries, error)
             self._count("kafkasource_produce_retries_total", batch)
-            self._accumulator.put_back(batch)
+            self._queues.put_back(batch)
             return
         if outcome is Outcome.SPLIT and not batch.delivery.failed and not late:
             self._split(batch, error)
@@ -346,7 +342,7 @@ class Sender:
         try:
             if refused is not None:
                 producer_log.splitting(batch, refused)
-            self._accumulator.split(batch)
+            self._queues.split(batch)
             self._count("kafkasource_batches_split_total", batch)
         except CorruptRecordBatch as error:  # its bytes in memory are not what was written
             self._give_up(batch, error)
@@ -361,5 +357,5 @@ class Sender:
 
     def _finish(self, batch: ProducerBatch, *, stored: bool = False) -> None:
         """Nothing of the batch is on the wire any more."""
-        self._accumulator.release(batch)
-        self._accumulator.answered(batch, stored=stored)
+        self._queues.release(batch)
+        self._queues.answered(batch, stored=stored)

@@ -37,7 +37,7 @@ class Line:
         )
         self.answered = 0
         self.producers = SimpleNamespace(
-            lanes=[SimpleNamespace(accumulator=self.rig.accumulator)], target=SimpleNamespace(name="west")
+            lanes=[SimpleNamespace(queues=self.rig.queues)], target=SimpleNamespace(name="west")
         )
 
     def append(self, tp=None):
@@ -49,7 +49,7 @@ class Line:
         columns = RecordColumns(None, pa.array(values, pa.binary()), default_timestamp_ms=1)
         spans = [(tp.partition, 0, count)]
         with contextlib.suppress(BufferPoolExhausted):
-            self.rig.accumulator.append("t", columns, None, spans, self.delivery, self.rig.client.wakeup)
+            self.rig.accumulator.append("t", columns, None, spans, self.delivery)
         return values[-1]
 
     def drop(self):
@@ -104,7 +104,7 @@ class Line:
             self.rig.clock.now_ms += 5
             if self.delivery.settled:  # type: ignore[attr-defined]
                 break
-        self.delivery.abandon()  # type: ignore[attr-defined]
+        self.delivery.abandon(Dropped("the task has ended"))
         self.delivery.wait(lambda: True)
         written = {tp: one.records for tp, one in self.delivery.written.items()}
         discarded = {tp: one.records for tp, one in self.ledger.discarded(self.delivery.written).items()}
@@ -143,7 +143,7 @@ def test_nothing_of_an_abandoned_delivery_is_counted_as_written_later():
     line.append()
     line.turn()
     line.turn()
-    line.delivery.abandon()  # type: ignore[attr-defined]
+    line.delivery.abandon(Dropped("the task has ended"))
     line.answer("stored")
     line.turn()
     assert line.delivery.written == {}
@@ -154,12 +154,12 @@ def test_nothing_of_an_abandoned_delivery_is_counted_as_written_later():
 def test_batches_dropped_while_the_sender_was_about_to_drain_them_are_not_missed():
     line = Line(0)
     line.append(PARTITIONS[0])
-    accumulator = line.rig.accumulator
-    check = accumulator.ready(line.rig.client.metadata.leader_id, line.rig.clock() + 1000, 7)
+    queues = line.rig.queues
+    check = queues.ready(line.rig.client.metadata.leader_id, line.rig.clock() + 1000, 7)
     ClusterProducers.drop_oldest(line.producers, 1 << 20)
-    assert accumulator.drain(check.nodes[1]) == []
+    assert queues.drain(check.nodes[1]) == []
     line.append(PARTITIONS[0])  # a queue anew; the old one is still in the sender's hands
-    assert accumulator.drain(check.nodes[1]) == []
+    assert queues.drain(check.nodes[1]) == []
     line.heal()
     assert sum(one.records for one in line.delivery.written.values()) == len(
         [value for log in line.logs.values() for value in log.values]

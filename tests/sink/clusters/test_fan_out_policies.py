@@ -184,13 +184,13 @@ def test_what_waits_is_dropped_oldest_first_down_to_the_low_watermark():
     watermarks = {"highWatermarkBytes": 20 * 1024, "lowWatermarkBytes": 8 * 1024}
     with fan_out({"west": client}, onSlowCluster="discard", slowClusterWait=0, **watermarks) as (to, producers):
         west = producers["west"]
-        accumulator = west.lanes[0].accumulator
+        queues = west.lanes[0].queues
         with to.delivery() as delivery:
             while west.queued_bytes <= 20 * 1024:
                 to.append(rows(8), delivery)
-            before = accumulator.unsent()
+            before = queues.unsent()
             to.append(rows(8), delivery)
-            left = accumulator.unsent()
+            left = queues.unsent()
             # What is on the wire counts, and stays; of the rest the newest stay, and one batch is new.
             assert west.queued_bytes <= 8 * 1024 + 1024
             assert left[:-1] == before[len(before) - len(left) + 1 :]

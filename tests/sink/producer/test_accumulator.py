@@ -18,7 +18,7 @@ from kafkasource.types import TopicPartition
 
 
 def ready(rig):
-    return rig.accumulator.ready(rig.client.metadata.leader_id, rig.clock())
+    return rig.queues.ready(rig.client.metadata.leader_id, rig.clock())
 
 
 def ready_nodes(rig):
@@ -28,13 +28,13 @@ def ready_nodes(rig):
 def drain(rig, *nodes):
     """One request's batches for each of these nodes, by node."""
     found = ready(rig).nodes
-    return {node: rig.accumulator.drain(found[node]) for node in nodes if node in found}
+    return {node: rig.queues.drain(found[node]) for node in nodes if node in found}
 
 
 def settle(rig, batch):
     """As the sender does when a batch was answered for good."""
-    rig.accumulator.release(batch)
-    rig.accumulator.answered(batch, stored=True)
+    rig.queues.release(batch)
+    rig.queues.answered(batch, stored=True)
 
 
 def test_a_batch_that_is_not_full_waits_for_linger():
@@ -125,7 +125,7 @@ def test_a_task_waits_for_what_another_has_in_flight_to_the_partition():
 
 
 def ready_under(rig, producer_id):
-    return set(rig.accumulator.ready(rig.client.metadata.leader_id, rig.clock(), producer_id).nodes)
+    return set(rig.queues.ready(rig.client.metadata.leader_id, rig.clock(), producer_id).nodes)
 
 
 def test_a_new_producer_id_waits_for_what_is_in_flight_under_the_old_one():
@@ -157,8 +157,8 @@ def test_a_batch_that_was_refused_has_not_made_the_producer_id_known():
     rig.append(Delivery(), count=130)
     (first,) = drain(rig, 1)[1]
     first.close(1000, 0, 0)
-    rig.accumulator.release(first)
-    rig.accumulator.answered(first, stored=False)
+    rig.queues.release(first)
+    rig.queues.answered(first, stored=False)
     (second,) = drain(rig, 1)[1]
     second.close(1000, 0, 37)
     assert ready_under(rig, 1000) == set()
@@ -175,7 +175,7 @@ def test_a_batch_put_back_goes_out_first_after_its_backoff():
     rig = Rig(retry_backoff_ms=100)
     rig.append(Delivery(), count=100)
     (batch,) = sent(rig, drain(rig, 1)[1])
-    rig.accumulator.put_back(batch)
+    rig.queues.put_back(batch)
     assert drain(rig, 1) == {}
     assert ready(rig).next_check_delay_ms == 100
     rig.clock.now_ms += 100
@@ -188,7 +188,7 @@ def test_batches_put_back_in_any_order_are_sent_again_one_by_one_in_the_order_of
     rig.append(Delivery(), count=130)
     flown = [sent(rig, drain(rig, 1)[1])[0] for _ in range(3)]
     for i in returned:
-        rig.accumulator.put_back(flown[i])
+        rig.queues.put_back(flown[i])
     rig.clock.now_ms += 100
     for expected in flown[:2]:
         assert drain(rig, 1)[1] == [expected]
@@ -202,10 +202,10 @@ def test_a_batch_put_back_goes_before_later_ones_that_are_still_in_flight():
     rig = Rig(retry_backoff_ms=0)
     rig.append(Delivery(), count=100)
     first, second = (sent(rig, drain(rig, 1)[1])[0] for _ in range(2))
-    rig.accumulator.put_back(first)
-    assert not rig.accumulator.is_next(second)
+    rig.queues.put_back(first)
+    assert not rig.queues.is_next(second)
     assert drain(rig, 1)[1] == [first]
-    assert rig.accumulator.is_next(first)
+    assert rig.queues.is_next(first)
 
 
 def test_a_drain_stops_at_the_request_size_and_the_next_goes_on_there():
@@ -225,7 +225,7 @@ def test_one_call_fills_the_batches_of_all_partitions():
     rows = RecordColumns(None, pa.array(values, pa.binary()), default_timestamp_ms=1)
     for first in (0, 1):  # into new batches, then into open and further ones
         order, spans = order_by_partition(array("i", [(i * 7 + first) % 8 for i in range(400)]), 8)
-        rig.accumulator.append("t", rows, order, spans, delivery, rig.client.wakeup)
+        rig.accumulator.append("t", rows, order, spans, delivery)
     found = {tp: [] for tp in partitions}
     while drained := drain(rig, 1):
         for batch in drained[1]:
@@ -243,7 +243,7 @@ def test_batches_shrink_so_that_every_partition_can_have_one():
     memory = 100 * 40_000
     rig = Rig(dict.fromkeys(partitions, 1), batch_bytes=100_000, buffer_memory_bytes=memory, linger_ms=60_000)
     rows = columns(100)
-    rig.accumulator.append("t", rows, None, [(i, i, i + 1) for i in range(100)], Delivery(), rig.client.wakeup)
+    rig.accumulator.append("t", rows, None, [(i, i, i + 1) for i in range(100)], Delivery())
     assert ready(rig).nodes == {}, "nobody had to make room"
     assert rig.leaked_bytes == memory // 2
     rig.append(Delivery(), TopicPartition("u", 0))
@@ -254,12 +254,12 @@ def test_a_batch_that_is_being_filled_is_left_alone():
     rig.append(delivery)
     queue = ready(rig).nodes[1]
     queue[0].waiting[0].appending = True
-    assert rig.accumulator.drain(queue) == []
+    assert rig.queues.drain(queue) == []
     assert ready(rig).nodes == {}
     assert ready(rig).next_check_delay_ms is not None
     delivery.fail(RuntimeError("given up"))
-    assert rig.accumulator.take_of({delivery}) == []
-    assert rig.accumulator.take_expired(rig.clock() + 10**9) == []
+    assert rig.queues.take_of({delivery}) == []
+    assert rig.queues.take_expired(rig.clock() + 10**9) == []
 
 
 def test_each_broker_gets_its_own_partitions():
@@ -285,7 +285,7 @@ def test_a_record_larger_than_a_batch_gets_a_buffer_of_its_own():
     batch.close(7, 0, 3)
     assert len(batch.encoded) > 10_000
     assert producer_of(batch.encoded) == (7, 0, 3, 1)
-    rig.accumulator.release(batch)
+    rig.queues.release(batch)
     assert rig.leaked_bytes == 0
 
 
@@ -324,7 +324,7 @@ def test_nobody_lingers_when_the_accumulator_closes_and_no_row_comes_in_any_more
     rig, delivery = Rig(linger_ms=60_000), Delivery()
     rig.append(delivery)
     assert ready_nodes(rig) == set()
-    rig.accumulator.close()
+    rig.queues.close()
     assert ready_nodes(rig) == {1}
     with pytest.raises(ClientClosed):
         rig.append(delivery)
@@ -337,7 +337,7 @@ def test_a_closed_accumulator_tells_the_task_why_the_sender_ended():
     rig, delivery = Rig(linger_ms=60_000), Delivery()
     rig.append(delivery)
     delivery.fail(RuntimeError("two clusters"))
-    rig.accumulator.close()
+    rig.queues.close()
     with pytest.raises(RuntimeError, match="two clusters"):
         rig.append(delivery)
 
@@ -362,14 +362,14 @@ def test_ten_thousand_appends_that_fail_leak_nothing():
         (rows, error), delivery = ways[i % 5], Delivery()
         if error is InterruptedError:
             delivery.fail(InterruptedError())
-        rig.accumulator.new_builder = no_builder if error is OSError else BatchBuilder
+        rig.queues.new_builder = no_builder if error is OSError else BatchBuilder
         with pytest.raises(error):
-            rig.accumulator.append("t", rows, None, [(0, 0, rows.count)], delivery, rig.client.wakeup)
+            rig.accumulator.append("t", rows, None, [(0, 0, rows.count)], delivery)
         delivery.fail(RuntimeError("given up"))
-        for batch in rig.accumulator.take_of({delivery}):
-            rig.accumulator.release(batch)
+        for batch in rig.queues.take_of({delivery}):
+            rig.queues.release(batch)
         assert rig.leaked_bytes == 0
-    assert rig.accumulator._partitions == {}
+    assert rig.queues._partitions == {}
 
 
 def test_a_task_that_failed_while_it_waited_for_memory_opens_no_batch():
@@ -401,7 +401,7 @@ def test_waiting_batches_of_failed_tasks_and_old_ones_are_taken_out():
     rig.clock.now_ms += 600
     rig.append(failing)
     rig.append(fresh)
-    assert rig.accumulator.take_expired(rig.clock() + 399) == []
-    assert [batch.delivery for batch in rig.accumulator.take_expired(rig.clock() + 400)] == [old]
-    assert [batch.delivery for batch in rig.accumulator.take_of({failing})] == [failing]
-    assert rig.accumulator.next_expiry_ms() == rig.clock() + 1000
+    assert rig.queues.take_expired(rig.clock() + 399) == []
+    assert [batch.delivery for batch in rig.queues.take_expired(rig.clock() + 400)] == [old]
+    assert [batch.delivery for batch in rig.queues.take_of({failing})] == [failing]
+    assert rig.queues.next_expiry_ms() == rig.clock() + 1000

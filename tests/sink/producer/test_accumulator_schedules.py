@@ -20,7 +20,6 @@ from kafkasource.records.builder import RecordColumns
 from kafkasource.sink.producer import accumulator, delivery
 from kafkasource.sink.producer import pool as buffer_pool
 from kafkasource.sink.producer import queues as partition_queues
-from kafkasource.sink.producer.accumulator import RecordAccumulator
 from kafkasource.types import TopicPartition
 
 PARTITIONS = [TopicPartition("t", i) for i in range(3)]
@@ -86,12 +85,8 @@ class AccumulatorMachine(RuleBasedStateMachine):
             delivery_timeout_ms=timeout_ms,
         )
         self.rig.pool = buffer_pool.BufferPool(buffers * BATCH, BATCH, clock=self.schedule.clock)
-        self.accumulator = RecordAccumulator(
-            self.rig.config,
-            self.rig.pool,
-            self.rig.clock,
-            self.rig.accumulator.new_builder,
-        )
+        self.rig.build(self.rig.clock)
+        self.queues, self.accumulator = self.rig.queues, self.rig.accumulator
         self.begin_task([[(0, 150)] * first])
         self.schedule.settle()
 
@@ -115,7 +110,7 @@ class AccumulatorMachine(RuleBasedStateMachine):
                     for partition in sorted(set(numbers))
                 ]
                 columns = RecordColumns(None, pa.array(values, pa.binary()), default_timestamp_ms=1)
-                self.accumulator.append("t", columns, None, spans, given, lambda: None)
+                self.accumulator.append("t", columns, None, spans, given)
             given.flushing = True
 
         self.tasks.append(self.schedule.start(f"task {number}", work))
@@ -140,18 +135,18 @@ class AccumulatorMachine(RuleBasedStateMachine):
     def send_one(self, seed=0, steps=0):
         """One turn of the sender, as far as the request; tasks come in between."""
         now_ms = self.rig.clock()
-        expired = self.accumulator.take_expired(now_ms)
+        expired = self.queues.take_expired(now_ms)
         assert all(now_ms - batch.created_ms >= self.rig.config.delivery_timeout_ms for batch in expired)
         for batch in expired:
             self.give_up(batch)
-        for batch in self.accumulator.take_of({given for given in self.deliveries if given.failed}):
+        for batch in self.queues.take_of({given for given in self.deliveries if given.failed}):
             self.give_up(batch)
-        check = self.accumulator.ready(lambda tp: 1, now_ms, self.producer_id)
+        check = self.queues.ready(lambda tp: 1, now_ms, self.producer_id)
         partitions = check.nodes.get(1, [])
         self.step(seed, steps)
         fillable = [p.topic_partition for p in partitions if not p.waiting[0].held_back]
         sizes = {p.topic_partition: p.waiting[0].size for p in partitions}
-        batches = self.accumulator.drain(partitions)
+        batches = self.queues.drain(partitions)
         taken = [batch.topic_partition for batch in batches]
         assert taken == fillable[: len(taken)], "in turn"
         still = [tp for tp in self.skipped if tp in fillable]
@@ -206,7 +201,7 @@ class AccumulatorMachine(RuleBasedStateMachine):
         batch.delivery.fail(GivenUp())
         if batch.sequenced:
             self.producer_id, self.sequences = self.producer_id + 1, dict.fromkeys(PARTITIONS, 0)
-        self.accumulator.release(batch)
+        self.queues.release(batch)
 
     @precondition(lambda self: self.deliveries)
     @rule(which=st.integers(0, 3), sure=st.sampled_from([False, False, True]))
@@ -217,29 +212,29 @@ class AccumulatorMachine(RuleBasedStateMachine):
     def settle_batch(self, batch, code):
         if code and batch.delivery.failed:
             self.give_up(batch)
-            self.accumulator.answered(batch, stored=False)
+            self.queues.answered(batch, stored=False)
         elif code == 0:
             batch.delivery.acknowledged(batch.topic_partition, batch.record_count, batch.size, 0)
-            self.accumulator.release(batch)
-            self.accumulator.answered(batch, stored=True)
+            self.queues.release(batch)
+            self.queues.answered(batch, stored=True)
         elif code == TOO_LARGE:
             assert batch.record_count > 1
-            self.accumulator.split(batch)
+            self.queues.split(batch)
         else:
-            assert code != OUT_OF_ORDER or not self.accumulator.is_next(batch), "nothing is missing before it"
-            self.accumulator.put_back(batch)
+            assert code != OUT_OF_ORDER or not self.queues.is_next(batch), "nothing is missing before it"
+            self.queues.put_back(batch)
 
     @invariant()
     def memory_is_bounded(self):
         if hasattr(self, "accumulator"):
-            held = sum(partition.held_bytes for partition in self.accumulator._partitions.values())
+            held = sum(partition.held_bytes for partition in self.queues._partitions.values())
             assert held <= self.rig.pool.in_use_bytes <= self.rig.pool.total_bytes
 
     @invariant()
     def no_batch_is_forgotten_by_the_deadline(self):
         if hasattr(self, "accumulator"):
-            waiting = [batch for partition in self.accumulator._waiting for batch in partition.waiting]
-            assert all(self.accumulator._oldest_ms <= batch.created_ms for batch in waiting)
+            waiting = [batch for partition in self.queues._waiting for batch in partition.waiting]
+            assert all(self.queues._oldest_ms <= batch.created_ms for batch in waiting)
 
     @invariant()
     def what_is_stored_is_in_each_tasks_order_and_once(self):
@@ -261,7 +256,7 @@ class AccumulatorMachine(RuleBasedStateMachine):
                 if self.requests:
                     for batch in self.requests.pop(0):
                         self.settle_batch(batch, self.logs[batch.topic_partition].append(bytes(batch.encoded)))
-                elif not self.schedule.alive and not self.accumulator._partitions:
+                elif not self.schedule.alive and not self.queues._partitions:
                     break
             for number, (task, given) in enumerate(zip(self.tasks, self.deliveries, strict=True)):
                 assert task.ended

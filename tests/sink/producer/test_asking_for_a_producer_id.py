@@ -10,8 +10,10 @@ from kafkasource import options
 from kafkasource.protocol.apis import INIT_PRODUCER_ID, PRODUCE
 from kafkasource.records.builder import BatchBuilder
 from kafkasource.sink.producer.accumulator import RecordAccumulator
+from kafkasource.sink.producer.client import Wakeup
 from kafkasource.sink.producer.config import ProducerConfig
 from kafkasource.sink.producer.pool import BufferPool
+from kafkasource.sink.producer.queues import PartitionQueues
 from kafkasource.sink.producer.sender import Sender
 
 IN_TIME_S = 120  # delivery.timeout.ms
@@ -43,10 +45,11 @@ def write_a_record(net):
     def clock_ms():
         return net.now * 1000
 
-    pool = BufferPool(config.buffer_memory_bytes, config.batch_bytes)
-    sender = Sender(config, RecordAccumulator(config, pool, clock_ms, BatchBuilder), client, clock_ms=clock_ms)
+    queues = PartitionQueues(config, BufferPool(config.buffer_memory_bytes, config.batch_bytes), BatchBuilder)
+    sender = Sender(config, queues, client, Wakeup(client), clock_ms=clock_ms)
     delivery, began = sender.begin(), net.now
-    sender._accumulator.append("t", columns(1), None, [(T0.partition, 0, 1)], delivery, lambda: None)
+    accumulator = RecordAccumulator(config, queues, clock_ms, lambda: None)
+    accumulator.append("t", columns(1), None, [(T0.partition, 0, 1)], delivery)
     while not delivery.records and not delivery.failed and net.now < began + IN_TIME_S:
         sender.run_once()
     client.close()

@@ -14,7 +14,6 @@ from sink_fakes import T0, T1, Rig
 
 from kafkasource.protocol.apis import PRODUCE
 from kafkasource.records.builder import BatchBuilder
-from kafkasource.sink.producer.sender import Sender
 
 FAULTS = st.sampled_from(
     [None, None, SILENCE, CLOSE, TWICE, WRONG_CORRELATION_ID, Cut(3), Cut(20), Error(6), Error(7), Error(87), Error(10)]
@@ -66,10 +65,9 @@ class NetRig(Rig):
         self.kafka = FakeKafka(topics={"t": 2})
         self.net = SlowNet(self.kafka, stuck_after)
         self.client = self.net.client()
-        self.accumulator.clock_ms = self.client.now_ms  # type: ignore[attr-defined]
-        self.sender = Sender(self.config, self.accumulator, self.client, clock_ms=self.client.now_ms)  # type: ignore[attr-defined]
+        self.build(self.client.now_ms)  # type: ignore[attr-defined]
         self.client.metadata.want(["t"])
-        release, deallocate = self.accumulator.release, self.pool.deallocate
+        release, deallocate = self.queues.release, self.pool.deallocate
 
         def watched_release(batch):
             for request in self.sender._in_flight:
@@ -85,12 +83,12 @@ class NetRig(Rig):
             deallocate(buffer)
             buffer[:] = b"\xee" * len(buffer)  # the next owner's
 
-        self.accumulator.release, self.pool.deallocate = watched_release, watched_deallocate
+        self.queues.release, self.pool.deallocate = watched_release, watched_deallocate
 
     def settle(self, delivery):
         for _ in range(2000):
             self.sender.run_once()
-            if not self.sender._in_flight and not self.accumulator._partitions:
+            if not self.sender._in_flight and not self.queues._partitions:
                 return
         raise AssertionError("not settled")
 
@@ -109,7 +107,7 @@ def test_no_view_is_left_of_a_buffer_that_goes_back(
     faults, most_bytes, codec, counts, delivery_timeout_ms, retries, stuck_after
 ):
     rig = NetRig(stuck_after, delivery_timeout_ms=delivery_timeout_ms, request_timeout_ms=400, retries=retries)
-    rig.accumulator.new_builder = lambda buffer: BatchBuilder(buffer, codec=codec)
+    rig.queues.new_builder = lambda buffer: BatchBuilder(buffer, codec=codec)
     rig.net.most_bytes_at_once = most_bytes
     delivery = rig.sender.begin()
     rig.kafka.fault(PRODUCE, *faults)

@@ -32,7 +32,7 @@ def old(version, **settings):
 
 
 def with_codec(rig, codec):
-    rig.accumulator.new_builder = lambda buffer: BatchBuilder(buffer, codec=codec)
+    rig.queues.new_builder = lambda buffer: BatchBuilder(buffer, codec=codec)
 
 
 @pytest.mark.parametrize(("version", "magic"), [(0, 0), (1, 0), (2, 1)])
@@ -169,7 +169,7 @@ def test_amid_an_upgrade_the_order_holds_too():
 
 
 def appended(rig, delivery, rows, tp=T0):
-    rig.accumulator.append(tp.topic, rows, None, [(tp.partition, 0, rows.count)], delivery, rig.client.wakeup)
+    rig.accumulator.append(tp.topic, rows, None, [(tp.partition, 0, rows.count)], delivery)
 
 
 def test_what_the_broker_cannot_keep_is_refused_and_the_others_rows_are_not():

@@ -100,7 +100,7 @@ def test_a_task_that_failed_meanwhile_has_nothing_split():
 def test_a_batch_that_compression_made_grow_beyond_a_request_is_split_before_it_is_sent():
     noise = random.Random(1)
     rig = Rig(max_request_bytes=4096)
-    rig.accumulator.new_builder = lambda buffer: BatchBuilder(buffer, codec="gzip")
+    rig.queues.new_builder = lambda buffer: BatchBuilder(buffer, codec="gzip")
     delivery = rig.sender.begin()
     values = [noise.randbytes(2006) for _ in range(6)]  # two to a batch of 4091 bytes, and gzip adds 20 or so
     for value in values:

@@ -42,14 +42,14 @@ def records_in(encoded):
 
 
 def drained(rig):
-    found = rig.accumulator.ready(rig.client.metadata.leader_id, rig.clock()).nodes.get(1, [])
-    return rig.accumulator.drain(found)
+    found = rig.queues.ready(rig.client.metadata.leader_id, rig.clock()).nodes.get(1, [])
+    return rig.queues.drain(found)
 
 
 def in_flight(rig, delivery, rows, *, producer=(-1, -1, -1), codec="none"):
     """One batch of these rows, encoded and taken by the sender."""
-    rig.accumulator.new_builder = lambda buffer: BatchBuilder(buffer, codec=codec)
-    rig.accumulator.append("t", columns_of(rows), None, [(0, 0, len(rows))], delivery, rig.client.wakeup)
+    rig.queues.new_builder = lambda buffer: BatchBuilder(buffer, codec=codec)
+    rig.accumulator.append("t", columns_of(rows), None, [(0, 0, len(rows))], delivery)
     (batch,) = drained(rig)
     batch.close(*producer)
     batch.attempts, batch.last_attempt_ms = 1, rig.clock()
@@ -57,8 +57,8 @@ def in_flight(rig, delivery, rows, *, producer=(-1, -1, -1), codec="none"):
 
 
 def settle(rig, batch):
-    rig.accumulator.release(batch)
-    rig.accumulator.answered(batch, stored=True)
+    rig.queues.release(batch)
+    rig.queues.answered(batch, stored=True)
 
 
 def settled_pieces(rig):
@@ -83,7 +83,7 @@ def test_pieces_hold_the_same_records_in_order_with_consecutive_sequences(rows, 
     rig, delivery = Rig(batch_bytes=64 * 1024, buffer_memory_bytes=1 << 20), Delivery()
     batch = in_flight(rig, delivery, rows, producer=(1000, 3, sequence), codec=codec)
     whole = records_in(batch.encoded)
-    count = rig.accumulator.split(batch)
+    count = rig.queues.split(batch)
     pieces = [encoded for _, encoded in settled_pieces(rig)]
     assert len(pieces) == count >= 2
     assert [record for piece in pieces for record in records_in(piece)] == whole
@@ -95,7 +95,7 @@ def test_pieces_hold_the_same_records_in_order_with_consecutive_sequences(rows, 
 
 def test_pieces_of_a_producer_without_an_id_have_none_either():
     rig = Rig()
-    rig.accumulator.split(in_flight(rig, Delivery(), ROWS))
+    rig.queues.split(in_flight(rig, Delivery(), ROWS))
     assert {producer_of(encoded)[:3] for _, encoded in settled_pieces(rig)} == {(-1, -1, -1)}
 
 
@@ -104,9 +104,9 @@ def test_pieces_stay_in_the_transaction_of_the_batch():
     delivery = Delivery()
     delivery.transaction = transaction
     batch = in_flight(rig, delivery, ROWS, producer=(1000, 0, 0))
-    rig.accumulator.split(batch)
-    with rig.accumulator._lock:
-        pieces = list(rig.accumulator._partitions[T0].waiting)
+    rig.queues.split(batch)
+    with rig.queues._lock:
+        pieces = list(rig.queues._partitions[T0].waiting)
     assert all(DefaultRecordBatch(bytes(piece.encoded)).is_transactional for piece in pieces)
 
 
@@ -115,7 +115,7 @@ def test_no_piece_is_larger_than_half_but_for_a_record_that_is():
     rows = [*ROWS[:5], (None, b"x" * 20_000, 0, None), *ROWS[:5]]
     batch = in_flight(rig, Delivery(), rows)
     whole = batch.size
-    rig.accumulator.split(batch)
+    rig.queues.split(batch)
     sizes = [(producer_of(encoded)[3], len(encoded)) for _, encoded in settled_pieces(rig)]
     assert [count for count, _ in sizes] == [5, 1, 5]
     assert all(size <= whole * 6 / 11 + 61 or count == 1 for count, size in sizes)
@@ -124,12 +124,12 @@ def test_no_piece_is_larger_than_half_but_for_a_record_that_is():
 def test_pieces_of_pieces_end_with_single_records():
     rig, waves = Rig(), 0
     batch = in_flight(rig, Delivery(), ROWS, producer=(1000, 0, 0))
-    rig.accumulator.split(batch)
+    rig.queues.split(batch)
     stored = []
     while batches := drained(rig):
         (piece,) = batches
         if piece.record_count > 1:
-            rig.accumulator.split(piece)
+            rig.queues.split(piece)
             waves += 1
             continue
         stored.append((producer_of(piece.encoded)[2], records_in(piece.encoded)[0][2]))
@@ -146,10 +146,10 @@ def test_pieces_go_at_once_and_before_what_was_sent_after_the_batch():
     for batch in (first, second, third):
         batch.close(-1, -1, -1)
         batch.attempts, batch.last_attempt_ms = 1, rig.clock()
-    rig.accumulator.put_back(second)  # out of order at the broker, as the first is not there
-    assert rig.accumulator.split(first) == 2
-    assert not rig.accumulator.is_next(third)
-    rig.accumulator.put_back(third)
+    rig.queues.put_back(second)  # out of order at the broker, as the first is not there
+    assert rig.queues.split(first) == 2
+    assert not rig.queues.is_next(third)
+    rig.queues.put_back(third)
     order = []
     for _ in range(2):
         (piece,) = drained(rig)
@@ -169,15 +169,15 @@ def test_pieces_keep_the_deadline_of_the_batch():
     rig = Rig(delivery_timeout_ms=1000)
     batch = in_flight(rig, Delivery(), ROWS)
     rig.clock.now_ms += 600
-    assert rig.accumulator.take_of({Delivery()}) == []  # nothing waits at this moment
-    rig.accumulator.split(batch)
-    assert rig.accumulator.next_expiry_ms() == batch.created_ms + 1000
-    assert len(rig.accumulator.take_expired(rig.clock() + 400)) == 2
+    assert rig.queues.take_of({Delivery()}) == []  # nothing waits at this moment
+    rig.queues.split(batch)
+    assert rig.queues.next_expiry_ms() == batch.created_ms + 1000
+    assert len(rig.queues.take_expired(rig.clock() + 400)) == 2
 
 
 def test_memory_is_charged_until_the_last_piece_is_settled():
     rig = Rig()
-    rig.accumulator.split(in_flight(rig, Delivery(), ROWS))
+    rig.queues.split(in_flight(rig, Delivery(), ROWS))
     left = []
     for piece, _ in settled_pieces(rig):
         left.append(rig.leaked_bytes)
@@ -191,14 +191,14 @@ def test_the_delivery_waits_for_every_piece():
     batch = in_flight(rig, delivery, ROWS)
     delivery.opened(-1)  # as if it were the only one and had been answered: what is open now are the pieces
     delivery.opened(1)
-    count = rig.accumulator.split(batch)
+    count = rig.queues.split(batch)
     assert delivery._open_batches == count
 
 
 def test_later_batches_of_the_topic_are_no_larger_than_the_pieces():
     rig = Rig(batch_bytes=8192)
     rows = [(None, b"v" * 100, i, None) for i in range(70)]
-    rig.accumulator.split(in_flight(rig, Delivery(), rows))
+    rig.queues.split(in_flight(rig, Delivery(), rows))
     largest = max(len(encoded) for _, encoded in settled_pieces(rig))
     rig.append(Delivery(), count=200)
     sizes = []
@@ -215,6 +215,6 @@ def test_a_batch_whose_bytes_changed_in_memory_is_not_split():
     batch = in_flight(rig, Delivery(), ROWS)
     batch.encoded[100] ^= 1
     with pytest.raises(CorruptRecordBatch):
-        rig.accumulator.split(batch)
+        rig.queues.split(batch)
     settle(rig, batch)
     assert rig.leaked_bytes == 0
