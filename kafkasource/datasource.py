@@ -79,6 +79,6 @@ class KafkaDataSource(DataSource):
         ours = spark_schema(bool(parsed["includeHeaders"]), bool(parsed["packRecords"]))
         if [f.name for f in schema.fields] != [f.name for f in ours.fields]:
             raise OptionError(
-                "Kafka source has a fixed schema and cannot be set with a custom one; leave .schema() out"
+                "Kafka source has a fixed schema and cannot be set with a custom one; leave out .schema()"
             )
         return parsed

@@ -118,7 +118,7 @@ class _CtrlC:
     def _interrupt(self, *_: object) -> None:
         if self._waits:
             self._asked = True
-            print("    interrupted: ends as soon as Spark is up", flush=True)
+            print("    interrupted: the demo ends as soon as Spark has started", flush=True)
             return
         signal.signal(signal.SIGINT, signal.default_int_handler)  # the next one interrupts the tidying, too
         logging.disable(logging.CRITICAL)

@@ -19,7 +19,7 @@ def show(level: str) -> None:
     log = logging.getLogger("kafkasource")
     wanted = _LEVELS.get(level.strip().upper())
     if wanted is None:
-        log.warning("KAFKASOURCE_LOG=%s is no level: %s", level, ", ".join(_LEVELS))
+        log.warning("KAFKASOURCE_LOG=%s is not a level; use one of %s", level, ", ".join(_LEVELS))
         return
     log.setLevel(wanted)
     if not log.hasHandlers():

@@ -70,7 +70,7 @@ class Reader:
         parsed = options if isinstance(options, option_table.Options) else option_table.parse(options, "source")
         for name in _OF_QUERIES:
             if name in parsed.given:
-                raise OptionError(f"option {name!r} is for queries of Spark's and means nothing here: leave it out")
+                raise OptionError(f"option {name!r} is for Spark queries and has no effect here: leave it out")
         self._start = start or starting_position(parsed, streaming=False)
         self._end = end or ending_position(parsed, streaming=False)
         self._settings = FetchSettings.from_options(parsed)

@@ -43,9 +43,13 @@ class Writer:
         """Raises OptionError."""
         parsed = options if isinstance(options, option_table.Options) else option_table.parse(options, "sink")
         if parsed["deliveryGuarantee"] == "exactly_once":
-            raise OptionError("option 'deliveryGuarantee'=exactly_once needs Spark's checkpoint: leave it out here")
+            raise OptionError(
+                "option 'deliveryGuarantee'=exactly_once needs Spark's checkpoint, and a Writer has none: leave it out"
+            )
         if parsed["commitListener"] is not None:
-            raise OptionError("option 'commitListener' is for Spark's commits: `flush` returns what was written")
+            raise OptionError(
+                "option 'commitListener' works only with Spark's commits: leave it out, and use what `flush` returns"
+            )
         config = ProducerConfig.from_options(parsed)
         self._topic: str | None = parsed["topic"]
         self._create = config.client, self._topic, parsed["createTopic"]
@@ -80,7 +84,7 @@ class Writer:
         if "value" not in names:
             raise InvalidSchema("Required attribute 'value' not found")
         if self._topic is None and "topic" not in names:
-            raise InvalidSchema("no topic: give the option 'topic' or a column of that name")
+            raise InvalidSchema("no topic: set the option 'topic', or add a column `topic`")
         return SinkSchema(self._topic, {name: names.index(name) for name in _COLUMNS if name in names})
 
     def flush(self) -> dict[TopicPartition, Written]:

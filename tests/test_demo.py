@@ -32,7 +32,7 @@ def test_ctrl_c_waits_for_spark_to_be_up_and_is_not_forgotten(capsys):
     with pytest.raises(KeyboardInterrupt):
         start_spark()
     assert steps == ["spark is up"]
-    assert "as soon as Spark is up" in capsys.readouterr().out
+    assert "as soon as Spark has started" in capsys.readouterr().out
 
 
 def test_later_it_interrupts_at_once_without_the_traces_of_py4j(capsys, monkeypatch):

@@ -50,5 +50,5 @@ def test_a_process_with_handlers_of_its_own_says_it_once():
 
 def test_what_is_no_level_is_warned_of_and_changes_nothing():
     first, *rest = said("loud")
-    assert "KAFKASOURCE_LOG=loud is no level" in first
+    assert "KAFKASOURCE_LOG=loud is not a level" in first
     assert rest == ["warning"]

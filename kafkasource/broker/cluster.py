@@ -89,19 +89,17 @@ class Broker:
         start_timeout_s: float = START_TIMEOUT_S,
     ) -> None:
         if nodes not in (1, 3):
-            raise OptionError(f"nodes={nodes}: one or three (KRaft needs an odd number to have a majority)")
+            raise OptionError(f"nodes={nodes}: expected 1 or 3 (KRaft needs an odd number for a majority)")
         for name, given in (("ports", ports), ("advertised_ports", advertised_ports)):
             if given is not None and (len(given) != nodes or len(set(given)) != nodes):
-                raise OptionError(f"{name}={list(given)}: a different port for each of the {nodes} nodes")
+                raise OptionError(f"{name}={list(given)}: expected a different port for each of the {nodes} nodes")
             if given is not None and not all(0 < port < 1 << 16 for port in given):
-                raise OptionError(f"{name}={list(given)}: ports are 1 to 65535")
+                raise OptionError(f"{name}={list(given)}: expected ports from 1 to 65535")
         if racks is not None and len(racks) != nodes:
-            raise OptionError(f"racks={list(racks)}: one for each of the {nodes} nodes")
+            raise OptionError(f"racks={list(racks)}: expected one rack for each of the {nodes} nodes")
         self._release = _release_of(version)
         if racks is not None and self._release < (0, 10):
-            raise OptionError(
-                f"racks={list(racks)}: brokers of {version} know nothing of racks (KIP-36 came with 0.10)"
-            )
+            raise OptionError(f"racks={list(racks)}: brokers of {version} have no racks (KIP-36 came with 0.10)")
         self.version, self.nodes, self.heap_mb = version, nodes, heap_mb
         self.properties = dict(properties or {})
         self._racks = racks
@@ -155,7 +153,7 @@ class Broker:
         """`host:port` of its ZooKeeper, for the tools of that time."""
         self._refuse_existing("zookeeper")
         if self._zookeeper is None:
-            raise BrokerStartFailed(f"Kafka {self.version} runs without a ZooKeeper, or is not started")
+            raise BrokerStartFailed(f"Kafka {self.version} runs without ZooKeeper, or is not started")
         return f"{HOST}:{self._zookeeper.port}"
 
     @property
@@ -326,7 +324,7 @@ class Broker:
         process = NodeProcess(command, log, self.folder if self._log_dir is None else None)
         self._zookeeper = ZooKeeper(process, port, log)
         if (said := self._zookeeper.await_ready(self._start_timeout_s)) is not None:
-            raise BrokerStartFailed(f"the ZooKeeper of Kafka {self.version} did not come up: {said}")
+            raise BrokerStartFailed(f"the ZooKeeper of Kafka {self.version} did not start: {said}")
 
     def _command(self, *main_class: str, heap_mb: int | None = None) -> list[str]:
         # Killed, a JVM leaves its codecs' libraries in java.io.tmpdir and its counters in /tmp: both go with the rest.
@@ -339,7 +337,7 @@ class Broker:
     def _start_node(self, node: int) -> None:
         # Killed a moment ago, or in an earlier run whose data this one goes on with.
         if self._zookeeper is not None and not self._zookeeper.await_free(node, self._start_timeout_s):
-            raise BrokerStartFailed(f"ZooKeeper still holds the registration of another broker {node}")
+            raise BrokerStartFailed(f"another broker {node} is still registered in ZooKeeper")
         command = self._command("kafka.Kafka", str(self.folder / f"node-{node}.properties"))
         remove = self.folder if self._log_dir is None else None
         self._running[node] = NodeProcess(command, self.folder / f"node-{node}.log", remove)
@@ -383,7 +381,7 @@ class Broker:
 
     def _check_node(self, node: int) -> int:
         if not 1 <= node <= self.nodes:
-            raise OptionError(f"no node {node}: this broker has the nodes 1 to {self.nodes}")
+            raise OptionError(f"there is no node {node}: this cluster has the nodes 1 to {self.nodes}")
         if self._folder is None:
             raise BrokerStartFailed("the broker is not started: use `with Broker() as broker`, or start()")
         return node
@@ -391,18 +389,20 @@ class Broker:
     def _refuse_existing(self, what: str) -> None:
         if self.existing:
             raise BrokerNotOurs(
-                f"{what}: KAFKA_BOOTSTRAP_SERVERS={self._existing} is an existing cluster, which is left alone; "
-                "unset it, or use Broker(use_existing=False), to have a Kafka started"
+                f"{what}: KAFKA_BOOTSTRAP_SERVERS={self._existing} is an existing cluster, which Broker does not "
+                "change; "
+                "unset it, or use Broker(use_existing=False), to start a Kafka"
             )
 
 
 def _release_of(version: str) -> tuple[int, int]:
     match = re.fullmatch(r"(\d+)\.(\d+)\.\d+(?:\.\d+)?", version)
     if not match:
-        raise OptionError(f"version={version!r}: a Kafka release such as {DEFAULT_VERSION}")
+        raise OptionError(f"version={version!r}: expected a Kafka release such as {DEFAULT_VERSION}")
     release = int(match[1]), int(match[2])
     if release < (3, 9) and release not in LEGACY:
         raise OptionError(
-            f"version={version!r}: not run here; use 0.8.2.2, 0.9.0.1, 0.10.2.2, 0.11.0.3, 3.9.2 or 4.3.1"
+            f"version={version!r}: Broker cannot run this release; use 0.8.2.2, 0.9.0.1, 0.10.2.2, 0.11.0.3, 3.9.2 "
+            "or 4.3.1"
         )
     return release

@@ -58,7 +58,7 @@ def start(
     broker = Broker(version, nodes, ports, properties, data)
     if broker.existing:
         raise KafkaSourceError(
-            f"KAFKA_BOOTSTRAP_SERVERS={broker.bootstrap_servers} says to use that cluster: "
+            f"KAFKA_BOOTSTRAP_SERVERS={broker.bootstrap_servers} names an existing cluster: "
             "unset it to start a broker here"
         )
     with locked(cache_dir() / "broker.lock"):

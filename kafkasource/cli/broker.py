@@ -21,7 +21,9 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="a release from Maven Central: 3.9 and newer, 0.8.2.2, 0.9.0.1 (default 4.3.1)",
     )
     start.add_argument("--nodes", type=int, choices=(1, 3), default=1, help="default: 1")
-    start.add_argument("--port", type=int, help="of the first node, the others take the next; default: free ones")
+    start.add_argument(
+        "--port", type=int, help="port of the first node, the other nodes take the next ones; default: free ports"
+    )
     start.add_argument(
         "--property",
         action="append",
@@ -29,9 +31,11 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=VALUE",
         type=name_and_value,
         dest="properties",
-        help="of server.properties; may be given again",
+        help="a setting of server.properties; may be repeated",
     )
-    start.add_argument("--data", metavar="DIR", help="keep the data here; without it, stop removes the data")
+    start.add_argument(
+        "--data", metavar="DIR", help="keep the data in this folder; without it, `stop` removes the data"
+    )
     add_json(start)
     start.set_defaults(run=_start)
     stop = commands.add_parser("stop", help="stop it and remove its data (unless started with --data)")
@@ -64,7 +68,7 @@ def _stop(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps({"stopped": state is not None, **(asdict(state) if state else {})}))
     elif state is None:
-        print("no broker was started")
+        print("no broker is running")
     elif state.keeps_data:
         print(f"stopped; its data stays in {state.folder}")
     else:
@@ -84,5 +88,8 @@ def _status(arguments: argparse.Namespace) -> int:
     elif running:
         print(f"Kafka {state.version} is running at {state.bootstrap_servers}, its data in {state.folder}")
     else:
-        print(f"Kafka {state.version} was started at {state.bootstrap_servers} and has ended: `pykafka broker start`")
+        print(
+            f"Kafka {state.version} was started at {state.bootstrap_servers} and has ended: start one with `pykafka "
+            "broker start`"
+        )
     return 0 if running else 1

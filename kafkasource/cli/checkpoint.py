@@ -35,7 +35,8 @@ def read_checkpoint(location: str) -> Checkpoint:
     plans, commits = files.numbers("offsets"), files.numbers("commits")
     if not plans:
         raise KafkaSourceError(
-            f"{location} is no checkpoint of a streaming query: it has no folder offsets with a micro-batch in it"
+            f"{location} is not the checkpoint of a streaming query: its folder `offsets` is missing or has no "
+            "micro-batch"
         )
     done = max((number for number in plans if commits and number <= max(commits)), default=None)
     planned = max(plans) if done is None or max(plans) > done else None
@@ -45,7 +46,7 @@ def read_checkpoint(location: str) -> Checkpoint:
 
     found = Checkpoint(location, done, plan(done) or StreamOffset({}), planned, plan(planned))
     if not found.done.offsets and not (found.planned and found.planned.offsets):
-        raise KafkaSourceError(f"{location} is the checkpoint of a query that reads nothing from Kafka")
+        raise KafkaSourceError(f"{location} is the checkpoint of a query that does not read from Kafka")
     return found
 
 

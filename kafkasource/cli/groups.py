@@ -50,7 +50,7 @@ def _list(arguments: argparse.Namespace) -> int:
     elif rows:
         tables.show(names, rows)
     else:
-        print("no groups: nobody has joined one or committed offsets")
+        print("no groups: no consumer has joined one or committed offsets")
     return 0
 
 

@@ -28,7 +28,9 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="S",
         help="a line every S seconds (5); Ctrl-C ends",
     )
-    parser.add_argument("--fail-above", type=at_least(0), metavar="N", help="exit code 1 where the total is more")
+    parser.add_argument(
+        "--fail-above", type=at_least(0), metavar="N", help="exit with code 1 if the total lag is above N"
+    )
     add_cluster(parser)
     add_json(parser)
     parser.set_defaults(run=_lag)

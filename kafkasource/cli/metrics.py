@@ -34,7 +34,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="FOLDER",
         nargs="?",
         default=os.environ.get("KAFKASOURCE_METRICS_DIR"),
-        help="what KAFKASOURCE_METRICS_DIR says for the workers",
+        help="the folder that workers write to; default: KAFKASOURCE_METRICS_DIR",
     )
     parser.add_argument("-p", "--port", type=int, metavar="PORT", help="serve /metrics and /api/metrics; Ctrl-C ends")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (127.0.0.1; 0.0.0.0: all)")
@@ -43,7 +43,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         action="append",
         default=[],
-        help="a name that requests may call this server by, beside localhost and its addresses; may be repeated",
+        help="a host name that requests may use for this server, besides localhost and its addresses; may be repeated",
     )
     parser.add_argument(
         "--token-file",
@@ -59,10 +59,10 @@ def _metrics(arguments: argparse.Namespace) -> int:
     from kafkasource.monitor.endpoint import Endpoint, as_json
 
     if not arguments.folder:
-        raise KafkaSourceError("name the folder, or set KAFKASOURCE_METRICS_DIR")
+        raise KafkaSourceError("which folder? Name it, or set KAFKASOURCE_METRICS_DIR")
     folder = Path(arguments.folder)
     if arguments.port is None and not folder.is_dir():
-        raise KafkaSourceError(f"no folder {folder}: workers make it when they first count something")
+        raise KafkaSourceError(f"there is no folder {folder}: workers create it when they write their first metrics")
     try:
         if arguments.port is not None:
             token = Path(arguments.token_file).read_text().strip() if arguments.token_file else None
@@ -79,7 +79,9 @@ def _metrics(arguments: argparse.Namespace) -> int:
     try:
         from kafkasource.metrics import prometheus
     except ImportError:
-        raise KafkaSourceError("pip install 'kafkasource[prometheus]', or ask for --json") from None
+        raise KafkaSourceError(
+            "this needs prometheus-client: pip install 'kafkasource[prometheus]', or use --json"
+        ) from None
     print(prometheus.text(found).decode(), end="")
     return 0
 

@@ -34,9 +34,13 @@ EXAMPLES = """examples:
 
 def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="mirror.toml, or mm2.properties of MirrorMaker 2")
-    parser.add_argument("--check", action="store_true", help="say what it would do; ask no broker, start no Spark")
-    parser.add_argument("--once", action="store_true", help="end when all that is there now has been carried over")
-    parser.add_argument("--checkpoint", metavar="LOCATION", help="in place of the file's own")
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="print what the mirror would do, without contacting a broker or starting Spark",
+    )
+    parser.add_argument("--once", action="store_true", help="end when all records that exist now are copied")
+    parser.add_argument("--checkpoint", metavar="LOCATION", help="use this checkpoint instead of the one in the file")
     parser.add_argument("--json", action="store_true", help="with --check: JSON on stdout")
     parser.set_defaults(run=_run)
 

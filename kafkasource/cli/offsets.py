@@ -38,13 +38,13 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     to = change.add_mutually_exclusive_group(required=True)
     to.add_argument("--to", type=position, metavar="WHERE", help=PLACES)
-    to.add_argument("--to-checkpoint", metavar="LOCATION", help="where this streaming query stands")
+    to.add_argument("--to-checkpoint", metavar="LOCATION", help="the offsets that this streaming query has finished")
     change.add_argument("-y", "--yes", action="store_true", help="do it")
     change.set_defaults(run=_set)
     forget = commands.add_parser("delete", help="forget a group's offsets of topics that no member reads")
     forget.set_defaults(run=_delete)
     for command in (change, forget):
-        command.add_argument("-g", "--group", required=True, metavar="GROUP", help="whose offsets")
+        command.add_argument("-g", "--group", required=True, metavar="GROUP", help="the group whose offsets are meant")
         command.add_argument(
             "-t",
             "--topic",
@@ -52,7 +52,7 @@ def add(parser: argparse.ArgumentParser) -> None:
             default=[],
             required=command is forget,
             metavar="TOPIC[:PARTITION,...]",
-            help="of these topics, or of some of their partitions; may be given again",
+            help="only these topics, or some of their partitions; may be repeated",
         )
     for command in (show, change, forget):
         add_cluster(command)
@@ -107,7 +107,7 @@ def _by_topic(offsets: dict[TopicPartition, int]) -> dict[str, dict[str, int]]:
 
 def _set(arguments: argparse.Namespace) -> int:
     if arguments.to is not None and not arguments.topic:
-        raise OptionError("of which topics? Give --topic TOPIC or TOPIC:0,1")
+        raise OptionError("which topics? Give --topic TOPIC or TOPIC:0,1")
     with admin(arguments) as cluster:
         wanted = _wanted(cluster, arguments)
         before = committed_offsets(cluster, arguments.group)
@@ -145,7 +145,9 @@ def _wanted(cluster: Admin, arguments: argparse.Namespace) -> dict[TopicPartitio
 
         found = read_checkpoint(arguments.to_checkpoint).done.offsets
         if not found:
-            raise KafkaSourceError(f"{arguments.to_checkpoint}: no micro-batch is done yet, so there is nothing to set")
+            raise KafkaSourceError(
+                f"{arguments.to_checkpoint}: no micro-batch is finished yet, so there are no offsets to set"
+            )
         if arguments.topic:
             named = _partitions(cluster, arguments.topic)
             found = {tp: offset for tp, offset in found.items() if tp in named}
@@ -165,10 +167,10 @@ def _check_held(cluster: Admin, offsets: dict[TopicPartition, int]) -> None:
     places = [Place(tp, offset, ends.get(tp)) for tp, offset in sorted(offsets.items())]
     for place in places:
         if place.latest is None or place.ahead:
-            why = "does not exist any more" if place.latest is None else f"ends at {place.latest}: it was made anew"
+            why = "no longer exists" if place.latest is None else f"ends at {place.latest}: the topic was created again"
             raise KafkaSourceError(
                 f"the checkpoint is at offset {place.consumed} of {place.tp}, which {why}. "
-                "Nothing was changed: name the others with --topic TOPIC or TOPIC:0,1"
+                "Nothing was changed. Name the other partitions with --topic TOPIC or TOPIC:0,1"
             )
 
 
@@ -199,5 +201,5 @@ def _delete(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps({"group": arguments.group, "deleted": list(map(str, gone))}))
     else:
-        print(f"group {arguments.group} has no offsets any more of {', '.join(map(str, gone))}")
+        print(f"group {arguments.group}: deleted the offsets of {', '.join(map(str, gone))}")
     return 0

@@ -45,25 +45,35 @@ def add(parser: argparse.ArgumentParser) -> None:
         dest="start",
         type=position,
         metavar="WHERE",
-        help=f"the first record: {PLACES}. Default: earliest; with --follow latest; with --group where it stands, "
-        "and only where it has never been what --from says",
+        help=f"the first record: {PLACES}. Default: earliest; with --follow latest; with --group the group's committed "
+        "offset, and --from only where the group has committed none",
     )
-    start.add_argument("--last", type=at_least(0), metavar="N", help="begin N offsets before the end of each partition")
-    parser.add_argument("--until", type=position, metavar="WHERE", help="read to before this; default: the end of now")
-    parser.add_argument("-f", "--follow", action="store_true", help="go on with what comes; Ctrl-C ends")
-    parser.add_argument("-n", "--count", type=at_least(1), metavar="N", help="at most so many records in all")
-    parser.add_argument("-g", "--group", metavar="GROUP", help="read as a member of this consumer group, and commit")
+    start.add_argument("--last", type=at_least(0), metavar="N", help="start N offsets before the end of each partition")
+    parser.add_argument(
+        "--until", type=position, metavar="WHERE", help="stop before this record; default: the current end"
+    )
+    parser.add_argument("-f", "--follow", action="store_true", help="continue with new records; Ctrl-C ends")
+    parser.add_argument("-n", "--count", type=at_least(1), metavar="N", help="read at most N records in total")
+    parser.add_argument(
+        "-g", "--group", metavar="GROUP", help="read as a member of this consumer group, and commit offsets"
+    )
     parser.add_argument(
         "--format",
         choices=[each.name for each in formats.FORMATS],
-        help="; ".join(f"{each.name}: {each.doc}" for each in formats.FORMATS) + ". Default: text, or as --to ends",
+        help="; ".join(f"{each.name}: {each.doc}" for each in formats.FORMATS)
+        + ". Default: text, or the format that the end of --to names",
     )
     parser.add_argument("--json", action="store_const", const="json", dest="format", help="the same as --format json")
-    parser.add_argument("--to", metavar="FILE", help="write to a file, as events.parquet, which is there when all is")
     parser.add_argument(
-        "-K", "--key-separator", metavar="SEP", help=r"in text: the key and this before each value; \t is a tab"
+        "--to", metavar="FILE", help="write to a file, such as events.parquet; it appears when it is complete"
     )
-    parser.add_argument("--null", default="", metavar="TEXT", help="in text: stands for a key or value that is null")
+    parser.add_argument(
+        "-K",
+        "--key-separator",
+        metavar="SEP",
+        help=r"in text: print the key and this separator before each value; \t is a tab",
+    )
+    parser.add_argument("--null", default="", metavar="TEXT", help="in text: what to print for a null key or value")
     add_cluster(parser)
     parser.set_defaults(run=_read)
 
@@ -82,13 +92,17 @@ def unescaped(text: str) -> bytes:
 
 def _read(arguments: argparse.Namespace) -> int:
     if arguments.group and (arguments.partitions or arguments.until or arguments.last is not None):
-        raise OptionError("--group shares whole topics out by itself: no --partitions, --last or --until with it")
+        raise OptionError(
+            "--group cannot be combined with --partitions, --last or --until: the group assigns whole topics to its "
+            "members"
+        )
     if arguments.group and arguments.to:
         raise OptionError(
-            "--group commits what is written out, and a file of --to may be given up: redirect stdout (>)"
+            "--group cannot be combined with --to: it commits records when they are printed, and the file of --to "
+            "appears only at the end. Redirect stdout (>) instead"
         )
     if arguments.follow and arguments.until:
-        raise OptionError("--follow has no end: leave --until out")
+        raise OptionError("--follow has no end: leave out --until")
     form = _format(arguments)
     options = parsed_options(arguments, "source", _selection(arguments))
     from kafkasource.client.config import ClientConfig
@@ -136,8 +150,8 @@ def _format(arguments: argparse.Namespace) -> formats.Format:
     if form is None and arguments.to:
         known = ", ".join(suffix for each in formats.FORMATS for suffix in each.suffixes)
         raise OptionError(
-            f"--to {arguments.to}: which format? Let the file end with one of {known}, or give --format"
-            " (where the read ends is --until)"
+            f"--to {arguments.to}: which format? End the file name with one of {known}, or give --format"
+            " (--until says where the read ends)"
         )
     form = form or formats.BY_NAME["text"]
     if form.only_files and not arguments.to and sys.stdout.isatty():
@@ -165,7 +179,7 @@ def _stream(file: str | None) -> Iterator[IO[bytes]]:
 def _copy(reader: Reader, arguments: argparse.Namespace, output: formats.Output) -> None:
     if arguments.follow:
         if arguments.start is None and arguments.last is None and sys.stderr.isatty():
-            print("waiting for new records; --from earliest shows those that are there, Ctrl-C ends", file=sys.stderr)
+            print("waiting for new records; --from earliest shows existing ones; Ctrl-C ends", file=sys.stderr)
         with progress("records", arguments.count, shares_with=None if arguments.to else sys.stdout) as bar:
             copy_batches(reader.follow(), output, arguments.count, bar)
         return
@@ -181,7 +195,7 @@ def _copy(reader: Reader, arguments: argparse.Namespace, output: formats.Output)
 
 
 def copy_batches(batches: Iterator[pa.RecordBatch], output: formats.Output, most: int | None, bar: Progress) -> int:
-    """Write batches out, at most so many records in all; how many they were."""
+    """Write batches out, at most `count` records in total. Returns how many it wrote."""
     copied = 0
     for batch in batches:
         part = batch if most is None else batch.slice(0, most - copied)

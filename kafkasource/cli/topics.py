@@ -36,25 +36,36 @@ HELP = "list, describe, create, alter, delete topics"
 def add(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     show = commands.add_parser("list", help="all topics with their partitions and how many offsets they hold")
-    show.add_argument("--internal", action="store_true", help="Kafka's own too")
+    show.add_argument("--internal", action="store_true", help="show Kafka's internal topics too")
     show.set_defaults(run=_list)
     describe = commands.add_parser("describe", help="leaders, replicas and offsets of each partition, and settings")
     describe.add_argument("topics", nargs="+", metavar="TOPIC")
-    describe.add_argument("--all-settings", action="store_true", help="also those that are the default")
+    describe.add_argument("--all-settings", action="store_true", help="show settings with default values too")
     describe.set_defaults(run=_describe)
     create = commands.add_parser("create", help="make topics; ready to be written to when the command returns")
     create.add_argument("topics", nargs="+", metavar="TOPIC")
     create.add_argument("-p", "--partitions", type=at_least(1), default=-1, metavar="N", help="default: the broker's")
     create.add_argument(
-        "-r", "--replication", type=at_least(1), default=-1, metavar="N", help="copies of each; default: the broker's"
+        "-r",
+        "--replication",
+        type=at_least(1),
+        default=-1,
+        metavar="N",
+        help="copies of each partition; default: the broker's",
     )
-    create.add_argument("--if-missing", action="store_true", help="no error where it exists already")
+    create.add_argument("--if-missing", action="store_true", help="no error if the topic exists already")
     create.set_defaults(run=_create)
     alter = commands.add_parser("alter", help="change settings, add partitions")
     alter.add_argument("topics", nargs=1, metavar="TOPIC")
-    alter.add_argument("-p", "--partitions", type=at_least(1), metavar="N", help="how many in all; never fewer")
     alter.add_argument(
-        "--unset", action="append", default=[], metavar="NAME", help="a setting back to the broker's default"
+        "-p",
+        "--partitions",
+        type=at_least(1),
+        metavar="N",
+        help="the new number of partitions; it cannot become smaller",
+    )
+    alter.add_argument(
+        "--unset", action="append", default=[], metavar="NAME", help="set this setting back to the broker's default"
     )
     alter.set_defaults(run=_alter)
     for command in (create, alter):
@@ -65,11 +76,11 @@ def add(parser: argparse.ArgumentParser) -> None:
             default=[],
             type=name_and_value,
             metavar="NAME=VALUE",
-            help="a setting, as cleanup.policy=compact; may be given again",
+            help="a setting, such as cleanup.policy=compact; may be repeated",
         )
     delete = commands.add_parser("delete", help="delete topics with all their records")
     delete.add_argument("topics", nargs="+", metavar="TOPIC")
-    delete.add_argument("--if-exists", action="store_true", help="no error where there is none")
+    delete.add_argument("--if-exists", action="store_true", help="no error if the topic does not exist")
     delete.add_argument("-y", "--yes", action="store_true", help="do not ask")
     delete.set_defaults(run=_delete)
     for command in (show, describe, create, alter, delete):
@@ -103,7 +114,7 @@ def _list(arguments: argparse.Namespace) -> int:
     elif rows:
         tables.show(("topic", "partitions", "replicas", "offsets", "health"), rows)
     else:
-        print("no topics: make one with `pykafka topics create NAME`")
+        print("no topics: create one with `pykafka topics create NAME`")
     return 0
 
 
@@ -125,7 +136,7 @@ def _bounds(cluster: Admin, topics: Iterable[TopicMetadata]) -> dict[TopicPartit
         first = cluster.list_offsets(dict.fromkeys(led, EARLIEST))
         last = cluster.list_offsets(dict.fromkeys(led, LATEST))
     except KafkaSourceError as error:
-        print(f"pykafka: offsets are not shown: {error}", file=sys.stderr)
+        print(f"pykafka: cannot show offsets: {error}", file=sys.stderr)
         first = last = {}
     return {
         tp: _Bounds(first[tp].offset, last[tp].offset) if tp in first else _Bounds(None, None) for tp in all_of_them
@@ -222,7 +233,8 @@ def _create(arguments: argparse.Namespace) -> int:
             except TopicAlreadyExists:
                 if not arguments.if_missing:
                     raise KafkaSourceError(
-                        f"topic {name!r} exists already (`pykafka topics describe {name}`); --if-missing lets it be"
+                        f"topic {name!r} exists already (`pykafka topics describe {name}`); --if-missing makes this "
+                        "no error"
                     ) from None
         counts = {name: len(topic.partitions) for name, topic in cluster.partitions_of(created).items() if topic}
     return _say(
@@ -249,7 +261,7 @@ def _delete(arguments: argparse.Namespace) -> int:
         described = described_topics(cluster, arguments.topics)
         missing = [name for name, topic in described.items() if topic is None]
         if missing and not arguments.if_exists:
-            raise KafkaSourceError(f"no topic {', '.join(map(repr, missing))}; --if-exists lets that be")
+            raise KafkaSourceError(f"no topic {', '.join(map(repr, missing))}; --if-exists makes this no error")
         found = [topic for topic in described.values() if topic is not None]
         if found and not arguments.yes:
             total = sum(one.offsets or 0 for one in _bounds(cluster, found).values())
@@ -261,7 +273,7 @@ def _delete(arguments: argparse.Namespace) -> int:
 
 def _confirm(question: str) -> None:
     if not sys.stdin.isatty():
-        raise KafkaSourceError(f"{question} Nobody is here to say so: give --yes")
+        raise KafkaSourceError(f"{question} Nobody can answer here: give --yes")
     print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise KafkaSourceError("nothing was deleted")

@@ -31,16 +31,18 @@ def add(parser: argparse.ArgumentParser) -> None:
         "query again does the same, and also commits what belongs to a batch that is decided already.",
     )
     abort.add_argument(
-        "--even-decided", action="store_true", help="also what belongs to a decided batch: its rows are lost"
+        "--even-decided", action="store_true", help="also abort transactions of a decided batch: their rows are lost"
     )
     add_json(abort)
     abort.set_defaults(run=_abort)
     for command in (show, abort):
         which = command.add_mutually_exclusive_group(required=True)
         which.add_argument("--prefix", metavar="P", help="the query's transactionalIdPrefix")
-        which.add_argument("--checkpoint", metavar="LOCATION", help="its checkpointLocation, where it has no prefix")
+        which.add_argument(
+            "--checkpoint", metavar="LOCATION", help="its checkpointLocation, if it has no transactionalIdPrefix"
+        )
         command.add_argument(
-            "--cluster", metavar="NAME", help="of a sink with the option clusters: what it calls this cluster"
+            "--cluster", metavar="NAME", help="if the sink uses the option clusters: the name it gives this cluster"
         )
         add_cluster(command)
 
@@ -83,7 +85,9 @@ def _abort(arguments: argparse.Namespace) -> int:
         for each in left:
             print(f"left alone {_as_line(each)}")
     if any(each.decided_batch_id is not None for each in left):
-        print("pykafka: start the query again to commit what is decided; --even-decided loses it", file=sys.stderr)
+        print(
+            "pykafka: start the query again to commit the decided batch; --even-decided loses its rows", file=sys.stderr
+        )
     if not aborted and not left and not arguments.json:
         print(f"no transaction of {identity.ids.prefix!r} was open")
     return 1 if left else 0
@@ -119,8 +123,9 @@ def _strangers(cluster: Admin, identity: QueryIdentity, names: list[Transactiona
 def _tell(strangers: list[OpenTransaction]) -> None:
     for each in strangers:
         print(
-            f"pykafka: {_as_line(each)}: of an earlier version of kafkasource, and of this query or of another whose "
-            "checkpoint was spelled the same; --prefix shows and ends these",
+            f"pykafka: {_as_line(each)}: opened by an earlier version of kafkasource, by this query or by another "
+            "whose "
+            "checkpoint path was the same; --prefix shows and ends these",
             file=sys.stderr,
         )
 

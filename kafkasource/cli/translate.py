@@ -23,7 +23,9 @@ DESCRIPTION = (
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--source", required=True, metavar="CLUSTER", help="what the mirror calls the cluster it reads")
+    parser.add_argument(
+        "--source", required=True, metavar="CLUSTER", help="the name of the cluster that the mirror reads from"
+    )
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument(
         "-o",
@@ -31,12 +33,19 @@ def add(parser: argparse.ArgumentParser) -> None:
         action="append",
         type=_place,
         metavar="TOPIC:PARTITION:OFFSET",
-        help="the next offset to read at the source; may be given again",
+        help="the next offset to read at the source; may be repeated",
     )
-    which.add_argument("-g", "--group", metavar="GROUP", help="all that this group has committed at the source")
-    which.add_argument("-c", "--checkpoint", metavar="LOCATION", help="where this streaming query of the source stands")
-    parser.add_argument("--source-servers", metavar="HOST:PORT,...", help="with --group: brokers of the source")
-    parser.add_argument("-y", "--yes", action="store_true", help="with --group: commit for the group at the target")
+    which.add_argument("-g", "--group", metavar="GROUP", help="all offsets that this group has committed at the source")
+    which.add_argument(
+        "-c",
+        "--checkpoint",
+        metavar="LOCATION",
+        help="the offsets that this streaming query of the source has finished",
+    )
+    parser.add_argument("--source-servers", metavar="HOST:PORT,...", help="with --group: brokers of the source cluster")
+    parser.add_argument(
+        "-y", "--yes", action="store_true", help="with --group: commit the offsets for the group at the target"
+    )
     add_cluster(parser)
     add_json(parser)
     parser.set_defaults(run=run)
@@ -54,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
     from kafkasource.mirror.plan import offset_map_topic
 
     if arguments.yes and not arguments.group:
-        raise OptionError("--yes is for --group: whose offsets would be set?")
+        raise OptionError("--yes needs --group: the group whose offsets are set")
     wanted = _wanted(arguments)
     config = client_config(arguments)
     reach(config)
@@ -62,8 +71,9 @@ def run(arguments: argparse.Namespace) -> int:
     with admin(arguments) as target:
         if target.partitions_of([topic], propagation_ms=0)[topic] is None:
             raise KafkaSourceError(
-                f"no topic {topic!r} here: is this a target of the mirror, and {arguments.source!r} its name of the "
-                "source? A flow with offset_map = false keeps none"
+                f"there is no topic {topic!r} here. Is this cluster a target of the mirror, and does the mirror "
+                "call its "
+                f"source {arguments.source!r}? A flow with offset_map = false keeps no map"
             )
         with OffsetMapTopic(config, topic) as known:
             offset_map = known.read()
@@ -84,10 +94,12 @@ def _wanted(arguments: argparse.Namespace) -> dict[TopicPartition, int]:
 
         found = read_checkpoint(arguments.checkpoint).done.offsets
         if not found:
-            raise KafkaSourceError(f"{arguments.checkpoint}: no micro-batch is done yet")
+            raise KafkaSourceError(f"{arguments.checkpoint}: no micro-batch is finished yet")
         return found
     if not arguments.source_servers:
-        raise OptionError("--group needs --source-servers: where the group has committed what is to be translated")
+        raise OptionError(
+            "--group needs --source-servers: the cluster where the group committed the offsets to translate"
+        )
     there = argparse.Namespace(**{**vars(arguments), "bootstrap_servers": arguments.source_servers})
     with admin(there) as source:
         committed = committed_offsets(source, arguments.group)
@@ -118,7 +130,7 @@ def _show(
         return
     tables.show(("topic", "partition", "offset", "target", "offset there", "remark"), rows)
     if arguments.yes:
-        print(f"group {arguments.group} is set in {many(sum(map(bool, found.values())), 'partition')}")
+        print(f"set the offsets of group {arguments.group} in {many(sum(map(bool, found.values())), 'partition')}")
     elif arguments.group:
         print("nothing was changed: --yes does it")
 

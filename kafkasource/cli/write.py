@@ -41,22 +41,34 @@ _MAX_LINE_BYTES = 64 << 20  # no broker takes a record of that size
 
 def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("topic", metavar="TOPIC")
-    parser.add_argument("--format", choices=("text", "json"), default="text", help="of the lines; default: text")
-    parser.add_argument("-K", "--key-separator", metavar="SEP", help=r"text: key, this, value; \t is a tab")
-    parser.add_argument("--key", help="the key of all records that bring none")
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="format of the lines; default: text")
     parser.add_argument(
-        "-H", "--header", action="append", default=[], type=name_and_value, metavar="NAME=VALUE", help="on all records"
+        "-K", "--key-separator", metavar="SEP", help=r"in text: each line is key, separator, value; \t is a tab"
     )
-    parser.add_argument("--partition", type=at_least(0), metavar="N", help="of all records that bring none")
-    parser.add_argument("--null", metavar="TEXT", help="text: a key or value of just this is null (a tombstone)")
+    parser.add_argument("--key", help="the key of all records that have none")
+    parser.add_argument(
+        "-H",
+        "--header",
+        action="append",
+        default=[],
+        type=name_and_value,
+        metavar="NAME=VALUE",
+        help="a header on all records",
+    )
+    parser.add_argument(
+        "--partition", type=at_least(0), metavar="N", help="the partition of all records that have none"
+    )
+    parser.add_argument(
+        "--null", metavar="TEXT", help="in text: a key or value of exactly this TEXT becomes null (a tombstone)"
+    )
     parser.add_argument(
         "--create",
         nargs="?",
         const="partitions=-1",
         metavar="SETTINGS",
-        help="make the topic where it is missing, as partitions=6,replication=3,cleanup.policy=compact",
+        help="create the topic if it is missing, as partitions=6,replication=3,cleanup.policy=compact",
     )
-    parser.add_argument("--json", action="store_true", help="what was written, on stdout as JSON")
+    parser.add_argument("--json", action="store_true", help="print what was written, as JSON on stdout")
     add_cluster(parser)
     parser.set_defaults(run=_write)
 
@@ -100,7 +112,9 @@ def _require_topic(arguments: argparse.Namespace, config: ClientConfig) -> None:
         return
     with Cluster(config) as cluster:
         if cluster.partitions_of([arguments.topic], propagation_ms=0)[arguments.topic] is None:
-            raise KafkaSourceError(f"no topic {arguments.topic!r}: --create makes it, as does `pykafka topics create`")
+            raise KafkaSourceError(
+                f"there is no topic {arguments.topic!r}: create it with --create or `pykafka topics create`"
+            )
 
 
 def _report(arguments: argparse.Namespace, written: dict[TopicPartition, Written]) -> None:
@@ -172,9 +186,9 @@ def _json_rows(lines: list[bytes], first: int, arguments: argparse.Namespace) ->
 def from_json(document: Any) -> dict[str, Any]:
     """A record as a row for the sink. Raises one of _NO_RECORD."""
     if not isinstance(document, dict):
-        raise ValueError("expected an object with at least a value")
+        raise ValueError("expected a JSON object with at least the key `value`")
     if not {"value", "value_base64"} & document.keys():
-        raise ValueError("it has no value")
+        raise ValueError("it has no key `value`")
     headers = document.get("headers") or []
     if isinstance(headers, dict):
         headers = [{"key": key, "value": value} for key, value in headers.items()]

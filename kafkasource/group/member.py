@@ -187,7 +187,7 @@ class GroupMember:
                     between = not self._settles()
                 self._own_cluster.wakeup()
                 if error.code != _REBALANCE_IN_PROGRESS or not between or self._clock() >= deadline_s:
-                    raise CommitFailed(f"group {self.group!r}: the commit was refused: {error}") from error
+                    raise CommitFailed(f"group {self.group!r}: the coordinator refused the commit: {error}") from error
                 self._bell.wait_for(self._settles, LOOK_AGAIN_S)
 
     def close(self, timeout_s: float = 5.0) -> None:
@@ -221,8 +221,9 @@ class GroupMember:
             foreign = sorted(offsets.keys() - membership.held) if membership.terms.must_poll else []
             if foreign or membership.identity.generation_id < 0:
                 raise CommitFailed(
-                    f"group {self.group!r}: {', '.join(map(str, foreign[:5])) or 'the generation'} is not this member's"
-                    " (any more); what was read since the last commit is read again by whoever has it now"
+                    f"group {self.group!r}: {', '.join(map(str, foreign[:5])) or 'the generation'} does not belong "
+                    "to this member"
+                    " (any more). The member that has it now reads the records since the last commit again"
                 )
             if not done:
                 raise DeadlineExceeded(f"commit of group {self.group!r}: the group did not finish its rebalance")

@@ -163,7 +163,9 @@ class Membership:
         assert self.leading is not None
         assignor = next((each for each in self.terms.assignors if each.name == self.protocol_name), None)
         if assignor is None:
-            raise ProtocolError(f"the coordinator chose the assignor {self.protocol_name!r}, which this member lacks")
+            raise ProtocolError(
+                f"the coordinator chose the assignor {self.protocol_name!r}, which this member does not have"
+            )
         placed = assignor.assign(counts, self.leading, racks)
         return {member_id: Assignment(tuple(partitions)) for member_id, partitions in placed.items()}
 

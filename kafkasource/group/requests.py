@@ -66,7 +66,7 @@ def commit_body(group: str, identity: Identity, offsets: Mapping[TopicPartition,
 
     def body(version: int) -> Body:
         if version < 1:
-            raise UnsupportedApiVersion("OffsetCommit v0 knows no members: consumer groups need Kafka 0.9 or newer")
+            raise UnsupportedApiVersion("OffsetCommit v0 has no group members: consumer groups need Kafka 0.9 or newer")
         return {
             "group_id": group,
             "generation_id_or_member_epoch": identity.generation_id,

@@ -36,7 +36,7 @@ def reporter(budget: Budget, folder: str) -> Callable[[], None]:
         except OSError as error:
             if not failed:
                 failed = True
-                log.warning("the memory's gauges cannot be written: %s", error)
+                log.warning("cannot write the gauges of memory: %s", error)
         budget.reset_peaks()
 
     return task_ended

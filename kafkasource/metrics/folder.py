@@ -141,8 +141,9 @@ def _check(folder: Path) -> None:
     wrong = _what_is_wrong(folder)
     if wrong:
         raise PermissionError(
-            f"{folder} {wrong}: metrics are neither written to it nor read from it. Name a folder of this user's own in"
-            f" {ENVIRONMENT}, e.g. /var/tmp/kafkasource-{os.geteuid()}; it is made where it does not exist"
+            f"{folder} {wrong}, so no metrics are written to it or read from it. Name a folder that belongs to this "
+            "user in"
+            f" {ENVIRONMENT}, e.g. /var/tmp/kafkasource-{os.geteuid()}; the workers create it if it does not exist"
         )
 
 
@@ -280,7 +281,7 @@ def _read_folded(folder: Path) -> tuple[Snapshot, dict[str, None]]:
     except FileNotFoundError:
         return Snapshot(""), {}
     except (ValueError, KeyError, TypeError) as error:
-        log.warning("%s cannot be read, what dead processes counted is lost: %s", folder / "folded.json", error)
+        log.warning("cannot read %s, so the counts of ended processes are lost: %s", folder / "folded.json", error)
         return Snapshot(""), {}
 
 

@@ -117,7 +117,10 @@ class Registry:
         """Now: at the end of a task. Never raises."""
         self._due_s = self._clock() + PUBLISH_EVERY_S
         if not self._background.wait(self._background.ask(), PUBLISH_WAIT_S):
-            log.warning("metrics are not published after %d s: is the disk slow? Going on without", PUBLISH_WAIT_S)
+            log.warning(
+                "metrics are not published after %d s: is the disk slow? The process continues without them",
+                PUBLISH_WAIT_S,
+            )
 
     def _publish_now(self) -> None:
         try:

@@ -63,7 +63,7 @@ class Snapshot:
                 {(name, tuple(labels)): float(value) for name, labels, value in document["gauges"] if name in METRICS},
             )
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise ValueError(f"no snapshot of metrics: {error!r}") from None
+            raise ValueError(f"not a snapshot of metrics: {error!r}") from None
 
 
 def added(snapshots: Iterable[Snapshot]) -> Snapshot:

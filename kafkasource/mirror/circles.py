@@ -111,8 +111,9 @@ def decide(flows: Sequence[Flow], clusters: Iterable[str], patterns: Mapping[str
             straight[name] -= lost
     if found.ways > _MOST_WAYS:
         raise OptionError(
-            f"the flows give records more than {_MOST_WAYS} ways, too many to see that none goes round or comes twice: "
-            "name fewer flows, or fewer topics in each"
+            f"the flows give records more than {_MOST_WAYS} routes, too many to prove that no record runs in a "
+            "circle or arrives "
+            "twice: use fewer flows, or fewer topics in each flow"
         )
     if found.error is not None:
         raise OptionError(found.error)

@@ -108,7 +108,10 @@ def check(plan: Plan) -> list[Route]:
         options.parse(dict(route.read), "source")
         targets.parse(dict(route.write))
     if plan.checkpoint is None:
-        raise OptionError("checkpoint: where is Spark to keep how far the mirror is? Give a folder that outlives it")
+        raise OptionError(
+            "the mirror needs a checkpoint, where Spark keeps its progress: set checkpoint = to a folder that "
+            "outlives the job"
+        )
     return found
 
 

@@ -76,12 +76,12 @@ class _Reading:
     def plan(self) -> Plan:
         names = _list(self._take("clusters") or "")
         if not names:
-            raise OptionError("clusters = names no cluster")
+            raise OptionError("clusters = names no cluster: list their names, as clusters = A, B")
         clusters = {name: self._cluster(name) for name in names}
         pairs = [(source, target) for source in names for target in names if source != target]
         enabled = [pair for pair in pairs if self._of_flow(pair, "enabled", "false").lower() == "true"]
         if not enabled:
-            raise OptionError("no flow is enabled: A->B.enabled = true")
+            raise OptionError("no flow is enabled: enable one with A->B.enabled = true")
         flows = tuple(self._flow(pair, clusters[pair[1]]) for pair in enabled)
         exactly_once = [self._take(f"{name}.exactly.once.source.support") for name in names]
         exactly_once.append(self._take("exactly.once.source.support"))
@@ -123,7 +123,11 @@ class _Reading:
         policy = self._of_flow(pair, "replication.policy.class", "DefaultReplicationPolicy").rpartition(".")[2]
         separator = self._of_flow(pair, "replication.policy.separator", ".")
         if policy not in ("DefaultReplicationPolicy", "IdentityReplicationPolicy"):
-            raise OptionError(f"replication.policy.class: {policy} is a Java class that only MirrorMaker can run")
+            raise OptionError(
+                f"replication.policy.class: {policy} is a Java class, which only MirrorMaker can run. Leave it out, "
+                "or use "
+                "DefaultReplicationPolicy or IdentityReplicationPolicy"
+            )
         exclude = self._of_flow(pair, "topics.exclude", None) or self._of_flow(pair, "topics.blacklist", "")
         not_carried = self._of_flow(pair, "config.properties.exclude", None) or self._of_flow(
             pair, "config.properties.blacklist", ""

@@ -99,7 +99,7 @@ def decoded(key: bytes | None, value: bytes | None) -> tuple[TopicPartition, Map
         told = json.loads(value)
         return tp, Mapped(str(told["target"]), tuple(_span(row) for row in told["spans"]))
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise KafkaSourceError(f"a record of the offset map cannot be read: key {key!r:.100}") from None
+        raise KafkaSourceError(f"cannot read a record of the offset map: key {key!r:.100}") from None
 
 
 def _span(row: list[int | None]) -> OffsetSpan:
@@ -205,8 +205,9 @@ class Recorder:
                 self._impatient_until = self._clock() + 10 * wait_s
             why = "it has not answered yet" if self.busy else str(self._error)
             raise NotRecorded(
-                f"{self._name} lacks the offsets of {_told(self._lacking)}, which are written ({why}); they are added "
-                "with a later micro-batch of this run, if the cluster answers then"
+                f"{self._name} lacks the offsets of {_told(self._lacking)}. Their records are written ({why}). The "
+                "mirror "
+                "adds the offsets with a later micro-batch of this run, if the cluster answers then"
             )
 
     def _run(self) -> None:

@@ -115,7 +115,7 @@ class Plan:
     def __post_init__(self) -> None:
         """Raises OptionError for what cannot be."""
         if not self.flows:
-            raise OptionError("the mirror has no flow: nothing says what to carry from where to where")
+            raise OptionError("the mirror has no flow: name at least one, with its source and target cluster")
         self._check_flows()
         self._check_options()
         self._check_clusters()
@@ -127,13 +127,17 @@ class Plan:
         for flow in self.flows:
             for name in (flow.source, flow.target):
                 if name not in self.clusters:
-                    raise OptionError(f"flow {flow}: no cluster {name!r}, only {', '.join(sorted(self.clusters))}")
+                    raise OptionError(
+                        f"flow {flow}: there is no cluster {name!r}, only {', '.join(sorted(self.clusters))}"
+                    )
             if flow.source == flow.target:
-                raise OptionError(f"flow {flow}: a cluster is not mirrored to itself")
+                raise OptionError(f"flow {flow}: a cluster cannot be mirrored to itself")
             if (flow.source, flow.target) in seen:
-                raise OptionError(f"flow {flow} is there twice: name all its topics in one")
+                raise OptionError(f"flow {flow} exists twice: put all its topics into one")
             if "${topic}" not in flow.topic:
-                raise OptionError(f"flow {flow}: topic = {flow.topic!r} has no ${{topic}}: all topics would become one")
+                raise OptionError(
+                    f"flow {flow}: topic = {flow.topic!r} lacks ${{topic}}, so all topics would become one: add it"
+                )
             seen.add((flow.source, flow.target))
             for pattern in (*flow.topics, *flow.exclude):
                 _check_pattern(flow, pattern)
@@ -142,14 +146,16 @@ class Plan:
         for where in (self.read, self.write, *self.clusters.values(), *(flow.options for flow in self.flows)):
             for key in where:
                 if options.canonical(key) in _OURS:
-                    raise OptionError(f"option {key!r}: the mirror itself says so, by the keys of its flows")
+                    raise OptionError(
+                        f"option {key!r}: the mirror sets this option itself, from the keys of its flows: leave it out"
+                    )
 
     def _check_clusters(self) -> None:
         for name in sorted({name for flow in self.flows for name in (flow.source, flow.target)}):
             if not re.fullmatch(r"[\w-]+", name):
-                raise OptionError(f"cluster {name!r}: a name is made of letters, digits, _ and -")
+                raise OptionError(f"cluster {name!r}: use only letters, digits, _ and - in the name of a cluster")
             if not any(options.canonical(key) == "kafka.bootstrap.servers" for key in self.clusters[name]):
-                raise OptionError(f"cluster {name!r}: where is it? Give kafka.bootstrap.servers")
+                raise OptionError(f"cluster {name!r}: set its kafka.bootstrap.servers")
 
     def stop(self, flow: Flow) -> Stop:
         """Which records the flow does not carry."""

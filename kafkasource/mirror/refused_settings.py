@@ -101,7 +101,7 @@ class WillingTopics:
                     self._left_out(topic, name, value, error)
         except UnsupportedApiVersion:
             log.warning(
-                "flow %s: brokers before Kafka 2.3 change no single settings: topic %s at %s stays without %s",
+                "flow %s: brokers before Kafka 2.3 cannot change single settings, so topic %s at %s stays without %s",
                 self._flow,
                 topic,
                 self._target,
@@ -120,7 +120,7 @@ class WillingTopics:
             return
         self._warned.add((topic, name, value))
         log.warning(
-            "flow %s: cluster %s refuses the setting %s=%s of topic %s; the topic is kept without it: %s",
+            "flow %s: cluster %s refuses the setting %s=%s of topic %s; the mirror continues without this setting: %s",
             self._flow,
             self._target,
             name,

@@ -80,7 +80,7 @@ def _plan(document: Mapping[str, Any]) -> Plan:
         clusters[name] = _options(given, f"clusters.{name}", ("source", "sink"))
     flows = document.get("flows", [])
     if not isinstance(flows, list) or not all(isinstance(one, dict) for one in flows):
-        raise OptionError("flows: expected [[flows]], once for each")
+        raise OptionError("flows: expected one [[flows]] table for each flow")
     plain = _Values(document, "")
     return Plan(
         clusters=clusters,
@@ -113,7 +113,7 @@ def _flows(given: Mapping[str, Any]) -> Iterator[Flow]:
     values = _Values(given, "flows.")
     source, targets = values.text("from"), values.texts("to", ())
     if source is None or not targets:
-        raise OptionError("flows: each needs from = and to =")
+        raise OptionError("flows: each flow needs from = and to =")
     if not values.boolean("enabled", True):
         return
     for target in targets:
@@ -162,7 +162,7 @@ class _Values:
             return default
         several = [found] if isinstance(found, str) else found
         if not all(isinstance(one, str) and one for one in several):
-            raise OptionError(f"{self._prefix}{key}: expected texts that are not empty, got {found!r}")
+            raise OptionError(f"{self._prefix}{key}: expected non-empty strings, got {found!r}")
         return tuple(several)
 
     def seconds(self, key: str, default: float) -> float:
@@ -181,7 +181,7 @@ class _Values:
 def _table(document: Mapping[str, Any], key: str, prefix: str) -> Mapping[str, Any]:
     found = document.get(key, {})
     if not isinstance(found, dict) or not all(isinstance(one, dict) for one in found.values()):
-        raise OptionError(f"{prefix}{key}: expected [{prefix}{key}.NAME], a table each")
+        raise OptionError(f"{prefix}{key}: expected a table [{prefix}{key}.NAME] for each")
     return found
 
 
@@ -209,7 +209,7 @@ def _text(value: Any, where: str) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if not isinstance(value, (str, int)):
-        raise OptionError(f"{where}: expected a text, a whole number or a boolean, got {value!r}")
+        raise OptionError(f"{where}: expected a string, a whole number or a boolean, got {value!r}")
     return str(value)
 
 

@@ -229,7 +229,7 @@ class TopicKeeper:
                 self.ask()
             except Exception as error:  # whatever it is: the mirror goes on, and it is tried again
                 if not self._end.is_set():
-                    log.warning("%s: topics are not looked after: %s", self._route.name, error)
+                    log.warning("%s: cannot create or update topics at the targets: %s", self._route.name, error)
 
     def look(self, *, first: bool = False) -> None:
         """Once, at all targets. The first time raises KafkaSourceError where a target cannot be looked at; the others
@@ -264,7 +264,7 @@ class TopicKeeper:
             if first and not (away and kept.flow.target in self._optional):
                 raise
             if not self._end.is_set():
-                log.warning("flow %s: topics are not looked after: %s", kept.flow, error)
+                log.warning("flow %s: cannot create or update topics at the target: %s", kept.flow, error)
 
 
 def _known(cluster: Cluster, topics: Iterable[TopicMetadata], settings_of: Iterable[str]) -> Known:

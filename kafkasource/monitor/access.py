@@ -39,7 +39,7 @@ class Access:
     def of(cls, names: Iterable[str], token: str | None) -> Access:
         """Raises ValueError for a token that nobody could send."""
         if token is not None and not (token.isascii() and token.isprintable() and token.strip() == token != ""):
-            raise ValueError("the token must be printable ASCII without spaces at its ends, one character at least")
+            raise ValueError("the token must be printable ASCII, at least one character, without spaces at its ends")
         return cls(frozenset(name for given in names if (name := host_of(given))), token)
 
     def refusal(self, path: str, headers: Mapping[str, str], local_address: str) -> Refusal | None:

@@ -40,7 +40,7 @@ def take_in(queries: Queries, progress: Any) -> None:
     try:
         queries.progressed(json.loads(progress.json) if hasattr(progress, "json") else progress)
     except Exception:
-        log.warning("a query's progress could not be read", exc_info=True)
+        log.warning("cannot read a query's progress", exc_info=True)
 
 
 def take_what_is_pending(spark: Any) -> None:

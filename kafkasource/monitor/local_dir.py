@@ -36,6 +36,6 @@ def local_dir(spark: Any) -> Path | None:
         spark.dataSource.register(LocalDir)
         found = Path(spark.read.format(LocalDir.name()).load().schema.names[0])
     except Exception as error:
-        log.warning("tasks' metrics are not seen: Spark does not tell its local folder (%s)", error)
+        log.warning("cannot show the metrics of tasks: Spark does not report its local folder (%s)", error)
         return None
     return found if found.is_absolute() and found.is_dir() else None

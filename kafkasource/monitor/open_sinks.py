@@ -79,6 +79,6 @@ class OpenSinks:
         for (name, cluster), text in failed.items():
             if self._warned.get((name, cluster)) != text:  # once, not every 15 seconds
                 where = f" in cluster {cluster!r}" if cluster else ""
-                log.warning("the open transactions of sink %r%s are not known: %s", name, where, text)
+                log.warning("cannot list the open transactions of sink %r%s: %s", name, where, text)
         self._warned = failed
         return found

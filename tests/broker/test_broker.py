@@ -78,7 +78,7 @@ def consume(servers, topic, count):
 
 
 def test_wrong_arguments_are_refused_before_anything_starts():
-    with pytest.raises(OptionError, match="one or three"):
+    with pytest.raises(OptionError, match="expected 1 or 3"):
         Broker(nodes=2)
     with pytest.raises(OptionError, match="ports"):
         Broker(nodes=3, ports=[9092])
@@ -86,7 +86,7 @@ def test_wrong_arguments_are_refused_before_anything_starts():
         OptionError, match=r"1\.1\.1.*use 0\.8\.2\.2, 0\.9\.0\.1, 0\.10\.2\.2, 0\.11\.0\.3, 3\.9\.2 or 4\.3\.1"
     ):
         Broker("1.1.1")
-    with pytest.raises(OptionError, match="nothing of racks"):
+    with pytest.raises(OptionError, match="have no racks"):
         Broker("0.9.0.1", racks=["a"])
     for port in (0, 70_000):  # 0 would be one that nobody learns of
         with pytest.raises(OptionError, match="1 to 65535"):

@@ -66,5 +66,5 @@ def test_an_empty_file_is_no_offset(checkpoint, tmp_path):
 
 def test_a_query_without_kafka_is_told_so(checkpoint):
     checkpoint(0, '{"logOffset":5}')
-    with pytest.raises(KafkaSourceError, match="reads nothing from Kafka"):
+    with pytest.raises(KafkaSourceError, match="does not read from Kafka"):
         read_checkpoint(checkpoint.location)

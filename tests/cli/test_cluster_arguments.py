@@ -68,9 +68,9 @@ def test_an_option_that_is_none_is_an_error_with_the_nearest(setting, said, caps
         (["topics", "list", "-X", "acks=1"], "means nothing here"),
         (["read", "t", "-X", "acks=1"], "is for writing"),
         (["write", "t", "-X", "isolation.level=read_committed"], "is for reading"),
-        (["read", "t", "-X", "subscribe=u"], "the command itself says so"),
+        (["read", "t", "-X", "subscribe=u"], "the command sets this option itself"),
         (["read", "t", "-X", "maxOffsetsPerTrigger=1"], "leave it out"),
-        (["write", "t", "-X", "topic=u"], "the command itself says so"),
+        (["write", "t", "-X", "topic=u"], "the command sets this option itself"),
     ],
 )
 def test_an_option_that_would_be_ignored_is_an_error(words, said, servers, capsys):
@@ -108,9 +108,9 @@ def test_wrong_arguments_end_with_2(words, capsys):
     ("words", "said"),
     [
         (["read", "t", "--to", "x.foo"], ".parquet"),
-        (["read", "t", "--group", "g", "--last", "1"], "no --partitions"),
-        (["read", "t", "--group", "g", "--to", "x.txt"], "redirect stdout"),
-        (["read", "t", "--follow", "--until", "latest"], "leave --until out"),
+        (["read", "t", "--group", "g", "--last", "1"], "cannot be combined with --partitions"),
+        (["read", "t", "--group", "g", "--to", "x.txt"], "Redirect stdout"),
+        (["read", "t", "--follow", "--until", "latest"], "leave out --until"),
         (["offsets", "set", "-g", "g", "--to", "latest"], "Give --topic"),
         (["topics", "alter", "t"], "nothing to change"),
     ],

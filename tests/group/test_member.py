@@ -91,7 +91,7 @@ def test_what_is_revoked_can_be_committed_until_the_next_poll(join, kafka):
     first.commit(dict.fromkeys(ALL, 7))
     assert kafka.committed == {("g", "t", n): 7 for n in range(4)}
     settle(first, second, shares=[2, 2])
-    with pytest.raises(CommitFailed, match="is not this member's"):
+    with pytest.raises(CommitFailed, match="does not belong to this member"):
         first.commit(dict.fromkeys(ALL, 8))
     first.commit(dict.fromkeys(first.assignment, 9))
     assert sorted(kafka.committed.values()) == [7, 7, 9, 9]

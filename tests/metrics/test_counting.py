@@ -163,7 +163,7 @@ def test_a_snapshot_is_the_same_after_its_way_as_json():
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"process": 1}', '{"process":"a","sequence":1,"counters":3}'])
 def test_a_file_that_is_no_snapshot_is_told_from_one(text):
-    with pytest.raises(ValueError, match="no snapshot of metrics"):
+    with pytest.raises(ValueError, match="not a snapshot of metrics"):
         Snapshot.from_json(text)
 
 

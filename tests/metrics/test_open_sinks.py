@@ -59,5 +59,5 @@ def test_a_cluster_that_is_away_hides_no_other_and_is_told_of_once(caplog):
             ("kafkasource_oldest_transaction_seconds", ("both", "south")): 0.0,
         }
     assert [record.getMessage() for record in caplog.records] == [
-        "the open transactions of sink 'both' in cluster 'west' are not known: gone"
+        "cannot list the open transactions of sink 'both' in cluster 'west': gone"
     ]

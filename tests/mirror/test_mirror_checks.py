@@ -37,7 +37,7 @@ def test_the_command_line_may_say_where_the_checkpoint_is(tmp_path, capsys):
         "clusters = A, B\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\nA->B.enabled = true\nx = 1\n"
     )
     assert main(["mirror", str(file), "--check"]) == 1
-    assert "checkpoint: where" in capsys.readouterr().err
+    assert "needs a checkpoint" in capsys.readouterr().err
     assert main(["mirror", str(file), "--check", "--checkpoint", "/here"]) == 0
     told = capsys.readouterr()
     assert "mm2.properties: x: unknown, and ignored" in told.err
@@ -77,6 +77,6 @@ def test_what_is_to_be_known_of_a_translation_is_said(found, remark):
 
 def test_setting_offsets_needs_a_group(capsys):
     assert main(["offsets", "translate", "-b", "h:1", "--source", "A", "-o", "orders:0:1", "--yes"]) == 1
-    assert "--yes is for --group" in capsys.readouterr().err
+    assert "--yes needs --group" in capsys.readouterr().err
     assert main(["offsets", "translate", "-b", "h:1", "--source", "A", "--group", "g"]) == 1
     assert "--source-servers" in capsys.readouterr().err

@@ -185,7 +185,7 @@ def test_a_target_that_refuses_later_holds_up_no_other_and_is_said(caplog):
     b.fault = KafkaSourceError("no")
     with caplog.at_level(logging.WARNING, "kafkasource.mirror"):
         one.look()
-    assert "flow A->B: topics are not looked after: no" in caplog.text
+    assert "flow A->B: cannot create or update topics at the target: no" in caplog.text
     assert "new" in c.topics
     b.fault = None
     one.look()
