@@ -292,7 +292,7 @@ class Run:
         self._finish(query, seen, lambda: act(query))
 
     def _start(self, step, seen, **trigger):
-        with _REGISTERING:  # runs at a time must not share a registration (docs/decisions.md, 59)
+        with _REGISTERING:  # runs at a time must not share a registration (docs/decisions/spark.md, 59)
             if self.format == "pykafka":
                 kafkasource.register(self.spark)
             frame = self._shaped(step)

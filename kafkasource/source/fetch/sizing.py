@@ -4,7 +4,7 @@ One fetch in flight fills the way from the broker only where the answer comes be
 asks for as many times `max.partition.fetch.bytes` as are used up during two round trips (one is waited for, one is the
 transfer's share), at most `readAhead` times. A single larger fetch, not several at once: a fetch's end is known only
 from its answer, so fetches side by side would guess where each begins, and a broker answers a guess within a batch with
-the whole batch. Measured in docs/decisions.md. The memory budget bounds all of it (`memory`), and so does
+the whole batch. Measured in docs/decisions/reading.md (16). The memory budget bounds all of it (`memory`), and so does
 what the line to the broker carries within a part of `request.timeout.ms` (`line`).
 """
 

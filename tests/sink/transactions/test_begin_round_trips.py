@@ -174,7 +174,7 @@ def test_a_transaction_left_open_at_an_unreachable_broker_is_aborted_by_the_task
 
 @pytest.mark.broker
 def test_a_begin_on_a_real_broker_takes_milliseconds(kafka_broker, kafka_topic):
-    """No limit is set: the figure is printed for docs/decisions.md."""
+    """No limit is set: the figure is printed for docs/decisions/exactly-once.md."""
     topic, ids = kafka_topic(), TransactionalIds(f"ms-{uuid.uuid4().hex[:8]}")
     took_ms = []
     with Cluster(ClientConfig.of(kafka_broker.bootstrap_servers)) as cluster:
