@@ -108,7 +108,7 @@ def run_stage(name: str, lab: Lab, effort: Effort) -> Stage:
 
 def write(run: Run, folder: Path, name: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{name}.json").write_text(json.dumps(run.as_json(), indent=1) + "\n")
+    (folder / f"{name}.json").write_text(run.as_json())
     (folder / f"{name}.md").write_text(report.markdown(run))
     (folder / f"{name}.svg").write_text(chart.draw(run))
 

@@ -14,7 +14,7 @@ MARK = {True: "met", False: "MISSED", None: "not measured"}
 
 def cells(row: Row, ours: Row | None) -> list[str]:
     """A row's columns behind its contestant: statistics, rate, ratio to ours, note."""
-    if row.failure is not None and not row.values:
+    if row.failure is not None and row.headline is None:
         return [f"failed: {row.failure}"]
     found = [f"{name} {number(row.statistic(name))}{unit_of(row, name)}" for name in row.measure.statistics]
     best = row.headline

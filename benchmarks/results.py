@@ -1,13 +1,14 @@
 """What was measured, as plain values: rows of a stage, their statistics, and the same as JSON.
 
-A row is one contestant at one piece of work, with every timed value. A contestant that failed keeps its row, which says
-why: a missing figure is never quietly left out.
+A row is one contestant at one piece of work, with every timed value (in JSON: their statistics). A contestant that
+failed keeps its row, which says why: a missing figure is never quietly left out.
 """
 
 from __future__ import annotations
 
+import json
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -63,8 +64,11 @@ class Row:
     note: str = ""
     failure: str | None = None
     cpu_seconds: tuple[float, ...] = ()  # beside each value: what all processes used, the broker's too
+    summary: Mapping[str, float | None] | None = None  # of a row read from JSON, which keeps no single values
 
     def statistic(self, name: str) -> float | None:
+        if self.summary is not None:
+            return self.summary.get(name)
         return STATISTICS[name](self.values) if self.values else None
 
     @property
@@ -104,23 +108,37 @@ class Run:
     def stage(self, name: str) -> Stage | None:
         return next((stage for stage in self.stages if stage.name == name), None)
 
-    def as_json(self) -> dict[str, Any]:
-        """Plain values; each row has its statistics beside its values, for whoever reads the file."""
-        text = asdict(self)
-        for stage, told in zip(self.stages, text["stages"], strict=True):
-            for row, each in zip(stage.rows, told["rows"], strict=True):
-                each["statistics"] = {name: row.statistic(name) for name in row.measure.statistics}
-        return text
+    def as_json(self) -> str:
+        """JSON with one line for each row: its statistics and the median of its CPU seconds, not the single values.
+
+        That is all that the tables, the chart and the goals are made of, and it keeps the committed file small.
+        """
+        plain = asdict(self)
+        stages = []
+        for stage, text in zip(self.stages, plain.pop("stages"), strict=True):
+            rows = ",\n".join(f"   {json.dumps(_summary(row))}" for row in stage.rows)
+            head = json.dumps({name: value for name, value in text.items() if name != "rows"})
+            stages.append(f'  {head[:-1]}, "rows": [\n{rows}\n  ]}}')
+        joined = ",\n".join(stages)
+        return f'{json.dumps(plain, indent=1)[:-2]},\n "stages": [\n{joined}\n ]\n}}\n'
 
     @classmethod
     def from_json(cls, text: dict[str, Any]) -> Run:
-        """A run from what `as_json` gave."""
+        """A run from what `as_json` gave, decoded."""
         stages = [Stage(**{**each, "rows": [_row(row) for row in each["rows"]]}) for each in text["stages"]]
         return cls(**{**text, "stages": stages})
 
 
+def _summary(row: Row) -> dict[str, Any]:
+    """A row as plain values; fields that have their default are left out."""
+    kept: dict[str, Any] = {"work": row.work, "contestant": row.contestant, "measure": asdict(row.measure)}
+    kept["summary"] = {name: row.statistic(name) for name in row.measure.statistics}
+    if row.cpu_seconds:
+        kept["cpu_seconds"] = [statistics.median(row.cpu_seconds)]
+    others = {"records": row.records, "payload_bytes": row.payload_bytes, "note": row.note, "failure": row.failure}
+    return kept | {name: value for name, value in others.items() if value}
+
+
 def _row(text: dict[str, Any]) -> Row:
-    told = {name: value for name, value in text.items() if name != "statistics"}
-    measure = Measure(**{**told["measure"], "statistics": tuple(told["measure"]["statistics"])})
-    values = {name: tuple(told[name]) for name in ("values", "cpu_seconds")}
-    return Row(**{**told, **values, "measure": measure})
+    measure = Measure(**{**text["measure"], "statistics": tuple(text["measure"]["statistics"])})
+    return Row(**{**text, "cpu_seconds": tuple(text.get("cpu_seconds", ())), "measure": measure})
