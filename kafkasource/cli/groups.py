@@ -11,7 +11,7 @@ from kafkasource.cli.arguments import add_cluster, add_json, admin
 from kafkasource.errors import BrokerError, KafkaSourceError
 
 if TYPE_CHECKING:
-    from kafkasource.cli.standing import Standing
+    from kafkasource.cli.lag_report import LagReport
 
 HELP = "list, describe (members, lag), delete consumer groups"
 
@@ -55,7 +55,7 @@ def _list(arguments: argparse.Namespace) -> int:
 
 
 def _describe(arguments: argparse.Namespace) -> int:
-    from kafkasource.cli.standing import of_group
+    from kafkasource.cli.lag_report import of_group
 
     with admin(arguments) as cluster:
         found = [of_group(cluster, name) for name in arguments.groups]
@@ -69,7 +69,7 @@ def _describe(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _print(found: Standing) -> None:
+def _print(found: LagReport) -> None:
     print(found.totals)
     reading: dict[str, int] = {}
     for place in found.places:
@@ -84,10 +84,10 @@ def _print(found: Standing) -> None:
             for each in found.group.members
         ]
         tables.show(("member", "client", "host", "partitions") + (("to come",) if waits else ()), rows)
-    print_places(found)
+    print_partitions(found)
 
 
-def print_places(found: Standing) -> None:
+def print_partitions(found: LagReport) -> None:
     """A line for each partition, those with most lag first."""
     if not found.places:
         return
@@ -101,7 +101,7 @@ def print_places(found: Standing) -> None:
     tables.show(("topic", "partition", "offset", "latest", "lag") + (("client",) if with_members else ()), rows)
 
 
-def _as_json(found: Standing) -> dict[str, Any]:
+def _as_json(found: LagReport) -> dict[str, Any]:
     group = found.group
     members = [
         {

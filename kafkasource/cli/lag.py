@@ -9,7 +9,7 @@ import time
 from datetime import datetime
 
 from kafkasource.cli.arguments import add_cluster, add_json, admin, at_least
-from kafkasource.cli.standing import Standing, add_who, standing
+from kafkasource.cli.lag_report import LagReport, add_group_or_checkpoint, lag_report
 
 EXAMPLES = """examples:
   pykafka lag --group billing --watch
@@ -18,7 +18,7 @@ HELP = "how far a group or a query's checkpoint is behind; --watch"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    add_who(parser)
+    add_group_or_checkpoint(parser)
     parser.add_argument(
         "-w",
         "--watch",
@@ -37,26 +37,26 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def _lag(arguments: argparse.Namespace) -> int:
-    from kafkasource.cli.groups import print_places
+    from kafkasource.cli.groups import print_partitions
 
     with admin(arguments) as cluster:
-        found = standing(cluster, arguments)
+        found = lag_report(cluster, arguments)
         if arguments.watch:
             with contextlib.suppress(KeyboardInterrupt):
                 trend = _Trend()
                 while True:
                     _print_line(found, trend, arguments.json)
                     time.sleep(arguments.watch)
-                    found = standing(cluster, arguments)
+                    found = lag_report(cluster, arguments)
         elif arguments.json:
             print(json.dumps(found.as_json(), indent=1))
         else:
             print(found.totals)
-            print_places(found)
+            print_partitions(found)
     return 1 if arguments.fail_above is not None and found.lag > arguments.fail_above else 0
 
 
-def _print_line(found: Standing, trend: _Trend, as_json: bool) -> None:
+def _print_line(found: LagReport, trend: _Trend, as_json: bool) -> None:
     if as_json:
         print(json.dumps(found.as_json()), flush=True)
     else:
@@ -69,7 +69,7 @@ class _Trend:
     def __init__(self) -> None:
         self._last: tuple[float, int, int] | None = None  # seconds, sum of offsets read, sum of ends
 
-    def since_last(self, found: Standing, now_s: float) -> str:
+    def since_last(self, found: LagReport, now_s: float) -> str:
         """`; reads 1,200/s, 300/s come in, done in 20 s`."""
         known = [place for place in found.places if place.lag is not None]
         consumed = sum(place.consumed or 0 for place in known)

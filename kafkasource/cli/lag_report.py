@@ -1,6 +1,6 @@
-"""How far a group or a query has come, partition by partition, against the ends of the logs; several commands show it.
+"""The lag of a consumer group or of a streaming query, by partition. Several commands show it.
 
-Counted in offsets, an upper bound of records: compaction and transaction markers leave holes.
+Lag is counted in offsets. It is an upper bound of the records, because compaction and transaction markers leave holes.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where one partition is read."""
+class PartitionLag:
+    """How far a group or a query has read one partition."""
 
     tp: TopicPartition
     consumed: int | None  # the next offset to read; None: nothing committed
-    latest: int | None  # exclusive; None: the topic or partition does not exist any more
-    member: GroupMember | None = None  # who reads it now
+    latest: int | None  # the end of the log, exclusive; None: the partition no longer exists
+    member: GroupMember | None = None  # the member that reads the partition now
 
     @property
     def lag(self) -> int | None:
@@ -33,18 +33,18 @@ class Place:
 
     @property
     def ahead(self) -> bool:
-        """Beyond the log's end, which only a topic made anew or a truncated log explains."""
+        """Whether the next offset is beyond the log's end: the topic was created again, or the log was truncated."""
         return self.consumed is not None and self.latest is not None and self.consumed > self.latest
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """All places of one group or query; `who` names it."""
+class LagReport:
+    """The lag of one group or query. `who` names it for people."""
 
     who: str
-    places: list[Place]
+    places: list[PartitionLag]
     group: DescribedGroup | None = None
-    facts: Mapping[str, Any] = field(default_factory=dict)  # what --json says besides
+    facts: Mapping[str, Any] = field(default_factory=dict)  # further keys of the JSON output
 
     @property
     def lag(self) -> int:
@@ -52,15 +52,15 @@ class Standing:
 
     @property
     def totals(self) -> str:
-        """One line, the most telling number first."""
+        """One line for people; the most important number comes first."""
         behind = sum(1 for place in self.places if place.lag)
         text = f"lag {self.lag:,} in {behind} of {len(self.places)} partitions, {self.who}"
         unknown = sum(1 for place in self.places if place.consumed is None)
         gone = sum(1 for place in self.places if place.latest is None)
         ahead = sum(1 for place in self.places if place.ahead)
         text += f"; {unknown} without a committed offset" if unknown else ""
-        text += f"; {ahead} beyond the end of the log: was the topic made anew?" if ahead else ""
-        return text + (f"; {gone} do not exist any more" if gone else "")
+        text += f"; {ahead} beyond the end of the log: was the topic created again?" if ahead else ""
+        return text + (f"; {gone} no longer exist" if gone else "")
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -80,19 +80,19 @@ class Standing:
         }
 
 
-def add_who(parser: argparse.ArgumentParser) -> None:
-    """A group or a query."""
+def add_group_or_checkpoint(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that name a group or a query; the user gives one of them."""
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("-g", "--group", metavar="GROUP", help="a consumer group")
     which.add_argument("-c", "--checkpoint", metavar="LOCATION", help="the checkpointLocation of a streaming query")
 
 
-def standing(cluster: Admin, arguments: argparse.Namespace) -> Standing:
+def lag_report(cluster: Admin, arguments: argparse.Namespace) -> LagReport:
     return of_group(cluster, arguments.group) if arguments.group else of_query(cluster, arguments.checkpoint)
 
 
-def of_group(cluster: Admin, group: str) -> Standing:
-    """Raises KafkaSourceError where the cluster knows no such group."""
+def of_group(cluster: Admin, group: str) -> LagReport:
+    """The lag of a consumer group. Raises KafkaSourceError if the cluster has no such group."""
     described = described_group(cluster, group)
     committed = committed_offsets(cluster, group)
     readers = assignments(described) if described else {}
@@ -102,20 +102,20 @@ def of_group(cluster: Admin, group: str) -> Standing:
     ends = ends_of(cluster, partitions)
     state = f"{described.state}, {many(len(described.members), 'member')}" if described else "members not known"
     who = f"group {group}: {state}"
-    places = [Place(tp, committed.get(tp), ends.get(tp), readers.get(tp)) for tp in partitions]
-    return Standing(who, places, described, {"group": group, "state": described.state if described else None})
+    places = [PartitionLag(tp, committed.get(tp), ends.get(tp), readers.get(tp)) for tp in partitions]
+    return LagReport(who, places, described, {"group": group, "state": described.state if described else None})
 
 
 def described_group(cluster: Admin, group: str) -> DescribedGroup | None:
-    """None: there is none, or the brokers cannot tell."""
+    """None: the group does not exist, or the brokers cannot describe groups."""
     try:
         return cluster.describe_groups([group])[group]
-    except UnsupportedApiVersion:  # before 0.9 there were only offsets
+    except UnsupportedApiVersion:  # brokers before 0.9 store only a group's offsets
         return None
 
 
 def committed_offsets(cluster: Admin, group: str) -> dict[TopicPartition, int]:
-    """All that a group has committed; what an open transaction is about to commit does not count yet."""
+    """All offsets that a group has committed. Offsets in an open transaction do not count yet."""
     try:
         found = cluster.fetch_committed(group, require_stable=False)
     except UnsupportedApiVersion:  # 0.8
@@ -125,7 +125,7 @@ def committed_offsets(cluster: Admin, group: str) -> dict[TopicPartition, int]:
 
 
 def assignments(group: DescribedGroup) -> dict[TopicPartition, GroupMember]:
-    """Who reads what, as the members' leader or the coordinator has decided. Empty while a classic group rebalances."""
+    """The member that reads each partition. Empty while a classic group rebalances."""
     from kafkasource.errors import ProtocolError
     from kafkasource.group.consumer_protocol import PROTOCOL_TYPE, Assignment
 
@@ -136,27 +136,27 @@ def assignments(group: DescribedGroup) -> dict[TopicPartition, GroupMember]:
             continue
         try:
             found.update(dict.fromkeys(Assignment.decode(member.assignment).partitions, member))
-        except ProtocolError:  # another language than consumers'
+        except ProtocolError:  # the members are no consumers: they use another protocol
             continue
     return found
 
 
-def of_query(cluster: Admin, location: str) -> Standing:
-    """By its checkpoint: what it has finished, against the ends of now."""
+def of_query(cluster: Admin, location: str) -> LagReport:
+    """The lag of a streaming query: what its checkpoint has finished, against the current ends of the logs."""
     from kafkasource.cli.checkpoint import read_checkpoint
 
     checkpoint = read_checkpoint(location)
     offsets = checkpoint.done.offsets or (checkpoint.planned.offsets if checkpoint.planned else {})
     ends = ends_of(cluster, offsets)
     which = f"micro-batch {checkpoint.done_batch}" if checkpoint.done_batch is not None else "its first plan"
-    places = [Place(tp, offset, ends.get(tp)) for tp, offset in sorted(offsets.items())]
-    return Standing(
+    places = [PartitionLag(tp, offset, ends.get(tp)) for tp, offset in sorted(offsets.items())]
+    return LagReport(
         f"query of {location} after {which}", places, None, {"checkpoint": location, "batch": checkpoint.done_batch}
     )
 
 
 def ends_of(cluster: Admin, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-    """Where logs end now, of those partitions that exist and have a leader."""
+    """The current ends of the logs. Partitions that do not exist or have no leader are left out."""
     from kafkasource.client.cluster import LATEST
 
     wanted = set(partitions)

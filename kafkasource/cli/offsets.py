@@ -9,8 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from kafkasource.cli import tables, translate
 from kafkasource.cli.arguments import add_cluster, add_json, admin, check_partitions, existing, many, parsed_options
+from kafkasource.cli.lag_report import (
+    PartitionLag,
+    add_group_or_checkpoint,
+    committed_offsets,
+    described_group,
+    ends_of,
+)
 from kafkasource.cli.positions import PLACES, position
-from kafkasource.cli.standing import Place, add_who, committed_offsets, described_group, ends_of
 from kafkasource.errors import BrokerError, KafkaSourceError, OptionError, UnknownMemberId
 
 if TYPE_CHECKING:
@@ -28,7 +34,7 @@ HELP = "show or set a group's offsets; show a checkpoint's; translate those of a
 def add(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     show = commands.add_parser("show", help="the next offsets to read, of a group or of a checkpoint")
-    add_who(show)
+    add_group_or_checkpoint(show)
     show.set_defaults(run=_show)
     change = commands.add_parser(
         "set",
@@ -164,7 +170,7 @@ def _wanted(cluster: Admin, arguments: argparse.Namespace) -> dict[TopicPartitio
 def _check_held(cluster: Admin, offsets: dict[TopicPartition, int]) -> None:
     """Raise KafkaSourceError for a place that no log has (any more): a topic was deleted, or made anew."""
     ends = ends_of(cluster, offsets)
-    places = [Place(tp, offset, ends.get(tp)) for tp, offset in sorted(offsets.items())]
+    places = [PartitionLag(tp, offset, ends.get(tp)) for tp, offset in sorted(offsets.items())]
     for place in places:
         if place.latest is None or place.ahead:
             why = "no longer exists" if place.latest is None else f"ends at {place.latest}: the topic was created again"

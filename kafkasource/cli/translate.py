@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafkasource.cli import tables
 from kafkasource.cli.arguments import add_cluster, add_json, admin, client_config, many, reach
-from kafkasource.cli.standing import committed_offsets
+from kafkasource.cli.lag_report import committed_offsets
 from kafkasource.errors import KafkaSourceError, OptionError
 from kafkasource.types import TopicPartition
 

@@ -1,8 +1,9 @@
-"""A lock, and waiting until somebody has changed what it guards; for a thread that Ctrl-C may interrupt.
+"""A condition variable for a thread that Ctrl-C may interrupt.
 
-`threading.Condition` is not: `__enter__`, `__exit__` and `wait` are Python functions, where a KeyboardInterrupt finds
-places with the lock taken and no `with` around it yet, or no more. The lock then stays with the main thread for ever: a
-member's own thread hangs, and its group waits for the session to end. `with` of a plain lock leaves no such place.
+`threading.Condition` is not safe there. Its `__enter__`, `__exit__` and `wait` are Python functions. A
+KeyboardInterrupt can hit them while the lock is taken and before `with` guards it, or after `with` has ended. The main
+thread then keeps the lock for ever, the member's own thread hangs, and the group waits for the session to end. `with`
+of a plain lock has no such place, so users enter `lock` itself.
 """
 
 from __future__ import annotations
@@ -15,35 +16,35 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-class Bell:
-    """Use `with bell.lock`; whoever has changed something rings while it holds the lock."""
+class InterruptibleCondition:
+    """`with condition.lock:` guards the state; a thread that has changed the state calls `notify_all` inside it."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
-        self._ears: list[threading.Lock] = []  # each held, until the bell rings
+        self._waiters: list[threading.Lock] = []  # one for each waiting thread; held until `notify_all` releases it
 
-    def ring(self) -> None:
-        """Wake all who wait. With the lock held."""
-        ears, self._ears = self._ears, []
-        for ear in ears:
-            ear.release()
+    def notify_all(self) -> None:
+        """Wake all waiting threads. Call it with the lock held."""
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            waiter.release()
 
     def wait_for(self, wanted: Callable[[], T], timeout_s: float) -> T:
-        """Ask `wanted`, with the lock held, until it says yes or the time is over; its last answer.
+        """Wait until `wanted` returns something true, or `timeout_s` is over. Returns the last result of `wanted`.
 
-        Not to be called with the lock held.
+        `wanted` is called with the lock held; the caller must not hold it.
         """
         deadline_s = time.monotonic() + timeout_s
         while True:
-            ear = threading.Lock()
+            waiter = threading.Lock()
             with self.lock:
                 found = wanted()
                 left_s = deadline_s - time.monotonic()
                 if found or left_s <= 0:
                     return found
-                ear.acquire()
-                self._ears.append(ear)
-            if not ear.acquire(timeout=left_s):
+                waiter.acquire()
+                self._waiters.append(waiter)
+            if not waiter.acquire(timeout=left_s):
                 with self.lock:
-                    if ear in self._ears:
-                        self._ears.remove(ear)
+                    if waiter in self._waiters:
+                        self._waiters.remove(waiter)

@@ -1,7 +1,7 @@
-"""What a member's thread does: carries out what the membership asks for, and brings back what came of it.
+"""The thread of a group member: it does what the membership asks for, and reports the results to it.
 
-Everything of the membership is touched under the lock of `bell`, which rings when something has changed. The cluster is
-the loop's own; whoever else wants its attention calls `cluster.wakeup()`.
+All threads use the membership only with the lock of `changed`, and call its `notify_all` after a change. The loop has a
+cluster of its own. Another thread that needs the loop's attention calls `cluster.wakeup()`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kafkasource.client.coordinators import GROUP
 from kafkasource.client.link import Pending
 from kafkasource.errors import BootstrapFailed, DeadlineExceeded
 from kafkasource.group import requests
-from kafkasource.group.bell import Bell
+from kafkasource.group.condition import InterruptibleCondition
 from kafkasource.group.consumer_protocol import Assignment
 from kafkasource.group.membership import Membership
 from kafkasource.group.racks import NO_RACKS, ReplicaRacks
@@ -40,14 +40,14 @@ class MemberLoop:
         cluster: Cluster,
         group: str,
         membership: Membership,
-        bell: Bell,
+        changed: InterruptibleCondition,
         now_ms: Callable[[], float],
         reach_by_ms: float,
     ) -> None:
         self._cluster = cluster
         self._group = group
         self._membership = membership
-        self._bell = bell
+        self._changed = changed
         self._now_ms = now_ms
         self._reach_by_ms = reach_by_ms
         self._seen = membership.state
@@ -61,18 +61,18 @@ class MemberLoop:
             while self.turn():
                 pass
         except Exception as error:  # ours: nobody waits for a member whose thread is dead
-            with self._bell.lock:
+            with self._changed.lock:
                 self._membership.crash(error, self._now_ms())
-                self._bell.ring()
+                self._changed.notify_all()
         finally:
             self._cluster.close()
 
     def turn(self) -> bool:
         """Do what is due, then wait for what comes next; False: the member is closed."""
-        with self._bell.lock:
+        with self._changed.lock:
             self._membership.tick(self._now_ms())
             actions = self._membership.take_actions()
-            self._bell.ring()
+            self._changed.notify_all()
             state, identity = self._membership.state, self._membership.identity
         if state is not self._seen:
             text = "group %r: %s -> %s, as member %r in generation %d"
@@ -80,7 +80,7 @@ class MemberLoop:
             self._seen = state
         for action in actions:
             self._carry_out(action)
-        with self._bell.lock:
+        with self._changed.lock:
             if self._membership.has_actions:
                 return True  # the user closed it, say, while we looked for the coordinator
             if self._membership.state is State.CLOSED:
@@ -103,7 +103,7 @@ class MemberLoop:
             try:
                 self._pending, self._request = self._send(action), action
             except Exception as error:
-                with self._bell.lock:
+                with self._changed.lock:
                     now_ms = self._now_ms()
                     if isinstance(error, BootstrapFailed) and now_ms < self._reach_by_ms:
                         error = DeadlineExceeded(str(error))
@@ -119,7 +119,7 @@ class MemberLoop:
         with self._cluster.giving_up(lambda: self._membership.under_way is not action):  # the user has closed it, say
             node_id = self._cluster.coordinator(GROUP, self._group)
             assignments = self._assign() if action is Action.SYNC_AS_LEADER else {}
-        with self._bell.lock:
+        with self._changed.lock:
             membership = self._membership
             terms = membership.terms
             if membership.under_way is not action:
@@ -137,7 +137,7 @@ class MemberLoop:
 
     def _leave(self) -> None:
         """Said once; where it is not heard, as nobody is there to hear it, the session ends by itself."""
-        with self._bell.lock:
+        with self._changed.lock:
             identity = self._membership.leaving
         if identity is None:
             return
@@ -153,14 +153,14 @@ class MemberLoop:
             return
         self._pending = self._request = None
         answer: dict[str, Any] = {}
-        with self._bell.lock:
+        with self._changed.lock:
             now_ms = self._now_ms()
             try:
                 answer = pending.result()
                 self._tell(request, checked(answer, f"{request.value} of group {self._group!r}"), now_ms)
             except Exception as error:
                 self._membership.failed(request, error, now_ms, answer.get("member_id") or "")
-            self._bell.ring()
+            self._changed.notify_all()
 
     def _tell(self, request: Action, answer: dict[str, Any], now_ms: float) -> None:
         if request is Action.JOIN:
@@ -173,13 +173,13 @@ class MemberLoop:
     # As leader.
 
     def _assign(self) -> dict[str, Assignment]:
-        with self._bell.lock:
+        with self._changed.lock:
             members, skip = self._membership.leading, self._membership.skip_assignment
         told = [member.subscription for member in (members or {}).values()]
         topics = {topic for subscription in told for topic in subscription.topics}
         counts = self._count(topics)
         racks = self._racks(counts) if any(subscription.rack_id for subscription in told) else NO_RACKS
-        with self._bell.lock:
+        with self._changed.lock:
             if self._membership.leading is not members:
                 return {}  # out of date meanwhile
             self._counts = dict.fromkeys(topics, 0) | counts
@@ -203,7 +203,7 @@ class MemberLoop:
 
     def _watch_partitions(self) -> None:
         """A topic that was made, grew or went: the leader lets the group rebalance (`metadata.max.age.ms`)."""
-        with self._bell.lock:
+        with self._changed.lock:
             leads = self._membership.leading is not None and self._membership.state is State.STABLE
         if not leads or self._now_ms() < self._look_again_ms:
             return
@@ -213,5 +213,5 @@ class MemberLoop:
         except Exception:
             return  # asked again when it is due
         if counts != self._counts:
-            with self._bell.lock:
+            with self._changed.lock:
                 self._membership.rejoin(self._now_ms())

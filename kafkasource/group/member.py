@@ -26,7 +26,7 @@ from kafkasource.client.coordinators import GROUP
 from kafkasource.errors import BrokerError, ClientClosed, CommitFailed, DeadlineExceeded
 from kafkasource.group import requests
 from kafkasource.group.assignors import Assignor, assignors_named
-from kafkasource.group.bell import Bell
+from kafkasource.group.condition import InterruptibleCondition
 from kafkasource.group.loop import MemberLoop
 from kafkasource.group.membership import Changes, Identity, Membership, Terms
 from kafkasource.group.states import State
@@ -89,11 +89,11 @@ class GroupMember:
             ),
         )
         self._membership = Membership(terms, self._now_ms())
-        self._bell = Bell()
+        self._changed = InterruptibleCondition()
         own = replace(config, default_api_timeout_ms=min(config.default_api_timeout_ms, LOOK_UP_MS))
         self._own_cluster = open_cluster(own)
         reach_by_ms = self._now_ms() + config.default_api_timeout_ms
-        loop = MemberLoop(self._own_cluster, group, self._membership, self._bell, self._now_ms, reach_by_ms)
+        loop = MemberLoop(self._own_cluster, group, self._membership, self._changed, self._now_ms, reach_by_ms)
         self._thread = threading.Thread(target=loop.run, name="kafkasource-group-member", daemon=True)
         self._thread.start()
 
@@ -109,25 +109,25 @@ class GroupMember:
     @property
     def assignment(self) -> frozenset[TopicPartition]:
         """What the user may read now: told by polls, and not lost since."""
-        with self._bell.lock:
+        with self._changed.lock:
             return self._membership.held
 
     @property
     def joined(self) -> bool:
         """Has the group given this member its share, which may be nothing? False while it joins or rebalances."""
-        with self._bell.lock:
+        with self._changed.lock:
             return self._stable()
 
     @property
     def share(self) -> frozenset[TopicPartition] | None:
         """What the group gives this member, told by a poll or not yet; None while it joins or rebalances."""
-        with self._bell.lock:
+        with self._changed.lock:
             return self._membership.owned if self._stable() else None
 
     @property
     def member_id(self) -> str:
         """Given by the coordinator; empty before, and again after the coordinator gave the member up."""
-        with self._bell.lock:
+        with self._changed.lock:
             return self._membership.identity.member_id
 
     def poll(self, timeout_s: float = 0.0) -> Changes:
@@ -137,10 +137,10 @@ class GroupMember:
         """
         deadline_s = self._clock() + timeout_s
         try:
-            with self._bell.lock:
+            with self._changed.lock:
                 self._membership.polling(True, self._now_ms())
             while True:
-                with self._bell.lock:
+                with self._changed.lock:
                     self._check_open()
                     before = self._membership.state
                     changes = self._membership.poll(self._now_ms())
@@ -150,15 +150,15 @@ class GroupMember:
                 left_s = deadline_s - self._clock()
                 if changes or left_s <= 0:
                     return changes
-                self._bell.wait_for(self._has_news, left_s)
+                self._changed.wait_for(self._has_news, left_s)
         finally:
-            with self._bell.lock:
+            with self._changed.lock:
                 self._membership.polling(False, self._now_ms())
 
     def wait_until_stable(self, timeout_s: float) -> bool:
         """Has the group given this member its share? Waits at most `timeout_s`; raises as `poll`, but tells nothing."""
-        self._bell.wait_for(lambda: self._membership.error or self._stable(), timeout_s)
-        with self._bell.lock:
+        self._changed.wait_for(lambda: self._membership.error or self._stable(), timeout_s)
+        with self._changed.lock:
             if self._membership.error is not None:
                 raise self._membership.error
             return self._stable()
@@ -181,20 +181,20 @@ class GroupMember:
             except BrokerError as error:
                 if error.code not in _OF_MEMBERSHIP:
                     raise
-                with self._bell.lock:
+                with self._changed.lock:
                     self._membership.commit_failed(identity, error, self._now_ms())
-                    self._bell.ring()
+                    self._changed.notify_all()
                     between = not self._settles()
                 self._own_cluster.wakeup()
                 if error.code != _REBALANCE_IN_PROGRESS or not between or self._clock() >= deadline_s:
                     raise CommitFailed(f"group {self.group!r}: the coordinator refused the commit: {error}") from error
-                self._bell.wait_for(self._settles, LOOK_AGAIN_S)
+                self._changed.wait_for(self._settles, LOOK_AGAIN_S)
 
     def close(self, timeout_s: float = 5.0) -> None:
         """Leave the group, so that the others take over at once; a static member stays for its session."""
-        with self._bell.lock:
+        with self._changed.lock:
             self._membership.close(self._now_ms())
-            self._bell.ring()
+            self._changed.notify_all()
         self._own_cluster.wakeup()
         self._thread.join(timeout_s)
 
@@ -215,8 +215,8 @@ class GroupMember:
     def _identity_to_commit(self, offsets: Mapping[TopicPartition, int], deadline_s: float) -> Identity:
         """Of the generation that is in force; between two the coordinator takes no commits."""
         membership = self._membership
-        done = self._bell.wait_for(lambda: membership.state is not State.SYNCING, deadline_s - self._clock())
-        with self._bell.lock:
+        done = self._changed.wait_for(lambda: membership.state is not State.SYNCING, deadline_s - self._clock())
+        with self._changed.lock:
             self._check_open()
             foreign = sorted(offsets.keys() - membership.held) if membership.terms.must_poll else []
             if foreign or membership.identity.generation_id < 0:

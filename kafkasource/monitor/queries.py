@@ -29,7 +29,7 @@ _DURATION = "kafkasource_query_batch_duration_seconds"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class QueryPartition:
     """Where a query stands in one partition, as of its last progress."""
 
     offset: int  # the next to read
@@ -55,7 +55,7 @@ class Query:
     rows_done: float | None = None
     batch_seconds: float | None = None
     told_s: float | None = None  # when there was progress last, seconds of the epoch
-    places: dict[TopicPartition, Place] = field(default_factory=dict)
+    places: dict[TopicPartition, QueryPartition] = field(default_factory=dict)
     history: deque[list[float | None]] = field(default_factory=lambda: deque(maxlen=HISTORY))
     """[seconds of the epoch, lag, rows that came in a second, rows processed, lag in seconds]; unknown: None."""
     progress: Mapping[str, Any] | None = None  # Spark's last
@@ -249,7 +249,7 @@ class Queries:
 
 def _places(
     progress: Mapping[str, Any], logs: dict[TopicPartition, LogTimes], began_s: float, now_s: float
-) -> dict[TopicPartition, Place]:
+) -> dict[TopicPartition, QueryPartition]:
     """`began_s`: when the ends of the logs were asked for."""
     latest: dict[TopicPartition, int] = {}
     for source in progress.get("sources") or ():
@@ -265,7 +265,7 @@ def _places(
             log.written(oldest_ms[tp, next_offset] / 1000, next_offset)
         seconds = log.seconds_behind(next_offset, now_s)
         at_least = log.at_least_behind(next_offset, now_s) if seconds is None else seconds
-        places[tp] = Place(next_offset, latest[tp], offsets, seconds, at_least)
+        places[tp] = QueryPartition(next_offset, latest[tp], offsets, seconds, at_least)
     return places
 
 

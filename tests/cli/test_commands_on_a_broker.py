@@ -250,8 +250,8 @@ def test_a_query_is_counted_by_its_checkpoint_and_a_group_is_set_to_where_it_sta
 @pytest.mark.parametrize(
     ("offsets", "told"),
     [
-        ({"0": 1, "7": 1}, "1 do not exist any more"),
-        ({"0": 99}, "1 beyond the end of the log: was the topic made anew?"),
+        ({"0": 1, "7": 1}, "1 no longer exist"),
+        ({"0": 99}, "1 beyond the end of the log: was the topic created again?"),
     ],
 )
 def test_a_checkpoint_of_a_topic_that_was_deleted_or_made_anew_says_so_and_moves_no_group(

@@ -1,40 +1,38 @@
 """The lines of `pykafka lag --watch`, and the totals that several commands begin with."""
 
 from kafkasource.cli.lag import _Trend
-from kafkasource.cli.standing import Place, Standing
+from kafkasource.cli.lag_report import LagReport, PartitionLag
 from kafkasource.types import TopicPartition
 
 T0, T1, T2 = (TopicPartition("t", n) for n in range(3))
 
 
-def standing(*places):
-    return Standing("group g", [Place(*place) for place in places])
+def report(*places):
+    return LagReport("group g", [PartitionLag(*place) for place in places])
 
 
 def test_totals_say_what_lags_what_has_no_offset_and_what_is_gone():
-    found = standing((T0, 5, 1_205), (T1, None, 7), (T2, 3, None))
-    assert found.totals == (
-        "lag 1,200 in 1 of 3 partitions, group g; 1 without a committed offset; 1 do not exist any more"
-    )
+    found = report((T0, 5, 1_205), (T1, None, 7), (T2, 3, None))
+    assert found.totals == ("lag 1,200 in 1 of 3 partitions, group g; 1 without a committed offset; 1 no longer exist")
 
 
 def test_a_group_ahead_of_a_log_that_became_shorter_lags_by_nothing():
-    assert standing((T0, 10, 4)).lag == 0
+    assert report((T0, 10, 4)).lag == 0
 
 
 def test_rates_and_the_time_left_come_with_the_second_look():
     trend = _Trend()
-    assert trend.since_last(standing((T0, 0, 1000)), 100.0) == ""
-    assert trend.since_last(standing((T0, 500, 1100)), 105.0) == "; reads 100/s, 20/s come in, done in 8 s"
+    assert trend.since_last(report((T0, 0, 1000)), 100.0) == ""
+    assert trend.since_last(report((T0, 500, 1100)), 105.0) == "; reads 100/s, 20/s come in, done in 8 s"
 
 
 def test_a_group_that_falls_behind_is_promised_no_end():
     trend = _Trend()
-    trend.since_last(standing((T0, 0, 1000)), 0.0)
-    assert trend.since_last(standing((T0, 10, 2000)), 10.0) == "; reads 1/s, 100/s come in"
+    trend.since_last(report((T0, 0, 1000)), 0.0)
+    assert trend.since_last(report((T0, 10, 2000)), 10.0) == "; reads 1/s, 100/s come in"
 
 
 def test_one_that_is_done_says_no_more():
     trend = _Trend()
-    trend.since_last(standing((T0, 0, 10)), 0.0)
-    assert trend.since_last(standing((T0, 10, 10)), 1.0) == "; reads 10/s, 0/s come in"
+    trend.since_last(report((T0, 0, 10)), 0.0)
+    assert trend.since_last(report((T0, 10, 10)), 1.0) == "; reads 10/s, 0/s come in"

@@ -14,7 +14,7 @@ from message_bodies import with_defaults
 
 from kafkasource.errors import KafkaSourceError
 from kafkasource.group.assignors import ASSIGNORS, assignors_named
-from kafkasource.group.bell import Bell
+from kafkasource.group.condition import InterruptibleCondition
 from kafkasource.group.loop import MemberLoop
 from kafkasource.group.membership import Membership, Terms
 from kafkasource.group.states import State
@@ -58,7 +58,9 @@ def belong(rng: random.Random) -> State:
     )
     cluster = net.cluster(default_api_timeout_ms=5_000)
     membership = Membership(terms, net.now * 1000)
-    loop = MemberLoop(cluster, "g", membership, Bell(), lambda: net.now * 1000, net.now * 1000 + 60_000)
+    loop = MemberLoop(
+        cluster, "g", membership, InterruptibleCondition(), lambda: net.now * 1000, net.now * 1000 + 60_000
+    )
     try:
         for turn in range(TURNS):
             if not alone(loop.turn):

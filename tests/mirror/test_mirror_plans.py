@@ -217,7 +217,10 @@ def servers(address):
         (('checkpoint = "/checkpoints/mirror/"', ""), "needs a checkpoint"),
         (('trigger = "2 seconds"', "trigger = 2"), "trigger: expected a text"),
         (('"9404"', '"here"'), "metrics: expected"),
-        (("options.onSlowCluster", 'options.topic = "t"\noptions.onSlowCluster'), "'topic': the mirror sets this option itself"),
+        (
+            ("options.onSlowCluster", 'options.topic = "t"\noptions.onSlowCluster'),
+            "'topic': the mirror sets this option",
+        ),
         (("read.maxOffsetsPerTrigger", 'read.subscribe = "t"\nread.maxOffsetsPerTrigger'), "'subscribe': the mirror"),
         (("[clusters.A]", "[clusters.A"), "mirror.toml: not TOML"),
     ],
