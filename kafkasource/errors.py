@@ -277,6 +277,14 @@ class UnknownProducerId(BrokerError):
     CODE = 59
 
 
+class NonEmptyGroup(BrokerError):
+    CODE = 68
+
+
+class GroupIdNotFound(BrokerError):
+    CODE = 69
+
+
 class FencedLeaderEpoch(BrokerError):
     CODE = 74
 
@@ -287,6 +295,10 @@ class UnknownLeaderEpoch(BrokerError):
 
 class OffsetNotAvailable(BrokerError):
     CODE = 78
+
+
+class MemberIdRequired(BrokerError):
+    CODE = 79
 
 
 class FencedInstanceId(BrokerError):

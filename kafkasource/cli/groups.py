@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from kafkasource.cli import tables
 from kafkasource.cli.arguments import add_cluster, add_json, admin
-from kafkasource.errors import BrokerError, KafkaSourceError
+from kafkasource.errors import BrokerError, GroupIdNotFound, KafkaSourceError, NonEmptyGroup
 
 if TYPE_CHECKING:
     from kafkasource.cli.lag_report import LagReport
 
 HELP = "list, describe (members, lag), delete consumer groups"
 
-_NON_EMPTY, _GROUP_ID_NOT_FOUND = 68, 69
 _OF_CONSUMERS = (None, "classic", "consumer")  # the types of groups whose members can be told; None: brokers before 3.8
 
 
@@ -133,8 +132,8 @@ def _delete(arguments: argparse.Namespace) -> int:
 
 
 def _why_not(name: str, error: BrokerError) -> str:
-    if error.code == _NON_EMPTY:
+    if isinstance(error, NonEmptyGroup):
         return f"group {name!r} has members: end them first (`pykafka groups describe {name}` shows who)"
-    if error.code == _GROUP_ID_NOT_FOUND:
+    if isinstance(error, GroupIdNotFound):
         return f"no group {name!r} (`pykafka groups list` shows all)"
     return f"group {name!r}: {error.name}: {error.doc}"

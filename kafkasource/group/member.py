@@ -23,12 +23,12 @@ from dataclasses import replace
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig, backoff_ms
 from kafkasource.client.coordinators import GROUP
-from kafkasource.errors import BrokerError, ClientClosed, CommitFailed, DeadlineExceeded
+from kafkasource.errors import ClientClosed, CommitFailed, DeadlineExceeded, RebalanceInProgress
 from kafkasource.group import requests
 from kafkasource.group.assignors import Assignor, assignors_named
 from kafkasource.group.condition import InterruptibleCondition
 from kafkasource.group.loop import MemberLoop
-from kafkasource.group.membership import Changes, Identity, Membership, Terms
+from kafkasource.group.membership import COMMIT_ERRORS, Changes, Identity, Membership, Terms
 from kafkasource.group.states import State
 from kafkasource.protocol.apis import OFFSET_COMMIT
 from kafkasource.types import TopicPartition
@@ -40,9 +40,6 @@ HEARTBEAT_INTERVAL_MS = 3_000
 
 LOOK_UP_MS = 5_000  # one search for the coordinator, or for the topics' partitions: then timers have their turn
 LOOK_AGAIN_S = 0.1
-
-_REBALANCE_IN_PROGRESS = 27
-_OF_MEMBERSHIP = (22, 25, _REBALANCE_IN_PROGRESS, 82)
 
 
 class GroupMember:
@@ -178,15 +175,13 @@ class GroupMember:
             try:
                 self._caller.call_coordinator(GROUP, self.group, OFFSET_COMMIT, body, max_version=9)
                 return
-            except BrokerError as error:
-                if error.code not in _OF_MEMBERSHIP:
-                    raise
+            except COMMIT_ERRORS as error:
                 with self._changed.lock:
                     self._membership.commit_failed(identity, error, self._now_ms())
                     self._changed.notify_all()
                     between = not self._settles()
                 self._own_cluster.wakeup()
-                if error.code != _REBALANCE_IN_PROGRESS or not between or self._clock() >= deadline_s:
+                if not isinstance(error, RebalanceInProgress) or not between or self._clock() >= deadline_s:
                     raise CommitFailed(f"group {self.group!r}: the coordinator refused the commit: {error}") from error
                 self._changed.wait_for(self._settles, LOOK_AGAIN_S)
 

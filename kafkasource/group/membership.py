@@ -14,7 +14,19 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kafkasource.errors import BrokerError, DeadlineExceeded, ProtocolError
+from kafkasource.errors import (
+    BrokerError,
+    CoordinatorLoadInProgress,
+    CoordinatorNotAvailable,
+    DeadlineExceeded,
+    FencedInstanceId,
+    IllegalGeneration,
+    MemberIdRequired,
+    NotCoordinator,
+    ProtocolError,
+    RebalanceInProgress,
+    UnknownMemberId,
+)
 from kafkasource.group.assignors import Assignor, Member, PartitionCounts
 from kafkasource.group.consumer_protocol import Assignment, Subscription
 from kafkasource.group.racks import NO_RACKS, ReplicaRacks
@@ -23,15 +35,16 @@ from kafkasource.types import TopicPartition
 
 NEVER = float("inf")
 
-_BY_CODE = {
-    14: Event.NOT_YET,
-    15: Event.COORDINATOR_GONE,
-    16: Event.COORDINATOR_GONE,
-    22: Event.STALE_GENERATION,
-    25: Event.UNKNOWN_MEMBER,
-    79: Event.MEMBER_ID_GIVEN,
+_EVENTS: dict[type[Exception], Event] = {
+    CoordinatorLoadInProgress: Event.NOT_YET,
+    CoordinatorNotAvailable: Event.COORDINATOR_GONE,
+    NotCoordinator: Event.COORDINATOR_GONE,
+    IllegalGeneration: Event.STALE_GENERATION,
+    UnknownMemberId: Event.UNKNOWN_MEMBER,
+    MemberIdRequired: Event.MEMBER_ID_GIVEN,
 }
-_REBALANCE_IN_PROGRESS = 27
+COMMIT_ERRORS = (IllegalGeneration, UnknownMemberId, RebalanceInProgress, FencedInstanceId)
+"""With these a coordinator refuses the commit of a member that it does not know so any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +209,7 @@ class Membership:
     def commit_failed(self, identity: Identity, error: Exception, now_ms: float) -> None:
         """A commit, sent under this identity, was refused: it may be the first to hear of it."""
         alive = self.state in (State.STABLE, State.REVOKING)
-        if alive and identity == self.identity and getattr(error, "code", None) in (22, 25, 27, 82):
+        if alive and identity == self.identity and isinstance(error, COMMIT_ERRORS):
             self._take_error(error, now_ms)
 
     def crash(self, error: Exception, now_ms: float) -> None:
@@ -206,14 +219,13 @@ class Membership:
         self._lose(now_ms)
 
     def _take_error(self, error: Exception, now_ms: float, member_id: str = "") -> None:
-        code = error.code if isinstance(error, BrokerError) else None
-        if code == _REBALANCE_IN_PROGRESS:
+        if isinstance(error, RebalanceInProgress):
             self._session_ms = now_ms + self.terms.session_timeout_ms  # it knows us
             self._rebalance(now_ms)
             return
-        event = _BY_CODE.get(code or 0)
+        event = _EVENTS.get(type(error))
         if event is None and (getattr(error, "retriable", False) or isinstance(error, DeadlineExceeded)):
-            event = Event.NOT_YET if code else Event.COORDINATOR_GONE
+            event = Event.NOT_YET if isinstance(error, BrokerError) else Event.COORDINATOR_GONE
         if event is Event.MEMBER_ID_GIVEN:
             self.identity = Identity(member_id, -1, self.terms.instance_id)
         if event is None or (self.state, event) not in TRANSITIONS:

@@ -14,7 +14,7 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from kafkasource.errors import ProtocolError
+from kafkasource.errors import ProtocolError, UnsupportedVersion
 from kafkasource.protocol.apis import API_VERSIONS, Api
 from kafkasource.protocol.primitives import Buffer, Reader, Writer
 from kafkasource.protocol.schema import Body
@@ -27,8 +27,6 @@ TRUSTED_BYTES = (1 << 20) + READ_AHEAD_BYTES
 
 GROWTH = 4
 """The memory of a larger frame grows to at most this many times what has arrived of it."""
-
-_UNSUPPORTED_VERSION = 35
 
 _LENGTH = struct.Struct(">i")
 _REQUEST_HEADER = struct.Struct(">hhi")
@@ -72,7 +70,7 @@ def decode_response(api: Api, version: int, frame: Buffer) -> Body:
     reader.int32()
     if api is API_VERSIONS:
         pos = reader.pos
-        if version > 0 and reader.int16() == _UNSUPPORTED_VERSION:
+        if version > 0 and reader.int16() == UnsupportedVersion.CODE:
             version = 0
         reader.pos = pos
     elif api.response.is_flexible(version):
