@@ -8,7 +8,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 
 from kafkasource import metrics
 from kafkasource.sink.clusters.source_offsets import Mapped
-from kafkasource.sink.transactions.driver import TaskResult
+from kafkasource.sink.transactions.task_plan import TaskResult
 from kafkasource.types import Discarded, TopicPartition, Written
 
 

@@ -38,10 +38,11 @@ from kafkasource.sink.commit_report import TransactionCounts, gathered, tell
 from kafkasource.sink.functions import load
 from kafkasource.sink.new_topic import create_missing
 from kafkasource.sink.reports import ClusterReport, TaskReport
-from kafkasource.sink.transactions import driver_file
-from kafkasource.sink.transactions.driver import BegunBatch, DriverTransaction, ExactlyOnce, TaskResult
+from kafkasource.sink.transactions.driver import ExactlyOnce
+from kafkasource.sink.transactions.driver_transaction import DriverTransaction, read_file, write_file
 from kafkasource.sink.transactions.names import TransactionalIds
 from kafkasource.sink.transactions.query_identity import QueryIdentity
+from kafkasource.sink.transactions.task_plan import BegunBatch, TaskResult
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -102,7 +103,7 @@ class _Writer:
             _require_transactions(self._cluster(name), name)
             begun = self._driver(name, _in_cluster(found, name)).begin(self._write_id())
             self._begun[name] = begun
-            driver_file.write(source, self._targets[name].config.cluster_name, begun.driver)
+            write_file(source, self._targets[name].config.cluster_name, begun.driver)
 
     # A task.
 
@@ -247,7 +248,7 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):
         """Exactly once: as of a batch write. Else nothing can be taken back; the rows are written again when the batch
         is."""
         drivers = {
-            name: driver_file.read(guarantee.identity, self._targets[name].config.cluster_name)
+            name: read_file(guarantee.identity, self._targets[name].config.cluster_name)
             for name, guarantee in (self._guarantees or {}).items()
         }
         self._abort(messages, batchId, drivers)

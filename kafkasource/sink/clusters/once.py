@@ -8,15 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from kafkasource.options import Options
 from kafkasource.sink.clusters.targets import ClusterTarget
 from kafkasource.sink.producer.delivery import Delivery
 from kafkasource.sink.producer.producer_id import TaskTransaction
-from kafkasource.sink.transactions.driver import BegunBatch, LostTransactions, TaskResult, lost_text
+from kafkasource.sink.transactions.errors import LostTransactions, lost_text
 from kafkasource.sink.transactions.query_identity import IdentitySource
-from kafkasource.sink.transactions.task import Context, ExactlyOnceTask, Guarantee, Task, TaskCalls
-from kafkasource.sink.transactions.task_plan import plan_task
+from kafkasource.sink.transactions.task import Context, ExactlyOnceTask, Guarantee, Task
+from kafkasource.sink.transactions.task_plan import BegunBatch, TaskResult, plan_task
+
+if TYPE_CHECKING:
+    from kafkasource.client.cluster import Cluster
 
 
 def guarantees(
@@ -72,10 +76,10 @@ class ClusterTask:
         """False: the batch is in this cluster already."""
         return self.lanes[0].plan.write
 
-    def open_lane(self, cluster: TaskCalls, number: int) -> TaskTransaction:
+    def open_lane(self, cluster: Cluster, number: int) -> TaskTransaction:
         return self.lanes[number].open_transaction(cluster)
 
-    def abort(self, cluster: TaskCalls) -> None:
+    def abort(self, cluster: Cluster) -> None:
         for lane in self.lanes:
             lane.abort(cluster)
 

@@ -23,16 +23,21 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from kafkasource.errors import KafkaSourceError, ProtocolError
+from kafkasource.errors import GroupAuthorizationFailed, ProtocolError
+from kafkasource.sink.transactions.errors import TooManyTransactions, UnreadableDecision
 from kafkasource.sink.transactions.names import (
+    TransactionalIds,
     WrittenTransaction,
     pack_transaction,
     pack_transactions,
     unpack_transactions,
 )
 from kafkasource.types import TopicPartition
+
+if TYPE_CHECKING:
+    from kafkasource.client.cluster import Cluster
 
 MAX_METADATA_BYTES = 4096
 MAX_COPIES_BYTES = 128 * 1024  # of one decision, in all its places; some 700 topics of batches of a few tasks
@@ -47,14 +52,6 @@ Kind = Literal["stream", "write"]
 
 Committed = Mapping[TopicPartition, "tuple[int, str] | None"]
 """Offsets of a group with their metadata; None where there is none."""
-
-
-class UnreadableDecision(KafkaSourceError):
-    """The group of the decision record holds what this version did not write. Nobody may guess what was decided."""
-
-
-class TooManyTransactions(KafkaSourceError):
-    """More tasks wrote than the decision record has room for. Nothing was decided."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +131,8 @@ def last_decision(committed: Committed) -> Decision | None:
     first = min(pieces)
     parts, head = pieces[first]
     whole = [pieces[part] for part in range(parts) if part in pieces]
-    transactions = tuple(transaction for _, piece in whole for transaction in piece.transactions)
-    slots = [transaction.slot for transaction in transactions]
+    transactions = tuple(each for _, piece in whole for each in piece.transactions)
+    slots = [each.slot for each in transactions]
     same = {(of, p.query_id, p.batch_id, p.transaction_version, p.kind) for of, p in pieces.values()}
     if len(whole) != parts or len(pieces) != parts or len(same) != 1 or slots != sorted(set(slots)):
         raise UnreadableDecision(
@@ -157,6 +154,40 @@ def _parsed(tp: TopicPartition, offset: int, text: str) -> tuple[int, int, Decis
         raise UnreadableDecision(f"offset {offset} at {tp} is no decision record that this version reads: {shown!r}")
     kind: Kind | None = "write" if match[3] == "write" else "stream" if match[3] else None
     return part, parts, Decision(number, match[4], batch_id, version, transactions, kind)
+
+
+class DecisionLog:
+    """The decision records of one prefix, as its group P-marker has them. On the driver; each call blocks."""
+
+    def __init__(self, cluster: Cluster, ids: TransactionalIds) -> None:
+        self._cluster = cluster
+        self._group = ids.marker_group
+
+    def last(self, places: Iterable[TopicPartition] = ()) -> Decision | None:
+        """The last decision. Waits while one that may lie at these places is neither committed nor aborted.
+
+        It is not enough to ask for all that the group has. Brokers leave out a partition that had no offset before,
+        while one is on its way there in a transaction, and until they have taken in its end (Kafka 3.9: which may be
+        after the transaction's coordinator calls it complete). So a caller that may have decided says where. `begin`
+        cannot know that, but comes after its own InitProducerId, which ends what is on its way.
+        """
+        named = sorted(set(places))
+        if named:
+            self._cluster.fetch_committed(self._group, named)
+        return last_decision(self._cluster.fetch_committed(self._group, None))
+
+    def last_seen(self) -> Decision | None:
+        """The last decision, without waiting for one under way. None also where this query may not look: then it was
+        not decided by a query with the same rights.
+        """
+        try:
+            return last_decision(self._cluster.fetch_committed(self._group, None, require_stable=False))
+        except GroupAuthorizationFailed:
+            return None
+
+    def places(self) -> list[TopicPartition]:
+        """Where records lie."""
+        return [tp for tp, row in self._cluster.fetch_committed(self._group, None).items() if row]
 
 
 def _base85_size(size: int) -> int:

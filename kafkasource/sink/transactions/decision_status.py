@@ -39,22 +39,19 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 from kafkasource.client.transaction_admin import DescribedTransaction
-from kafkasource.errors import (
-    InvalidProducerEpoch,
-    InvalidProducerIdMapping,
-    InvalidTxnState,
-    KafkaSourceError,
-    ProducerFenced,
-    UnsupportedApiVersion,
-)
-from kafkasource.sink.transactions.decision import Committed, Decision, Kind, UnreadableDecision
+from kafkasource.errors import InvalidTxnState, KafkaSourceError, UnsupportedApiVersion
+from kafkasource.sink.transactions.decision import Committed, Decision, Kind
+from kafkasource.sink.transactions.errors import FENCED, UnreadableDecision
 from kafkasource.sink.transactions.names import TransactionalIds
 from kafkasource.types import ProducerId, TopicPartition
+
+if TYPE_CHECKING:
+    from kafkasource.client.cluster import Cluster
 
 log = logging.getLogger("kafkasource.sink")
 
@@ -110,8 +107,8 @@ def last_status(committed: Committed) -> tuple[DecisionStatus | None, tuple[Topi
     found = {tp: _parsed(tp, *row) for tp, row in committed.items() if row is not None}
     if not found:
         return None, ()
-    last = max(found.values(), key=lambda kept: (kept.number, _STATES.index(kept.state)))
-    return last, tuple(sorted(tp for tp, kept in found.items() if kept.number == last.number))
+    last = max(found.values(), key=lambda status: (status.number, _STATES.index(status.state)))
+    return last, tuple(sorted(tp for tp, status in found.items() if status.number == last.number))
 
 
 def _parsed(tp: TopicPartition, offset: int, text: str) -> DecisionStatus:
@@ -123,14 +120,14 @@ def _parsed(tp: TopicPartition, offset: int, text: str) -> DecisionStatus:
     return DecisionStatus(int(match[1]), match[2], offset, state, ProducerId(int(match[5]), int(match[6])))
 
 
-def was_decided(kept: DecisionStatus, driver: DescribedTransaction | None) -> bool | None:
+def was_decided(status: DecisionStatus, driver: DescribedTransaction | None) -> bool | None:
     """Did the driver of this record commit its one transaction? As its coordinator says before the next InitProducerId.
 
     None: that cannot be told, as the driver's id was initialised again since, or has expired.
     """
-    if driver is None or driver.producer_id != kept.driver.producer_id:
+    if driver is None or driver.producer_id != status.driver.producer_id:
         return None
-    ahead = driver.producer_epoch - kept.driver.producer_epoch
+    ahead = driver.producer_epoch - status.driver.producer_epoch
     # An end raises the epoch in dialect 2, the coordinator's own abort in both.
     if driver.state in ("PrepareCommit", "CompleteCommit") and ahead in (0, 1):
         return True
@@ -154,40 +151,27 @@ class LastBatch:
         return cls(last.number, last.kind, last.query_id, last.batch_id)
 
 
-def known(last: Decision | None, kept: DecisionStatus | None, decided: bool | None) -> LastBatch | None:
+def last_batch(last: Decision | None, status: DecisionStatus | None, decided: bool | None) -> LastBatch | None:
     """From the decision record, from what is kept, and from the coordinator where that is asked (`was_decided`).
 
     None: nothing of the kind was there. The record holds unless what is kept is newer.
     """
-    if last is not None and (kept is None or kept.number <= last.number):
+    if last is not None and (status is None or status.number <= last.number):
         return LastBatch.of(last)
-    if kept is None:
+    if status is None:
         return None
-    found = LastBatch(kept.number, "stream", kept.query_id, kept.batch_id)
-    if kept.state == "ended":
+    found = LastBatch(status.number, "stream", status.query_id, status.batch_id)
+    if status.state == "ended":
         return found
-    if kept.state == "deciding" and (decided or (decided is None and last is None)):
+    if status.state == "deciding" and (decided or (decided is None and last is None)):
         return replace(found, state="unknown")
     return LastBatch.of(last) if last is not None else replace(found, state="undecided")
 
 
-class StatusCluster(Protocol):
-    """What is asked of `client.cluster.Cluster`."""
+class StatusLog:
+    """The statuses of one prefix, as its group P-kept has them. On the driver; each call blocks."""
 
-    def fetch_committed(
-        self, group: str, partitions: None, require_stable: bool = ...
-    ) -> Mapping[TopicPartition, tuple[int, str] | None]: ...
-    def keep_offsets(
-        self, group: str, offsets: Mapping[TopicPartition, tuple[int, str]], retention_ms: int
-    ) -> None: ...
-    def describe_transactions(self, transactional_ids: Iterable[str]) -> Mapping[str, DescribedTransaction | None]: ...
-    def end_txn(self, transactional_id: str, producer: ProducerId, commit: bool, tv: int) -> ProducerId: ...
-
-
-class StatusKeeper:
-    """Reads and writes the record of one prefix. Each call blocks."""
-
-    def __init__(self, cluster: StatusCluster, ids: TransactionalIds, topic: str | None) -> None:
+    def __init__(self, cluster: Cluster, ids: TransactionalIds, topic: str | None) -> None:
         """`topic`: that all rows go to; None: rows name theirs."""
         self._cluster = cluster
         self._ids = ids
@@ -202,19 +186,19 @@ class StatusKeeper:
 
         That it was not decided is written at once. To be called before the driver's InitProducerId.
         """
-        kept, places = self.read()
-        if kept is None or kept.state != "deciding":
-            return kept, places, None
+        status, places = self.read()
+        if status is None or status.state != "deciding":
+            return status, places, None
         try:
-            was = was_decided(kept, self._cluster.describe_transactions([self._ids.driver])[self._ids.driver])
+            was = was_decided(status, self._cluster.describe_transactions([self._ids.driver])[self._ids.driver])
         except UnsupportedApiVersion:
-            was = self._tried(kept)
+            was = self._tried(status)
         if was is False:
-            kept = kept.now("undecided")
-            self.write(kept, places)
-        return kept, places, was
+            status = status.now("undecided")
+            self.write(status, places)
+        return status, places, was
 
-    def _tried(self, kept: DecisionStatus) -> bool | None:
+    def _tried(self, status: DecisionStatus) -> bool | None:
         """Before Kafka 3.0 nobody can ask. But brokers take the copy of an end that was made, and refuse any other.
 
         A transaction that is open is aborted by this. One that is begun in the middle by a driver that lives on is
@@ -222,34 +206,47 @@ class StatusKeeper:
         """
         for commit in (False, True):
             try:
-                self._cluster.end_txn(self._ids.driver, kept.driver, commit, 1)
+                self._cluster.end_txn(self._ids.driver, status.driver, commit, 1)
                 return commit
             except InvalidTxnState:
                 continue
-            except (ProducerFenced, InvalidProducerEpoch, InvalidProducerIdMapping):
+            except FENCED:
                 return None
         return False  # nothing was begun
 
-    def write(self, kept: DecisionStatus, places: Iterable[TopicPartition]) -> None:
+    def write(self, status: DecisionStatus, places: Iterable[TopicPartition]) -> None:
         """`places` exist: those that the batch was written to."""
         try:
-            self._cluster.keep_offsets(self._ids.kept_group, kept.placed(places), RETENTION_MS)
+            self._cluster.keep_offsets(self._ids.kept_group, status.placed(places), RETENTION_MS)
         except UnsupportedApiVersion as error:  # no release yet; what is gone is noticed all the same
-            log.debug("batch %d: %r is not kept: %s", kept.batch_id, kept.state, error)
+            log.debug("batch %d: %r is not kept: %s", status.batch_id, status.state, error)
 
-    def write_if_possible(self, kept: DecisionStatus, places: Iterable[TopicPartition]) -> None:
+    def write_if_possible(self, status: DecisionStatus, places: Iterable[TopicPartition]) -> None:
         """For what the next begin makes good."""
         try:
-            self.write(kept, places)
+            self.write(status, places)
         except KafkaSourceError as error:
-            log.info("batch %d: %r is not kept: %s", kept.batch_id, kept.state, error)
+            log.info("batch %d: %r is not kept: %s", status.batch_id, status.state, error)
 
-    def write_without_rows(self, kept: DecisionStatus) -> None:
+    def write_without_rows(self, status: DecisionStatus) -> None:
         """Where no partition was written to. Raises what the last place that it could lie at raises."""
         try:
-            return self.write(kept, [ELSEWHERE])
+            return self.write(status, [ELSEWHERE])
         except KafkaSourceError:
             _, places = self.read()
             if not places and self._topic is None:
                 raise
-            self.write(kept, places or [TopicPartition(self._topic or "", 0)])
+            self.write(status, places or [TopicPartition(self._topic or "", 0)])
+
+    def write_first(self, status: DecisionStatus) -> None:
+        """After a first batch without rows. Where it cannot be written, the first batch with rows may ask the user."""
+        try:
+            self.write_without_rows(status)
+        except KafkaSourceError as error:
+            log.warning(
+                "batch %d had no rows, which cannot be kept in the group %s, so the first batch with rows may ask for "
+                "'lostTransactions'=rewrite. Read on topic __consumer_offsets, or the option 'topic', avoids it: %s",
+                status.batch_id,
+                self._ids.kept_group,
+                error,
+            )

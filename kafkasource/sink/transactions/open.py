@@ -14,31 +14,18 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
-from kafkasource.client.transaction_admin import ONGOING, DescribedTransaction, ListedTransaction
-from kafkasource.errors import GroupAuthorizationFailed, KafkaSourceError, OptionError
+from kafkasource.client.transaction_admin import ONGOING, DescribedTransaction
+from kafkasource.errors import KafkaSourceError, OptionError
 from kafkasource.options import parse
 from kafkasource.sink.clusters import targets
-from kafkasource.sink.transactions.decision import Decision, last_decision
+from kafkasource.sink.transactions.decision import Decision, DecisionLog, last_decision
 from kafkasource.sink.transactions.names import TransactionalIds
 from kafkasource.sink.transactions.query_identity import IdentitySource, QueryIdentity
-from kafkasource.types import TopicPartition
-
-
-class TransactionCluster(Protocol):
-    """What is asked of `client.cluster.Cluster`."""
-
-    def list_transactions(self, prefix: str, states: Collection[str] = ...) -> list[ListedTransaction]: ...
-    def describe_transactions(self, transactional_ids: Iterable[str]) -> Mapping[str, DescribedTransaction | None]: ...
-    def abort_transaction(self, transactional_id: str) -> DescribedTransaction: ...
-    def fetch_committed(
-        self, group: str, partitions: None, require_stable: bool = ...
-    ) -> Mapping[TopicPartition, tuple[int, str] | None]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,20 +88,13 @@ def _asked(config: ClientConfig, identity: QueryIdentity) -> list[OpenTransactio
         return error
 
 
-def all_ids(cluster: TransactionCluster, identity: QueryIdentity) -> list[TransactionalIds]:
+def all_ids(cluster: Cluster, identity: QueryIdentity) -> list[TransactionalIds]:
     """The names of the query's transactions: its own, and those of earlier versions under which it has decided."""
-    return [identity.ids, *(ids for ids in identity.former if _decided_by(cluster, ids) == identity.query_id)]
+    decided = {ids: DecisionLog(cluster, ids).last_seen() for ids in identity.former}
+    return [identity.ids, *(ids for ids, last in decided.items() if last and last.query_id == identity.query_id)]
 
 
-def _decided_by(cluster: TransactionCluster, ids: TransactionalIds) -> str | None:
-    try:
-        last = last_decision(cluster.fetch_committed(ids.marker_group, None, require_stable=False))
-    except GroupAuthorizationFailed:
-        return None
-    return None if last is None else last.query_id
-
-
-def clusters_of(cluster: TransactionCluster, ids: TransactionalIds) -> list[str]:
+def clusters_of(cluster: Cluster, ids: TransactionalIds) -> list[str]:
     """Under which names of `clusters` a sink with this prefix writes here. Another query's prefix may begin like this
     one, unless it was made of a query's id."""
     pattern = re.compile(re.escape(ids.prefix) + r"-([\w-]+)-driver")
@@ -122,13 +102,13 @@ def clusters_of(cluster: TransactionCluster, ids: TransactionalIds) -> list[str]
     return sorted({found[1] for each in listed if (found := pattern.fullmatch(each.transactional_id))})
 
 
-def open_transactions(cluster: TransactionCluster, ids: TransactionalIds) -> list[OpenTransaction]:
+def open_transactions(cluster: Cluster, ids: TransactionalIds) -> list[OpenTransaction]:
     """The driver's and the tasks', the driver's first. Changes nothing, and may be out of date if the query runs."""
     return _open(cluster, ids, require_stable=False)
 
 
 def abort(
-    cluster: TransactionCluster, ids: TransactionalIds, *, even_decided: bool = False
+    cluster: Cluster, ids: TransactionalIds, *, even_decided: bool = False
 ) -> tuple[list[OpenTransaction], list[OpenTransaction]]:
     """Fence the query and abort what it has open; what was aborted, and what is left because its batch is decided.
 
@@ -150,7 +130,7 @@ def abort(
     return aborted, left
 
 
-def _open(cluster: TransactionCluster, ids: TransactionalIds, *, require_stable: bool) -> list[OpenTransaction]:
+def _open(cluster: Cluster, ids: TransactionalIds, *, require_stable: bool) -> list[OpenTransaction]:
     listed = cluster.list_transactions(ids.prefix)
     slots = {each.transactional_id: ids.slot(each.transactional_id) for each in listed}
     mine = sorted((name for name in slots if slots[name] is not None), key=lambda name: slots[name] or 0)

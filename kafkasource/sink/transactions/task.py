@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kafkasource.client.transaction_admin import ONGOING, DescribedTransaction
-from kafkasource.errors import KafkaSourceError, OptionError, UnsupportedApiVersion
-from kafkasource.sink.producer.producer_id import TaskTransaction, TransactionCalls
+from kafkasource.errors import OptionError, UnsupportedApiVersion
+from kafkasource.sink.producer.producer_id import TaskTransaction
 from kafkasource.sink.transactions.crash_points import crash_point
-from kafkasource.sink.transactions.driver import BegunBatch, LostTransactions, OnLost, Plan, TaskResult
+from kafkasource.sink.transactions.errors import CannotWriteOnce, LostTransactions
 from kafkasource.sink.transactions.names import WrittenTransaction
 from kafkasource.sink.transactions.query_identity import IdentitySource
 from kafkasource.sink.transactions.row_checksum import RowSum
-from kafkasource.sink.transactions.task_plan import plan_task
+from kafkasource.sink.transactions.task_plan import BegunBatch, OnLost, TaskPlan, TaskResult, plan_task
 from kafkasource.types import ProducerId, TopicPartition, Written
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from kafkasource.client.cluster import Cluster
 
 
 log = logging.getLogger("kafkasource.sink")
@@ -39,20 +41,6 @@ class Context(Protocol):
     def partitionId(self) -> int: ...
     def attemptNumber(self) -> int: ...
     def getLocalProperty(self, key: str) -> str | None: ...
-
-
-class TaskCalls(TransactionCalls, Protocol):
-    """What is asked of `client.cluster.Cluster`."""
-
-    def describe_transactions(self, transactional_ids: Iterable[str]) -> Mapping[str, DescribedTransaction | None]: ...
-    def describing(self, transactional_id: str) -> Callable[[], DescribedTransaction | None]: ...
-    def add_offsets_to_txn(self, transactional_id: str, producer: ProducerId, group: str) -> None: ...
-    def end_txn(self, transactional_id: str, producer: ProducerId, commit: bool, tv: int) -> ProducerId: ...
-    def giving_up(self, *, after_ms: float) -> AbstractContextManager[None]: ...
-
-
-class CannotWriteOnce(KafkaSourceError):
-    """This task, as Spark runs it, cannot keep the guarantee."""
 
 
 class Rows(Protocol):
@@ -116,7 +104,7 @@ class ExactlyOnceTask:
     guarantee: Guarantee
     begun: BegunBatch
     task: Task
-    plan: Plan
+    plan: TaskPlan
     claim: ProducerId | None = None  # with atomicBatch, once its transaction is open
     # Its own, once it is open. With atomicBatch None: it joins the driver's.
     transaction: TaskTransaction | None = None
@@ -133,7 +121,7 @@ class ExactlyOnceTask:
         self,
         iterator: Iterator[pa.RecordBatch],
         positions: dict[str, int],
-        cluster: TaskCalls,
+        cluster: Cluster,
         write: Callable[[Iterator[pa.RecordBatch], TaskTransaction], dict[TopicPartition, Written]],
     ) -> tuple[TaskResult, dict[TopicPartition, Written]]:
         """Write the rows with `write`, which returns when all are acknowledged; what goes to the driver."""
@@ -163,7 +151,7 @@ class ExactlyOnceTask:
             written = write(summed(), transaction)
             return self.result(transaction, row_sum, written), written
 
-    def open_transaction(self, cluster: TaskCalls) -> TaskTransaction:
+    def open_transaction(self, cluster: Cluster) -> TaskTransaction:
         """The transaction that the task writes in. Blocks. Raises CannotWriteOnce."""
         driver = self.begun.driver
         ids = driver.ids
@@ -182,7 +170,7 @@ class ExactlyOnceTask:
     # A task that fails, or that Spark has given up without a word to it.
 
     @contextmanager
-    def aborting(self, cluster: TaskCalls) -> Iterator[None]:
+    def aborting(self, cluster: Cluster) -> Iterator[None]:
         """What fails in this block, or cancels it, aborts the task's transaction before it goes up."""
         try:
             yield
@@ -190,7 +178,7 @@ class ExactlyOnceTask:
             self.abort(cluster)
             raise
 
-    def abort(self, cluster: TaskCalls) -> None:
+    def abort(self, cluster: Cluster) -> None:
         """Abort the task's transaction, so that no reader waits for it: best effort, for some seconds at most.
 
         Under the epoch that the task holds: a later attempt of the task has fenced it, and loses nothing by this. Where
@@ -232,7 +220,7 @@ class ExactlyOnceTask:
                 f"and had {self.begun.driver.producer.producer_epoch})"
             )
 
-    def _claim(self, cluster: TaskCalls) -> ProducerId:
+    def _claim(self, cluster: Cluster) -> ProducerId:
         """With atomicBatch: be the one attempt of this task that writes, or raise.
 
         An attempt's number does not tell: Spark counts from 0 again when it runs a stage again because shuffle files

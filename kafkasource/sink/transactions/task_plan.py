@@ -1,21 +1,64 @@
-"""What a task of a batch is to do, from what begin found out: write, skip, or refuse. Pure."""
+"""What begin says to the tasks of a batch, what each task is to do, and what it says to the driver. Plain values.
+
+`plan_task` decides for one task, from what begin found out: write, skip, or refuse. It asks nobody.
+"""
 
 from __future__ import annotations
 
-from kafkasource.sink.transactions.driver import (
+from dataclasses import dataclass
+from typing import Literal
+
+from kafkasource.sink.transactions.decision_status import LastBatch
+from kafkasource.sink.transactions.driver_transaction import DriverTransaction
+from kafkasource.sink.transactions.errors import (
     AnotherQuery,
-    BegunBatch,
     CheckpointBehind,
     LostDecision,
     LostTransactions,
-    OnLost,
-    Plan,
     lost_text,
 )
-from kafkasource.sink.transactions.names import TransactionalIds
+from kafkasource.sink.transactions.names import TransactionalIds, WrittenTransaction
+from kafkasource.types import TopicPartition
+
+OnLost = Literal["fail", "rewrite", "skip"]
+"""The option `lostTransactions`."""
 
 
-def plan_task(begun: BegunBatch, query_id: str, batch_id: int, slot: int, on_lost: OnLost) -> Plan:
+@dataclass(frozen=True, slots=True)
+class BegunBatch:
+    """What begin found out, for the tasks of the batch. Pickled to each."""
+
+    driver: DriverTransaction
+    write_id: str | None  # of a batch write, in place of a query id; the tasks of a stream know theirs
+    query_id: str | None  # that the checkpoint at the sink's location has; None: it was not asked
+    last: LastBatch | None  # under the prefix
+    lost: tuple[WrittenTransaction, ...]  # of the last decision: brokers did not commit these when begin asked
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPlan:
+    """What a task is to do: write, or skip; or write the rows of a lost transaction again."""
+
+    write: bool
+    again: WrittenTransaction | None = None
+    gone_without: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TaskResult:
+    """What one task did for its batch. It goes back to the driver in the task's message."""
+
+    driver: DriverTransaction
+    query_id: str
+    skipped: bool = False  # nothing written: the batch was decided in an earlier run
+    # None without rows. With atomicBatch it is empty: the task's claim (`task`).
+    transaction: WrittenTransaction | None = None
+    replaces: bool = False  # the transaction has the rows of a lost one
+    partitions: tuple[TopicPartition, ...] = ()  # written to
+    gone_without: bool = False  # skipped, though it is not known to be decided: 'lostTransactions' is skip
+
+
+def plan_task(begun: BegunBatch, query_id: str, batch_id: int, slot: int, on_lost: OnLost) -> TaskPlan:
     """Raises AnotherQuery, LostTransactions, LostDecision, CheckpointBehind.
 
     Task transactions of a decision from before this batch are lost only in name: their slots were in use again since,
@@ -26,7 +69,7 @@ def plan_task(begun: BegunBatch, query_id: str, batch_id: int, slot: int, on_los
     if last is None and batch_id > 0 and begun.driver.kind == "stream":
         return _plan_unknown(_none_text(batch_id, begun.driver.ids), on_lost)
     if last is None or last.number == 0 or last.query_id != query_id or last.batch_id < batch_id:
-        return Plan(write=True)
+        return TaskPlan(write=True)
     if last.batch_id > batch_id:
         raise CheckpointBehind(
             f"batch {batch_id} is to be written, but batch {last.batch_id} of this query (id {query_id}) was begun "
@@ -34,21 +77,21 @@ def plan_task(begun: BegunBatch, query_id: str, batch_id: int, slot: int, on_los
             "start a new query (a new checkpoint, and a new 'transactionalIdPrefix' where one is given)"
         )
     if last.state == "undecided":
-        return Plan(write=True)
+        return TaskPlan(write=True)
     if last.state == "unknown":
         return _plan_unknown(_unknown_text(batch_id), on_lost)
     if not begun.lost or on_lost == "skip":
-        return Plan(write=False)
+        return TaskPlan(write=False)
     if on_lost == "rewrite":
-        again = next((transaction for transaction in begun.lost if transaction.slot == slot), None)
-        return Plan(write=again is not None, again=again)
+        again = next((each for each in begun.lost if each.slot == slot), None)
+        return TaskPlan(write=again is not None, again=again)
     raise LostTransactions(lost_text(batch_id, begun.lost))
 
 
-def _plan_unknown(text: str, on_lost: OnLost) -> Plan:
+def _plan_unknown(text: str, on_lost: OnLost) -> TaskPlan:
     if on_lost == "fail":
         raise LostDecision(text)
-    return Plan(write=on_lost == "rewrite", gone_without=on_lost == "skip")
+    return TaskPlan(write=on_lost == "rewrite", gone_without=on_lost == "skip")
 
 
 def _none_text(batch_id: int, ids: TransactionalIds) -> str:

@@ -23,7 +23,7 @@ from kafkasource.sink.clusters.producers import ClusterProducers
 from kafkasource.sink.columns import InvalidSchema
 from kafkasource.sink.commit_report import SinkCommit
 from kafkasource.sink.reports import ClusterReport, TaskReport
-from kafkasource.sink.transactions.driver import LostDecision, LostTransactions, NotDecided
+from kafkasource.sink.transactions.errors import LostDecision, LostTransactions, NotDecided
 from kafkasource.sink.writer import BatchWriter, StreamWriter
 from kafkasource.types import Discarded, ProducerId, TopicPartition, Written
 

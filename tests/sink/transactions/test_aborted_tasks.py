@@ -23,10 +23,12 @@ from kafkasource.sink import writer as writer_module
 from kafkasource.sink.clusters import targets
 from kafkasource.sink.clusters.targets import ONLY
 from kafkasource.sink.producer.producer_id import TaskTransaction
-from kafkasource.sink.transactions.driver import ExactlyOnce, TaskResult
+from kafkasource.sink.transactions.driver import ExactlyOnce
+from kafkasource.sink.transactions.errors import CannotWriteOnce
 from kafkasource.sink.transactions.names import TransactionalIds
 from kafkasource.sink.transactions.query_identity import IdentitySource
-from kafkasource.sink.transactions.task import CannotWriteOnce, ExactlyOnceTask, Guarantee
+from kafkasource.sink.transactions.task import ExactlyOnceTask, Guarantee
+from kafkasource.sink.transactions.task_plan import TaskResult
 from kafkasource.sink.writer import StreamWriter
 from kafkasource.types import TopicPartition, Written
 

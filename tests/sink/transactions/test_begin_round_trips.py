@@ -11,10 +11,12 @@ from sink_fakes import T0
 
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
+from kafkasource.client.transaction_listing import Ahead
 from kafkasource.protocol.apis import LIST_TRANSACTIONS
-from kafkasource.sink.transactions import driver as exactly_once
-from kafkasource.sink.transactions.driver import ExactlyOnce, TaskResult
+from kafkasource.sink.transactions import task_transactions
+from kafkasource.sink.transactions.driver import ExactlyOnce
 from kafkasource.sink.transactions.names import TransactionalIds, WrittenTransaction
+from kafkasource.sink.transactions.task_plan import TaskResult
 from kafkasource.types import TopicPartition
 
 IDS = TransactionalIds("p")
@@ -112,7 +114,7 @@ def test_a_begin_finds_what_is_open_and_aborts_it(version):
 
 
 def test_a_broker_that_cannot_be_reached_is_gone_without_and_named(version, caplog):
-    exactly_once._warned.clear()
+    task_transactions._warned.clear()
     world = World(version, FakeNet)
     decider = world.driver().begin().driver
     for slot in range(4):
@@ -151,9 +153,8 @@ def test_what_an_unreachable_broker_coordinated_is_aborted_where_it_moved_to(ver
         return found
 
     world.cluster.list_reachable = moves_afterwards
-    world.cluster.ahead = lambda prefix, *_: exactly_once.Ahead(  # type: ignore[attr-defined]
-        world.cluster.transaction_version, lambda: moves_afterwards(prefix)
-    )
+    ahead = Ahead(world.cluster.transaction_version, lambda: moves_afterwards("p-"))
+    world.cluster.ahead = lambda *_: ahead
     world.driver().begin()
     assert world.open_names() == []
 

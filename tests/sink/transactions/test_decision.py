@@ -7,13 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkasource.sink.transactions.decision import (
-    MAX_METADATA_BYTES,
-    Decision,
-    TooManyTransactions,
-    UnreadableDecision,
-    last_decision,
-)
+from kafkasource.sink.transactions.decision import MAX_METADATA_BYTES, Decision, last_decision
+from kafkasource.sink.transactions.errors import TooManyTransactions, UnreadableDecision
 from kafkasource.sink.transactions.names import TransactionalIds, WrittenTransaction
 from kafkasource.types import TopicPartition
 

@@ -8,9 +8,10 @@ from transaction_fakes import OFFSETS, Crash, FakeTransactionCluster
 
 from kafkasource.client.transaction_admin import DescribedTransaction
 from kafkasource.errors import DeadlineExceeded, TopicAuthorizationFailed, UnsupportedApiVersion
-from kafkasource.sink.transactions.decision import Decision, UnreadableDecision, last_decision
+from kafkasource.sink.transactions.decision import Decision, last_decision
 from kafkasource.sink.transactions.decision_status import MAX_PLACES, DecisionStatus, last_status, was_decided
-from kafkasource.sink.transactions.driver import ExactlyOnce, LostDecision, LostTransactions, NotDecided
+from kafkasource.sink.transactions.driver import ExactlyOnce
+from kafkasource.sink.transactions.errors import LostDecision, LostTransactions, NotDecided, UnreadableDecision
 from kafkasource.sink.transactions.names import WrittenTransaction
 from kafkasource.types import ProducerId, TopicPartition
 
@@ -270,10 +271,10 @@ def test_what_an_older_driver_keeps_too_late_hides_no_decision(version, atomic):
     old, new = Query(cluster, atomic=atomic), Query(cluster, atomic=atomic)
     begun = old.new_driver().begin()
     late = [old.task(begun, 0, slot) for slot in range(3)]
-    stands_still = ExactlyOnce._refuse_gone
+    stands_still = ExactlyOnce._require_open
 
     class StandsStill(ExactlyOnce):
-        def _refuse_gone(self, transactions, decider):
+        def _require_open(self, transactions, decider):
             answer = stands_still(self, transactions, decider)
             new.run_batch(0)
             new.run_batch(1)

@@ -8,9 +8,10 @@ from kafkasource.broker import Broker
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
 from kafkasource.sink.transactions.decision_status import LastBatch
-from kafkasource.sink.transactions.driver import ExactlyOnce, LostDecision, TaskResult
+from kafkasource.sink.transactions.driver import ExactlyOnce
+from kafkasource.sink.transactions.errors import LostDecision
 from kafkasource.sink.transactions.names import TransactionalIds
-from kafkasource.sink.transactions.task_plan import plan_task
+from kafkasource.sink.transactions.task_plan import TaskResult, plan_task
 from kafkasource.types import TopicPartition
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.extended]

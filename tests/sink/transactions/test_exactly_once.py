@@ -11,15 +11,11 @@ import pytest
 from transaction_fakes import Crash, FakeTransactionCluster, read_committed, still_open
 
 from kafkasource.errors import DeadlineExceeded, UnsupportedApiVersion
-from kafkasource.sink.transactions.driver import (
-    CheckpointBehind,
-    ExactlyOnce,
-    LostTransactions,
-    NotDecided,
-    TaskResult,
-)
+from kafkasource.sink.transactions.driver import ExactlyOnce
+from kafkasource.sink.transactions.errors import CheckpointBehind, LostTransactions, NotDecided
 from kafkasource.sink.transactions.names import TransactionalIds, WrittenTransaction
-from kafkasource.sink.transactions.task_plan import plan_task
+from kafkasource.sink.transactions.task_plan import TaskResult, plan_task
+from kafkasource.sink.transactions.task_transactions import Recovered, TaskTransactions
 from kafkasource.types import TopicPartition
 
 T = [TopicPartition("t", number) for number in range(3)]
@@ -167,14 +163,11 @@ def test_an_error_at_any_call_after_which_spark_aborts_loses_and_doubles_nothing
 
 @ANY_DIALECT
 @EVERYWHERE
-def test_the_checks_would_see_a_driver_that_does_not_recover(version, moment):
-    class Forgetful(ExactlyOnce):
-        def _recover(self, *_):
-            return (), 0, 0
-
+def test_the_checks_would_see_a_driver_that_does_not_recover(version, moment, monkeypatch):
+    monkeypatch.setattr(TaskTransactions, "recover", lambda *_: Recovered())
     wrong = 0
     for number in range(calls_of_a_run(version, False)):
-        cluster, query = run_with(version, False, {number: moment}, driver=Forgetful)
+        cluster, query = run_with(version, False, {number: moment})
         wrong += seen(cluster) != query.expected()
     assert wrong > 3
 
@@ -183,7 +176,7 @@ def test_the_checks_would_see_a_driver_that_does_not_recover(version, moment):
 def test_the_checks_would_see_a_driver_that_ends_transactions_before_it_decides(version):
     class Hasty(ExactlyOnce):
         def _decide(self, decision, decider, partitions):
-            self._gone(decision, decision.transactions)
+            self._tasks.commit(decision, decision.transactions)
             super()._decide(decision, decider, partitions)
 
     wrong = 0

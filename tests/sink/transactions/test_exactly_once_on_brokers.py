@@ -32,10 +32,11 @@ from kafkasource.sink.transactions import driver as exactly_once
 from kafkasource.sink.transactions import task as task_module
 from kafkasource.sink.transactions.crash_points import POINTS
 from kafkasource.sink.transactions.decision_status import LastBatch
-from kafkasource.sink.transactions.driver import ExactlyOnce, LostTransactions, TaskResult
+from kafkasource.sink.transactions.driver import ExactlyOnce
+from kafkasource.sink.transactions.errors import CannotWriteOnce, LostTransactions
 from kafkasource.sink.transactions.names import TransactionalIds
 from kafkasource.sink.transactions.query_identity import IdentitySource
-from kafkasource.sink.transactions.task import CannotWriteOnce
+from kafkasource.sink.transactions.task_plan import TaskResult
 from kafkasource.types import TopicPartition
 
 pytestmark = pytest.mark.broker

@@ -14,8 +14,7 @@ from kafkasource.sink import writer as writer_module
 from kafkasource.sink.clusters import targets
 from kafkasource.sink.clusters.targets import ONLY
 from kafkasource.sink.producer.delivery import Delivery
-from kafkasource.sink.transactions.driver import AnotherQuery, NotDecided
-from kafkasource.sink.transactions.task import CannotWriteOnce
+from kafkasource.sink.transactions.errors import AnotherQuery, CannotWriteOnce, NotDecided
 from kafkasource.sink.writer import BatchWriter, StreamWriter
 from kafkasource.types import TopicPartition
 

@@ -17,8 +17,9 @@ from kafkasource.sink.partitioner import Partitioner
 from kafkasource.sink.producer.config import ProducerConfig
 from kafkasource.sink.producer.producer import Producer
 from kafkasource.sink.producer.producer_id import TaskTransaction
-from kafkasource.sink.transactions.driver import ExactlyOnce, TaskResult
+from kafkasource.sink.transactions.driver import ExactlyOnce
 from kafkasource.sink.transactions.names import TransactionalIds, WrittenTransaction
+from kafkasource.sink.transactions.task_plan import TaskResult
 from kafkasource.types import NewTopic, TopicPartition
 
 IDS = TransactionalIds("orders")

@@ -7,10 +7,12 @@ import pytest
 from transaction_fakes import STREAM, FakeContext, FakeTransactionCluster, read_committed
 
 from kafkasource.errors import OptionError
-from kafkasource.sink.transactions.driver import ExactlyOnce, LostTransactions, Plan
+from kafkasource.sink.transactions.driver import ExactlyOnce
+from kafkasource.sink.transactions.errors import CannotWriteOnce, LostTransactions
 from kafkasource.sink.transactions.names import WrittenTransaction
 from kafkasource.sink.transactions.query_identity import IdentitySource
-from kafkasource.sink.transactions.task import CannotWriteOnce, ExactlyOnceTask, Guarantee
+from kafkasource.sink.transactions.task import ExactlyOnceTask, Guarantee
+from kafkasource.sink.transactions.task_plan import TaskPlan
 from kafkasource.types import TopicPartition, Written
 
 T0 = TopicPartition("t", 0)
@@ -95,7 +97,7 @@ def test_rows_written_again_must_be_those_that_were_lost(rows, same):
     begun = driver(cluster).begin()
     first, _ = run(cluster, ExactlyOnceTask.start(OWN_TRANSACTIONS, begun, FakeContext()), batches([b"a", b"b"]))
     task = ExactlyOnceTask.start(OWN_TRANSACTIONS, begun, FakeContext())
-    task.plan = Plan(True, first.transaction)
+    task.plan = TaskPlan(True, first.transaction)
     if same:
         assert run(cluster, task, batches(*rows))[0].replaces
     else:
@@ -106,7 +108,7 @@ def test_rows_written_again_must_be_those_that_were_lost(rows, same):
 def test_fewer_rows_than_were_lost_are_refused():
     cluster = FakeTransactionCluster(2)
     task = ExactlyOnceTask.start(OWN_TRANSACTIONS, driver(cluster).begin(), FakeContext())
-    task.plan = Plan(True, WrittenTransaction(0, 1, 1, 7, 0))
+    task.plan = TaskPlan(True, WrittenTransaction(0, 1, 1, 7, 0))
     with pytest.raises(LostTransactions, match=r"\(0 now, 7 then\)"):
         run(cluster, task, batches())
 

@@ -5,8 +5,9 @@ from fake_broker import FakeKafka, FakeNet
 
 from kafkasource.protocol.apis import LIST_TRANSACTIONS
 from kafkasource.sink.commit_report import TransactionCounts
-from kafkasource.sink.transactions.driver import ExactlyOnce, TaskResult
+from kafkasource.sink.transactions.driver import ExactlyOnce
 from kafkasource.sink.transactions.names import TransactionalIds, WrittenTransaction
+from kafkasource.sink.transactions.task_plan import TaskResult
 from kafkasource.types import TopicPartition
 
 IDS = TransactionalIds("p")
@@ -58,7 +59,7 @@ def test_what_was_left_undecided_is_counted_as_aborted_by_the_batch_that_comes_n
 def test_what_was_decided_and_not_committed_is_counted_as_recovered_by_the_replay(world):
     class Killed(ExactlyOnce):
         def _end(self, decision, transactions):
-            self._gone(decision, transactions[:1])
+            self._tasks.commit(decision, transactions[:1])
             raise Dies
 
     results = world.write(world.driver().begin().driver, range(4))

@@ -9,7 +9,8 @@ from test_exactly_once import ANY_DIALECT, IDS, Query, check, seen
 from transaction_fakes import Crash, FakeTransactionCluster
 
 from kafkasource.sink.transactions.decision import last_decision
-from kafkasource.sink.transactions.driver import AnotherQuery, ExactlyOnce, LostDecision, LostTransactions, NotDecided
+from kafkasource.sink.transactions.driver import ExactlyOnce
+from kafkasource.sink.transactions.errors import AnotherQuery, LostDecision, LostTransactions, NotDecided
 from kafkasource.sink.transactions.names import TransactionalIds
 from kafkasource.sink.transactions.query_identity import QueryIdentity
 

@@ -1,0 +1,64 @@
+"""What goes wrong with exactly once, and which answers of a coordinator mean that a transaction is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kafkasource.errors import (
+    InvalidProducerEpoch,
+    InvalidProducerIdMapping,
+    InvalidTxnState,
+    KafkaSourceError,
+    ProducerFenced,
+)
+from kafkasource.sink.transactions.names import WrittenTransaction
+
+FENCED = (ProducerFenced, InvalidProducerEpoch, InvalidProducerIdMapping)
+"""A newer producer has the transactional id. Or brokers have aborted the transaction when its time was up."""
+
+GONE = (*FENCED, InvalidTxnState)
+"""A transaction cannot be ended as it should be: it was fenced, or aborted, which dialect 2 says as InvalidTxnState."""
+
+
+class LostTransactions(KafkaSourceError):
+    """A batch is decided, and brokers aborted some of its task transactions before they were committed."""
+
+
+class LostDecision(LostTransactions):
+    """Nobody knows whether a batch is in the topics: the record of its decision is gone, or there never was one."""
+
+
+class NotDecided(KafkaSourceError):
+    """The batch was not decided. No reader at read_committed will see any of it. It can be written again."""
+
+
+class CheckpointBehind(KafkaSourceError):
+    """The topics hold later batches of this query than its checkpoint knows of."""
+
+
+class AnotherQuery(KafkaSourceError):
+    """The prefix, or the checkpoint, is another query's. Nothing was written."""
+
+
+class CannotWriteOnce(KafkaSourceError):
+    """This task, as Spark runs it, cannot keep the guarantee."""
+
+
+class UnreadableDecision(KafkaSourceError):
+    """The group of the decision record holds what this version did not write. Nobody may guess what was decided."""
+
+
+class TooManyTransactions(KafkaSourceError):
+    """More tasks wrote than the decision record has room for. Nothing was decided."""
+
+
+def lost_text(batch_id: int, lost: Iterable[WrittenTransaction]) -> str:
+    """The text of LostTransactions: which task transactions are lost, and what the user can do."""
+    lost = list(lost)
+    slots, rows = [each.slot for each in lost], sum(each.rows for each in lost)
+    return (
+        f"batch {batch_id} was decided, but brokers aborted the transactions of its tasks {slots} ({rows} rows) before "
+        "they were committed: more time than 'kafka.transaction.timeout.ms' had passed, most likely. The other tasks' "
+        "rows are visible. 'lostTransactions'=rewrite writes the missing rows again where they are the same, =skip "
+        "goes on without them"
+    )
