@@ -39,9 +39,10 @@ lint: .venv/.dev
 unit: .venv/.dev
 	KAFKASOURCE_KERNEL=require $(PYTEST) -n 2 -m "not broker and not spark and not slow and not extended"
 
-# Most of the time goes by in waiting for brokers to start, to notice a killed one, to elect: more at a time than cores.
+# Most of the time goes by in waiting for brokers to start, to notice a killed one, to elect: more at a time than cores,
+# and in between what computes for long without a broker (the interpreted kernel, the sanitizer).
 broker: .venv/.dev
-	$(PYTEST) -n 4 --dist loadfile -m "broker and not spark and not extended"
+	KAFKASOURCE_KERNEL=require $(PYTEST) -n 4 --dist loadfile -m "(broker or slow) and not spark and not extended"
 
 # No more at a time than cores: Spark gives a Python process ten seconds to start, and takes no word for more. Where a
 # machine is so busy that it took longer, and for that error alone, a test is run again.

@@ -104,7 +104,7 @@ def test_an_error_in_the_block_gives_up_what_is_under_way_and_is_the_one_raised(
     ],
 )
 def test_rows_that_cannot_be_written_are_refused(kafka, rows, error):
-    with pytest.raises(error), Writer(kafka.options) as writer:
+    with pytest.raises(error), Writer({**kafka.options, "kafka.max.block.ms": "2000"}) as writer:
         writer.write(pa.table(rows))
 
 

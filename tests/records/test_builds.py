@@ -76,6 +76,7 @@ def test_a_library_older_than_its_source_is_noticed(tmp_path, edited):
     assert "build_ext --inplace" in run.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not COMPILED, reason="this run is that of the interpreted kernel")
 @pytest.mark.parametrize("suite", sorted(path.name for path in HERE.glob("test_*.py") if path.name not in NOT_AGAIN))
 def test_the_interpreted_kernel_passes_the_same_tests(suite):

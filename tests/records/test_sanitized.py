@@ -89,6 +89,7 @@ def run(folder, *, without="", suites=SUITES, flags=FLAGS):
     )
 
 
+@pytest.mark.slow
 def test_no_wrong_bytes_make_the_kernel_touch_memory_that_is_not_its_own(tmp_path):
     done = run(tmp_path, suites=WRONG_BYTES, flags=ADDRESS_ALONE)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]

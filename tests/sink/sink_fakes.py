@@ -137,6 +137,7 @@ class FakeClient:
                 body = body(min(self.produce_version, max_version))
             except KafkaSourceError as error:
                 pending.error, pending.done = error, True
+                self.wakeup()  # the next poll of the real client returns at once
                 return pending
             batches = {
                 TopicPartition(topic["name"], part["index"]): bytes(part["records"])
