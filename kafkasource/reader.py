@@ -17,17 +17,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkasource import options as option_table
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
 from kafkasource.errors import OptionError
-from kafkasource.source.fetch.cluster_partition import ClusterPartition
-from kafkasource.source.fetch.fetcher import PartitionFetcher
-from kafkasource.source.fetch.memory import room_to_read
-from kafkasource.source.fetch.messages import FetchSettings
-from kafkasource.source.fetch.task import in_order
+from kafkasource.source.fetch.config import FetchSettings
+from kafkasource.source.fetch.task import fetch
 from kafkasource.source.plan.offset_reader import OffsetReader
 from kafkasource.source.plan.offsets import EARLIEST
 from kafkasource.source.plan.positions import Position, ending_position, starting_position
@@ -119,20 +116,18 @@ class Reader:
 
     def read(self, ranges: Iterable[OffsetRange]) -> Iterator[pa.RecordBatch]:
         """The records of ranges, one range after the other, the coming ones fetched ahead. Holds few fetches' bytes."""
-        with room_to_read(self._settings) as room:
-            pace = self._settings.pace(room)
-            fetchers = [
-                PartitionFetcher(one, self._settings, ClusterPartition(self.cluster, one, self._settings), pace=pace)
-                for one in ranges
-            ]
-            yield from in_order(fetchers, self._settings.read_ahead)
+        return fetch(self.cluster, ranges, self._settings)
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         """All that is there now, partition by partition."""
         return self.read(self.plan())
 
     def follow(
-        self, *, poll_s: float = 0.2, sleep: Callable[[float], None] = time.sleep, clock: Any = time.monotonic
+        self,
+        *,
+        poll_s: float = 0.2,
+        sleep: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = time.monotonic,
     ) -> Iterator[pa.RecordBatch]:
         """From the start on for ever: what is there, then what comes, within about `poll_s` of its arrival.
 

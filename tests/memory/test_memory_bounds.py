@@ -16,7 +16,6 @@ from kafka.record.memory_records import MemoryRecordsBuilder
 from sink_fakes import T0, T1, AcknowledgingClient
 
 from kafkasource import options
-from kafkasource.client.config import ClientConfig
 from kafkasource.client.receive_memory import frame_buffers
 from kafkasource.memory import ACCUMULATOR, RECEIVE, Wish, gauges
 from kafkasource.protocol.apis import FETCH
@@ -29,9 +28,9 @@ from kafkasource.sink.columns import Rows
 from kafkasource.sink.partitioner import Partitioner
 from kafkasource.sink.producer.config import ProducerConfig
 from kafkasource.sink.producer.producer import Producer
-from kafkasource.source.fetch import cluster_partition as fetch_client
-from kafkasource.source.fetch.fetcher import PartitionFetcher
-from kafkasource.source.fetch.memory import room_to_read
+from kafkasource.source.fetch.budget import FetchBudget
+from kafkasource.source.fetch.memory import leased_memory
+from kafkasource.source.fetch.partition import ClusterPartition
 from kafkasource.source.fetch.task import fetch, in_order
 from kafkasource.types import OffsetRange, TopicPartition
 
@@ -43,14 +42,14 @@ BUDGET = 4 * MIB
 
 
 @pytest.fixture
-def rig(monkeypatch, budget):
-    return Rig(monkeypatch, partitions=3)
+def rig(budget):
+    return Rig(partitions=3)
 
 
 def read(rig, ranges, **settings):
     """As a task reads; the settings are those of a query that says nothing but `memoryBudget`."""
     settings = fetch_settings(**{"memory_budget_bytes": BUDGET} | settings)
-    return fetch(ClientConfig.of("bootstrap:9092"), ranges, settings)
+    return fetch(rig.cluster, ranges, settings)
 
 
 def ranges(*sizes):
@@ -62,7 +61,7 @@ def test_what_is_received_stays_within_its_part(rig, budget, monkeypatch, far):
     """A log of 3 MB, of which a far reader would fetch 8 MiB at once."""
     rig.kafka.value = bytes(30_000)
     if far:
-        monkeypatch.setattr(fetch_client.ClusterPartition, "round_trip_s", 10.0)
+        monkeypatch.setattr(ClusterPartition, "round_trip_s", 10.0)
     found = []
     for batch in read(rig, ranges(100, 100)):
         found += batch.column("offset").to_pylist()
@@ -79,7 +78,7 @@ def read_far(rig, monkeypatch, *, budget_bytes=None):
     """Of a log of 9 MB, whose answers are as large as the room allows."""
     rig.kafka.value = bytes(90_000)
     with monkeypatch.context() as patch:
-        patch.setattr(fetch_client.ClusterPartition, "round_trip_s", 10.0)
+        patch.setattr(ClusterPartition, "round_trip_s", 10.0)
         assert offsets(read(rig, ranges(100), memory_budget_bytes=budget_bytes)) == list(range(100))
 
 
@@ -110,7 +109,7 @@ def test_what_is_kept_for_the_next_answer_is_given_up_when_only_others_need_memo
 def test_all_clients_of_a_process_receive_into_the_same_blocks(monkeypatch, budget):
     """Each kept 2 x 16 MiB of its own."""
     for number in range(4):
-        other = Rig(monkeypatch)
+        other = Rig()
         read_far(other, monkeypatch, budget_bytes=16 * MIB)
         del other
         assert gauges()["receive_bytes"] <= 8 * MIB, number
@@ -162,19 +161,17 @@ def test_a_fetch_size_given_by_name_is_taken_and_that_is_said(rig, budget, caplo
     assert "'kafka.max.partition.fetch.bytes'" in caplog.text
 
 
-def test_what_is_answered_or_given_up_is_under_way_no_more(rig, budget):
+def test_what_is_answered_or_given_up_is_in_flight_no_more(rig, budget):
     settings = fetch_settings(memory_budget_bytes=BUDGET, max_partition_bytes=2000)
     rig.kafka.fault(FETCH, None, CLOSE, None, Error(6), None, Cut(7))
-    with room_to_read(settings) as room:
-        pace = settings.pace(room)
+    with leased_memory(settings) as leased:
+        fetches = FetchBudget(settings, leased)
         for taken in (None, 2):  # to the end, and left early
-            clients = fetch_client.partition_clients(rig.cluster.config, ranges(100, 100), settings)
-            fetchers = [PartitionFetcher(one, settings, client, sleep=rig.sleep, pace=pace) for one, client in clients]
-            batches = in_order(fetchers, settings.read_ahead)
+            batches = in_order(rig.fetchers(ranges(100, 100), settings, fetches))
             for _ in islice(batches, taken):
                 pass
             batches.close()  # type: ignore[attr-defined]
-            assert room.under_way_bytes == 0
+            assert fetches.in_flight_bytes == 0
 
 
 def test_an_answer_that_was_not_compressed_is_decoded_in_pieces_that_have_room(rig, budget, monkeypatch):

@@ -9,10 +9,10 @@ from kafka.record.memory_records import MemoryRecordsBuilder
 
 from kafkasource import options
 from kafkasource.protocol.apis import FETCH
-from kafkasource.source.fetch import cluster_partition as fetch_client
+from kafkasource.source.fetch.budget import FetchBudget
+from kafkasource.source.fetch.config import FetchSettings
 from kafkasource.source.fetch.fetcher import PartitionFetcher
-from kafkasource.source.fetch.messages import FetchSettings
-from kafkasource.source.fetch.task import in_order
+from kafkasource.source.fetch.task import in_order, open_partitions
 from kafkasource.types import OffsetRange, TopicPartition
 
 TP = TopicPartition("t", 0)
@@ -98,11 +98,10 @@ class Kafka(FakeKafka):
 class Rig:
     """A task's side and brokers, with a clock that stands still unless somebody waits."""
 
-    def __init__(self, monkeypatch, partitions=1):
+    def __init__(self, partitions=1):
         self.kafka = Kafka(nodes=2, topics={"t": partitions})
         self.net = FakeNet(self.kafka)
         self.cluster = self.net.cluster()
-        monkeypatch.setattr(fetch_client, "shared_cluster", lambda config: self.cluster)
 
     @property
     def topic(self):
@@ -114,11 +113,13 @@ class Rig:
     def fetch(self, *ranges, **given):
         """Batches of ranges, as a task reads them."""
         settings = fetch_settings(**{"max_partition_bytes": 2000} | given)
-        fetchers = [
-            PartitionFetcher(one, settings, client, lambda: self.net.now, self.sleep)
-            for one, client in fetch_client.partition_clients(self.cluster.config, ranges, settings)
+        return in_order(self.fetchers(ranges, settings, FetchBudget(settings)))
+
+    def fetchers(self, ranges, settings, budget):
+        return [
+            PartitionFetcher(one, settings, partition, budget, lambda: self.net.now, self.sleep)
+            for one, partition in open_partitions(self.cluster, ranges, settings)
         ]
-        return in_order(fetchers, settings.read_ahead)
 
     def batches(self, start=0, end=100, **settings):
         planned = {name: settings.pop(name) for name in ("topic_id", "leader_epoch") if name in settings}

@@ -1,12 +1,12 @@
-"""Reading of one range: fetch, decode, yield Arrow batches. Runs in an executor's Python worker.
+"""Reading of one range: fetch, decode, yield Arrow batches. `task` reads one range after the other.
 
-At most one fetch is in flight and one answer held. The order that makes it fast: a response is scanned for its last
-offset, the next fetch is sent, and only then the response is decoded, piece by piece, and handed to Spark, while the
-broker and the network work on the next one. How large a fetch is: `sizing`.
+At most one fetch is in flight and one answer held. The order makes it fast: `receive` scans an answer for its last
+offset and sends the next fetch; only then `rows` decodes the answer, piece by piece, and hands the rows to Spark, while
+the broker and the network work on the next answer. How large a fetch is: `budget`.
 
-position --fetch--> response --scan--> send next fetch --> decode --> rows --> position = next offset
-^                                                                                     |
-+-------------------------------------------------------------------------------------+
+position --fetch--> answer --scan--> send next fetch --> decode --> rows --> position = next offset
+^                                                                                   |
++-----------------------------------------------------------------------------------+
 
 Invariants: rows are yielded in offset order, each once; `position` only grows, and grows past holes (compaction,
 markers, aborted transactions) by the batches' last offsets, whatever their row counts; it passes over records that
@@ -20,23 +20,33 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Generic
 
 from kafkasource import metrics
 from kafkasource.errors import (
+    BrokerError,
     CorruptMessage,
     CorruptRecordBatch,
     DeadlineExceeded,
+    InconsistentTopicId,
     KafkaSourceError,
+    MalformedRecordTimestamp,
+    OffsetOutOfRange,
     ProtocolError,
     RequestTimeout,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
+    UnsupportedRecordFormat,
 )
 from kafkasource.records.batches import next_fetch_offset
-from kafkasource.source.fetch.messages import FetchedPartition, FetchSettings
-from kafkasource.source.fetch.partition_client import PartitionClient, Truncation
+from kafkasource.records.compression import RecordBatchTooLarge
+from kafkasource.source.fetch.budget import FetchBudget
+from kafkasource.source.fetch.config import FetchSettings
+from kafkasource.source.fetch.messages import FetchedPartition
+from kafkasource.source.fetch.partition import PartitionClient, Sent
 from kafkasource.source.fetch.pieces import decode_pieces
-from kafkasource.source.fetch.recovery import Recovery, recovery
-from kafkasource.source.fetch.sizing import Pace
+from kafkasource.source.fetch.planned_log import Truncation
 from kafkasource.source.plan import loss
 from kafkasource.types import OffsetRange
 
@@ -54,92 +64,139 @@ _RECORD_BYTES = 1024  # of a record, when nothing of a range has been seen: rath
 _IS_GONE = "the topic has been deleted, or recreated under its name"
 
 
+class Recovery(Enum):
+    """What a failed fetch calls for."""
+
+    FAIL = auto()
+    REFRESH = auto()  # ask whoever leads a little later
+    RECONNECT = auto()  # fetch again over another connection
+    ASK_BOUNDS = auto()  # the offset may be gone
+    REFRESH_THEN_ASK = auto()  # the topic may be gone, or the broker that was asked has not heard of it yet
+
+
+def recovery(error: KafkaSourceError) -> Recovery:
+    """The table of faults. `PartitionFetcher` does what it says."""
+    if isinstance(error, OffsetOutOfRange):
+        return Recovery.ASK_BOUNDS
+    if isinstance(error, (UnknownTopicOrPartition, UnknownTopicId, InconsistentTopicId)):
+        return Recovery.REFRESH_THEN_ASK
+    if isinstance(error, (UnsupportedRecordFormat, RecordBatchTooLarge, MalformedRecordTimestamp)):
+        return Recovery.FAIL  # it would be the same the second time
+    if isinstance(error, (ProtocolError, CorruptMessage)) or isinstance(error.__cause__, ProtocolError):
+        return Recovery.RECONNECT
+    if isinstance(error, BrokerError) and error.is_unknown:
+        return Recovery.REFRESH  # Java's consumer goes on too (FetchCollector.handleInitializeErrors)
+    return Recovery.REFRESH if error.retriable else Recovery.FAIL
+
+
 @dataclass(slots=True)
-class _InFlight:
+class _InFlight(Generic[Sent]):
     offset: int
     asked_bytes: int
-    sent: Any
+    sent: Sent
 
 
-class PartitionFetcher:
-    """Reads one range. Single use; `clock` in seconds. `pace` is shared by what one task reads."""
+class PartitionFetcher(Generic[Sent]):
+    """Reads one range. Single use, one thread; `clock` in seconds. The ranges of one task share `budget`.
+
+    `begin` may come first. Then, until `is_done`: `receive`, and where that says so, all of `rows`. `close` at the end.
+    """
 
     def __init__(
         self,
         offset_range: OffsetRange,
         settings: FetchSettings,
-        client: PartitionClient,
+        client: PartitionClient[Sent],
+        budget: FetchBudget,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
-        pace: Pace | None = None,
     ) -> None:
         self.position = offset_range.start_offset  # next offset to yield
-        self.others_in_flight: Callable[[], int] = lambda: 0  # fetches of the task's other ranges
-        self.on_last_sent: Callable[[], None] = lambda: None  # called when no more than is in flight will be needed
-        self._pace = pace or settings.pace()
-        self._room = self._pace.room
-        self.covered = offset_range.size <= self._room.fetch_bytes // _RECORD_BYTES  # is that expected already?
+        # Is no more needed than what is in flight or here? Before the first answer that is a guess.
+        self.is_covered = offset_range.size <= budget.memory.fetch_bytes // _RECORD_BYTES
         self._range = offset_range
         self._tp = offset_range.topic_partition
         self._settings = settings
         self._client = client
+        self._budget = budget
         self._clock = clock
         self._sleep = sleep
-        self._in_flight: _InFlight | None = None
+        self._in_flight: _InFlight[Sent] | None = None
+        self._answer: FetchedPartition | None = None  # received, and not decoded yet
         self._least_bytes = 0  # to ask for, where a batch did not come whole
         self._asked_bytes = 0  # by the newest fetch
         self._held_bytes = 0  # of the answer that was received last
         self._held_since = 0.0
         self._damages = 0  # of what was fetched at `position`
         self._failing_since = 0.0  # where `_failures` is not 0
-        self._restart_patience()
+        self.restart_patience()
 
     @property
-    def is_in_flight(self) -> bool:
-        return self._in_flight is not None
+    def is_done(self) -> bool:
+        return self.position >= self._range.end_offset
 
     @property
-    def has_room(self) -> bool:
-        """May it be begun, as far as the task's memory and the line to the broker go?"""
-        return self._pace.may_begin(self._client.line_bytes)
+    def may_begin(self) -> bool:
+        """May the first fetch leave before the range's turn, as far as the task's budget goes?"""
+        return self._budget.may_begin(self._client.line_bytes)
 
     def begin(self) -> None:
-        """Send the first fetch, if that takes no waiting. `batches` does all that is left, faults included."""
+        """Send the first fetch, if that takes no waiting. `receive` does all that is left, faults included."""
         if self._in_flight is None:
             self._send_ahead(self.position)
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """The range's rows, in no empty batch. Raises DataLoss, DeadlineExceeded, or what cannot be recovered from."""
+    def receive(self) -> bool:
+        """Wait for the answer at `position`, and send the fetch behind it.
+
+        False: the answer had no records, or failed and was recovered from. Raises DataLoss, DeadlineExceeded, or the
+        error that it cannot recover from; so does `rows`.
+        """
         try:
-            self._restart_patience()
-            while self.position < self._range.end_offset:
-                try:
-                    fetched = self._next_response()
-                    if fetched is None:
-                        continue
-                    self._fetch_on(fetched)
-                    for decoded in decode_pieces(fetched, self._range, self.position, self._settings, self._room):
-                        self._room.made_rows()
-                        if self._advance(decoded.next_offset, decoded.required_bytes):
-                            rows = sum(batch.num_rows for batch in decoded.batches)
-                            metrics.count("kafkasource_records_read_total", rows, self._tp.topic)
-                            yield from decoded.batches
-                            self._restart_patience()  # Spark's time between two batches is not the broker's
-                    del fetched  # before the next one comes, so that its memory can be used again
-                except KafkaSourceError as error:
-                    self._recover(error)
-        finally:
-            self.drop_in_flight()
+            fetched = self._next_response()
+            if fetched is not None:
+                self._fetch_on(fetched)
+        except KafkaSourceError as error:
+            self._recover(error)
+            return False
+        self._answer = fetched
+        return fetched is not None
+
+    def rows(self) -> Iterator[pa.RecordBatch]:
+        """The rows of the answer that was just received, in no empty batch. Then its memory can be used again."""
+        fetched, self._answer = self._answer, None
+        assert fetched is not None
+        try:
+            for decoded in decode_pieces(fetched, self._range, self.position, self._settings, self._budget.memory):
+                self._budget.memory.saw_rows()
+                if self._advance(decoded.next_offset, decoded.required_bytes):
+                    rows = sum(batch.num_rows for batch in decoded.batches)
+                    metrics.count("kafkasource_records_read_total", rows, self._tp.topic)
+                    yield from decoded.batches
+                    self.restart_patience()  # Spark's time between two batches is not the broker's
+        except KafkaSourceError as error:
+            self._recover(error)
+
+    def close(self) -> None:
+        """Forget what is in flight."""
+        if self._in_flight is not None:
+            self._client.forget(self._in_flight.sent)
+            self._budget.ended(self._in_flight.asked_bytes)
+            self._in_flight = None
+
+    def restart_patience(self) -> None:
+        """From now on the range must move within `kafkaConsumer.pollTimeoutMs`."""
+        self._patience_ends = self._clock() + self._settings.poll_timeout_ms / 1000
+        self._failures = 0
 
     # The steps.
 
     def _next_response(self) -> FetchedPartition | None:
         """The response for `position`; None when it brought nothing, or nothing is left to fetch."""
         if self._held_bytes:
-            self._pace.took(self._held_bytes, self._clock() - self._held_since)
+            self._budget.used_up(self._held_bytes, self._clock() - self._held_since)
             self._held_bytes = 0
         if self._in_flight is None or self._in_flight.offset != self.position:
-            self.drop_in_flight()
+            self.close()
             if not self._client.is_ready and not self._get_ready():
                 return None
             self._send(self.position)
@@ -148,7 +205,7 @@ class PartitionFetcher:
         try:
             fetched = self._client.receive(in_flight.sent)
         finally:
-            self._room.done(in_flight.asked_bytes)
+            self._budget.ended(in_flight.asked_bytes)
         if len(fetched.records):
             self._held_bytes, self._held_since = len(fetched.records), self._clock()
             metrics.count("kafkasource_bytes_read_total", self._held_bytes, self._tp.topic)
@@ -168,19 +225,17 @@ class PartitionFetcher:
         return self.position < self._range.end_offset
 
     def _fetch_on(self, fetched: FetchedPartition) -> None:
-        """Send what is fetched next: the rest of this range, or of the ones behind it."""
+        """Send the fetch behind this answer, if the range goes on there."""
         ahead = next_fetch_offset(fetched.records)
         if ahead is None or ahead <= self.position:
             return  # decoding will say why
-        self.covered = ahead >= self._range.end_offset
-        if self.covered:
-            self.on_last_sent()
-        else:
+        self.is_covered = ahead >= self._range.end_offset
+        if not self.is_covered:
             self._send_ahead(ahead)
 
     def _send_ahead(self, offset: int) -> None:
-        """Unless there is something to wait for: what is here already goes first. It is sent when it is needed."""
-        if not self._client.is_ready or not self.has_room:
+        """Send a fetch that nobody waits for yet, unless it would take waiting. What is here already goes first."""
+        if not self._client.is_ready or not self._budget.may_send_ahead(self._client.line_bytes):
             return
         try:
             self._send(offset)
@@ -189,18 +244,17 @@ class PartitionFetcher:
 
     def _send(self, offset: int) -> None:
         client = self._client
-        wanted = self._pace.next_fetch_bytes(client.round_trip_s, self.others_in_flight(), client.line_bytes)
-        asked = max(wanted, self._least_bytes)
+        asked = max(self._budget.next_size(client.round_trip_s, client.line_bytes), self._least_bytes)
         self._asked_bytes = asked
         self._in_flight = _InFlight(offset, asked, client.send(offset, asked))
-        self._room.sent(asked)
+        self._budget.sent(asked)
 
     def _advance(self, next_offset: int, required_bytes: int | None) -> bool:
         """Take the position that decoding reached; False when nothing whole came, and the next fetch asks for more."""
         if next_offset > self.position:
             self.position = next_offset
             self._damages = 0
-            self._restart_patience()
+            self.restart_patience()
             return True
         wanted = max(required_bytes or 0, self._asked_bytes + 1)
         if wanted > self._settings.max_message_bytes:
@@ -213,10 +267,6 @@ class PartitionFetcher:
         return False
 
     # Time.
-
-    def _restart_patience(self) -> None:
-        self._patience_ends = self._clock() + self._settings.poll_timeout_ms / 1000
-        self._failures = 0
 
     def _check_patience(self, reason: str) -> None:
         if self._clock() >= self._patience_ends:
@@ -236,7 +286,7 @@ class PartitionFetcher:
 
     def _recover(self, error: KafkaSourceError) -> None:
         """Make the next fetch possible, or raise. A fetch in flight is dropped: it left before the fault was known."""
-        self.drop_in_flight()
+        self.close()
         if isinstance(error, DeadlineExceeded):
             raise error
         step = recovery(error)
@@ -298,7 +348,7 @@ class PartitionFetcher:
             self._skip_to(end, _IS_GONE)
         elif self.position < bounds.start and self._is_at_earliest:
             self.position = min(bounds.start, end)  # what aged out was not asked for
-            self._restart_patience()
+            self.restart_patience()
         elif self.position < bounds.start:
             self._skip_to(min(bounds.start, end), f"the log holds [{bounds.start}, {bounds.end})")
         elif self.position > bounds.end:
@@ -328,7 +378,7 @@ class PartitionFetcher:
     def _skip_to(self, resume: int, reason: str) -> None:
         self._report_gone(self.position, resume, reason)
         self.position = resume
-        self._restart_patience()
+        self.restart_patience()
 
     def _report_gone(
         self, start: int, resume: int, reason: str, condition: str = loss.COULD_NOT_READ_OFFSET_RANGE
@@ -345,9 +395,3 @@ class PartitionFetcher:
             fail_on_data_loss=self._settings.fail_on_data_loss,
         )
         metrics.count("kafkasource_offsets_skipped_total", resume - start, self._tp.topic)
-
-    def drop_in_flight(self) -> None:
-        if self._in_flight is not None:
-            self._client.forget(self._in_flight.sent)
-            self._room.done(self._in_flight.asked_bytes)
-            self._in_flight = None

@@ -1,8 +1,9 @@
-"""How much a broker's connection carries, as this process has seen it: so that no fetch outlasts its request's time.
+"""How much a broker's connection carries, as this process has seen it: so that each fetch is answered in time.
 
-A fetch that is larger than the line carries within `request.timeout.ms` never comes: the client closes the connection,
-asks again, and loses what had come. So all that is under way from a broker is bounded by what came within a third of
-that time. The other two thirds are for a line that becomes slower, for other tasks that share it, and for the broker.
+The answer to a fetch that is larger than the line carries within `request.timeout.ms` never arrives: the client closes
+the connection, asks again, and loses the bytes that had arrived. So the bytes in flight from a broker are bounded by
+what arrives within a third of that time. The other two thirds are a reserve: the line may become slower, other tasks
+share it, and the broker needs time.
 
 Pure: no clock, no I/O. Lives as long as the process's cluster, so that its next task knows the line already.
 """
@@ -31,7 +32,7 @@ class Line:
 
     @property
     def carries_bytes(self) -> int | None:
-        """The most that may be under way from this broker; None: not known yet."""
+        """The most bytes that may be in flight from this broker; None: not known yet."""
         if self._bytes_per_s is None:
             return None
         return max(int(self._bytes_per_s * self._timeout_s / _PART), LEAST_BYTES)
@@ -39,8 +40,9 @@ class Line:
     def came(self, size: int, asked_bytes: int, took_s: float, waited_s: float) -> None:
         """A fetch was answered. `took_s`: since it was sent; `waited_s`: for how long of it the task stood still.
 
-        Only an answer that filled what was asked for, and that the task waited for, shows that a line is slow: another
-        one may have waited for records, or for the task. Any answer may show that the line is faster than known.
+        An answer shows that the line is slow only if it is about as large as the fetch asked for, and the task waited
+        for it. Other answers may have waited for records, or for the task. Any answer may show that the line is faster
+        than known.
         """
         speed = size / max(took_s, 1e-6)
         known = self._bytes_per_s
@@ -50,9 +52,9 @@ class Line:
             self._bytes_per_s = speed
 
     def timed_out(self, asked_bytes: int, error: RequestTimeout) -> None:
-        """A fetch was not answered in time: ask for half of it, or for what the line has just carried if that is less.
+        """A fetch was not answered in time: the next asks for half of it, or for what has just arrived if that is less.
 
-        Several fetches that end with one connection end with one error, and count once.
+        Fetches that fail with the same connection fail with the same error, and count once.
         """
         if error is self._last_timeout:
             return
@@ -67,5 +69,5 @@ _of_cluster: WeakKeyDictionary[Cluster, dict[int, Line]] = WeakKeyDictionary()
 
 
 def line_to(cluster: Cluster, node_id: int) -> Line:
-    """What the process's tasks share that read from one broker."""
+    """The line that all tasks of this process share which read from this broker."""
     return _of_cluster.setdefault(cluster, {}).setdefault(node_id, Line(cluster.config.request_timeout_ms / 1000))

@@ -1,74 +1,64 @@
-"""How much of the process's memory one task's reading may take, from leases of the budget's parts. See `memory`."""
+"""How much memory the reading of one task may take: leases of two parts of the process's memory budget."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from kafkasource import memory
 from kafkasource.client.receive_memory import FRAMES
 from kafkasource.records.compression import PIECE_BYTES
-
-if TYPE_CHECKING:
-    from kafkasource.source.fetch.messages import FetchSettings
+from kafkasource.source.fetch.config import FetchSettings
 
 _PIECES = 16  # two pieces exist at a time; keys and values are reserved twice, small records grow sixfold as columns
 
 
 @dataclass(slots=True)
-class Room:
-    """Bounds of one task; they change when parts are lent or taken back. Counts what is under way. One thread, but for
-    the two bounds, which any thread sets."""
+class FetchMemory:
+    """The bounds of one task. They change while it reads, when parts of the budget are lent or taken back.
+
+    Any thread sets the bounds; the task's thread reads them.
+    """
 
     fetch_bytes: int  # of one fetch where the broker is near
-    most_under_way_bytes: int  # of all fetches of the task that are not answered yet
+    in_flight_bytes: int  # of all fetches of the task that are not answered yet
     portion_bytes: int  # of an answer, decoded at a time
     piece_bytes: int = PIECE_BYTES  # of decompressed records, decoded at a time
-    under_way_bytes: int = 0
-    made_rows: Callable[[], None] = lambda: None  # called for each piece, when it is in memory
+    process: memory.Budget | None = None  # that counts the rows; None: nobody does
 
-    @property
-    def for_another(self) -> bool:
-        """May a fetch be sent that nobody waits for yet?"""
-        return not self.under_way_bytes or self.under_way_bytes + self.fetch_bytes <= self.most_under_way_bytes
+    @classmethod
+    def of(cls, settings: FetchSettings) -> FetchMemory:
+        """The bounds that the settings alone give, without a memory budget."""
+        return cls(settings.max_partition_bytes, settings.most_in_flight_bytes, settings.max_partition_bytes)
 
-    def sent(self, size: int) -> None:
-        self.under_way_bytes += size
-
-    def done(self, size: int) -> None:
-        """Answered, or nobody waits for it any more."""
-        self.under_way_bytes -= size
-
-
-def unbounded(settings: FetchSettings) -> Room:
-    """As the settings alone say."""
-    return Room(settings.max_partition_bytes, settings.most_under_way_bytes, settings.max_partition_bytes)
+    def saw_rows(self) -> None:
+        """The task calls this after each piece that it has decoded, while the piece is in memory."""
+        if self.process is not None:
+            self.process.saw_rows()
 
 
 @contextmanager
-def room_to_read(settings: FetchSettings) -> Iterator[Room]:
-    """Of a task, while it reads."""
-    from kafkasource import memory
-
+def leased_memory(settings: FetchSettings) -> Iterator[FetchMemory]:
+    """The memory of one task, while it reads."""
     budget = memory.process_budget()
-    room = unbounded(settings)
-    room.made_rows = budget.saw_rows
+    found = FetchMemory.of(settings)
+    found.process = budget
 
     def receive(size: int) -> None:
         most = size // FRAMES
-        room.fetch_bytes = min(settings.max_partition_bytes, most)
-        room.most_under_way_bytes = min(settings.most_under_way_bytes, most)
+        found.fetch_bytes = min(settings.max_partition_bytes, most)
+        found.in_flight_bytes = min(settings.most_in_flight_bytes, most)
 
     def decode(size: int) -> None:
-        room.piece_bytes = min(PIECE_BYTES, size // _PIECES)
-        room.portion_bytes = min(settings.max_partition_bytes, size // _PIECES)
+        found.piece_bytes = min(PIECE_BYTES, size // _PIECES)
+        found.portion_bytes = min(settings.max_partition_bytes, size // _PIECES)
 
-    receiving = memory.Wish(FRAMES * settings.most_under_way_bytes, settings.named_size)
+    receiving = memory.Wish(FRAMES * settings.most_in_flight_bytes, settings.named_size)
     decoding = memory.Wish(_PIECES * PIECE_BYTES)
     total = settings.memory_budget_bytes
     with (
         budget.lease(memory.RECEIVE, receiving, receive, total_bytes=total),
         budget.lease(memory.DECODED, decoding, decode, total_bytes=total),
     ):
-        yield room
+        yield found

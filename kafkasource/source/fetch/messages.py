@@ -7,78 +7,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kafkasource.errors import OptionError, ProtocolError, error_for
-from kafkasource.source.fetch.memory import Room
-from kafkasource.source.fetch.sizing import Pace
+from kafkasource.errors import ProtocolError, error_for
+from kafkasource.source.fetch.config import FetchSettings
 from kafkasource.types import IsolationLevel, TopicPartition
 
 _NO_ID = uuid.UUID(int=0)
-_SIZES = ("kafka.max.partition.fetch.bytes", "readAhead")
 _LAST_VERSION_BY_NAME = 12  # from 13 on a fetch names topics by id (KIP-516)
-
-
-@dataclass(frozen=True, slots=True)
-class FetchSettings:
-    """What a task needs to know to fetch and decode. Defaults are the option table's: made by `from_options`."""
-
-    include_headers: bool
-    fail_on_data_loss: bool
-    poll_timeout_ms: int  # a partition that gives nothing for this long, though records are due, fails the task
-    max_partition_bytes: int  # of one fetch; a first batch that is larger comes whole (KIP-74)
-    max_wait_ms: int  # of the broker, for min_bytes
-    min_bytes: int
-    isolation_level: IsolationLevel
-    check_crcs: bool
-    max_decompressed_bytes: int
-    max_message_bytes: int  # the largest response that the client takes
-    retry_backoff_ms: int
-    retry_backoff_max_ms: int
-    read_ahead: int  # fetches of max_partition_bytes that a task may have in flight
-    most_fetch_bytes: int  # of one fetch, however long the way
-    rack: str | None  # as the user wrote it; what it is in this process: `read_replicas.rack_of`
-    memory_budget_bytes: int | None = None  # of the worker that the task runs in; None: what it can find out
-    named_size: str | None = None  # an option by which the user has said how much may be under way
-
-    def pace(self, room: Room | None = None) -> Pace:
-        return Pace(self.max_partition_bytes, self.read_ahead, self._most_at_once, room)
-
-    @property
-    def _most_at_once(self) -> int:
-        return max(min(self.most_fetch_bytes, self.max_message_bytes // 2), self.max_partition_bytes)
-
-    @property
-    def most_under_way_bytes(self) -> int:
-        """Of all fetches of a task together."""
-        return max(min(self.read_ahead * self.max_partition_bytes, self._most_at_once), self.max_partition_bytes)
-
-    @classmethod
-    def from_options(cls, options: Mapping[str, Any]) -> FetchSettings:
-        """Raises OptionError for limits that contradict each other; so it is called on the driver too."""
-        most, limit = options["kafka.max.partition.fetch.bytes"], options["kafka.receive.message.max.bytes"]
-        if most > limit:
-            raise OptionError(
-                f"option 'kafka.max.partition.fetch.bytes' ({most}) asks for more than"
-                f" 'kafka.receive.message.max.bytes' ({limit}) accepts: lower the one or raise the other"
-            )
-        return cls(
-            include_headers=options["includeHeaders"],
-            fail_on_data_loss=options["failOnDataLoss"],
-            poll_timeout_ms=options["kafkaConsumer.pollTimeoutMs"],
-            max_partition_bytes=min(most, options["kafka.fetch.max.bytes"]),
-            max_wait_ms=options["kafka.fetch.max.wait.ms"],
-            min_bytes=options["kafka.fetch.min.bytes"],
-            isolation_level=options["kafka.isolation.level"],
-            check_crcs=options["kafka.check.crcs"],
-            max_decompressed_bytes=options["kafka.max.decompressed.batch.bytes"],
-            max_message_bytes=options["kafka.receive.message.max.bytes"],
-            retry_backoff_ms=options["kafka.retry.backoff.ms"],
-            retry_backoff_max_ms=options["kafka.retry.backoff.max.ms"],
-            read_ahead=options["readAhead"],
-            most_fetch_bytes=options["kafka.fetch.max.bytes"],
-            rack=options["kafka.client.rack"],
-            memory_budget_bytes=options["memoryBudget"],
-            named_size=next((name for name in _SIZES if name in getattr(options, "given", ())), None),
-        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
-"""An answer decoded piece by piece: what Spark is given at once, and what decoding needs, stays of an ordinary size.
+"""Decodes an answer piece by piece, so that neither decoding nor what Spark is given at once takes much memory.
 
-A long way to the broker makes large answers, and compression makes small ones large (the decoder itself stops at some
-MiB). Pieces of about a MiB also keep the decoder in memory that it has touched before.
+A long way to the broker makes large answers, and compression makes small answers large (the decoder itself stops at
+some MiB). Pieces of about a MiB also let the decoder use memory that it has touched before.
 """
 
 from __future__ import annotations
@@ -10,20 +10,25 @@ from collections.abc import Iterator
 
 from kafkasource.records import header as h
 from kafkasource.records.batches import Decoded, decode_all
-from kafkasource.source.fetch.memory import Room
-from kafkasource.source.fetch.messages import FetchedPartition, FetchSettings
+from kafkasource.source.fetch.config import FetchSettings
+from kafkasource.source.fetch.memory import FetchMemory
+from kafkasource.source.fetch.messages import FetchedPartition
 from kafkasource.types import OffsetRange
 
 
 def decode_pieces(
-    fetched: FetchedPartition, offset_range: OffsetRange, start_offset: int, settings: FetchSettings, room: Room
+    fetched: FetchedPartition,
+    offset_range: OffsetRange,
+    start_offset: int,
+    settings: FetchSettings,
+    memory: FetchMemory,
 ) -> Iterator[Decoded]:
     """Rows of [start_offset, the range's end), in order. Yields at least one item; each further one goes further.
 
-    How large a piece may be is the task's room at that moment. Raises what `records.batches.decode` does.
+    `memory` bounds each piece by what the task may take at that moment. Raises the errors of `records.batches.decode`.
     """
     position, aborted = start_offset, fetched.aborted_transactions
-    for view in portions(fetched.records, room.portion_bytes):
+    for view in portions(fetched.records, memory.portion_bytes):
         for decoded in decode_all(
             view,
             topic=offset_range.topic_partition.topic,
@@ -33,7 +38,7 @@ def decode_pieces(
             include_headers=settings.include_headers,
             check_crc=settings.check_crcs,
             max_decompressed_bytes=settings.max_decompressed_bytes,
-            piece_bytes=room.piece_bytes,
+            piece_bytes=memory.piece_bytes,
             aborted_transactions=aborted,
         ):
             if decoded.next_offset > position or position == start_offset:  # else: a cut batch at the end

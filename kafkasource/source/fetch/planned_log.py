@@ -1,10 +1,10 @@
-"""Is the log that a task is about to read the one that was planned? By topic id (KIP-516) and leader epoch (KIP-320).
+"""Is the log that a task is about to read the one that was planned? Topic id (KIP-516) and leader epoch (KIP-320) say.
 
 A process's shared cluster may remember a topic or a leader that is older than the plan's, or one that is newer:
 
     the plan's id and epoch   the common case: nothing is asked
-    another topic id          metadata is asked for once; where the id stays another, nothing is fetched by that name
-    an older epoch            metadata is asked for once; brokers fence a fetch that is still too old
+    another topic id          metadata are asked for once; where the id stays another, nothing is fetched by that name
+    an older epoch            metadata are asked for once; brokers fence a fetch that is still too old
     a newer epoch             a leader was elected after the plan: it is asked once where the plan's epoch ends
 
 A plan's epoch is no older than any record below the plan's end. Where that epoch ends earlier in the new leader's log,
@@ -16,10 +16,10 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kafkasource.errors import BrokerError, ClusterAuthorizationFailed, UnsupportedApiVersion
-from kafkasource.source.fetch.partition_client import Truncation
 from kafkasource.types import OffsetRange
 
 if TYPE_CHECKING:
@@ -28,25 +28,49 @@ if TYPE_CHECKING:
 log = logging.getLogger("kafkasource.source")
 
 
+@dataclass(frozen=True, slots=True)
+class Truncation:
+    """The leader of `leader_epoch` has nothing of the planned epoch, nor of earlier ones, from `end_offset` on.
+
+    What was planned to be read from there on is gone, whatever the log holds there now (KIP-320).
+    """
+
+    end_offset: int
+    planned_epoch: int
+    leader_epoch: int
+
+
 class PlannedLog:
-    """What a range was planned with, against what the process's cluster knows now. Not for several threads."""
+    """What a range was planned with, compared with what the process's cluster knows now. One for each range of a task.
+
+    Not for several threads.
+    """
 
     def __init__(self, cluster: Cluster, offset_range: OffsetRange) -> None:
+        self.offset_range = offset_range
         self.topic_partition = offset_range.topic_partition
         self.topic_id = offset_range.topic_id
-        self.planned_epoch = offset_range.leader_epoch
-        self._end_offset = offset_range.end_offset
+        self._end_offset = offset_range.end_offset  # of what is left of the range in the log of the newest leader
         self._cluster = cluster
         self._compared_epoch = offset_range.leader_epoch  # of the leader that is known to have what was planned
-        self._truncation: Truncation | None = None  # found, and not told yet
+        self._truncation: Truncation | None = None  # found, and not taken yet
+
+    @property
+    def planned_epoch(self) -> int | None:
+        return self.offset_range.leader_epoch
+
+    def bind_end(self, end_offset: int, leader_epoch: int | None) -> None:
+        """The range goes on to `end_offset` (exclusive), as the leader of this epoch has just said."""
+        self.offset_range = replace(self.offset_range, end_offset=end_offset, leader_epoch=leader_epoch)
+        self._end_offset, self._compared_epoch = end_offset, leader_epoch
 
     def pin(self, topic_id: uuid.UUID | None) -> None:
-        """A fetch by this id succeeded: where the plan has none, it is the range's from here on."""
+        """A fetch by this id succeeded. Where the plan has no id, the range keeps this one from here on."""
         self.topic_id = self.topic_id or topic_id
 
     @property
     def is_same_topic(self) -> bool:
-        """As far as can be told: brokers before 2.8 have no ids, nor have plans made with them."""
+        """Has the name still the planned id? True where that is not known: brokers before 2.8 have no ids."""
         known = self._cluster.topic_id(self.topic_partition.topic)
         return self.topic_id is None or known is None or known == self.topic_id
 
@@ -71,17 +95,18 @@ class PlannedLog:
 
     @property
     def is_settled(self) -> bool:
-        """Is there nothing to ask, and nothing to tell, before the next fetch?"""
+        """May the next fetch leave, with no leader to ask and no truncation to report first?"""
         return self._truncation is None and self.is_same_topic and not self.has_new_leader
 
     def compared(self, leader_epoch: int, end_offset: int | None) -> None:
-        """In the log that is led under `leader_epoch` the plan's epoch ends here; None: that cannot be told."""
+        """The leader of `leader_epoch` says where the planned epoch ends in its log; None: it cannot say."""
         self._compared_epoch = leader_epoch
         if end_offset is not None and end_offset < self._end_offset and self.planned_epoch is not None:
             self._truncation = Truncation(end_offset, self.planned_epoch, leader_epoch)
             self._end_offset = end_offset
 
-    def tell_truncation(self) -> Truncation | None:
+    def take_truncation(self) -> Truncation | None:
+        """The truncation that was found, once."""
         found, self._truncation = self._truncation, None
         return found
 

@@ -1,82 +1,126 @@
-"""What one task fetches: its ranges one after the other, the coming ones begun before their turn.
+"""What one task reads: its ranges one after the other. Runs in an executor's Python worker, or in a `Reader`.
 
-Where nothing more of a range is to be sent, the first fetch of the one behind it is, so that a task of many small
-ranges does not pay a round trip for each.
-
-Bound: the task has at most `readAhead` x `max.partition.fetch.bytes` in flight, all its ranges together, or what the
-memory budget leaves (`memory`), and one answer of at most that size held: twice that of wire bytes (or one larger batch
-each).
+A task of many small ranges does not pay a round trip for each: as soon as nothing more of a range has to be asked for,
+the ranges behind it are begun. The task has at most `readAhead` x `max.partition.fetch.bytes` in flight, for all its
+ranges together, or what the memory budget leaves (`budget`). It holds one answer of at most that size. A record batch
+that is larger than a fetch comes whole.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Generic
 
+from kafkasource.client.cluster import LATEST, Cluster, ListedOffset
+from kafkasource.errors import UnknownTopicOrPartition
+from kafkasource.source.fetch.budget import FetchBudget
+from kafkasource.source.fetch.config import FetchSettings
 from kafkasource.source.fetch.fetcher import PartitionFetcher
-from kafkasource.source.fetch.memory import room_to_read
-from kafkasource.source.fetch.messages import FetchSettings
-from kafkasource.types import OffsetRange
+from kafkasource.source.fetch.memory import leased_memory
+from kafkasource.source.fetch.partition import ClusterPartition, Sent
+from kafkasource.source.fetch.planned_log import PlannedLog, compare, learn
+from kafkasource.types import IsolationLevel, OffsetRange, TopicPartition
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from kafkasource.client.config import ClientConfig
 
-__all__ = ["FetchSettings", "fetch", "in_order"]
+def fetch(cluster: Cluster, ranges: Iterable[OffsetRange], settings: FetchSettings) -> Iterator[pa.RecordBatch]:
+    """The rows of the ranges, one range after the other.
+
+    A generator; closing it forgets what is in flight.
+    """
+    with leased_memory(settings) as memory:
+        budget = FetchBudget(settings, memory)
+        yield from in_order(
+            [
+                PartitionFetcher(one, settings, partition, budget)
+                for one, partition in open_partitions(cluster, ranges, settings)
+            ]
+        )
 
 
-class _InOrder:
-    """The ranges of one task: the first is read, those behind it are begun where nothing more of it is to be sent."""
+def open_partitions(
+    cluster: Cluster, ranges: Iterable[OffsetRange], settings: FetchSettings
+) -> list[tuple[OffsetRange, ClusterPartition]]:
+    """A task's ranges that hold anything, their ends bound, each with its partition.
 
-    def __init__(self, fetchers: Iterable[PartitionFetcher], read_ahead: int) -> None:
+    Asks for all of them at once what must be known before the first fetch: mostly nothing.
+    """
+    logs = [PlannedLog(cluster, one) for one in ranges]
+    learn(cluster, logs)
+    bind_ends(cluster, logs, settings.isolation_level)
+    logs = [log for log in logs if log.offset_range.size > 0]
+    compare(cluster, logs)
+    return [(log.offset_range, ClusterPartition(cluster, log, settings)) for log in logs]
+
+
+def bind_ends(cluster: Cluster, logs: Sequence[PlannedLog], isolation_level: IsolationLevel) -> None:
+    """Ranges that end at `latest` end where the log does now, as in the JVM connector's batch.
+
+    One ListOffsets for all of them, in parallel. A range keeps its planned end where the topic is gone, or is another
+    one: the fetch shows that its records are gone. It also keeps it where the log ends below it. Such a log has lost
+    records, or has a new leader that does not know its end yet, and the fetch shows which of the two it is.
+
+    `earliest` needs nothing here: such a range begins at its planned start, or where the log does when it is fetched.
+    """
+    late = [log for log in logs if log.offset_range.to_latest and log.is_same_topic]
+    listed = _latest(cluster, {log.topic_partition for log in late}, isolation_level)
+    for log in logs:
+        latest = listed.get(log.topic_partition) if log.offset_range.to_latest else None
+        if latest is not None and latest.offset is not None and latest.offset > log.offset_range.end_offset:
+            log.bind_end(latest.offset, latest.leader_epoch)
+
+
+def _latest(
+    cluster: Cluster, partitions: Collection[TopicPartition], isolation_level: IsolationLevel
+) -> dict[TopicPartition, ListedOffset]:
+    """Where logs end now; the partitions of topics that are gone are missing."""
+    try:
+        return cluster.list_offsets(dict.fromkeys(partitions, LATEST), isolation_level) if partitions else {}
+    except UnknownTopicOrPartition:
+        topics = {tp.topic for tp in partitions}
+        if len(topics) == 1:
+            return {}
+        found: dict[TopicPartition, ListedOffset] = {}
+        for topic in topics:
+            found |= _latest(cluster, [tp for tp in partitions if tp.topic == topic], isolation_level)
+        return found
+
+
+def in_order(fetchers: Iterable[PartitionFetcher[Sent]]) -> Iterator[pa.RecordBatch]:
+    """The rows of one fetcher after the other. The fetchers share one budget."""
+    return _InOrder(fetchers).batches()
+
+
+class _InOrder(Generic[Sent]):
+    """The fetchers of one task. The first of `_begun` is read, the others have sent their first fetch."""
+
+    def __init__(self, fetchers: Iterable[PartitionFetcher[Sent]]) -> None:
         self._waiting = deque(fetchers)
-        self._begun: deque[PartitionFetcher] = deque()
-        self._read_ahead = read_ahead
-        for fetcher in self._waiting:
-            fetcher.others_in_flight = self._others_in_flight
-            fetcher.on_last_sent = self._begin_coming
+        self._begun: deque[PartitionFetcher[Sent]] = deque()
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         try:
             while self._waiting or self._begun:
-                if not self._begun:
-                    self._begun.append(self._waiting.popleft())
-                    self._begun[0].begin()
                 self._begin_coming()
-                yield from self._begun[0].batches()
+                fetcher = self._begun[0]
+                fetcher.restart_patience()
+                while not fetcher.is_done:
+                    if fetcher.receive():
+                        self._begin_coming()
+                        yield from fetcher.rows()
+                fetcher.close()
                 self._begun.popleft()
         finally:
             for fetcher in self._begun:
-                fetcher.drop_in_flight()
-
-    def _others_in_flight(self) -> int:
-        return sum(fetcher.is_in_flight for fetcher in self._begun)
-
-    def _may_begin(self) -> bool:
-        return self._others_in_flight() < self._read_ahead and self._waiting[0].has_room
+                fetcher.close()
 
     def _begin_coming(self) -> None:
-        while self._waiting and self._begun[-1].covered and self._may_begin():
+        """Begin the next ranges once no more of the begun ones has to be asked for, as far as the budget allows."""
+        while self._waiting:
+            if self._begun and not (self._begun[-1].is_covered and self._waiting[0].may_begin):
+                return
             self._begun.append(self._waiting.popleft())
             self._begun[-1].begin()
-
-
-def in_order(fetchers: Iterable[PartitionFetcher], read_ahead: int) -> Iterator[pa.RecordBatch]:
-    """Rows of one fetcher after the other; at most `read_ahead` of them have a fetch in flight."""
-    return _InOrder(fetchers, read_ahead).batches()
-
-
-def fetch(config: ClientConfig, ranges: Sequence[OffsetRange], settings: FetchSettings) -> Iterator[pa.RecordBatch]:
-    """Rows of the ranges, one after the other in this order, over the worker's shared connections.
-
-    A generator; closing it forgets what is in flight.
-    """
-    from kafkasource.source.fetch.cluster_partition import partition_clients
-
-    with room_to_read(settings) as room:
-        pace = settings.pace(room)
-        clients = partition_clients(config, ranges, settings)
-        fetchers = [PartitionFetcher(one, settings, client, pace=pace) for one, client in clients]
-        yield from in_order(fetchers, settings.read_ahead)

@@ -12,7 +12,7 @@ from pyspark.sql.datasource import InputPartition
 from kafkasource import metrics
 from kafkasource.client.config import ClientConfig
 from kafkasource.memory.worker import spare_imports_from_gc
-from kafkasource.source.fetch.messages import FetchSettings
+from kafkasource.source.fetch.config import FetchSettings
 from kafkasource.source.plan.tasks import pack, split
 from kafkasource.types import OffsetRange, Packing, TopicPartition
 
@@ -79,12 +79,13 @@ class PartitionReader:
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Rows of a partition's ranges. Runs in an executor's Python worker, whose connections outlive the task."""
+        from kafkasource.client.cache import shared_cluster
         from kafkasource.source.fetch.task import fetch
 
         spare_imports_from_gc()
         ranges = partition.value or ()  # where a plan is empty, Spark reads a partition of None
         try:
-            batches = fetch(self.config, ranges, self.settings)
+            batches = fetch(shared_cluster(self.config), ranges, self.settings)
             if self.packing is not None:
                 from kafkasource.records.packed import pack
 

@@ -13,8 +13,8 @@ from kafkasource.protocol.frames import READ_AHEAD_BYTES, FrameBuffers
 
 
 @pytest.fixture
-def rig(monkeypatch):
-    return Rig(monkeypatch)
+def rig():
+    return Rig()
 
 
 def fetched_offsets(rig):

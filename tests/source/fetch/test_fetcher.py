@@ -20,9 +20,12 @@ from kafkasource.errors import (
     ProtocolError,
     error_for,
 )
+from kafkasource.source.fetch.budget import FetchBudget
 from kafkasource.source.fetch.fetcher import PartitionFetcher
 from kafkasource.source.fetch.messages import FetchedPartition, read_response, request_body
-from kafkasource.source.fetch.partition_client import LogBounds, Truncation
+from kafkasource.source.fetch.partition import LogBounds
+from kafkasource.source.fetch.planned_log import Truncation
+from kafkasource.source.fetch.task import in_order
 from kafkasource.types import IsolationLevel, OffsetRange, TopicPartition
 
 TP = TopicPartition("t", 0)
@@ -110,15 +113,16 @@ class Clock:
         self.now += max(seconds, 0.001)
 
 
-def fetcher(script, start, end, clock=None, from_earliest=False, **settings):
+def batches_of(script, start, end, clock=None, from_earliest=False, **settings):
     clock = clock or Clock()
     settings.setdefault("poll_timeout_ms", 10_000)
     planned = OffsetRange(TP, start, end, from_earliest=from_earliest)
-    return PartitionFetcher(planned, fetch_settings(**settings), script, clock, clock.sleep)
+    settings = fetch_settings(**settings)
+    return in_order([PartitionFetcher(planned, settings, script, FetchBudget(settings), clock, clock.sleep)])
 
 
 def read(script, start, end, **settings):
-    rows = list(fetcher(script, start, end, **settings).batches())
+    rows = list(batches_of(script, start, end, **settings))
     assert all(b.num_rows for b in rows)
     return pa.Table.from_batches(rows).column("offset").to_pylist() if rows else []
 
@@ -131,7 +135,7 @@ def test_the_range_is_read_whole_and_nothing_beyond_it():
 
 def test_the_next_fetch_leaves_before_the_response_is_handed_on():
     script = Script(batch(0, 4), batch(4, 4))
-    batches = fetcher(script, 0, 8).batches()
+    batches = batches_of(script, 0, 8)
     next(batches)
     assert script.events == ["send 0", "receive 0", "send 4"]
     assert len(list(batches)) == 1
@@ -141,7 +145,7 @@ def test_the_next_fetch_leaves_before_the_response_is_handed_on():
 def test_no_more_than_one_fetch_is_in_flight_and_one_held():
     script = Script(*(batch(n) for n in range(20)))
     flying = 0
-    for _ in fetcher(script, 0, 20).batches():
+    for _ in batches_of(script, 0, 20):
         flying = sum(1 if e.startswith("send") else -1 for e in script.events)
         assert flying in (0, 1)
 
@@ -280,7 +284,7 @@ def test_the_time_that_spark_takes_does_not_count():
     clock = Clock()
     script = Script(batch(0), FetchedPartition(b"", 7), batch(1))
     offsets = []
-    for rows in fetcher(script, 0, 2, clock).batches():
+    for rows in batches_of(script, 0, 2, clock):
         offsets += rows.column("offset").to_pylist()
         clock.now += 1_000_000
     assert offsets == [0, 1]
@@ -375,7 +379,7 @@ def test_tolerated_truncation_below_the_position_ends_the_range():
 
 def test_a_reader_that_stops_early_forgets_what_is_in_flight():
     script = Script(batch(0), batch(1))
-    batches = fetcher(script, 0, 2).batches()
+    batches = batches_of(script, 0, 2)
     next(batches)
     batches.close()
     assert script.events[-1] == "forget 1"

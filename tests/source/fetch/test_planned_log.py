@@ -12,8 +12,8 @@ from kafkasource.types import IsolationLevel, OffsetRange, TopicPartition
 
 
 @pytest.fixture
-def rig(monkeypatch):
-    return Rig(monkeypatch)
+def rig():
+    return Rig()
 
 
 def questions(rig):
@@ -174,8 +174,8 @@ def test_a_plan_without_epochs_asks_about_none(rig):
 # The ranges of one task.
 
 
-def test_a_tasks_ranges_are_asked_about_together(monkeypatch):
-    rig = Rig(monkeypatch, partitions=6)
+def test_a_tasks_ranges_are_asked_about_together():
+    rig = Rig(partitions=6)
     for partition in range(6):
         rig.topic.epochs[partition] = 3
     ranges = [OffsetRange(TopicPartition("t", p), 0, 100, leader_epoch=2) for p in range(6)]
@@ -210,8 +210,8 @@ def test_a_range_that_is_empty_still_is_not_fetched(rig):
     assert rig.kafka.asked(FETCH) == []
 
 
-def test_the_ends_of_a_tasks_ranges_are_listed_together(monkeypatch):
-    rig = Rig(monkeypatch, partitions=6)
+def test_the_ends_of_a_tasks_ranges_are_listed_together():
+    rig = Rig(partitions=6)
     ranges = [late(90, 90 + partition, partition) for partition in range(6)]
     assert offsets(rig.fetch(*ranges)) == list(range(90, 100)) * 6
     assert sorted(request.node_id for request in rig.kafka.asked(LIST_OFFSETS)) == [1, 2]
@@ -230,7 +230,7 @@ def test_a_new_leader_that_does_not_know_its_end_yet_shortens_nothing(rig):
     assert offsets(rig.fetch(late(5, 100))) == list(range(5, 100))
 
 
-def test_a_range_of_a_deleted_topic_does_not_keep_others_from_their_ends(monkeypatch):
-    rig = Rig(monkeypatch)
+def test_a_range_of_a_deleted_topic_does_not_keep_others_from_their_ends():
+    rig = Rig()
     gone = OffsetRange(TopicPartition("gone", 0), 0, 10, to_latest=True)
     assert offsets(rig.fetch(late(5, 50), gone, fail_on_data_loss=False)) == list(range(5, 100))

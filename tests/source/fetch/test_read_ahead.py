@@ -6,11 +6,11 @@ from fetch_rig import fetch_settings
 from kafka.record.memory_records import MemoryRecordsBuilder
 
 from kafkasource.errors import ConnectionLost
+from kafkasource.source.fetch.budget import FetchBudget
 from kafkasource.source.fetch.fetcher import PartitionFetcher
 from kafkasource.source.fetch.messages import FetchedPartition
-from kafkasource.source.fetch.partition_client import LogBounds
+from kafkasource.source.fetch.partition import LogBounds
 from kafkasource.source.fetch.pieces import portions
-from kafkasource.source.fetch.sizing import Pace
 from kafkasource.source.fetch.task import in_order
 from kafkasource.types import OffsetRange, TopicPartition
 
@@ -30,18 +30,20 @@ def batch(first, count=SIZE):
 # How much to ask for.
 
 
-def pace(read_ahead=8, most_bytes=50 * MIB, mib_per_second=100):
-    found = Pace(MIB, read_ahead, most_bytes)
-    found.took(mib_per_second * MIB, 1.0)
+def budget(read_ahead=8, most_bytes=50 * MIB, mib_per_second=100):
+    settings = fetch_settings(max_partition_bytes=MIB, read_ahead=read_ahead, most_fetch_bytes=most_bytes)
+    found = FetchBudget(settings)
+    if mib_per_second:
+        found.used_up(mib_per_second * MIB, 1.0)
     return found
 
 
 def test_where_the_broker_is_near_a_fetch_has_the_ordinary_size():
-    assert pace(mib_per_second=800).next_fetch_bytes(round_trip_s=0.0005) == MIB
+    assert budget(mib_per_second=800).next_size(0.0005, None) == MIB
 
 
 def test_a_fetch_covers_two_round_trips_of_what_the_task_takes_in():
-    assert pace(mib_per_second=100).next_fetch_bytes(round_trip_s=0.02, line_bytes=THICK) == 4 * MIB
+    assert budget(mib_per_second=100).next_size(0.02, THICK) == 4 * MIB
 
 
 @pytest.mark.parametrize(("round_trip_s", "read_ahead", "most", "others", "mib"), [
@@ -53,11 +55,14 @@ def test_a_fetch_covers_two_round_trips_of_what_the_task_takes_in():
     (0.0, 8, 50, 0, 1),
 ])  # fmt: skip
 def test_a_fetch_is_bounded(round_trip_s, read_ahead, most, others, mib):
-    assert pace(read_ahead, most * MIB).next_fetch_bytes(round_trip_s, others, THICK) == mib * MIB
+    found = budget(read_ahead, most * MIB)
+    for _ in range(others):
+        found.sent(1)
+    assert found.next_size(round_trip_s, THICK) == mib * MIB
 
 
 def test_before_anything_was_taken_in_a_fetch_has_the_ordinary_size():
-    assert Pace(MIB, 8, 50 * MIB).next_fetch_bytes(9.0) == MIB
+    assert budget(mib_per_second=0).next_size(9.0, None) == MIB
 
 
 # Cutting large answers.
@@ -147,19 +152,19 @@ class Leader:
 def read(cluster, *ranges, **given):
     settings = fetch_settings(**{"max_partition_bytes": 30_000, "read_ahead": 4} | given)
     now = iter(range(10**9))
-    shared = settings.pace()
+    shared = FetchBudget(settings)
     fetchers = [
         PartitionFetcher(
             OffsetRange(TopicPartition("t", partition), start, end),
             settings,
             cluster.client(partition),
+            shared,
             clock=lambda: next(now) / 1000,
             sleep=lambda seconds: None,
-            pace=shared,
         )
         for partition, start, end in ranges
     ]
-    return in_order(fetchers, settings.read_ahead)
+    return in_order(fetchers)
 
 
 def rows(batches):

@@ -10,8 +10,7 @@ from proxy import Proxy, ThroughProxy
 
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
-from kafkasource.source.fetch import cluster_partition as fetch_client
-from kafkasource.source.fetch.cluster_partition import ClusterPartition
+from kafkasource.source.fetch.partition import ClusterPartition
 from kafkasource.source.fetch.task import fetch
 from kafkasource.types import OffsetRange, TopicPartition
 
@@ -19,21 +18,20 @@ pytestmark = pytest.mark.broker
 
 
 @contextlib.contextmanager
-def far_away(kafka_broker, monkeypatch, **given):
+def far_away(kafka_broker, **given):
     host, port = kafka_broker.bootstrap_servers.split(",")[0].rsplit(":", 1)
     config = ClientConfig.of(kafka_broker.bootstrap_servers, **given)
     with (
         Proxy((host, int(port)), delay_ms=10) as proxy,
         Cluster(config, connector=ThroughProxy(config, proxy)) as cluster,
     ):
-        monkeypatch.setattr(fetch_client, "shared_cluster", lambda config: cluster)
-        yield proxy, config
+        yield proxy, cluster
 
 
 @pytest.fixture
-def far(kafka_broker, monkeypatch):
-    with far_away(kafka_broker, monkeypatch) as (_, config):
-        yield config
+def far(kafka_broker):
+    with far_away(kafka_broker) as (_, cluster):
+        yield cluster
 
 
 def test_a_broker_that_is_far_is_read_exactly_in_large_fetches(kafka_broker, far, monkeypatch):
@@ -62,14 +60,14 @@ def test_many_small_ranges_are_fetched_side_by_side_and_read_in_order(kafka_brok
     assert rows.column("value").to_pylist() == expected
 
 
-def test_fetches_over_a_thin_line_come_within_their_requests_time(kafka_broker, monkeypatch):
+def test_fetches_over_a_thin_line_come_within_their_requests_time(kafka_broker):
     """A MB each second; grown as the way is long, a fetch of 4 MiB would take longer than its request may."""
     topic, count = Topic(kafka_broker.bootstrap_servers), 5_000
     topic.write([{"value": b"%09d" % n * 111} for n in range(count)], batch_size=16_384)
     settings = fetch_settings(max_partition_bytes=256_000, read_ahead=16)
     ranges = [OffsetRange(TopicPartition(topic.name, 0), 0, count)]
-    with far_away(kafka_broker, monkeypatch, request_timeout_ms=2_000) as (proxy, config):
+    with far_away(kafka_broker, request_timeout_ms=2_000) as (proxy, cluster):
         proxy.from_broker_bytes_per_s = 1e6
-        rows = pa.Table.from_batches(list(fetch(config, ranges, settings)))
+        rows = pa.Table.from_batches(list(fetch(cluster, ranges, settings)))
         assert rows.column("offset").to_pylist() == list(range(count))
         assert proxy.connections == 1  # no fetch was given up

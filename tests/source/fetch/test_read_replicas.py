@@ -12,8 +12,8 @@ LEADER, REPLICA = 1, 2
 
 
 @pytest.fixture
-def rig(monkeypatch):
-    rig = Rig(monkeypatch)
+def rig():
+    rig = Rig()
     rig.kafka.racks = {"here": REPLICA}
     return rig
 

@@ -9,10 +9,11 @@ from fetch_rig import fetch_settings
 from thin_line import BigLog, ThinNet
 
 from kafkasource.errors import DeadlineExceeded, RequestTimeout
-from kafkasource.source.fetch import cluster_partition as fetch_client
+from kafkasource.source.fetch.budget import FetchBudget
 from kafkasource.source.fetch.fetcher import PartitionFetcher
 from kafkasource.source.fetch.line import LEAST_BYTES, Line
-from kafkasource.source.fetch.sizing import Pace
+from kafkasource.source.fetch.partition import ClusterPartition
+from kafkasource.source.fetch.planned_log import PlannedLog
 from kafkasource.source.fetch.task import in_order
 from kafkasource.types import OffsetRange, TopicPartition
 
@@ -27,15 +28,15 @@ def read(net, *sizes, cluster=None, **given):
     settings = fetch_settings(**given)
     cluster = cluster or net.cluster()
     ranges = [OffsetRange(TopicPartition("t", n), 0, size) for n, size in enumerate(sizes)]
-    clients = [(one, fetch_client.ClusterPartition(cluster, one, settings)) for one in ranges]
-    pace = settings.pace()
+    partitions = [(one, ClusterPartition(cluster, PlannedLog(cluster, one), settings)) for one in ranges]
+    budget = FetchBudget(settings)
 
     def sleep(seconds):
         net.now += seconds
 
-    fetchers = [PartitionFetcher(one, settings, each, lambda: net.now, sleep, pace) for one, each in clients]
+    fetchers = [PartitionFetcher(one, settings, each, budget, lambda: net.now, sleep) for one, each in partitions]
     begun = net.now
-    rows = sum(batch.num_rows for batch in in_order(fetchers, settings.read_ahead))
+    rows = sum(batch.num_rows for batch in in_order(fetchers))
     assert rows == sum(sizes)
     return net.now - begun
 
@@ -172,9 +173,9 @@ def test_a_timeout_halves_what_may_be_under_way_or_takes_what_had_come():
 
 
 def test_what_fetches_side_by_side_ask_for_is_bounded_by_the_line():
-    pace = Pace(MIB, 8, 50 * MIB)
-    pace.took(100 * MIB, 1.0)
-    for others in range(8):
-        if pace.may_begin(2 * MIB):
-            pace.room.sent(pace.next_fetch_bytes(9.0, others, 2 * MIB))
-    assert pace.room.under_way_bytes <= 2 * MIB
+    budget = FetchBudget(fetch_settings(max_partition_bytes=MIB, read_ahead=8, most_fetch_bytes=50 * MIB))
+    budget.used_up(100 * MIB, 1.0)
+    for _ in range(8):
+        if budget.may_begin(2 * MIB):
+            budget.sent(budget.next_size(9.0, 2 * MIB))
+    assert budget.in_flight_bytes <= 2 * MIB

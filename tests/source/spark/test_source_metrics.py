@@ -6,7 +6,7 @@ from fetch_rig import ROWS_PER_BATCH, Rig, record_batch
 from kafkasource import metrics
 from kafkasource.errors import ConnectionLost, error_for
 from kafkasource.source.fetch.fetcher import PartitionFetcher
-from kafkasource.source.fetch.partition_client import LogBounds
+from kafkasource.source.fetch.partition import LogBounds
 
 
 @pytest.fixture
@@ -24,8 +24,8 @@ def counted():
     return lambda name: now(f"kafkasource_{name}") - before[name]
 
 
-def test_records_bytes_and_a_latency_for_each_fetch(monkeypatch, counted):
-    rig = Rig(monkeypatch)
+def test_records_bytes_and_a_latency_for_each_fetch(counted):
+    rig = Rig()
     assert len(rig.read(0, 100)) == 100
     assert counted("records_read_total") == 100
     assert counted("bytes_read_total") >= 100 // ROWS_PER_BATCH * len(record_batch(0))
@@ -33,14 +33,14 @@ def test_records_bytes_and_a_latency_for_each_fetch(monkeypatch, counted):
     assert counted("fetch_retries_total") == 0
 
 
-def test_a_range_within_a_batch_counts_only_its_records(monkeypatch, counted):
-    assert Rig(monkeypatch).read(13, 17) == [13, 14, 15, 16]
+def test_a_range_within_a_batch_counts_only_its_records(counted):
+    assert Rig().read(13, 17) == [13, 14, 15, 16]
     assert counted("records_read_total") == 4
 
 
 def failing_once(monkeypatch, error):
     """Makes one answer of the rig's brokers an error."""
-    rig = Rig(monkeypatch)
+    rig = Rig()
     receive = PartitionFetcher._next_response
     left = [error]
 
@@ -61,8 +61,6 @@ def test_a_fetch_that_failed_is_one_retry(monkeypatch, counted):
 
 def test_offsets_that_are_gone_are_counted_where_that_is_tolerated(monkeypatch, counted):
     rig = failing_once(monkeypatch, error_for(1))
-    monkeypatch.setattr(
-        "kafkasource.source.fetch.cluster_partition.ClusterPartition.bounds", lambda self: LogBounds(40, 100)
-    )
+    monkeypatch.setattr("kafkasource.source.fetch.partition.ClusterPartition.bounds", lambda self: LogBounds(40, 100))
     assert len(rig.read(0, 100, fail_on_data_loss=False)) == 60
     assert counted("offsets_skipped_total") == 40

@@ -1,31 +1,79 @@
-"""One topic-partition on a real cluster, as the fetcher needs it: sends to the leader over the process's connections,
-or to the replica that the leader points to (`replicas`).
+"""One topic-partition as the fetcher needs it: `PartitionClient`, and `ClusterPartition`, which is the real one.
 
-A name is not an identity: the id that was planned with is pinned for the range, or that of its first successful fetch
-where the plan has none. When the name has another id, the topic was deleted and recreated, and its records are not the
-ones that were planned (`planned_log`).
+`ClusterPartition` sends to the leader over the process's connections, or to the replica that the leader points to
+(`replicas`).
+
+A name does not identify a topic. The id that was planned with stays the range's; where the plan has none, that of its
+first successful fetch does. When the name has another id, the topic was deleted and created again, and its records are
+not the ones that were planned (`planned_log`).
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol, TypeVar
 
 from kafkasource import metrics
-from kafkasource.client.cache import shared_cluster
 from kafkasource.client.cluster import EARLIEST, LATEST, Cluster
-from kafkasource.client.config import ClientConfig
 from kafkasource.client.network import Pending
 from kafkasource.errors import KafkaSourceError, OffsetNotAvailable, OffsetOutOfRange, RequestTimeout, UnknownTopicId
 from kafkasource.protocol.apis import FETCH
-from kafkasource.source.fetch.late_binding import bind_ends
+from kafkasource.source.fetch.config import FetchSettings
 from kafkasource.source.fetch.line import line_to
-from kafkasource.source.fetch.messages import FetchedPartition, FetchSettings, last_version, read_response, request_body
-from kafkasource.source.fetch.partition_client import LogBounds, Truncation
-from kafkasource.source.fetch.planned_log import PlannedLog, compare, learn
+from kafkasource.source.fetch.messages import FetchedPartition, last_version, read_response, request_body
+from kafkasource.source.fetch.planned_log import PlannedLog, Truncation, compare
 from kafkasource.source.fetch.replicas import rack_of, read_replicas
-from kafkasource.types import OffsetRange
+
+Sent = TypeVar("Sent")
+
+
+@dataclass(frozen=True, slots=True)
+class LogBounds:
+    """What a log holds now: [start, end)."""
+
+    start: int
+    end: int
+
+
+class PartitionClient(Protocol[Sent]):
+    """What the fetcher needs of the cluster, for one partition. `Sent` stands for a request that is in flight."""
+
+    @property
+    def is_ready(self) -> bool:
+        """May `send` be called at once: is the leader known, and known to lead the log that was planned?"""
+
+    def get_ready(self) -> Truncation | None:
+        """Ask and wait for what is missing for that. Gives each truncation once; what is left can then be fetched."""
+
+    def send(self, fetch_offset: int, max_bytes: int) -> Sent:
+        """Send a fetch to the leader. Hand the result to `receive` or to `forget`.
+
+        Raises KafkaSourceError where nobody leads, and UnknownTopicId where the topic is another one of the same name.
+        """
+
+    def receive(self, sent: Sent) -> FetchedPartition:
+        """Wait for the answer, within `request.timeout.ms`. Raises the error of the broker or of the connection."""
+
+    @property
+    def round_trip_s(self) -> float:
+        """The shortest round trip that the connection to the leader has shown; 0 while nothing is known."""
+
+    @property
+    def line_bytes(self) -> int | None:
+        """The most bytes that may be in flight from the leader (`line`); None: not known yet."""
+
+    def forget(self, sent: Sent) -> None:
+        """Nobody will wait for this answer."""
+
+    def refresh_leader(self) -> None:
+        """Ask for metadata before the next `send`."""
+
+    def reconnect(self) -> None:
+        """Close the connection to the leader; the next `send` opens another."""
+
+    def bounds(self) -> LogBounds | None:
+        """Ask what the log holds; None: the topic was deleted, or is another one of the same name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +86,13 @@ class _Sent:
 
 
 class ClusterPartition:
-    """`partition_client.PartitionClient` for one range, on this process's shared cluster. Not for several threads."""
+    """A `PartitionClient` for the range of one log, on a real cluster. Not for several threads."""
 
-    def __init__(self, cluster: Cluster, offset_range: OffsetRange, settings: FetchSettings) -> None:
+    def __init__(self, cluster: Cluster, log: PlannedLog, settings: FetchSettings) -> None:
         self._cluster = cluster
-        self._tp = offset_range.topic_partition
+        self._tp = log.topic_partition
         self._settings = settings
-        self.log = PlannedLog(cluster, offset_range)
+        self._log = log
         self._isolation_level = settings.isolation_level
         # The broker may hold the answer back for max_wait_ms; the request's own time starts after that.
         self._timeout_ms = cluster.config.request_timeout_ms + settings.max_wait_ms
@@ -55,18 +103,18 @@ class ClusterPartition:
 
     @property
     def is_ready(self) -> bool:
-        return self._cluster.metadata.leader_id(self._tp) is not None and self.log.is_settled
+        return self._cluster.metadata.leader_id(self._tp) is not None and self._log.is_settled
 
     def get_ready(self) -> Truncation | None:
         self._cluster.leader(self._tp)  # asks where nobody leads
-        compare(self._cluster, [self.log])
-        return self.log.tell_truncation()
+        compare(self._cluster, [self._log])
+        return self._log.take_truncation()
 
     def send(self, fetch_offset: int, max_bytes: int) -> _Sent:
         cluster = self._cluster
         leader = cluster.leader(self._tp)
         topic_id = cluster.topic_id(self._tp.topic)
-        if not self.log.is_same_topic:
+        if not self._log.is_same_topic:
             raise UnknownTopicId(100, f"Fetch of {self._tp}: the topic was recreated under its name")
         replica = None if self._leader_only else self._replicas.node_id(cluster, self._tp)
         known = cluster.cached_partition(self._tp)
@@ -91,7 +139,7 @@ class ClusterPartition:
         return fetched if fetched is not None else self.receive(self.send(sent.fetch_offset, sent.max_bytes))
 
     def _leaders_answer(self, sent: _Sent) -> FetchedPartition | None:
-        """None: it has pointed to a replica."""
+        """None: the leader has pointed to a replica."""
         fetched = self._answer(sent)
         if fetched.preferred_read_replica is None:
             return fetched
@@ -103,7 +151,7 @@ class ClusterPartition:
         return None
 
     def _replicas_answer(self, sent: _Sent) -> FetchedPartition | None:
-        """None: it has not (yet) what is in the leader's log, so the rest of the range comes from there."""
+        """None: the replica lacks records that the leader has, so the rest of the range comes from the leader."""
         try:
             fetched = self._answer(sent)
         except (OffsetOutOfRange, OffsetNotAvailable):
@@ -116,7 +164,7 @@ class ClusterPartition:
         return None if self._leader_only else fetched
 
     def _leave_replica(self) -> None:
-        """Whatever is wrong with it: the leader decides again, for others; this range goes on there."""
+        """The rest of this range comes from the leader. Other ranges ask the leader again which replica to use."""
         self._replicas.forget(self._tp)
         self._leader_only = True
 
@@ -133,7 +181,7 @@ class ClusterPartition:
             line.timed_out(sent.max_bytes, sent.pending.error)
         fetched = read_response(sent.pending.result(), self._tp, sent.fetch_offset, sent.topic_id)
         line.came(len(fetched.records), sent.max_bytes, took_s, waited_s)
-        self.log.pin(sent.topic_id)
+        self._log.pin(sent.topic_id)
         return fetched
 
     @property
@@ -152,7 +200,7 @@ class ClusterPartition:
         return None if node_id is None else line_to(self._cluster, node_id).carries_bytes
 
     def forget(self, sent: _Sent) -> None:
-        """Its answer is read and dropped by whoever polls next."""
+        """The next poll of the cluster reads the answer and drops it."""
 
     def refresh_leader(self) -> None:
         """Ask now. A topic that is unknown shows at the next `send`."""
@@ -168,23 +216,8 @@ class ClusterPartition:
     def bounds(self) -> LogBounds | None:
         cluster = self._cluster
         topic = cluster.partitions_of([self._tp.topic], propagation_ms=0)[self._tp.topic]
-        if topic is None or self._tp.partition not in topic.partitions or not self.log.is_same_topic:
+        if topic is None or self._tp.partition not in topic.partitions or not self._log.is_same_topic:
             return None
         start = cluster.list_offsets({self._tp: EARLIEST}, self._isolation_level)[self._tp].offset
         end = cluster.list_offsets({self._tp: LATEST}, self._isolation_level)[self._tp].offset
         return LogBounds(start or 0, end or 0)
-
-
-def partition_clients(
-    config: ClientConfig, ranges: Sequence[OffsetRange], settings: FetchSettings
-) -> list[tuple[OffsetRange, ClusterPartition]]:
-    """A task's ranges that hold anything, their ends bound, and who fetches each.
-
-    Asks at once for all of them what is to be asked before the first fetch: mostly nothing.
-    """
-    cluster = shared_cluster(config)
-    learn(cluster, [PlannedLog(cluster, one) for one in ranges])
-    bound = [one for one in bind_ends(cluster, ranges, settings.isolation_level) if one.size > 0]
-    clients = [ClusterPartition(cluster, one, settings) for one in bound]
-    compare(cluster, [client.log for client in clients])
-    return list(zip(bound, clients, strict=True))
