@@ -30,7 +30,7 @@ from benchmarks.stages import Effort
 from benchmarks.streaming import with_rows
 from benchmarks.turns import reason
 from kafkasource.memory import PARTS, report
-from kafkasource.memory.budget import LOG_FOLDER
+from kafkasource.memory.report import LOG_FOLDER
 
 TITLE = "tail read and catch-up read, a producer at a fixed rate, 4 partitions"
 VALUE_BYTES = 1000

@@ -1,18 +1,20 @@
-"""The memory of one Python process as a budget: how much there is, which parts it is divided into, who holds what.
+"""The memory of one Python process as a budget: how much there is, its parts, and what each part holds.
 
-    limits    how many bytes a process may take: what the user or Spark says, else its container, else the machine
-    shares    THE table of parts, and how bytes are divided among those in use (pure)
-    budget    the process's budget: leases of parts, what each part holds and held at most, what is lent
-    blocks    Arrow's native memory that a part is charged with for as long as anybody views it
-    gauges    all of it as numbers: parts, Arrow's native pool, what else the process has
+    limits        how many bytes a process may take: the user or Spark says it, else its container, else the machine
+    shares        THE table of parts, and how bytes are divided among those in use (pure)
+    budget        leases of parts, and what each part holds now, at most, and has lent
+    blocks        Arrow's native memory, charged to a part from its allocation until nothing views it any more
+    gauges        all of it as numbers: parts, Arrow's native pool, the rest of the process
+    report        the gauges of each task as lines in a folder
+    this_process  the budget of this process
 
-A leaf: it imports nothing of the package. `source` and `sink` take leases; metrics read `gauges()`.
+A leaf: it imports nothing of the package but `process`. `source` and `sink` take leases; metrics read `gauges()`.
 """
 
 from kafkasource.memory.blocks import Block
-from kafkasource.memory.budget import Budget, Keeper, Trimmable, Wish, process_budget
-from kafkasource.memory.gauges import gauges
+from kafkasource.memory.budget import Budget, Keeper, Trimmable, Wish
 from kafkasource.memory.shares import ACCUMULATOR, DECODED, FAN_OUT, LEAST_BUDGET_BYTES, PARTS, RECEIVE
+from kafkasource.memory.this_process import gauges, process_budget
 
 __all__ = [
     "ACCUMULATOR",

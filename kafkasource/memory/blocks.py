@@ -1,9 +1,9 @@
-"""Arrow's native memory, charged to a part of the budget from its allocation until nobody views it any more.
+"""Arrow's native memory, charged to a part of the budget from its allocation until nothing views it any more.
 
-The charge follows the memory itself and not what an owner says of it: a weak reference to the Arrow buffer tells when
-it is gone. It is told in whatever thread and at whatever moment the last view goes, so there only a number is put into
-a deque; `Account` adds up when it is asked, or when the next block is made. Costs a microsecond for each block, nothing
-for each use of it.
+The charge follows the memory itself, not what an owner says of it: a weak reference to the Arrow buffer calls back when
+the buffer is gone. That happens in any thread, at any moment, so the callback only puts a number into a deque.
+`Account` adds the numbers up when somebody asks, or when the next block is made. A block costs a microsecond, each use
+of it nothing.
 """
 
 from __future__ import annotations
@@ -11,16 +11,15 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import deque
-from typing import Any
 
 import pyarrow as pa
 
-# What is kept between tasks must not be of a pool that somebody sets for a while and then drops (`pa.set_memory_pool`):
+# Blocks live longer than a task, so they never come from a pool that a program sets for a while (`pa.set_memory_pool`):
 # giving memory back to a pool that is gone ends the process.
 _POOL = pa.default_memory_pool()
 
 
-class _Charge(weakref.ref):  # type: ignore[type-arg]
+class _Charge(weakref.ref[pa.Buffer]):
     __slots__ = ("size",)
     size: int
 
@@ -48,7 +47,7 @@ class Account:
         return buffer
 
     def view(self, size: int) -> memoryview:
-        """The same as bytes; the memory lives as long as any view of it."""
+        """The same, viewed as bytes; the memory lives as long as any view of it."""
         return memoryview(self.allocate(size)).cast("B")
 
     @property
@@ -67,11 +66,11 @@ class Account:
             self._peak = self._used
 
     def after_fork(self) -> None:
-        """In the child: a thread that is not here may have held the lock."""
+        """A forked child calls this first: a thread of the parent may have held the lock."""
         self._lock = threading.Lock()
 
-    def _discharge(self, charge: Any) -> None:
-        """Anywhere, also within a lock of ours: a garbage collection may run there. So no lock here."""
+    def _discharge(self, charge: _Charge) -> None:
+        """Takes no lock: a garbage collection may call it anywhere, also where this thread holds a lock of ours."""
         self._charges.pop(id(charge), None)
         self._gone.append(charge.size)
 
@@ -81,13 +80,13 @@ class Account:
 
 
 class Block:
-    """One buffer that is used again where nobody views it. `FrameBuffers` keeps these."""
+    """One buffer that is used again once nothing views it. `FrameBuffers` keeps them."""
 
     __slots__ = ("_buffer", "_lent", "size")
 
     def __init__(self, account: Account, size: int) -> None:
         self._buffer = account.allocate(size)
-        self._lent: weakref.ref[pa.Buffer] | None = None  # what all views are views of
+        self._lent: weakref.ref[pa.Buffer] | None = None  # the buffer that all views share
         self.size = size
 
     def view(self) -> memoryview:

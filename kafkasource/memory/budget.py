@@ -1,21 +1,23 @@
-"""The budget of this process: who uses which part now, how much each may take, and what it holds.
+"""The memory budget of a process: which parts are in use, how much each task may take, and what the parts hold.
 
-A task takes a *lease* of each part that it uses, for as long as it runs. Parts that nobody leases lend their room to
-the others (`shares.divide`); leases of one part share it equally. Whoever holds a lease is told what it may take, at
-once and whenever that changes: a second lease takes back what was lent. What is held at that moment goes as it is
-decoded or acknowledged, so for so long the whole may be above the budget, by what was lent and no more; who comes has
-its own room from the start, so that nobody waits for somebody who waits for him.
+A task takes a *lease* of each part that it uses, for as long as it runs. A part that nobody leases lends its share to
+the others (`shares.divide`); the leases of one part share it equally. The budget tells each lease how many bytes it may
+take: at once, and whenever that number changes.
 
-What the user sets by name goes before a part's share, and that is said. Sizes that nobody named are the defaults of
-the option table: a budget that was derived only ever lowers them; one that the user named is what he wants to be used.
+When a second task starts, it gets its share at once. The first task gives borrowed memory back only as its data is
+decoded or acknowledged. Until then the process may exceed the budget by the amount that was borrowed, never by more.
+So no task waits for another.
 
-Any thread; a process has one budget. The latest `memoryBudget` counts, where tasks of several queries run in a process.
+A size that the user set by name is granted even where it is above the part's share, and the log says so. A size that
+nobody named is a default of the option table. A derived budget only ever lowers it; a budget that the user named is
+used to the full.
+
+Any thread may call. Where tasks of several queries run in a process, the latest `memoryBudget` counts.
 """
 
 from __future__ import annotations
 
 import logging
-import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -25,24 +27,21 @@ from weakref import WeakKeyDictionary, WeakSet
 import pyarrow as pa
 
 from kafkasource.memory.blocks import Account
-from kafkasource.memory.limits import Limit, derived
+from kafkasource.memory.limits import Limit
 from kafkasource.memory.shares import PARTS, divide
-
-LOG_FOLDER = "KAFKASOURCE_MEMORY_LOG"
-"""Environment variable: a folder to which each process adds its gauges at the end of a task, see `report`."""
 
 log = logging.getLogger("kafkasource.memory")
 
-Told = Callable[[int], None]
+Changed = Callable[[int], None]
 
 
 @dataclass(frozen=True)
 class Wish:
-    """How much of a part a lease would take."""
+    """How much of a part a lease wants."""
 
-    default_bytes: int  # where nobody says anything
-    named: str | None = None  # the option by which the user has said `default_bytes`: it is taken, whatever the share
-    least_bytes: int = 0  # nothing works with less
+    default_bytes: int
+    named: str | None = None  # the option that set `default_bytes`, if the user gave it: granted whatever the share is
+    least_bytes: int = 0  # the task cannot work with less
 
     def granted(self, share: int, *, budget_named: bool) -> int:
         if self.named is not None:
@@ -52,18 +51,21 @@ class Wish:
 
 
 class Trimmable:
-    """What may keep memory between tasks, to be given up when somebody else needs some."""
+    """Keeps memory between tasks, and gives it up when another task needs some."""
 
     def trim(self) -> None:
         raise NotImplementedError
 
 
 class Keeper(Trimmable):
-    """Keeps memory of a part for all who lease it, without a lease of its own. Both methods are called in any thread,
-    under the budget's lock, so they may wait for no other lock. `trim`: others lease, and nobody this part."""
+    """Keeps memory of a part for all tasks that lease the part, without a lease of its own.
+
+    The budget calls both methods in any thread, under its lock, so they must not wait for another lock. It calls `trim`
+    when tasks lease other parts and none leases this one.
+    """
 
     def resize(self, granted: Sequence[int]) -> None:
-        """What each lease of the part may take now; there is at least one."""
+        """`granted`: the bytes that each lease of the part may take now; there is at least one lease."""
         raise NotImplementedError
 
 
@@ -71,18 +73,18 @@ class Keeper(Trimmable):
 class _Lease:
     part: str
     wish: Wish
-    told: Told
-    who: object  # leases of one holder count once
+    changed: Changed
+    holder: object  # the leases of one holder count once
     bytes: int = -1
 
 
 class Budget:
-    """See the module. `limit`: of a process whose user names none."""
+    """See the module. `limit` holds where the user names no budget."""
 
     def __init__(self, limit: Limit) -> None:
         self.limit = limit
-        self.on_idle: Callable[[], None] = lambda: None  # the last lease has ended: so has a task
-        self.peaks_of_tasks = False  # do peaks begin anew when the first lease of an idle process is taken?
+        self.on_idle: Callable[[], None] = lambda: None  # called when the last lease ends, and so a task
+        self.peaks_of_tasks = False  # does the first lease of an idle process reset the peaks?
         self.rows_peak_bytes = 0  # of `rows_bytes`, where `saw_rows` looked
         self.accounts = {share.name: Account() for share in PARTS}
         self._derived = limit
@@ -91,7 +93,7 @@ class Budget:
         self._leases: list[_Lease] = []
         self._keepers: WeakSet[Trimmable] = WeakSet()
         self._part_keepers: WeakKeyDictionary[Keeper, str] = WeakKeyDictionary()
-        self._said: set[tuple[str, str]] = set()
+        self._warned_of: set[tuple[str, str]] = set()
 
     @property
     def total_bytes(self) -> int:
@@ -99,23 +101,30 @@ class Budget:
 
     @property
     def granted_bytes(self) -> dict[str, int]:
-        """What each part may hold now: of a part in use what its leases were granted, else 0."""
+        """The bytes that each part may hold now: what its leases were granted; 0 for a part that nobody uses."""
         with self._lock:
             found = dict.fromkeys(self.accounts, 0)
-            for lease in {id(lease.who): lease for lease in self._leases}.values():
+            for lease in {id(lease.holder): lease for lease in self._leases}.values():
                 found[lease.part] += lease.bytes
             return found
 
     @contextmanager
     def lease(
-        self, part: str, wish: Wish, told: Told, *, total_bytes: int | None = None, keeper: Trimmable | None = None
+        self,
+        part: str,
+        wish: Wish,
+        changed: Changed,
+        *,
+        total_bytes: int | None = None,
+        keeper: Trimmable | None = None,
     ) -> Iterator[None]:
-        """Use a part. `told` is called with what may be taken, now and whenever that changes, in any thread.
+        """Use a part. The budget calls `changed` with the bytes that may be taken: now, and when that number changes.
 
-        `total_bytes`: the option `memoryBudget`. `keeper` holds the memory, in one or several leases at a time, and may
-        keep some of it afterwards; when somebody else takes a lease while it has none, it is told to give that up.
+        It calls in any thread. `total_bytes`: the option `memoryBudget`. `keeper` holds the memory, in one or several
+        leases at a time, and may keep some of it afterwards. The budget trims it when another holder takes a lease
+        while the keeper has none.
         """
-        lease = _Lease(part, wish, told, keeper or object())
+        lease = _Lease(part, wish, changed, keeper or object())
         with self._lock:
             was_idle = not self._leases
             self._set_total(total_bytes)
@@ -125,7 +134,7 @@ class Budget:
             self._trim_idle()
             self._share_out()
             if was_idle and self.peaks_of_tasks:
-                self.reset_peaks()  # what the task before has kept is no part of this one's
+                self.reset_peaks()  # this task's peaks do not count what the task before has kept
         try:
             yield
         finally:
@@ -137,39 +146,39 @@ class Budget:
                 self.on_idle()
 
     def keep(self, part: str, keeper: Keeper) -> None:
-        """Let it know what leases of the part may take, now and whenever that changes. Costs nothing the second time.
+        """Resize or trim `keeper` now and whenever the leases of the part change. A second call costs nothing.
 
-        Where nobody has leased the part yet, the keeper knows already that it may keep nothing.
+        Where no task leases anything, nothing is called. A keeper that was never resized may keep nothing.
         """
         if keeper in self._part_keepers:
             return
         with self._lock:
             self._part_keepers[keeper] = part
-            self._tell_keepers()
+            self._resize_keepers()
 
     @property
     def rows_bytes(self) -> int:
-        """What is native and charged to no part: Arrow batches, whoever made them."""
+        """Arrow's native memory that is charged to no part: Arrow batches, whoever made them."""
         charged = sum(account.used_bytes for account in self.accounts.values())
         native: int = pa.total_allocated_bytes()
         return max(0, native - charged)
 
     def saw_rows(self) -> None:
-        """A piece of rows has just been made: is that the most there were?"""
+        """A task calls this when it has just made a piece of rows, to keep the peak of `rows_bytes`."""
         self.rows_peak_bytes = max(self.rows_peak_bytes, self.rows_bytes)
 
     def reset_peaks(self) -> None:
-        """Begin anew: with the blocks that are held now, and with the rows that are made next."""
+        """Peaks begin anew: blocks with those that are held now, rows with those that are made next."""
         for account in self.accounts.values():
             account.reset_peak()
         self.rows_peak_bytes = 0
 
     def after_fork(self) -> None:
-        """In the child: leases and memory are those of the parent's threads, which are not here."""
+        """A forked child calls this first: the leases are those of the parent's threads, which do not run in it."""
         self._lock = threading.RLock()
         self._leases.clear()
         self._keepers.clear()
-        for keeper in list(self._part_keepers):  # what the parent's tasks have left is of no use here
+        for keeper in list(self._part_keepers):  # the child has no use for what the parent's tasks have kept
             keeper.trim()
         for account in self.accounts.values():
             account.after_fork()
@@ -183,27 +192,27 @@ class Budget:
         self.limit, self._named = limit, named_bytes is not None
 
     def _share_out(self) -> None:
-        told: tuple[_Lease, ...] | None = None
-        while told != tuple(self._leases):  # a garbage collection in here may end a lease
-            told = tuple(self._leases)
-            self._tell(told)
-        self._tell_keepers()
+        leases: tuple[_Lease, ...] | None = None
+        while leases != tuple(self._leases):  # a garbage collection in here may end a lease
+            leases = tuple(self._leases)
+            self._grant(leases)
+        self._resize_keepers()
 
-    def _tell(self, leases: Sequence[_Lease]) -> None:
+    def _grant(self, leases: Sequence[_Lease]) -> None:
         counts: dict[str, int] = {}
-        for lease in {id(lease.who): lease for lease in leases}.values():
+        for lease in {id(lease.holder): lease for lease in leases}.values():
             counts[lease.part] = counts.get(lease.part, 0) + 1
         parts = divide(self.limit.bytes, counts)
         for lease in leases:
             share = parts[lease.part] // counts[lease.part]
             granted = lease.wish.granted(share, budget_named=self._named)
             if granted > share:
-                self._say(lease, granted, share)
+                self._warn(lease, granted, share)
             if granted != lease.bytes:
                 lease.bytes = granted
-                lease.told(granted)
+                lease.changed(granted)
 
-    def _tell_keepers(self) -> None:
+    def _resize_keepers(self) -> None:
         for keeper, part in list(self._part_keepers.items()):
             granted = [lease.bytes for lease in self._leases if lease.part == part and lease.bytes >= 0]
             if granted:
@@ -212,15 +221,15 @@ class Budget:
                 keeper.trim()
 
     def _trim_idle(self) -> None:
-        holders = {id(lease.who) for lease in self._leases}
+        holders = {id(lease.holder) for lease in self._leases}
         for keeper in list(self._keepers):
             if id(keeper) not in holders:
                 keeper.trim()
 
-    def _say(self, lease: _Lease, granted: int, share: int) -> None:
+    def _warn(self, lease: _Lease, granted: int, share: int) -> None:
         why = f"option {lease.wish.named!r}" if lease.wish.named else "the least that works"
-        if (lease.part, why) not in self._said:
-            self._said.add((lease.part, why))
+        if (lease.part, why) not in self._warned_of:
+            self._warned_of.add((lease.part, why))
             log.log(
                 logging.WARNING if self._named else logging.INFO,
                 "%s gives %d bytes to the part %r, more than its share of the memory budget (%d of %d, from %s)",
@@ -231,34 +240,3 @@ class Budget:
                 self.limit.bytes,
                 self.limit.source,
             )
-
-
-_lock = threading.Lock()
-_budget: Budget | None = None
-
-
-def process_budget() -> Budget:
-    """This process's budget, made on first use: in a task, where Spark tells how many run side by side."""
-    global _budget
-    if _budget is None:
-        with _lock:
-            if _budget is None:
-                budget = Budget(derived())
-                log.debug("memory budget: %d bytes, from %s", budget.total_bytes, budget.limit.source)
-                folder = os.environ.get(LOG_FOLDER)
-                if folder:
-                    from kafkasource.memory.report import reporter
-
-                    budget.on_idle = reporter(budget, folder)
-                _budget = budget
-    return _budget
-
-
-def _after_fork() -> None:
-    global _lock
-    _lock = threading.Lock()
-    if _budget is not None:
-        _budget.after_fork()
-
-
-os.register_at_fork(after_in_child=_after_fork)

@@ -1,15 +1,15 @@
-"""All of a process's memory as numbers, to be read at any time from any thread; reading costs some 20 microseconds.
+"""All of a process's memory as numbers. Any thread may read them at any time; that takes some 20 microseconds.
 
-    <part>_bytes, <part>_limit_bytes, <part>_peak_bytes   what a part holds, may hold now, and held at most
+    <part>_bytes, <part>_limit_bytes, <part>_peak_bytes   what a part holds, may hold now, and its peak
     budget_bytes                                          what they may hold together
     native_bytes, native_peak_bytes                       Arrow's default memory pool: every part's blocks, all batches
     resident_bytes, resident_peak_bytes                   the process, pages shared with other processes included
-    heap_bytes                                            what else the process has of its own: Python's objects,
+    heap_bytes                                            the rest of the process's own memory: Python's objects,
                                                           imported modules, what allocators keep
 
-The part `decoded` is what is native and charged to no other part: Arrow batches of rows, whoever made them (of a task
-that writes: those that Spark hands over), and scratch memory. Native memory counts as soon as it is reserved, the
-process has it when it is touched: `heap_bytes` is at least 0.
+The part `decoded` is native memory that is charged to no other part: scratch memory, and Arrow batches of rows, whoever
+made them. (Spark hands them to a task that writes.) Native memory counts as soon as it is reserved; the process has it
+only when it is touched. So `heap_bytes` would be negative at times, and is 0 then.
 """
 
 from __future__ import annotations
@@ -18,15 +18,14 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from kafkasource.memory.budget import Budget, process_budget
+from kafkasource.memory.budget import Budget
 from kafkasource.memory.shares import DECODED
 
 _STATUS = {"VmRSS": "resident_bytes", "VmHWM": "resident_peak_bytes", "RssAnon": "anonymous"}
 
 
-def gauges(budget: Budget | None = None) -> dict[str, int]:
-    """Bytes by name, as above; those that the system does not tell are left out."""
-    budget = budget or process_budget()
+def gauges_of(budget: Budget) -> dict[str, int]:
+    """Bytes by name, as above, of this process and its budget. What the system does not say is left out."""
     found = {"budget_bytes": budget.total_bytes}
     limits = budget.granted_bytes
     for name, account in budget.accounts.items():

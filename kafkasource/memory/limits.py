@@ -1,13 +1,13 @@
-"""How much memory a process may take for data: what is known is asked for, in this order.
+"""How much memory a process may take for data. The first of these that is known decides:
 
-    the option `memoryBudget`                  is it
-    spark.executor.pyspark.memory              Spark limits the address space of each worker (RLIMIT_AS) and tells it in
-                                               PYSPARK_EXECUTOR_MEMORY_MB: half of what is not mapped yet
-    the limit of the container (cgroup v2, v1) a quarter of it for all Python workers of the executor: the JVM has the
-    or else the machine's memory               rest; each has an equal share
+    the option `memoryBudget`                  the budget itself
+    spark.executor.pyspark.memory              half of what is not mapped yet: Spark limits the address space of each
+                                               worker (RLIMIT_AS), and sets PYSPARK_EXECUTOR_MEMORY_MB to the limit
+    the limit of the container (cgroup v2, v1) a quarter of it, shared equally by all Python workers of the executor;
+    or else the machine's memory               the JVM has the rest
 
-An executor runs as many tasks side by side as it has cores for, and a task that reads and writes has two workers: one
-reads, the other writes. Files and environment come as arguments; asked once for each process.
+An executor runs as many tasks side by side as it has cores for. A task that reads and writes has two workers: one
+reads, the other writes. Files and environment come as arguments; each process asks once.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Protocol
 
 from kafkasource.memory.shares import MIB
 
@@ -30,7 +30,7 @@ _UNLIMITED = 1 << 60  # cgroup v1 says "no limit" by a very large number
 
 @dataclass(frozen=True)
 class Limit:
-    """What one process may take, and how that is known."""
+    """The bytes that one process may take, and where that number comes from."""
 
     bytes: int
     source: str
@@ -41,7 +41,7 @@ def derived(
     cgroup_root: Path = Path("/sys/fs/cgroup"),
     proc: Path = Path("/proc/self"),
 ) -> Limit:
-    """The budget of a process whose user names none. Never raises: what cannot be read is not known."""
+    """The budget of a process whose user names none. Never raises: a file that cannot be read counts as missing."""
     environ = os.environ if environ is None else environ
     spark_mb = _int(environ.get("PYSPARK_EXECUTOR_MEMORY_MB"))
     if spark_mb is not None and spark_mb > 0:
@@ -56,12 +56,11 @@ def derived(
 def tasks_at_once(environ: Mapping[str, str]) -> int:
     """Tasks that this process's executor runs side by side; without Spark as many as it may use cores.
 
-    `resource.executor.cores` is what Spark tells a task where `spark.executor.cores` is set; Kubernetes sets the
-    variable.
+    Spark gives a task `resource.executor.cores` where `spark.executor.cores` is set; Kubernetes sets the variable.
     """
     task = _task()
-    told = None if task is None else _int(task.getLocalProperty("resource.executor.cores"))
-    cores = told or _int(environ.get("SPARK_EXECUTOR_CORES")) or _usable_cores()
+    of_spark = None if task is None else _int(task.getLocalProperty("resource.executor.cores"))
+    cores = of_spark or _int(environ.get("SPARK_EXECUTOR_CORES")) or _usable_cores()
     return max(1, cores // (1 if task is None else task.cpus() or 1))
 
 
@@ -77,7 +76,7 @@ def cgroup_limit(root: Path, proc: Path) -> int | None:
 
 
 def _limit_files(root: Path, proc: Path) -> Iterator[Path]:
-    """A container mostly sees its own group as the root; where it does not, its parents bound it too."""
+    """Mostly a container sees its own group as the root. Where it does not, the groups above it bound it too."""
     try:
         lines = (proc / "cgroup").read_text().splitlines()
     except OSError:
@@ -112,10 +111,19 @@ def _usable_cores() -> int:
     return os.cpu_count() or 1
 
 
-def _task() -> Any:
-    """The Spark task that runs here, if one does. pyspark is not imported for that: a worker has it."""
+class _Task(Protocol):
+    """What is needed of pyspark's TaskContext."""
+
+    def getLocalProperty(self, key: str) -> str | None: ...
+
+    def cpus(self) -> int: ...
+
+
+def _task() -> _Task | None:
+    """The Spark task that this process runs now. Only a worker has one, and it has imported pyspark already."""
     context = getattr(sys.modules.get("pyspark"), "TaskContext", None)
-    return None if context is None else context.get()
+    task: _Task | None = None if context is None else context.get()
+    return task
 
 
 def _int(text: str | None) -> int | None:

@@ -1,9 +1,8 @@
 """A process's gauges at the end of each of its tasks, as lines of JSON in a folder: `KAFKASOURCE_MEMORY_LOG`.
 
-Python workers come and go, and nobody can ask them; a file for each (`<pid>.jsonl`) outlives them. What a part held at
-most is that of the task alone: each line begins anew (but for `native_peak_bytes` and `resident_peak_bytes`, which are
-of the process). On a cluster set it with `spark.executorEnv.KAFKASOURCE_MEMORY_LOG`; the folder is that of the
-executor's host.
+Python workers come and go, and nobody can ask them. A file for each (`<pid>.jsonl`) outlives them. Peaks of parts are
+those of one task: each line begins anew. `native_peak_bytes` and `resident_peak_bytes` are those of the process so far.
+On a cluster set `spark.executorEnv.KAFKASOURCE_MEMORY_LOG`; the folder is on the executor's host.
 """
 
 from __future__ import annotations
@@ -16,19 +15,22 @@ from collections.abc import Callable
 from pathlib import Path
 
 from kafkasource.memory.budget import Budget
-from kafkasource.memory.gauges import gauges
+from kafkasource.memory.gauges import gauges_of
+
+LOG_FOLDER = "KAFKASOURCE_MEMORY_LOG"
+"""Environment variable: the folder."""
 
 log = logging.getLogger("kafkasource.memory")
 
 
 def reporter(budget: Budget, folder: str) -> Callable[[], None]:
-    """What writes a line. That it cannot is a warning, once: no task fails for it."""
+    """A function that writes a line. Where that fails it warns, once: no task fails for it."""
     failed = False
     budget.peaks_of_tasks = True
 
     def task_ended() -> None:
         nonlocal failed
-        line = json.dumps({"time": time.time(), "pid": os.getpid(), **gauges(budget)})
+        line = json.dumps({"time": time.time(), "pid": os.getpid(), **gauges_of(budget)})
         try:
             Path(folder).mkdir(parents=True, exist_ok=True)
             with Path(folder, f"{os.getpid()}.jsonl").open("a") as file:
@@ -43,6 +45,6 @@ def reporter(budget: Budget, folder: str) -> Callable[[], None]:
 
 
 def lines(folder: str | Path) -> list[dict[str, float]]:
-    """All that processes have written there, by time."""
+    """All lines that processes have written to the folder, by time."""
     found = [json.loads(line) for file in Path(folder).glob("*.jsonl") for line in file.read_text().splitlines()]
     return sorted(found, key=lambda one: one["time"])

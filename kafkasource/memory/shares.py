@@ -1,8 +1,8 @@
-"""THE table of parts, and how a budget is divided among those that are in use. Pure.
+"""THE table of parts, and how a budget is divided among the parts in use. Pure.
 
-A part that nobody uses lends its room to those that somebody does, in equal shares. What waits to be written (the parts
-that publish) never takes more than `PUBLISH_LIMIT` of the budget, whatever is lent: the rest of a process that writes
-is for the rows that come in and for what encoding them takes.
+A part that nobody uses lends its share to the parts in use, in equal shares. The parts that publish hold data that
+waits to be written. Together they never take more than `PUBLISH_LIMIT` of the budget, whatever is lent to them: a
+process that writes needs the rest for the rows that come in, and for encoding them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ PARTS = (
         Fraction(1, 4),
         False,
         "what brokers have sent and is not decoded yet",
-        "a fetch asks for at most a third, and so do all that are under way together",
+        "a fetch asks for at most a third, and so do all fetches in flight together",
     ),
     Share(
         DECODED,
@@ -51,7 +51,7 @@ PARTS = (
         Fraction(1, 4),
         True,
         "record batches that one cluster has not acknowledged",
-        "the buffer pool: who finds it full waits, and so does the reading",
+        "the buffer pool: a task that finds it full waits, and so does its reading",
     ),
     Share(
         FAN_OUT,
@@ -65,9 +65,9 @@ BY_NAME = {share.name: share for share in PARTS}
 
 
 def divide(total: int, leases: Mapping[str, int]) -> dict[str, int]:
-    """Bytes for each part that has leases (a number above 0): its own and its share of what the others lend.
+    """Bytes for each part in use: its own share, and its part of what the others lend. At most `total` together.
 
-    They never exceed `total` together.
+    `leases`: how many leases each part has. A part with none is left out.
     """
     used = [share for share in PARTS if leases.get(share.name)]
     if not used:

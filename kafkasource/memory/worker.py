@@ -1,9 +1,9 @@
-"""What we do for the Python worker processes that Spark keeps between tasks.
+"""Spares the Python workers that Spark keeps between tasks a long garbage collection.
 
 After each task PySpark's daemon runs a full `gc.collect()` in the worker before it can take another task. That walks
 everything ever imported (pyspark, pyarrow, pandas: 50,000-150,000 objects) and finds next to nothing: 15-110 ms after a
-task of 5 ms, while the next task waits for the process or for its core. `gc.freeze` moves what is alive out of the
-collector's sight; reference counts still free it, and garbage made later is still found.
+task of 5 ms, while the next task waits for the process or for its core. `gc.freeze` hides what is alive from
+the collector; reference counts still free it, and garbage made later is still found.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ _frozen_at = 0  # number of modules
 
 
 def spare_imports_from_gc() -> None:
-    """Call at the start of a task, after its imports: what is alive then is modules, and little else.
+    """A task calls this at its start, after its imports: modules are alive then, and little else.
 
-    Does nothing outside of PySpark's daemon, whose collection it is for, nor twice for the same imports.
+    It does nothing outside of PySpark's daemon, nor twice for the same imports.
     """
     global _frozen_at
     if len(sys.modules) != _frozen_at and _is_spark_worker():

@@ -158,7 +158,7 @@ def _push_where_wanted() -> None:
 
 def _memory() -> dict[Key, float]:
     """The parts of the budget, in processes that have one: others need not import it for that."""
-    module = sys.modules.get("kafkasource.memory.gauges")
+    module = sys.modules.get("kafkasource.memory.this_process")
     if module is None:
         return {}
     found: dict[Key, float] = {}

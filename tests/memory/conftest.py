@@ -4,6 +4,7 @@ import pytest
 
 from kafkasource.memory import Budget
 from kafkasource.memory.limits import Limit
+from kafkasource.process import PerProcess
 
 MIB = 1 << 20
 
@@ -12,5 +13,7 @@ MIB = 1 << 20
 def budget(monkeypatch):
     """This process's budget: of a machine with room for everything."""
     made = Budget(Limit(1024 * MIB, "a test"))
-    monkeypatch.setattr("kafkasource.memory.budget._budget", made)
+    of_process = PerProcess(lambda: made, renew=Budget.after_fork)
+    of_process.get()
+    monkeypatch.setattr("kafkasource.memory.this_process._budget", of_process)
     return made

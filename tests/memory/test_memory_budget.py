@@ -18,6 +18,7 @@ from kafkasource.memory import (
     process_budget,
 )
 from kafkasource.memory.blocks import Account, Block
+from kafkasource.memory.gauges import gauges_of
 from kafkasource.memory.limits import Limit
 
 MIB = 1 << 20
@@ -52,15 +53,15 @@ def test_clusters_share_the_queue_s_part_equally(budget):
     clusters = [Holder() for _ in range(3)]
     with clusters[0].lease(budget, FAN_OUT), clusters[1].lease(budget, FAN_OUT), clusters[2].lease(budget, FAN_OUT):
         assert [one.told[-1] for one in clusters] == [10, 10, 10]  # of 32, the publish limit
-        assert gauges(budget)["fan_out_limit_bytes"] == 3 * (32 * MIB // 3)
+        assert gauges_of(budget)["fan_out_limit_bytes"] == 3 * (32 * MIB // 3)
 
 
 def test_tasks_that_share_a_pool_lease_it_once(budget):
     pool = Holder()
     with pool.lease(budget, ACCUMULATOR), pool.lease(budget, ACCUMULATOR):
         assert pool.told[-1] == 32
-        assert gauges(budget)["accumulator_limit_bytes"] == 32 * MIB
-    assert gauges(budget)["accumulator_limit_bytes"] == 0
+        assert gauges_of(budget)["accumulator_limit_bytes"] == 32 * MIB
+    assert gauges_of(budget)["accumulator_limit_bytes"] == 0
 
 
 def test_a_budget_that_nobody_named_lowers_sizes_and_raises_none():
@@ -139,7 +140,7 @@ def test_a_lease_that_ends_while_others_are_told_leaves_them_its_room(budget):
         ending.__enter__()
         with last.lease(budget, DECODED):
             assert (first.told[-1], last.told[-1]) == (32, 32)
-            assert gauges(budget)["fan_out_limit_bytes"] == 0
+            assert gauges_of(budget)["fan_out_limit_bytes"] == 0
 
 
 def test_a_charge_lasts_as_long_as_anybody_views_the_memory():

@@ -1,0 +1,36 @@
+"""The budget of this process, and its memory as numbers."""
+
+from __future__ import annotations
+
+import logging
+import os
+
+from kafkasource.memory.budget import Budget
+from kafkasource.memory.gauges import gauges_of
+from kafkasource.memory.limits import derived
+from kafkasource.memory.report import LOG_FOLDER, reporter
+from kafkasource.process import PerProcess
+
+log = logging.getLogger("kafkasource.memory")
+
+
+def process_budget() -> Budget:
+    """This process's budget, made on first use: in a task, where Spark says how many tasks run side by side."""
+    return _budget.get()
+
+
+def gauges() -> dict[str, int]:
+    """The memory of this process in bytes, by the names of `memory.gauges`."""
+    return gauges_of(process_budget())
+
+
+def _made() -> Budget:
+    budget = Budget(derived())
+    log.debug("memory budget: %d bytes, from %s", budget.total_bytes, budget.limit.source)
+    folder = os.environ.get(LOG_FOLDER)
+    if folder:
+        budget.on_idle = reporter(budget, folder)
+    return budget
+
+
+_budget = PerProcess(_made, renew=Budget.after_fork)

@@ -1,0 +1,110 @@
+"""What a forked child has of the state of its parent: each test forks."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+import pytest
+
+from kafkasource.process import PerProcess
+
+
+def in_child(check):
+    """Does `check` return true in a forked child?"""
+    pid = os.fork()
+    if not pid:
+        ok = False
+        try:
+            ok = bool(check())
+        finally:
+            os._exit(0 if ok else 1)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+def test_a_value_is_made_once_and_only_when_it_is_asked_for():
+    made = []
+    state = PerProcess(lambda: made.append(1) or object())
+    assert state.if_made is None
+    assert not made
+    assert state.get() is state.get() is state.if_made
+    assert made == [1]
+
+
+def test_threads_that_ask_together_get_the_same_value():
+    state, asked, found = PerProcess(object), threading.Barrier(8), []
+    threads = [threading.Thread(target=lambda: (asked.wait(), found.append(state.get()))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(map(id, found))) == 1
+
+
+def test_a_child_makes_a_value_of_its_own_and_the_parent_keeps_its():
+    state = PerProcess(os.getpid)
+    assert state.get() == os.getpid()
+    assert in_child(lambda: state.if_made is None and state.get() == os.getpid())
+    assert state.get() == os.getpid()
+
+
+def test_a_child_does_not_let_go_of_what_its_parent_made():
+    """The destructor of a socket or a selector in the child would reach into the parent."""
+
+    class Dropped:
+        def __del__(self):
+            os.write(writes, b"x")
+
+    reads, writes = os.pipe()
+    os.set_blocking(reads, False)
+    state = PerProcess(Dropped)
+    state.get()
+    assert in_child(lambda: state.get() and True)  # os._exit calls no destructor
+    with pytest.raises(BlockingIOError):
+        os.read(reads, 1)
+
+
+def test_with_renew_a_child_goes_on_with_what_its_parent_made():
+    state = PerProcess(list, renew=list.clear)
+    state.get().append("of the parent")
+    known = id(state.get())
+    assert in_child(lambda: id(state.get()) == known and state.get() == [])
+    assert state.get() == ["of the parent"]
+
+
+def test_a_child_can_make_its_value_though_a_thread_of_the_parent_was_just_making_one():
+    making, go_on = threading.Event(), threading.Event()
+
+    def make():
+        if os.getpid() == parent:
+            making.set()
+            go_on.wait(10)
+        return os.getpid()
+
+    parent = os.getpid()
+    state = PerProcess(make)
+    thread = threading.Thread(target=state.get)
+    thread.start()
+    making.wait(10)
+    try:
+        assert in_child(lambda: state.get() == os.getpid())
+    finally:
+        go_on.set()
+        thread.join()
+    assert state.get() == parent
+
+
+def test_after_a_reset_the_next_call_makes_a_new_value():
+    state = PerProcess(object)
+    first = state.get()
+    state.reset()
+    assert state.get() is not first
+
+
+def test_state_of_objects_that_are_gone_is_not_kept():
+    from kafkasource import process
+
+    before = len(process._all)
+    for _ in range(10):
+        PerProcess(object).get()
+    assert len(process._all) == before
