@@ -58,19 +58,21 @@ class KafkaDataSource(DataSource):
         return StreamReader(parsed)
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
+        from kafkasource.offset_map import OffsetMapTopic
         from kafkasource.sink.clusters import targets
         from kafkasource.sink.writer import BatchWriter
 
         if overwrite:
             raise OptionError('Save mode Overwrite not allowed for Kafka. Allowed save mode is append: mode("append")')
-        return BatchWriter(targets.parse(self.options), schema)
+        return BatchWriter(targets.parse(self.options), schema, OffsetMapTopic)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:
         # overwrite is Spark's word for output mode complete: each result is appended whole, as the JVM connector does.
+        from kafkasource.offset_map import OffsetMapTopic
         from kafkasource.sink.clusters import targets
         from kafkasource.sink.writer import StreamWriter
 
-        return StreamWriter(targets.parse(self.options), schema)
+        return StreamWriter(targets.parse(self.options), schema, OffsetMapTopic)
 
     def _source_options(self, schema: StructType) -> options.Options:
         parsed = options.parse(self.options, "source")

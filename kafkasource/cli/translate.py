@@ -13,7 +13,8 @@ from kafkasource.errors import KafkaSourceError, OptionError
 from kafkasource.types import TopicPartition
 
 if TYPE_CHECKING:
-    from kafkasource.mirror.offset_map import OffsetMap, Translated
+    from kafkasource.offset_map import Translated
+    from kafkasource.sink.clusters.offset_spans import OffsetMap
 
 HELP = "offsets of a mirrored cluster as offsets at a target of the mirror"
 DESCRIPTION = (
@@ -59,8 +60,8 @@ def _place(text: str) -> tuple[TopicPartition, int]:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from kafkasource.mirror.offset_map import OffsetMapTopic, translate
     from kafkasource.mirror.plan import offset_map_topic
+    from kafkasource.offset_map import OffsetMapTopic, translate
 
     if arguments.yes and not arguments.group:
         raise OptionError("--yes needs --group: the group whose offsets are set")

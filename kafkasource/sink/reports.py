@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pyspark.sql.datasource import WriterCommitMessage
 
 from kafkasource import metrics
-from kafkasource.sink.clusters.source_offsets import Mapped
+from kafkasource.sink.clusters.offset_spans import Mapped
 from kafkasource.sink.transactions.task_plan import TaskResult
 from kafkasource.types import Discarded, TopicPartition, Written
 

@@ -13,10 +13,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kafkasource.client.cluster import Cluster
-from kafkasource.sink.clusters.fan_out import FanOut, OpenLane
-from kafkasource.sink.clusters.once import ClusterTask
+from kafkasource.sink.clusters.fan_out import FanOut, OpenTransaction
 from kafkasource.sink.clusters.producers import shared_producers
 from kafkasource.sink.clusters.targets import ClusterTarget
+from kafkasource.sink.clusters.transactions import ClusterTask
 from kafkasource.sink.columns import SinkSchema
 from kafkasource.sink.partitioner import Partitioner
 from kafkasource.sink.producer.producer import shared_producer
@@ -56,7 +56,7 @@ def to_one(
 
     if task is None:
         return ClusterReport(write(batches))
-    result, written = task.lanes[0].run(batches, schema.positions, cluster_of(target.name), write)
+    result, written = task.by_producer[0].run(batches, schema.positions, cluster_of(target.name), write)
     return ClusterReport(written, results=(result,))
 
 
@@ -84,7 +84,7 @@ def to_several(
             sent = name in delivery.sending
             results: tuple[TaskResult, ...] = ()
             if tasks is not None:
-                results = tasks[name].results(delivery.lanes(name) if sent else {}, row_sum.rows, row_sum.crc)
+                results = tasks[name].results(delivery.deliveries(name) if sent else {}, row_sum.rows, row_sum.crc)
             reports[name] = (
                 ClusterReport(delivery.written(name), delivery.discarded(name), results, delivery.mapped(name))
                 if sent
@@ -104,6 +104,6 @@ def _aborting(tasks: Mapping[str, ClusterTask], cluster_of: ClusterOf) -> Iterat
         raise
 
 
-def _transactions(tasks: Mapping[str, ClusterTask], cluster_of: ClusterOf) -> dict[str, OpenLane]:
+def _transactions(tasks: Mapping[str, ClusterTask], cluster_of: ClusterOf) -> dict[str, OpenTransaction]:
     """By name of the cluster, for those that do not have the batch already."""
-    return {name: partial(task.open_lane, cluster_of(name)) for name, task in tasks.items() if task.writes}
+    return {name: partial(task.open_transaction, cluster_of(name)) for name, task in tasks.items() if task.writes}

@@ -30,9 +30,11 @@ from kafkasource.client.cache import shared_cluster
 from kafkasource.errors import BootstrapFailed, DeadlineExceeded, KafkaSourceError, UnsupportedApiVersion
 from kafkasource.memory.worker import spare_imports_from_gc
 from kafkasource.protocol.apis import INIT_PRODUCER_ID
-from kafkasource.sink.clusters.once import ClusterTask, guarantees
-from kafkasource.sink.clusters.source_offsets import gathered as mapped_together
+from kafkasource.sink.clusters import offset_map
+from kafkasource.sink.clusters.offset_map import OpenMapTopic
+from kafkasource.sink.clusters.offset_spans import gathered as mapped_together
 from kafkasource.sink.clusters.targets import ONLY, ClusterTarget, Targets
+from kafkasource.sink.clusters.transactions import ClusterTask, guarantees
 from kafkasource.sink.columns import SinkSchema
 from kafkasource.sink.commit_report import TransactionCounts, gathered, tell
 from kafkasource.sink.functions import load
@@ -54,19 +56,20 @@ log = logging.getLogger("kafkasource.sink")
 
 _ABORT_MS = 20_000  # some round trips; more where a coordinator moves
 
-# Named like a listener, as it lies above the sink: it reads the topic that it writes to.
-_OFFSET_MAP = "kafkasource.mirror.offset_map:record"
-
 
 class _Writer:
     """What both writers share. Each spells out `commit` and `abort` as Spark calls them."""
 
-    def __init__(self, targets: Targets, schema: StructType) -> None:
-        """Checks the schema; contacts nobody. Runs on the driver, more than once for a micro-batch."""
+    def __init__(self, targets: Targets, schema: StructType, open_map: OpenMapTopic | None = None) -> None:
+        """`open_map`: for targets that keep a map of offsets.
+
+        Checks the schema; asks no broker. Runs on the driver, more than once for a micro-batch.
+        """
         mapped = any(target.offset_map is not None for target in targets.by_name.values())
         self._schema = SinkSchema.check(schema, targets.topic, offsets=mapped)
         self._targets: Mapping[str, ClusterTarget] = targets.by_name
         self._topic = targets.topic
+        self._open_map = open_map
         self._query_name = targets.shared.sparks_own.get("queryname")
         self._listener: str | None = targets.shared["commitListener"]
         if self._listener is not None:
@@ -159,7 +162,8 @@ class _Writer:
             tell(commit, self._listener, by_earlier_run=skipped and not commit.written)
             mapped = mapped_together(report.mapped for report in reports)
             if target.offset_map is not None and mapped:
-                maps[name] = load(_OFFSET_MAP, "offsetMap")(target.config.client, target.offset_map, mapped)
+                assert self._open_map is not None
+                maps[name] = offset_map.record(self._open_map, target.config.client, target.offset_map, mapped)
         self._await_maps(maps)
 
     def _decide(self, messages: Sequence[TaskReport | None], name: str, batch_id: int | None) -> TransactionCounts:
@@ -171,7 +175,7 @@ class _Writer:
         ids = results[0].driver.ids if results else _in_cluster(self._guarantees[name].identity.find(), name)
         return self._driver(name, ids).commit(results, batch_id or 0)
 
-    def _await_maps(self, maps: Mapping[str, Any]) -> None:
+    def _await_maps(self, maps: Mapping[str, offset_map.Recorder]) -> None:
         """Wait until the recorders of all clusters have written, for each as long as it may hold up the commit.
 
         The rows are written already. A recorder that fails leaves a gap in its map: an offset in the gap is translated

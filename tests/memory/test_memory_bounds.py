@@ -410,7 +410,7 @@ def test_watermarks_move_with_the_room_of_their_cluster(budget):
     found = targets.parse({"clusters": json.dumps(clusters), "memoryBudget": "16m", "onSlowCluster": "discard"})
     producers = ClusterProducers(found.by_name["east"], clients=[Line()])
     try:
-        with producers.room():
+        with producers.leased_memory():
             queue = producers.queue()
         assert (queue.high, queue.low) == (6 * MIB, 3 * MIB)  # of 8: three quarters, and half of that
     finally:

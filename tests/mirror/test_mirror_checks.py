@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from kafkasource.cli import main, translate
-from kafkasource.mirror.offset_map import Translated
-from kafkasource.sink.clusters.source_offsets import Mapped, OffsetSpan
+from kafkasource.offset_map import Translated
+from kafkasource.sink.clusters.offset_spans import Mapped, OffsetSpan
 from kafkasource.types import TopicPartition
 
 EXAMPLE = Path(__file__).parent.parent.parent / "examples/mirror.toml"

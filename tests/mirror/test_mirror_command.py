@@ -13,7 +13,7 @@ import pytest
 from kafkasource.broker import Broker
 from kafkasource.client import Admin, ClientConfig, TopicPartition
 from kafkasource.errors import KafkaSourceError
-from kafkasource.mirror.offset_map import OffsetMapTopic, translate
+from kafkasource.offset_map import OffsetMapTopic, translate
 from kafkasource.reader import Reader
 from kafkasource.writer import Writer
 

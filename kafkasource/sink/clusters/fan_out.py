@@ -1,4 +1,4 @@
-"""One task's rows to several clusters. On the task's thread; see the package for the whole."""
+"""One task's rows to several clusters. On the task's thread; the package's docstring explains the whole."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from kafkasource.client.metadata import TopicMetadata
 from kafkasource.errors import BootstrapFailed, DeadlineExceeded, KafkaSourceError
 from kafkasource.records.builder import RecordColumns
 from kafkasource.sink.clusters.deliveries import ClusterDelivery, Dropped, Ledger
-from kafkasource.sink.clusters.placing import Placed, Placer
+from kafkasource.sink.clusters.offset_spans import HandedOver, Mapped, gathered
 from kafkasource.sink.clusters.producers import ClusterProducers
-from kafkasource.sink.clusters.source_offsets import HandedOver, Mapped, gathered
+from kafkasource.sink.clusters.routing import Placed, Placer
+from kafkasource.sink.clusters.slow_cluster import Queue, Step, excess, step
 from kafkasource.sink.clusters.targets import ClusterTarget
-from kafkasource.sink.clusters.watermarks import Queue, Step, excess, step
 from kafkasource.sink.columns import Rows
 from kafkasource.sink.partitioner import Partitioner
 from kafkasource.sink.producer.pool import BufferPoolExhausted
@@ -32,8 +32,8 @@ from kafkasource.types import Discarded, TopicPartition, Written
 
 log = logging.getLogger("kafkasource.sink")
 
-OpenLane = Callable[[int], TaskTransaction]
-"""From a lane's number to the transaction that it writes in, opened when the lane has its first row."""
+OpenTransaction = Callable[[int], TaskTransaction]
+"""From a producer's number to the transaction in which it writes, opened with the producer's first row. Blocks."""
 
 _LOOK_AGAIN_MS = 50.0  # should no news come
 
@@ -46,13 +46,13 @@ class SlowCluster(KafkaSourceError):
 class _Sending:
     """One cluster in one task."""
 
-    producers: ClusterProducers
+    cluster: ClusterProducers
     placer: Placer
-    open_lane: OpenLane | None
-    deliveries: dict[int, ClusterDelivery] = field(default_factory=dict)  # by lane
+    open_transaction: OpenTransaction | None
+    deliveries: dict[int, ClusterDelivery] = field(default_factory=dict)  # by the producer's number
     ledger: Ledger = field(default_factory=Ledger)
     taken_topics: dict[str, bool] = field(default_factory=dict)  # seen so far: does the cluster get them?
-    handed_over: dict[int, HandedOver] = field(default_factory=dict)  # by lane, with `offsetMap`
+    handed_over: dict[int, HandedOver] = field(default_factory=dict)  # likewise, with `offsetMap`
 
     def takes(self, topic: str) -> bool:
         taken = self.taken_topics.get(topic)
@@ -62,7 +62,7 @@ class _Sending:
 
     @property
     def target(self) -> ClusterTarget:
-        return self.producers.target
+        return self.cluster.target
 
     @property
     def open(self) -> bool:
@@ -78,7 +78,7 @@ class _Sending:
     def mapped(self) -> dict[TopicPartition, Mapped]:
         """Which offsets the rows got, by where they were read."""
         return gathered(
-            handed.spans(self.deliveries[lane].stored_at or {}) for lane, handed in self.handed_over.items()
+            handed.spans(self.deliveries[number].stored_at or {}) for number, handed in self.handed_over.items()
         )
 
 
@@ -104,13 +104,14 @@ class FanOutDelivery:
         """With `offsetMap`: of what is acknowledged whole, by where it was read."""
         return self.sending[cluster].mapped()
 
-    def lanes(self, cluster: str) -> dict[int, ClusterDelivery]:
-        """Of the lanes that had rows, by number."""
+    def deliveries(self, cluster: str) -> dict[int, ClusterDelivery]:
+        """Of the producers that had rows, by number."""
         return self.sending[cluster].deliveries
 
 
 class FanOut:
-    """Beside `Producer`: one `append` sends rows to every cluster. Tasks of a process come one after the other."""
+    """As `Producer`, for many: one `append` sends rows to every cluster. Tasks of a process come one after the
+    other."""
 
     def __init__(
         self,
@@ -124,7 +125,7 @@ class FanOut:
         self._wall_clock_ms = wall_clock_ms
 
     @contextmanager
-    def delivery(self, transactions: Mapping[str, OpenLane] | None = None) -> Iterator[FanOutDelivery]:
+    def delivery(self, transactions: Mapping[str, OpenTransaction] | None = None) -> Iterator[FanOutDelivery]:
         """One task's writes. `transactions`: with exactly once, for each cluster that is to be written to at all.
 
         Leaving it without an error returns only when every cluster has acknowledged or discarded its rows; with one
@@ -133,23 +134,23 @@ class FanOut:
         with ExitStack() as stack:
             sending = {
                 name: _Sending(
-                    producers,
-                    _placer(producers.target),
+                    cluster,
+                    _placer(cluster.target),
                     None if transactions is None else transactions[name],
                 )
-                for name, producers in self._clusters.items()
+                for name, cluster in self._clusters.items()
                 if transactions is None or name in transactions
             }
             for one in sending.values():
-                stack.enter_context(one.producers.room())
+                stack.enter_context(one.cluster.leased_memory())
             delivery = FanOutDelivery(sending, stack, self._clock_ms())
             yield delivery
             self._finish(delivery)
             _count_discarded(delivery)
 
     def append(self, rows: Rows, delivery: FanOutDelivery) -> None:
-        """Hand over rows of one topic. Blocks while a cluster has no room, unless its policy is another. Raises what
-        makes the task fail."""
+        """Hand over rows of one topic. Blocks while a cluster with onSlowCluster=block is full. Raises what makes the
+        task fail."""
         now_ms = int(self._wall_clock_ms())
         columns = _columns(rows, now_ms)
         for one in delivery.sending.values():
@@ -183,21 +184,23 @@ class FanOut:
         one.ledger.hand_over(topic, placed.records() if placed else {-1: rows.count}, _record_bytes(rows))
         if placed is None:
             return
-        one.producers.health.handed_over(one.target.config.linger_ms, not one.producers.queued_bytes)
+        one.cluster.health.handed_over(one.target.config.linger_ms, not one.cluster.queued_bytes)
         if one.target.policy != "block":
             self._make_room(one, delivery)
-        for lane, spans in placed.lanes.items():
-            into = self._delivery(one, lane, delivery)
+        for number, spans in placed.by_producer.items():
+            into = self._delivery(one, number, delivery)
             if into.stored_at is not None and rows.offsets is not None and _partitions_given(rows):
-                one.handed_over.setdefault(lane, HandedOver()).add(rows.topic, topic, rows.offsets, placed.order, spans)
+                one.handed_over.setdefault(number, HandedOver()).add(
+                    rows.topic, topic, rows.offsets, placed.order, spans
+                )
             if one.target.policy == "discard":
-                into.max_block_ms = one.producers.health.patience_ms
+                into.max_block_ms = one.cluster.health.patience_ms
             try:
-                one.producers.lanes[lane].hand_over(topic, columns, placed.order, spans, into)
+                one.cluster.producers[number].hand_over(topic, columns, placed.order, spans, into)
             except BufferPoolExhausted:
                 if one.target.policy != "discard":
                     raise
-                one.producers.health.waited_in_vain()  # what is on the wire fills the memory
+                one.cluster.health.waited_in_vain()  # what is on the wire fills the memory
 
     def _placed(self, rows: Rows, one: _Sending) -> Placed | None:
         """None: the cluster cannot be asked where the rows belong, and they are to be discarded."""
@@ -212,32 +215,36 @@ class FanOut:
     def _topic(  # noqa: C901, PLR0912 (three policies, each with an age)
         self, one: _Sending, topic: str, partition: int
     ) -> TopicMetadata | None:
-        """Waited for as the policy says: block for as long as no broker answers, discard with patience. None: the rows
-        are to be discarded.
+        """Metadata of the topic, waited for as the policy says: `block` waits as long as no broker answers, `discard`
+        for
+        the cluster's patience. None: the rows are to be discarded.
 
-        That a topic is not there is no slowness: the broker that says so answers, and is asked again for as long as a
-        plain sink asks.
+        A missing topic is no slowness: the broker that says so answers. It is asked again for as long as a plain sink
+        asks.
         """
-        target, health = one.target, one.producers.health
-        lane = one.producers.lanes[0]
+        target, health = one.target, one.cluster.health
+        producer = one.cluster.producers[0]
         ages = target.max_record_age_ms is not None
         deadline_ms = self._clock_ms() + target.config.delivery_timeout_ms  # not above `maxRecordAge`
         while True:
-            missing = topic in lane.metadata.topic_errors
+            missing = topic in producer.metadata.topic_errors
             patient = target.policy != "discard" or (missing and not health.dead)
             wait_ms = target.metadata_wait_ms if patient else health.patience_ms
             if ages and not missing:
                 wait_ms = max(0, min(wait_ms, int(deadline_ms - self._clock_ms()) + 1))
-            before = lane.metadata.version
+            before = producer.metadata.version
             try:
-                found = lane.sender.await_topic(topic, partition, wait_ms)
-                if partition in found.partitions or lane.metadata.version > before or target.policy != "block":
+                found = producer.sender.await_topic(topic, partition, wait_ms)
+                if partition in found.partitions or producer.metadata.version > before or target.policy != "block":
                     return found
                 error: KafkaSourceError = DeadlineExceeded(f"no broker says whether {topic}-{partition} is there")
             except BootstrapFailed as failed:
                 error = failed
             except DeadlineExceeded as failed:
-                if lane.metadata.version > before and topic in lane.metadata.topic_errors:  # a broker has said so
+                metadata = producer.metadata
+                if (
+                    metadata.version > before and topic in metadata.topic_errors
+                ):  # a broker has said so
                     if wait_ms >= target.metadata_wait_ms:
                         raise
                     if not health.dead:
@@ -258,30 +265,30 @@ class FanOut:
                 "cluster %r answers nothing; the task waits for it (onSlowCluster=block): %s", target.name, error
             )
 
-    def _delivery(self, one: _Sending, lane: int, delivery: FanOutDelivery) -> ClusterDelivery:
-        """Of a lane, begun with its first row."""
-        into = one.deliveries.get(lane)
+    def _delivery(self, one: _Sending, number: int, delivery: FanOutDelivery) -> ClusterDelivery:
+        """The delivery of a producer, begun with its first row."""
+        into = one.deliveries.get(number)
         if into is None:
             target = one.target
             into = ClusterDelivery(
-                None if one.open_lane is None else one.open_lane(lane),
-                one.producers.health,
+                None if one.open_transaction is None else one.open_transaction(number),
+                one.cluster.health,
                 delivery.news,
                 may_discard=target.policy == "discard" or target.max_record_age_ms is not None,
             )
             if target.offset_map is not None:
                 into.stored_at = {}
-            delivery.stack.enter_context(one.producers.lanes[lane].delivery(delivery=into))
-            one.deliveries[lane] = into
+            delivery.stack.enter_context(one.cluster.producers[number].delivery(delivery=into))
+            one.deliveries[number] = into
         return into
 
     # Watermarks.
 
     def _make_room(self, one: _Sending, delivery: FanOutDelivery) -> None:
-        """Until the cluster's queue is below its high watermark, or something was done about it."""
-        others = [other.producers for other in delivery.sending.values() if other is not one]
+        """Return when the cluster's queue is below its high watermark, or after acting on it."""
+        others = [other.cluster for other in delivery.sending.values() if other is not one]
         while True:
-            health, queue = one.producers.health, one.producers.queue()
+            health, queue = one.cluster.health, one.cluster.queue()
             todo = step(queue, [other.queue() for other in others if not other.health.dead])
             if todo is Step.GO_ON:
                 return
@@ -304,7 +311,7 @@ class FanOut:
                 f"cluster {target.name!r} has {queue.bytes} bytes to acknowledge, more than 'highWatermarkBytes' "
                 f"({queue.high}), and holds up the others (onSlowCluster=fail)"
             )
-        freed = one.producers.drop_oldest(excess(queue))
+        freed = one.cluster.drop_oldest(excess(queue))
         log.debug("cluster %r: dropped %d of %d bytes that wait", target.name, freed, queue.bytes)
 
     # The end of a task.
@@ -312,21 +319,21 @@ class FanOut:
     def _finish(self, delivery: FanOutDelivery) -> None:
         """Send all without lingering; return when every cluster has acknowledged or discarded."""
         for one in delivery.sending.values():
-            one.producers.health.flushed()
-            for lane, into in one.deliveries.items():
+            one.cluster.health.flushed()
+            for number, into in one.deliveries.items():
                 into.flushing = True
-                one.producers.lanes[lane].sender.wakeup()
+                one.cluster.producers[number].sender.wakeup()
         patient = [one for one in delivery.sending.values() if one.target.policy != "discard"]
         for one in patient:
-            for lane, into in one.deliveries.items():
-                into.wait(one.producers.lanes[lane].alive)
+            for number, into in one.deliveries.items():
+                into.wait(one.cluster.producers[number].alive)
         self._wait_for_the_others([one for one in delivery.sending.values() if one not in patient], delivery, patient)
 
     def _wait_for_the_others(
         self, discarding: Sequence[_Sending], delivery: FanOutDelivery, patient: Sequence[_Sending]
     ) -> None:
-        """Of clusters that discard: each until it is done, silent, or too far behind who is done: by `slowClusterWait`,
-        or a tenth of the task's time."""
+        """Wait for each cluster that discards until it is done, or silent, or too far behind the first cluster that is
+        done: by `slowClusterWait`, or by a tenth of the task's time."""
         tenth_ms = (self._clock_ms() - delivery.began_ms) / 10
         first_done_ms: float | None = self._clock_ms() if patient else None
         waiting = list(discarding)
@@ -338,7 +345,7 @@ class FanOut:
                     if one.deliveries and first_done_ms is None:
                         first_done_ms = now_ms
                     continue
-                health = one.producers.health
+                health = one.cluster.health
                 silent = health.silent_ms >= one.target.wait_ms
                 behind_ms = 0.0 if first_done_ms is None else now_ms - first_done_ms
                 if health.dead or silent or behind_ms >= max(one.target.wait_ms, tenth_ms):
@@ -351,14 +358,14 @@ class FanOut:
 
     @staticmethod
     def _abandon(one: _Sending, *, silent: bool) -> None:
-        if silent and not one.producers.health.dead:
-            one.producers.health.waited_in_vain()
+        if silent and not one.cluster.health.dead:
+            one.cluster.health.waited_in_vain()
         for into in one.deliveries.values():
             into.abandon(Dropped("the task has ended"))
 
 
 def _partitions_given(rows: Rows) -> bool:
-    """Else the partitioner chose, and they say nothing of where the rows were read."""
+    """Does each row name its partition? Where the partitioner chose, it says nothing of where the row was read."""
     return rows.partitions is not None and not rows.partitions.null_count
 
 
@@ -380,7 +387,7 @@ def _columns(rows: Rows, now_ms: int) -> RecordColumns:
 
 
 def _record_bytes(rows: Rows) -> float:
-    """Of the average record: key and value."""
+    """The average size of a record's key and value."""
     size = 0
     for column in (rows.keys, rows.values):
         if column is not None:

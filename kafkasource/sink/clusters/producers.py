@@ -1,4 +1,4 @@
-"""The producers of one cluster in an executor's Python worker: lanes on one pool. Kept between tasks."""
+"""The producers of one cluster in an executor's Python worker, all on one buffer pool. Kept between tasks."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from contextlib import contextmanager
 
 from kafkasource import memory
 from kafkasource.client.idle import IDLE_S, Use, surplus
-from kafkasource.sink.clusters.deliveries import Dropped, Health
+from kafkasource.sink.clusters.deliveries import Dropped
+from kafkasource.sink.clusters.slow_cluster import Health, Queue
 from kafkasource.sink.clusters.targets import ClusterTarget
-from kafkasource.sink.clusters.watermarks import Queue
 from kafkasource.sink.producer.batch import ProducerBatch
 from kafkasource.sink.producer.client import Client
 from kafkasource.sink.producer.pool import BufferPool
@@ -21,7 +21,7 @@ _MAX_CLUSTERS = 16  # kept by one process, unless one write has more
 
 
 class ClusterProducers:
-    """Methods are for the task's thread."""
+    """One cluster's producers, their memory and the cluster's health. Methods are for the task's thread."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class ClusterProducers:
         clients: Sequence[Client] = (),
         clock_ms: Callable[[], float] = monotonic_ms,
     ) -> None:
-        """`clients`: one for each lane, in tests."""
+        """`clients`: one for each producer, in tests."""
         config = target.config
         self.target = target
         self.use = Use(lambda: clock_ms() / 1000)
@@ -41,23 +41,23 @@ class ClusterProducers:
             min(config.batch_bytes, config.max_request_bytes),
             new_memory=self._budget.accounts[memory.FAN_OUT].view,
         )
-        self.lanes = [
+        self.producers = [
             Producer(
                 config,
-                client=clients[lane] if clients else None,
+                client=clients[number] if clients else None,
                 pool=self.pool,
                 on_wait=self._wake_all,
                 clock_ms=clock_ms,
             )
-            for lane in range(target.producers)
+            for number in range(target.producers)
         ]
 
     def _wake_all(self) -> None:
-        for lane in self.lanes:
-            lane.sender.wakeup()
+        for producer in self.producers:
+            producer.sender.wakeup()
 
     @contextmanager
-    def room(self) -> Iterator[None]:
+    def leased_memory(self) -> Iterator[None]:
         """The cluster's share of the process's memory, for a task. Its watermarks move with it."""
         config = self.target.config
         lease = self._budget.lease(
@@ -77,15 +77,15 @@ class ClusterProducers:
 
     @property
     def usable(self) -> bool:
-        return all(lane.usable for lane in self.lanes)
+        return all(producer.usable for producer in self.producers)
 
     def queue(self) -> Queue:
         target = self.target
-        room, usual = self.pool.total_bytes, target.config.buffer_memory_bytes
+        now, usual = self.pool.total_bytes, target.config.buffer_memory_bytes
         return Queue(
             self.queued_bytes,
-            target.low_watermark_bytes * room // usual,
-            target.high_watermark_bytes * room // usual,
+            target.low_watermark_bytes * now // usual,
+            target.high_watermark_bytes * now // usual,
             self.health.silent_ms,
             self.health.patience_ms,
             self.health.allowance_ms,
@@ -94,13 +94,13 @@ class ClusterProducers:
     def drop_oldest(self, size: int) -> int:
         """Give up waiting batches that no broker has seen, oldest first, until about `size` bytes are free; how many.
 
-        Two turns of each lane's lock for all of them.
+        The lock of each producer's queues is taken twice for all batches.
         """
         unsent: list[tuple[float, int, ProducerBatch]] = []
-        for number, lane in enumerate(self.lanes):
-            unsent += ((batch.created_ms, number, batch) for batch in lane.queues.unsent())
+        for number, producer in enumerate(self.producers):
+            unsent += ((batch.created_ms, number, batch) for batch in producer.queues.unsent())
         unsent.sort(key=lambda row: row[0])
-        chosen: list[set[ProducerBatch]] = [set() for _ in self.lanes]
+        chosen: list[set[ProducerBatch]] = [set() for _ in self.producers]
         freed = 0
         for _, number, batch in unsent:
             if freed >= size:
@@ -109,15 +109,15 @@ class ClusterProducers:
             freed += len(batch.allotment.buffer)
         freed = 0
         error = Dropped(f"cluster {self.target.name!r} is too slow")
-        for lane, batches in zip(self.lanes, chosen, strict=True):
-            for batch in lane.queues.take_unsent(batches) if batches else ():
+        for producer, batches in zip(self.producers, chosen, strict=True):
+            for batch in producer.queues.take_unsent(batches) if batches else ():
                 freed += len(batch.allotment.buffer)
-                lane.queues.release(batch)
+                producer.queues.release(batch)
                 batch.delivery.gave_up(error)
         return freed
 
     def retire(self) -> bool:
-        """In the sender thread of a lane that nobody has used for long: does it go? With all others, or not."""
+        """In the sender thread of a producer that no task has used for long: does it go? All go, or none."""
         with _lock:
             if self.use.idle_s < IDLE_S:
                 return False
@@ -126,9 +126,9 @@ class ClusterProducers:
             return True
 
     def close(self, timeout_ms: float | None = None) -> None:
-        """As `Producer.close`, of all lanes."""
-        for lane in self.lanes:
-            lane.close(timeout_ms)
+        """As `Producer.close`, of all producers."""
+        for producer in self.producers:
+            producer.close(timeout_ms)
 
 
 _lock = threading.Lock()
@@ -148,8 +148,8 @@ def shared_producers(targets: Mapping[str, ClusterTarget]) -> dict[str, ClusterP
                 producers = None
             if producers is None:
                 producers = ClusterProducers(target)
-                for lane in producers.lanes:
-                    lane.retire = producers.retire
+                for producer in producers.producers:
+                    producer.retire = producers.retire
             producers.use.hand_out()
             found[name] = producers
         _kept.update((producers.target, producers) for producers in found.values())

@@ -17,7 +17,7 @@ from kafkasource import options
 from kafkasource.errors import OptionError
 from kafkasource.options import MAX_INT32, Options
 from kafkasource.options.java_regex import compile_java
-from kafkasource.sink.clusters.choosing import Chosen
+from kafkasource.sink.clusters.routing import Chosen
 from kafkasource.sink.producer.config import ProducerConfig
 from kafkasource.types import NewTopic
 

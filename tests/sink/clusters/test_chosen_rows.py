@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from kafkasource.errors import OptionError
 from kafkasource.sink.clusters import targets
-from kafkasource.sink.clusters.choosing import Chosen
+from kafkasource.sink.clusters.routing import Chosen
 from kafkasource.sink.columns import HEADERS_TYPE, Rows
 
 HEADERS = st.none() | st.lists(

@@ -13,8 +13,9 @@ from sink_fakes import Rig
 
 from kafkasource.errors import ConnectionLost
 from kafkasource.records.builder import RecordColumns
-from kafkasource.sink.clusters.deliveries import ClusterDelivery, Dropped, Health, Ledger
+from kafkasource.sink.clusters.deliveries import ClusterDelivery, Dropped, Ledger
 from kafkasource.sink.clusters.producers import ClusterProducers
+from kafkasource.sink.clusters.slow_cluster import Health
 from kafkasource.sink.producer.pool import BufferPoolExhausted
 from kafkasource.types import TopicPartition
 
@@ -37,7 +38,7 @@ class Line:
         )
         self.answered = 0
         self.producers = SimpleNamespace(
-            lanes=[SimpleNamespace(queues=self.rig.queues)], target=SimpleNamespace(name="west")
+            producers=[SimpleNamespace(queues=self.rig.queues)], target=SimpleNamespace(name="west")
         )
 
     def append(self, tp=None):

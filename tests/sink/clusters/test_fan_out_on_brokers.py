@@ -14,7 +14,7 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, Str
 from kafkasource.broker import Broker
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
-from kafkasource.mirror.offset_map import OffsetMapTopic
+from kafkasource.offset_map import OffsetMapTopic
 from kafkasource.sink.clusters import targets
 from kafkasource.sink.clusters.fan_out import SlowCluster
 from kafkasource.sink.writer import BatchWriter
@@ -170,7 +170,7 @@ def test_a_cluster_that_discards_and_dies_before_the_commit_delays_no_others_map
     away |= {"onSlowCluster": "discard", "kafka.request.timeout.ms": 3_000_000}
     servers = {"south": {**servers["south"], **away}, "east": servers["east"], "west": servers["west"]}
     named = targets.parse({"clusters": json.dumps(servers), "offsetMap": maps})
-    writer = pickle.loads(pickle.dumps(BatchWriter(named, MIRRORED)))
+    writer = pickle.loads(pickle.dumps(BatchWriter(named, MIRRORED, OffsetMapTopic)))
     report = writer.write([mirrored(topic, 100)])
     assert not report.clusters["south"].discarded
     south.pause()

@@ -43,7 +43,7 @@ class AnsweringClient(AcknowledgingClient):
 
 @contextmanager
 def fan_out(clients, **written):
-    """`clients`: {name: client, or one for each lane}; options for all, or for one as `east__maxRecordAge`."""
+    """`clients`: {name: client, or one for each producer}; options for all, or for one as `east__maxRecordAge`."""
     clusters = {name: {"kafka.bootstrap.servers": f"{name}:1"} | SMALL for name in clients}
     for key, value in written.items():
         name, _, option = key.rpartition("__")
@@ -134,19 +134,19 @@ def test_with_four_producers_a_keys_rows_are_in_order_and_of_one_of_them():
             to.append(batch, delivery)
     assert written(delivery, "east") == 400
     homes = {}
-    for lane, client in enumerate(clients):
+    for producer, client in enumerate(clients):
         for value in values(client):
             key, number = value.split(b":")
-            homes.setdefault(key, []).append((lane, int(number)))
+            homes.setdefault(key, []).append((producer, int(number)))
     assert len(homes) == 7
     for found in homes.values():
-        assert len({lane for lane, _ in found}) == 1
+        assert len({producer for producer, _ in found}) == 1
         assert [number for _, number in found] == sorted(number for _, number in found)
 
 
 def test_producers_of_a_cluster_share_its_memory():
     with fan_out({"east": [AnsweringClient(), AnsweringClient()]}, producersPerCluster=2) as (_, producers):
-        assert {id(lane.pool) for lane in producers["east"].lanes} == {id(producers["east"].pool)}
+        assert {id(producer.pool) for producer in producers["east"].producers} == {id(producers["east"].pool)}
         assert producers["east"].pool.total_bytes == 65536
 
 
@@ -184,7 +184,7 @@ def test_what_waits_is_dropped_oldest_first_down_to_the_low_watermark():
     watermarks = {"highWatermarkBytes": 20 * 1024, "lowWatermarkBytes": 8 * 1024}
     with fan_out({"west": client}, onSlowCluster="discard", slowClusterWait=0, **watermarks) as (to, producers):
         west = producers["west"]
-        queues = west.lanes[0].queues
+        queues = west.producers[0].queues
         with to.delivery() as delivery:
             while west.queued_bytes <= 20 * 1024:
                 to.append(rows(8), delivery)
@@ -207,10 +207,10 @@ def test_a_cluster_that_comes_back_gets_what_comes_from_then_on():
         assert discarded(delivery, "west") == 10
         assert producers["west"].health.dead
         back = AnsweringClient()
-        for lane in producers["west"].lanes:  # the line is there again: what is on the wire is answered, too
+        for producer in producers["west"].producers:  # the line is there again: what is on the wire is answered, too
             back.sent = client.sent
             back.inits, client.wakeup, client.poll = client.inits, back.wakeup, back.poll
-            lane.sender.wakeup()
+            producer.sender.wakeup()
             client.woken.set()
         while producers["west"].health.dead:
             threading.Event().wait(0.001)

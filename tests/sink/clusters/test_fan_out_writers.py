@@ -18,8 +18,8 @@ from kafkasource.sink import task as task_module
 from kafkasource.sink import writer as writer_module
 from kafkasource.sink.clusters import producers as producers_module
 from kafkasource.sink.clusters import targets
-from kafkasource.sink.clusters.deliveries import Health
 from kafkasource.sink.clusters.producers import ClusterProducers
+from kafkasource.sink.clusters.slow_cluster import Health
 from kafkasource.sink.columns import InvalidSchema
 from kafkasource.sink.commit_report import SinkCommit
 from kafkasource.sink.reports import ClusterReport, TaskReport
@@ -92,7 +92,7 @@ def test_commit_tells_the_listener_of_each_cluster_with_what_was_discarded(caplo
 # Exactly once, on clusters of the tests' own.
 
 
-class FakeLane:
+class FakeProducer:
     """A producer whose rows go into a fake cluster's logs."""
 
     def __init__(self, cluster):
@@ -131,9 +131,9 @@ class FakeProducers:
     def __init__(self, target, cluster):
         self.target = target
         self.health = Health(1000, lambda: 0.0)
-        self.lanes = [FakeLane(cluster) for _ in range(target.producers)]
+        self.producers = [FakeProducer(cluster) for _ in range(target.producers)]
 
-    def room(self):
+    def leased_memory(self):
         return nullcontext()
 
 
@@ -220,7 +220,7 @@ def test_each_producer_of_a_cluster_has_a_transaction_of_its_own(monkeypatch):
     sent = spark.sent()
     for slot in (0, 1):
         spark.task(sent, slot, *VALUES)
-    names = {f"p-east-{lane}" for lane in range(4)} | {"p-east-driver"}
+    names = {f"p-east-{slot}" for slot in range(4)} | {"p-east-driver"}
     assert set(spark.clusters["east"].transactions) == names
     assert set(spark.clusters["west"].transactions) == {name.replace("east", "west") for name in names}
 
@@ -310,7 +310,7 @@ def test_a_worker_keeps_its_producers_for_the_next_task_and_not_for_ever(monkeyp
 
     class Kept:
         def __init__(self, target):
-            self.target, self.usable, self.closed, self.lanes = target, True, False, ()
+            self.target, self.usable, self.closed, self.producers = target, True, False, ()
             self.use = Use(lambda: now[0])
 
         def retire(self):

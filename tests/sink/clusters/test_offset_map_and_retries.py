@@ -15,7 +15,7 @@ from sink_fakes import AcknowledgingClient, producer_of
 
 from kafkasource.client.network import NetworkClient
 from kafkasource.errors import ConnectionLost
-from kafkasource.mirror.offset_map import translate
+from kafkasource.offset_map import translate
 from kafkasource.sink.clusters import targets
 from kafkasource.sink.clusters.fan_out import FanOut
 from kafkasource.sink.clusters.producers import ClusterProducers

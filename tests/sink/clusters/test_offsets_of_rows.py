@@ -9,12 +9,12 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, Str
 from sink_fakes import AcknowledgingClient
 
 from kafkasource.errors import OptionError
-from kafkasource.mirror import offset_map
-from kafkasource.mirror.offset_map import NotRecorded
+from kafkasource.offset_map import OffsetMapTopic
 from kafkasource.sink import task
-from kafkasource.sink.clusters import targets
+from kafkasource.sink.clusters import offset_map, targets
+from kafkasource.sink.clusters.offset_map import NotRecorded
+from kafkasource.sink.clusters.offset_spans import Mapped, OffsetSpan
 from kafkasource.sink.clusters.producers import ClusterProducers
-from kafkasource.sink.clusters.source_offsets import Mapped, OffsetSpan
 from kafkasource.sink.columns import InvalidSchema
 from kafkasource.sink.reports import ClusterReport, TaskReport
 from kafkasource.sink.writer import StreamWriter
@@ -130,8 +130,8 @@ def reports(*spans):
 
 def test_the_commit_gives_the_map_what_all_tasks_told(monkeypatch):
     told = []
-    monkeypatch.setattr(offset_map, "record", lambda *arguments: told.append(arguments) or Recorded())
-    writer = StreamWriter(targets.parse({"clusters": json.dumps({"east": EAST})}), SCHEMA)
+    monkeypatch.setattr(offset_map, "record", lambda _, *arguments: told.append(arguments) or Recorded())
+    writer = StreamWriter(targets.parse({"clusters": json.dumps({"east": EAST})}), SCHEMA, OffsetMapTopic)
     writer.commit([*reports(OffsetSpan(5, 9, 0, 4, -5), OffsetSpan(9, 12, 4, 7, -5)), None], 3)
     ((config, topic, mapped),) = told
     assert (config.bootstrap_servers, topic) == ((("east", 1),), "map")
@@ -155,7 +155,7 @@ class Recorded:
 
 def test_a_map_that_cannot_be_written_does_not_undo_what_is(monkeypatch, caplog):
     monkeypatch.setattr(offset_map, "record", lambda *_: Recorded(NotRecorded("map lacks orders-0 [5, 9)")))
-    writer = StreamWriter(targets.parse({"clusters": json.dumps({"east": EAST})}), SCHEMA)
+    writer = StreamWriter(targets.parse({"clusters": json.dumps({"east": EAST})}), SCHEMA, OffsetMapTopic)
     writer.commit(reports(OffsetSpan(5, 9, 0, 4, -5)), 3)
     assert "cluster 'east': the map of offsets is not complete: map lacks orders-0 [5, 9)" in caplog.text
 
@@ -164,14 +164,14 @@ def test_a_cluster_that_discards_holds_up_the_commit_for_slow_cluster_wait_at_mo
     recorders = {("dead", 1): Recorded(NotRecorded("away")), ("east", 1): Recorded()}
     handed_over = []
 
-    def record(config, topic, mapped):
+    def record(open_topic, config, topic, mapped):
         handed_over.append(config.bootstrap_servers[0])
         assert not any(recorder.waited_ms for recorder in recorders.values())  # all get theirs before one is waited for
         return recorders[config.bootstrap_servers[0]]
 
     monkeypatch.setattr(offset_map, "record", record)
     dead = {**EAST, "kafka.bootstrap.servers": "dead:1", "onSlowCluster": "discard", "slowClusterWait": "700ms"}
-    writer = StreamWriter(targets.parse({"clusters": json.dumps({"dead": dead, "east": EAST})}), SCHEMA)
+    writer = StreamWriter(targets.parse({"clusters": json.dumps({"dead": dead, "east": EAST})}), SCHEMA, OffsetMapTopic)
     mapped = ClusterReport(mapped={ORDERS[0]: Mapped("a.orders", (OffsetSpan(5, 9, 0, 4, -5),))})
     writer.commit([TaskReport({"dead": mapped, "east": mapped})], 3)
     assert handed_over == list(recorders)

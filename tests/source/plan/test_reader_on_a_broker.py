@@ -13,9 +13,9 @@ from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
 from kafkasource.errors import DataLoss
 from kafkasource.group.member import GroupMember
-from kafkasource.mirror.offset_map import OffsetMapTopic
+from kafkasource.offset_map import OffsetMapTopic
 from kafkasource.reader import Reader
-from kafkasource.sink.clusters.source_offsets import Mapped, OffsetSpan
+from kafkasource.sink.clusters.offset_spans import Mapped, OffsetSpan
 from kafkasource.types import TopicPartition
 from kafkasource.writer import Writer
 

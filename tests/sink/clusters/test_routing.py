@@ -1,11 +1,11 @@
-"""Rows to lanes and partitions: nothing lost, keys where Java puts them, one key in one lane, order kept."""
+"""Rows to producers and partitions: nothing lost, keys where Java puts them, one key at one producer, order kept."""
 
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkasource.sink.clusters.placing import Placer
+from kafkasource.sink.clusters.routing import Placer
 from kafkasource.sink.columns import Rows
 from kafkasource.sink.partitioner import Partitioner
 
@@ -27,25 +27,25 @@ def rows(keys, partitions=None):
 
 
 def placed(placer, rows_, count):
-    """(lane, partition, row numbers), as they will be appended."""
+    """(producer, partition, row numbers), as they will be appended."""
     found = placer.place(rows_, count, range(count))
     order = list(range(rows_.count)) if found.order is None else list(found.order)
-    return [(lane, p, order[a:b]) for lane, spans in found.lanes.items() for p, a, b in spans]
+    return [(producer, p, order[a:b]) for producer, spans in found.by_producer.items() for p, a, b in spans]
 
 
-def placer(lanes, **settings):
-    return Placer(Partitioner(100), lanes, **settings)
+def placer(producers, **settings):
+    return Placer(Partitioner(100), producers, **settings)
 
 
 keys = st.lists(st.one_of(st.none(), st.sampled_from([b"a", b"b", b"c", b"dd", b"", b"f" * 20])), min_size=1)
 
 
-@given(keys=keys, lanes=st.integers(1, 5), count=st.integers(1, 7))
-def test_every_row_is_in_one_place_and_a_key_keeps_its_order_in_one_lane(keys, lanes, count):
-    found = placed(placer(lanes), rows(keys), count)
+@given(keys=keys, producers=st.integers(1, 5), count=st.integers(1, 7))
+def test_every_row_is_in_one_place_and_a_key_keeps_its_order_at_one_producer(keys, producers, count):
+    found = placed(placer(producers), rows(keys), count)
     assert sorted(row for _, _, numbers in found for row in numbers) == list(range(len(keys)))
     for key in set(keys) - {None}:
-        homes = [(lane, p, [row for row in numbers if keys[row] == key]) for lane, p, numbers in found]
+        homes = [(producer, p, [row for row in numbers if keys[row] == key]) for producer, p, numbers in found]
         homes = [home for home in homes if home[2]]
         assert len(homes) == 1
         assert homes[0][2] == sorted(homes[0][2])
@@ -54,13 +54,13 @@ def test_every_row_is_in_one_place_and_a_key_keeps_its_order_in_one_lane(keys, l
 @pytest.mark.parametrize("key", MURMUR2)
 def test_a_keys_lane_and_partition_are_of_its_murmur2_hash(key):
     positive = MURMUR2[key] & 0x7FFFFFFF
-    [(lane, partition, _)] = placed(placer(4), rows([key]), 7)
-    assert (lane, partition) == (positive % 4, positive % 7)
+    [(producer, partition, _)] = placed(placer(4), rows([key]), 7)
+    assert (producer, partition) == (positive % 4, positive % 7)
 
 
 def test_rows_without_a_key_take_the_lanes_in_turn_a_batch_each():
     of = placer(3)
-    assert [{lane for lane, _, _ in placed(of, rows([None] * 10), 2)} for _ in range(4)] == [{0}, {1}, {2}, {0}]
+    assert [{producer for producer, _, _ in placed(of, rows([None] * 10), 2)} for _ in range(4)] == [{0}, {1}, {2}, {0}]
 
 
 def test_the_column_partition_counts_unless_it_is_told_not_to():

@@ -1,20 +1,21 @@
-"""Which offsets rows of a mirror had where they were read, and which they got where they are written. Pure.
+"""Which offsets a mirror's rows had where they were read, and which they got where they are written. Pure.
 
-The sink hands rows over in runs: rows of one partition that follow each other. A producer stores what it was handed in
-that order, so what the broker says of where batches lie, laid beside the runs, tells the offset of each row, without
-a number per row. Kept as spans, of which there are few: one, where source and target have no holes.
+The sink hands rows over in runs: rows of one partition that follow each other. A producer stores its rows in the order
+in which it was given them, and the broker says where each batch lies. Laid beside the runs, that gives the offset of
+each row without a number per row. It is kept as few spans: one, where neither source nor target has holes.
 
 A span says of the offsets `[source_first, source_next)` that their records lie in `[target_first, target_next)`, and
-that the record of source offset s, or the next one after it, lies no lower than `lowest(s)`. So who goes on reading at
-`lowest(s)` misses nothing; what is read twice is what holes and other writers' records make uncertain.
+that the record of source offset s, or the next one after it, lies no lower than `lowest(s)`. So a reader that goes on
+at `lowest(s)` misses nothing. It may read records twice: as many as holes and other writers' records make uncertain.
 """
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from kafkasource.sink.columns import Column
 from kafkasource.sink.producer.queues import Span as RowSpan
 from kafkasource.types import TopicPartition
 
@@ -91,14 +92,15 @@ def _continues(one: OffsetSpan, later: OffsetSpan) -> bool:
 
 
 class HandedOver:
-    """What one lane of a cluster was handed in one task, by target's topic-partition. The task's thread."""
+    """The rows that one producer of a cluster was given in one task, by the target's topic-partition. The task's
+    thread."""
 
     def __init__(self) -> None:
         self._runs: dict[TopicPartition, list[list[int]]] = {}  # source offset of the first, after the last; rows
         self._from: dict[TopicPartition, str] = {}  # the source's topic
 
     def add(
-        self, topic: str, target_topic: str, offsets: Any, order: memoryview | None, spans: Sequence[RowSpan]
+        self, topic: str, target_topic: str, offsets: Column, order: memoryview | None, spans: Sequence[RowSpan]
     ) -> None:
         """Rows `order[first:last]` of an Arrow int64 column without nulls, for each (partition, first, last)."""
         values = memoryview(offsets.buffers()[1]).cast("B")[8 * offsets.offset :].cast("q")
@@ -120,7 +122,7 @@ class HandedOver:
         runs.append([source_first, source_next, rows])
 
     def spans(self, stored: Mapping[TopicPartition, StoredAt]) -> dict[TopicPartition, Mapped]:
-        """By source's topic-partition. What is not stored whole, or nobody knows where, is left out."""
+        """By the source's topic-partition. Left out: partitions that are not stored whole, or nobody knows where."""
         found = {}
         for tp, runs in self._runs.items():
             where = stored.get(tp)
@@ -163,8 +165,12 @@ class Mapped(NamedTuple):
     spans: tuple[OffsetSpan, ...]
 
 
-def gathered(parts: Iterable[Mapping[TopicPartition, Mapped]]) -> dict[TopicPartition, Mapped]:
-    """What lanes, or tasks, know, as one."""
+OffsetMap = Mapping[TopicPartition, Mapped]
+"""By the source's topic-partition."""
+
+
+def gathered(parts: Iterable[OffsetMap]) -> dict[TopicPartition, Mapped]:
+    """What several producers, or several tasks, know, as one."""
     found: dict[TopicPartition, list[Mapped]] = {}
     for part in parts:
         for tp, one in part.items():
@@ -194,3 +200,25 @@ def _laid_beside(runs: Iterable[Sequence[int]], ranges: Sequence[tuple[int, int]
         if not dense and target_first is not None:
             # With holes in the source only, as many records are left at most as offsets.
             yield OffsetSpan(source_first, source_next, target_first, at, at - source_next if pieces == 1 else None)
+
+
+def extended(before: Mapped | None, new: Mapped) -> Mapped:
+    """What the map knows of a partition, and what a micro-batch adds. From its first offset on the micro-batch counts:
+    a
+    rerun, or a source topic that was made anew, begins below the end of the map."""
+    if before is None or before.target_topic != new.target_topic or not new.spans:
+        return new if new.spans or before is None else before
+    begins = min(span.source_first for span in new.spans)
+    kept = [_cut(span, begins) for span in before.spans if span.source_first < begins]
+    ends = max((span.target_next for span in kept), default=0)
+    if any(span.target_first < ends for span in new.spans):
+        return new  # the target's topic was made anew
+    return Mapped(new.target_topic, tuple(merged([*kept, *new.spans])))
+
+
+def _cut(span: OffsetSpan, end: int) -> OffsetSpan:
+    """What is below `end`, a source offset."""
+    if span.source_next <= end:
+        return span
+    target_next = span.lowest(end) if span.exact else span.target_next
+    return OffsetSpan(span.source_first, end, span.target_first, target_next, span.shift)

@@ -3,8 +3,8 @@
 import pytest
 from sink_fakes import FakeClock
 
-from kafkasource.sink.clusters.deliveries import Health, Ledger
-from kafkasource.sink.clusters.watermarks import Queue, Step, excess, step
+from kafkasource.sink.clusters.deliveries import Ledger
+from kafkasource.sink.clusters.slow_cluster import Health, Queue, Step, excess, step
 from kafkasource.types import Discarded, TopicPartition, Written
 
 

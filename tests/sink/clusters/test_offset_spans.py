@@ -4,16 +4,16 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkasource.mirror.offset_map import decoded, encoded, extended, translate
-from kafkasource.sink.clusters.source_offsets import HandedOver, Mapped, OffsetSpan, StoredAt, gathered, merged
+from kafkasource.offset_map import decoded, encoded, translate
+from kafkasource.sink.clusters.offset_spans import HandedOver, Mapped, OffsetSpan, StoredAt, extended, gathered, merged
 from kafkasource.types import TopicPartition
 
 SOURCE, TARGET = TopicPartition("orders", 0), TopicPartition("east.orders", 0)
 
 
-def mapped(offsets, batches, *, chunks=(), lane=None):
+def mapped(offsets, batches, *, chunks=(), handed_before=None):
     """What a task knows that was handed `offsets` in Arrow batches of `chunks` rows; stored: first offset, records."""
-    handed, stored = lane or HandedOver(), StoredAt()
+    handed, stored = handed_before or HandedOver(), StoredAt()
     place = 0
     for size in [*chunks, len(offsets)]:
         part = offsets[place : place + size]

@@ -1,7 +1,9 @@
-"""Exactly once to several clusters: each has its own driver, decision and lanes, and knows nothing of the others.
+"""Exactly once in each cluster of a write: a task has a transaction for each producer of a cluster.
 
-A restart may find a batch decided in one cluster and not in another: it is written again only there. A task has a lane
-for each producer of a cluster: slot = task * producers + number of the producer.
+Each cluster has its own driver, decision and transactions, and knows nothing of the others. A restart may find a batch
+decided in one cluster and not in another: then it is written again only in the other.
+
+The slot of a transaction is task * producers + number of the producer.
 """
 
 from __future__ import annotations
@@ -42,8 +44,8 @@ def guarantees(
 
 
 @dataclass(frozen=True)
-class _LaneRows:
-    """Of all the rows of the task those that a lane took, by number; the sum is of all."""
+class _ProducerRows:
+    """How many of the task's rows went into this producer's transaction. `crc` covers all rows of the task."""
 
     rows: int
     crc: int
@@ -53,48 +55,51 @@ class _LaneRows:
 class ClusterTask:
     """One task in one cluster."""
 
-    lanes: Sequence[ExactlyOnceTask]  # by number
+    by_producer: Sequence[ExactlyOnceTask]  # by the producer's number
 
     @classmethod
     def start(cls, guarantee: Guarantee, begun: BegunBatch, context: Context | None, producers: int) -> ClusterTask:
         """Raises what keeps the task from writing; contacts nobody."""
         task = Task.of(context, begun, guarantee)
-        lanes = []
+        by_producer = []
         for number in range(producers):
             slot = task.slot * producers + number
             plan = plan_task(begun, task.query_id, task.batch_id, slot, guarantee.on_lost)
-            lanes.append(ExactlyOnceTask(guarantee, begun, replace(task, slot=slot), plan))
-        if producers > 1 and any(lane.plan.again is not None for lane in lanes):
+            by_producer.append(ExactlyOnceTask(guarantee, begun, replace(task, slot=slot), plan))
+        if producers > 1 and any(each.plan.again is not None for each in by_producer):
             raise LostTransactions(
                 f"{lost_text(task.batch_id, begun.lost)}. But with 'producersPerCluster' above 1 the missing rows are "
                 "not known: which producer a row without a key went to is not recorded"
             )
-        return cls(lanes)
+        return cls(by_producer)
 
     @property
     def writes(self) -> bool:
         """False: the batch is in this cluster already."""
-        return self.lanes[0].plan.write
+        return self.by_producer[0].plan.write
 
-    def open_lane(self, cluster: Cluster, number: int) -> TaskTransaction:
-        return self.lanes[number].open_transaction(cluster)
+    def open_transaction(self, cluster: Cluster, number: int) -> TaskTransaction:
+        """Of the producer with this number. Blocks."""
+        return self.by_producer[number].open_transaction(cluster)
 
     def abort(self, cluster: Cluster) -> None:
-        for lane in self.lanes:
-            lane.abort(cluster)
+        """Abort what the task has open in the cluster: best effort, for some seconds at most."""
+        for each in self.by_producer:
+            each.abort(cluster)
 
     def results(self, deliveries: Mapping[int, Delivery], rows: int, crc: int) -> tuple[TaskResult, ...]:
-        """What goes to the driver. `rows` and `crc` are the whole task's; `deliveries` of the lanes that had rows."""
+        """What goes to the driver. `rows` and `crc` are the whole task's; `deliveries` are those of the producers that
+        had rows."""
         if not self.writes:
-            first = self.lanes[0]
+            first = self.by_producer[0]
             without = first.plan.gone_without
             return (TaskResult(first.begun.driver, first.task.query_id, skipped=True, gone_without=without),)
         found = []
-        for number, task in enumerate(self.lanes):
+        for number, task in enumerate(self.by_producer):
             into = deliveries.get(number)
             if into is None:
                 found.append(task.result(None, None, ()))
             else:
-                taken = _LaneRows(rows if len(self.lanes) == 1 else into.records, crc)
+                taken = _ProducerRows(rows if len(self.by_producer) == 1 else into.records, crc)
                 found.append(task.result(into.transaction, taken, into.written))
         return tuple(found)

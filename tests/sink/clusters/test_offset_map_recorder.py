@@ -4,8 +4,8 @@ import threading
 
 import pytest
 
-from kafkasource.mirror.offset_map import NotRecorded, Recorder
-from kafkasource.sink.clusters.source_offsets import Mapped, OffsetSpan
+from kafkasource.sink.clusters.offset_map import NotRecorded, Recorder
+from kafkasource.sink.clusters.offset_spans import Mapped, OffsetSpan
 from kafkasource.types import TopicPartition
 
 ORDERS = [TopicPartition("orders", number) for number in range(3)]

@@ -1,0 +1,131 @@
+"""Recording a mirror's map of offsets (`offsetMap`), in the process of Spark's commits, after each micro-batch.
+
+A thread for each topic keeps in memory what the topic holds, reads what other writers have added, and writes the
+partitions that got records. The commit waits for it, but not for long (`Recorder`). The topic itself is handed in,
+since reading it needs the source: `kafkasource.offset_map.OffsetMapTopic`."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol
+
+from kafkasource.client.config import ClientConfig
+from kafkasource.errors import KafkaSourceError
+from kafkasource.sink.clusters.offset_spans import OffsetMap, extended
+
+
+class MapTopic(Protocol):
+    """The topic that holds a map. One thread at a time."""
+
+    def add(self, mapped: OffsetMap) -> None:
+        """Write what a micro-batch adds to the map. Blocks. Raises KafkaSourceError."""
+
+    def close(self) -> None: ...
+
+
+OpenMapTopic = Callable[[ClientConfig, str], MapTopic]
+"""From a cluster and the name of a topic there. Blocks."""
+
+
+class NotRecorded(KafkaSourceError):
+    """The topic lacks spans of micro-batches that are written: a reader that translates offsets reads more twice."""
+
+
+class Recorder:
+    """The thread that writes one topic's spans. Its methods are for the thread of the commits.
+
+    Spans that could not be written are kept and written with those of the next micro-batch, while this process lives.
+    A commit that has waited in vain is followed by commits that do not wait, for ten times as long: a cluster that is
+    away costs the others a tenth of the time at most.
+    """
+
+    def __init__(
+        self, open_topic: Callable[[], MapTopic], topic: str, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._open_topic, self._name, self._clock = open_topic, topic, clock
+        self._topic: MapTopic | None = None  # the thread's
+        self._news = threading.Condition()
+        self._lacking: OffsetMap = {}  # handed over and not written
+        self.busy = False  # the thread runs
+        self._error: Exception | None = None  # of its last attempt
+        self._impatient_until = float("-inf")
+
+    def hand_over(self, mapped: OffsetMap) -> None:
+        with self._news:
+            self._lacking = _together(self._lacking, mapped)
+            if not self.busy:
+                self.busy = True
+                threading.Thread(target=self._run, name="kafkasource-offset-map", daemon=True).start()
+
+    def wait(self, wait_ms: int) -> None:
+        """Return when all is written. Raises NotRecorded, also when that takes longer than `wait_ms`."""
+        wait_s = wait_ms / 1000 if self._clock() >= self._impatient_until else 0.0
+        with self._news:
+            self._news.wait_for(lambda: not self.busy, wait_s)
+            if not self._lacking:
+                self._impatient_until = float("-inf")
+                return
+            if wait_s:
+                self._impatient_until = self._clock() + 10 * wait_s
+            why = "it has not answered yet" if self.busy else str(self._error)
+            raise NotRecorded(
+                f"{self._name} lacks the offsets of {_told(self._lacking)}. Their records are written ({why}). The sink "
+                "adds the offsets with a later micro-batch of this run, if the cluster answers then"
+            )
+
+    def _run(self) -> None:
+        while True:
+            with self._news:
+                if not self._lacking:
+                    self._ended(None)
+                    return
+                mapped = self._lacking
+            try:
+                if self._topic is None:
+                    self._topic = self._open_topic()
+                self._topic.add(mapped)
+            except Exception as error:  # of any kind: a later commit begins anew
+                if self._topic is not None:
+                    self._topic.close()
+                    self._topic = None
+                with self._news:
+                    self._ended(error)
+                return
+            with self._news:
+                self._lacking = {tp: new for tp, new in self._lacking.items() if new is not mapped.get(tp)}
+
+    def _ended(self, error: Exception | None) -> None:
+        self.busy, self._error = False, error
+        self._news.notify_all()
+
+
+def _together(before: OffsetMap, new: OffsetMap) -> OffsetMap:
+    return {**before, **{tp: extended(before.get(tp), each) for tp, each in new.items()}}
+
+
+def _told(lacking: OffsetMap, most: int = 5) -> str:
+    ranges = [
+        f"{tp.topic}-{tp.partition} [{lacking[tp].spans[0].source_first}, {lacking[tp].spans[-1].source_next})"
+        for tp in sorted(lacking)
+        if lacking[tp].spans
+    ]
+    more = f" and {len(ranges) - most} partitions more" if len(ranges) > most else ""
+    return ", ".join(ranges[:most]) + more
+
+
+_lock = threading.Lock()
+_kept: dict[tuple[ClientConfig, str], Recorder] = {}
+
+
+def record(open_topic: OpenMapTopic, config: ClientConfig, topic: str, mapped: OffsetMap) -> Recorder:
+    """Hand over what a micro-batch adds to the map in this topic. The recorder is kept, and may be waited for."""
+    key = config, topic
+    with _lock:
+        recorder = _kept.get(key)
+        if recorder is None:
+            recorder = _kept[key] = Recorder(partial(open_topic, config, topic), topic)
+    recorder.hand_over(mapped)
+    return recorder

@@ -1,0 +1,116 @@
+"""Where a task's rows go: which of them a cluster gets, and within it the partition and the producer of each. Pure.
+
+Which (`Chosen`): topics differ from target to target of one read, and a mirror must not write a record to a cluster
+from which it has been read.
+
+Where (`Placer`): partition and producer come out together, as one order of row numbers. Rows are grouped by producer,
+within it by partition, and keep their order there. The encoder takes them from the columns as they are, so no producer
+costs a copy.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafkasource.options.java_regex import compile_java
+from kafkasource.records.partitions import order_by_partition, partition_by_key
+from kafkasource.sink.columns import Column, Rows
+from kafkasource.sink.partitioner import Partitioner, int32_array
+from kafkasource.sink.producer.queues import Span
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Which rows one cluster gets. Hashable plain values."""
+
+    only_topics: str | None = None  # a Java regular expression that is found in the topic's name
+    unless_header: tuple[str, tuple[bytes, ...]] | None = None  # a key, and its values: any of them counts
+
+    def topic(self, name: str) -> bool:
+        """Does the cluster get rows of this topic (the row's own name, before any template)?"""
+        return self.only_topics is None or compile_java(self.only_topics).search(name) is not None
+
+    def rows(self, rows: Rows) -> Rows:
+        """The rows that do not have the header; the same object where that is all of them."""
+        if self.unless_header is None or rows.headers is None:
+            return rows
+        key, values = self.unless_header
+        entries = rows.headers.flatten()
+        found = pc.and_kleene(
+            pc.equal(entries.field("key"), pa.scalar(key)),
+            pc.is_in(entries.field("value"), value_set=pa.array(values, pa.binary())),
+        ).fill_null(False)
+        if not pc.any(found).as_py():
+            return rows
+        marked = pc.list_parent_indices(rows.headers).filter(found)
+        numbers = pa.array(array("q", range(rows.count)), pa.int64())
+        return rows.take(numbers.filter(pc.invert(pc.is_in(numbers, value_set=marked.cast(pa.int64())))))
+
+
+@dataclass(frozen=True)
+class Placed:
+    """What each producer is to append. Producers without rows are left out."""
+
+    order: memoryview | None  # row numbers; None: the rows as they are
+    by_producer: dict[int, list[Span]]  # by the producer's number
+
+    def records(self) -> dict[int, int]:
+        """By partition."""
+        counts: dict[int, int] = {}
+        for spans in self.by_producer.values():
+            for partition, first, last in spans:
+                counts[partition] = counts.get(partition, 0) + last - first
+        return counts
+
+
+class Placer:
+    """Places the rows of one task in one cluster. Not thread-safe."""
+
+    def __init__(self, partitioner: Partitioner, producers: int, *, by_key: bool = False) -> None:
+        """`by_key`: ignore the column `partition`."""
+        self._partitioner = partitioner
+        self._producers = producers
+        self._by_key = by_key
+        self._turn = 0  # the producer of the next Arrow batch's rows without a key
+
+    def place(self, rows: Rows, count: int, available: Sequence[int]) -> Placed:
+        """`count` and `available` as in `Partitioner.partitions`, which raises."""
+        if self._by_key:
+            rows = replace(rows, partitions=None)
+        partitions = self._partitioner.partitions(rows, count, available)
+        if self._producers == 1:
+            if count == 1:
+                return Placed(None, {0: [(0, 0, rows.count)]})
+            order, spans = order_by_partition(_ints(partitions), count)
+            return Placed(order, {0: spans})
+        turn, self._turn = self._turn, (self._turn + 1) % self._producers
+        places = pc.add(
+            pc.multiply(producers_of(rows, self._producers, turn), pa.scalar(count, pa.int32())), partitions
+        )
+        order, spans = order_by_partition(_ints(places), self._producers * count)
+        by_producer: dict[int, list[Span]] = {}
+        for place, first, last in spans:
+            producer, partition = divmod(place, count)
+            by_producer.setdefault(producer, []).append((partition, first, last))
+        return Placed(order, by_producer)
+
+
+def producers_of(rows: Rows, producers: int, turn: int) -> Column:
+    """The producer of each row: its key's hash, as `murmur2` places keys on partitions; `turn` without a key."""
+    if rows.keys is None:
+        return int32_array(array("i", [turn]) * rows.count, rows.count)
+    hashed = int32_array(partition_by_key(rows.keys, producers), rows.count)
+    if not rows.keys.null_count:
+        return hashed
+    return pc.if_else(pc.less(hashed, pa.scalar(0, pa.int32())), pa.scalar(turn, pa.int32()), hashed)
+
+
+def _ints(column: Column) -> memoryview:
+    """The values of an Arrow int32 array without nulls, as they lie in memory."""
+    values = column.buffers()[1]
+    return memoryview(values).cast("B")[4 * column.offset : 4 * (column.offset + len(column))].cast("i")

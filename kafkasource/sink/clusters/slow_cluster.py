@@ -1,0 +1,131 @@
+"""What to do about a slow cluster: whether it answers at all (`Health`), and what its queue asks for (`step`).
+
+`step` is a decision over plain values: `FanOut` asks it before it puts more into a cluster's queue, and carries it out.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+log = logging.getLogger("kafkasource.sink")
+
+_TENTH = 10  # a tenth of the time is what a slow cluster may cost the others, and a dead one
+
+
+class Health:
+    """When a cluster last acknowledged something, and whether it is worth waiting for. Any thread; kept over tasks."""
+
+    def __init__(self, wait_ms: int, clock_ms: Callable[[], float], cluster: str = "") -> None:
+        self._cluster = cluster
+        self._wait_ms = wait_ms
+        self._clock_ms = clock_ms
+        self._answer_due_ms = clock_ms()  # or when the last answer came
+        self._dead_until_ms: float | None = None
+        self._was_dead = False
+        self._warned_of_order = False
+        self._allowance_ms, self._allowed_at_ms = float(wait_ms), clock_ms()
+
+    def handed_over(self, linger_ms: int, nothing_before: bool) -> None:
+        """The cluster is sent something within `linger_ms`. From then on an answer is due, where the cluster owed none
+        before, or where it counted as dead and is tried again."""
+        if nothing_before or (self._dead_until_ms is not None and not self.dead):
+            self._answer_due_ms = self._clock_ms() + linger_ms
+            if not self.dead:
+                self._dead_until_ms = None
+
+    def flushed(self) -> None:
+        """Nothing lingers any more."""
+        self._answer_due_ms = min(self._answer_due_ms, self._clock_ms())
+
+    def keeps_no_order(self) -> None:
+        """Warns once. With a map of offsets the options demand idempotence, so it is the brokers that lack it."""
+        if not self._warned_of_order:
+            self._warned_of_order = True
+            log.warning(
+                "cluster %r: its brokers are older than Kafka 0.11 and keep no order over retries: 'offsetMap' leaves "
+                "these rows out",
+                self._cluster,
+            )
+
+    def answered(self) -> None:
+        self._answer_due_ms = self._clock_ms()
+        if self._was_dead:
+            self._was_dead = False
+            log.warning("cluster %r answers again", self._cluster)
+        self._dead_until_ms = None
+
+    @property
+    def silent_ms(self) -> float:
+        """For how long the cluster has answered nothing, though something was sent."""
+        return self._clock_ms() - self._answer_due_ms
+
+    def waited_in_vain(self) -> None:
+        if not self._was_dead:
+            self._was_dead = True
+            log.warning("cluster %r acknowledged nothing for %d ms: not waited for", self._cluster, self._wait_ms)
+        self._dead_until_ms = self._clock_ms() + _TENTH * self._wait_ms
+
+    @property
+    def allowance_ms(self) -> float:
+        """How long it may hold up other clusters: `slowClusterWait`, which grows again by a tenth of the time."""
+        now_ms = self._clock_ms()
+        grown = self._allowance_ms + (now_ms - self._allowed_at_ms) / _TENTH
+        self._allowance_ms, self._allowed_at_ms = min(float(self._wait_ms), grown), now_ms
+        return self._allowance_ms
+
+    def held_up(self, others_ms: float) -> None:
+        """The other clusters were held up for so long. The task's thread, as `allowance_ms`."""
+        self._allowance_ms = self.allowance_ms - others_ms
+
+    @property
+    def dead(self) -> bool:
+        """The sink has waited for it in vain, not long ago."""
+        return self._dead_until_ms is not None and self._clock_ms() < self._dead_until_ms
+
+    @property
+    def patience_ms(self) -> int:
+        """How long it may be waited for now."""
+        return 0 if self.dead else self._wait_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """One cluster at one moment."""
+
+    bytes: int  # handed over and not settled
+    low: int  # watermark, in bytes
+    high: int  # likewise
+    silent_ms: float = 0.0  # see `Health`
+    patience_ms: float = 0.0  # how long it may be silent; 0: it counts as dead
+    allowance_ms: float = 0.0  # how long it may hold up other clusters now, though it answers
+
+
+class Step(Enum):
+    GO_ON = "go on"
+    WAIT = "wait"
+    HOLD_UP = "wait, at the cost of others"
+    ACT = "act"  # as `onSlowCluster` says
+
+
+def step(queue: Queue, others: Sequence[Queue]) -> Step:
+    """What to do before more goes into the queue of a cluster that may discard or fail. `others`: clusters that are
+    alive.
+
+    Above the high watermark the sink waits for the cluster as long as it answers and the others have something to send
+    meanwhile. Reading that is faster than all clusters is no reason to lose records, nor is a short hiccup of one.
+    """
+    if queue.bytes <= queue.high:
+        return Step.GO_ON
+    if queue.silent_ms >= queue.patience_ms:
+        return Step.ACT
+    if not others or any(other.bytes > other.low for other in others):
+        return Step.WAIT
+    return Step.HOLD_UP if queue.allowance_ms > 0 else Step.ACT
+
+
+def excess(queue: Queue) -> int:
+    """Bytes to drop."""
+    return max(0, queue.bytes - queue.low)
