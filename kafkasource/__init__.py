@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from kafkasource.monitor import ServedMetrics
     from kafkasource.sink.commit_report import SinkCommit
-    from kafkasource.sink.transactions.open import OpenTransaction
+    from kafkasource.sink.open_transactions import OpenTransaction
 
 __version__ = "0.1.0"
 __all__ = ["SinkCommit", "__version__", "lag", "open_transactions", "register", "serve_metrics"]
@@ -56,7 +56,7 @@ def open_transactions(options: Mapping[str, str]) -> list[OpenTransaction]:
     Asks the brokers, changes nothing; anywhere, whether the query runs or not. What it did batch by batch a
     `commitListener` is told.
     """
-    from kafkasource.sink.transactions.open import of_sink
+    from kafkasource.sink.open_transactions import of_sink
 
     return of_sink(options)
 

@@ -12,8 +12,8 @@ from kafkasource.cli.arguments import add_cluster, add_json, admin
 
 if TYPE_CHECKING:
     from kafkasource.client.admin import Admin
+    from kafkasource.sink.open_transactions import OpenTransaction
     from kafkasource.sink.transactions.names import TransactionalIds
-    from kafkasource.sink.transactions.open import OpenTransaction
     from kafkasource.sink.transactions.query_identity import QueryIdentity
 
 HELP = "what a query with exactly_once has open in Kafka"
@@ -48,7 +48,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def _list(arguments: argparse.Namespace) -> int:
-    from kafkasource.sink.transactions.open import open_transactions
+    from kafkasource.sink.open_transactions import open_transactions
 
     identity = _identity(arguments)
     with admin(arguments) as cluster:
@@ -65,7 +65,7 @@ def _list(arguments: argparse.Namespace) -> int:
 
 def _abort(arguments: argparse.Namespace) -> int:
     """Exit code 1 where something is left open."""
-    from kafkasource.sink.transactions.open import abort
+    from kafkasource.sink.open_transactions import abort
 
     identity = _identity(arguments)
     aborted, left = [], []
@@ -102,7 +102,7 @@ def _identity(arguments: argparse.Namespace) -> QueryIdentity:
 
 def _all_ids(cluster: Admin, identity: QueryIdentity, arguments: argparse.Namespace) -> list[TransactionalIds]:
     """Every name of the query's in this cluster. A prefix that was given may be the beginning of another query's."""
-    from kafkasource.sink.transactions.open import all_ids, clusters_of
+    from kafkasource.sink.open_transactions import all_ids, clusters_of
 
     found = all_ids(cluster, identity)
     if arguments.checkpoint is not None and arguments.cluster is None:
@@ -114,7 +114,7 @@ def _all_ids(cluster: Admin, identity: QueryIdentity, arguments: argparse.Namesp
 
 def _strangers(cluster: Admin, identity: QueryIdentity, names: list[TransactionalIds]) -> list[OpenTransaction]:
     """Open under what earlier versions made of the location's text, and not known to be this query's."""
-    from kafkasource.sink.transactions.open import open_transactions
+    from kafkasource.sink.open_transactions import open_transactions
 
     others = [ids for ids in identity.former if ids not in names]
     return [each for ids in others for each in open_transactions(cluster, ids)]

@@ -25,7 +25,7 @@ Answer = Mapping[str | None, "Sequence[Open] | KafkaSourceError"]
 
 
 def _ask(options: Mapping[str, str]) -> Answer:
-    from kafkasource.sink.transactions.open import of_clusters
+    from kafkasource.sink.open_transactions import of_clusters
 
     return of_clusters(options)
 

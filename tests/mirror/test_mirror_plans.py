@@ -9,7 +9,7 @@ from fake_transactions import FakeTransaction
 from kafkasource.errors import OptionError
 from kafkasource.mirror import job, toml_file
 from kafkasource.mirror.plan import Flow, Plan, routes
-from kafkasource.sink.transactions.open import of_clusters
+from kafkasource.sink.open_transactions import of_clusters
 
 A, B, C = ({"kafka.bootstrap.servers": f"{name}1:9092"} for name in "abc")
 PREFIXED = "${source}.${topic}"

@@ -242,9 +242,7 @@ class FanOut:
                 error = failed
             except DeadlineExceeded as failed:
                 metadata = producer.metadata
-                if (
-                    metadata.version > before and topic in metadata.topic_errors
-                ):  # a broker has said so
+                if metadata.version > before and topic in metadata.topic_errors:  # a broker has said so
                     if wait_ms >= target.metadata_wait_ms:
                         raise
                     if not health.dead:

@@ -72,8 +72,8 @@ class Recorder:
                 self._impatient_until = self._clock() + 10 * wait_s
             why = "it has not answered yet" if self.busy else str(self._error)
             raise NotRecorded(
-                f"{self._name} lacks the offsets of {_told(self._lacking)}. Their records are written ({why}). The sink "
-                "adds the offsets with a later micro-batch of this run, if the cluster answers then"
+                f"{self._name} lacks the offsets of {_told(self._lacking)}. Their records are written ({why}). The "
+                "sink adds the offsets with a later micro-batch of this run, if the cluster answers then"
             )
 
     def _run(self) -> None:

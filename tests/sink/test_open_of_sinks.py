@@ -9,9 +9,9 @@ from fake_transactions import FakeTransaction
 import kafkasource
 from kafkasource.client.transaction_admin import DescribedTransaction, ListedTransaction
 from kafkasource.errors import KafkaSourceError, OptionError
+from kafkasource.sink.open_transactions import abort, of_clusters, open_transactions
 from kafkasource.sink.transactions.decision import Decision
 from kafkasource.sink.transactions.names import TransactionalIds
-from kafkasource.sink.transactions.open import abort, of_clusters, open_transactions
 from kafkasource.sink.transactions.query_identity import former_prefix
 
 IDS = TransactionalIds("orders")
