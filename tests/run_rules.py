@@ -33,15 +33,16 @@ def give_signals_back() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-# With Spark in the process, warnings come from pyspark, py4j and pandas, in whatever version is installed, and from
-# sockets of py4j that are collected anywhere. They are shown. A warning in a line of ours is an error there, too.
-WITH_SPARK = pytest.mark.filterwarnings("default", "error:::kafkasource")
+# Beside Spark and real brokers, warnings come from pyspark, py4j, pandas and other clients, in whatever version is
+# installed, and from their sockets, which are collected anywhere. They are shown. A warning in a line of ours is an
+# error there, too.
+WITH_OTHERS = pytest.mark.filterwarnings("default", "error:::kafkasource")
 
 
 def pytest_collection_modifyitems(items):
     for item in items:
-        if item.get_closest_marker("spark"):
-            item.add_marker(WITH_SPARK)
+        if item.get_closest_marker("spark") or item.get_closest_marker("broker"):
+            item.add_marker(WITH_OTHERS)
         if item.get_closest_marker("timeout") is None:
             limit_s = next(LIMITS_S[mark] for mark in LIMITS_S if not mark or item.get_closest_marker(mark))
             item.add_marker(pytest.mark.timeout(limit_s))

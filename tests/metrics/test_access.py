@@ -115,7 +115,8 @@ def test_with_a_token_only_who_has_it_reads(serve):
 def test_a_refused_request_says_which_scheme_it_needs(serve):
     with pytest.raises(urllib.error.HTTPError, match="401") as refused:
         urllib.request.urlopen(serve(token="s3cret").url + "/metrics", timeout=10)
-    assert refused.value.headers["WWW-Authenticate"] == "Bearer"
+    with refused.value as answer:
+        assert answer.headers["WWW-Authenticate"] == "Bearer"
 
 
 @pytest.mark.parametrize("token", ["", " ", "a\nb", "\xe9", " a"])
@@ -156,8 +157,9 @@ def test_the_command_asks_for_the_token_of_a_file(tmp_path):
         try:
             url = serving.stderr.readline().strip().replace("/metrics", "/api/metrics")
             asked = urllib.request.Request(url, headers={"Host": "metrics.example"})
-            with pytest.raises(urllib.error.HTTPError, match="401"):
+            with pytest.raises(urllib.error.HTTPError, match="401") as refused:
                 urllib.request.urlopen(asked, timeout=10)
+            refused.value.close()
             asked.add_header("Authorization", "Bearer s3cret")
             with urllib.request.urlopen(asked, timeout=10) as answer:
                 assert json.load(answer) == []
