@@ -126,7 +126,7 @@ class Metadata:
         return bool(new)
 
     def keep(self, topics: Iterable[str]) -> None:
-        """Let later updates include these topics; for who asks for them himself now."""
+        """Add topics to every later metadata request. For a caller that sends the first request itself."""
         self._wanted.update(topics)
 
     def use(self, topic: str) -> None:

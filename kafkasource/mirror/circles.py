@@ -1,18 +1,18 @@
-"""That no record goes round, nor comes to a cluster twice: decided on the graph of flows, before anything runs. Pure.
+"""Proves that no record of a mirror runs in a circle or arrives at a cluster twice, before anything runs. Pure.
 
-A *way* is a chain of flows that a record may take from the cluster where it was made. It has a set of names: those
-topics of its origin that every flow of the way takes, each under the name that the flows before gave it. So
-`names.Names` answers whether two ways carry the same record, for every topic that there may ever be.
+A *way* is a chain of flows that a record may take from the cluster where it was produced. A way has a set of topics:
+those topics of its origin that every flow of the way takes. Each flow sees a topic under the name that the flows
+before it gave. So `names.Names` can say for every possible topic whether two ways carry the same record.
 
-A flow *stops* records that have been in certain clusters:
+A flow *stops* (does not copy) the records that have been in certain clusters:
 
-    its target                     where the flow is part of a cycle, as they would come back
-    a cluster with a flow of its   where the record gets there straight (A->C beside A->B->C), and that flow takes
-    own to the same target         all that would be stopped
+    in its target                  where the flow is part of a cycle: they would come back
+    in a cluster with a flow of    where that flow takes all of these records to the target directly (A->C beside
+    its own to the same target     A->B->C)
 
-It knows them by the topic's name where all flows on the way put their cluster's name before it (`${source}.${topic}`),
-else by the header that records get. Then all ways are gone through: a plan in which two ways that end in one cluster
-may carry one record is refused.
+A flow recognizes these records by the topic's name where all flows of the way put their cluster's name before it
+(`${source}.${topic}`), else by a header. Then `decide` goes through all ways. It refuses a plan in which two ways that
+end in the same cluster may carry the same record.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
     from kafkasource.mirror.plan import Flow
 
 _TOPIC, _SOURCE = "${topic}", "${source}"
-_MOST_WAYS = 20_000  # that are gone through: seconds
-_ENOUGH_WAYS = 2_000  # to see which clusters' records come over a flow
+_MOST_WAYS = 20_000  # the most ways that the search goes through; this many take seconds
+_ENOUGH_WAYS = 2_000  # the most ways of the first search, which finds the clusters whose records pass a flow
 
 
 @dataclass(frozen=True)
 class Stop:
-    """Which records a flow does not carry: those that have been in these clusters."""
+    """The records that a flow does not copy: those that have been in these clusters."""
 
     clusters: frozenset[str] = frozenset()
-    by_name: str | None = None  # the names of their topics, a regular expression of whole names; None: by header
+    by_name: str | None = None  # a pattern for the whole names of their topics; None: a header tells
 
     @property
     def by_header(self) -> bool:
@@ -52,11 +52,11 @@ class _Way:
 
     origin: str
     flows: tuple[Flow, ...] = ()
-    parts: frozenset[Part] = frozenset()  # names at the origin that get to the end
+    parts: frozenset[Part] = frozenset()  # the topics of the origin that reach the end of the way
     prefix: str = ""
     suffix: str = ""
-    exact: bool = True  # False: `parts` may be more than get there
-    unclear: bool = False  # a template had the topic twice: what the name at the end is made of is not known
+    exact: bool = True  # False: `parts` may have more topics than really reach the end
+    unclear: bool = False  # a template has the topic twice, so the name at the end is unknown
 
     @property
     def end(self) -> str:
@@ -72,18 +72,18 @@ class _Way:
 
 @dataclass
 class _Found:
-    """What going through all ways has shown."""
+    """The result of a search through all ways."""
 
     error: str | None = None
     ways: int = 0
-    passed: dict[str, set[str]] = field(default_factory=dict)  # by flow: clusters that records had been in
+    passed: dict[str, set[str]] = field(default_factory=dict)  # by flow: the clusters where its records had been
     lost: dict[str, set[str]] = field(
         default_factory=dict
-    )  # by flow: of those it stops, whose records get there no other way
+    )  # by flow: clusters that it stops although their records reach the target no other way
 
 
 def _separator(flow: Flow) -> str | None:
-    """Between the source's name and the topic's, where the template says where a topic is from; else None."""
+    """The text between the source's name and the topic's, if the template begins with the source's name; else None."""
     if not flow.topic.startswith(_SOURCE) and not re.match(rf"{re.escape(flow.source)}[^a-zA-Z0-9]", flow.topic):
         return None
     separator, topic, behind = flow.template[len(flow.source) :].partition(_TOPIC)
@@ -91,7 +91,7 @@ def _separator(flow: Flow) -> str | None:
 
 
 def decide(flows: Sequence[Flow], clusters: Iterable[str], patterns: Mapping[str, str]) -> dict[str, Stop]:
-    """By flow (`str`), what it stops. `patterns`: the topics that each flow is to have. Raises OptionError."""
+    """What each flow stops, by `str(flow)`. `patterns`: the topics that each flow takes. Raises OptionError."""
     graph = _Graph(flows, sorted(clusters))
     search = _Search(flows, patterns)
     back = {str(flow): {flow.target} if graph.leads(flow.target, flow.source) else set() for flow in flows}
@@ -111,9 +111,8 @@ def decide(flows: Sequence[Flow], clusters: Iterable[str], patterns: Mapping[str
             straight[name] -= lost
     if found.ways > _MOST_WAYS:
         raise OptionError(
-            f"the flows give records more than {_MOST_WAYS} routes, too many to prove that no record runs in a "
-            "circle or arrives "
-            "twice: use fewer flows, or fewer topics in each flow"
+            f"the flows give records more than {_MOST_WAYS} routes, too many to prove that no record runs in a circle "
+            "or arrives twice: use fewer flows, or fewer topics in each flow"
         )
     if found.error is not None:
         raise OptionError(found.error)
@@ -121,7 +120,7 @@ def decide(flows: Sequence[Flow], clusters: Iterable[str], patterns: Mapping[str
 
 
 class _Graph:
-    """Which clusters lead to which, and what names tell of that."""
+    """Which clusters lead to which, and what topic names say about it."""
 
     def __init__(self, flows: Sequence[Flow], clusters: Sequence[str]) -> None:
         self.flows = {str(flow): flow for flow in flows}
@@ -209,7 +208,8 @@ class _Search:
     ) -> _Found:
         """Go through the ways, each until it comes to a cluster where it was.
 
-        `straight`: of what flows stop, the clusters whose records get there straight; `none_back`: stops without them.
+        `straight`: by flow, the clusters that it stops because their records reach the target directly. `none_back`:
+        the stops without these.
         """
         found = _Found()
         self._passing = self._let_pass(stops)

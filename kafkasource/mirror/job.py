@@ -1,8 +1,7 @@
-"""The Spark job of a mirror: a streaming query for each cluster that is read, and a thread beside it for the topics.
+"""The Spark job of a mirror: one streaming query for each cluster that it reads, and one thread that keeps topics.
 
-Runs on the driver, in the user's process. Ended by `finish`, which lets the micro-batches that run be committed, by
-`stop`, which cancels them, or by the first query that fails: the others are stopped then, as a mirror of which a part
-stands still would go unnoticed.
+It runs on the driver, in the user's process. `finish` ends it after the running micro-batches are committed; `stop`
+cancels them. When a query fails, the job stops the others too: nobody would notice a mirror that works in part.
 """
 
 from __future__ import annotations
@@ -34,29 +33,31 @@ if TYPE_CHECKING:
 log = logging.getLogger("kafkasource.mirror")
 
 _POLL_S = 0.2
-_BETWEEN_TRIGGERS = "Waiting for next trigger"  # Spark says so once the first trigger is over, and not before
+_BETWEEN_TRIGGERS = "Waiting for next trigger"  # Spark shows this status only after the first trigger
 
-# Of a session for records that pass in pieces of a MiB; the file's `[spark]` goes before them.
-_PACKED = {"spark.sql.execution.arrow.maxRecordsPerBatch": "4"}  # what waits in the JVM for the batch to be full
+# Spark settings for packed records, about 1 MiB in a row. `[spark]` in the file takes precedence.
+_PACKED = {"spark.sql.execution.arrow.maxRecordsPerBatch": "4"}  # rows that the JVM holds until an Arrow batch is full
 
 
 class MirrorFailed(KafkaSourceError):
-    """A query of the mirror has ended with an error."""
+    """A query of the mirror ended with an error."""
 
 
 @dataclass
 class Mirror:
-    """A mirror that runs. Methods are for one thread."""
+    """A running mirror. Only one thread may call its methods."""
 
     queries: list[StreamingQuery]
     keepers: list[TopicKeeper]
-    metrics: ServedMetrics | None = None  # where the file says so
-    folder: Path = Path()  # of the queries' stop files (`source.spark.stop_file`)
+    metrics: ServedMetrics | None = None  # if the file asks for it
+    folder: Path = Path()  # folder of the queries' stop files (`source.spark.stop_file`)
     sleep: Callable[[float], None] = field(default=time.sleep, repr=False)
 
     def wait(self, end: threading.Event | None = None) -> bool:
-        """Until `end` is set (False), or all queries have ended by themselves (`once`; True). Raises MirrorFailed as
-        soon as one fails."""
+        """Wait until `end` is set (returns False), or until all queries have ended (with `once`; returns True).
+
+        Raises MirrorFailed as soon as a query fails.
+        """
         end = end or threading.Event()
         while not end.wait(_POLL_S):
             if not self._active():
@@ -64,9 +65,12 @@ class Mirror:
         return False
 
     def finish(self) -> None:
-        """Wait until the micro-batches that run are committed, and hold the queries there: `stop` then cancels nothing.
+        """Wait until the running micro-batches are committed.
 
-        Waits as long as a micro-batch lasts, also for a cluster that is away. Raises MirrorFailed where one fails.
+        No query begins another one, so `stop` then cancels nothing.
+
+        The wait lasts as long as a micro-batch, even while a cluster is unreachable. Raises MirrorFailed if a query
+        fails.
         """
         for query in self.queries:
             self._stop_file(query).touch()
@@ -82,7 +86,7 @@ class Mirror:
         return active
 
     def _held(self, query: StreamingQuery) -> bool:
-        """Has it answered, or does it wait for its next trigger, which would be answered the same?"""
+        """Whether the query has answered its stop file, or waits for its next trigger, where it would answer."""
         status = query.status
         idle = status["message"] == _BETWEEN_TRIGGERS and not status["isTriggerActive"]
         return idle or not self._stop_file(query).exists()
@@ -91,8 +95,8 @@ class Mirror:
         return self.folder / str(query.name)
 
     def stop(self) -> None:
-        """End queries and threads at once. What a micro-batch had not finished is done again by the next run."""
-        with ExitStack() as ends:  # each of them, whatever another one raises; queries first
+        """End queries and threads at once. The next run does unfinished micro-batches again."""
+        with ExitStack() as ends:  # end each of them, even if another one raises; queries first
             if self.metrics is not None:
                 ends.callback(self.metrics.close)
             for keeper in self.keepers:
@@ -102,7 +106,7 @@ class Mirror:
 
 
 def check(plan: Plan) -> list[Route]:
-    """All that can be checked without asking a broker. Raises OptionError."""
+    """Check all that can be checked without a broker. Raises OptionError."""
     found = routes(plan)
     for route in found:
         options.parse(dict(route.read), "source")
@@ -116,10 +120,10 @@ def check(plan: Plan) -> list[Route]:
 
 
 def start(plan: Plan, spark: SparkSession, *, once: bool = False, end: threading.Event | None = None) -> Mirror:
-    """Make the topics, then begin to carry records. `once`: end when all that is there now is at the targets. `end`:
-    begin no further query once it is set.
+    """Create the topics, then begin to copy records.
 
-    Raises OptionError, and what the clusters refuse.
+    `once`: end when all records that exist now are at the targets. `end`: start no further query once it is set. Raises
+    OptionError, and the errors of clusters that refuse.
     """
     found = check(plan)
     kafkasource.register(spark)
@@ -143,7 +147,7 @@ def start(plan: Plan, spark: SparkSession, *, once: bool = False, end: threading
 
 
 def _stop_files() -> Path:
-    """A folder on the driver's machine that Spark deletes when it ends, however that is."""
+    """A folder on the driver's machine. Spark deletes it when it ends, in whatever way."""
     from pyspark import SparkFiles
 
     folder = Path(SparkFiles.getRootDirectory()) / f"stop-{uuid.uuid4()}"
@@ -186,7 +190,7 @@ def _query(plan: Plan, route: Route, spark: SparkSession, once: bool, stop_file:
 
 @contextmanager
 def _set(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """A query keeps the settings that the session has when it starts; they are not to be those of others."""
+    """Set these for a query that starts inside: a query keeps the session's settings. Other queries do not get them."""
     before = {name: spark.conf.get(name, None) for name in settings}
     try:
         for name, value in settings.items():

@@ -1,10 +1,10 @@
-"""What a mirror is to do: clusters by name, and flows, each from one cluster to another. Pure; contacts nobody.
+"""The plan of a mirror: clusters by name, and flows, each from one cluster to another. Pure; contacts no broker.
 
-A route is a streaming query: all flows that leave one cluster. It reads the union of their topics once, and the sink
-gives each target its own (`onlyTopics`).
+A route is one streaming query: all flows that leave one cluster. It reads the union of their topics once. The sink
+then gives each target its own topics (`onlyTopics`).
 
-No record goes round in circles, nor comes to a cluster twice: `circles` decides which records a flow leaves out, and
-whether topics' names tell which they are, or headers have to.
+No record runs in a circle, and none arrives at a cluster twice. `circles` decides which records a flow leaves out, and
+whether the flow recognizes them by their topics' names or by headers.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ from kafkasource.errors import OptionError
 from kafkasource.mirror.circles import Stop, decide
 from kafkasource.options.java_regex import compile_java
 
-CLUSTER_HEADER = "mirror.cluster"  # the cluster that a record was read from; one for each time it was mirrored
-RECORD_HEADER = "mirror.record"  # and where there: topic/partition/offset
+CLUSTER_HEADER = "mirror.cluster"  # the cluster where a record was read; one header for each flow that copied it
+RECORD_HEADER = "mirror.record"  # the record's place in that cluster: topic/partition/offset
 _SAME = "${topic}"
-INTERNAL = (r"__.*", r".*[-.]internal", r".*\.replica")  # never mirrored, unless named in full
+INTERNAL = (r"__.*", r".*[-.]internal", r".*\.replica")  # not mirrored, unless a flow names the topic in full
 
-# In a micro-batch, so that it lasts seconds: what is not committed when a task fails or a mirror is killed is done
-# again, `pykafka mirror` ends when the micro-batch does, and the map of offsets grows at its end. Whichever is less:
-# the first is for small records, the second, in bytes as the source stores them, for large ones.
+# The limits of a micro-batch, whichever is less: for small records the offsets, for large ones the bytes as the source
+# stores them. A micro-batch should last seconds. After a failed task or a kill Spark does the whole micro-batch again,
+# `pykafka mirror` ends only when its micro-batch ends, and the offset map grows only then.
 MOST_OFFSETS, MOST_BYTES = 2_000_000, "512m"
 
-# Options that the mirror gives.
+# Options that the mirror sets itself.
 _OURS = (
     *("subscribe", "subscribePattern", "assign", "includeHeaders", "packRecords", "addHeaders", "stopFile"),
     *("clusters", "topic", "createTopic", "onlyTopics", "unlessHeader", "offsetMap"),
 )
 
-# Settings that are about the cluster they are made in, and so not carried to another.
+# Settings that concern one cluster only. The mirror does not copy them to another.
 LOCAL_SETTINGS = (
     "follower.replication.throttled.replicas",
     "leader.replication.throttled.replicas",
-    "message.timestamp.type",  # the target would stamp each record anew
-    "message.timestamp.difference.max.ms",  # and refuse old ones: these two and the next
+    "message.timestamp.type",  # else the target would give each record a new timestamp
+    "message.timestamp.difference.max.ms",  # else the target would refuse old records; so with the next two
     "message.timestamp.before.max.ms",
     "message.timestamp.after.max.ms",
     "min.insync.replicas",
@@ -50,15 +50,15 @@ LOCAL_SETTINGS = (
 
 @dataclass(frozen=True)
 class Flow:
-    """Topics of one cluster that another is to have."""
+    """Topics of one cluster that the mirror copies to another."""
 
     source: str
     target: str
     topics: tuple[str, ...] = (".*",)  # Java regular expressions of whole names
     exclude: tuple[str, ...] = ()
-    topic: str = _SAME  # the name there; ${source} and ${topic} stand for the cluster and the name here
+    topic: str = _SAME  # the name at the target; ${source}: the source cluster, ${topic}: the topic's name there
     options: Mapping[str, str] = field(default_factory=dict)  # of the sink, for this target
-    replication_factor: int = -1  # of topics that are made; -1: the brokers' default
+    replication_factor: int = -1  # of topics that the mirror creates; -1: the brokers' default
     create_topics: bool = True  # and partitions
     sync_settings: bool = True
     exclude_settings: tuple[str, ...] = LOCAL_SETTINGS
@@ -66,12 +66,12 @@ class Flow:
 
     @property
     def template(self) -> str:
-        """As the sink takes it: `${topic}` alone is left to be filled in."""
+        """`topic` for the sink: only `${topic}` is left for the sink to replace."""
         return self.topic.replace("${source}", self.source)
 
     @property
     def pattern(self) -> str:
-        """The topics, as a regular expression."""
+        """A regular expression that matches the flow's topics."""
         return pattern_of(self.topics, self.exclude)
 
     def __str__(self) -> str:
@@ -79,7 +79,7 @@ class Flow:
 
 
 def pattern_of(topics: Iterable[str], exclude: Iterable[str]) -> str:
-    """Whole names that one of `topics` matches and none of `exclude`, nor is internal unless named in full."""
+    """A pattern for whole names: one of `topics` matches, none of `exclude`. Internal topics must be named in full."""
     wanted = list(topics)
     named = [text for text in wanted if re.fullmatch(r"[\w.-]+", text)]
     internal = "".join(f"(?!{_any(named)}$)" if named else "") + _any(INTERNAL)
@@ -94,17 +94,17 @@ def _any(patterns: Iterable[str]) -> str:
 
 @dataclass(frozen=True)
 class Plan:
-    """A whole mirror. `warnings`: what the file says that is not done."""
+    """A whole mirror. `warnings`: settings of the file that the mirror does not honour."""
 
     clusters: Mapping[str, Mapping[str, str]]  # options of the format, for reading from it and writing to it
     flows: tuple[Flow, ...]
     checkpoint: str | None = None  # a folder for each route below it
     read: Mapping[str, str] = field(default_factory=dict)  # options of every read
-    write: Mapping[str, str] = field(default_factory=dict)  # and of every write, whichever the cluster
+    write: Mapping[str, str] = field(default_factory=dict)  # options of every write, to whichever cluster
     trigger: str | None = None  # Spark's processingTime; None: one micro-batch after the other
     exactly_once: bool = False
-    provenance: bool = False  # headers that tell where a record was read
-    spark: Mapping[str, str] = field(default_factory=dict)  # of the session: settings of Spark's that a query may have
+    provenance: bool = False  # add headers that say where a record was read
+    spark: Mapping[str, str] = field(default_factory=dict)  # settings of the Spark session
     metrics_host: str = "127.0.0.1"
     metrics_port: int | None = None  # of `serve_metrics`; None: not served
     refresh_topics_s: float = 5.0
@@ -113,7 +113,7 @@ class Plan:
     _stops: Mapping[str, Stop] = field(init=False, repr=False, compare=False)  # by flow
 
     def __post_init__(self) -> None:
-        """Raises OptionError for what cannot be."""
+        """Raises OptionError for a plan that cannot work."""
         if not self.flows:
             raise OptionError("the mirror has no flow: name at least one, with its source and target cluster")
         self._check_flows()
@@ -158,16 +158,16 @@ class Plan:
                 raise OptionError(f"cluster {name!r}: set its kafka.bootstrap.servers")
 
     def stop(self, flow: Flow) -> Stop:
-        """Which records the flow does not carry."""
+        """The records that the flow does not copy."""
         return self._stops[str(flow)]
 
     def unless_from(self, flow: Flow) -> list[str]:
-        """Clusters whose records the flow does not carry, as their headers tell."""
+        """Clusters whose records the flow does not copy; it recognizes them by their headers."""
         stop = self.stop(flow)
         return sorted(stop.clusters) if stop.by_header else []
 
     def pattern(self, flow: Flow) -> str:
-        """The flow's topics but those that it does not carry as their names tell."""
+        """The flow's topics, without those that it must not copy and recognizes by their names."""
         by_name = self.stop(flow).by_name
         return flow.pattern if by_name is None else pattern_of(flow.topics, (*flow.exclude, by_name))
 
@@ -181,16 +181,16 @@ def _check_pattern(flow: Flow, pattern: str) -> None:
 
 @dataclass(frozen=True)
 class Route:
-    """One streaming query: from one cluster to all its targets."""
+    """One streaming query: from one cluster to all of its targets."""
 
     source: str
     flows: tuple[Flow, ...]
-    patterns: Mapping[str, str]  # by target: the topics it gets
+    patterns: Mapping[str, str]  # by target: a pattern for the topics that it gets
     read: Mapping[str, str]  # options of the read
     write: Mapping[str, str]  # and of the write
-    headers: Mapping[str, str]  # that each record gets
+    headers: Mapping[str, str]  # that the source adds to each record
     checkpoint: str | None
-    clients: Mapping[str, Mapping[str, str]]  # by cluster, its source included: how to reach it
+    clients: Mapping[str, Mapping[str, str]]  # by cluster, the source included: the options to reach it
 
     @property
     def name(self) -> str:
@@ -201,12 +201,12 @@ class Route:
 
 
 def offset_map_topic(source: str) -> str:
-    """The compacted topic at a target that maps a source's offsets."""
+    """The name of the compacted topic at a target that maps the offsets of this source."""
     return f"mirror-offsets.{source}.internal"
 
 
 def routes(plan: Plan) -> list[Route]:
-    """One for each cluster that something is read from. Raises OptionError."""
+    """One route for each cluster that the mirror reads. Raises OptionError."""
     found = []
     for source in dict.fromkeys(flow.source for flow in plan.flows):
         flows = tuple(flow for flow in plan.flows if flow.source == source)
@@ -266,8 +266,10 @@ def _writing(plan: Plan, source: str, flows: Iterable[Flow], patterns: Mapping[s
 
 
 def _of_role(given: Mapping[str, str], role: str) -> dict[str, str]:
-    """Of a cluster's options those for reading, writing, or (both) for reaching it. What nobody knows stays, so that
-    it is spoken of where it is parsed."""
+    """The options of a cluster for one role: reading, writing, or (both) reaching it.
+
+    Unknown options stay, so that `options.parse` reports them.
+    """
     roles = {"source", "sink"} if role == "both" else {role}
     found = {}
     for key, text in given.items():

@@ -1,4 +1,4 @@
-"""Spark's progress into `queries`: a listener in the user's process, over Connect too."""
+"""A listener in the user's process that hands Spark's query events to `queries`. It works over Connect too."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kafkasource.monitor.queries import Queries
 
 log = logging.getLogger("kafkasource.metrics")
 
-_ERROR_CHARS = 2000  # of a query's, which has all stack traces of the JVM behind what matters
+_ERROR_CHARS = 2000  # of a query's error: the JVM's stack traces follow after the message
 
 
 class ProgressListener(StreamingQueryListener):
@@ -28,7 +28,7 @@ class ProgressListener(StreamingQueryListener):
         take_in(self._queries, event.progress)
 
     def onQueryIdle(self, event: Any) -> None:
-        """Nothing new: Spark tells of progress every ten seconds all the same."""
+        """Nothing to do: an idle query still reports progress every ten seconds."""
 
     def onQueryTerminated(self, event: Any) -> None:
         error = event.exception
@@ -36,7 +36,7 @@ class ProgressListener(StreamingQueryListener):
 
 
 def take_in(queries: Queries, progress: Any) -> None:
-    """One progress as pyspark has it: an object with Spark's JSON, or that JSON as a dict."""
+    """Hand one progress report to `queries`. pyspark has it as an object with Spark's JSON, or as that JSON's dict."""
     try:
         queries.progressed(json.loads(progress.json) if hasattr(progress, "json") else progress)
     except Exception:
@@ -44,14 +44,17 @@ def take_in(queries: Queries, progress: Any) -> None:
 
 
 def take_what_is_pending(spark: Any) -> None:
-    """Over Connect: what Python workers left to be told goes with the next execution's answers. Where that is the one
-    which events of queries come by, pyspark 4.2 does not know it, warns, and removes all listeners."""
+    """Over Connect: run a small job, so that Spark delivers pending messages of Python workers with its answer.
+
+    Otherwise Spark delivers them with the next answer, and that may be the one that carries query events. pyspark 4.2
+    does not know these messages there: it warns, and removes all listeners.
+    """
     if type(spark).__module__.startswith("pyspark.sql.connect"):
         spark.range(1).collect()
 
 
 def already_running(queries: Queries, spark: Any) -> None:
-    """Queries that were started before the listener."""
+    """Report the queries that were started before the listener."""
     for query in spark.streams.active:
         queries.started(str(query.id), str(query.runId), query.name)
         for progress in query.recentProgress:
