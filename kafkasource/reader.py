@@ -6,7 +6,7 @@
 
 Options are those of the format `pykafka`, in one table with them (`options`); those that only a query of Spark's could
 honour are refused. Columns: `records.columns.ROW_SCHEMA`, with `includeHeaders` the headers too; a batch holds one
-partition's rows in the order of their offsets. Records that are gone go through `source.plan.loss`, by the rule of a
+partition's rows in the order of their offsets. Records that are gone go through `source.loss`, by the rule of a
 streaming query: see `source.plan.reader_positions`.
 
 One thread at a time. Ctrl-C may interrupt any call; the reader can be closed after it.

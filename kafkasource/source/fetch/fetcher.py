@@ -41,13 +41,13 @@ from kafkasource.errors import (
 )
 from kafkasource.records.batches import next_fetch_offset
 from kafkasource.records.compression import RecordBatchTooLarge
+from kafkasource.source import loss
 from kafkasource.source.fetch.budget import FetchBudget
 from kafkasource.source.fetch.config import FetchSettings
 from kafkasource.source.fetch.messages import FetchedPartition
 from kafkasource.source.fetch.partition import PartitionClient, Sent
 from kafkasource.source.fetch.pieces import decode_pieces
 from kafkasource.source.fetch.planned_log import Truncation
-from kafkasource.source.plan import loss
 from kafkasource.types import OffsetRange
 
 if TYPE_CHECKING:

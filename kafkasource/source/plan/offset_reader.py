@@ -27,7 +27,7 @@ from kafkasource.errors import (
     UnsupportedApiVersion,
     UnsupportedVersion,
 )
-from kafkasource.source.plan.loss import describe
+from kafkasource.source.loss import describe
 from kafkasource.source.plan.offsets import EARLIEST, LATEST, Offsets, StreamOffset
 from kafkasource.source.plan.planner import recreated_topics
 from kafkasource.source.plan.subscription import Assign, SubscribePattern, SubscribeTopics, Subscription

@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from kafkasource.errors import KafkaSourceError
-from kafkasource.source.plan import loss
-from kafkasource.source.plan.loss import Loss
+from kafkasource.source import loss
+from kafkasource.source.loss import Loss
 from kafkasource.source.plan.offsets import Offsets, PartitionOffsets, StreamOffset
 from kafkasource.types import OffsetRange, TopicPartition
 

@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 
-from kafkasource.source.plan import loss
-from kafkasource.source.plan.loss import Loss
+from kafkasource.source import loss
+from kafkasource.source.loss import Loss
 from kafkasource.source.plan.offset_reader import OffsetReader
 from kafkasource.source.plan.offsets import Offsets, PartitionOffsets, StreamOffset
 from kafkasource.source.plan.planner import advanced, carried, plan, questions, recreated_topics

@@ -17,7 +17,7 @@ from pyspark.sql.datasource import DataSourceReader
 
 from kafkasource.client.cache import shared_cluster
 from kafkasource.errors import OptionError
-from kafkasource.source.plan import loss
+from kafkasource.source import loss
 from kafkasource.source.plan.offset_reader import OffsetReader
 from kafkasource.source.plan.offsets import EARLIEST, LATEST, Offsets
 from kafkasource.source.plan.positions import check_start_before_end, ending_position, starting_position

@@ -16,10 +16,10 @@ from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailable
 
 from kafkasource.client.cluster import Cluster
 from kafkasource.metrics.lag import LagLog, oldest_to_text
+from kafkasource.source import loss
 from kafkasource.source.group.committer import GroupCommitter, group_to_commit
 from kafkasource.source.group.oldest_unread import OldestUnread
 from kafkasource.source.group.owner import GroupOwner, owner_of
-from kafkasource.source.plan import loss
 from kafkasource.source.plan.admission import Admission
 from kafkasource.source.plan.end_offsets import EndOffsets
 from kafkasource.source.plan.first_batch import FirstBatch
