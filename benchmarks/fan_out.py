@@ -56,7 +56,7 @@ class Bench:
         topic = f"fan-out-{self._topics}"
         for name in topics_in or names:
             with Cluster(ClientConfig.of(self._brokers[name].bootstrap_servers)) as cluster:
-                cluster.create_topics([topic], partitions=PARTITIONS, replication_factor=1)
+                cluster.topics.create([topic], partitions=PARTITIONS, replication_factor=1)
         servers = {name: {"kafka.bootstrap.servers": self._brokers[name].bootstrap_servers} for name in names}
         written = {"clusters": json.dumps(servers), "topic": topic} | dict(options or {})
         writer = BatchWriter(targets.parse(written), SCHEMA)

@@ -70,11 +70,11 @@ class Lab:
 
     def new_topic(self, partitions: int = 4, **configs: str) -> str:
         name = f"bench-{uuid.uuid4().hex[:12]}"
-        self._cluster.create_topics([name], partitions=partitions, replication_factor=1, configs=configs)
+        self._cluster.topics.create([name], partitions=partitions, replication_factor=1, configs=configs)
         return name
 
     def drop(self, topic: str) -> None:
-        self._cluster.delete_topics([topic])
+        self._cluster.topics.delete([topic])
 
     @contextmanager
     def topic_of(self, records: Records, **configs: str) -> Iterator[str]:

@@ -7,7 +7,7 @@ import sys
 
 import pyarrow as pa
 
-from kafkasource.client import Admin, ClientConfig
+from kafkasource.client import ClientConfig, Cluster
 from kafkasource.reader import Reader
 from kafkasource.writer import Writer
 
@@ -32,7 +32,9 @@ with Reader({**cluster, "subscribe": topic}) as reader:
         for record in batch.select(["key", "value", "partition", "offset"]).to_pylist():
             print(record)
 
-with Admin(ClientConfig.of(servers)) as admin:
-    leaders = {partition: each.leader_id for partition, each in admin.partitions_of([topic])[topic].partitions.items()}
+with Cluster(ClientConfig.of(servers)) as kafka:
+    leaders = {
+        partition: each.leader_id for partition, each in kafka.topics.describe([topic])[topic].partitions.items()
+    }
     print(f"leaders of {topic}: {leaders}")
-    print(f"groups: {[group.group for group in admin.list_groups()]}")
+    print(f"groups: {[group.group for group in kafka.groups.list()]}")

@@ -61,7 +61,7 @@ def _main_job(spark: SparkSession, bootstrap_servers: str, folder: str) -> bool:
     cluster = Cluster(ClientConfig.of(bootstrap_servers, client_id="kafkasource-demo"))
     try:
         with _step(f"create the topics {events_topic} and {totals_topic}"):
-            cluster.create_topics([events_topic, totals_topic], partitions=PARTITIONS, replication_factor=1)
+            cluster.topics.create([events_topic, totals_topic], partitions=PARTITIONS, replication_factor=1)
         with _step(f"df.write.format('pykafka'): {EVENTS:,} JSON events"):
             _write_events(spark, bootstrap_servers, events_topic)
         print("readStream → groupBy → writeStream, both format('pykafka'):")
@@ -75,7 +75,7 @@ def _main_job(spark: SparkSession, bootstrap_servers: str, folder: str) -> bool:
         return _report(written, read, kept)
     finally:
         with contextlib.suppress(Exception):  # the cluster may be gone; what failed before matters more
-            cluster.delete_topics([events_topic, totals_topic])
+            cluster.topics.delete([events_topic, totals_topic])
         cluster.close()
 
 

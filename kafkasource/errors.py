@@ -134,7 +134,7 @@ class BrokerError(KafkaSourceError):
     `error_for` picks the subclass, for those codes that callers tell apart; catch by class or compare `code`.
     """
 
-    CODE: ClassVar[int | None] = None  # of the subclasses
+    CODE: ClassVar[int] = 0  # of a subclass that stands for one code
 
     def __init__(self, code: int, context: str = "") -> None:
         super().__init__(code, context)
@@ -237,6 +237,10 @@ class TopicAlreadyExists(BrokerError):
     CODE = 36
 
 
+class InvalidPartitions(BrokerError):
+    CODE = 37
+
+
 class InvalidConfig(BrokerError):
     CODE = 40
 
@@ -271,6 +275,10 @@ class ConcurrentTransactions(BrokerError):
 
 class TransactionalIdAuthorizationFailed(AuthorizationFailed):
     CODE = 53
+
+
+class OperationNotAttempted(BrokerError):
+    CODE = 55
 
 
 class UnknownProducerId(BrokerError):
@@ -331,6 +339,10 @@ class TransactionalIdNotFound(BrokerError):
 
 class TransactionAbortable(BrokerError):
     CODE = 120
+
+
+class RebootstrapRequired(BrokerError):
+    CODE = 129
 
 
 FATAL, RETRY, REFRESH = (False, False), (True, False), (True, True)  # refresh metadata, then retry
@@ -540,7 +552,7 @@ TABLE: dict[int, ErrorCode] = {
 def _subclasses(of: type[BrokerError]) -> dict[int, type[BrokerError]]:
     found: dict[int, type[BrokerError]] = {}
     for cls in of.__subclasses__():
-        if cls.CODE is not None:
+        if cls.CODE:
             found[cls.CODE] = cls
         found.update(_subclasses(cls))
     return found

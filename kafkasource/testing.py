@@ -47,7 +47,7 @@ def kafka_topic(kafka_broker: Broker, request: pytest.FixtureRequest) -> Iterato
     ) -> str:
         stem = re.sub(r"[^a-zA-Z0-9._-]+", "-", prefix or request.node.name)[:100]
         name = f"{stem}-{uuid.uuid4().hex[:10]}"
-        cluster.create_topics([name], partitions=partitions, replication_factor=replication_factor, configs=config)
+        cluster.topics.create([name], partitions=partitions, replication_factor=replication_factor, configs=config)
         created.append(name)
         return name
 
@@ -56,5 +56,5 @@ def kafka_topic(kafka_broker: Broker, request: pytest.FixtureRequest) -> Iterato
     finally:
         with contextlib.suppress(Exception):  # the test may have deleted them, or ended the broker
             if created:
-                cluster.delete_topics(created)
+                cluster.topics.delete(created)
         cluster.close()

@@ -23,8 +23,9 @@ from kafkasource.broker.cluster import DEFAULT_VERSION
 from kafkasource.broker.jars import cache_dir, kafka_jars, resolve_jars
 from kafkasource.broker.java import find_java
 from kafkasource.broker.properties import free_ports
-from kafkasource.client.cluster import EARLIEST, LATEST, Cluster
+from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
+from kafkasource.client.offsets import EARLIEST, LATEST
 from kafkasource.types import TopicPartition
 from kafkasource.writer import Writer
 
@@ -68,15 +69,15 @@ class MirrorLab:
         return {name: broker.bootstrap_servers for name, broker in self.brokers.items()}
 
     def create(self, name: str, topic: str) -> None:
-        self._clusters[name].create_topics([topic], partitions=PARTITIONS, replication_factor=1)
+        self._clusters[name].topics.create([topic], partitions=PARTITIONS, replication_factor=1)
 
     def clear(self, keep: str) -> None:
         """Drop every topic but the source's `keep`: MirrorMaker has offsets in its own, and would go on after them."""
         for name, cluster in self._clusters.items():
             if left := [
-                one.name for one in cluster.all_topics() if not one.internal and (name, one.name) != (SOURCE, keep)
+                one.name for one in cluster.topics.list() if not one.internal and (name, one.name) != (SOURCE, keep)
             ]:
-                cluster.delete_topics(left)
+                cluster.topics.delete(left)
 
     @contextmanager
     def filled(self, records: int) -> Iterator[str]:
@@ -94,10 +95,10 @@ class MirrorLab:
     def offsets(self, name: str, topic: str, which: int = LATEST) -> dict[int, int]:
         """Where the log of each partition ends, or begins; nothing where there is no such topic yet."""
         partitions = [TopicPartition(topic, partition) for partition in range(PARTITIONS)]
-        known = self._clusters[name].partitions_of([topic], propagation_ms=0)[topic]
+        known = self._clusters[name].topics.describe([topic], propagation_ms=0)[topic]
         if known is None or len(known.topic_partitions) < PARTITIONS:
             return {}
-        listed = self._clusters[name].list_offsets(dict.fromkeys(partitions, which))
+        listed = self._clusters[name].offsets.list(dict.fromkeys(partitions, which))
         return {tp.partition: one.offset or 0 for tp, one in listed.items()}
 
     def stored(self, name: str, topic: str) -> int:

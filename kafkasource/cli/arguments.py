@@ -19,7 +19,6 @@ from kafkasource import options
 from kafkasource.errors import KafkaSourceError, OptionError
 
 if TYPE_CHECKING:
-    from kafkasource.client.admin import Admin
     from kafkasource.client.cluster import Cluster
     from kafkasource.client.config import ClientConfig
     from kafkasource.client.metadata import TopicMetadata
@@ -141,7 +140,7 @@ def reach(config: ClientConfig) -> None:
     log.addFilter(_is_no_warning)  # the error says what each of them would, once
     try:
         with Cluster(replace(config, default_api_timeout_ms=soon)) as cluster:
-            cluster.partitions_of([])
+            cluster.topics.describe([])
     finally:
         log.removeFilter(_is_no_warning)
 
@@ -156,9 +155,9 @@ def described_topics(cluster: Cluster, topics: Iterable[str]) -> dict[str, Topic
 
     names = list(topics)
     if cluster.supports(METADATA, 4):
-        return cluster.partitions_of(names, propagation_ms=0)
-    there = {topic.name for topic in cluster.all_topics()}
-    found = cluster.partitions_of([name for name in names if name in there], propagation_ms=0)
+        return cluster.topics.describe(names, propagation_ms=0)
+    there = {topic.name for topic in cluster.topics.list()}
+    found = cluster.topics.describe([name for name in names if name in there], propagation_ms=0)
     return {name: found.get(name) for name in names}
 
 
@@ -186,11 +185,11 @@ def many(count: int, noun: str) -> str:
 
 
 @contextmanager
-def admin(arguments: argparse.Namespace) -> Iterator[Admin]:
+def reached_cluster(arguments: argparse.Namespace) -> Iterator[Cluster]:
     """The cluster, reached. Raises BootstrapFailed and whatever the calls inside raise."""
-    from kafkasource.client.admin import Admin
+    from kafkasource.client.cluster import Cluster
 
     config = client_config(arguments)
     reach(config)
-    with Admin(config) as cluster:
+    with Cluster(config) as cluster:
         yield cluster

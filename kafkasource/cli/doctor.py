@@ -19,7 +19,7 @@ from kafkasource.cli.arguments import add_cluster, add_json, bootstrap_servers, 
 from kafkasource.errors import KafkaSourceError, OptionError
 
 if TYPE_CHECKING:
-    from kafkasource.client.admin import Admin
+    from kafkasource.client.cluster import Cluster
     from kafkasource.types import Node
 
 HELP = "what a job needs: Python, kernel, Spark, Java, brokers and their addresses"
@@ -177,7 +177,7 @@ def _java() -> Finding:
 
 
 def _cluster(arguments: argparse.Namespace, servers: str) -> Iterator[Finding]:
-    from kafkasource.client.admin import Admin
+    from kafkasource.client.cluster import Cluster
 
     try:
         config = client_config(arguments)
@@ -185,7 +185,7 @@ def _cluster(arguments: argparse.Namespace, servers: str) -> Iterator[Finding]:
     except KafkaSourceError as error:
         yield Finding(FAILED, "cluster", str(error), "start the broker, or mend the address")
         return
-    with Admin(config) as cluster:
+    with Cluster(config) as cluster:
         known = cluster.brokers()
         yield Finding(
             OK, "cluster", f"{known.cluster_id or 'without an id'}, {many(len(known.nodes), 'broker')}, by {servers}"
@@ -198,7 +198,7 @@ def _cluster(arguments: argparse.Namespace, servers: str) -> Iterator[Finding]:
 _LOCAL = {"localhost", "127.0.0.1", "::1"}
 
 
-def _broker(cluster: Admin, node: Node, local: bool) -> Finding:
+def _broker(cluster: Cluster, node: Node, local: bool) -> Finding:
     """By the address that it advertises, which all clients are sent to."""
     from kafkasource.client.metadata import metadata_body
     from kafkasource.protocol.apis import FETCH, METADATA
@@ -207,7 +207,7 @@ def _broker(cluster: Admin, node: Node, local: bool) -> Finding:
     remedy = f"the broker advertises {where} (advertised.listeners): it must be an address that clients can reach"
     try:
         cluster.call(node.node_id, METADATA, metadata_body([]), timeout_ms=_ANSWER_MS)
-        served = cluster.served(FETCH, node.node_id)
+        served = cluster.caller.served(FETCH, node.node_id)
     except KafkaSourceError as error:
         return Finding(FAILED, what, str(error), remedy)
     release = next(text for least, text in _FETCH_VERSIONS if served is None or served[1] >= least)

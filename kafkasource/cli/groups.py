@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from kafkasource.cli import tables
-from kafkasource.cli.arguments import add_cluster, add_json, admin
+from kafkasource.cli.arguments import add_cluster, add_json, reached_cluster
 from kafkasource.errors import BrokerError, GroupIdNotFound, KafkaSourceError, NonEmptyGroup
 
 if TYPE_CHECKING:
@@ -34,9 +34,9 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def _list(arguments: argparse.Namespace) -> int:
-    with admin(arguments) as cluster:
-        found = cluster.list_groups()
-        described = cluster.describe_groups([each.group for each in found if each.type in _OF_CONSUMERS])
+    with reached_cluster(arguments) as cluster:
+        found = cluster.groups.list()
+        described = cluster.groups.describe([each.group for each in found if each.type in _OF_CONSUMERS])
     rows: list[tuple[Any, ...]] = []
     for each in found:
         known = described.get(each.group)
@@ -56,7 +56,7 @@ def _list(arguments: argparse.Namespace) -> int:
 def _describe(arguments: argparse.Namespace) -> int:
     from kafkasource.cli.lag_report import of_group
 
-    with admin(arguments) as cluster:
+    with reached_cluster(arguments) as cluster:
         found = [of_group(cluster, name) for name in arguments.groups]
     if arguments.json:
         print(json.dumps([_as_json(each) for each in found], indent=1))
@@ -118,8 +118,8 @@ def _as_json(found: LagReport) -> dict[str, Any]:
 
 def _delete(arguments: argparse.Namespace) -> int:
     """Exit code 1 where one was not deleted."""
-    with admin(arguments) as cluster:
-        done = cluster.delete_groups(arguments.groups)
+    with reached_cluster(arguments) as cluster:
+        done = cluster.groups.delete(arguments.groups)
     failed = {name: error for name, error in done.items() if error is not None}
     if arguments.json:
         print(json.dumps({"deleted": [name for name in done if name not in failed]}))

@@ -8,7 +8,7 @@ import json
 import time
 from datetime import datetime
 
-from kafkasource.cli.arguments import add_cluster, add_json, admin, at_least
+from kafkasource.cli.arguments import add_cluster, add_json, at_least, reached_cluster
 from kafkasource.cli.lag_report import LagReport, add_group_or_checkpoint, lag_report
 
 EXAMPLES = """examples:
@@ -39,7 +39,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def _lag(arguments: argparse.Namespace) -> int:
     from kafkasource.cli.groups import print_partitions
 
-    with admin(arguments) as cluster:
+    with reached_cluster(arguments) as cluster:
         found = lag_report(cluster, arguments)
         if arguments.watch:
             with contextlib.suppress(KeyboardInterrupt):

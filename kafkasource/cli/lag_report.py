@@ -14,7 +14,8 @@ from kafkasource.cli.arguments import described_topics, many
 from kafkasource.errors import KafkaSourceError, UnsupportedApiVersion
 
 if TYPE_CHECKING:
-    from kafkasource.client.admin import Admin, DescribedGroup, GroupMember
+    from kafkasource.client.cluster import Cluster
+    from kafkasource.client.groups import DescribedGroup, GroupMember
     from kafkasource.types import TopicPartition
 
 
@@ -87,11 +88,11 @@ def add_group_or_checkpoint(parser: argparse.ArgumentParser) -> None:
     which.add_argument("-c", "--checkpoint", metavar="LOCATION", help="the checkpointLocation of a streaming query")
 
 
-def lag_report(cluster: Admin, arguments: argparse.Namespace) -> LagReport:
+def lag_report(cluster: Cluster, arguments: argparse.Namespace) -> LagReport:
     return of_group(cluster, arguments.group) if arguments.group else of_query(cluster, arguments.checkpoint)
 
 
-def of_group(cluster: Admin, group: str) -> LagReport:
+def of_group(cluster: Cluster, group: str) -> LagReport:
     """The lag of a consumer group. Raises KafkaSourceError if the cluster has no such group."""
     described = described_group(cluster, group)
     committed = committed_offsets(cluster, group)
@@ -106,21 +107,21 @@ def of_group(cluster: Admin, group: str) -> LagReport:
     return LagReport(who, places, described, {"group": group, "state": described.state if described else None})
 
 
-def described_group(cluster: Admin, group: str) -> DescribedGroup | None:
+def described_group(cluster: Cluster, group: str) -> DescribedGroup | None:
     """None: the group does not exist, or the brokers cannot describe groups."""
     try:
-        return cluster.describe_groups([group])[group]
+        return cluster.groups.describe([group])[group]
     except UnsupportedApiVersion:  # brokers before 0.9 store only a group's offsets
         return None
 
 
-def committed_offsets(cluster: Admin, group: str) -> dict[TopicPartition, int]:
+def committed_offsets(cluster: Cluster, group: str) -> dict[TopicPartition, int]:
     """All offsets that a group has committed. Offsets in an open transaction do not count yet."""
     try:
-        found = cluster.fetch_committed(group, require_stable=False)
+        found = cluster.groups.committed(group, require_stable=False)
     except UnsupportedApiVersion:  # 0.8
-        every = [tp for topic in cluster.all_topics() for tp in topic.topic_partitions]
-        found = cluster.fetch_committed(group, every, require_stable=False)
+        every = [tp for topic in cluster.topics.list() for tp in topic.topic_partitions]
+        found = cluster.groups.committed(group, every, require_stable=False)
     return {tp: one[0] for tp, one in found.items() if one is not None}
 
 
@@ -141,7 +142,7 @@ def assignments(group: DescribedGroup) -> dict[TopicPartition, GroupMember]:
     return found
 
 
-def of_query(cluster: Admin, location: str) -> LagReport:
+def of_query(cluster: Cluster, location: str) -> LagReport:
     """The lag of a streaming query: what its checkpoint has finished, against the current ends of the logs."""
     from kafkasource.cli.checkpoint import read_checkpoint
 
@@ -155,13 +156,13 @@ def of_query(cluster: Admin, location: str) -> LagReport:
     )
 
 
-def ends_of(cluster: Admin, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+def ends_of(cluster: Cluster, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
     """The current ends of the logs. Partitions that do not exist or have no leader are left out."""
-    from kafkasource.client.cluster import LATEST
+    from kafkasource.client.offsets import LATEST
 
     wanted = set(partitions)
     known = described_topics(cluster, sorted({tp.topic for tp in wanted})) if wanted else {}
     there = {tp for topic in known.values() if topic is not None for tp in topic.topic_partitions} & wanted
     led = {tp for tp in there if cluster.metadata.leader_id(tp) is not None}
-    listed = cluster.list_offsets(dict.fromkeys(led, LATEST))
+    listed = cluster.offsets.list(dict.fromkeys(led, LATEST))
     return {tp: found.offset for tp, found in listed.items() if found.offset is not None}

@@ -8,7 +8,15 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from kafkasource.cli import tables, translate
-from kafkasource.cli.arguments import add_cluster, add_json, admin, check_partitions, existing, many, parsed_options
+from kafkasource.cli.arguments import (
+    add_cluster,
+    add_json,
+    check_partitions,
+    existing,
+    many,
+    parsed_options,
+    reached_cluster,
+)
 from kafkasource.cli.lag_report import (
     PartitionLag,
     add_group_or_checkpoint,
@@ -20,7 +28,7 @@ from kafkasource.cli.positions import PLACES, position
 from kafkasource.errors import BrokerError, KafkaSourceError, OptionError, UnknownMemberId
 
 if TYPE_CHECKING:
-    from kafkasource.client.admin import Admin
+    from kafkasource.client.cluster import Cluster
     from kafkasource.types import TopicPartition
 
 EXAMPLES = """examples:
@@ -69,7 +77,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def _show(arguments: argparse.Namespace) -> int:
     if arguments.checkpoint:
         return _show_checkpoint(arguments)
-    with admin(arguments) as cluster:
+    with reached_cluster(arguments) as cluster:
         found = committed_offsets(cluster, arguments.group)
     if arguments.json:
         print(json.dumps(_by_topic(found), indent=1))
@@ -114,7 +122,7 @@ def _by_topic(offsets: dict[TopicPartition, int]) -> dict[str, dict[str, int]]:
 def _set(arguments: argparse.Namespace) -> int:
     if arguments.to is not None and not arguments.topic:
         raise OptionError("which topics? Give --topic TOPIC or TOPIC:0,1")
-    with admin(arguments) as cluster:
+    with reached_cluster(arguments) as cluster:
         wanted = _wanted(cluster, arguments)
         before = committed_offsets(cluster, arguments.group)
         if arguments.yes:
@@ -129,7 +137,7 @@ def _set(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def commit(cluster: Admin, group: str, wanted: dict[TopicPartition, int]) -> None:
+def commit(cluster: Cluster, group: str, wanted: dict[TopicPartition, int]) -> None:
     """For a group without members. Raises KafkaSourceError where it has some."""
     described = described_group(cluster, group)
     members = len(described.members) if described else 0
@@ -140,12 +148,12 @@ def commit(cluster: Admin, group: str, wanted: dict[TopicPartition, int]) -> Non
     if members:
         raise busy
     try:
-        cluster.commit_offsets(group, wanted)
+        cluster.groups.commit(group, wanted)
     except UnknownMemberId:
         raise busy from None
 
 
-def _wanted(cluster: Admin, arguments: argparse.Namespace) -> dict[TopicPartition, int]:
+def _wanted(cluster: Cluster, arguments: argparse.Namespace) -> dict[TopicPartition, int]:
     if arguments.to_checkpoint:
         from kafkasource.cli.checkpoint import read_checkpoint
 
@@ -167,7 +175,7 @@ def _wanted(cluster: Admin, arguments: argparse.Namespace) -> dict[TopicPartitio
         return reader.start_of(partitions)
 
 
-def _check_held(cluster: Admin, offsets: dict[TopicPartition, int]) -> None:
+def _check_held(cluster: Cluster, offsets: dict[TopicPartition, int]) -> None:
     """Raise KafkaSourceError for a place that no log has (any more): a topic was deleted, or made anew."""
     ends = ends_of(cluster, offsets)
     places = [PartitionLag(tp, offset, ends.get(tp)) for tp, offset in sorted(offsets.items())]
@@ -180,7 +188,7 @@ def _check_held(cluster: Admin, offsets: dict[TopicPartition, int]) -> None:
             )
 
 
-def _partitions(cluster: Admin, named: list[str]) -> set[TopicPartition]:
+def _partitions(cluster: Cluster, named: list[str]) -> set[TopicPartition]:
     """Of `TOPIC` and `TOPIC:0,1`. Raises KafkaSourceError for what does not exist."""
     wanted = {}
     for text in named:
@@ -198,10 +206,10 @@ def _partitions(cluster: Admin, named: list[str]) -> set[TopicPartition]:
 
 
 def _delete(arguments: argparse.Namespace) -> int:
-    with admin(arguments) as cluster:
+    with reached_cluster(arguments) as cluster:
         gone = sorted(_partitions(cluster, arguments.topic))
         try:
-            cluster.delete_offsets(arguments.group, gone)
+            cluster.groups.delete_offsets(arguments.group, gone)
         except BrokerError as error:
             raise KafkaSourceError(f"group {arguments.group!r}: {error.name}: {error.doc}") from None
     if arguments.json:

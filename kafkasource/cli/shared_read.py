@@ -90,7 +90,7 @@ class _Share:
 
     def _begin(self, assigned: frozenset[TopicPartition]) -> None:
         """Where the group stands; where it has committed nothing, what --from says."""
-        committed = self._reader.cluster.fetch_offsets(self._group, assigned)
+        committed = self._reader.cluster.groups.committed_offsets(self._group, assigned)
         known = {tp: offset for tp, offset in committed.items() if offset is not None}
         self._positions.begin(known, AtOffsets(f"--group {self._group}", partitions=known))
         self._positions.begin(assigned - known.keys())

@@ -5,25 +5,26 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkasource.cli import tables
 from kafkasource.cli.arguments import (
     add_cluster,
     add_json,
-    admin,
     at_least,
     described_topics,
     existing,
     many,
     name_and_value,
+    reached_cluster,
 )
 from kafkasource.errors import KafkaSourceError, UnsupportedApiVersion
 
 if TYPE_CHECKING:
-    from kafkasource.client.admin import Admin, Setting
+    from kafkasource.client.cluster import Cluster
     from kafkasource.client.metadata import TopicMetadata
+    from kafkasource.client.topics import Setting
     from kafkasource.types import TopicPartition
 
 EXAMPLES = """examples:
@@ -99,8 +100,8 @@ class _Bounds(NamedTuple):
 
 
 def _list(arguments: argparse.Namespace) -> int:
-    with admin(arguments) as cluster:
-        found = [topic for topic in cluster.all_topics() if arguments.internal or not topic.internal]
+    with reached_cluster(arguments) as cluster:
+        found = [topic for topic in cluster.topics.list() if arguments.internal or not topic.internal]
         bounds = _bounds(cluster, found)
     rows = []
     for topic in sorted(found, key=lambda topic: topic.name):
@@ -126,15 +127,15 @@ def _health(topic: TopicMetadata) -> str:
     return f"{behind} under-replicated" if behind else "ok"
 
 
-def _bounds(cluster: Admin, topics: Iterable[TopicMetadata]) -> dict[TopicPartition, _Bounds]:
+def _bounds(cluster: Cluster, topics: Iterable[TopicMetadata]) -> dict[TopicPartition, _Bounds]:
     """Where each log begins and ends. One without a leader is not asked about: it would be waited for."""
-    from kafkasource.client.cluster import EARLIEST, LATEST
+    from kafkasource.client.offsets import EARLIEST, LATEST
 
     all_of_them = [tp for topic in topics for tp in topic.topic_partitions]
     led = [tp for tp in all_of_them if cluster.metadata.leader_id(tp) is not None]
     try:
-        first = cluster.list_offsets(dict.fromkeys(led, EARLIEST))
-        last = cluster.list_offsets(dict.fromkeys(led, LATEST))
+        first = cluster.offsets.list(dict.fromkeys(led, EARLIEST))
+        last = cluster.offsets.list(dict.fromkeys(led, LATEST))
     except KafkaSourceError as error:
         print(f"pykafka: cannot show offsets: {error}", file=sys.stderr)
         first = last = {}
@@ -144,7 +145,7 @@ def _bounds(cluster: Admin, topics: Iterable[TopicMetadata]) -> dict[TopicPartit
 
 
 def _describe(arguments: argparse.Namespace) -> int:
-    with admin(arguments) as cluster:
+    with reached_cluster(arguments) as cluster:
         found = list(existing(cluster, arguments.topics).values())
         bounds = _bounds(cluster, found)
         settings = _settings(cluster, arguments.topics)
@@ -158,15 +159,15 @@ def _describe(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _settings(cluster: Admin, topics: Iterable[str]) -> dict[str, list[Setting]]:
+def _settings(cluster: Cluster, topics: Iterable[str]) -> dict[str, Sequence[Setting]]:
     try:
-        return cluster.topic_settings(topics)
+        return cluster.topics.settings(topics)
     except UnsupportedApiVersion:  # before 0.11: what else there is to say is said
         return {}
 
 
 def _print_topic(
-    topic: TopicMetadata, bounds: dict[TopicPartition, _Bounds], settings: list[Setting] | None, everything: bool
+    topic: TopicMetadata, bounds: dict[TopicPartition, _Bounds], settings: Sequence[Setting] | None, everything: bool
 ) -> None:
     total = sum(bounds[tp].offsets or 0 for tp in topic.topic_partitions)
     known_id = f", id {topic.topic_id}" if topic.topic_id else ""
@@ -194,7 +195,7 @@ def _print_topic(
 
 
 def _as_json(
-    topic: TopicMetadata, bounds: dict[TopicPartition, _Bounds], settings: list[Setting] | None
+    topic: TopicMetadata, bounds: dict[TopicPartition, _Bounds], settings: Sequence[Setting] | None
 ) -> dict[str, Any]:
     return {
         "topic": topic.name,
@@ -220,10 +221,10 @@ def _create(arguments: argparse.Namespace) -> int:
     from kafkasource.errors import TopicAlreadyExists
 
     created = []
-    with admin(arguments) as cluster:
+    with reached_cluster(arguments) as cluster:
         for name in arguments.topics:
             try:
-                cluster.create_topics(
+                cluster.topics.create(
                     [name],
                     partitions=arguments.partitions,
                     replication_factor=arguments.replication,
@@ -236,7 +237,7 @@ def _create(arguments: argparse.Namespace) -> int:
                         f"topic {name!r} exists already (`pykafka topics describe {name}`); --if-missing makes this "
                         "no error"
                     ) from None
-        counts = {name: len(topic.partitions) for name, topic in cluster.partitions_of(created).items() if topic}
+        counts = {name: len(topic.partitions) for name, topic in cluster.topics.describe(created).items() if topic}
     return _say(
         arguments, "created", [(name, f"{name} with {many(counts.get(name, 0), 'partition')}") for name in created]
     )
@@ -247,17 +248,17 @@ def _alter(arguments: argparse.Namespace) -> int:
     changes: dict[str, str | None] = {**dict(arguments.set), **dict.fromkeys(arguments.unset)}
     if not changes and arguments.partitions is None:
         raise KafkaSourceError("nothing to change: give --set NAME=VALUE, --unset NAME or --partitions N")
-    with admin(arguments) as cluster:
+    with reached_cluster(arguments) as cluster:
         existing(cluster, [name])
         if changes:
-            cluster.alter_topic_settings(name, changes)
+            cluster.topics.change_settings(name, changes)
         if arguments.partitions is not None:
-            cluster.create_partitions({name: arguments.partitions})
+            cluster.topics.add_partitions({name: arguments.partitions})
     return _say(arguments, "changed", [(name, name)])
 
 
 def _delete(arguments: argparse.Namespace) -> int:
-    with admin(arguments) as cluster:
+    with reached_cluster(arguments) as cluster:
         described = described_topics(cluster, arguments.topics)
         missing = [name for name, topic in described.items() if topic is None]
         if missing and not arguments.if_exists:
@@ -267,7 +268,7 @@ def _delete(arguments: argparse.Namespace) -> int:
             total = sum(one.offsets or 0 for one in _bounds(cluster, found).values())
             _confirm(f"delete {', '.join(topic.name for topic in found)} with {total:,} offsets of records?")
         if found:
-            cluster.delete_topics([topic.name for topic in found])
+            cluster.topics.delete([topic.name for topic in found])
     return _say(arguments, "deleted", [(topic.name, topic.name) for topic in found])
 
 

@@ -8,10 +8,10 @@ import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from kafkasource.cli.arguments import add_cluster, add_json, admin
+from kafkasource.cli.arguments import add_cluster, add_json, reached_cluster
 
 if TYPE_CHECKING:
-    from kafkasource.client.admin import Admin
+    from kafkasource.client.cluster import Cluster
     from kafkasource.sink.open_transactions import OpenTransaction
     from kafkasource.sink.transactions.names import TransactionalIds
     from kafkasource.sink.transactions.query_identity import QueryIdentity
@@ -51,7 +51,7 @@ def _list(arguments: argparse.Namespace) -> int:
     from kafkasource.sink.open_transactions import open_transactions
 
     identity = _identity(arguments)
-    with admin(arguments) as cluster:
+    with reached_cluster(arguments) as cluster:
         names = _all_ids(cluster, identity, arguments)
         found = [each for ids in names for each in open_transactions(cluster, ids)]
         strangers = _strangers(cluster, identity, names)
@@ -69,7 +69,7 @@ def _abort(arguments: argparse.Namespace) -> int:
 
     identity = _identity(arguments)
     aborted, left = [], []
-    with admin(arguments) as cluster:
+    with reached_cluster(arguments) as cluster:
         names = _all_ids(cluster, identity, arguments)
         for ids in names:
             done, kept = abort(cluster, ids, even_decided=arguments.even_decided)
@@ -100,7 +100,7 @@ def _identity(arguments: argparse.Namespace) -> QueryIdentity:
     return identity if arguments.cluster is None else identity.of_cluster(arguments.cluster)
 
 
-def _all_ids(cluster: Admin, identity: QueryIdentity, arguments: argparse.Namespace) -> list[TransactionalIds]:
+def _all_ids(cluster: Cluster, identity: QueryIdentity, arguments: argparse.Namespace) -> list[TransactionalIds]:
     """Every name of the query's in this cluster. A prefix that was given may be the beginning of another query's."""
     from kafkasource.sink.open_transactions import all_ids, clusters_of
 
@@ -112,7 +112,7 @@ def _all_ids(cluster: Admin, identity: QueryIdentity, arguments: argparse.Namesp
     return found
 
 
-def _strangers(cluster: Admin, identity: QueryIdentity, names: list[TransactionalIds]) -> list[OpenTransaction]:
+def _strangers(cluster: Cluster, identity: QueryIdentity, names: list[TransactionalIds]) -> list[OpenTransaction]:
     """Open under what earlier versions made of the location's text, and not known to be this query's."""
     from kafkasource.sink.open_transactions import open_transactions
 

@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from kafkasource.cli import tables
-from kafkasource.cli.arguments import add_cluster, add_json, admin, client_config, many, reach
+from kafkasource.cli.arguments import add_cluster, add_json, client_config, many, reach, reached_cluster
 from kafkasource.cli.lag_report import committed_offsets
 from kafkasource.errors import KafkaSourceError, OptionError
 from kafkasource.types import TopicPartition
@@ -69,8 +69,8 @@ def run(arguments: argparse.Namespace) -> int:
     config = client_config(arguments)
     reach(config)
     topic = offset_map_topic(arguments.source)
-    with admin(arguments) as target:
-        if target.partitions_of([topic], propagation_ms=0)[topic] is None:
+    with reached_cluster(arguments) as target:
+        if target.topics.describe([topic], propagation_ms=0)[topic] is None:
             raise KafkaSourceError(
                 f"there is no topic {topic!r} here. Is this cluster a target of the mirror, and does the mirror "
                 "call its "
@@ -102,7 +102,7 @@ def _wanted(arguments: argparse.Namespace) -> dict[TopicPartition, int]:
             "--group needs --source-servers: the cluster where the group committed the offsets to translate"
         )
     there = argparse.Namespace(**{**vars(arguments), "bootstrap_servers": arguments.source_servers})
-    with admin(there) as source:
+    with reached_cluster(there) as source:
         committed = committed_offsets(source, arguments.group)
     if not committed:
         raise KafkaSourceError(f"group {arguments.group!r} has committed nothing at {arguments.source_servers}")

@@ -111,7 +111,7 @@ def _require_topic(arguments: argparse.Namespace, config: ClientConfig) -> None:
     if arguments.create:
         return
     with Cluster(config) as cluster:
-        if cluster.partitions_of([arguments.topic], propagation_ms=0)[arguments.topic] is None:
+        if cluster.topics.describe([arguments.topic], propagation_ms=0)[arguments.topic] is None:
             raise KafkaSourceError(
                 f"there is no topic {arguments.topic!r}: create it with --create or `pykafka topics create`"
             )

@@ -1,32 +1,31 @@
 """A client for Kafka clusters, without Spark: what source, sink and command line are built on, and yours to use.
 
-    from kafkasource.client import LATEST, Admin, ClientConfig, TopicPartition
+    from kafkasource.client import LATEST, ClientConfig, Cluster, TopicPartition
 
-    with Admin(ClientConfig.of("localhost:9092")) as admin:
-        admin.create_topics(["events"], partitions=3)
-        admin.list_offsets({TopicPartition("events", 0): LATEST})
+    with Cluster(ClientConfig.of("localhost:9092")) as cluster:
+        cluster.topics.create(["events"], partitions=3)
+        cluster.offsets.list({TopicPartition("events", 0): LATEST})
 
-`Cluster` asks: topics and their leaders, offsets of logs, offsets of groups, transactions; each call retries what may
-pass and has one deadline (`default_api_timeout_ms`). `Admin` is a `Cluster` that also knows groups and settings.
-Records are read by `kafkasource.reader.Reader` and written by `kafkasource.writer.Writer`, a group is joined with
-`kafkasource.group.member.GroupMember`. Errors are those of `kafkasource.errors`. docs/client.md has the whole of it.
+A `Cluster` has a part for each subject: `topics`, `offsets` of logs, `groups`, `transactions`. Each call retries errors
+that may pass and has one deadline (`default_api_timeout_ms`). `kafkasource.reader.Reader` reads records,
+`kafkasource.writer.Writer` writes them, and `kafkasource.group.member.GroupMember` joins a group. Errors are those of
+`kafkasource.errors`. docs/client.md has the whole of it.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkasource.types import Node, TopicPartition
 
 if TYPE_CHECKING:
-    from kafkasource.client.admin import Admin
-    from kafkasource.client.cluster import EARLIEST, LATEST, Cluster, EpochEnd, ListedOffset
+    from kafkasource.client.cluster import Cluster
     from kafkasource.client.config import ClientConfig
+    from kafkasource.client.offsets import EARLIEST, LATEST, EpochEnd, ListedOffset
 
 __all__ = [
     "EARLIEST",
     "LATEST",
-    "Admin",
     "ClientConfig",
     "Cluster",
     "EpochEnd",
@@ -37,17 +36,16 @@ __all__ = [
 
 # Where each name is, looked up when it is asked for: Spark's workers import parts of this package and pay for all.
 _PLACES = {
-    "Admin": "admin",
     "ClientConfig": "config",
     "Cluster": "cluster",
-    "EARLIEST": "cluster",
-    "EpochEnd": "cluster",
-    "LATEST": "cluster",
-    "ListedOffset": "cluster",
+    "EARLIEST": "offsets",
+    "EpochEnd": "offsets",
+    "LATEST": "offsets",
+    "ListedOffset": "offsets",
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module

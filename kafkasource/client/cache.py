@@ -29,12 +29,12 @@ def shared_cluster(config: ClientConfig) -> Cluster:
         cluster = _clusters.get(config)
         if cluster is None:
             cluster = _clusters[config] = Cluster(config)
-        idle_s = {key: 0.0 if kept is cluster else kept.idle_s for key, kept in _clusters.items()}
-        to_rest = [kept for kept in _gone if kept.idle_s >= IDLE_S]
+        idle_s = {key: 0.0 if kept is cluster else kept.caller.idle_s for key, kept in _clusters.items()}
+        to_rest = [kept for kept in _gone if kept.caller.idle_s >= IDLE_S]
         to_rest += [_clusters.pop(key) for key in surplus(idle_s, _MOST_CLUSTERS)]
         _gone.update(to_rest)
     for each in to_rest:
-        each.rest()
+        each.caller.rest()
     return cluster
 
 

@@ -9,14 +9,14 @@ the connection must be closed (nothing is matched by guess).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
 from typing import Any, NamedTuple, TypeAlias
 
 from kafkasource.client.releases import SILENT, Release, Step
-from kafkasource.errors import ProtocolError, UnsupportedApiVersion, error_for
+from kafkasource.errors import ProtocolError, UnsupportedApiVersion, UnsupportedVersion, error_for
 from kafkasource.protocol.apis import API_VERSIONS, METADATA, Api
 from kafkasource.protocol.frames import (
     FrameMemory,
@@ -25,12 +25,11 @@ from kafkasource.protocol.frames import (
     encode_request_parts,
     peek_correlation_id,
 )
+from kafkasource.protocol.schema import Body, Fields
 
 Parts: TypeAlias = list[bytearray | memoryview]
-Body: TypeAlias = Mapping[str, Any] | Callable[[int], Mapping[str, Any]]
-"""What a request says; a function of the negotiated version where versions differ by more than fields left out."""
-
-_UNSUPPORTED_VERSION = 35
+RequestBody: TypeAlias = Fields | Callable[[int], Fields]
+"""A request; a function of the negotiated version where versions differ by more than fields left out."""
 
 
 @cache
@@ -45,7 +44,7 @@ def software_version() -> str:
 @dataclass(frozen=True, slots=True)
 class Response:
     token: Any  # what `send` was given
-    body: dict[str, Any]
+    body: Body
 
 
 class Received(NamedTuple):
@@ -84,7 +83,7 @@ class Connection:
         self._in_flight: deque[_InFlight] = deque()
         self._next_correlation_id = 0
         self._versions = self.release.versions if self.release else None
-        self._last_metadata: tuple[int, bytes, dict[str, Any]] | None = None  # version, answer, what it says
+        self._last_metadata: tuple[int, bytes, Body] | None = None  # version, answer, what it says
 
     @property
     def ready(self) -> bool:
@@ -147,7 +146,7 @@ class Connection:
         return min(high, served[1])
 
     def send(
-        self, api: Api, body: Body, token: Any, *, max_version: int | None = None, expect_response: bool = True
+        self, api: Api, body: RequestBody, token: Any, *, max_version: int | None = None, expect_response: bool = True
     ) -> Parts:
         """The bytes of a request, to be written in this order and without others between. Only when `ready`.
 
@@ -157,7 +156,7 @@ class Connection:
         version = self.version_of(api, max_version)
         return self._request(api, version, body(version) if callable(body) else body, token, expect_response)
 
-    def _request(self, api: Api, version: int, body: Mapping[str, Any], token: Any, expect_response: bool) -> Parts:
+    def _request(self, api: Api, version: int, body: Fields, token: Any, expect_response: bool) -> Parts:
         correlation_id = self._next_correlation_id
         parts = encode_request_parts(api, version, correlation_id, self._client_id, body)
         self._next_correlation_id = (correlation_id + 1) & 0x7FFFFFFF
@@ -203,7 +202,7 @@ class Connection:
                 return Received(responses, [], error)
         return Received(responses, reply, None)
 
-    def _complete(self, frame: memoryview) -> tuple[_InFlight, dict[str, Any]]:
+    def _complete(self, frame: memoryview) -> tuple[_InFlight, Body]:
         if not self._in_flight:
             raise ProtocolError(f"{self._peer} sent {len(frame)} bytes that nobody asked for")
         got = peek_correlation_id(frame)
@@ -223,7 +222,7 @@ class Connection:
         self._in_flight.popleft()  # only now: a request whose answer was garbage is abandoned with the others
         return sent, body
 
-    def _decoded(self, sent: _InFlight, frame: memoryview) -> dict[str, Any]:
+    def _decoded(self, sent: _InFlight, frame: memoryview) -> Body:
         """The body; of Metadata the very dict of the last time where the answer is the same, byte for byte.
 
         Each micro-batch asks whether there are new partitions; of 1,000 old ones the answer takes 7 ms to decode.
@@ -237,7 +236,7 @@ class Connection:
         self._last_metadata = sent.version, answer, body
         return body
 
-    def _negotiated(self, sent: _InFlight, body: dict[str, Any]) -> Parts:
+    def _negotiated(self, sent: _InFlight, body: Body) -> Parts:
         """Keep the broker's versions; if it does not serve the one asked in, the request to send instead (KIP-511)."""
         if self.release is not None:
             self._versions = self.release.versions
@@ -246,7 +245,7 @@ class Connection:
             self.identified = True  # whatever it says
             return self.negotiate(0)
         code = body["error_code"]
-        if code == _UNSUPPORTED_VERSION and sent.version > 0:
+        if code == UnsupportedVersion.CODE and sent.version > 0:
             return self.negotiate(0)
         if code:
             raise ProtocolError(str(error_for(code, f"{self._peer}, ApiVersions v{sent.version}")))

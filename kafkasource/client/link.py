@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Any
 
-from kafkasource.client.connection import Body, Connection
+from kafkasource.client.connection import Connection, RequestBody
 from kafkasource.client.releases import NUDGE_MS, Step
 from kafkasource.client.resolver import Resolution
 from kafkasource.client.transport import Address, Transport
 from kafkasource.protocol.apis import Api
+from kafkasource.protocol.schema import Body
 
 NEVER = float("inf")
 
@@ -37,7 +37,9 @@ class Pending:
         "took_ms",
     )
 
-    def __init__(self, node_id: int, api: Api, request: tuple[Body, int | None], deadline_ms: float, answer: bool):
+    def __init__(
+        self, node_id: int, api: Api, request: tuple[RequestBody, int | None], deadline_ms: float, answer: bool
+    ):
         self.node_id = node_id
         self.api = api
         self.deadline_ms = deadline_ms  # of the client's clock
@@ -46,11 +48,11 @@ class Pending:
         self.expect_response = answer
         self.done = False
         self.error: Exception | None = None
-        self.request: tuple[Body, int | None] | None = request  # until it is encoded
-        self._body: dict[str, Any] | None = None
+        self.request: tuple[RequestBody, int | None] | None = request  # until it is encoded
+        self._body: Body | None = None
         self._callbacks: list[Callable[[Pending], None]] = []
 
-    def result(self) -> dict[str, Any]:
+    def result(self) -> Body:
         """The response's body, empty where none was expected; raises the error if there is one. Only when `done`."""
         if self.error is not None:
             raise self.error
@@ -65,7 +67,7 @@ class Pending:
         else:
             self._callbacks.append(callback)
 
-    def finish(self, body: dict[str, Any] | None, error: Exception | None) -> None:
+    def finish(self, body: Body | None, error: Exception | None) -> None:
         self._body, self.error, self.done, self.request = body, error, True, None
 
     def call_back(self) -> None:

@@ -100,6 +100,11 @@ class Metadata:
         topic = self._topics.get(tp.topic)
         return topic.partitions.get(tp.partition) if topic else None
 
+    def topic_id(self, name: str) -> uuid.UUID | None:
+        """None: the topic is not known, or the brokers are too old for ids (< 2.8)."""
+        topic = self._topics.get(name)
+        return topic.topic_id if topic else None
+
     def leader_id(self, tp: TopicPartition) -> int | None:
         """The node to ask about a partition; None: unknown, leaderless, or led by a broker that is not registered."""
         known = self.partition(tp)

@@ -22,10 +22,9 @@ import socket
 import time
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any
 
 from kafkasource.client.config import ClientConfig
-from kafkasource.client.connection import Body
+from kafkasource.client.connection import RequestBody
 from kafkasource.client.link import NEVER, Link, Pending, address_of
 from kafkasource.client.links import READ, Selector
 from kafkasource.client.metadata import Metadata, metadata_body
@@ -41,6 +40,7 @@ from kafkasource.errors import (
     RequestTimeout,
 )
 from kafkasource.protocol.apis import METADATA, Api
+from kafkasource.protocol.schema import Fields
 
 __all__ = ["NetworkClient", "Pending", "Selector"]
 
@@ -84,7 +84,7 @@ class NetworkClient(Streams):
         self,
         node_id: int,
         api: Api,
-        body: Body,
+        body: RequestBody,
         *,
         timeout_ms: float | None = None,
         expect_response: bool = True,
@@ -341,7 +341,7 @@ class NetworkClient(Streams):
         """
         request = metadata_body(topics)
 
-        def body(version: int) -> dict[str, Any]:  # called when there is a connection to write it to
+        def body(version: int) -> Fields:  # called when there is a connection to write it to
             log.debug("Sending metadata request {topics=%s} to node %d", "all" if topics is None else topics, node_id)
             return request(version)
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
 
 from kafkasource.client.connection import Parts
 from kafkasource.client.link import NEVER, Link, Pending
 from kafkasource.client.links import READ, WRITE, Links, reason_of
+from kafkasource.protocol.schema import Body
 
 log = logging.getLogger("kafkasource.client")
 
@@ -100,7 +100,7 @@ class Streams(Links):
         else:
             self._lost(link, now, reason)
 
-    def _answered(self, link: Link, pending: Pending, body: dict[str, Any], now: float) -> None:
+    def _answered(self, link: Link, pending: Pending, body: Body, now: float) -> None:
         log.debug("Received %s response from node %d", pending.api.name, link.node_id)
         pending.took_ms = now - pending.sent_ms
         pending.finish(body, None)

@@ -1,39 +1,64 @@
-"""Transactions (KIP-98), and their two dialects: what `transaction.version` is in the cluster decides which is spoken.
+"""Transactions (KIP-98): one's own, and those of others as an operator and a restarted writer see them (KIP-664).
+
+There are two dialects; `transaction.version` of the cluster decides which one a new transaction speaks.
 
 - 1 (and brokers that know no such feature): partitions and groups are added to a transaction before they are written
   to. The producer keeps its epoch from one transaction to the next.
-- 2 (KIP-890, by default from Kafka 4.0 on): Produce v12 and TxnOffsetCommit v5 add them by themselves, and EndTxn v5
-  answers with the epoch of the next transaction.
+- 2 (KIP-890, by default from Kafka 4.0 on): Produce v12 and TxnOffsetCommit v5 add them, and EndTxn v5 answers with the
+  epoch of the next transaction.
 
-A transaction must be ended in the dialect it was begun in, above all when the answer was lost and it is asked again: a
-broker that has committed with v5 answers the same request in v4 with PRODUCER_FENCED, as if it had not. So every call
-takes the dialect as `tv`, and whoever begins asks `transaction_version` once and keeps the answer with the transaction.
+A transaction must be ended in the dialect it was begun in, above all when the answer was lost and the request is sent
+again: a broker that has committed with v5 answers the same request in v4 with PRODUCER_FENCED, as if it had not. So
+every call takes the dialect as `version`, and a writer asks for it once and keeps the answer with the transaction.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal, TypeAlias
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal, NamedTuple, TypeAlias
 
-from kafkasource.client.calls import checked
-from kafkasource.client.connection import Body, software_version
-from kafkasource.client.coordinators import GROUP, TRANSACTION, CoordinatorCaller
-from kafkasource.client.leaders import by_topic, indexes_by_topic
-from kafkasource.errors import BrokerError, TopicAuthorizationFailed, UnsupportedApiVersion, error_for
+from kafkasource.client.caller import Caller, checked, known
+from kafkasource.client.connection import RequestBody, software_version
+from kafkasource.client.groups import check_committed, committed_rows
+from kafkasource.client.routing import GROUP, TRANSACTION, Coordinators, Leaders, indexes_by_topic
+from kafkasource.client.transaction_listing import ONGOING, Listed, ListedTransaction, Listing
+from kafkasource.errors import (
+    BrokerError,
+    KafkaSourceError,
+    OperationNotAttempted,
+    ProtocolError,
+    TransactionalIdNotFound,
+    UnsupportedApiVersion,
+    error_for,
+)
 from kafkasource.protocol.apis import (
     ADD_OFFSETS_TO_TXN,
     ADD_PARTITIONS_TO_TXN,
     API_VERSIONS,
+    DESCRIBE_PRODUCERS,
+    DESCRIBE_TRANSACTIONS,
     END_TXN,
     INIT_PRODUCER_ID,
     TXN_OFFSET_COMMIT,
 )
 from kafkasource.protocol.messages.add_partitions_to_txn import LAST_CLIENT_VERSION
+from kafkasource.protocol.schema import Body, Fields
 from kafkasource.types import ProducerId, TopicPartition
 
-TransactionVersion: TypeAlias = Literal[1, 2]
+__all__ = [
+    "ONGOING",
+    "ActiveProducer",
+    "Ahead",
+    "DescribedTransaction",
+    "Listed",
+    "ListedTransaction",
+    "TransactionVersion",
+    "Transactions",
+]
 
-_OPERATION_NOT_ATTEMPTED = 55
+TransactionVersion: TypeAlias = Literal[1, 2]
 
 # The versions of each dialect, both inclusive.
 _END_TXN: dict[int, tuple[int, int]] = {1: (0, 4), 2: (5, 5)}
@@ -42,12 +67,55 @@ _TXN_OFFSET_COMMIT: dict[int, tuple[int, int]] = {1: (0, 4), 2: (5, 5)}
 _INIT_NAMES_HOLDER = 3  # from this version of InitProducerId on (KIP-360)
 
 
-class TransactionCaller(CoordinatorCaller):
-    """What `Cluster` knows of producers and their transactions. See the module."""
+@dataclass(frozen=True, slots=True)
+class DescribedTransaction:
+    transactional_id: str
+    state: str
+    producer_id: int
+    producer_epoch: int  # of the producer that holds the id now
+    timeout_ms: int  # the coordinator aborts it when it has been open for this long
+    start_time_ms: int | None  # since the Unix epoch; None: nothing is open
+    partitions: tuple[TopicPartition, ...]  # where it has written; while it ends, those without a marker yet
 
-    def transaction_version(self) -> TransactionVersion:
-        """The dialect of transactions begun now. Asked anew each time: an operator may raise it while we run."""
-        return version_in(self.call_any(API_VERSIONS, features_body()))
+    @property
+    def producer(self) -> ProducerId:
+        return ProducerId(self.producer_id, self.producer_epoch)
+
+    def open_for_ms(self, now_ms: float) -> float | None:
+        """Since its first record, by the coordinator's clock against ours; None: nothing is open."""
+        return None if self.start_time_ms is None else max(0.0, now_ms - self.start_time_ms)
+
+
+class ActiveProducer(NamedTuple):
+    """A producer that a partition's leader remembers."""
+
+    producer: ProducerId
+    last_sequence: int | None  # of its last record here
+    last_timestamp_ms: int | None  # when that was
+    txn_start_offset: int | None  # of the transaction that is open here; readers of read_committed stop before it
+
+
+@dataclass(frozen=True)
+class Ahead:
+    """Answers to the questions of `Transactions.ahead`. Each function waits for its answer, or asks again."""
+
+    version: Callable[[], TransactionVersion]
+    open_transactions: Callable[[], Listed]
+
+
+class Transactions:
+    """Questions to the coordinators of transactions."""
+
+    def __init__(self, caller: Caller, leaders: Leaders, coordinators: Coordinators) -> None:
+        self._caller = caller
+        self._leaders = leaders
+        self._coordinators = coordinators
+
+    # One's own, in both dialects.
+
+    def version(self) -> TransactionVersion:
+        """The dialect of transactions begun now. Asks anew each time: an operator may raise it while we run."""
+        return _version_in(self._caller.call_any(API_VERSIONS, _features_body()))
 
     def init_producer_id(
         self,
@@ -57,113 +125,203 @@ class TransactionCaller(CoordinatorCaller):
     ) -> ProducerId:
         """A producer id: any broker's for an idempotent producer, the coordinator's for a transactional one.
 
-        The latter aborts what is open under the transactional id and fences whoever began it. With `held_by` only where
-        that producer holds the id, else ProducerFenced (KIP-360; brokers from 2.5 on, others: UnsupportedApiVersion).
-        While a transaction is ongoing, brokers compare the producer ids alone, not the epochs.
+        The coordinator aborts what is open under the transactional id and fences the producer that began it. With
+        `held_by` only where that producer holds the id, else ProducerFenced (KIP-360; brokers from 2.5 on, others:
+        UnsupportedApiVersion). While a transaction is ongoing, brokers compare the producer ids alone, not the epochs.
         """
-        body = init_body(transactional_id, transaction_timeout_ms, held_by)
+        body = _init_body(transactional_id, transaction_timeout_ms, held_by)
         if transactional_id is None:
-            return producer_id_of(self.call_any(INIT_PRODUCER_ID, body))
-        return producer_id_of(self.call_coordinator(TRANSACTION, transactional_id, INIT_PRODUCER_ID, body))
+            return _producer_in(self._caller.call_any(INIT_PRODUCER_ID, body))
+        return _producer_in(self._coordinators.ask(TRANSACTION, transactional_id, INIT_PRODUCER_ID, body))
 
-    # Dialect 1 only.
+    def init_producer_ids(
+        self,
+        transactional_ids: Iterable[str],
+        transaction_timeout_ms: int = 60_000,
+        held_by: Mapping[str, ProducerId] = MappingProxyType({}),
+    ) -> dict[str, ProducerId | BrokerError]:
+        """`init_producer_id` of many, pipelined to their coordinators: aborts and fences what is open under each."""
+        bodies: dict[str, RequestBody] = {
+            name: _init_body(name, transaction_timeout_ms, held_by.get(name)) for name in transactional_ids
+        }
+        answers = self._coordinators.ask_each(TRANSACTION, INIT_PRODUCER_ID, bodies)
+        return {name: each if isinstance(each, BrokerError) else _producer_in(each) for name, each in answers.items()}
 
-    def add_partitions_to_txn(
-        self, transactional_id: str, producer: ProducerId, partitions: Iterable[TopicPartition]
-    ) -> None:
-        """To be done before the first batch of each partition is sent."""
-        body = add_partitions_body(transactional_id, producer, partitions)
-        self.call_coordinator(
-            TRANSACTION,
-            transactional_id,
-            ADD_PARTITIONS_TO_TXN,
-            body,
-            max_version=LAST_CLIENT_VERSION,
-            check=check_added_partitions,
-        )
-
-    def add_offsets_to_txn(self, transactional_id: str, producer: ProducerId, group: str) -> None:
-        """To be done before `txn_offset_commit`."""
-        body = {**_of(transactional_id, producer), "group_id": group}
-        self.call_coordinator(TRANSACTION, transactional_id, ADD_OFFSETS_TO_TXN, body)
-
-    # Both dialects.
-
-    def txn_offset_commit(
+    def commit_offsets(
         self,
         transactional_id: str,
         producer: ProducerId,
         group: str,
         offsets: Mapping[TopicPartition, tuple[int, str]],
-        tv: int,
+        version: int,
     ) -> None:
-        """Offsets with a text beside each (4096 bytes by default), visible once the transaction is committed."""
+        """Offsets with a text beside each (4096 bytes by default), visible once the transaction is committed.
 
-        def row(tp: TopicPartition) -> dict[str, Any]:
-            offset, text = offsets[tp]
-            return {"partition_index": tp.partition, "committed_offset": offset, "committed_metadata": text}
-
-        body = {**_of(transactional_id, producer), "group_id": group, "topics": by_topic(offsets, row)}
-        first, last = _TXN_OFFSET_COMMIT[tv]
-        self.call_coordinator(
-            GROUP, group, TXN_OFFSET_COMMIT, _from(first, body), max_version=last, check=check_committed_offsets
+        In dialect 1 only after `add_offsets`.
+        """
+        body = {**_of(transactional_id, producer), "group_id": group, "topics": committed_rows(offsets)}
+        first, last = _TXN_OFFSET_COMMIT[version]
+        self._coordinators.ask(
+            GROUP, group, TXN_OFFSET_COMMIT, _from(first, body), max_version=last, check=check_committed
         )
 
-    def end_txn(self, transactional_id: str, producer: ProducerId, commit: bool, tv: int) -> ProducerId:
+    def end(self, transactional_id: str, producer: ProducerId, commit: bool, version: int) -> ProducerId:
         """Commit or abort; the producer id and epoch for the next transaction, which in dialect 1 are the same.
 
-        Asked again, in the same dialect, until the answer is definite. Raises InvalidTxnState where nothing was open or
-        the opposite was done, ProducerFenced or InvalidProducerEpoch where somebody has taken over or the broker's
-        patience (the transaction's timeout) had ended, and DeadlineExceeded where it may be either way.
+        Sent again, in the same dialect, until the answer is definite. Raises InvalidTxnState where nothing was open or
+        the opposite was done, ProducerFenced or InvalidProducerEpoch where another producer has taken over or the
+        transaction's timeout had ended it, and DeadlineExceeded where it may be either way.
         """
-        first, last = _END_TXN[tv]
+        first, last = _END_TXN[version]
         body = _from(first, {**_of(transactional_id, producer), "committed": commit})
-        answer = self.call_coordinator(TRANSACTION, transactional_id, END_TXN, body, max_version=last)
-        return producer if answer["producer_id"] < 0 else producer_id_of(answer)
+        answer = self._coordinators.ask(TRANSACTION, transactional_id, END_TXN, body, max_version=last)
+        return producer if answer["producer_id"] < 0 else _producer_in(answer)
 
-    def end_txns(
-        self, transactions: Iterable[tuple[str, ProducerId]], commit: bool, tv: int
+    def end_each(
+        self, transactions: Iterable[tuple[str, ProducerId]], commit: bool, version: int
     ) -> dict[str, BrokerError | None]:
-        """The same for many at once, pipelined to their coordinators. By transactional id: None, or why it failed.
+        """`end` of many at once, pipelined to their coordinators. By transactional id: None, or why it failed.
 
         Raises DeadlineExceeded where the outcome of one is not known in time; others may have ended by then.
         """
-        first, last = _END_TXN[tv]
+        first, last = _END_TXN[version]
         bodies = {name: _from(first, {**_of(name, producer), "committed": commit}) for name, producer in transactions}
-        answers = self.ask_each(TRANSACTION, END_TXN, bodies, max_version=last)
+        answers = self._coordinators.ask_each(TRANSACTION, END_TXN, bodies, max_version=last)
         return {name: each if isinstance(each, BrokerError) else None for name, each in answers.items()}
 
+    # One's own, in dialect 1 only.
 
-def features_body() -> dict[str, Any]:
-    """Of an ApiVersions request."""
-    return {"client_software_name": "kafkasource", "client_software_version": software_version()}
+    def add_partitions(self, transactional_id: str, producer: ProducerId, partitions: Iterable[TopicPartition]) -> None:
+        """To be done before the first batch of each partition is sent."""
+        self._coordinators.ask(
+            TRANSACTION,
+            transactional_id,
+            ADD_PARTITIONS_TO_TXN,
+            add_partitions_body(transactional_id, producer, partitions),
+            max_version=LAST_CLIENT_VERSION,
+            check=check_added_partitions,
+        )
+
+    def add_offsets(self, transactional_id: str, producer: ProducerId, group: str) -> None:
+        """To be done before `commit_offsets`."""
+        body = {**_of(transactional_id, producer), "group_id": group}
+        self._coordinators.ask(TRANSACTION, transactional_id, ADD_OFFSETS_TO_TXN, body)
+
+    # All that there are. Brokers from 3.0 on.
+
+    def list(self, prefix: str, states: Collection[str] = (ONGOING,)) -> Sequence[ListedTransaction]:
+        """Transactions whose id begins with `prefix`, by id; of all states where none is named. Asks every broker.
+
+        Leaves out, without a word, what the ACLs (Describe on the transactional id) do not let us see.
+        """
+        return Listing(self._caller, prefix, states, patient=True).result().transactions
+
+    def list_reachable(self, prefix: str, states: Collection[str] = (ONGOING,)) -> Listed:
+        """The same of the brokers that can be reached within seconds, and which cannot."""
+        return Listing(self._caller, prefix, states, patient=False).result()
+
+    def ahead(self, prefix: str, transactional_id: str, groups: Iterable[str]) -> Ahead:
+        """Ask at once: the dialect, which brokers there are, what is open under the prefix, and the coordinators.
+
+        No question depends on the answer to another, so this takes one round trip, and none where the caller has
+        something else to ask meanwhile. Waits only for coordinators that are not known: the next request needs them.
+        """
+        caller = self._caller
+        with caller.lock:
+            node_id, _ = caller.network.least_loaded()
+            if node_id is None or not caller.metadata.nodes():
+                return Ahead(self.version, lambda: self.list_reachable(prefix))
+            lookups = self._coordinators.look_up(node_id, {TRANSACTION: [transactional_id], GROUP: [*groups]})
+            features = caller.send(node_id, API_VERSIONS, _features_body())
+            brokers = caller.network.refresh_metadata(node_id, [])
+            listing = Listing(caller, prefix, (ONGOING,), patient=False)
+            sent = listing.ask(caller.config.request_timeout_ms)
+        caller.wait(*lookups)
+
+        def version() -> TransactionVersion:
+            caller.wait(features)
+            try:
+                return _version_in(checked(features.result(), API_VERSIONS.name))
+            except KafkaSourceError:
+                return self.version()
+
+        def open_transactions() -> Listed:
+            caller.wait(brokers, *sent.values())
+            return listing.result(sent)
+
+        return Ahead(version, open_transactions)
+
+    def describe(
+        self, transactional_ids: Iterable[str], without: Collection[int] = ()
+    ) -> dict[str, DescribedTransaction | None]:
+        """Each transaction's state, from its coordinator. None: no such id, or it expired (7 days after its last use).
+
+        Ids whose coordinators are among the nodes of `without` are left out.
+        """
+        names: Sequence[str] = [*transactional_ids]
+        if without:
+            names = self._not_coordinated_by(names, without)
+        bodies: dict[str, RequestBody] = {name: {"transactional_ids": [name]} for name in names}
+        described: dict[str, DescribedTransaction | None] = {}
+        for name, answer in self._coordinators.ask_each(TRANSACTION, DESCRIBE_TRANSACTIONS, bodies).items():
+            if isinstance(answer, TransactionalIdNotFound):
+                described[name] = None
+            elif isinstance(answer, BrokerError):
+                raise answer
+            else:
+                described[name] = _described(answer, name)
+        return described
+
+    def _not_coordinated_by(self, names: Sequence[str], without: Collection[int]) -> Sequence[str]:
+        found = self._coordinators.of_each(TRANSACTION, names)
+        return [name for name in names if not isinstance(found[name], BrokerError) and found[name] not in without]
+
+    def describing(self, transactional_id: str) -> Callable[[], DescribedTransaction | None]:
+        """Ask now for a transaction's state. Call the returned function later: it waits for the answer.
+
+        The answer shows a state after this call; None: no such id, or no answer came. Blocks only while the coordinator
+        is not known.
+        """
+        node_id = self._coordinators.of(TRANSACTION, transactional_id)
+        pending = self._caller.send(node_id, DESCRIBE_TRANSACTIONS, {"transactional_ids": [transactional_id]})
+
+        def answer() -> DescribedTransaction | None:
+            self._caller.wait(pending)
+            try:
+                found = checked(pending.result(), f"DescribeTransactions of {transactional_id!r}")
+            except KafkaSourceError as error:
+                if not error.retriable and not isinstance(error, TransactionalIdNotFound):
+                    raise
+                return None
+            return _described(found, transactional_id)
+
+        return answer
+
+    def abort(self, transactional_id: str) -> DescribedTransaction:
+        """Abort what is open under an id and fence its producer; what it was. Never invents a transactional id.
+
+        A producer that still uses the id fails from now on. Raises TransactionalIdNotFound.
+        """
+        found = self.describe([transactional_id])[transactional_id]
+        if found is None:
+            raise error_for(TransactionalIdNotFound.CODE, repr(transactional_id))
+        self.init_producer_id(transactional_id, found.timeout_ms)
+        return found
+
+    def producers(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Sequence[ActiveProducer]]:
+        """Which producers write to partitions, and whose transaction is open there; from the leaders (2.8 or newer)."""
+
+        def body(led: Sequence[TopicPartition], left_ms: float) -> RequestBody:
+            topics = indexes_by_topic(led).items()
+            return {"topics": [{"name": name, "partition_indexes": indexes} for name, indexes in topics]}
+
+        def active(row: Body) -> Sequence[ActiveProducer]:
+            return [_active(each) for each in row["active_producers"]]
+
+        return self._leaders.ask(DESCRIBE_PRODUCERS, [*partitions], body, active)
 
 
-def version_in(answer: Mapping[str, Any]) -> TransactionVersion:
-    """The dialect, as an answer to ApiVersions tells."""
-    features = answer["finalized_features"]
-    level = max((row["max_version_level"] for row in features if row["name"] == "transaction.version"), default=0)
-    return 2 if level >= 2 else 1
-
-
-def init_body(transactional_id: str | None, transaction_timeout_ms: int, held_by: ProducerId | None = None) -> Body:
-    """Of an InitProducerId request."""
-    body = {"transactional_id": transactional_id, "transaction_timeout_ms": transaction_timeout_ms}
-    if held_by is None:
-        return body
-    held = {**body, **held_by._asdict()}
-
-    def held_body(version: int) -> Mapping[str, Any]:
-        if version < _INIT_NAMES_HOLDER:
-            raise UnsupportedApiVersion(f"InitProducerId v{version} cannot name the producer that holds the id")
-        return held
-
-    return held_body
-
-
-def add_partitions_body(
-    transactional_id: str, producer: ProducerId, partitions: Iterable[TopicPartition]
-) -> dict[str, Any]:
+def add_partitions_body(transactional_id: str, producer: ProducerId, partitions: Iterable[TopicPartition]) -> Fields:
     """Of an AddPartitionsToTxn request in the versions for clients (`max_version=LAST_CLIENT_VERSION`)."""
     topics = [{"name": name, "partitions": found} for name, found in indexes_by_topic(partitions).items()]
     return {
@@ -172,7 +330,7 @@ def add_partitions_body(
     }
 
 
-def check_added_partitions(answer: dict[str, Any], what: str) -> dict[str, Any]:
+def check_added_partitions(answer: Body, what: str) -> Body:
     """Raise the error that kept partitions from being added; one of them keeps all."""
     errors = [
         error_for(row["partition_error_code"], f"{what}, {topic['name']}-{row['partition_index']}")
@@ -181,38 +339,40 @@ def check_added_partitions(answer: dict[str, Any], what: str) -> dict[str, Any]:
         if row["partition_error_code"]
     ]
     if errors:
-        raise min(errors, key=lambda error: (error.code == _OPERATION_NOT_ATTEMPTED, error.retriable))
+        raise min(errors, key=lambda error: (isinstance(error, OperationNotAttempted), error.retriable))
     return checked(answer, what)
 
 
-def check_committed_offsets(answer: dict[str, Any], what: str) -> dict[str, Any]:
-    """Raise the first error, which names its partition: permission for a topic may be what is missing."""
-    for topic in answer["topics"]:
-        for row in topic["partitions"]:
-            if row["error_code"]:
-                context = f"{what}, {topic['name']}-{row['partition_index']}"
-                if row["error_code"] == TopicAuthorizationFailed.CODE:
-                    context += (
-                        " (grant Read on it: with exactly_once the decision record is offsets of the topics that are "
-                        "written, and who commits offsets must be able to read)"
-                    )
-                raise error_for(row["error_code"], context)
-    return answer
+def _features_body() -> Fields:
+    """An ApiVersions request: the answer has the features of the cluster."""
+    return {"client_software_name": "kafkasource", "client_software_version": software_version()}
 
 
-def _of(transactional_id: str, producer: ProducerId) -> dict[str, Any]:
-    return {"transactional_id": transactional_id, **producer._asdict()}
+def _version_in(answer: Fields) -> TransactionVersion:
+    """The dialect, by the features in an answer to ApiVersions."""
+    features = answer["finalized_features"]
+    level = max((row["max_version_level"] for row in features if row["name"] == "transaction.version"), default=0)
+    return 2 if level >= 2 else 1
 
 
-def producer_id_of(answer: Mapping[str, Any]) -> ProducerId:
-    """The producer that an answer, or a row of one, names."""
-    return ProducerId(answer["producer_id"], answer["producer_epoch"])
+def _init_body(transactional_id: str | None, transaction_timeout_ms: int, held_by: ProducerId | None) -> RequestBody:
+    body = {"transactional_id": transactional_id, "transaction_timeout_ms": transaction_timeout_ms}
+    if held_by is None:
+        return body
+    held = {**body, **held_by._asdict()}
+
+    def held_body(version: int) -> Fields:
+        if version < _INIT_NAMES_HOLDER:
+            raise UnsupportedApiVersion(f"InitProducerId v{version} cannot name the producer that holds the id")
+        return held
+
+    return held_body
 
 
-def _from(first: int, body: Mapping[str, Any]) -> Callable[[int], Mapping[str, Any]]:
+def _from(first: int, body: Fields) -> Callable[[int], Fields]:
     """The body, in no version before the first of its dialect."""
 
-    def checked_body(version: int) -> Mapping[str, Any]:
+    def checked_body(version: int) -> Fields:
         if version < first:
             raise UnsupportedApiVersion(
                 f"this transaction was begun with transaction.version 2, which needs version {first} of the request;"
@@ -221,3 +381,36 @@ def _from(first: int, body: Mapping[str, Any]) -> Callable[[int], Mapping[str, A
         return body
 
     return checked_body
+
+
+def _of(transactional_id: str, producer: ProducerId) -> Fields:
+    return {"transactional_id": transactional_id, **producer._asdict()}
+
+
+def _producer_in(answer: Fields) -> ProducerId:
+    """The producer that an answer, or a row of one, names."""
+    return ProducerId(answer["producer_id"], answer["producer_epoch"])
+
+
+def _described(answer: Fields, name: str) -> DescribedTransaction:
+    row = next((row for row in answer["transaction_states"] if row["transactional_id"] == name), None)
+    if row is None:
+        raise ProtocolError(f"DescribeTransactions of {name!r}: the answer does not speak of it")
+    return DescribedTransaction(
+        row["transactional_id"],
+        row["transaction_state"],
+        row["producer_id"],
+        row["producer_epoch"],
+        row["transaction_timeout_ms"],
+        known(row["transaction_start_time_ms"]),
+        tuple(TopicPartition(each["topic"], partition) for each in row["topics"] for partition in each["partitions"]),
+    )
+
+
+def _active(row: Fields) -> ActiveProducer:
+    return ActiveProducer(
+        _producer_in(row),
+        known(row["last_sequence"]),
+        known(row["last_timestamp"]),
+        known(row["current_txn_start_offset"]),
+    )

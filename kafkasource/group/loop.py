@@ -11,10 +11,10 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from kafkasource.client.calls import checked
+from kafkasource.client.caller import checked
 from kafkasource.client.cluster import Cluster
-from kafkasource.client.coordinators import GROUP
 from kafkasource.client.link import Pending
+from kafkasource.client.routing import GROUP
 from kafkasource.errors import BootstrapFailed, DeadlineExceeded
 from kafkasource.group import requests
 from kafkasource.group.condition import InterruptibleCondition
@@ -96,7 +96,7 @@ class MemberLoop:
         if action in REQUESTS or action is Action.ABANDON:
             self._drop_request()
         if action is Action.FIND_COORDINATOR:
-            self._cluster.forget_coordinator(GROUP, self._group)
+            self._cluster.coordinators.forget(GROUP, self._group)
         elif action is Action.LEAVE:
             self._leave()
         elif action in REQUESTS:
@@ -117,7 +117,7 @@ class MemberLoop:
 
     def _send(self, action: Action) -> Pending | None:
         with self._cluster.giving_up(lambda: self._membership.under_way is not action):  # the user has closed it, say
-            node_id = self._cluster.coordinator(GROUP, self._group)
+            node_id = self._cluster.coordinators.of(GROUP, self._group)
             assignments = self._assign() if action is Action.SYNC_AS_LEADER else {}
         with self._changed.lock:
             membership = self._membership
@@ -144,7 +144,7 @@ class MemberLoop:
         body = requests.leave_body(self._group, identity)
         network = self._cluster.network
         with contextlib.suppress(Exception), self._cluster.giving_up(lambda: network.unreachable, after_ms=LEAVE_MS):
-            node_id = self._cluster.coordinator(GROUP, self._group)
+            node_id = self._cluster.coordinators.of(GROUP, self._group)
             self._cluster.wait(self._cluster.send(node_id, LEAVE_GROUP, body))
 
     def _take_answer(self) -> None:
@@ -186,7 +186,7 @@ class MemberLoop:
             return {} if skip else self._membership.assignments(counts, racks)
 
     def _count(self, topics: Iterable[str]) -> dict[str, int]:
-        found = self._cluster.partitions_of(topics, propagation_ms=0) if topics else {}
+        found = self._cluster.topics.describe(topics, propagation_ms=0) if topics else {}
         self._look_again_ms = self._now_ms() + self._cluster.config.metadata_max_age_ms
         return {name: len(topic.partitions) for name, topic in found.items() if topic is not None}
 

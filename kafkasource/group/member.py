@@ -22,7 +22,7 @@ from dataclasses import replace
 
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig, backoff_ms
-from kafkasource.client.coordinators import GROUP
+from kafkasource.client.routing import GROUP
 from kafkasource.errors import ClientClosed, CommitFailed, DeadlineExceeded, RebalanceInProgress
 from kafkasource.group import requests
 from kafkasource.group.assignors import Assignor, assignors_named
@@ -173,7 +173,7 @@ class GroupMember:
             identity = self._identity_to_commit(offsets, deadline_s)
             body = requests.commit_body(self.group, identity, offsets)
             try:
-                self._caller.call_coordinator(GROUP, self.group, OFFSET_COMMIT, body, max_version=9)
+                self._caller.coordinators.ask(GROUP, self.group, OFFSET_COMMIT, body, max_version=9)
                 return
             except COMMIT_ERRORS as error:
                 with self._changed.lock:

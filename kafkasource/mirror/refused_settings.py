@@ -9,29 +9,15 @@ are left out, each with a warning once, and the topic gets the others.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
-from typing import Protocol, TypeVar
+from collections.abc import Mapping
+from typing import TypeVar
 
+from kafkasource.client.topics import Topics
 from kafkasource.errors import InvalidConfig, UnsupportedApiVersion
 
 log = logging.getLogger("kafkasource.mirror")
 
 _Value = TypeVar("_Value", str, str | None)
-
-
-class Topics(Protocol):
-    """What is asked of `client.admin.Admin`."""
-
-    def create_topics(
-        self,
-        names: Iterable[str],
-        *,
-        partitions: int = 1,
-        replication_factor: int = -1,
-        configs: Mapping[str, str] | None = None,
-        validate_only: bool = False,
-    ) -> None: ...
-    def alter_topic_settings(self, topic: str, changes: Mapping[str, str | None]) -> None: ...
 
 
 class WillingTopics:
@@ -47,7 +33,7 @@ class WillingTopics:
         """Raises TopicAlreadyExists, and what has nothing to do with settings."""
 
         def attempt(configs: Mapping[str, str], *, validate_only: bool = False) -> None:
-            self._topics.create_topics(
+            self._topics.create(
                 [topic],
                 partitions=partitions,
                 replication_factor=replication_factor,
@@ -92,11 +78,11 @@ class WillingTopics:
         if not wanted:
             return
         try:
-            self._topics.alter_topic_settings(topic, wanted)
+            self._topics.change_settings(topic, wanted)
         except InvalidConfig:
             for name, value in wanted.items():
                 try:
-                    self._topics.alter_topic_settings(topic, {name: value})
+                    self._topics.change_settings(topic, {name: value})
                 except InvalidConfig as error:
                     self._left_out(topic, name, value, error)
         except UnsupportedApiVersion:

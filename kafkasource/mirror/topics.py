@@ -18,11 +18,12 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
-from kafkasource.client.admin import Admin, Setting
+from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
 from kafkasource.client.metadata import TopicMetadata
+from kafkasource.client.topics import Topics
 from kafkasource.errors import (
     BootstrapFailed,
     BrokerError,
@@ -32,7 +33,7 @@ from kafkasource.errors import (
     UnsupportedApiVersion,
 )
 from kafkasource.mirror.plan import Flow, Route, offset_map_topic
-from kafkasource.mirror.refused_settings import Topics, WillingTopics
+from kafkasource.mirror.refused_settings import WillingTopics
 
 log = logging.getLogger("kafkasource.mirror")
 
@@ -42,15 +43,6 @@ _MAP_SETTINGS = {
     "segment.bytes": str(16 * 1024 * 1024),
     "min.cleanable.dirty.ratio": "0.1",
 }
-
-
-class Cluster(Topics, Protocol):
-    """What is asked of `client.admin.Admin`."""
-
-    def all_topics(self) -> list[TopicMetadata]: ...
-    def topic_settings(self, topics: Iterable[str]) -> dict[str, list[Setting]]: ...
-    def create_partitions(self, totals: Mapping[str, int]) -> None: ...
-    def close(self) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -118,7 +110,7 @@ def carried(flow: Flow, settings: Mapping[str, str]) -> dict[str, str]:
 class _Kept:
     """What one flow has at its target. One thread at a time: the looking one, or the flow's own while it works."""
 
-    def __init__(self, flow: Flow, target: Cluster) -> None:
+    def __init__(self, flow: Flow, target: Topics) -> None:
         self.flow = flow
         self.settings_due = float("-inf")
         self.before: Known | None = None  # the source's topics that the target had when this was last done
@@ -135,7 +127,7 @@ class _Kept:
         """Raises KafkaSourceError where the target answers nothing, the first time also where it refuses every topic.
         What it says to one topic is only logged."""
         flow, target = self.flow, self._target
-        found = target.all_topics()
+        found = target.list()
         if flow.offset_map and all(topic.name != offset_map_topic(flow.source) for topic in found):
             self._make_map()
         names = {self._name(topic) for topic in topics if topic in here.settings}
@@ -175,7 +167,7 @@ class _Kept:
             with suppress(TopicAlreadyExists):  # somebody else was quicker: looked at again the next time
                 self._willing.create(step.topic, step.partitions, self.flow.replication_factor, step.settings)
         elif isinstance(step, Grow):
-            self._target.create_partitions({step.topic: step.partitions})
+            self._target.add_partitions({step.topic: step.partitions})
         else:
             self._willing.change(step.topic, step.settings)
 
@@ -195,13 +187,13 @@ class TopicKeeper:
         refresh_topics_s: float,
         refresh_settings_s: float,
         optional: Iterable[str] = (),
-        open_cluster: Callable[[ClientConfig], Any] = Admin,
+        open_cluster: Callable[[ClientConfig], Any] = Cluster,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`clients` by cluster; `optional`: targets that are done without where they cannot be reached."""
         self._route = route
         self._clusters: dict[str, Cluster] = {name: open_cluster(config) for name, config in clients.items()}
-        self._kept = [_Kept(flow, self._clusters[flow.target]) for flow in route.flows]
+        self._kept = [_Kept(flow, self._clusters[flow.target].topics) for flow in route.flows]
         self._topics_s, self._settings_s = refresh_topics_s, refresh_settings_s
         self._optional = set(optional)
         self._clock = clock
@@ -242,8 +234,8 @@ class TopicKeeper:
 
     def ask(self, first: bool = False) -> list[_Kept]:
         """Look at the source, and begin to do at each target what is to be done there; those that are begun."""
-        source = self._clusters[self._route.source]
-        topics = [topic for topic in source.all_topics() if not topic.internal]
+        source = self._clusters[self._route.source].topics
+        topics = [topic for topic in source.list() if not topic.internal]
         idle = [kept for kept in self._kept if kept.work is None or kept.work.done()]
         taken = {kept: [each.name for each in topics if self._route.takes(kept.flow, each.name)] for kept in idle}
         due = {kept: self._clock() >= kept.settings_due for kept in idle}
@@ -267,11 +259,11 @@ class TopicKeeper:
                 log.warning("flow %s: cannot create or update topics at the target: %s", kept.flow, error)
 
 
-def _known(cluster: Cluster, topics: Iterable[TopicMetadata], settings_of: Iterable[str]) -> Known:
+def _known(of: Topics, topics: Iterable[TopicMetadata], settings_of: Iterable[str]) -> Known:
     partitions = {topic.name: len(topic.partitions) for topic in topics}
     asked = sorted(set(settings_of) & partitions.keys())
     try:
-        told = cluster.topic_settings(asked) if asked else {}
+        told = of.settings(asked) if asked else {}
     except UnsupportedApiVersion:  # before 0.11: they are not carried along
         told = {}
     settings = {

@@ -11,13 +11,13 @@ does not yet know what the broker speaks (KIP-511). A broker answers the request
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Protocol
 
 from kafkasource.errors import ProtocolError, UnsupportedVersion
 from kafkasource.protocol.apis import API_VERSIONS, Api
 from kafkasource.protocol.primitives import Buffer, Reader, Writer
-from kafkasource.protocol.schema import Body
+from kafkasource.protocol.schema import Body, Fields
 
 READ_AHEAD_BYTES = 64 * 1024
 """What `FrameReader` reads at once between large frames."""
@@ -32,15 +32,13 @@ _LENGTH = struct.Struct(">i")
 _REQUEST_HEADER = struct.Struct(">hhi")
 
 
-def encode_request(
-    api: Api, version: int, correlation_id: int, client_id: str | None, body: Mapping[str, Any]
-) -> bytes:
+def encode_request(api: Api, version: int, correlation_id: int, client_id: str | None, body: Fields) -> bytes:
     """One request with its length, ready for the socket. Copies records; `encode_request_parts` does not."""
     return b"".join(encode_request_parts(api, version, correlation_id, client_id, body))
 
 
 def encode_request_parts(
-    api: Api, version: int, correlation_id: int, client_id: str | None, body: Mapping[str, Any]
+    api: Api, version: int, correlation_id: int, client_id: str | None, body: Fields
 ) -> list[bytearray | memoryview]:
     """One request as pieces to send in this order; large records are views of the caller's own memory."""
     writer = Writer()

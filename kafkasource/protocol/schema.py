@@ -24,10 +24,13 @@ from kafkasource.errors import ProtocolError
 from kafkasource.protocol.primitives import ZERO_UUID, Buffer, Reader, Writer, brief
 
 Body: TypeAlias = dict[str, Any]
+"""A decoded message: every field by its name."""
+Fields: TypeAlias = Mapping[str, Any]
+"""A message to encode: fields by name. A field that is left out has its default."""
 Read: TypeAlias = Callable[[Reader], Any]
 Write: TypeAlias = Callable[[Writer, Any], None]
 ReadInto: TypeAlias = Callable[[Reader, Body], None]
-WriteFrom: TypeAlias = Callable[[Writer, Mapping[str, Any]], None]
+WriteFrom: TypeAlias = Callable[[Writer, Fields], None]
 
 
 @dataclass(frozen=True)
@@ -170,7 +173,7 @@ class Message:
     def is_flexible(self, version: int) -> bool:
         return version >= self.flexible_since
 
-    def encode(self, version: int, body: Mapping[str, Any]) -> bytes:
+    def encode(self, version: int, body: Fields) -> bytes:
         writer = Writer()
         self.write(version, body, writer)
         return writer.getvalue()
@@ -180,7 +183,7 @@ class Message:
         reader = Reader(data)
         return self.read(version, reader)
 
-    def write(self, version: int, body: Mapping[str, Any], writer: Writer) -> None:
+    def write(self, version: int, body: Fields, writer: Writer) -> None:
         try:
             self._codec(version).write(writer, body)
         except ProtocolError as error:
@@ -441,7 +444,7 @@ def _struct_writer(fields: Sequence[Field], version: int, flexible: bool) -> Wri
     names = {f.name for f in fields}
     dropped = [f for f in fields if not f.carried_by(version) and not f.ignorable]
 
-    def write_struct(writer: Writer, body: Mapping[str, Any]) -> None:
+    def write_struct(writer: Writer, body: Fields) -> None:
         if not isinstance(body, Mapping):
             raise ProtocolError(f"cannot write {brief(body)}: not a struct")
         if not body.keys() <= names:
@@ -456,7 +459,7 @@ def _struct_writer(fields: Sequence[Field], version: int, flexible: bool) -> Wri
 
 
 def _run_writer(layout: struct.Struct, names: Sequence[tuple[str, Any]]) -> WriteFrom:
-    def write_run(writer: Writer, body: Mapping[str, Any]) -> None:
+    def write_run(writer: Writer, body: Fields) -> None:
         writer.pack(layout, *[body.get(name, default) for name, default in names])
 
     return write_run
@@ -465,7 +468,7 @@ def _run_writer(layout: struct.Struct, names: Sequence[tuple[str, Any]]) -> Writ
 def _field_writer(f: Field, write: Write) -> WriteFrom:
     name, default = f.name, f.default_value()
 
-    def write_field(writer: Writer, body: Mapping[str, Any]) -> None:
+    def write_field(writer: Writer, body: Fields) -> None:
         try:
             write(writer, body.get(name, default))
         except ProtocolError as error:
@@ -483,7 +486,7 @@ def _tags_writer(fields: Sequence[Field], version: int) -> WriteFrom:
     if not tagged:
         return lambda writer, body: writer.unsigned_varint(0)
 
-    def write_tags(writer: Writer, body: Mapping[str, Any]) -> None:
+    def write_tags(writer: Writer, body: Fields) -> None:
         present = [(tag, f, write) for tag, f, write in tagged if f.name in body and not f.is_default(body[f.name])]
         writer.unsigned_varint(len(present))
         for tag, f, write in present:

@@ -35,7 +35,7 @@ def create_in(cluster: Cluster, topic: str, new: NewTopic) -> None:
     if not cluster.supports(CREATE_TOPICS):
         _require(cluster, topic)
         return
-    if cluster.partitions_of([topic], propagation_ms=0)[topic] is not None:
+    if cluster.topics.describe([topic], propagation_ms=0)[topic] is not None:
         return
     if -1 in (new.partitions, new.replication_factor) and not cluster.supports(CREATE_TOPICS, _WITH_DEFAULTS):
         raise UnsupportedApiVersion(
@@ -43,7 +43,7 @@ def create_in(cluster: Cluster, topic: str, new: NewTopic) -> None:
             "topic that is made on request: give both 'partitions' and 'replication'"
         )
     try:
-        cluster.create_topics(
+        cluster.topics.create(
             [topic], partitions=new.partitions, replication_factor=new.replication_factor, configs=dict(new.configs)
         )
         log.info("created topic %s with %d partitions (-1: the brokers' default)", topic, new.partitions)
@@ -55,7 +55,7 @@ def create_in(cluster: Cluster, topic: str, new: NewTopic) -> None:
 
 def _require(cluster: Cluster, topic: str) -> None:
     """Asks for all topics: one that such a broker is asked for by name it makes, as it likes."""
-    if all(found.name != topic for found in cluster.all_topics()):
+    if all(found.name != topic for found in cluster.topics.list()):
         raise UnsupportedApiVersion(
             f"option 'createTopic': brokers before Kafka 0.10.1 make no topic on request, and {topic!r} does not "
             "exist. Make it with their kafka-topics.sh, or leave the option out where auto.create.topics.enable is on"

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
-from kafkasource.client.transaction_admin import ONGOING, DescribedTransaction
+from kafkasource.client.transactions import ONGOING, DescribedTransaction
 from kafkasource.errors import KafkaSourceError, OptionError
 from kafkasource.options import parse
 from kafkasource.sink.clusters import targets
@@ -98,7 +98,7 @@ def clusters_of(cluster: Cluster, ids: TransactionalIds) -> list[str]:
     """Under which names of `clusters` a sink with this prefix writes here. Another query's prefix may begin like this
     one, unless it was made of a query's id."""
     pattern = re.compile(re.escape(ids.prefix) + r"-([\w-]+)-driver")
-    listed = cluster.list_transactions(f"{ids.prefix}-", states=())
+    listed = cluster.transactions.list(f"{ids.prefix}-", states=())
     return sorted({found[1] for each in listed if (found := pattern.fullmatch(each.transactional_id))})
 
 
@@ -116,8 +116,8 @@ def abort(
     what was aborted by then stays so.
     """
     aborted = []
-    if cluster.describe_transactions([ids.driver])[ids.driver] is not None:  # never make an id for a prefix mistyped
-        driver = cluster.abort_transaction(ids.driver)
+    if cluster.transactions.describe([ids.driver])[ids.driver] is not None:  # never make an id for a prefix mistyped
+        driver = cluster.transactions.abort(ids.driver)
         if driver.state == ONGOING:
             aborted.append(OpenTransaction(driver, None))
     left = []
@@ -125,21 +125,21 @@ def abort(
         if each.decided_batch_id is not None and not even_decided:
             left.append(each)
         else:
-            cluster.abort_transaction(each.name)
+            cluster.transactions.abort(each.name)
             aborted.append(each)
     return aborted, left
 
 
 def _open(cluster: Cluster, ids: TransactionalIds, *, require_stable: bool) -> list[OpenTransaction]:
-    listed = cluster.list_transactions(ids.prefix)
+    listed = cluster.transactions.list(ids.prefix)
     slots = {each.transactional_id: ids.slot(each.transactional_id) for each in listed}
     mine = sorted((name for name in slots if slots[name] is not None), key=lambda name: slots[name] or 0)
     if ids.driver in slots:
         mine.insert(0, ids.driver)
     if not mine:
         return []
-    described = cluster.describe_transactions(mine)
-    decision = last_decision(cluster.fetch_committed(ids.marker_group, None, require_stable))
+    described = cluster.transactions.describe(mine)
+    decision = last_decision(cluster.groups.committed(ids.marker_group, None, require_stable))
     still = (described[name] for name in mine)  # asked later, so that some have ended by now
     return [
         OpenTransaction(each, _decided(decision, ids, each))

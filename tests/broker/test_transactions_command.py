@@ -58,22 +58,22 @@ def transaction(kafka_broker):
 
 def decide(cluster, ids, tp, driver, transactions):
     """Decide batch 7 of these transactions."""
-    tv = cluster.transaction_version()
+    tv = cluster.transactions.version()
     if tv == 1:
-        cluster.add_offsets_to_txn(ids.driver, driver, ids.marker_group)
+        cluster.transactions.add_offsets(ids.driver, driver, ids.marker_group)
     placed = Decision(1, "query", 7, tv, transactions).placed([tp])
-    cluster.txn_offset_commit(ids.driver, driver, ids.marker_group, placed, tv)
-    cluster.end_txn(ids.driver, driver, True, tv)
-    cluster.fetch_committed(ids.marker_group)  # waits until it is there
+    cluster.transactions.commit_offsets(ids.driver, driver, ids.marker_group, placed, tv)
+    cluster.transactions.end(ids.driver, driver, True, tv)
+    cluster.groups.committed(ids.marker_group)  # waits until it is there
 
 
 def test_what_is_decided_outlives_an_abort_and_the_rest_does_not(cluster, ids, command, transaction, kafka_topic):
     topic = kafka_topic()
     decided, undecided = transaction(ids.task(0), topic), transaction(ids.task(1), topic)
     other = transaction(f"{ids.prefix}-eu-0", topic)
-    held = cluster.describe_transactions([ids.task(0)])[ids.task(0)]
+    held = cluster.transactions.describe([ids.task(0)])[ids.task(0)]
     transactions = (WrittenTransaction(0, held.producer_id, held.producer_epoch, 1, 0),)
-    decide(cluster, ids, TopicPartition(topic, 0), cluster.init_producer_id(ids.driver), transactions)
+    decide(cluster, ids, TopicPartition(topic, 0), cluster.transactions.init_producer_id(ids.driver), transactions)
 
     code, lines = command("list")
     assert code == 0
@@ -92,7 +92,7 @@ def test_what_is_decided_outlives_an_abort_and_the_rest_does_not(cluster, ids, c
 
 
 def test_a_query_that_still_runs_can_decide_nothing_after_an_abort(cluster, ids, command, kafka_topic):
-    driver = cluster.init_producer_id(ids.driver)
+    driver = cluster.transactions.init_producer_id(ids.driver)
     assert command("abort") == (0, [f"no transaction of {ids.prefix!r} was open"])
     with pytest.raises(BrokerError):
         decide(cluster, ids, TopicPartition(kafka_topic(), 0), driver, (WrittenTransaction(0, 1, 1, 1, 0),))
@@ -100,4 +100,4 @@ def test_a_query_that_still_runs_can_decide_nothing_after_an_abort(cluster, ids,
 
 def test_a_prefix_mistyped_makes_nothing(cluster, ids, command):
     assert command("abort") == (0, [f"no transaction of {ids.prefix!r} was open"])
-    assert cluster.describe_transactions([ids.driver]) == {ids.driver: None}
+    assert cluster.transactions.describe([ids.driver]) == {ids.driver: None}

@@ -14,7 +14,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 from kafkasource.cli import main
-from kafkasource.client import Admin, ClientConfig, TopicPartition
+from kafkasource.client import ClientConfig, Cluster, TopicPartition
 from kafkasource.protocol.apis import CONSUMER_GROUP_DESCRIBE
 
 pytestmark = pytest.mark.broker
@@ -61,7 +61,7 @@ def typed(kafka_broker):
 
 @pytest.fixture
 def admin(kafka_broker):
-    with Admin(ClientConfig.of(kafka_broker.bootstrap_servers)) as admin:
+    with Cluster(ClientConfig.of(kafka_broker.bootstrap_servers)) as admin:
         yield admin
 
 
@@ -206,10 +206,10 @@ def test_a_groups_offsets_are_set_shown_and_counted_against_the_ends(
     name = kafka_topic(partitions=2)
     produce(name, {0: [b"1"] * 10, 1: [b"1"] * 5})
     assert "nothing was changed" in command("offsets", "set", "-g", group, "-t", name, "--to", "4")[1][-1]
-    assert admin.fetch_committed(group) == {}
+    assert admin.groups.committed(group) == {}
     assert command("offsets", "set", "-g", group, "-t", f"{name}:0", "--to", "4", "--yes")[0] == 0
     assert command("offsets", "set", "-g", group, "-t", f"{name}:1", "--to", "latest", "--yes")[0] == 0
-    assert admin.fetch_offsets(group, [TopicPartition(name, 0), TopicPartition(name, 1)]) == {
+    assert admin.groups.committed_offsets(group, [TopicPartition(name, 0), TopicPartition(name, 1)]) == {
         TopicPartition(name, 0): 4,
         TopicPartition(name, 1): 5,
     }
@@ -244,7 +244,7 @@ def test_a_query_is_counted_by_its_checkpoint_and_a_group_is_set_to_where_it_sta
     assert command(*to_checkpoint, "-t", f"{name}:1", "--yes")[0] == 0
     assert as_json("offsets", "show", "-g", group) == {name: {"1": 5}}
     assert as_json(*to_checkpoint, "--yes") == {"set": True, "group": group, "offsets": {name: {"0": 4, "1": 5}}}
-    assert admin.fetch_offsets(group, [TopicPartition(name, 0)]) == {TopicPartition(name, 0): 4}
+    assert admin.groups.committed_offsets(group, [TopicPartition(name, 0)]) == {TopicPartition(name, 0): 4}
 
 
 @pytest.mark.parametrize(
@@ -262,7 +262,7 @@ def test_a_checkpoint_of_a_topic_that_was_deleted_or_made_anew_says_so_and_moves
     assert told in command("lag", "--checkpoint", checkpoint.location)[1][0]
     code, _, err = command("offsets", "set", "-g", group, "--to-checkpoint", checkpoint.location, "--yes")
     assert (code, err.count("\n"), "Nothing was changed" in err) == (1, 1, True)
-    assert admin.fetch_committed(group) == {}
+    assert admin.groups.committed(group) == {}
 
 
 def of_kafka_python(topic, **settings):
@@ -324,7 +324,7 @@ def test_two_readers_of_a_group_read_every_record_once_and_the_next_goes_on_ther
     both = [typed("read", name, "--group", group) for _ in range(2)]
     printed = [line for process in both for line in process.communicate(timeout=60)[0].splitlines()]
     assert len(printed) == 70
-    assert admin.fetch_offsets(group, [TopicPartition(name, 0), TopicPartition(name, 1)]) == {
+    assert admin.groups.committed_offsets(group, [TopicPartition(name, 0), TopicPartition(name, 1)]) == {
         TopicPartition(name, 0): 50,
         TopicPartition(name, 1): 50,
     }
@@ -336,11 +336,11 @@ def test_a_reader_that_is_terminated_leaves_its_group_at_once(typed, admin, prod
     process = typed("read", name, "--group", group, "--follow")
     assert process.stdout.readline() == b"one\n"
     first, deadline_s = TopicPartition(name, 0), time.monotonic() + 30
-    while admin.fetch_offsets(group, [first])[first] is None:
+    while admin.groups.committed_offsets(group, [first])[first] is None:
         assert time.monotonic() < deadline_s
     process.terminate()
     assert process.communicate(timeout=30) == (b"", b"")
-    assert admin.describe_groups([group])[group].members == ()  # long before its session would end
+    assert admin.groups.describe([group])[group].members == ()  # long before its session would end
 
 
 def test_doctor_reaches_each_broker_by_the_address_that_it_advertises(as_json, kafka_broker):

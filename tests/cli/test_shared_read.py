@@ -75,7 +75,7 @@ class Reader:
     def __init__(self, ends, committed=None, holes=()):
         self.ends, self.holes = ends, holes
         self.cluster = SimpleNamespace(
-            fetch_offsets=lambda group, tps: {tp: (committed or {}).get(tp) for tp in tps},
+            groups=SimpleNamespace(committed_offsets=lambda group, tps: {tp: (committed or {}).get(tp) for tp in tps}),
             metadata=SimpleNamespace(nodes=list),
             giving_up=lambda after_ms: contextlib.nullcontext(),
         )

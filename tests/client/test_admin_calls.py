@@ -5,7 +5,7 @@ import uuid
 import pytest
 from fake_broker import CLOSE, Answer, FakeKafka, FakeNet
 
-from kafkasource.client import Admin, ClientConfig, TopicPartition
+from kafkasource.client import ClientConfig, Cluster, TopicPartition
 from kafkasource.errors import BrokerError, UnsupportedApiVersion
 from kafkasource.protocol.apis import (
     CONSUMER_GROUP_DESCRIBE,
@@ -26,7 +26,7 @@ def kafka():
 
 @pytest.fixture
 def admin(kafka):
-    with Admin(ClientConfig.of("bootstrap:9092"), **FakeNet(kafka).parts()) as admin:
+    with Cluster(ClientConfig.of("bootstrap:9092"), **FakeNet(kafka).parts()) as admin:
         yield admin
 
 
@@ -52,7 +52,7 @@ MEMBER = {
 
 def test_every_broker_is_asked_for_its_groups(kafka, admin):
     kafka.fault(LIST_GROUPS, listed("b"), listed("a"))
-    assert [(each.group, each.state, each.type) for each in admin.list_groups()] == [
+    assert [(each.group, each.state, each.type) for each in admin.groups.list()] == [
         ("a", "Stable", "classic"),
         ("b", "Stable", "classic"),
     ]
@@ -61,12 +61,12 @@ def test_every_broker_is_asked_for_its_groups(kafka, admin):
 
 def test_a_coordinator_that_loads_is_asked_again_for_its_groups(kafka, admin):
     kafka.fault(LIST_GROUPS, Answer({"error_code": 14, "groups": []}), listed("a"), listed("a"), listed("b"))
-    assert [each.group for each in admin.list_groups()] == ["a", "b"]
+    assert [each.group for each in admin.groups.list()] == ["a", "b"]
 
 
 def test_a_group_is_described_by_its_coordinator_wherever_that_moved(kafka, admin):
     kafka.fault(DESCRIBE_GROUPS, described(code=16), CLOSE, described(members=[MEMBER]))
-    group = admin.describe_groups(["g"])["g"]
+    group = admin.groups.describe(["g"])["g"]
     assert (group.state, group.assignor) == ("Stable", "range")
     (member,) = group.members
     assert (member.member_id, member.client_id, member.host, member.assignment) == ("m-1", "c", "10.0.0.1", b"\x00\x03")
@@ -76,7 +76,7 @@ def test_a_group_is_described_by_its_coordinator_wherever_that_moved(kafka, admi
 @pytest.mark.parametrize("answer", [described(state="Dead"), described(code=69)])
 def test_a_group_that_does_not_exist_is_none_in_old_words_and_new(kafka, admin, answer):
     kafka.fault(DESCRIBE_GROUPS, answer)
-    assert admin.describe_groups(["g"]) == {"g": None}
+    assert admin.groups.describe(["g"]) == {"g": None}
 
 
 def assigned(**topics):
@@ -101,7 +101,7 @@ def test_a_group_whose_coordinator_assigns_tells_what_each_has_and_waits_for(kaf
     kafka.fault(DESCRIBE_GROUPS, unknown)
     having = {"assignment": assigned(t=[1]), "target_assignment": assigned(t=[0, 1], u=[5])}
     kafka.fault(CONSUMER_GROUP_DESCRIBE, described_by_coordinator(code=16), described_by_coordinator(**having))
-    group = admin.describe_groups(["g"])["g"]
+    group = admin.groups.describe(["g"])["g"]
     assert (group.state, group.protocol_type, group.assignor, group.type) == (
         *("Reconciling", "consumer", "uniform"),
         "consumer",
@@ -114,17 +114,17 @@ def test_a_group_whose_coordinator_assigns_tells_what_each_has_and_waits_for(kaf
 
 def test_where_groups_of_the_newer_protocol_are_not_served_there_are_none(kafka, admin):
     kafka.fault(CONSUMER_GROUP_DESCRIBE, described_by_coordinator(code=35))  # Kafka 3.7 with the feature off
-    assert admin.describe_groups(["g"]) == {"g": None}
+    assert admin.groups.describe(["g"]) == {"g": None}
     del kafka.versions[CONSUMER_GROUP_DESCRIBE.key]
-    with Admin(ClientConfig.of("bootstrap:9092"), **FakeNet(kafka).parts()) as older:
-        assert older.describe_groups(["g"]) == {"g": None}
+    with Cluster(ClientConfig.of("bootstrap:9092"), **FakeNet(kafka).parts()) as older:
+        assert older.groups.describe(["g"]) == {"g": None}
     assert len(kafka.asked(CONSUMER_GROUP_DESCRIBE)) == 1
 
 
 def test_what_the_acls_hide_is_an_error_and_not_none(kafka, admin):
     kafka.fault(DESCRIBE_GROUPS, described(code=30))
     with pytest.raises(BrokerError, match="GROUP_AUTHORIZATION_FAILED"):
-        admin.describe_groups(["g"])
+        admin.groups.describe(["g"])
 
 
 def test_of_groups_to_delete_each_has_its_own_outcome(kafka, admin):
@@ -132,7 +132,7 @@ def test_of_groups_to_delete_each_has_its_own_outcome(kafka, admin):
         return Answer({"results": [{"group_id": group, "error_code": code}]})
 
     kafka.fault(DELETE_GROUPS, answer("busy", 68), answer("done", 0))
-    outcome = admin.delete_groups(["busy", "done"])
+    outcome = admin.groups.delete(["busy", "done"])
     assert (outcome["busy"].name, outcome["done"]) == ("NON_EMPTY_GROUP", None)
 
 
@@ -140,7 +140,7 @@ def test_an_offset_that_cannot_be_forgotten_is_an_error(kafka, admin):
     row = {"partition_index": 0, "error_code": 86}
     kafka.fault(OFFSET_DELETE, Answer({"error_code": 0, "topics": [{"name": "t", "partitions": [row]}]}))
     with pytest.raises(BrokerError, match="GROUP_SUBSCRIBED_TO_TOPIC"):
-        admin.delete_offsets("g", [TopicPartition("t", 0)])
+        admin.groups.delete_offsets("g", [TopicPartition("t", 0)])
 
 
 def test_settings_tell_where_they_come_from(kafka, admin):
@@ -153,13 +153,13 @@ def test_settings_tell_where_they_come_from(kafka, admin):
     rows = [row("b", "2", 4), row("a", "1", 1), row("c", None, 5)]
     result = {"error_code": 0, "error_message": None, "resource_type": 2, "resource_name": "t", "configs": rows}
     kafka.fault(DESCRIBE_CONFIGS, Answer({"results": [result]}))
-    assert admin.topic_settings(["t"]) == {"t": [("a", "1", "topic"), ("b", "2", "broker"), ("c", None, "default")]}
+    assert admin.topics.settings(["t"]) == {"t": [("a", "1", "topic"), ("b", "2", "broker"), ("c", None, "default")]}
 
 
 def test_a_setting_is_set_and_another_put_back_to_its_default(kafka, admin):
     done = {"error_code": 0, "error_message": None, "resource_type": 2, "resource_name": "t"}
     kafka.fault(INCREMENTAL_ALTER_CONFIGS, Answer({"responses": [done]}))
-    admin.alter_topic_settings("t", {"retention.ms": "1", "segment.ms": None})
+    admin.topics.change_settings("t", {"retention.ms": "1", "segment.ms": None})
     (asked,) = kafka.asked(INCREMENTAL_ALTER_CONFIGS)
     (resource,) = asked.body["resources"]
     assert (resource["resource_type"], resource["resource_name"]) == (2, "t")
@@ -173,10 +173,10 @@ def test_a_setting_that_the_broker_refuses_is_told_in_its_words(kafka, admin):
     no = {"error_code": 40, "error_message": "Unknown topic config name: x", "resource_type": 2, "resource_name": "t"}
     kafka.fault(INCREMENTAL_ALTER_CONFIGS, Answer({"responses": [no]}))
     with pytest.raises(BrokerError, match="Unknown topic config name: x"):
-        admin.alter_topic_settings("t", {"x": "1"})
+        admin.topics.change_settings("t", {"x": "1"})
 
 
 def test_an_old_broker_is_told_from_one_without_groups(kafka, admin):
     kafka.become("0.8.2")
     with pytest.raises(UnsupportedApiVersion, match="ListGroups"):
-        admin.list_groups()
+        admin.groups.list()

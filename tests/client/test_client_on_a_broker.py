@@ -6,8 +6,9 @@ import pytest
 from proxy import Proxy
 
 from kafkasource.client.cache import close_clusters, shared_cluster
-from kafkasource.client.cluster import EARLIEST, LATEST, Cluster
+from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
+from kafkasource.client.offsets import EARLIEST, LATEST
 from kafkasource.errors import (
     BootstrapFailed,
     ConnectionLost,
@@ -39,26 +40,26 @@ def proxy(kafka_broker):
 
 def test_topics_are_made_described_grown_and_unmade(cluster, kafka_topic):
     topic = kafka_topic(partitions=2, config={"retention.ms": "1000000"})
-    described = cluster.partitions_of([topic])[topic]
+    described = cluster.topics.describe([topic])[topic]
     assert described.topic_partitions == [TopicPartition(topic, 0), TopicPartition(topic, 1)]
     assert described.topic_id is not None
-    assert topic in [found.name for found in cluster.all_topics()]
+    assert topic in [found.name for found in cluster.topics.list()]
     with pytest.raises(TopicAlreadyExists):
-        cluster.create_topics([topic])
-    cluster.create_partitions({topic: 3})
-    assert len(cluster.partitions_of([topic])[topic].partitions) == 3
-    cluster.delete_topics([topic])
-    assert cluster.partitions_of([topic], propagation_ms=1000) == {topic: None}
+        cluster.topics.create([topic])
+    cluster.topics.add_partitions({topic: 3})
+    assert len(cluster.topics.describe([topic])[topic].partitions) == 3
+    cluster.topics.delete([topic])
+    assert cluster.topics.describe([topic], propagation_ms=1000) == {topic: None}
     with pytest.raises(UnknownTopicOrPartition):  # at once: the controller knows
-        cluster.delete_topics([topic])
+        cluster.topics.delete([topic])
 
 
 def test_a_topic_recreated_under_its_name_has_another_id(cluster, kafka_topic):
     topic = kafka_topic()
-    first = cluster.partitions_of([topic])[topic].topic_id
-    cluster.delete_topics([topic])
-    cluster.create_topics([topic])
-    assert cluster.topic_id(topic) not in (None, first)
+    first = cluster.topics.describe([topic])[topic].topic_id
+    cluster.topics.delete([topic])
+    cluster.topics.create([topic])
+    assert cluster.metadata.topic_id(topic) not in (None, first)
 
 
 def test_an_empty_log_begins_and_ends_at_zero(cluster, kafka_topic):
@@ -66,28 +67,28 @@ def test_an_empty_log_begins_and_ends_at_zero(cluster, kafka_topic):
     tps = [TopicPartition(topic, i) for i in range(3)]
     for level in IsolationLevel:
         for symbol in (EARLIEST, LATEST):
-            assert {found.offset for found in cluster.list_offsets(dict.fromkeys(tps, symbol), level).values()} == {0}
-    assert cluster.list_offsets({tps[0]: 0})[tps[0]].offset is None
-    assert cluster.delete_records({tps[0]: 0}) == {tps[0]: 0}
+            assert {found.offset for found in cluster.offsets.list(dict.fromkeys(tps, symbol), level).values()} == {0}
+    assert cluster.offsets.list({tps[0]: 0})[tps[0]].offset is None
+    assert cluster.offsets.delete_records({tps[0]: 0}) == {tps[0]: 0}
 
 
 def test_offsets_committed_without_membership_are_those_fetched(cluster, kafka_topic):
     topic = kafka_topic(partitions=2)
     tps = [TopicPartition(topic, i) for i in range(2)]
-    cluster.commit_offsets(f"g-{topic}", {tps[0]: 17})
-    assert cluster.fetch_offsets(f"g-{topic}", tps) == {tps[0]: 17, tps[1]: None}
+    cluster.groups.commit(f"g-{topic}", {tps[0]: 17})
+    assert cluster.groups.committed_offsets(f"g-{topic}", tps) == {tps[0]: 17, tps[1]: None}
 
 
 def test_producer_ids_are_new_and_a_transactional_one_grows_its_epoch(cluster, kafka_topic):
-    assert cluster.init_producer_id() != cluster.init_producer_id()
+    assert cluster.transactions.init_producer_id() != cluster.transactions.init_producer_id()
     name = kafka_topic()
-    first, second = cluster.init_producer_id(name), cluster.init_producer_id(name)
+    first, second = cluster.transactions.init_producer_id(name), cluster.transactions.init_producer_id(name)
     assert (second.producer_id, second.producer_epoch) == (first.producer_id, first.producer_epoch + 1)
 
 
 def test_acks_0_has_no_answer_and_the_connection_goes_on(cluster, kafka_topic):
     topic = kafka_topic()
-    leader = cluster.leader(TopicPartition(topic, 0))
+    leader = cluster.leaders.of(TopicPartition(topic, 0))
     silent = cluster.send(
         leader, PRODUCE, {"acks": 0, "timeout_ms": 1000, "topic_data": []}, expect_response=False, max_version=12
     )
@@ -98,7 +99,7 @@ def test_acks_0_has_no_answer_and_the_connection_goes_on(cluster, kafka_topic):
 
 
 def test_versions_are_the_highest_that_the_broker_and_we_have(cluster):
-    cluster.all_topics()
+    cluster.topics.list()
     (link,) = [link for link in cluster.network._links.values() if link.connection]
     answer = cluster.call(link.node_id, API_VERSIONS, {}, max_version=2)
     served = {row["api_key"]: row for row in answer["api_keys"]}
@@ -115,7 +116,7 @@ def through(proxy, **settings):
 @pytest.mark.parametrize("after", [0, 3, 4, 11, 40])
 def test_a_connection_reset_inside_an_answer_is_seen_as_lost(proxy, after):
     with through(proxy) as cluster:
-        cluster.all_topics()
+        cluster.topics.list()
         cluster.call(-1, METADATA, EVERYTHING)
         proxy.cut(after)
         with pytest.raises(ConnectionLost):
@@ -149,7 +150,7 @@ def test_a_server_that_closes_every_connection_is_named(proxy):
         through(proxy, default_api_timeout_ms=700) as cluster,
         pytest.raises(BootstrapFailed, match=proxy.bootstrap_servers),
     ):
-        cluster.all_topics()
+        cluster.topics.list()
 
 
 def test_twenty_configurations_in_a_row_leave_few_file_descriptors_open(kafka_broker):
@@ -158,7 +159,7 @@ def test_twenty_configurations_in_a_row_leave_few_file_descriptors_open(kafka_br
     before = len(os.listdir("/proc/self/fd"))
     names = [f"client-{number}" for number in range(20)]
     for name in names:
-        shared_cluster(ClientConfig.of(kafka_broker.bootstrap_servers, client_id=name)).all_topics()
+        shared_cluster(ClientConfig.of(kafka_broker.bootstrap_servers, client_id=name)).topics.list()
     kept = len(os.listdir("/proc/self/fd")) - before
     close_clusters()
     assert kept <= 8 * 5  # selector, two to wake it, a connection to the bootstrap address and one to the broker

@@ -5,8 +5,9 @@ import time
 import pytest
 
 from kafkasource.broker import Broker
-from kafkasource.client.cluster import EARLIEST, LATEST, Cluster
+from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
+from kafkasource.client.offsets import EARLIEST, LATEST
 from kafkasource.client.releases import RELEASES
 from kafkasource.errors import LeaderNotAvailable, UnsupportedApiVersion
 from kafkasource.protocol.apis import APIS, CREATE_TOPICS, LIST_GROUPS, METADATA, PRODUCE
@@ -37,7 +38,7 @@ def topic(cluster, request):
         (found,) = cluster.call(1, METADATA, {"topics": [{"name": name}]})["topics"]
         return [partition["leader_id"] for partition in found["partitions"]]
 
-    cluster.served(METADATA)
+    cluster.caller.served(METADATA)
     deadline = time.monotonic() + 60
     while leaders() != [1, 1]:
         assert time.monotonic() < deadline
@@ -48,41 +49,41 @@ def topic(cluster, request):
 def test_it_is_recognised_and_serves_what_the_table_says(old, cluster):
     release = old[1]
     for api in APIS.values():
-        assert cluster.served(api) == release.serves.get(api), api.name
+        assert cluster.caller.served(api) == release.serves.get(api), api.name
 
 
 def test_offsets_of_logs_and_of_a_group(cluster, topic, old):
     first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
-    assert {tp: found.offset for tp, found in cluster.list_offsets({first: LATEST, second: EARLIEST}).items()} == {
+    assert {tp: found.offset for tp, found in cluster.offsets.list({first: LATEST, second: EARLIEST}).items()} == {
         first: 0,
         second: 0,
     }
-    cluster.commit_offsets(topic, {first: 5})
-    assert cluster.fetch_offsets(topic, [first, second]) == {first: 5, second: None}
+    cluster.groups.commit(topic, {first: 5})
+    assert cluster.groups.committed_offsets(topic, [first, second]) == {first: 5, second: None}
     if LIST_GROUPS in old[1].serves:
-        assert cluster.fetch_committed(topic) == {first: (5, "")}
+        assert cluster.groups.committed(topic) == {first: (5, "")}
     else:
         with pytest.raises(UnsupportedApiVersion, match=r"before 0\.9"):
-            cluster.fetch_committed(topic)
+            cluster.groups.committed(topic)
 
 
 def test_what_it_lacks_is_named_with_the_broker_and_its_release(cluster, topic, old):
     with pytest.raises(UnsupportedApiVersion, match=rf"\(Kafka {old[1].name}\) does not serve CreateTopics"):
-        cluster.create_topics(["new"])
+        cluster.topics.create(["new"])
     assert not cluster.supports(CREATE_TOPICS)
     with pytest.raises(UnsupportedApiVersion, match=r"0\.10\.1"):
-        cluster.list_offsets({TopicPartition(topic, 0): 1_700_000_000_000})
+        cluster.offsets.list({TopicPartition(topic, 0): 1_700_000_000_000})
 
 
 def test_a_restarted_broker_is_recognised_again(old, cluster):
     broker, release = old
-    assert cluster.served(PRODUCE) == release.serves[PRODUCE]
+    assert cluster.caller.served(PRODUCE) == release.serves[PRODUCE]
     broker.terminate()
     broker.restart()
     while True:
         try:
-            cluster.call_any(METADATA, {"topics": []})
+            cluster.caller.call_any(METADATA, {"topics": []})
             break
         except LeaderNotAvailable:  # of a topic, for the moment
             continue
-    assert cluster.served(PRODUCE) == release.serves[PRODUCE]
+    assert cluster.caller.served(PRODUCE) == release.serves[PRODUCE]

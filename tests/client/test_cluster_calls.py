@@ -22,9 +22,10 @@ from fake_broker import (
 
 from kafkasource.client import cache
 from kafkasource.client.cache import close_clusters, shared_cluster
-from kafkasource.client.cluster import EARLIEST, LATEST, Cluster, EpochEnd, ListedOffset
+from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
 from kafkasource.client.idle import Use, surplus
+from kafkasource.client.offsets import EARLIEST, LATEST, EpochEnd, ListedOffset
 from kafkasource.errors import (
     BootstrapFailed,
     ClusterMismatch,
@@ -67,15 +68,15 @@ def net(kafka):
 
 def test_partitions_of_asks_anew_each_time_so_that_added_partitions_show(net, kafka):
     cluster = net.cluster()
-    assert cluster.partitions_of(["u"])["u"].topic_partitions == [TopicPartition("u", 0)]
+    assert cluster.topics.describe(["u"])["u"].topic_partitions == [TopicPartition("u", 0)]
     kafka.topics["u"].leaders.append(2)
-    assert len(cluster.partitions_of(["u"])["u"].partitions) == 2
+    assert len(cluster.topics.describe(["u"])["u"].partitions) == 2
 
 
 def test_a_missing_topic_is_none_after_the_time_that_news_of_it_may_take(net):
     cluster = net.cluster()
     start = net.now
-    found = cluster.partitions_of(["t", "nope"])
+    found = cluster.topics.describe(["t", "nope"])
     assert found["nope"] is None
     assert len(found["t"].partitions) == 4
     assert 5 <= net.now - start < 7
@@ -85,14 +86,14 @@ def test_a_broker_that_is_still_starting_does_not_make_topics_vanish(net, kafka)
     nobody = {"brokers": [], "cluster_id": None, "controller_id": -1, "topics": []}
     missing = {"error_code": 3, "name": "t", "partitions": []}
     kafka.fault(METADATA, Answer(nobody | {"topics": [missing]}), Answer(nobody), Answer(nobody))
-    assert net.cluster().partitions_of(["t"])["t"] is not None
-    assert len(net.cluster().all_topics()) == 2
+    assert net.cluster().topics.describe(["t"])["t"] is not None
+    assert len(net.cluster().topics.list()) == 2
 
 
 def test_a_topic_created_a_moment_ago_is_waited_for(net, kafka):
     cluster = net.cluster()
     net.later(2, lambda: kafka.topics.update(new=FakeTopic([1])))
-    assert cluster.partitions_of(["new"])["new"] is not None
+    assert cluster.topics.describe(["new"])["new"] is not None
     assert net.now < 1004
 
 
@@ -101,49 +102,49 @@ def test_a_topic_without_permission_is_an_error_at_once(net, kafka):
     kafka.fault(METADATA, Error(29))
     start = net.now
     with pytest.raises(TopicAuthorizationFailed, match="topic 't'"):
-        net.cluster().partitions_of(["t"])
+        net.cluster().topics.describe(["t"])
     assert net.now == start
 
 
 def test_all_topics_come_with_the_internal_ones_flagged(net, kafka):
     kafka.topics["__consumer_offsets"] = FakeTopic([1], internal=True)
-    found = net.cluster().all_topics()
+    found = net.cluster().topics.list()
     assert {topic.name: topic.internal for topic in found} == {"t": False, "u": False, "__consumer_offsets": True}
 
 
 def test_no_request_ever_lets_a_broker_create_a_topic(net, kafka):
     cluster = net.cluster()
-    cluster.partitions_of(["nope"], propagation_ms=0)
+    cluster.topics.describe(["nope"], propagation_ms=0)
     with pytest.raises(UnknownTopicOrPartition):
-        cluster.leader(TopicPartition("nope", 0))
+        cluster.leaders.of(TopicPartition("nope", 0))
     assert not any(request.body["allow_auto_topic_creation"] for request in kafka.asked(METADATA))
 
 
 def test_created_topics_have_leaders_when_the_call_returns_and_deleted_ones_are_forgotten(net):
     cluster = net.cluster()
-    cluster.create_topics(["x", "y"], partitions=3)
-    assert {cluster.leader(TopicPartition("x", i)) for i in range(3)} == {1, 2, 3}
-    cluster.delete_topics(["x"])
-    assert cluster.topic_id("x") is None
+    cluster.topics.create(["x", "y"], partitions=3)
+    assert {cluster.leaders.of(TopicPartition("x", i)) for i in range(3)} == {1, 2, 3}
+    cluster.topics.delete(["x"])
+    assert cluster.metadata.topic_id("x") is None
     with pytest.raises(TopicAlreadyExists, match="'y'"):
-        cluster.create_topics(["y"])
+        cluster.topics.create(["y"])
 
 
 def test_a_deleted_topic_is_gone_when_the_call_returns_though_news_of_it_travels(net, kafka):
     cluster = net.cluster()
     old, kafka._delete_topics = kafka.topics["u"], lambda request: {"responses": [{"name": "u", "error_code": 0}]}
     net.later(1, lambda: kafka.topics.pop("u"))
-    cluster.delete_topics(["u"])
+    cluster.topics.delete(["u"])
     assert "u" not in kafka.topics
     kafka.topics["u"] = old  # a broker that never hears of it, or a new topic of the name
     start = net.now
-    cluster.delete_topics(["u"])
+    cluster.topics.delete(["u"])
     assert 4 < net.now - start < 7
 
 
 def test_a_topic_whose_creation_lost_its_answer_counts_as_created(net, kafka):
     kafka.fault(CREATE_TOPICS, Cut(0))
-    net.cluster().create_topics(["x"])
+    net.cluster().topics.create(["x"])
     assert len(kafka.asked(CREATE_TOPICS)) == 2
 
 
@@ -152,7 +153,7 @@ def test_a_topic_whose_creation_lost_its_answer_counts_as_created(net, kafka):
 
 def test_offsets_are_listed_with_one_request_per_leader(net, kafka):
     wanted = {T[0]: EARLIEST, T[1]: LATEST, T[2]: LATEST, T[3]: LATEST}
-    found = net.cluster().list_offsets(wanted, IsolationLevel.READ_COMMITTED)
+    found = net.cluster().offsets.list(wanted, IsolationLevel.READ_COMMITTED)
     assert found == {T[0]: ListedOffset(0, None, 0), **{tp: ListedOffset(100, None, 0) for tp in T[1:]}}
     asked = kafka.asked(LIST_OFFSETS)
     assert sorted(request.node_id for request in asked) == [1, 2, 3]
@@ -160,15 +161,15 @@ def test_offsets_are_listed_with_one_request_per_leader(net, kafka):
 
 
 def test_a_timestamp_after_the_last_record_has_no_offset(net):
-    assert net.cluster().list_offsets({T[0]: 1_700_000_000_000})[T[0]].offset is None
+    assert net.cluster().offsets.list({T[0]: 1_700_000_000_000})[T[0]].offset is None
 
 
 def test_a_moved_leader_is_found_and_only_its_partition_asked_again(net, kafka):
     cluster = net.cluster()
-    cluster.list_offsets(dict.fromkeys(T, LATEST))
+    cluster.offsets.list(dict.fromkeys(T, LATEST))
     kafka.requests.clear()
     kafka.move_leader("t", 1, 3)
-    assert len(cluster.list_offsets(dict.fromkeys(T, LATEST))) == 4
+    assert len(cluster.offsets.list(dict.fromkeys(T, LATEST))) == 4
     again = kafka.asked(LIST_OFFSETS)[-1]
     assert again.node_id == 3
     (asked,) = again.body["topics"][0]["partitions"]
@@ -179,35 +180,35 @@ def test_a_moved_leader_is_found_and_only_its_partition_asked_again(net, kafka):
 def test_a_retriable_error_is_retried(net, kafka, code):
     cluster = net.cluster()
     kafka.fault(LIST_OFFSETS, Error(code))
-    assert cluster.list_offsets({T[0]: LATEST})[T[0]].offset == 100
+    assert cluster.offsets.list({T[0]: LATEST})[T[0]].offset == 100
 
 
 @pytest.mark.parametrize("fault", [CLOSE, WRONG_CORRELATION_ID, Cut(7), Raw(b"\xff" * 8), Flip(0), Flip(7)])
 def test_a_broken_answer_is_retried_on_a_new_connection(net, kafka, fault):
     cluster = net.cluster()
-    cluster.partitions_of(["t"])
+    cluster.topics.describe(["t"])
     kafka.fault(LIST_OFFSETS, fault)
-    assert cluster.list_offsets({T[0]: LATEST})[T[0]].offset == 100
+    assert cluster.offsets.list({T[0]: LATEST})[T[0]].offset == 100
 
 
 def test_a_silent_broker_is_given_up_and_the_question_put_again(net, kafka):
     cluster = net.cluster(request_timeout_ms=3000)
     kafka.fault(LIST_OFFSETS, SILENCE)
-    assert cluster.list_offsets({T[0]: LATEST})[T[0]].offset == 100
+    assert cluster.offsets.list({T[0]: LATEST})[T[0]].offset == 100
     assert 1003 <= net.now < 1005
 
 
 def test_a_fatal_error_is_not_retried(net, kafka):
     kafka.fault(LIST_OFFSETS, Error(29))
     with pytest.raises(TopicAuthorizationFailed, match="t-0"):
-        net.cluster().list_offsets({T[0]: LATEST})
+        net.cluster().offsets.list({T[0]: LATEST})
     assert len(kafka.asked(LIST_OFFSETS)) == 1
 
 
 def test_a_partition_that_does_not_exist_is_an_error_after_a_while(net):
     start = net.now
     with pytest.raises(UnknownTopicOrPartition, match="u-7"):
-        net.cluster().list_offsets({TopicPartition("u", 7): LATEST})
+        net.cluster().offsets.list({TopicPartition("u", 7): LATEST})
     assert net.now - start < 8
 
 
@@ -215,13 +216,13 @@ def test_a_partition_that_stays_without_leader_ends_at_the_deadline_which_says_s
     kafka.topics["u"].leaders[0] = -1
     start = net.now
     with pytest.raises(DeadlineExceeded, match=r"u-0.*default\.api\.timeout\.ms.*LEADER_NOT_AVAILABLE"):
-        net.cluster(default_api_timeout_ms=20_000).list_offsets({TopicPartition("u", 0): LATEST})
+        net.cluster(default_api_timeout_ms=20_000).offsets.list({TopicPartition("u", 0): LATEST})
     assert 18 <= net.now - start <= 20
 
 
 def test_leader_epochs_end_where_each_leader_says_or_are_unknown(net, kafka):
     kafka.topics["t"].epoch_ends = {(0, 3): 40, (1, 3): -1}
-    found = net.cluster().epoch_ends({T[0]: 3, T[1]: 3, T[2]: 0})
+    found = net.cluster().offsets.epoch_ends({T[0]: 3, T[1]: 3, T[2]: 0})
     assert found == {T[0]: EpochEnd(3, 40), T[1]: EpochEnd(None, None), T[2]: EpochEnd(0, 100)}
     asked = kafka.asked(OFFSET_FOR_LEADER_EPOCH)
     assert sorted(request.node_id for request in asked) == [1, 2, 3]
@@ -230,10 +231,10 @@ def test_leader_epochs_end_where_each_leader_says_or_are_unknown(net, kafka):
 
 def test_an_epochs_end_is_asked_of_the_new_leader_where_it_moved(net, kafka):
     cluster = net.cluster()
-    cluster.list_offsets({T[1]: LATEST})
+    cluster.offsets.list({T[1]: LATEST})
     kafka.move_leader("t", 1, 3)
     kafka.topics["t"].epoch_ends[1, 0] = 60
-    assert cluster.epoch_ends({T[1]: 0}) == {T[1]: EpochEnd(0, 60)}
+    assert cluster.offsets.epoch_ends({T[1]: 0}) == {T[1]: EpochEnd(0, 60)}
     (asked,) = kafka.asked(OFFSET_FOR_LEADER_EPOCH)[-1].body["topics"][0]["partitions"]
     assert asked == {"partition": 1, "current_leader_epoch": 1, "leader_epoch": 0}
 
@@ -243,11 +244,11 @@ def test_an_epochs_end_is_asked_of_the_new_leader_where_it_moved(net, kafka):
 
 def test_the_coordinator_is_found_once_and_again_when_it_moved(net, kafka):
     cluster = net.cluster()
-    cluster.commit_offsets("g", {T[0]: 5})
-    cluster.commit_offsets("g", {T[0]: 6})
+    cluster.groups.commit("g", {T[0]: 5})
+    cluster.groups.commit("g", {T[0]: 6})
     assert len(kafka.asked(FIND_COORDINATOR)) == 1
     kafka.coordinator = 2
-    cluster.commit_offsets("g", {T[0]: 7})
+    cluster.groups.commit("g", {T[0]: 7})
     assert [request.node_id for request in kafka.asked(OFFSET_COMMIT)] == [1, 1, 1, 2]
     assert kafka.committed == {("g", "t", 0): 7}
 
@@ -256,7 +257,7 @@ def test_the_coordinator_is_found_once_and_again_when_it_moved(net, kafka):
 def test_a_coordinator_that_is_not_ready_is_waited_for(net, kafka, code):
     kafka.fault(FIND_COORDINATOR, Error(15))
     kafka.fault(OFFSET_COMMIT, Error(code))
-    net.cluster().commit_offsets("g", {T[0]: 5})
+    net.cluster().groups.commit("g", {T[0]: 5})
     assert kafka.committed == {("g", "t", 0): 5}
 
 
@@ -264,24 +265,24 @@ def test_a_coordinator_that_is_not_ready_is_waited_for(net, kafka, code):
 def test_committed_offsets_are_fetched_and_those_below_zero_are_none(net, kafka, last_version):
     kafka.versions[OFFSET_FETCH.key] = (1, last_version)
     kafka.committed.update({("g", "t", 0): 5, ("g", "t", 1): -7})
-    assert net.cluster().fetch_offsets("g", T[:3]) == {T[0]: 5, T[1]: None, T[2]: None}
+    assert net.cluster().groups.committed_offsets("g", T[:3]) == {T[0]: 5, T[1]: None, T[2]: None}
 
 
 def test_a_group_with_live_members_and_a_negative_offset_are_errors(net, kafka):
     kafka.fault(OFFSET_COMMIT, Error(25))
     cluster = net.cluster()
     with pytest.raises(UnknownMemberId, match=r"kafka\.group\.id"):
-        cluster.commit_offsets("g", {T[0]: 5})
+        cluster.groups.commit("g", {T[0]: 5})
     with pytest.raises(ValueError, match="negative"):
-        cluster.commit_offsets("g", {T[0]: -5})
+        cluster.groups.commit("g", {T[0]: -5})
 
 
 def test_a_producer_id_is_any_brokers_or_the_coordinators(net, kafka):
     cluster = net.cluster()
-    assert cluster.init_producer_id() == ProducerId(1, 0)
+    assert cluster.transactions.init_producer_id() == ProducerId(1, 0)
     kafka.coordinator = 3
     kafka.fault(INIT_PRODUCER_ID, Error(51))
-    assert cluster.init_producer_id("tx") == ProducerId(3, 0)  # the second was answered with 51
+    assert cluster.transactions.init_producer_id("tx") == ProducerId(3, 0)  # the second was answered with 51
     assert kafka.asked(INIT_PRODUCER_ID)[-1].node_id == 3
 
 
@@ -294,7 +295,7 @@ def test_when_nobody_can_be_reached_each_server_is_named_with_its_reason(net):
     cluster = net.cluster("a:1,b:2,c:3", default_api_timeout_ms=60_000)
     start = net.now
     with pytest.raises(BootstrapFailed) as raised:
-        cluster.partitions_of(["t"])
+        cluster.topics.describe(["t"])
     assert 50 <= net.now - start <= 61
     text = str(raised.value)
     assert "a:1: Connection refused (errno 111)" in text
@@ -307,14 +308,14 @@ def test_when_nobody_can_be_reached_each_server_is_named_with_its_reason(net):
 
 def test_one_living_bootstrap_server_is_enough(net):
     net.fates.update({"a": "refused", "b": "refused"})
-    assert net.cluster("a:1,b:2,bootstrap:9092").partitions_of(["t"])["t"] is not None
+    assert net.cluster("a:1,b:2,bootstrap:9092").topics.describe(["t"])["t"] is not None
     assert net.now < 1001
 
 
 def test_a_cluster_that_starts_late_is_waited_for(net):
     net.fates["bootstrap"] = "refused"
     net.later(30, net.fates.clear)
-    assert net.cluster().partitions_of(["t"])["t"] is not None
+    assert net.cluster().topics.describe(["t"])["t"] is not None
     assert 1030 <= net.now < 1033
 
 
@@ -326,7 +327,7 @@ def test_a_server_that_does_not_speak_kafka_fails_at_once(net, kafka, data, text
     kafka.fault(API_VERSIONS, Raw(data), Raw(data))
     start = net.now
     with pytest.raises(BootstrapFailed, match=text):
-        net.cluster().partitions_of(["t"])
+        net.cluster().topics.describe(["t"])
     assert net.now - start < 1
 
 
@@ -335,35 +336,35 @@ def test_a_server_that_does_not_speak_kafka_fails_at_once(net, kafka, data, text
 def test_damage_while_versions_are_negotiated_is_retried(net, kafka, first, fault):
     cluster = net.cluster(socket_connection_setup_timeout_ms=1000)
     if first:
-        cluster.partitions_of(["t"])
+        cluster.topics.describe(["t"])
     kafka.fault(API_VERSIONS, fault)
-    assert cluster.list_offsets({T[0]: LATEST})[T[0]].offset == 100
+    assert cluster.offsets.list({T[0]: LATEST})[T[0]].offset == 100
 
 
 def test_an_advertised_address_that_nobody_can_reach_is_in_the_error(net):
     net.fates["broker-1"] = "refused"
     with pytest.raises(DeadlineExceeded, match=r"broker 1 at broker-1:9092.*advertised\.listeners"):
-        net.cluster(default_api_timeout_ms=5000).list_offsets({T[0]: LATEST})
+        net.cluster(default_api_timeout_ms=5000).offsets.list({T[0]: LATEST})
 
 
 @pytest.mark.parametrize("timeout_ms", [100, 1000, 2000, 3000, 4000, 5000])  # other last errors
 def test_brokers_that_are_gone_for_good_are_named_with_the_option_that_waits_longer(net, kafka, timeout_ms):
     cluster = net.cluster(default_api_timeout_ms=timeout_ms)
-    cluster.partitions_of(["t"])
+    cluster.topics.describe(["t"])
     net.fates.update(dict.fromkeys(["bootstrap", "broker-1", "broker-2", "broker-3"], "refused"))
     kafka.fault(METADATA, CLOSE)
     with pytest.raises(DeadlineExceeded, match=r"kafka\.default\.api\.timeout\.ms.*(broker-\d|bootstrap):9092"):
-        cluster.partitions_of(["t"])
+        cluster.topics.describe(["t"])
 
 
 def test_brokers_of_two_clusters_are_never_mixed(net, kafka):
     cluster = net.cluster()
-    cluster.partitions_of(["t"])
+    cluster.topics.describe(["t"])
     kafka.cluster_id = "another"
     with pytest.raises(ClusterMismatch):
-        cluster.partitions_of(["t"])
+        cluster.topics.describe(["t"])
     with pytest.raises(ClusterMismatch):
-        cluster.list_offsets({T[0]: LATEST})
+        cluster.offsets.list({T[0]: LATEST})
 
 
 # What is kept, and what crosses processes.
@@ -469,9 +470,9 @@ def has_sockets(cluster):
 
 def test_a_cluster_that_nobody_has_used_for_five_minutes_goes_when_another_is_asked_for(wait):
     first, second = (shared_cluster(ClientConfig.of(f"bootstrap:{port}")) for port in (1, 2))
-    assert first.all_topics()
+    assert first.topics.list()
     wait(200)
-    assert second.all_topics()
+    assert second.topics.list()
     wait(101)
     assert shared_cluster(second.config) is second
     assert shared_cluster(first.config) is not first
@@ -481,7 +482,7 @@ def test_of_more_than_eight_clusters_those_go_that_were_unused_for_longest(wait)
     made = []
     for port in range(1, 21):
         made.append(shared_cluster(ClientConfig.of(f"bootstrap:{port}")))
-        made[-1].all_topics()
+        made[-1].topics.list()
         wait(1)
     assert all(shared_cluster(one.config) is one for one in made[-8:])
     assert [has_sockets(one) for one in made] == [False] * 12 + [True] * 8
@@ -490,7 +491,7 @@ def test_of_more_than_eight_clusters_those_go_that_were_unused_for_longest(wait)
 def test_a_cluster_in_use_stays_and_one_that_went_is_used_on_by_who_holds_it(wait, monkeypatch):
     monkeypatch.setattr(cache, "_MOST_CLUSTERS", 1)
     first = shared_cluster(ClientConfig.of("bootstrap:1"))
-    node = first.all_topics() and next(iter(first.metadata.nodes())).node_id
+    node = first.topics.list() and next(iter(first.metadata.nodes())).node_id
     asked = first.send(node, METADATA, {"topics": []})  # its answer is not here yet
     wait(20)
     second = shared_cluster(ClientConfig.of("bootstrap:2"))
@@ -502,8 +503,8 @@ def test_a_cluster_in_use_stays_and_one_that_went_is_used_on_by_who_holds_it(wai
     assert not has_sockets(first)
     first.wakeup()
     assert first.poll(60_000) == []  # the next poll, and at once
-    assert first.all_topics()
-    assert second.all_topics()
+    assert first.topics.list()
+    assert second.topics.list()
     wait(400)
     shared_cluster(ClientConfig.of("bootstrap:3"))
     assert not has_sockets(first)

@@ -51,7 +51,7 @@ def asked(client, node_id=-1):
 def test_an_old_broker_is_recognised_by_what_it_answers(net, release):
     net.kafka.become(release)
     cluster = net.cluster()
-    assert {tp.partition for topic in cluster.all_topics() for tp in topic.topic_partitions} == {0, 1}
+    assert {tp.partition for topic in cluster.topics.list() for tp in topic.topic_partitions} == {0, 1}
     for api, newest in NEWEST[release].items():
         assert cluster.supports(api, newest or 0) == (newest is not None)
         assert not cluster.supports(api, (newest or 0) + 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from fake_broker import LOG_END, LOG_START, Answer, FakeKafka, FakeNet
 
-from kafkasource.client.cluster import EARLIEST, LATEST
+from kafkasource.client.offsets import EARLIEST, LATEST
 from kafkasource.errors import UnsupportedApiVersion
 from kafkasource.protocol.apis import LIST_OFFSETS, OFFSET_COMMIT
 from kafkasource.types import IsolationLevel, TopicPartition
@@ -33,7 +33,7 @@ def test_the_ends_of_a_log_are_the_first_of_the_old_answers_offsets(kafka, relea
     kafka.become(release)
     cluster = FakeNet(kafka).cluster()
     kafka.fault(LIST_OFFSETS, old_style(p0=[LOG_START], p1=[LOG_END, 50]))
-    found = cluster.list_offsets({T0: EARLIEST, T1: LATEST}, isolation_level)
+    found = cluster.offsets.list({T0: EARLIEST, T1: LATEST}, isolation_level)
     assert {tp: one.offset for tp, one in found.items()} == {T0: LOG_START, T1: LOG_END}
     (asked,) = kafka.asked(LIST_OFFSETS)
     assert asked.version == 0
@@ -46,7 +46,7 @@ def test_the_offset_of_a_time_is_refused_without_asking(kafka, release):
     kafka.become(release)
     cluster = FakeNet(kafka).cluster()
     with pytest.raises(UnsupportedApiVersion, match=r"offset of a timestamp .* t-0: that needs Kafka 0\.10\.1"):
-        cluster.list_offsets({T0: 1_700_000_000_000, T1: LATEST})
+        cluster.offsets.list({T0: 1_700_000_000_000, T1: LATEST})
     assert kafka.asked(LIST_OFFSETS) == []
 
 
@@ -54,15 +54,15 @@ def test_the_offset_of_a_time_is_refused_without_asking(kafka, release):
 def test_a_commit_goes_to_kafkas_own_storage_with_metadata_that_is_not_null(kafka, release):
     kafka.become(release)
     cluster = FakeNet(kafka).cluster()
-    cluster.commit_offsets("g", {T0: 7})
+    cluster.groups.commit("g", {T0: 7})
     (asked,) = kafka.asked(OFFSET_COMMIT)
     assert asked.version == {"0.8.2": 1, "0.9.0": 2}[release]
     assert asked.body["topics"][0]["partitions"][0]["committed_metadata"] == ""
-    assert cluster.fetch_offsets("g", [T0, T1]) == {T0: 7, T1: None}
+    assert cluster.groups.committed_offsets("g", [T0, T1]) == {T0: 7, T1: None}
 
 
 @RELEASES
 def test_internal_topics_are_known_by_name_where_brokers_do_not_say(kafka, release):
     kafka.become(release)
-    topics = FakeNet(kafka).cluster().all_topics()
+    topics = FakeNet(kafka).cluster().topics.list()
     assert {topic.name: topic.internal for topic in topics} == {"t": False, "__consumer_offsets": True}

@@ -17,8 +17,9 @@ import pytest
 from fake_broker import FakeKafka, FakeNet
 
 from kafkasource.broker import Broker
-from kafkasource.client.cluster import LATEST, Cluster
+from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
+from kafkasource.client.offsets import LATEST
 from kafkasource.errors import (
     BrokerError,
     DeadlineExceeded,
@@ -55,7 +56,7 @@ class World:
         return TopicPartition(self.topic, partition)
 
     def begin(self, name: str | None = None, **settings: Any) -> ProducerId:
-        return self.cluster.init_producer_id(name or self.name, **settings)
+        return self.cluster.transactions.init_producer_id(name or self.name, **settings)
 
     def produce(
         self,
@@ -71,7 +72,7 @@ class World:
         """Write in the transaction, as its dialect wants it; the base offset."""
         cluster, name, tp = by or self.cluster, name or self.name, self.tp(partition)
         if add and self.tv == 1:
-            cluster.add_partitions_to_txn(name, producer, [tp])
+            cluster.transactions.add_partitions(name, producer, [tp])
         data = {"index": partition, "records": record_batch(producer, sequence, values or [b"v"])}
         body = {
             "transactional_id": name,
@@ -81,7 +82,7 @@ class World:
         }
         until = time.monotonic() + 10
         while True:
-            answer = cluster.call(cluster.leader(tp), PRODUCE, body, max_version=11 if self.tv == 1 else 12)
+            answer = cluster.call(cluster.leaders.of(tp), PRODUCE, body, max_version=11 if self.tv == 1 else 12)
             row = answer["responses"][0]["partition_responses"][0]
             if row["error_code"] not in (3, 6, 51) or time.monotonic() >= until:
                 break  # else the topic is new, or the markers of the last transaction are being written
@@ -93,25 +94,25 @@ class World:
 
     def mark(self, producer: ProducerId, offset: int, text: str = "", partition: int = 0) -> None:
         if self.tv == 1:
-            self.cluster.add_offsets_to_txn(self.name, producer, self.group)
+            self.cluster.transactions.add_offsets(self.name, producer, self.group)
         offsets = {self.tp(partition): (offset, text)}
-        self.cluster.txn_offset_commit(self.name, producer, self.group, offsets, self.tv)
+        self.cluster.transactions.commit_offsets(self.name, producer, self.group, offsets, self.tv)
 
     def end(self, producer: ProducerId, commit: bool = True, tv: int | None = None) -> ProducerId:
-        return self.cluster.end_txn(self.name, producer, commit, tv or self.tv)
+        return self.cluster.transactions.end(self.name, producer, commit, tv or self.tv)
 
     def marked(self, **settings: Any) -> tuple[int, str] | None:
-        return self.cluster.fetch_committed(self.group, [self.tp(0)], **settings)[self.tp(0)]
+        return self.cluster.groups.committed(self.group, [self.tp(0)], **settings)[self.tp(0)]
 
     def ends(self, level: IsolationLevel) -> list[int | None]:
-        found = self.cluster.list_offsets({self.tp(i): LATEST for i in range(2)}, level)
+        found = self.cluster.offsets.list({self.tp(i): LATEST for i in range(2)}, level)
         return [found[self.tp(i)].offset for i in range(2)]
 
     def time_out(self) -> None:
         if self.fake is not None:
             self.fake.time_out(self.name)
         until = time.monotonic() + 30
-        while self.cluster.describe_transactions([self.name])[self.name].state != "CompleteAbort":
+        while self.cluster.transactions.describe([self.name])[self.name].state != "CompleteAbort":
             assert time.monotonic() < until
             time.sleep(0.1)
 
@@ -157,7 +158,7 @@ def real_world(brokers: Any, version: str, tv: int) -> Iterator[World]:
         return clusters[-1]
 
     topic = f"facts-{next(_names)}"
-    connect().create_topics([topic], partitions=2)
+    connect().topics.create([topic], partitions=2)
     yield World(connect, topic, tv, bootstrap_servers=servers)
     for cluster in clusters:
         cluster.close()
@@ -216,7 +217,7 @@ def test_what_two_wrote_to_one_partition_under_one_id_is_lost_without_a_word(rea
     assert real.ends(IsolationLevel.READ_UNCOMMITTED)[0] == 3
     assert code_of(lambda: real.produce(producer, 0, [b"x"])) == 45
     assert code_of(lambda: real.produce(producer, 0, [b"x"], sequence=7)) == 45
-    (found,) = real.cluster.describe_producers([real.tp(0)])[real.tp(0)]
+    (found,) = real.cluster.transactions.producers([real.tp(0)])[real.tp(0)]
     assert (found.producer, found.last_sequence, found.txn_start_offset) == (producer, 2, 0)
     assert real.produce(producer, 0, [b"d"], sequence=3) == 3
     real.end(producer, commit=False)
@@ -224,25 +225,25 @@ def test_what_two_wrote_to_one_partition_under_one_id_is_lost_without_a_word(rea
 
 def test_several_transactions_share_a_partition(real: World) -> None:
     names = [f"{real.name}-{i}" for i in range(3)]
-    producers = real.cluster.init_producer_ids(names)
+    producers = real.cluster.transactions.init_producer_ids(names)
     for round_ in range(2):
         for name in names:
             real.produce(producers[name], 0, [b"v"], sequence=round_, name=name)
-    ended = real.cluster.end_txns([(name, producers[name]) for name in names[:2]], True, real.tv)
+    ended = real.cluster.transactions.end_each([(name, producers[name]) for name in names[:2]], True, real.tv)
     assert set(ended.values()) == {None}
     time.sleep(0.1)
     assert real.ends(IsolationLevel.READ_COMMITTED)[0] == 2  # the third holds back all readers
-    real.cluster.end_txns([(names[2], producers[names[2]])], False, real.tv)
+    real.cluster.transactions.end_each([(names[2], producers[names[2]])], False, real.tv)
     wait_until(lambda: real.ends(IsolationLevel.READ_COMMITTED)[0] == 9)
 
 
 def test_many_are_begun_and_ended_pipelined(real: World) -> None:
     names = [f"{real.name}-{i}" for i in range(32)]
     for _ in range(2):  # begun anew at once, while markers are written
-        producers = real.cluster.init_producer_ids(names)
+        producers = real.cluster.transactions.init_producer_ids(names)
         for name in names:
             real.produce(producers[name], 0, name=name)
-        assert set(real.cluster.end_txns(producers.items(), True, real.tv).values()) == {None}
+        assert set(real.cluster.transactions.end_each(producers.items(), True, real.tv).values()) == {None}
     wait_until(lambda: real.ends(IsolationLevel.READ_COMMITTED) == [128, 0])
 
 
@@ -255,11 +256,11 @@ def test_a_new_owner_aborts_what_is_open_and_fences_the_old_one(world: World) ->
     assert world.begin() == ProducerId(old.producer_id, old.producer_epoch + 2)
     assert code_of(lambda: world.produce(old, 0, sequence=1, add=False)) == 47
     if world.tv == 1:
-        assert code_of(lambda: world.cluster.add_partitions_to_txn(world.name, old, [world.tp(1)])) == 90
-        assert code_of(lambda: world.cluster.add_offsets_to_txn(world.name, old, world.group)) == 90
+        assert code_of(lambda: world.cluster.transactions.add_partitions(world.name, old, [world.tp(1)])) == 90
+        assert code_of(lambda: world.cluster.transactions.add_offsets(world.name, old, world.group)) == 90
     offsets = {world.tp(0): (1, "")}
     with pytest.raises((InvalidProducerEpoch, TransactionAbortable)):
-        world.cluster.txn_offset_commit(world.name, old, world.group, offsets, world.tv)
+        world.cluster.transactions.commit_offsets(world.name, old, world.group, offsets, world.tv)
     for commit in (True, False):
         with pytest.raises(ProducerFenced):
             world.end(old, commit)
@@ -279,7 +280,8 @@ def test_an_end_may_be_asked_again_until_somebody_begins_anew(world: World) -> N
     after = world.end(producer)
     assert world.end(producer) == after
     fresh = world.connect()
-    assert fresh.end_txn(world.name, producer, True, world.tv) == after  # from a new connection, as after a crash
+    # From a new connection, as after a crash.
+    assert fresh.transactions.end(world.name, producer, True, world.tv) == after
     with pytest.raises(InvalidTxnState):
         world.end(producer, commit=False)
     world.begin()
@@ -343,17 +345,17 @@ def test_a_marker_shows_with_its_transaction_or_not_at_all(world: World) -> None
     assert world.marked(require_stable=False) is None
     hasty = world.connect(default_api_timeout_ms=1000)
     with pytest.raises(DeadlineExceeded, match="UNSTABLE_OFFSET_COMMIT"):
-        hasty.fetch_committed(world.group, [world.tp(0)])
-    assert hasty.fetch_committed(world.group) == {}  # left out, where nothing was committed before: name the partition
+        hasty.groups.committed(world.group, [world.tp(0)])
+    assert hasty.groups.committed(world.group) == {}  # left out, where nothing was committed before: name the partition
     world.end(producer)
     assert world.marked() == (5, "decided: å")
     producer = world.begin()
     world.mark(producer, 6)
     with pytest.raises(DeadlineExceeded, match="UNSTABLE_OFFSET_COMMIT"):
-        hasty.fetch_committed(world.group)
+        hasty.groups.committed(world.group)
     world.end(producer, commit=False)
     assert world.marked() == (5, "decided: å")
-    assert world.cluster.fetch_committed(world.group) == {world.tp(0): (5, "decided: å")}
+    assert world.cluster.groups.committed(world.group) == {world.tp(0): (5, "decided: å")}
 
 
 def test_a_new_owner_settles_a_marker_that_was_left_open(world: World) -> None:
@@ -379,7 +381,7 @@ def test_a_marker_of_dialect_1_wants_its_group_added(world: World) -> None:
     world.produce(producer, 0)
     offsets = {world.tp(0): (1, "")}
     with pytest.raises(TransactionAbortable):
-        world.cluster.txn_offset_commit(world.name, producer, world.group, offsets, 1)
+        world.cluster.transactions.commit_offsets(world.name, producer, world.group, offsets, 1)
 
 
 # What an operator sees.
@@ -388,24 +390,24 @@ def test_a_marker_of_dialect_1_wants_its_group_added(world: World) -> None:
 def test_open_ones_are_listed_described_and_aborted(world: World) -> None:
     producer = world.begin(transaction_timeout_ms=70_000)
     world.produce(producer, 1)
-    (listed,) = world.cluster.list_transactions(world.name[:-1])
+    (listed,) = world.cluster.transactions.list(world.name[:-1])
     assert (listed.transactional_id, listed.producer_id, listed.state) == (world.name, producer.producer_id, "Ongoing")
-    found = world.cluster.describe_transactions([world.name, "nobody"])
+    found = world.cluster.transactions.describe([world.name, "nobody"])
     assert found["nobody"] is None
     described = found[world.name]
     assert (described.producer_id, described.producer_epoch, described.timeout_ms) == (*producer, 70_000)
     assert described.partitions == (world.tp(1),)
     assert described.start_time_ms is not None
-    world.cluster.abort_transaction(world.name)
-    assert world.cluster.list_transactions(world.name) == []
-    (empty,) = world.cluster.list_transactions(world.name, states=())
+    world.cluster.transactions.abort(world.name)
+    assert world.cluster.transactions.list(world.name) == []
+    (empty,) = world.cluster.transactions.list(world.name, states=())
     assert empty.state in ("Empty", "CompleteAbort")
     with pytest.raises(ProducerFenced):
         world.end(producer)
 
 
 def test_the_cluster_tells_its_dialect(real: World) -> None:
-    served = real.cluster.transaction_version()
+    served = real.cluster.transactions.version()
     assert served >= real.tv
     assert (served == 1) == ("3.9" in real_version(real))
 
@@ -415,9 +417,9 @@ def test_the_prefix_of_a_list_is_no_expression(real: World) -> None:
     plain = f"{real.name}xxE[å]_{{2}}-"
     for name in (odd + "1", plain + "1"):
         real.produce(real.begin(name), 0, name=name)
-    assert [found.transactional_id for found in real.cluster.list_transactions(odd)] == [odd + "1"]
+    assert [found.transactional_id for found in real.cluster.transactions.list(odd)] == [odd + "1"]
     for name in (odd + "1", plain + "1"):
-        real.cluster.abort_transaction(name)
+        real.cluster.transactions.abort(name)
 
 
 def real_version(real: World) -> str:
@@ -441,16 +443,16 @@ def test_a_killed_coordinator_keeps_no_transaction_from_its_end(version: str, tv
         Broker(version=version, nodes=3, use_existing=False) as broker,
         Cluster(ClientConfig.of(broker.bootstrap_servers, request_timeout_ms=5_000)) as cluster,
     ):
-        cluster.create_topics(["t"], partitions=2)
+        cluster.topics.create(["t"], partitions=2)
         world = World(lambda: cluster, "t", tv)
         names = [f"task-{i}" for i in range(12)]
-        producers = cluster.init_producer_ids(names)
+        producers = cluster.transactions.init_producer_ids(names)
         for name in names:
             world.produce(producers[name], 0, name=name)
-        nodes = {found.transactional_id: found.coordinator_id for found in cluster.list_transactions("task-")}
+        nodes = {found.transactional_id: found.coordinator_id for found in cluster.transactions.list("task-")}
         assert len(nodes) == 12
         assert len(set(nodes.values())) > 1
         broker.kill(nodes["task-0"])
-        assert set(cluster.end_txns(producers.items(), True, tv).values()) == {None}
+        assert set(cluster.transactions.end_each(producers.items(), True, tv).values()) == {None}
         wait_until(lambda: world.ends(IsolationLevel.READ_COMMITTED)[0] == 24)
-        assert cluster.list_transactions("task-") == []
+        assert cluster.transactions.list("task-") == []

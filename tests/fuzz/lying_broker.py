@@ -9,12 +9,13 @@ from __future__ import annotations
 import random
 import uuid
 from collections.abc import Callable, Iterator
+from operator import attrgetter
 from typing import Any
 
 from fake_broker import FakeKafka, FakeNet, Request
 from message_bodies import full_body, with_defaults
 
-from kafkasource.client.admin import Admin
+from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
 from kafkasource.protocol.schema import Array, Body, Field, Primitive, Struct
 from kafkasource.types import IsolationLevel, ProducerId, TopicPartition
@@ -25,43 +26,43 @@ TEXTS = ("", "t", "u", "x" * 300, "broker-1", "\n\x1b[31m", "å", "{}")
 BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 
 
-def call(name: str, *arguments: Any, **more: Any) -> Callable[[Admin], Any]:
-    return lambda client: getattr(client, name)(*arguments, **more)
+def call(name: str, *arguments: Any, **more: Any) -> Callable[[Cluster], Any]:
+    return lambda client: attrgetter(name)(client)(*arguments, **more)
 
 
-CALLS: tuple[Callable[[Admin], Any], ...] = (
+CALLS: tuple[Callable[[Cluster], Any], ...] = (
     call("brokers"),
-    call("partitions_of", ["t"]),
-    call("all_topics"),
-    call("list_offsets", {T0: -1, T1: -2}, IsolationLevel.READ_COMMITTED),
-    call("list_offsets", {T0: 1_700_000_000_000}),
-    call("epoch_ends", {T0: 0, T1: 0}),
-    call("commit_offsets", "g", {T0: 5}),
-    call("fetch_committed", "g", [T0, T1]),
-    call("fetch_committed", "g"),
-    call("create_topics", ["new"], partitions=2),
-    call("delete_topics", ["t"]),
-    call("init_producer_id"),
-    call("init_producer_id", ID),
-    call("init_producer_ids", [ID, "b"]),
-    call("transaction_version"),
-    call("add_partitions_to_txn", ID, ProducerId(1000, 0), [T0]),
-    call("add_offsets_to_txn", ID, ProducerId(1000, 0), "g"),
-    call("txn_offset_commit", ID, ProducerId(1000, 0), "g", {T0: (5, "why")}, 1),
-    call("end_txn", ID, ProducerId(1000, 0), True, 2),
-    call("end_txns", [(ID, ProducerId(1000, 0))], False, 1),
-    call("list_transactions", ""),
-    call("describe_transactions", [ID]),
-    call("describe_producers", [T0]),
-    call("abort_transaction", ID),
-    call("list_groups"),
-    call("describe_groups", ["g"]),
-    call("delete_groups", ["g"]),
-    call("delete_offsets", "g", [T0]),
-    call("topic_settings", ["t"]),
-    call("alter_topic_settings", "t", {"retention.ms": "1"}),
-    call("delete_records", {T0: 5}),
-    call("create_partitions", {"t": 3}),
+    call("topics.describe", ["t"]),
+    call("topics.list"),
+    call("offsets.list", {T0: -1, T1: -2}, IsolationLevel.READ_COMMITTED),
+    call("offsets.list", {T0: 1_700_000_000_000}),
+    call("offsets.epoch_ends", {T0: 0, T1: 0}),
+    call("groups.commit", "g", {T0: 5}),
+    call("groups.committed", "g", [T0, T1]),
+    call("groups.committed", "g"),
+    call("topics.create", ["new"], partitions=2),
+    call("topics.delete", ["t"]),
+    call("transactions.init_producer_id"),
+    call("transactions.init_producer_id", ID),
+    call("transactions.init_producer_ids", [ID, "b"]),
+    call("transactions.version"),
+    call("transactions.add_partitions", ID, ProducerId(1000, 0), [T0]),
+    call("transactions.add_offsets", ID, ProducerId(1000, 0), "g"),
+    call("transactions.commit_offsets", ID, ProducerId(1000, 0), "g", {T0: (5, "why")}, 1),
+    call("transactions.end", ID, ProducerId(1000, 0), True, 2),
+    call("transactions.end_each", [(ID, ProducerId(1000, 0))], False, 1),
+    call("transactions.list", ""),
+    call("transactions.describe", [ID]),
+    call("transactions.producers", [T0]),
+    call("transactions.abort", ID),
+    call("groups.list"),
+    call("groups.describe", ["g"]),
+    call("groups.delete", ["g"]),
+    call("groups.delete_offsets", "g", [T0]),
+    call("topics.settings", ["t"]),
+    call("topics.change_settings", "t", {"retention.ms": "1"}),
+    call("offsets.delete_records", {T0: 5}),
+    call("topics.add_partitions", {"t": 3}),
 )
 
 
@@ -161,7 +162,7 @@ def _other(rng: random.Random, kind: Primitive, value: Any) -> Any:
 def ask(rng: random.Random) -> None:
     """One to three calls on a new client."""
     net = FakeNet(LyingKafka(rng), seed=rng.random())
-    client = Admin(ClientConfig.of("bootstrap:9092", client_id="fuzz"), **net.parts())
+    client = Cluster(ClientConfig.of("bootstrap:9092", client_id="fuzz"), **net.parts())
     try:
         for one in rng.sample(CALLS, rng.choice((1, 1, 2, 3))):
             one(client)

@@ -11,7 +11,7 @@ from fake_broker import Answer, FakeKafka, FakeNet
 from lying_broker import ask, with_lies
 from message_bodies import EVERY_VERSION, full_body
 
-from kafkasource.client.admin import Admin
+from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
 from kafkasource.errors import KafkaSourceError, ProtocolError
 from kafkasource.protocol.apis import DESCRIBE_GROUPS, DESCRIBE_TRANSACTIONS, FIND_COORDINATOR, METADATA, OFFSET_FETCH
@@ -25,35 +25,35 @@ def kafka() -> FakeKafka:
 
 @pytest.fixture
 def client(kafka: FakeKafka) -> Any:
-    client = Admin(ClientConfig.of("bootstrap:9092"), **FakeNet(kafka).parts())
+    client = Cluster(ClientConfig.of("bootstrap:9092"), **FakeNet(kafka).parts())
     yield client
     client.close()
 
 
-def test_a_coordinator_with_a_node_id_below_0_is_asked_for_again(kafka: FakeKafka, client: Admin) -> None:
+def test_a_coordinator_with_a_node_id_below_0_is_asked_for_again(kafka: FakeKafka, client: Cluster) -> None:
     nobody = {"key": "g", "node_id": -2, "host": "", "port": -1, "error_code": 0}
     kafka.fault(FIND_COORDINATOR, Answer({"coordinators": [nobody]}))
-    assert client.fetch_offsets("g", [TopicPartition("t", 0)]) == {TopicPartition("t", 0): None}
+    assert client.groups.committed_offsets("g", [TopicPartition("t", 0)]) == {TopicPartition("t", 0): None}
     assert len(kafka.asked(FIND_COORDINATOR)) == 2
     assert len(kafka.asked(OFFSET_FETCH)) == 1
 
 
-def test_a_broker_with_a_node_id_below_0_is_not_believed(kafka: FakeKafka, client: Admin) -> None:
+def test_a_broker_with_a_node_id_below_0_is_not_believed(kafka: FakeKafka, client: Cluster) -> None:
     broker = {"node_id": -1, "host": "broker-1", "port": 9092}
     kafka.fault(METADATA, Answer({"brokers": [broker], "topics": []}))
     assert [node.node_id for node in client.brokers().nodes] == [1, 2]
     assert len(kafka.asked(METADATA)) == 2
 
 
-def test_an_answer_about_another_group_or_transaction_is_none(kafka: FakeKafka, client: Admin) -> None:
+def test_an_answer_about_another_group_or_transaction_is_none(kafka: FakeKafka, client: Cluster) -> None:
     for rows in ([], [{"group_id": "another", "group_state": "Stable"}]):
         kafka.fault(DESCRIBE_GROUPS, Answer({"groups": rows}))
         with pytest.raises(ProtocolError, match="DescribeGroups of 'g'"):
-            client.describe_groups(["g"])
+            client.groups.describe(["g"])
     for states in ([], [{"transactional_id": "another", "transaction_state": "Ongoing"}]):
         kafka.fault(DESCRIBE_TRANSACTIONS, Answer({"transaction_states": states}))
         with pytest.raises(ProtocolError, match="DescribeTransactions of 'x'"):
-            client.describe_transactions(["x"])
+            client.transactions.describe(["x"])
 
 
 def test_an_idle_connection_is_closed_at_the_time_that_was_waited_for(kafka: FakeKafka) -> None:

@@ -7,7 +7,7 @@ import time
 import pytest
 from confluent_kafka import Consumer, KafkaException
 
-from kafkasource.client.admin import Admin
+from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
 from kafkasource.source.group.owner import SESSION_MS
 from kafkasource.types import TopicPartition
@@ -42,8 +42,8 @@ def test_while_a_query_runs_its_group_is_its_own(pykafka, kafka_broker, kafka_to
 
     assert first.isActive
     first.stop()
-    with Admin(ClientConfig.of(kafka_broker.bootstrap_servers)) as admin:
+    with Cluster(ClientConfig.of(kafka_broker.bootstrap_servers)) as admin:
         give_up_s = time.monotonic() + SESSION_MS / 2000  # long before the session would end
-        while admin.describe_groups([group])[group].members:
+        while admin.groups.describe([group])[group].members:
             assert time.monotonic() < give_up_s, "the query did not leave its group"
-        assert admin.fetch_offsets(group, [TopicPartition(topic, 0)]) == {TopicPartition(topic, 0): 10}
+        assert admin.groups.committed_offsets(group, [TopicPartition(topic, 0)]) == {TopicPartition(topic, 0): 10}

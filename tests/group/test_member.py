@@ -12,7 +12,7 @@ from group_wire import tps
 
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
-from kafkasource.client.coordinators import GROUP
+from kafkasource.client.routing import GROUP
 from kafkasource.errors import (
     BootstrapFailed,
     BrokerError,
@@ -257,7 +257,7 @@ def test_closing_when_the_brokers_are_gone_does_not_wait_for_them(kafka, endless
         cluster = Cluster(ClientConfig.of(f"{host}:{port}", reconnect_backoff_ms=1, reconnect_backoff_max_ms=5))
         member = GroupMember(cluster, "g", ["t"])
         assert member.poll(WAIT_S).assigned == ALL
-    member._own_cluster.forget_coordinator(GROUP, "g")  # as a lost connection makes it do sooner or later
+    member._own_cluster.coordinators.forget(GROUP, "g")  # as a lost connection makes it do sooner or later
     member.close(WAIT_S)
     cluster.close()
     assert not member._thread.is_alive()

@@ -9,7 +9,7 @@ import pytest
 from kafkasource.broker import Broker
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
-from kafkasource.client.coordinators import GROUP
+from kafkasource.client.routing import GROUP
 from kafkasource.errors import BrokerError, CommitFailed, UnsupportedApiVersion
 from kafkasource.group.member import GroupMember
 from kafkasource.group.membership import Changes
@@ -53,9 +53,9 @@ def share_and_take_over(join, servers, topic, assignor):
     settle([4], second)
     with Cluster(ClientConfig.of(servers)) as cluster:
         expected = {**dict.fromkeys(given_up, 5), **dict.fromkeys(mine, 6)}
-        assert cluster.fetch_offsets(f"{topic}-group", expected) == expected
+        assert cluster.groups.committed_offsets(f"{topic}-group", expected) == expected
         with pytest.raises(BrokerError, match="UNKNOWN_MEMBER_ID"):
-            cluster.commit_offsets(f"{topic}-group", {TopicPartition(topic, 0): 1})  # from outside
+            cluster.groups.commit(f"{topic}-group", {TopicPartition(topic, 0): 1})  # from outside
     second.close()
 
 
@@ -101,12 +101,12 @@ def test_of_two_with_one_instance_id_the_older_is_fenced(join, kafka_broker, kaf
 def test_a_member_outlives_its_coordinator(join):
     """The group's next coordinator knows it: nothing is lost, and commits go on."""
     with Broker(nodes=3) as brokers, Cluster(ClientConfig.of(brokers.bootstrap_servers)) as cluster:
-        cluster.create_topics(["t"], partitions=4)
+        cluster.topics.create(["t"], partitions=4)
         member = join(brokers.bootstrap_servers, "t", session_timeout_ms=30_000)
         mine = member.poll(WAIT_S).assigned
         member.commit(dict.fromkeys(mine, 1))
         before = member.member_id
-        brokers.kill(cluster.coordinator(GROUP, "t-group"))
+        brokers.kill(cluster.coordinators.of(GROUP, "t-group"))
         member.commit(dict.fromkeys(mine, 2))
         assert member.poll(1) == Changes()
         assert (member.assignment, member.member_id) == (mine, before)

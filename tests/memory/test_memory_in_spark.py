@@ -36,7 +36,7 @@ def run(kafka_broker, tmp_path_factory):
     )
     assert answer.returncode == 0, answer.stderr[-3000:]
     with Cluster(ClientConfig.of(kafka_broker.bootstrap_servers)) as cluster:
-        cluster.delete_topics(topics)
+        cluster.topics.delete(topics)
     phases, began = json.loads(answer.stdout.splitlines()[-1]), 0.0
     lines = report.lines(gauges)
     for phase in phases.values():

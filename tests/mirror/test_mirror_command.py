@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from kafkasource.broker import Broker
-from kafkasource.client import Admin, ClientConfig, TopicPartition
+from kafkasource.client import ClientConfig, Cluster, TopicPartition
 from kafkasource.errors import KafkaSourceError
 from kafkasource.offset_map import OffsetMapTopic, translate
 from kafkasource.reader import Reader
@@ -113,16 +113,16 @@ def test_a_mirror_follows_its_source_and_goes_on_after_it_was_ended(
         # A topic that comes, partitions that come, a setting that changes: while it runs.
         new = kafka_topic(prefix=f"mirrored-{exactly_once}-new")
         write(source, new, ["n1", "n2"])
-        with Admin(ClientConfig.of(source)) as admin:
-            admin.create_partitions({topic: 3})
-            admin.alter_topic_settings(topic, {"retention.ms": "7200000"})
+        with Cluster(ClientConfig.of(source)) as admin:
+            admin.topics.add_partitions({topic: 3})
+            admin.topics.change_settings(topic, {"retention.ms": "7200000"})
         write(source, topic, [f"second{number}" for number in range(500)])
         assert soon(lambda: len(values(target, f"A.{topic}")) == 1000), mirror.log.read_text()
         assert soon(lambda: values(target, f"A.{new}") == ["n1", "n2"]), mirror.log.read_text()
-        with Admin(ClientConfig.of(target)) as admin:
+        with Cluster(ClientConfig.of(target)) as admin:
 
             def retention():
-                found = admin.topic_settings([f"A.{topic}"])[f"A.{topic}"]
+                found = admin.topics.settings([f"A.{topic}"])[f"A.{topic}"]
                 return {each.name: each.value for each in found}["retention.ms"]
 
             assert soon(lambda: retention() == "7200000")

@@ -16,7 +16,7 @@ from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as Assigned
 
 from kafkasource.broker import Broker
-from kafkasource.client import Admin, ClientConfig
+from kafkasource.client import ClientConfig, Cluster
 from kafkasource.writer import Writer
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.slow]
@@ -113,8 +113,8 @@ class Terminal:
 
     def in_mid_of_the_first_batch(self, target, topic):
         """Waits until the target has some of the records; then it is paused, and not all are acknowledged."""
-        with Admin(ClientConfig.of(target.bootstrap_servers)) as admin:
-            self.soon(lambda: topic in {found.name for found in admin.all_topics()})
+        with Cluster(ClientConfig.of(target.bootstrap_servers)) as admin:
+            self.soon(lambda: topic in {found.name for found in admin.topics.list()})
         self.soon(lambda: count(target, topic))
         target.pause()
         assert not list(self.commits.glob("0")), "the first micro-batch was done already"

@@ -9,7 +9,7 @@ import pytest
 
 from kafkasource.broker import Broker
 from kafkasource.cli import main
-from kafkasource.client import Admin, ClientConfig, TopicPartition
+from kafkasource.client import ClientConfig, Cluster, TopicPartition
 from kafkasource.mirror import job, toml_file
 from kafkasource.reader import Reader
 from kafkasource.types import OffsetRange
@@ -57,7 +57,7 @@ def records(servers, topic, **options):
 
 
 def admin(servers):
-    return Admin(ClientConfig.of(servers))
+    return Cluster(ClientConfig.of(servers))
 
 
 def places(rows):
@@ -70,14 +70,14 @@ def test_topics_by_pattern_reach_two_targets_and_offsets_are_translated_to_the_s
 ):
     orders, customers = f"{prefix}-orders", f"{prefix}-customers"
     with admin(brokers["A"]) as source:
-        source.create_topics([orders], partitions=3, configs={"retention.ms": "7200000"})
-        source.create_topics([customers], configs={"cleanup.policy": "compact"})
-        source.create_topics([f"{prefix}-other"])
+        source.topics.create([orders], partitions=3, configs={"retention.ms": "7200000"})
+        source.topics.create([customers], configs={"cleanup.policy": "compact"})
+        source.topics.create([f"{prefix}-other"])
         write(brokers["A"], orders, [f"o{number}" for number in range(3000)])
         write(brokers["A"], customers, [f"c{number}" for number in range(50)])
         write(brokers["A"], f"{prefix}-other", ["x"])
         with admin(brokers["B"]) as target:  # somebody else's records: offsets differ from the source's
-            target.create_topics([f"A.{orders}"], partitions=2)
+            target.topics.create([f"A.{orders}"], partitions=2)
         write(brokers["B"], f"A.{orders}", [f"before{number}" for number in range(100)])
 
         there = plan(
@@ -92,7 +92,7 @@ def test_topics_by_pattern_reach_two_targets_and_offsets_are_translated_to_the_s
             """,
         )
         mirror_all(spark, there)
-        source.create_partitions({orders: 4})
+        source.topics.add_partitions({orders: 4})
         write(brokers["A"], orders, [f"late{number}" for number in range(1000)])
         mirror_all(spark, there)
         original = {name: records(brokers["A"], name) for name in (orders, customers)}
@@ -106,23 +106,25 @@ def test_topics_by_pattern_reach_two_targets_and_offsets_are_translated_to_the_s
         # Topics are like the source's.
         for name in ("B", "C"):
             with admin(brokers[name]) as target:
-                found = {topic.name: len(topic.partitions) for topic in target.all_topics()}
+                found = {topic.name: len(topic.partitions) for topic in target.topics.list()}
                 assert found[f"A.{orders}"] == 4
                 assert f"A.{prefix}-other" not in found
-                settings = {each.name: each.value for each in target.topic_settings([f"A.{orders}"])[f"A.{orders}"]}
+                settings = {each.name: each.value for each in target.topics.settings([f"A.{orders}"])[f"A.{orders}"]}
                 assert settings["retention.ms"] == "7200000"
 
         # A group that has read some of each partition goes on at B where it was at A.
         group = f"{prefix}-group"
         last = max(row["offset"] for row in original[orders] if row["partition"] == 2)
         stands = {TopicPartition(orders, 0): 17, TopicPartition(orders, 1): 0, TopicPartition(orders, 2): last}
-        source.commit_offsets(group, stands)
+        source.groups.commit(group, stands)
     translate = ["offsets", "translate", "--source", "A", "-b", brokers["B"], "--group", group]
     assert main([*translate, "--source-servers", brokers["A"], "--json", "--yes"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert [row["remark"] for row in told["partitions"]] == ["exact"] * 3
     with admin(brokers["B"]) as target:
-        committed = target.fetch_offsets(group, [TopicPartition(f"A.{orders}", number) for number in range(3)])
+        committed = target.groups.committed_offsets(
+            group, [TopicPartition(f"A.{orders}", number) for number in range(3)]
+        )
     for tp, offset in stands.items():
         here = next(row for row in original[orders] if (row["partition"], row["offset"]) == (tp.partition, offset))
         at = committed[TopicPartition(f"A.{orders}", tp.partition)]
@@ -137,7 +139,7 @@ def test_a_two_way_mirror_of_topics_of_one_name_carries_nothing_back(spark, brok
     topic = f"{prefix}-orders"
     for name, servers in both.items():
         with admin(servers) as cluster:
-            cluster.create_topics([topic], partitions=2)
+            cluster.topics.create([topic], partitions=2)
         write(servers, topic, [f"{name}{number}" for number in range(200)])
     there_and_back = plan(
         both,

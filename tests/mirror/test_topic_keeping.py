@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
-from kafkasource.client.admin import Setting
 from kafkasource.client.metadata import PartitionMetadata, TopicMetadata
+from kafkasource.client.topics import Setting
 from kafkasource.errors import (
     BootstrapFailed,
     BrokerError,
@@ -55,59 +55,60 @@ def test_what_the_flow_does_not_want_done_is_not_done():
 
 
 class FakeCluster:
-    """Topics in memory, as `client.admin.Admin` tells of them and changes them."""
+    """Topics in memory: a cluster, and its part `topics` at once."""
 
     def __init__(self, topics=(), settings=None):
-        self.topics = dict(topics)
-        self.settings = {name: dict(found) for name, found in (settings or {}).items()}
+        self.partitions = dict(topics)
+        self.configs = {name: dict(found) for name, found in (settings or {}).items()}
         self.fault = None
         self.fault_of = {}  # by topic
         self.valid = lambda settings: True  # may a topic have them?
         self.asked_settings = []
         self.creates = 0
+        self.topics = self
 
-    def all_topics(self):
+    def list(self):
         if self.fault is not None:
             raise self.fault
         return [
             TopicMetadata(name, None, name.startswith("__"), {n: PartitionMetadata(n, 1, 0) for n in range(count)})
-            for name, count in self.topics.items()
+            for name, count in self.partitions.items()
         ]
 
-    def topic_settings(self, topics):
+    def settings(self, topics):
         names = list(topics)
         self.asked_settings.append(names)
         return {
-            name: [Setting(key, value, "topic") for key, value in self.settings.get(name, {}).items()]
+            name: [Setting(key, value, "topic") for key, value in self.configs.get(name, {}).items()]
             + [Setting("flush.ms", "1", "default")]
             for name in names
         }
 
-    def create_topics(self, names, *, partitions=1, replication_factor=-1, configs=None, validate_only=False):
+    def create(self, names, *, partitions=1, replication_factor=-1, configs=None, validate_only=False):
         for name in names:
             self.creates += 1
             if name in self.fault_of:
                 raise self.fault_of[name]
-            if name in self.topics:
+            if name in self.partitions:
                 raise TopicAlreadyExists(36, name)
             if not self.valid(configs or {}):
                 raise InvalidConfig(40, f"CreateTopics {name!r}")
             if validate_only:
                 continue
-            self.topics[name] = partitions
-            self.settings[name] = dict(configs or {})
+            self.partitions[name] = partitions
+            self.configs[name] = dict(configs or {})
 
-    def create_partitions(self, totals):
-        self.topics.update(totals)
+    def add_partitions(self, totals):
+        self.partitions.update(totals)
 
-    def alter_topic_settings(self, topic, changes):
+    def change_settings(self, topic, changes):
         if not self.valid({key: value for key, value in changes.items() if value is not None}):
             raise InvalidConfig(40, f"IncrementalAlterConfigs {topic!r}")
         for name, value in changes.items():
             if value is None:
-                self.settings[topic].pop(name, None)
+                self.configs[topic].pop(name, None)
             else:
-                self.settings.setdefault(topic, {})[name] = value
+                self.configs.setdefault(topic, {})[name] = value
 
     def close(self):
         pass
@@ -134,29 +135,29 @@ def test_what_comes_at_the_source_comes_at_all_targets():
     clock = Clock()
     one = keeper((Flow("A", "B", topics=("orders.*",)), Flow("A", "C")), {"A": a, "B": b, "C": c}, clock=clock)
     one.look(first=True)
-    assert b.topics == {"orders": 3, "mirror-offsets.A.internal": 1}
-    assert c.topics == {"orders": 3, "other": 1, "mirror-offsets.A.internal": 1}
-    assert b.settings["orders"] == {"retention.ms": "5"}
-    assert b.settings["mirror-offsets.A.internal"]["cleanup.policy"] == "compact"
+    assert b.partitions == {"orders": 3, "mirror-offsets.A.internal": 1}
+    assert c.partitions == {"orders": 3, "other": 1, "mirror-offsets.A.internal": 1}
+    assert b.configs["orders"] == {"retention.ms": "5"}
+    assert b.configs["mirror-offsets.A.internal"]["cleanup.policy"] == "compact"
 
-    a.topics.update({"orders": 5, "orders-eu": 2})
-    a.settings["orders-eu"] = {"cleanup.policy": "compact"}
+    a.partitions.update({"orders": 5, "orders-eu": 2})
+    a.configs["orders-eu"] = {"cleanup.policy": "compact"}
     one.look()
-    assert b.topics == {"orders": 5, "orders-eu": 2, "mirror-offsets.A.internal": 1}
-    assert b.settings["orders-eu"] == {"cleanup.policy": "compact"}
+    assert b.partitions == {"orders": 5, "orders-eu": 2, "mirror-offsets.A.internal": 1}
+    assert b.configs["orders-eu"] == {"cleanup.policy": "compact"}
 
 
 def test_settings_are_asked_for_no_more_often_than_wanted():
     a, b, clock = FakeCluster({"orders": 1}, {"orders": {"retention.ms": "5"}}), FakeCluster(), Clock()
     one = keeper((Flow("A", "B"),), {"A": a, "B": b}, clock=clock)
     one.look(first=True)
-    a.settings["orders"] = {"segment.ms": "7"}
+    a.configs["orders"] = {"segment.ms": "7"}
     clock.now += 59
     one.look()
-    assert b.settings["orders"] == {"retention.ms": "5"}
+    assert b.configs["orders"] == {"retention.ms": "5"}
     clock.now += 2
     one.look()
-    assert b.settings["orders"] == {"segment.ms": "7"}
+    assert b.configs["orders"] == {"segment.ms": "7"}
     assert a.asked_settings == [["orders"], ["orders"]]
 
 
@@ -171,25 +172,25 @@ def test_a_target_that_cannot_be_reached_ends_the_start_unless_it_may_discard():
                 one.look(first=True)
             continue
         one.look(first=True)
-        assert "orders" in c.topics
+        assert "orders" in c.partitions
         b.fault = None
         one.look()
-        assert "orders" in b.topics
+        assert "orders" in b.partitions
 
 
 def test_a_target_that_refuses_later_holds_up_no_other_and_is_said(caplog):
     a, b, c = FakeCluster({"orders": 1}), FakeCluster(), FakeCluster()
     one = keeper((Flow("A", "B"), Flow("A", "C")), {"A": a, "B": b, "C": c})
     one.look(first=True)
-    a.topics["new"] = 1
+    a.partitions["new"] = 1
     b.fault = KafkaSourceError("no")
     with caplog.at_level(logging.WARNING, "kafkasource.mirror"):
         one.look()
     assert "flow A->B: cannot create or update topics at the target: no" in caplog.text
-    assert "new" in c.topics
+    assert "new" in c.partitions
     b.fault = None
     one.look()
-    assert "new" in b.topics
+    assert "new" in b.partitions
 
 
 def test_a_source_too_old_to_tell_its_settings_is_mirrored_without_them():
@@ -198,9 +199,9 @@ def test_a_source_too_old_to_tell_its_settings_is_mirrored_without_them():
     def too_old(topics):
         raise UnsupportedApiVersion("DescribeConfigs")
 
-    a.topic_settings = too_old
+    a.settings = too_old
     keeper((Flow("A", "B"),), {"A": a, "B": b}).look(first=True)
-    assert b.topics["orders"] == 2
+    assert b.partitions["orders"] == 2
 
 
 def test_a_target_too_old_to_change_a_setting_gets_its_records_all_the_same(caplog):
@@ -209,10 +210,10 @@ def test_a_target_too_old_to_change_a_setting_gets_its_records_all_the_same(capl
     def too_old(topic, changes):
         raise UnsupportedApiVersion("IncrementalAlterConfigs")
 
-    b.alter_topic_settings = too_old
+    b.change_settings = too_old
     with caplog.at_level(logging.WARNING, "kafkasource.mirror"):
         keeper((Flow("A", "B"),), {"A": a, "B": b}).look(first=True)
-    assert b.topics["orders"] == 2
+    assert b.partitions["orders"] == 2
     assert "retention.ms" in caplog.text
 
 
@@ -232,15 +233,15 @@ def test_a_setting_that_a_target_refuses_is_left_out_with_a_warning_and_the_topi
     one = keeper((Flow("A", "B"),), {"A": a, "B": b}, clock=clock)
     with caplog.at_level(logging.WARNING, "kafkasource.mirror"):
         one.look(first=True)
-        assert b.settings["orders"] == {"retention.ms": "5", "segment.ms": "7"}
-        assert "plain" in b.topics
+        assert b.configs["orders"] == {"retention.ms": "5", "segment.ms": "7"}
+        assert "plain" in b.partitions
         (warning,) = caplog.messages
         for named in (OLD, "3.0-IV1", "orders", "cluster B"):
             assert named in warning
-        a.settings["orders"]["retention.ms"] = "6"
+        a.configs["orders"]["retention.ms"] = "6"
         clock.now += 61
         one.look()
-    assert b.settings["orders"] == {"retention.ms": "6", "segment.ms": "7"}
+    assert b.configs["orders"] == {"retention.ms": "6", "segment.ms": "7"}
     assert len(caplog.messages) == 1  # it is not said again at each look
 
 
@@ -250,7 +251,7 @@ def test_a_setting_that_no_topic_may_have_is_tried_once_and_said_of_each_topic(c
     b.valid = without_old
     with caplog.at_level(logging.WARNING, "kafkasource.mirror"):
         keeper((Flow("A", "B", offset_map=False),), {"A": a, "B": b}).look(first=True)
-    assert [b.settings[name] for name in "pqrs"] == [{"retention.ms": "5"}] * 4
+    assert [b.configs[name] for name in "pqrs"] == [{"retention.ms": "5"}] * 4
     assert len(caplog.messages) == 4
     assert b.creates == 1 + 2 + 2 + 1 + 3  # p: refused, each setting alone, then joined, made; and the others at once
 
@@ -262,7 +263,7 @@ def test_settings_that_are_right_only_together_are_kept_together():
         "x" not in found and int(found.get("local.retention.ms", 0)) <= int(found.get("retention.ms", 7))
     )
     keeper((Flow("A", "B", offset_map=False),), {"A": a, "B": b}).look(first=True)
-    assert b.settings["orders"] == {"local.retention.ms": "9", "retention.ms": "99"}
+    assert b.configs["orders"] == {"local.retention.ms": "9", "retention.ms": "99"}
 
 
 def test_a_changed_setting_that_a_target_refuses_leaves_the_other_changes(caplog):
@@ -271,7 +272,7 @@ def test_a_changed_setting_that_a_target_refuses_leaves_the_other_changes(caplog
     b.valid = without_old
     with caplog.at_level(logging.WARNING, "kafkasource.mirror"):
         keeper((Flow("A", "B"),), {"A": a, "B": b}).look(first=True)
-    assert b.settings["orders"] == {"retention.ms": "5"}
+    assert b.configs["orders"] == {"retention.ms": "5"}
     assert OLD in caplog.text
 
 
@@ -282,14 +283,14 @@ def test_a_topic_that_a_target_refuses_holds_up_no_other_and_is_made_once_it_may
     with caplog.at_level(logging.WARNING, "kafkasource.mirror"):
         one.look(first=True)
         one.look()
-    assert {"good", "zz"} < b.topics.keys()
+    assert {"good", "zz"} < b.partitions.keys()
     assert [each for each in caplog.messages if "topic bad at B" in each and "POLICY_VIOLATION" in each] == (
         caplog.messages[:1]
     )
     assert len(caplog.messages) == 1
     b.fault_of.clear()
     one.look()
-    assert b.settings["bad"] == {"retention.ms": "5"}
+    assert b.configs["bad"] == {"retention.ms": "5"}
 
 
 def test_a_target_that_refuses_every_topic_ends_the_start():
@@ -315,9 +316,9 @@ class StuckCluster(FakeCluster):
         super().__init__()
         self.go = threading.Event()
 
-    def all_topics(self):
+    def list(self):
         assert self.go.wait(60)
-        return super().all_topics()
+        return super().list()
 
     def close(self):
         self.go.set()
@@ -328,16 +329,16 @@ def test_a_target_that_answers_nothing_holds_up_no_other_neither_at_the_start_no
     one = keeper((Flow("A", "B"), Flow("A", "C")), {"A": a, "B": stuck, "C": c})
     begun = one.ask(first=True)
     begun[1].work.result(60)
-    assert "orders" in c.topics
-    a.topics["new"] = 1
+    assert "orders" in c.partitions
+    a.partitions["new"] = 1
     again = one.ask()
     assert again == begun[1:]  # B is still asked the first question
     again[0].work.result(60)
-    assert "new" in c.topics
+    assert "new" in c.partitions
     stuck.go.set()
     begun[0].work.result(60)
     one.look()
-    assert stuck.topics.keys() == c.topics.keys()
+    assert stuck.partitions.keys() == c.partitions.keys()
 
 
 def test_the_end_waits_for_no_target():

@@ -6,7 +6,7 @@ import uuid
 import pytest
 
 from kafkasource.broker import Broker
-from kafkasource.client import Admin, ClientConfig
+from kafkasource.client import ClientConfig, Cluster
 from kafkasource.errors import InvalidConfig
 from kafkasource.mirror.plan import LOCAL_SETTINGS, Flow, Plan, routes
 from kafkasource.mirror.topics import TopicKeeper
@@ -16,13 +16,13 @@ pytestmark = pytest.mark.broker
 
 @pytest.fixture(scope="module")
 def old():
-    with Broker("3.9.2", use_existing=False, heap_mb=256) as broker, Admin(client(broker)) as admin:
+    with Broker("3.9.2", use_existing=False, heap_mb=256) as broker, Cluster(client(broker)) as admin:
         yield broker, admin
 
 
 @pytest.fixture
 def new(kafka_broker):
-    with Admin(client(kafka_broker)) as admin:
+    with Cluster(client(kafka_broker)) as admin:
         yield admin
 
 
@@ -32,7 +32,7 @@ def client(broker):
 
 def settings(admin, topic, *, own=False):
     """By name; `own`: those only that were set for the topic itself."""
-    found = admin.topic_settings([topic])[topic]
+    found = admin.topics.settings([topic])[topic]
     return {each.name: each.value for each in found if each.value is not None and (not own or each.source == "topic")}
 
 
@@ -42,17 +42,17 @@ def test_every_topic_setting_of_3_9_2_arrives_or_is_left_out_with_a_warning_and_
     source, admin = old
     prefix = f"m{uuid.uuid4().hex[:8]}"
     every, before, plain = f"{prefix}-every", f"{prefix}-before", f"{prefix}-plain"
-    admin.create_topics([every, before, plain], partitions=2)
+    admin.topics.create([every, before, plain], partitions=2)
     for name, value in settings(admin, every).items():  # the defaults, but as the topics' own
         for topic in (every, before):
             try:
-                admin.alter_topic_settings(topic, {name: value})
+                admin.topics.change_settings(topic, {name: value})
             except InvalidConfig:
                 assert name.startswith(("remote.", "local."))  # of tiered storage, which the broker does not have
     wanted = settings(admin, every, own=True)
     assert len(wanted) > 25
     assert {"message.format.version", "cleanup.policy", "retention.ms"} < wanted.keys()
-    new.create_topics([before])
+    new.topics.create([before])
     flow = Flow("A", "B", topics=(f"{prefix}.*",))
     servers = {"A": source.bootstrap_servers, "B": kafka_broker.bootstrap_servers}
     clusters = {name: {"kafka.bootstrap.servers": each} for name, each in servers.items()}
@@ -62,7 +62,7 @@ def test_every_topic_setting_of_3_9_2_arrives_or_is_left_out_with_a_warning_and_
     try:
         with caplog.at_level(logging.WARNING, "kafkasource.mirror"):
             keeper.look(first=True)
-        made = {topic.name: len(topic.partitions) for topic in new.all_topics()}
+        made = {topic.name: len(topic.partitions) for topic in new.topics.list()}
         assert {name: made[name] for name in (every, before, plain)} == {every: 2, before: 2, plain: 2}
         unknown = wanted.keys() - settings(new, plain).keys()  # 4.3.1 lists those that it knows
         assert "message.format.version" in unknown
@@ -75,4 +75,4 @@ def test_every_topic_setting_of_3_9_2_arrives_or_is_left_out_with_a_warning_and_
         assert len(caplog.messages) == 2 * len(unknown - set(LOCAL_SETTINGS))
     finally:
         keeper.close()
-        new.delete_topics([every, before, plain])
+        new.topics.delete([every, before, plain])

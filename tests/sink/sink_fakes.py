@@ -195,7 +195,7 @@ def is_transactional(batch):
 
 
 class FakeTransactions:
-    """What a transaction asks of a cluster; producer ids stay, epochs grow."""
+    """As `Cluster.transactions`, for a task; producer ids stay, epochs grow."""
 
     def __init__(self):
         self.epochs = Counter()
@@ -207,7 +207,7 @@ class FakeTransactions:
         self.epochs[transactional_id] += 1
         return ProducerId(5000 + list(self.epochs).index(transactional_id), self.epochs[transactional_id] - 1)
 
-    def add_partitions_to_txn(self, transactional_id, producer_id, partitions):
+    def add_partitions(self, transactional_id, producer_id, partitions):
         self.added.append((transactional_id, producer_id, list(partitions)))
 
 

@@ -7,7 +7,7 @@ from fake_broker import FakeKafka, serve
 from fake_transactions import FakeTransaction
 
 import kafkasource
-from kafkasource.client.transaction_admin import DescribedTransaction, ListedTransaction
+from kafkasource.client.transactions import DescribedTransaction, ListedTransaction
 from kafkasource.errors import KafkaSourceError, OptionError
 from kafkasource.sink.open_transactions import abort, of_clusters, open_transactions
 from kafkasource.sink.transactions.decision import Decision
@@ -25,17 +25,25 @@ class MovingCluster:
     described: dict
     aborted: list = field(default_factory=list)
 
-    def list_transactions(self, prefix):
+    @property
+    def transactions(self):
+        return self
+
+    @property
+    def groups(self):
+        return self
+
+    def list(self, prefix):
         return [ListedTransaction(name, 1, state, 0) for name, state in self.listed.items() if state == "Ongoing"]
 
-    def describe_transactions(self, names):
+    def describe(self, names):
         return {name: described(name, self.described.get(name)) for name in names}
 
-    def abort_transaction(self, name):
+    def abort(self, name):
         self.aborted.append(name)
         return described(name, self.described[name])
 
-    def fetch_committed(self, group, partitions, require_stable):
+    def committed(self, group, partitions, require_stable):
         return {}
 
 

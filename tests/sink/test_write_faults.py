@@ -115,7 +115,7 @@ def test_a_broker_killed_in_the_middle_of_a_task_loses_and_repeats_nothing(produ
             pytest.skip("a cluster of somebody else's is not killed")
         topic = "killed"
         with Cluster(ClientConfig.of(broker.bootstrap_servers)) as cluster:
-            cluster.create_topics([topic], partitions=2)
+            cluster.topics.create([topic], partitions=2)
         producer = producer_through(broker.bootstrap_servers, topic)
         batches = [[b"%06d" % (i * 500 + j) + b"." * 60 for j in range(500)] for i in range(20)]
 

@@ -60,7 +60,7 @@ def small_topic(cluster):
 def made(cluster, configs=()):
     name = f"order-{uuid.uuid4().hex[:8]}"
     configs = {"min.insync.replicas": "2", **dict(configs)}  # what is acknowledged survives its leader
-    cluster.create_topics([name], partitions=PARTITIONS, replication_factor=3, configs=configs)
+    cluster.topics.create([name], partitions=PARTITIONS, replication_factor=3, configs=configs)
     return name
 
 
@@ -166,11 +166,11 @@ def test_when_leaders_move_between_living_brokers_and_batches_are_split(brokers,
 
 
 def test_when_leaders_move_in_the_middle_of_a_transaction(brokers, topic, leaders, cluster):
-    leaders, dialect = leaders(topic), cluster.transaction_version()
-    transaction = TaskTransaction.open(cluster, f"transaction-{topic}", 60_000, dialect)
+    leaders, dialect = leaders(topic), cluster.transactions.version()
+    transaction = TaskTransaction.open(cluster.transactions, f"transaction-{topic}", 60_000, dialect)
     write(brokers, topic, lambda number: leaders.move() if number % 10 == 5 else None, transaction=transaction)
     assert leaders.moves == 3
-    cluster.end_txn(transaction.transactional_id, transaction.producer, True, dialect)
+    cluster.transactions.end(transaction.transactional_id, transaction.producer, True, dialect)
     check_each_row_once_and_in_order(brokers, topic)
 
 

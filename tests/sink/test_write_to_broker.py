@@ -211,7 +211,7 @@ def test_rows_for_a_partition_that_is_being_added_wait_for_it(write, kafka_broke
     task.join(1)
     assert task.is_alive()
     with Cluster(ClientConfig.of(kafka_broker.bootstrap_servers)) as cluster:
-        cluster.create_partitions({topic: 8})
+        cluster.topics.add_partitions({topic: 8})
     task.join(30)
     assert [list(report.written) for report in reports] == [[OurTopicPartition(topic, 7)]]
 

@@ -20,7 +20,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from kafkasource.client.transaction_admin import Ahead, DescribedTransaction, Listed, ListedTransaction
+from kafkasource.client.transactions import Ahead, DescribedTransaction, Listed, ListedTransaction
 from kafkasource.errors import BrokerError, DeadlineExceeded, error_for
 from kafkasource.types import ProducerId, TopicPartition
 
@@ -75,7 +75,7 @@ class FakeTransactionCluster:
     def __init__(self, transaction_version, partitions=3):
         self.version = transaction_version
         self.logs = {TopicPartition("t", number): [] for number in range(partitions)}
-        self.transactions: dict[str, Transaction] = {}
+        self.by_id: dict[str, Transaction] = {}  # transactional ids
         self.offsets: dict[tuple[str, TopicPartition], tuple[int, str]] = {}
         self.pending: dict[tuple[str, str, TopicPartition], tuple[int, str]] = {}  # by transactional id, too
         self.kept_longer: set[tuple[str, TopicPartition]] = set()
@@ -85,6 +85,8 @@ class FakeTransactionCluster:
         self.raise_at: dict[int, tuple[str, Exception]] = {}  # the same, as an error instead of a crash
         self._next_id = 1000
         self.before_transactions = False  # Kafka before 0.11
+        self.transactions = FakeTransactionCalls(self)
+        self.groups = FakeGroupCalls(self)
 
     def supports(self, api, version=0):
         return not self.before_transactions
@@ -103,32 +105,15 @@ class FakeTransactionCluster:
             raise error
         return answer
 
-    # As `Cluster`.
-
-    def transaction_version(self):
-        return self._call("transaction_version", lambda: self.version)
-
-    def init_producer_id(self, name, transaction_timeout_ms, held_by=None):
-        return self._call(f"init {name}", lambda: self._init(name, held_by))
-
-    def init_producer_ids(self, names, transaction_timeout_ms, held_by=MappingProxyType({})):
-        def one(name):
-            try:
-                return self._init(name, held_by.get(name))
-            except BrokerError as error:
-                return error
-
-        return {name: self._call(f"init {name}", lambda name=name: one(name)) for name in names}
-
     def _init(self, name, held_by=None):
-        known = self.transactions.get(name)
+        known = self.by_id.get(name)
         if held_by is not None and known is not None:  # of an ongoing transaction the epoch is not looked at
             seen = held_by if not known.open else held_by._replace(producer_epoch=known.producer.producer_epoch)
             if seen != known.producer:
                 raise error_for(90, name)
         if known is None:
             self._next_id += 1
-            known = self.transactions[name] = Transaction(ProducerId(self._next_id, -1))
+            known = self.by_id[name] = Transaction(ProducerId(self._next_id, -1))
         if known.open:
             self._end(name, known, False, bump=True)
         known.producer = self._next(known.producer)
@@ -140,91 +125,6 @@ class FakeTransactionCluster:
             return producer._replace(producer_epoch=producer.producer_epoch + 1)
         self._next_id += 1
         return ProducerId(self._next_id, 0)
-
-    def add_partitions_to_txn(self, name, producer, partitions):
-        def act():
-            self._checked(name, producer, 90).partitions |= set(partitions)
-            self.transactions[name].state = "Ongoing"
-
-        self._call(f"add partitions {name}", act)
-
-    def add_offsets_to_txn(self, name, producer, group):
-        def act():
-            self._checked(name, producer, 90).groups.add(group)
-            self.transactions[name].state = "Ongoing"
-
-        self._call(f"add offsets {name}", act)
-
-    def txn_offset_commit(self, name, producer, group, offsets, tv):
-        def act():
-            known = self._checked(name, producer, 47)
-            if any(len(text.encode()) > 4096 for _, text in offsets.values()):
-                raise error_for(12, name)
-            if not set(offsets) <= set(self.logs):
-                raise error_for(3, name)
-            self._enter(known, known.groups, group, tv)
-            self.pending.update(((name, group, tp), row) for tp, row in offsets.items())
-
-        self._call(f"offsets {name}", act)
-
-    def end_txn(self, name, producer, commit, tv):
-        def act():
-            error = self._end_txn(name, producer, commit, tv)
-            if error is not None:
-                raise error
-            return self.transactions[name].producer
-
-        return self._call(f"end {name} {commit}", act)
-
-    def end_txns(self, transactions, commit, tv):
-        """Each its own request: a crash may come between them, and leaves those before ended."""
-        return {
-            name: self._call(f"end {name} {commit}", lambda name=name, p=producer: self._end_txn(name, p, commit, tv))
-            for name, producer in transactions
-        }
-
-    def fetch_committed(self, group, partitions, require_stable=True):
-        def act():
-            if require_stable and any(of == group for _, of, _ in self.pending):
-                raise DeadlineExceeded("UNSTABLE_OFFSET_COMMIT (88)")
-            return {tp: row for (of, tp), row in self.offsets.items() if of == group}
-
-        return self._call("fetch committed", act)
-
-    def keep_offsets(self, group, offsets, retention_ms):
-        def act():
-            if not set(offsets) <= {*self.logs, OFFSETS}:
-                raise error_for(3, group)
-            self.offsets.update(((group, tp), row) for tp, row in offsets.items())
-            self.kept_longer.update((group, tp) for tp in offsets)
-
-        self._call("keep", act)
-
-    def ahead(self, prefix, transactional_id, groups):
-        return Ahead(self.transaction_version, lambda: self.list_reachable(prefix))
-
-    def list_reachable(self, prefix):
-        return Listed(self.list_transactions(prefix), {})
-
-    def list_transactions(self, prefix):
-        def act():
-            found = [(name, known) for name, known in self.transactions.items() if name.startswith(prefix)]
-            return [
-                ListedTransaction(n, known.producer.producer_id, known.state, 1) for n, known in found if known.open
-            ]
-
-        return self._call("list", act)
-
-    def describe_transactions(self, names, without=()):
-        def one(name):
-            known = self.transactions.get(name)
-            return known and DescribedTransaction(name, known.state, *known.producer, 600_000, 0, ())
-
-        return self._call("describe", lambda: {name: one(name) for name in names})
-
-    def describing(self, name):
-        found = self.describe_transactions([name])[name]
-        return lambda: found
 
     def giving_up(self, *, after_ms):
         return nullcontext()
@@ -240,7 +140,7 @@ class FakeTransactionCluster:
         self._call(f"produce {name}", act)
 
     def _checked(self, name, producer, fenced):
-        known = self.transactions[name]
+        known = self.by_id[name]
         if known.producer.producer_id != producer.producer_id:
             raise error_for(49, name)
         if known.producer != producer:
@@ -255,7 +155,7 @@ class FakeTransactionCluster:
             raise error_for(48, "not added")
 
     def _end_txn(self, name, producer, commit, tv) -> BrokerError | None:
-        known = self.transactions.get(name)
+        known = self.by_id.get(name)
         if known is None:
             return error_for(49, name)
         again = producer == (known.ended_as if tv == 2 else known.producer)
@@ -288,7 +188,7 @@ class FakeTransactionCluster:
 
     def time_is_up(self):
         """Every open transaction has been open for longer than it may be."""
-        for name, known in self.transactions.items():
+        for name, known in self.by_id.items():
             if known.open:
                 self._end(name, known, False, bump=True)
 
@@ -296,7 +196,7 @@ class FakeTransactionCluster:
         """Nobody came for longer than brokers keep offsets and transactional ids."""
         self.time_is_up()
         self.forget_offsets()
-        self.transactions = {}
+        self.by_id = {}
 
     def forget_offsets(self):
         self.offsets = {key: row for key, row in self.offsets.items() if key in self.kept_longer}
@@ -304,8 +204,126 @@ class FakeTransactionCluster:
     def delete_topic(self, topic):
         self.logs = {tp: log for tp, log in self.logs.items() if tp.topic != topic}
         self.offsets = {key: row for key, row in self.offsets.items() if key[1].topic != topic}
-        for known in self.transactions.values():
+        for known in self.by_id.values():
             known.partitions = {tp for tp in known.partitions if tp.topic != topic}  # nobody waits for their markers
+
+
+class FakeTransactionCalls:
+    """As `Cluster.transactions`."""
+
+    def __init__(self, cluster):
+        self.cluster = cluster
+
+    def version(self):
+        return self.cluster._call("transaction_version", lambda: self.cluster.version)
+
+    def init_producer_id(self, name, transaction_timeout_ms, held_by=None):
+        return self.cluster._call(f"init {name}", lambda: self.cluster._init(name, held_by))
+
+    def init_producer_ids(self, names, transaction_timeout_ms, held_by=MappingProxyType({})):
+        def one(name):
+            try:
+                return self.cluster._init(name, held_by.get(name))
+            except BrokerError as error:
+                return error
+
+        return {name: self.cluster._call(f"init {name}", lambda name=name: one(name)) for name in names}
+
+    def add_partitions(self, name, producer, partitions):
+        def act():
+            self.cluster._checked(name, producer, 90).partitions |= set(partitions)
+            self.cluster.by_id[name].state = "Ongoing"
+
+        self.cluster._call(f"add partitions {name}", act)
+
+    def add_offsets(self, name, producer, group):
+        def act():
+            self.cluster._checked(name, producer, 90).groups.add(group)
+            self.cluster.by_id[name].state = "Ongoing"
+
+        self.cluster._call(f"add offsets {name}", act)
+
+    def commit_offsets(self, name, producer, group, offsets, tv):
+        def act():
+            known = self.cluster._checked(name, producer, 47)
+            if any(len(text.encode()) > 4096 for _, text in offsets.values()):
+                raise error_for(12, name)
+            if not set(offsets) <= set(self.cluster.logs):
+                raise error_for(3, name)
+            self.cluster._enter(known, known.groups, group, tv)
+            self.cluster.pending.update(((name, group, tp), row) for tp, row in offsets.items())
+
+        self.cluster._call(f"offsets {name}", act)
+
+    def end(self, name, producer, commit, tv):
+        def act():
+            error = self.cluster._end_txn(name, producer, commit, tv)
+            if error is not None:
+                raise error
+            return self.cluster.by_id[name].producer
+
+        return self.cluster._call(f"end {name} {commit}", act)
+
+    def end_each(self, transactions, commit, tv):
+        """Each its own request: a crash may come between them, and leaves those before ended."""
+        return {
+            name: self.cluster._call(
+                f"end {name} {commit}", lambda name=name, p=producer: self.cluster._end_txn(name, p, commit, tv)
+            )
+            for name, producer in transactions
+        }
+
+    def ahead(self, prefix, transactional_id, groups):
+        return Ahead(self.version, lambda: self.list_reachable(prefix))
+
+    def list_reachable(self, prefix):
+        return Listed(self.list(prefix), {})
+
+    def list(self, prefix):
+        def act():
+            found = [(name, known) for name, known in self.cluster.by_id.items() if name.startswith(prefix)]
+            return [
+                ListedTransaction(n, known.producer.producer_id, known.state, 1) for n, known in found if known.open
+            ]
+
+        return self.cluster._call("list", act)
+
+    def describe(self, names, without=()):
+        def one(name):
+            known = self.cluster.by_id.get(name)
+            return known and DescribedTransaction(
+                name, known.state, known.producer.producer_id, known.producer.producer_epoch, 600_000, 0, ()
+            )
+
+        return self.cluster._call("describe", lambda: {name: one(name) for name in names})
+
+    def describing(self, name):
+        found = self.describe([name])[name]
+        return lambda: found
+
+
+class FakeGroupCalls:
+    """As `Cluster.groups`."""
+
+    def __init__(self, cluster):
+        self.cluster = cluster
+
+    def committed(self, group, partitions, require_stable=True):
+        def act():
+            if require_stable and any(of == group for _, of, _ in self.cluster.pending):
+                raise DeadlineExceeded("UNSTABLE_OFFSET_COMMIT (88)")
+            return {tp: row for (of, tp), row in self.cluster.offsets.items() if of == group}
+
+        return self.cluster._call("fetch committed", act)
+
+    def keep(self, group, offsets, retention_ms):
+        def act():
+            if not set(offsets) <= {*self.cluster.logs, OFFSETS}:
+                raise error_for(3, group)
+            self.cluster.offsets.update(((group, tp), row) for tp, row in offsets.items())
+            self.cluster.kept_longer.update((group, tp) for tp in offsets)
+
+        self.cluster._call("keep", act)
 
 
 def read_committed(log):

@@ -3,8 +3,8 @@
 import uuid
 from types import SimpleNamespace
 
-from kafkasource.client.cluster import EpochEnd, ListedOffset
 from kafkasource.client.metadata import PartitionMetadata, TopicMetadata
+from kafkasource.client.offsets import EpochEnd, ListedOffset
 from kafkasource.errors import UnknownTopicOrPartition
 from kafkasource.source.plan.offsets import EARLIEST, LATEST
 from kafkasource.types import IsolationLevel, TopicPartition
@@ -15,8 +15,6 @@ class FakeCluster:
 
     It holds no records: for who would weigh some, nobody leads.
     """
-
-    metadata = SimpleNamespace(leader_id=lambda tp: None)
 
     def __init__(self, **logs):
         """`t=[(0, 5), (2, 9)]`: topic t with two partitions."""
@@ -34,6 +32,12 @@ class FakeCluster:
         self.isolation_levels = set()
         self.patience = []  # of questions for topics
         self.closed = False
+        self.metadata = SimpleNamespace(
+            leader_id=lambda tp: None, topic_id=self.topic_ids.get, partition=self._known_partition
+        )
+        self.topics = SimpleNamespace(list=self._all_topics, describe=self._described)
+        self.offsets = SimpleNamespace(list=self._listed_offsets, epoch_ends=self._epoch_ends)
+        self.groups = SimpleNamespace(committed_offsets=self._committed_offsets)
 
     def recreate(self, name, *logs):
         """Another topic of that name."""
@@ -50,20 +54,17 @@ class FakeCluster:
     def wait(self, *pendings):
         assert not pendings
 
-    def all_topics(self):
+    def _all_topics(self):
         return [self._topic(name) for name in self.logs]
 
-    def partitions_of(self, topics, propagation_ms=5000):
+    def _described(self, topics, propagation_ms=5000):
         self.patience.append(propagation_ms)
         return {name: self._topic(name) if name in self.logs else None for name in topics}
 
-    def topic_id(self, name):
-        return self.topic_ids.get(name)
-
-    def cached_partition(self, tp):
+    def _known_partition(self, tp):
         return self._topic(tp.topic).partitions.get(tp.partition) if tp.topic in self.logs else None
 
-    def list_offsets(self, asked, isolation_level):
+    def _listed_offsets(self, asked, isolation_level):
         self.listed.append(dict(asked))
         self.isolation_levels.add(isolation_level)
         if self.errors:
@@ -84,12 +85,12 @@ class FakeCluster:
             raise UnknownTopicOrPartition(3, str(tp))
         return self.logs[tp.topic][tp.partition]
 
-    def epoch_ends(self, asked):
+    def _epoch_ends(self, asked):
         self.epochs_asked.append(dict(asked))
         ends = {tp: self.ends_of_epochs.get((tp, epoch), self._bounds(tp)[1]) for tp, epoch in asked.items()}
         return {tp: EpochEnd(None if end is None else asked[tp], end) for tp, end in ends.items()}
 
-    def fetch_offsets(self, group, partitions):
+    def _committed_offsets(self, group, partitions):
         return {tp: self.committed.get((group, tp)) for tp in partitions}
 
     def close(self):

@@ -123,7 +123,7 @@ def test_each_action_on_a_dataframe_reads_what_is_there_at_its_time(pykafka, kaf
     assert sorted(row.number for row in frame.collect()) == list(range(10))
     pykafka.write(more, topic)
     assert sorted(row.number for row in frame.collect()) == list(range(20))
-    cluster.delete_records({TopicPartition(topic, 0): 7})
+    cluster.offsets.delete_records({TopicPartition(topic, 0): 7})
     assert sorted(row.number for row in frame.collect()) == list(range(7, 20))
 
 
@@ -144,7 +144,7 @@ def test_a_batch_starts_where_a_group_stands(pykafka, kafka_topic, cluster):
     committed = {"startingOffsets": "committed", "kafka.group.id": topic}
     with pytest.raises(PySparkException, match=r"has no committed offset for.*committed:earliest"):
         pykafka.values(topic, **committed)
-    cluster.commit_offsets(topic, {TopicPartition(topic, 0): 8})
+    cluster.groups.commit(topic, {TopicPartition(topic, 0): 8})
     assert pykafka.values(topic, **committed) == ["8", "9"]
 
 

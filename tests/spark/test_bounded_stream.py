@@ -47,8 +47,8 @@ def test_a_recreated_topic_stops_a_query_until_it_is_told_to_go_on(pykafka, kafk
     strict = pykafka.reading(topic, stream=True, startingOffsets="earliest").load()
     start(strict, tmp_path, read, availableNow=True).awaitTermination()
     with Cluster(ClientConfig.of(pykafka.bootstrap_servers)) as cluster:
-        cluster.delete_topics([topic])
-        cluster.create_topics([topic])
+        cluster.topics.delete([topic])
+        cluster.topics.create([topic])
     pykafka.write(numbers(pykafka, 100, 120), topic)
     for _ in range(2):  # a restart does not get round it
         with pytest.raises(StreamingQueryException, match=rf"TOPIC_RECREATED.*{topic}"):

@@ -11,7 +11,7 @@ import pytest
 
 import kafkasource
 from kafkasource.broker import Broker
-from kafkasource.client.admin import Admin
+from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
 from kafkasource.errors import UnsupportedApiVersion
 from kafkasource.types import TopicPartition
@@ -33,14 +33,14 @@ class Release:
         self.spark, self.version, self.servers = spark, version, broker.bootstrap_servers
         self.legacy = version.startswith("0.")
         self.peer = {"bootstrap_servers": self.servers, "api_version": RELEASES[version]}
-        self.admin = Admin(ClientConfig.of(self.servers))
+        self.admin = Cluster(ClientConfig.of(self.servers))
 
     def topic(self, name="t"):
         """A new topic; brokers before 0.10.1 make it, of `num.partitions`, when they are asked about it."""
         topic = f"{name}-{uuid.uuid4().hex[:10]}"
         if not self.legacy:
-            self.admin.create_topics([topic], partitions=PARTITIONS)
-        assert len(self.admin.partitions_of([topic])[topic].partitions) == PARTITIONS
+            self.admin.topics.create([topic], partitions=PARTITIONS)
+        assert len(self.admin.topics.describe([topic])[topic].partitions) == PARTITIONS
         return topic
 
     def partitions(self, topic):
@@ -80,7 +80,7 @@ class Release:
 
     def ends(self, topic):
         return {
-            tp: one.offset for tp, one in self.admin.list_offsets(dict.fromkeys(self.partitions(topic), -1)).items()
+            tp: one.offset for tp, one in self.admin.offsets.list(dict.fromkeys(self.partitions(topic), -1)).items()
         }
 
     def produce(self, topic, records, codec):
@@ -172,7 +172,7 @@ def test_a_stream_from_topic_to_topic_commits_what_it_has_read(release, tmp_path
     finally:
         consumer.close()
     assert committed == release.ends(source)
-    assert release.admin.fetch_offsets(group, release.partitions(source)) == committed
+    assert release.admin.groups.committed_offsets(group, release.partitions(source)) == committed
 
 
 def test_spark_goes_on_where_kafka_python_has_committed(release):
@@ -194,9 +194,9 @@ def test_a_group_with_a_member_of_kafka_python_is_listed_and_described(release):
     topic, group = release.topic(), f"g-{uuid.uuid4().hex[:8]}"
     if release.version == "0.8.2.2":  # groups without members: ListGroups and DescribeGroups came with 0.9
         with pytest.raises(UnsupportedApiVersion, match="does not serve ListGroups"):
-            release.admin.list_groups()
+            release.admin.groups.list()
         with pytest.raises(UnsupportedApiVersion, match="does not serve DescribeGroups"):
-            release.admin.describe_groups([group])
+            release.admin.groups.describe([group])
         return
     consumer = release.consumer(group_id=group, client_id="peer-of-ours")
     try:
@@ -204,8 +204,8 @@ def test_a_group_with_a_member_of_kafka_python_is_listed_and_described(release):
         deadline = time.monotonic() + PATIENCE_S
         while not consumer.assignment() and time.monotonic() < deadline:
             consumer.poll(timeout_ms=200)
-        assert group in {one.group for one in release.admin.list_groups()}
-        described = release.admin.describe_groups([group])[group]
+        assert group in {one.group for one in release.admin.groups.list()}
+        described = release.admin.groups.describe([group])[group]
         assert (described.state, [member.client_id for member in described.members]) == ("Stable", ["peer-of-ours"])
     finally:
         consumer.close()
@@ -228,7 +228,7 @@ def test_a_group_is_owned_where_brokers_have_members(release, tmp_path):
             query.awaitTermination(PATIENCE_S)
         return
     assert query.awaitTermination(PATIENCE_S)
-    assert release.admin.fetch_offsets(group, release.partitions(topic)) == release.ends(topic)
+    assert release.admin.groups.committed_offsets(group, release.partitions(topic)) == release.ends(topic)
 
 
 def test_what_a_release_lacks_is_said_before_anything_is_written(release):

@@ -79,7 +79,7 @@ def killed(request):
         application(broker, kills, master="local-cluster[2,2,1024]") as running,
     ):
         with Cluster(ClientConfig.of(broker.bootstrap_servers)) as cluster:
-            nodes = {each.transactional_id: each.coordinator_id for each in cluster.list_transactions("", ())}
+            nodes = {each.transactional_id: each.coordinator_id for each in cluster.transactions.list("", ())}
         print("coordinators", {name.rpartition("-")[2]: node for name, node in nodes.items()})
         assert {name.rpartition("-")[2] for name in nodes} == {"driver", "0", "1", "2", "3"}
         assert len(set(nodes.values())) > 1

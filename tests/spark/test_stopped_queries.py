@@ -54,7 +54,7 @@ def test_no_transaction_is_open_afterwards(spark, pykafka, kafka_broker, kafka_t
     with Cluster(ClientConfig.of(kafka_broker.bootstrap_servers)) as cluster:
 
         def open_ones(prefix):
-            return [each.transactional_id for each in cluster.list_transactions(prefix)]
+            return [each.transactional_id for each in cluster.transactions.list(prefix)]
 
         while not os.path.exists(f"{checkpoint}/metadata"):
             time.sleep(0.05)

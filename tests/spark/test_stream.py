@@ -120,7 +120,7 @@ def test_a_new_partition_is_read_from_its_start(pykafka, kafka_broker, kafka_top
     pykafka.write(numbers(pykafka, 0, 5), topic)
     run_to_end(to_parquet(stream, tmp_path))
     cluster = Cluster(ClientConfig.of(kafka_broker.bootstrap_servers))
-    cluster.create_partitions({topic: 2})
+    cluster.topics.add_partitions({topic: 2})
     cluster.close()
     pykafka.write(numbers(pykafka, 5, 9).selectExpr("value", "1 AS partition"), topic)
     run_to_end(to_parquet(stream, tmp_path))

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from kafkasource.client.connection import Body
+from kafkasource.client.connection import RequestBody
 from kafkasource.client.metadata import Metadata, TopicMetadata
 from kafkasource.errors import (
     BootstrapFailed,
@@ -50,7 +50,7 @@ class Client(Protocol):
         self,
         node_id: int,
         api: Api,
-        body: Body,
+        body: RequestBody,
         *,
         timeout_ms: float | None = None,
         expect_response: bool = True,

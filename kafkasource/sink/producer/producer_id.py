@@ -15,13 +15,16 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from kafkasource.errors import UnsupportedApiVersion, error_for
 from kafkasource.protocol.apis import INIT_PRODUCER_ID
 from kafkasource.sink.producer.client import Client, Pending
 from kafkasource.sink.producer.config import ProducerConfig
 from kafkasource.types import ProducerId, TopicPartition
+
+if TYPE_CHECKING:
+    from kafkasource.client.transactions import Transactions
 
 log = logging.getLogger("kafkasource.sink")
 
@@ -60,17 +63,6 @@ class Identity:
         return sequence
 
 
-class TransactionCalls(Protocol):
-    """What a task transaction needs of `client.cluster.Cluster`."""
-
-    def init_producer_id(
-        self, transactional_id: str | None = None, transaction_timeout_ms: int = ...
-    ) -> ProducerId: ...
-    def add_partitions_to_txn(
-        self, transactional_id: str, producer_id: ProducerId, partitions: Iterable[TopicPartition]
-    ) -> object: ...
-
-
 @dataclass(eq=False)
 class TaskTransaction(Identity):
     """One transactional id under one epoch: what one task writes, seen by read_committed once the driver commits it.
@@ -80,7 +72,7 @@ class TaskTransaction(Identity):
 
     transactional_id: str = ""
     transaction_version: int = 2  # KIP-890: from 2 on a produce request (v12) adds its partitions by itself
-    calls: TransactionCalls | None = None
+    transactions: Transactions | None = None
     known_to_leader: set[TopicPartition] = field(default_factory=set)  # partitions with a batch stored under this epoch
     left: threading.Event = field(default_factory=threading.Event)  # nothing of it is on the wire, nor will be
     unanswered: bool = False  # a request was sent that brokers may or may not have acted on, or may yet
@@ -91,16 +83,16 @@ class TaskTransaction(Identity):
 
     @classmethod
     def open(
-        cls, calls: TransactionCalls, transactional_id: str, timeout_ms: int, transaction_version: int
+        cls, transactions: Transactions, transactional_id: str, timeout_ms: int, transaction_version: int
     ) -> TaskTransaction:
         """A new epoch of the id, which aborts and fences whatever an earlier attempt left open. Blocks."""
-        given = calls.init_producer_id(transactional_id, timeout_ms)
+        given = transactions.init_producer_id(transactional_id, timeout_ms)
         log.debug("%s: ProducerId set to %d with epoch %d", transactional_id, *given)
-        return cls.join(calls, transactional_id, given, transaction_version)
+        return cls.join(transactions, transactional_id, given, transaction_version)
 
     @classmethod
     def join(
-        cls, calls: TransactionCalls, transactional_id: str, producer_id: ProducerId, transaction_version: int
+        cls, transactions: Transactions, transactional_id: str, producer_id: ProducerId, transaction_version: int
     ) -> TaskTransaction:
         """Part of a transaction that somebody else has opened. Nobody else may write to this task's partitions."""
         return cls(
@@ -108,7 +100,7 @@ class TaskTransaction(Identity):
             producer_id.producer_epoch,
             transactional_id=transactional_id,
             transaction_version=transaction_version,
-            calls=calls,
+            transactions=transactions,
         )
 
     def enroll(self, partitions: Iterable[TopicPartition]) -> None:
@@ -117,9 +109,9 @@ class TaskTransaction(Identity):
             return
         new = [tp for tp in partitions if tp not in self._enrolled]
         if new:
-            assert self.calls is not None
+            assert self.transactions is not None
             log.debug("%s: Begin adding %d new partitions to transaction", self.transactional_id, len(new))
-            self.calls.add_partitions_to_txn(self.transactional_id, self.producer, new)
+            self.transactions.add_partitions(self.transactional_id, self.producer, new)
             self._enrolled.update(new)
 
 

@@ -173,21 +173,21 @@ class DecisionLog:
         """
         named = sorted(set(places))
         if named:
-            self._cluster.fetch_committed(self._group, named)
-        return last_decision(self._cluster.fetch_committed(self._group, None))
+            self._cluster.groups.committed(self._group, named)
+        return last_decision(self._cluster.groups.committed(self._group, None))
 
     def last_seen(self) -> Decision | None:
         """The last decision, without waiting for one under way. None also where this query may not look: then it was
         not decided by a query with the same rights.
         """
         try:
-            return last_decision(self._cluster.fetch_committed(self._group, None, require_stable=False))
+            return last_decision(self._cluster.groups.committed(self._group, None, require_stable=False))
         except GroupAuthorizationFailed:
             return None
 
     def places(self) -> list[TopicPartition]:
         """Where records lie."""
-        return [tp for tp, row in self._cluster.fetch_committed(self._group, None).items() if row]
+        return [tp for tp, row in self._cluster.groups.committed(self._group, None).items() if row]
 
 
 def _base85_size(size: int) -> int:

@@ -43,7 +43,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from kafkasource.client.transaction_admin import DescribedTransaction
+from kafkasource.client.transactions import DescribedTransaction
 from kafkasource.errors import InvalidTxnState, KafkaSourceError, UnsupportedApiVersion
 from kafkasource.sink.transactions.decision import Committed, Decision, Kind
 from kafkasource.sink.transactions.errors import FENCED, UnreadableDecision
@@ -179,7 +179,7 @@ class StatusLog:
 
     def read(self) -> tuple[DecisionStatus | None, tuple[TopicPartition, ...]]:
         """The record and where it lies."""
-        return last_status(self._cluster.fetch_committed(self._ids.kept_group, None))
+        return last_status(self._cluster.groups.committed(self._ids.kept_group, None))
 
     def settled(self) -> tuple[DecisionStatus | None, tuple[TopicPartition, ...], bool | None]:
         """The same, and whether it was decided what it says was about to be, if the coordinator knows.
@@ -190,7 +190,7 @@ class StatusLog:
         if status is None or status.state != "deciding":
             return status, places, None
         try:
-            was = was_decided(status, self._cluster.describe_transactions([self._ids.driver])[self._ids.driver])
+            was = was_decided(status, self._cluster.transactions.describe([self._ids.driver])[self._ids.driver])
         except UnsupportedApiVersion:
             was = self._tried(status)
         if was is False:
@@ -206,7 +206,7 @@ class StatusLog:
         """
         for commit in (False, True):
             try:
-                self._cluster.end_txn(self._ids.driver, status.driver, commit, 1)
+                self._cluster.transactions.end(self._ids.driver, status.driver, commit, 1)
                 return commit
             except InvalidTxnState:
                 continue
@@ -217,7 +217,7 @@ class StatusLog:
     def write(self, status: DecisionStatus, places: Iterable[TopicPartition]) -> None:
         """`places` exist: those that the batch was written to."""
         try:
-            self._cluster.keep_offsets(self._ids.kept_group, status.placed(places), RETENTION_MS)
+            self._cluster.groups.keep(self._ids.kept_group, status.placed(places), RETENTION_MS)
         except UnsupportedApiVersion as error:  # no release yet; what is gone is noticed all the same
             log.debug("batch %d: %r is not kept: %s", status.batch_id, status.state, error)
 

@@ -82,10 +82,11 @@ class ExactlyOnce:
         `write_id`: of a batch write; None: a stream's micro-batch.
         """
         groups = [self._ids.kept_group, self._ids.marker_group]
-        ahead = self._cluster.ahead(f"{self._ids.prefix}-", self._ids.driver, groups)
+        ahead = self._cluster.transactions.ahead(f"{self._ids.prefix}-", self._ids.driver, groups)
         status, places, decided = self._status.settled()  # InitProducerId ends what the coordinator remembers
-        producer = self._cluster.init_producer_id(self._ids.driver, self._timeout_ms)  # an older driver decides no more
-        version = ahead.transaction_version()
+        # An older driver decides no more.
+        producer = self._cluster.transactions.init_producer_id(self._ids.driver, self._timeout_ms)
+        version = ahead.version()
         last = self._decisions.last(places if status is not None and status.state == "deciding" else ())
         all_ended = last is not None and status is not None and status.says_ended(last)
         found, former = self._tasks.recover(last, all_ended, ahead.open_transactions), None
@@ -120,7 +121,7 @@ class ExactlyOnce:
         for ids in self._identity.former:
             decisions = DecisionLog(self._cluster, ids)
             if self._is_own(decisions.last_seen()):
-                self._cluster.init_producer_id(ids.driver, self._timeout_ms)
+                self._cluster.transactions.init_producer_id(ids.driver, self._timeout_ms)
                 last = decisions.last()
                 if last is not None and self._is_own(last):
                     recovered = TaskTransactions(self._cluster, ids, self._timeout_ms).recover(last)
@@ -198,7 +199,7 @@ class ExactlyOnce:
             return
         producer, another = driver.producer, False
         try:
-            producer = self._cluster.end_txn(self._ids.driver, producer, False, driver.transaction_version)
+            producer = self._cluster.transactions.end(self._ids.driver, producer, False, driver.transaction_version)
         except GONE as error:
             another = not isinstance(error, InvalidTxnState)  # which only says that it had ended, or was never begun
         last = self._decisions.last(tp for result in results for tp in result.partitions)
@@ -222,7 +223,7 @@ class ExactlyOnce:
         """Tasks that share one producer id must not share a partition: the broker takes the second for a copy."""
         shared = [tp for tp, tasks in Counter(tp for result in live for tp in result.partitions).items() if tasks > 1]
         if shared:
-            self._cluster.end_txn(self._ids.driver, driver.producer, False, driver.transaction_version)
+            self._cluster.transactions.end(self._ids.driver, driver.producer, False, driver.transaction_version)
             raise NotDecided(
                 f"with 'atomicBatch' each topic-partition must be written by one task; {len(shared)} were written by "
                 f"several, such as {min(shared)}: repartition by what decides the target partition, or coalesce(1)"
@@ -236,7 +237,7 @@ class ExactlyOnce:
         """
         names = [self._ids.task(each.slot) for each in transactions]
         try:
-            found = self._cluster.describe_transactions([*names, self._ids.driver])
+            found = self._cluster.transactions.describe([*names, self._ids.driver])
         except UnsupportedApiVersion:  # before Kafka 3.0 nobody can ask
             return None
         self._tasks.require_open(transactions, found)
@@ -274,13 +275,13 @@ class ExactlyOnce:
         name, group, version = self._ids.driver, self._ids.marker_group, driver.transaction_version
         try:
             if version == 1:
-                self._cluster.add_offsets_to_txn(name, driver.producer, group)
-            self._cluster.txn_offset_commit(name, driver.producer, group, offsets, version)
+                self._cluster.transactions.add_offsets(name, driver.producer, group)
+            self._cluster.transactions.commit_offsets(name, driver.producer, group, offsets, version)
             crash_point("deciding")
         except GONE as error:
             raise self._not_decided(decision, error) from error
         try:
-            self._cluster.end_txn(name, driver.producer, True, version)
+            self._cluster.transactions.end(name, driver.producer, True, version)
         except KafkaSourceError as error:
             # Fenced after it was committed, or an answer that never came: what became of it stands in the record.
             if self._decisions.last(offsets) != decision:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kafkasource.client.transaction_admin import ONGOING, DescribedTransaction
+from kafkasource.client.transactions import ONGOING, DescribedTransaction
 from kafkasource.errors import OptionError, UnsupportedApiVersion
 from kafkasource.sink.producer.producer_id import TaskTransaction
 from kafkasource.sink.transactions.crash_points import crash_point
@@ -157,14 +157,16 @@ class ExactlyOnceTask:
         ids = driver.ids
         if self.guarantee.atomic:
             self.claim = self._claim(cluster)
-            transaction = TaskTransaction.join(cluster, ids.driver, driver.producer, driver.transaction_version)
+            transaction = TaskTransaction.join(
+                cluster.transactions, ids.driver, driver.producer, driver.transaction_version
+            )
         else:
             name = ids.task(self.task.slot)
             transaction = self.transaction = TaskTransaction.open(
-                cluster, name, self.guarantee.timeout_ms, driver.transaction_version
+                cluster.transactions, name, self.guarantee.timeout_ms, driver.transaction_version
             )
         with contextlib.suppress(UnsupportedApiVersion):  # before Kafka 3.0 nobody can ask
-            self._driver = cluster.describing(ids.driver)
+            self._driver = cluster.transactions.describing(ids.driver)
         return transaction
 
     # A task that fails, or that Spark has given up without a word to it.
@@ -194,9 +196,9 @@ class ExactlyOnceTask:
                 if transaction is not None and (
                     version >= 2 or (transaction.left.wait(_QUIET_S) and not transaction.unanswered)
                 ):
-                    cluster.end_txn(name, transaction.producer, False, version)
+                    cluster.transactions.end(name, transaction.producer, False, version)
                 elif self.claim is not None and self._given_up() is not None:
-                    cluster.end_txn(name, self.claim, False, version)
+                    cluster.transactions.end(name, self.claim, False, version)
         except Exception as error:  # the task has an error of its own to tell
             log.debug("%s: not aborted by the task that failed: %s", name, error)
 
@@ -233,10 +235,10 @@ class ExactlyOnceTask:
         """
         ids = self.begun.driver.ids
         name = ids.task(self.task.slot)
-        before = cluster.describe_transactions([name])[name]
+        before = cluster.transactions.describe([name])[name]
         late = before is not None and before.state == ONGOING
         if not late:
-            mine = cluster.init_producer_id(name, self.guarantee.timeout_ms)
+            mine = cluster.transactions.init_producer_id(name, self.guarantee.timeout_ms)
             following = mine._replace(producer_epoch=0)  # of an id that is new, or that has used up its epochs
             if before is not None and before.producer_epoch < _LAST_EPOCH:
                 following = ProducerId(before.producer_id, before.producer_epoch + 1)
@@ -247,7 +249,7 @@ class ExactlyOnceTask:
                 f"begun to write (transaction {name!r}): Spark ran its stage again, most likely because shuffle files "
                 "were lost. The batch starts anew with the query"
             )
-        cluster.add_offsets_to_txn(name, mine, ids.marker_group)
+        cluster.transactions.add_offsets(name, mine, ids.marker_group)
         return mine
 
     def result(

@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from kafkasource import metrics
-from kafkasource.client.cluster import EARLIEST, LATEST, Cluster
+from kafkasource.client.cluster import Cluster
 from kafkasource.client.network import Pending
+from kafkasource.client.offsets import EARLIEST, LATEST
 from kafkasource.errors import KafkaSourceError, OffsetNotAvailable, OffsetOutOfRange, RequestTimeout, UnknownTopicId
 from kafkasource.protocol.apis import FETCH
 from kafkasource.source.fetch.config import FetchSettings
@@ -106,18 +107,18 @@ class ClusterPartition:
         return self._cluster.metadata.leader_id(self._tp) is not None and self._log.is_settled
 
     def get_ready(self) -> Truncation | None:
-        self._cluster.leader(self._tp)  # asks where nobody leads
+        self._cluster.leaders.of(self._tp)  # asks where nobody leads
         compare(self._cluster, [self._log])
         return self._log.take_truncation()
 
     def send(self, fetch_offset: int, max_bytes: int) -> _Sent:
         cluster = self._cluster
-        leader = cluster.leader(self._tp)
-        topic_id = cluster.topic_id(self._tp.topic)
+        leader = cluster.leaders.of(self._tp)
+        topic_id = cluster.metadata.topic_id(self._tp.topic)
         if not self._log.is_same_topic:
             raise UnknownTopicId(100, f"Fetch of {self._tp}: the topic was recreated under its name")
         replica = None if self._leader_only else self._replicas.node_id(cluster, self._tp)
-        known = cluster.cached_partition(self._tp)
+        known = cluster.metadata.partition(self._tp)
         body = request_body(
             self._tp,
             fetch_offset,
@@ -204,7 +205,7 @@ class ClusterPartition:
 
     def refresh_leader(self) -> None:
         """Ask now. A topic that is unknown shows at the next `send`."""
-        self._cluster.partitions_of([self._tp.topic], propagation_ms=0)
+        self._cluster.topics.describe([self._tp.topic], propagation_ms=0)
 
     def reconnect(self) -> None:
         node_id = self._node_id
@@ -215,9 +216,9 @@ class ClusterPartition:
 
     def bounds(self) -> LogBounds | None:
         cluster = self._cluster
-        topic = cluster.partitions_of([self._tp.topic], propagation_ms=0)[self._tp.topic]
+        topic = cluster.topics.describe([self._tp.topic], propagation_ms=0)[self._tp.topic]
         if topic is None or self._tp.partition not in topic.partitions or not self._log.is_same_topic:
             return None
-        start = cluster.list_offsets({self._tp: EARLIEST}, self._isolation_level)[self._tp].offset
-        end = cluster.list_offsets({self._tp: LATEST}, self._isolation_level)[self._tp].offset
+        start = cluster.offsets.list({self._tp: EARLIEST}, self._isolation_level)[self._tp].offset
+        end = cluster.offsets.list({self._tp: LATEST}, self._isolation_level)[self._tp].offset
         return LogBounds(start or 0, end or 0)

@@ -71,12 +71,12 @@ class PlannedLog:
     @property
     def is_same_topic(self) -> bool:
         """Has the name still the planned id? True where that is not known: brokers before 2.8 have no ids."""
-        known = self._cluster.topic_id(self.topic_partition.topic)
+        known = self._cluster.metadata.topic_id(self.topic_partition.topic)
         return self.topic_id is None or known is None or known == self.topic_id
 
     @property
     def known_epoch(self) -> int | None:
-        known = self._cluster.cached_partition(self.topic_partition)
+        known = self._cluster.metadata.partition(self.topic_partition)
         return None if known is None else known.leader_epoch
 
     @property
@@ -119,7 +119,7 @@ def learn(cluster: Cluster, logs: Iterable[PlannedLog]) -> None:
     topics = sorted({one.topic_partition.topic for one in logs if not one.is_known})
     if topics:
         try:
-            cluster.partitions_of(topics, propagation_ms=0)
+            cluster.topics.describe(topics, propagation_ms=0)
         except BrokerError as error:
             log.debug("metadata of a task's topics: %s", error)
 
@@ -135,7 +135,7 @@ def compare(cluster: Cluster, logs: Iterable[PlannedLog]) -> None:
         return
     leader_epochs = {one.topic_partition: one.known_epoch or 0 for one in new}
     try:
-        ends = {tp: end.end_offset for tp, end in cluster.epoch_ends(wanted).items()}
+        ends = {tp: end.end_offset for tp, end in cluster.offsets.epoch_ends(wanted).items()}
     except (UnsupportedApiVersion, ClusterAuthorizationFailed) as error:
         log.info("a new leader's log is not compared with what was planned: %s", error)
         ends = {}

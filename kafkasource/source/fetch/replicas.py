@@ -58,7 +58,7 @@ class ReadReplicas:
         if preferred is None:
             return None
         node_id, until_ms = preferred
-        known = cluster.cached_partition(tp)
+        known = cluster.metadata.partition(tp)
         is_replica = known is not None and node_id in known.replicas and cluster.metadata.node(node_id) is not None
         if is_replica and cluster.network.now_ms() < until_ms:
             return node_id

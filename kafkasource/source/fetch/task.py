@@ -12,7 +12,8 @@ from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Generic
 
-from kafkasource.client.cluster import LATEST, Cluster, ListedOffset
+from kafkasource.client.cluster import Cluster
+from kafkasource.client.offsets import LATEST, ListedOffset
 from kafkasource.errors import UnknownTopicOrPartition
 from kafkasource.source.fetch.budget import FetchBudget
 from kafkasource.source.fetch.config import FetchSettings
@@ -78,7 +79,7 @@ def _latest(
 ) -> dict[TopicPartition, ListedOffset]:
     """Where logs end now; the partitions of topics that are gone are missing."""
     try:
-        return cluster.list_offsets(dict.fromkeys(partitions, LATEST), isolation_level) if partitions else {}
+        return cluster.offsets.list(dict.fromkeys(partitions, LATEST), isolation_level) if partitions else {}
     except UnknownTopicOrPartition:
         topics = {tp.topic for tp in partitions}
         if len(topics) == 1:

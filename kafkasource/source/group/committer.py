@@ -219,7 +219,7 @@ class _Sender:
         try:
             if self._cluster is None:
                 self._cluster = self._open_cluster(self._config)
-            self._cluster.commit_offsets(self._group, offsets)
+            self._cluster.groups.commit(self._group, offsets)
         except Exception as error:  # whatever it is: the query goes on, and the next commit may work
             if not _of_deleted_topics(error):
                 self._ledger.failed(self._clock())

@@ -21,7 +21,7 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from kafkasource.client.admin import Admin
+from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
 from kafkasource.errors import BrokerError, DeadlineExceeded, GroupInUse, KafkaSourceError
 from kafkasource.group.assignors import Assignor, Members, PartitionCounts, Placement, assign_range
@@ -69,7 +69,7 @@ class GroupOwner:
 
     def _forget(self) -> None:
         self._pid = os.getpid()
-        self._admin: Admin | None = None
+        self._cluster: Cluster | None = None
         self._member: GroupMember | None = None
         self._given: frozenset[TopicPartition] | None = None  # by our own assignor, on the member's thread
 
@@ -81,8 +81,8 @@ class GroupOwner:
         if self._pid != os.getpid():
             self._forget()
         if self._member is None:
-            self._admin = self._admin or Admin(self._config)
-            self._member = self._join(self._admin, sorted(topics()))
+            self._cluster = self._cluster or Cluster(self._config)
+            self._member = self._join(self._cluster, sorted(topics()))
             close_at_sigterm(self)
         try:
             self._member.wait_until_stable(0)
@@ -109,16 +109,16 @@ class GroupOwner:
             if self._member is not None:
                 self._member.close(timeout_s)
                 closed(self)
-            if self._admin is not None:
-                self._admin.close()
+            if self._cluster is not None:
+                self._cluster.close()
         self._forget()
 
-    def _join(self, admin: Admin, topics: list[str]) -> GroupMember:
+    def _join(self, cluster: Cluster, topics: list[str]) -> GroupMember:
         deadline_s = self._clock() + OUTLIVE_S
         ours = Assignor(f"exclusive-{uuid.uuid4()}", False, self._assign)
         while True:
             member = self._make(
-                admin,
+                cluster,
                 self._group,
                 topics,
                 assignors=[ours],
@@ -152,8 +152,8 @@ class GroupOwner:
 
     def _who(self) -> str:
         try:
-            assert self._admin is not None
-            group = self._admin.describe_groups([self._group])[self._group]
+            assert self._cluster is not None
+            group = self._cluster.groups.describe([self._group])[self._group]
         except Exception:  # the error to tell is another one
             return ""
         members = group.members if group is not None else ()

@@ -15,7 +15,7 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from kafkasource.client.leaders import PROPAGATION_MS
+from kafkasource.client.caller import PROPAGATION_MS
 from kafkasource.errors import (
     AuthorizationFailed,
     BootstrapFailed,
@@ -34,7 +34,8 @@ from kafkasource.source.plan.subscription import Assign, SubscribePattern, Subsc
 from kafkasource.types import IsolationLevel, TopicPartition
 
 if TYPE_CHECKING:
-    from kafkasource.client.cluster import Cluster, ListedOffset
+    from kafkasource.client.cluster import Cluster
+    from kafkasource.client.offsets import ListedOffset
 
 log = logging.getLogger("kafkasource.source")
 
@@ -118,7 +119,7 @@ class OffsetReader:
         if isinstance(subscription, SubscribePattern):
             return {
                 tp
-                for topic in self._asking(self._cluster.all_topics)
+                for topic in self._asking(self._cluster.topics.list)
                 if not topic.internal and subscription.matches(topic.name)
                 for tp in topic.topic_partitions
             }
@@ -136,7 +137,7 @@ class OffsetReader:
     def _partitions_of(self, subscription: SubscribeTopics | Assign) -> set[TopicPartition]:
         existing: set[TopicPartition] = set()
         patience = 0 if self._told_missing else PROPAGATION_MS  # not at each micro-batch again
-        described = self._asking(lambda: self._cluster.partitions_of(subscription.topics, propagation_ms=patience))
+        described = self._asking(lambda: self._cluster.topics.describe(subscription.topics, propagation_ms=patience))
         for name in subscription.topics:
             topic = described.get(name)
             if topic is not None:
@@ -147,7 +148,7 @@ class OffsetReader:
 
     def topic_ids(self, partitions: Iterable[TopicPartition]) -> dict[str, uuid.UUID]:
         """The ids of topics as the cluster told them last, without asking; brokers before 2.8 have none."""
-        found = {topic: self._cluster.topic_id(topic) for topic in {tp.topic for tp in partitions}}
+        found = {topic: self._cluster.metadata.topic_id(topic) for topic in {tp.topic for tp in partitions}}
         return {topic: topic_id for topic, topic_id in found.items() if topic_id is not None}
 
     def current_topic_ids(self, partitions: Iterable[TopicPartition], known: StreamOffset) -> dict[str, uuid.UUID]:
@@ -157,7 +158,7 @@ class OffsetReader:
         for attempt in range(max(self._attempts, 1)):
             if attempt:
                 self._sleep(self._retry_ms / 1000)
-            self._cluster.partitions_of(sorted({tp.topic for tp in wanted}), propagation_ms=0)
+            self._cluster.topics.describe(sorted({tp.topic for tp in wanted}), propagation_ms=0)
             found = self.topic_ids(wanted)
             if not recreated_topics(known, StreamOffset({}, found)):
                 break
@@ -201,12 +202,12 @@ class OffsetReader:
 
     def committed(self, group: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int | None]:
         """Where the group is to go on reading, as committed; None where it has committed nothing."""
-        return self._asking(lambda: self._cluster.fetch_offsets(group, partitions))
+        return self._asking(lambda: self._cluster.groups.committed_offsets(group, partitions))
 
     def high_watermarks(self, partitions: Iterable[TopicPartition]) -> Offsets:
         """Where logs end for readers with read_uncommitted."""
         wanted = dict.fromkeys(partitions, LATEST)
-        found = self._asking(lambda: self._cluster.list_offsets(wanted, IsolationLevel.READ_UNCOMMITTED))
+        found = self._asking(lambda: self._cluster.offsets.list(wanted, IsolationLevel.READ_UNCOMMITTED))
         return {tp: one.offset for tp, one in found.items() if one.offset is not None}
 
     def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> Offsets:
@@ -215,7 +216,7 @@ class OffsetReader:
         Brokers before 0.11 know no epochs, those before 2.3 tell them only to who may act as a replica.
         """
         try:
-            found = self._asking(lambda: self._of_existing(epochs, self._cluster.epoch_ends))
+            found = self._asking(lambda: self._of_existing(epochs, self._cluster.offsets.epoch_ends))
         except (UnsupportedApiVersion, ClusterAuthorizationFailed) as error:
             log.info("whether logs were truncated is not looked at: %s", error)
             return {}
@@ -251,7 +252,7 @@ class OffsetReader:
         self._sleep(self._retry_ms / 1000)
 
     def _list_once(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, ListedOffset]:
-        return self._cluster.list_offsets(wanted, self._isolation_level)
+        return self._cluster.offsets.list(wanted, self._isolation_level)
 
     def _of_existing(
         self,
@@ -262,7 +263,7 @@ class OffsetReader:
             try:
                 return ask(wanted)
             except UnknownTopicOrPartition:
-                topics = self._cluster.partitions_of(sorted({tp.topic for tp in wanted}))
+                topics = self._cluster.topics.describe(sorted({tp.topic for tp in wanted}))
                 left = {tp for topic in topics.values() if topic is not None for tp in topic.topic_partitions}
                 if wanted.keys() <= left:
                     raise

@@ -33,8 +33,8 @@ from functools import lru_cache
 from itertools import groupby
 from typing import NamedTuple
 
-from kafkasource.client.cluster import EARLIEST as EARLIEST
-from kafkasource.client.cluster import LATEST as LATEST
+from kafkasource.client.offsets import EARLIEST as EARLIEST
+from kafkasource.client.offsets import LATEST as LATEST
 from kafkasource.errors import KafkaSourceError
 from kafkasource.types import TopicPartition
 

@@ -162,7 +162,7 @@ def fetch_samples(
     """
     sent = []
     for leader, partitions in requests:
-        ids = {tp.topic: cluster.topic_id(tp.topic) for tp in partitions}
+        ids = {tp.topic: cluster.metadata.topic_id(tp.topic) for tp in partitions}
         body = _request(cluster, partitions, begin, ids, each, isolation_level)
         pending = cluster.send(leader, FETCH, body, timeout_ms=_TIMEOUT_MS, max_version=last_version(ids.values()))
         sent.append((pending, partitions, ids))
@@ -184,7 +184,7 @@ def _request(
 ) -> dict[str, Any]:
     topics: dict[str, list[dict[str, int]]] = {}
     for tp in partitions:
-        known = cluster.cached_partition(tp)
+        known = cluster.metadata.partition(tp)
         row = partition_row(tp, begin[tp], known.leader_epoch if known else None, each)
         topics.setdefault(tp.topic, []).append(row)
     return fetch_body(

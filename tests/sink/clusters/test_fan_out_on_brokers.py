@@ -51,7 +51,7 @@ def topic(clusters):
     name = "t" + uuid.uuid4().hex[:8]
     for broker in clusters.values():
         with Cluster(ClientConfig.of(broker.bootstrap_servers)) as cluster:
-            cluster.create_topics([name], partitions=PARTITIONS, replication_factor=1)
+            cluster.topics.create([name], partitions=PARTITIONS, replication_factor=1)
     return name
 
 
@@ -138,7 +138,7 @@ def test_a_cluster_killed_half_way_gets_every_row_once_when_it_comes_back_under_
 def test_block_waits_for_a_cluster_that_is_down_with_a_topic_that_this_worker_has_not_seen(clusters, topic, caplog):
     south, seen = clusters["south"], f"{topic}-seen"
     with Cluster(ClientConfig.of(south.bootstrap_servers)) as cluster:
-        cluster.create_topics([seen], partitions=1, replication_factor=1)
+        cluster.topics.create([seen], partitions=1, replication_factor=1)
     only = {"south": south}
     quick = {"kafka.max.block.ms": "200"}
     write(only, seen, [pa.record_batch([[b"k"], [b"v"]], names=["key", "value"])], **quick)  # its brokers are known now
@@ -163,7 +163,7 @@ def test_a_cluster_that_discards_and_dies_before_the_commit_delays_no_others_map
     maps = f"{topic}-map"
     for broker in clusters.values():
         with Cluster(ClientConfig.of(broker.bootstrap_servers)) as cluster:
-            cluster.create_topics([maps], replication_factor=1)
+            cluster.topics.create([maps], replication_factor=1)
     servers = {name: {"kafka.bootstrap.servers": broker.bootstrap_servers} for name, broker in clusters.items()}
     # Of south, which is asked first, nothing but the policy bounds the wait.
     away = dict.fromkeys(("kafka.default.api.timeout.ms", "kafka.delivery.timeout.ms"), 3_600_000)

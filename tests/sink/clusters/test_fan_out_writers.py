@@ -221,8 +221,8 @@ def test_each_producer_of_a_cluster_has_a_transaction_of_its_own(monkeypatch):
     for slot in (0, 1):
         spark.task(sent, slot, *VALUES)
     names = {f"p-east-{slot}" for slot in range(4)} | {"p-east-driver"}
-    assert set(spark.clusters["east"].transactions) == names
-    assert set(spark.clusters["west"].transactions) == {name.replace("east", "west") for name in names}
+    assert set(spark.clusters["east"].by_id) == names
+    assert set(spark.clusters["west"].by_id) == {name.replace("east", "west") for name in names}
 
 
 @pytest.mark.parametrize("producers", ["1", "3"])
@@ -274,7 +274,7 @@ def test_a_failed_batch_write_is_seen_in_no_cluster(monkeypatch):
     pickle.loads(sent).abort(messages)
     for name, cluster in spark.clusters.items():
         assert spark.seen(name) == []
-        assert not any(known.open for known in cluster.transactions.values())
+        assert not any(known.open for known in cluster.by_id.values())
 
 
 @pytest.mark.parametrize("options", [{}, {"producersPerCluster": "3"}, {"atomicBatch": "true"}])
@@ -287,7 +287,7 @@ def test_a_stopped_query_leaves_nothing_open_in_any_cluster(monkeypatch, tmp_pat
     spark.writer().abort([None, None], 0)
     for name, cluster in spark.clusters.items():
         assert spark.seen(name) == []
-        assert not any(known.open for known in cluster.transactions.values())
+        assert not any(known.open for known in cluster.by_id.values())
 
 
 def test_a_task_that_fails_aborts_what_it_opened_in_each_cluster(monkeypatch):
@@ -296,13 +296,13 @@ def test_a_task_that_fails_aborts_what_it_opened_in_each_cluster(monkeypatch):
 
     def rows():
         yield batch(*VALUES)
-        assert all(any(known.open for known in each.transactions.values()) for each in spark.clusters.values())
+        assert all(any(known.open for known in each.by_id.values()) for each in spark.clusters.values())
         raise ValueError("no more rows")
 
     with pytest.raises(ValueError, match="no more rows"):
         pickle.loads(spark.sent()).write(rows())
     for cluster in spark.clusters.values():
-        assert not any(known.open for known in cluster.transactions.values())
+        assert not any(known.open for known in cluster.by_id.values())
 
 
 def test_a_worker_keeps_its_producers_for_the_next_task_and_not_for_ever(monkeypatch):

@@ -85,7 +85,7 @@ def test_no_call_for_any_broker_goes_to_the_same_sick_one_twice(sick, seed, code
     kafka = ThreeBrokers(sick, code)
     cluster = FakeNet(kafka, seed).cluster()
     assert cluster.supports(INIT_PRODUCER_ID)  # it knows the brokers now, and is connected to the first
-    assert cluster.init_producer_id().producer_id > 0
+    assert cluster.transactions.init_producer_id().producer_id > 0
     assert kafka.asked_nodes().count(sick) <= 1
 
 

@@ -71,7 +71,7 @@ def test_a_broker_stores_the_message_sets_of_each_codec(cluster, monkeypatch, ve
     keeps_times = version not in (0, 1)
     servers, asked = cluster
     topic = f"sets-{uuid.uuid4().hex[:8]}"
-    asked.create_topics([topic], replication_factor=1)  # 0.10 has no default for it
+    asked.topics.create([topic], replication_factor=1)  # 0.10 has no default for it
     expected = []
     for codec in CODECS:
         keys = [None if i % 5 == 0 else b"%d" % i for i in range(COUNT)]

@@ -13,7 +13,7 @@ from kafkasource import options
 from kafkasource.broker import Broker
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
-from kafkasource.client.coordinators import TRANSACTION
+from kafkasource.client.routing import TRANSACTION
 from kafkasource.protocol.apis import INIT_PRODUCER_ID
 from kafkasource.sink.columns import Rows
 from kafkasource.sink.partitioner import Partitioner
@@ -78,7 +78,7 @@ def test_sequences_go_on_from_0_after_2_31(kafka_broker, kafka_topic, limit):
         producer.close()
     assert read(servers, topic, crossing.partition) == values
     with Cluster(ClientConfig.of(servers)) as cluster:
-        (known,) = cluster.describe_producers([crossing])[crossing]
+        (known,) = cluster.transactions.producers([crossing])[crossing]
     assert known.last_sequence == 3000 - 1234 - 1
 
 
@@ -96,7 +96,9 @@ class Query:
         assert begun.lost == ()
         decider = begun.driver
         for slot in (0, 1):
-            transaction = TaskTransaction.open(self.cluster, self.ids.task(slot), 60_000, decider.transaction_version)
+            transaction = TaskTransaction.open(
+                self.cluster.transactions, self.ids.task(slot), 60_000, decider.transaction_version
+            )
             with self.producer.delivery(transaction) as delivery:
                 append(self.producer, delivery, self.topic, [b"%d %d" % (batch_id, slot)], slot)
             written = WrittenTransaction(slot, transaction.producer_id, transaction.producer_epoch, 1, 0)
@@ -116,7 +118,7 @@ class Killed(ExactlyOnce):
 
 def use_up(cluster, name, left):
     """All epochs of an id but the last `left`; pipelined, which a broker takes in one by one, five in a millisecond."""
-    cluster.init_producer_id(name, 60_000)
+    cluster.transactions.init_producer_id(name, 60_000)
     node_id = cluster._coordinators[TRANSACTION, name]
     body = {"transactional_id": name, "transaction_timeout_ms": 60_000}
     epoch, last = 0, LAST_EPOCH - left
@@ -136,7 +138,7 @@ def test_batches_are_decided_recovered_and_seen_once_while_producer_ids_change()
     On 3.9.2 it is the same, but there EndTxn gives no new producer id.
     """
     with Broker(use_existing=False) as broker, Cluster(ClientConfig.of(broker.bootstrap_servers)) as c:
-        c.create_topics(["t"], partitions=2)
+        c.topics.create(["t"], partitions=2)
         ids, producer = TransactionalIds("p"), Producer(config(broker.bootstrap_servers))
         query, producer_ids = Query(c, producer, "t", ids), {}
         # So that the decision and transaction 1 have their last epochs in a batch that dies between the two.

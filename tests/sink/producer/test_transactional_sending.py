@@ -207,8 +207,8 @@ def test_rows_are_handed_over_only_once_their_partitions_are_in_the_transaction(
     refused = ProducerFenced(FENCED, "AddPartitionsToTxn")
 
     class Refusing(FakeTransactions):
-        def add_partitions_to_txn(self, transactional_id, producer_id, partitions):
-            super().add_partitions_to_txn(transactional_id, producer_id, partitions)
+        def add_partitions(self, transactional_id, producer_id, partitions):
+            super().add_partitions(transactional_id, producer_id, partitions)
             raise refused
 
     calls = Refusing()

@@ -72,7 +72,7 @@ def fails():
 
 
 def open_names(cluster):
-    return [name for name, known in cluster.transactions.items() if known.open]
+    return [name for name, known in cluster.by_id.items() if known.open]
 
 
 # The task's side.
@@ -84,7 +84,7 @@ def test_a_task_that_fails_aborts_its_transaction_before_its_error_goes_up(versi
     with pytest.raises(Boom):
         run(cluster, driver(cluster).begin(), after_rows=fails)
     assert open_names(cluster) == []
-    assert cluster.transactions["p-0"].state == "CompleteAbort"
+    assert cluster.by_id["p-0"].state == "CompleteAbort"
 
 
 @ANY_DIALECT
@@ -246,9 +246,9 @@ def test_a_run_that_begins_while_an_older_one_aborts_keeps_its_transactions(vers
     cluster = FakeTransactionCluster(version)
     old = driver(cluster).begin()
     results = []
-    real = cluster.end_txn
+    real = cluster.transactions.end
 
-    def end_txn(*args):
+    def end(*args):
         try:
             return real(*args)
         finally:
@@ -256,9 +256,9 @@ def test_a_run_that_begins_while_an_older_one_aborts_keeps_its_transactions(vers
                 new = driver(cluster).begin()
                 results.append(run(cluster, new))
 
-    cluster.end_txn = end_txn
+    cluster.transactions.end = end
     driver(cluster).abort([], 0, range(3), old.driver)
-    cluster.end_txn = real
+    cluster.transactions.end = real
     assert open_names(cluster) == ["p-0"]
     driver(cluster).commit(results, 0)
     assert read_committed(cluster.logs[T0]) == [b"row"]

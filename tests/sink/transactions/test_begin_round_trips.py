@@ -11,7 +11,7 @@ from sink_fakes import T0
 
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
-from kafkasource.client.transaction_listing import Ahead
+from kafkasource.client.transactions import Ahead
 from kafkasource.protocol.apis import LIST_TRANSACTIONS
 from kafkasource.sink.transactions import task_transactions
 from kafkasource.sink.transactions.driver import ExactlyOnce
@@ -58,7 +58,7 @@ class World:
     def write(self, decider, slot):
         """A transaction with a row in it."""
         name = IDS.task(slot)
-        producer = self.cluster.init_producer_id(name, 600_000)
+        producer = self.cluster.transactions.init_producer_id(name, 600_000)
         self.kafka.transactions[name].state = "Ongoing"
         self.kafka.transactions[name].partitions.add(("t", slot))
         return TaskResult(decider, "q", transaction=WrittenTransaction(slot, *producer, 1, 0), partitions=(T0,))  # type: ignore[call-arg]
@@ -144,17 +144,17 @@ def test_what_an_unreachable_broker_coordinated_is_aborted_where_it_moved_to(ver
     for slot in range(4):
         world.write(decider, slot)
     world.cut_off(1)
-    world.cluster.list_reachable("p-")  # and only then it moves
-    real = world.cluster.list_reachable
+    world.cluster.transactions.list_reachable("p-")  # and only then it moves
+    real = world.cluster.transactions.list_reachable
 
     def moves_afterwards(prefix):
         found = real(prefix)
         world.kafka.coordinators |= {IDS.task(0): 2, IDS.task(3): 2}
         return found
 
-    world.cluster.list_reachable = moves_afterwards
-    ahead = Ahead(world.cluster.transaction_version, lambda: moves_afterwards("p-"))
-    world.cluster.ahead = lambda *_: ahead
+    world.cluster.transactions.list_reachable = moves_afterwards
+    ahead = Ahead(world.cluster.transactions.version, lambda: moves_afterwards("p-"))
+    world.cluster.transactions.ahead = lambda *_: ahead
     world.driver().begin()
     assert world.open_names() == []
 

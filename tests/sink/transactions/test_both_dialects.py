@@ -20,12 +20,12 @@ class World:
     def __init__(self, kafka, servers):
         self.kafka = kafka
         self.cluster = Cluster(ClientConfig.of(servers))
-        self.dialect = self.cluster.transaction_version()
+        self.dialect = self.cluster.transactions.version()
         written = {"kafka.bootstrap.servers": servers}
         self.producer = Producer(ProducerConfig.from_options(options.parse(written, "sink")))
 
     def transaction(self, name="p-0"):
-        return TaskTransaction.open(self.cluster, name, 60_000, self.dialect)
+        return TaskTransaction.open(self.cluster.transactions, name, 60_000, self.dialect)
 
     def write(self, transaction, topic="t", partitions=(0, 1)):
         with self.producer.delivery(transaction) as delivery:
@@ -66,7 +66,7 @@ def test_what_a_task_writes_is_in_its_transaction(world):
     ]
     assert added == ([("t", [0, 1]), ("u", [0]), ("t", [3])] if world.dialect == 1 else [])
     assert {asked.version for asked in world.kafka.asked(PRODUCE)} == {11 if world.dialect == 1 else 12}
-    world.cluster.end_txn("p-0", transaction.producer, True, world.dialect)
+    world.cluster.transactions.end("p-0", transaction.producer, True, world.dialect)
     assert stored.state == "CompleteCommit"
 
 

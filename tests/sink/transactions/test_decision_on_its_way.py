@@ -2,7 +2,7 @@
 
 import pytest
 from test_exactly_once import Query, check
-from transaction_fakes import FakeTransactionCluster
+from transaction_fakes import FakeGroupCalls, FakeTransactionCluster
 
 from kafkasource.errors import DeadlineExceeded
 
@@ -16,21 +16,24 @@ class SlowGroupCoordinator(FakeTransactionCluster):
 
     def __init__(self, transaction_version):
         super().__init__(transaction_version)
-        self._taken_in = {}
+        self.taken_in = {}
+        self.groups = SlowGroups(self)
 
     def _end(self, name, known, commit, bump):
-        self._taken_in = dict(self.offsets)
+        self.taken_in = dict(self.offsets)
         super()._end(name, known, commit, bump)
 
     def _init(self, name, held_by=None):
-        self._taken_in = dict(self.offsets)
+        self.taken_in = dict(self.offsets)
         return super()._init(name, held_by)
 
-    def fetch_committed(self, group, partitions, require_stable=True):
-        found = super().fetch_committed(group, partitions, require_stable)
-        if partitions is not None or any((group, tp) in self._taken_in for tp in found):
-            self._taken_in = dict(self.offsets)
-        return {tp: row for tp, row in found.items() if (group, tp) in self._taken_in}
+
+class SlowGroups(FakeGroupCalls):
+    def committed(self, group, partitions, require_stable=True):
+        found = super().committed(group, partitions, require_stable)
+        if partitions is not None or any((group, tp) in self.cluster.taken_in for tp in found):
+            self.cluster.taken_in = dict(self.cluster.offsets)
+        return {tp: row for tp, row in found.items() if (group, tp) in self.cluster.taken_in}
 
 
 class Spread(Query):

@@ -4,9 +4,9 @@ from collections import Counter
 
 import pytest
 from test_exactly_once import ANY_DIALECT, BOTH_WAYS, EVERYWHERE, IDS, Query, check, seen
-from transaction_fakes import OFFSETS, Crash, FakeTransactionCluster
+from transaction_fakes import OFFSETS, Crash, FakeGroupCalls, FakeTransactionCluster
 
-from kafkasource.client.transaction_admin import DescribedTransaction
+from kafkasource.client.transactions import DescribedTransaction
 from kafkasource.errors import DeadlineExceeded, TopicAuthorizationFailed, UnsupportedApiVersion
 from kafkasource.sink.transactions.decision import Decision, last_decision
 from kafkasource.sink.transactions.decision_status import MAX_PLACES, DecisionStatus, last_status, was_decided
@@ -127,11 +127,17 @@ def test_a_first_batch_with_rows_that_is_not_batch_0_is_written_whatever_dies(ve
 class Forbidding(FakeTransactionCluster):
     """Nobody may read the brokers' own topic."""
 
-    def keep_offsets(self, group, offsets, retention_ms):
+    def __init__(self, transaction_version):
+        super().__init__(transaction_version)
+        self.groups = ForbiddingGroups(self)
+
+
+class ForbiddingGroups(FakeGroupCalls):
+    def keep(self, group, offsets, retention_ms):
         if OFFSETS in offsets:
-            self.calls.append("keep refused")
+            self.cluster.calls.append("keep refused")
             raise TopicAuthorizationFailed(29, "__consumer_offsets")
-        super().keep_offsets(group, offsets, retention_ms)
+        super().keep(group, offsets, retention_ms)
 
 
 def test_who_may_not_read_the_brokers_topic_has_it_kept_in_the_querys_or_is_told(caplog):
@@ -182,11 +188,11 @@ def test_a_batch_that_is_gone_without_is_one_batch_and_no_more(version, kind, ca
 
 
 def test_where_nothing_can_be_kept_a_batch_above_0_without_a_record_stops_the_query():
-    class NoRelease(FakeTransactionCluster):
-        def keep_offsets(self, group, offsets, retention_ms):
-            raise UnsupportedApiVersion("OffsetCommit v5 at least")
+    def keep(group, offsets, retention_ms):
+        raise UnsupportedApiVersion("OffsetCommit v5 at least")
 
-    cluster = NoRelease(2)
+    cluster = FakeTransactionCluster(2)
+    cluster.groups.keep = keep
     query = Query(cluster)
     query.run()
     check(cluster, query.expected())

@@ -26,7 +26,7 @@ def cluster(request):
         Broker(version=request.param, use_existing=False, properties=FORGETFUL) as broker,
         Cluster(ClientConfig.of(broker.bootstrap_servers)) as cluster,
     ):
-        cluster.create_topics(["t", "u"])
+        cluster.topics.create(["t", "u"])
         yield cluster
 
 
@@ -51,7 +51,7 @@ def test_what_is_known_of_a_batch_outlives_its_decision_record(cluster):
     driver("quiet").commit([], 0)  # a first batch without tasks
     groups = [TransactionalIds(name).marker_group for name in ("whole", "topic", "early")]
     deadline = time.monotonic() + PATIENCE_S
-    while any(cluster.fetch_committed(group) for group in groups):
+    while any(cluster.groups.committed(group) for group in groups):
         assert time.monotonic() < deadline, "the brokers forget nothing"
         time.sleep(1)
     assert driver("whole").begin().last == LastBatch(2, "stream", "q", 1)
@@ -61,7 +61,7 @@ def test_what_is_known_of_a_batch_outlives_its_decision_record(cluster):
     assert found.last.state == "unknown"
     with pytest.raises(LostDecision, match="batch 0 was about to be decided"):
         plan_task(found, "q", 0, 0, "fail")
-    cluster.delete_topics(["u"])
+    cluster.topics.delete(["u"])
     while driver("topic").begin().last is not None:
         assert time.monotonic() < deadline, "the offsets of a deleted topic stay"
         time.sleep(0.5)

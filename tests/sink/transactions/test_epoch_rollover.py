@@ -9,8 +9,8 @@ def used_up(version, left):
     """Each id has `left` epochs more before another producer id follows."""
     cluster = FakeTransactionCluster(version)
     for name in ("p-driver", "p-0", "p-1", "p-2"):
-        cluster.init_producer_id(name, 1)
-        known = cluster.transactions[name]
+        cluster.transactions.init_producer_id(name, 1)
+        known = cluster.by_id[name]
         known.producer = known.producer._replace(producer_epoch=LAST_EPOCH - left)
     cluster.calls.clear()
     return cluster
@@ -23,8 +23,8 @@ def used_up(version, left):
 def test_a_crash_at_any_call_while_producer_ids_change_loses_and_doubles_nothing(version, atomic, moment, left):
     whole = used_up(version, left)
     Query(whole, atomic=atomic).run()
-    before = used_up(version, left).transactions["p-driver"].producer
-    assert whole.transactions["p-driver"].producer.producer_id != before.producer_id, "it was not used up"
+    before = used_up(version, left).by_id["p-driver"].producer
+    assert whole.by_id["p-driver"].producer.producer_id != before.producer_id, "it was not used up"
     for number in range(len(whole.calls)):
         cluster = used_up(version, left)
         cluster.crash_at = {number: moment}

@@ -58,9 +58,9 @@ class Query:
             return TaskResult(begun.driver, self.query_id)
         decider, cluster = begun.driver, self.cluster
         name = self.ids.driver if self.atomic else self.ids.task(slot)
-        producer = decider.producer if self.atomic else cluster.init_producer_id(name, 600_000)
+        producer = decider.producer if self.atomic else cluster.transactions.init_producer_id(name, 600_000)
         if decider.transaction_version == 1:
-            cluster.add_partitions_to_txn(name, producer, rows)
+            cluster.transactions.add_partitions(name, producer, rows)
         for tp, some in rows.items():
             cluster.produce(name, producer, tp, some, decider.transaction_version)
         flat = [row for some in rows.values() for row in some]
@@ -339,7 +339,7 @@ def test_a_transaction_that_is_gone_before_the_decision_keeps_it_from_being_made
     cluster = FakeTransactionCluster(version)
     query = Query(cluster, batches=1)
     results = query.write(0)
-    cluster.init_producer_id("p-1", 600_000)  # a speculative attempt, or one of an executor believed dead
+    cluster.transactions.init_producer_id("p-1", 600_000)  # a speculative attempt, or one of an executor believed dead
     with pytest.raises(NotDecided, match=r"'p-1' .* not open any more"):
         query.new_driver().commit(results, 0)
     query.new_driver().abort(results, 0)
@@ -376,8 +376,8 @@ def test_a_producer_id_that_has_used_up_its_epochs_is_followed_by_another(versio
     cluster = FakeTransactionCluster(version)
     query = Query(cluster)
     for name in ("p-driver", "p-0", "p-1"):
-        cluster.init_producer_id(name, 1)
-        known = cluster.transactions[name]
+        cluster.transactions.init_producer_id(name, 1)
+        known = cluster.by_id[name]
         known.producer = known.producer._replace(producer_epoch=32_764)
     query.run()
     check(cluster, query.expected())
@@ -385,15 +385,13 @@ def test_a_producer_id_that_has_used_up_its_epochs_is_followed_by_another(versio
 
 @ANY_DIALECT
 def test_where_transactions_cannot_be_listed_or_described_the_guarantee_stands(version):
-    class OldBrokers(FakeTransactionCluster):
-        def list_transactions(self, prefix):
-            raise UnsupportedApiVersion("before 3.0")
-
-        describe_transactions = list_transactions
+    def unsupported(*_):
+        raise UnsupportedApiVersion("before 3.0")
 
     calls = calls_of_a_run(version, False)
     for number in range(calls):
-        cluster = OldBrokers(version)
+        cluster = FakeTransactionCluster(version)
+        cluster.transactions.list = cluster.transactions.describe = unsupported
         cluster.crash_at = {number: "before"}
         query = Query(cluster)
         query.run_to_the_end()
@@ -412,10 +410,10 @@ def test_nothing_is_decided_where_nothing_was_written():
 
 def test_another_prefixs_transactions_are_left_alone():
     cluster = FakeTransactionCluster(2)
-    other = cluster.init_producer_id("p-b-0", 1)
+    other = cluster.transactions.init_producer_id("p-b-0", 1)
     cluster.produce("p-b-0", other, T[0], ["theirs"], 2)
     Query(cluster).run()
-    assert cluster.transactions["p-b-0"].open
+    assert cluster.by_id["p-b-0"].open
 
 
 def test_messages_of_two_begins_are_not_mixed():

@@ -37,9 +37,9 @@ class World:
     def write(self, begun, slot):
         """A task's transaction with a row in it."""
         name, decider = IDS.task(slot), begun.driver
-        producer = self.cluster.init_producer_id(name, 600_000)
+        producer = self.cluster.transactions.init_producer_id(name, 600_000)
         if decider.transaction_version == 1:
-            self.cluster.add_partitions_to_txn(name, producer, [T[slot]])
+            self.cluster.transactions.add_partitions(name, producer, [T[slot]])
         else:  # as Produce v12 does
             self.kafka.transactions[name].state = "Ongoing"
             self.kafka.transactions[name].partitions.add(("t", slot))

@@ -23,7 +23,7 @@ from transaction_fakes import FakeContext
 from kafkasource.broker import Broker
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
-from kafkasource.client.coordinators import GROUP, TRANSACTION
+from kafkasource.client.routing import GROUP, TRANSACTION
 from kafkasource.client.transport import SocketConnector
 from kafkasource.errors import DeadlineExceeded, KafkaSourceError
 from kafkasource.sink import writer
@@ -76,7 +76,7 @@ class Query:
             "deliveryGuarantee": "exactly_once",
         } | written
         with Cluster(ClientConfig.of(servers)) as cluster:
-            cluster.create_topics([self.topic], partitions=SLOTS)
+            cluster.topics.create([self.topic], partitions=SLOTS)
         self.done = set()
         monkeypatch.setattr(writer.TaskContext, "get", lambda: self.context)  # type: ignore[attr-defined]
         for module in (exactly_once, task_module):
@@ -125,7 +125,7 @@ class Query:
 
     def seen(self):
         with Cluster(ClientConfig.of(self.servers)) as cluster:  # an end that was answered is on its way to the leaders
-            while cluster.list_transactions(prefix_of(self), ("PrepareCommit", "PrepareAbort")):
+            while cluster.transactions.list(prefix_of(self), ("PrepareCommit", "PrepareAbort")):
                 pass
         consumer = confluent_kafka.Consumer(
             {"bootstrap.servers": self.servers, "group.id": "g", "isolation.level": "read_committed"}
@@ -177,7 +177,7 @@ def test_transactions_that_timed_out_after_the_decision_are_told_of_and_written_
         if raised.type is Crash:
             break
     with Cluster(ClientConfig.of(servers)) as cluster:
-        while cluster.list_transactions(f"{prefix_of(query)}-"):
+        while cluster.transactions.list(f"{prefix_of(query)}-"):
             pass
     with pytest.raises(LostTransactions, match=r"batch 1 was decided"):
         query.run(2)
@@ -228,7 +228,7 @@ def test_a_batch_of_one_task_that_ends_in_the_middle_leaves_no_transaction_open(
     with Cluster(ClientConfig.of(servers)) as cluster:
 
         def states():
-            return {each.transactional_id: each.state for each in cluster.list_transactions(prefix, ())}
+            return {each.transactional_id: each.state for each in cluster.transactions.list(prefix, ())}
 
         def rows():
             yield from query.rows(1, 0)
@@ -272,13 +272,13 @@ def test_a_begin_right_after_a_decision_finds_it(servers):
     names = [f"early-{uuid.uuid4().hex[:8]}" for _ in range(10)]
     left_out = 0
     with Cluster(ClientConfig.of(servers)) as cluster:
-        cluster.create_topics(names)
+        cluster.topics.create(names)
         for name in names:
             ids = TransactionalIds(name)
             decider = ExactlyOnce(cluster, ids, timeout_ms=60_000).begin().driver
             result = TaskResult(decider, "q", partitions=(TopicPartition(name, 0),))
             ExactlyOnce(cluster, ids, timeout_ms=60_000).commit([result], 7)
-            left_out += not cluster.fetch_committed(ids.marker_group)
+            left_out += not cluster.groups.committed(ids.marker_group)
             assert ExactlyOnce(cluster, ids, timeout_ms=60_000).begin().last == LastBatch(1, "stream", "q", 7)
     print(f"{left_out} of {len(names)} decisions were not listed at first")
 
@@ -293,7 +293,7 @@ def test_what_was_decided_is_waited_for_and_finished_while_its_markers_cannot_be
 
         def pausing(name):
             if name == "deciding" and query.crash_at:
-                hasty.describe_transactions([ids.driver])  # finds its coordinator, as long as every node answers
+                hasty.transactions.describe([ids.driver])  # finds its coordinator, as long as every node answers
                 broker.pause(keeper)
             crash_point(name)
 
@@ -322,9 +322,9 @@ def a_query_with_two_coordinators(broker, monkeypatch):
             if tried % 50 == 0:  # a node that was paused, or starved, has lost its partitions to others: back to it
                 admin.elect_leaders(confluent_kafka.ElectionType.PREFERRED).result(30)
             ids = TransactionalIds(f"two-{uuid.uuid4().hex[:8]}")
-            groups = {group: cluster.coordinator(GROUP, group) for group in (ids.marker_group, ids.kept_group)}
+            groups = {group: cluster.coordinators.of(GROUP, group) for group in (ids.marker_group, ids.kept_group)}
             keeper = groups[ids.marker_group]
-            others = groups[ids.kept_group], cluster.coordinator(TRANSACTION, ids.driver)
+            others = groups[ids.kept_group], cluster.coordinators.of(TRANSACTION, ids.driver)
             if keeper not in others:
                 return Query(broker.bootstrap_servers, monkeypatch, transactionalIdPrefix=ids.prefix), keeper
     raise AssertionError
@@ -352,21 +352,21 @@ def test_a_begin_goes_on_without_a_broker_that_the_driver_cannot_reach(broker, c
         cut, ids, transactions = None, None, {}
         while cut is None:  # a prefix of which one node coordinates a transaction and nothing else that a begin needs
             ids = TransactionalIds(f"cut-{uuid.uuid4().hex[:8]}")
-            needed = {whole.coordinator(GROUP, group) for group in (ids.marker_group, ids.kept_group)}
-            needed.add(whole.coordinator(TRANSACTION, ids.driver))
-            transactions = {slot: whole.coordinator(TRANSACTION, ids.task(slot)) for slot in range(6)}
+            needed = {whole.coordinators.of(GROUP, group) for group in (ids.marker_group, ids.kept_group)}
+            needed.add(whole.coordinators.of(TRANSACTION, ids.driver))
+            transactions = {slot: whole.coordinators.of(TRANSACTION, ids.task(slot)) for slot in range(6)}
             cut = next((node for node in transactions.values() if node not in needed), None)
         ExactlyOnce(whole, ids, timeout_ms=60_000).begin()
         for slot in transactions:
-            producer = whole.init_producer_id(ids.task(slot), 60_000)
-            whole.add_offsets_to_txn(ids.task(slot), producer, ids.marker_group)
+            producer = whole.transactions.init_producer_id(ids.task(slot), 60_000)
+            whole.transactions.add_offsets(ids.task(slot), producer, ids.marker_group)
         port = int(broker.bootstrap_servers.split(",")[cut - 1].rpartition(":")[2])
         with Cluster(config, connector=CutOff(config, port)) as driver, caplog.at_level("WARNING", "kafkasource.sink"):
             decider = ExactlyOnce(driver, ids, timeout_ms=60_000).begin().driver
         left = {slot for slot, node in transactions.items() if node == cut}
         assert decider.aborted == len(transactions) - len(left)
-        assert {each.transactional_id for each in whole.list_transactions(ids.prefix)} == {ids.task(s) for s in left}
+        assert {each.transactional_id for each in whole.transactions.list(ids.prefix)} == {ids.task(s) for s in left}
         assert f"broker {cut} cannot be reached from the driver" in caplog.text
         for slot in left:  # as a task does that opens it
-            whole.init_producer_id(ids.task(slot), 60_000)
-        assert whole.list_transactions(ids.prefix) == []
+            whole.transactions.init_producer_id(ids.task(slot), 60_000)
+        assert whole.transactions.list(ids.prefix) == []

@@ -131,7 +131,7 @@ def test_a_batch_write_is_seen_whole_or_not_at_all(monkeypatch, atomic):
     spark.task(sent, 1, b"x")  # wrote, but its message was lost
     pickle.loads(sent).abort(failed)
     assert spark.seen() == []
-    assert not any(known.open for known in spark.cluster.transactions.values())
+    assert not any(known.open for known in spark.cluster.by_id.values())
     for _ in range(2):  # run again it is another write
         sent = spark.sent()
         pickle.loads(sent).commit([spark.task(sent, slot, b"y") for slot in range(3)])
@@ -143,7 +143,7 @@ def test_a_batch_write_of_which_no_task_reported_leaves_nothing_open(monkeypatch
     sent = spark.sent()
     spark.task(sent, 0, b"x")
     pickle.loads(sent).abort([None, None])
-    assert not any(known.open for known in spark.cluster.transactions.values())
+    assert not any(known.open for known in spark.cluster.by_id.values())
 
 
 def test_of_two_queries_with_one_prefix_the_one_that_began_later_writes(monkeypatch):
@@ -153,7 +153,7 @@ def test_of_two_queries_with_one_prefix_the_one_that_began_later_writes(monkeypa
     second = spark.sent()
     with pytest.raises(CannotWriteOnce, match="another run of the query has taken over"):
         spark.task(first, 1, b"first")
-    assert not spark.cluster.transactions["p-1"].open
+    assert not spark.cluster.by_id["p-1"].open
     with pytest.raises(NotDecided, match="another query with this 'transactionalIdPrefix', has fenced it"):
         spark.writer().commit(late, 0)
     spark.writer().abort(late, 0)

@@ -62,9 +62,9 @@ class World:
     def commit(self):
         """As after a task that wrote in transaction 0."""
         decider = self.driver.begin().driver
-        transaction = self.cluster.init_producer_id(IDS.task(0), 60_000)
+        transaction = self.cluster.transactions.init_producer_id(IDS.task(0), 60_000)
         written = WrittenTransaction(0, *transaction, 1, 0)
-        self.cluster.add_partitions_to_txn(IDS.task(0), transaction, [TopicPartition("t", 0)])
+        self.cluster.transactions.add_partitions(IDS.task(0), transaction, [TopicPartition("t", 0)])
         result = TaskResult(decider, "query", transaction=written, partitions=(TopicPartition("t", 0),))
         return lambda: self.driver.commit([result], 0)
 
@@ -102,7 +102,7 @@ def test_to_begin_a_transaction(world):
     world.refused(
         apis.INIT_PRODUCER_ID,
         TRANSACTIONAL_ID,
-        lambda: TaskTransaction.open(world.cluster, "orders-0", 60_000, 1),
+        lambda: TaskTransaction.open(world.cluster.transactions, "orders-0", 60_000, 1),
         "'orders-0'",
     )
 
@@ -111,19 +111,19 @@ def test_to_find_a_transactions_coordinator(world):
     world.refused(
         apis.FIND_COORDINATOR,
         TRANSACTIONAL_ID,
-        lambda: TaskTransaction.open(world.cluster, "orders-0", 60_000, 1),
+        lambda: TaskTransaction.open(world.cluster.transactions, "orders-0", 60_000, 1),
         "'orders-0'",
     )
 
 
 def test_to_write_to_a_topic_in_a_transaction(world):
-    transaction = TaskTransaction.open(world.cluster, "orders-0", 60_000, 1)
+    transaction = TaskTransaction.open(world.cluster.transactions, "orders-0", 60_000, 1)
     world.refused(apis.ADD_PARTITIONS_TO_TXN, TOPIC, lambda: world.write(transaction), "t-0")
 
 
 @pytest.mark.parametrize(("code", "resource"), [(TOPIC, "t-0"), (TRANSACTIONAL_ID, "'orders-0'")])
 def test_to_produce_in_a_transaction(world, code, resource):
-    transaction = TaskTransaction.open(world.cluster, "orders-0", 60_000, 1)
+    transaction = TaskTransaction.open(world.cluster.transactions, "orders-0", 60_000, 1)
     world.refused(apis.PRODUCE, code, lambda: world.write(transaction), resource)
 
 

@@ -2,6 +2,7 @@
 
 import itertools
 import threading
+from operator import attrgetter
 
 import pyarrow as pa
 import pytest
@@ -68,7 +69,7 @@ def test_a_task_of_a_stage_that_is_run_again_writes_nothing_and_the_batch_starts
     assert not seen(cluster)
     query.run()
     check(cluster, query.expected())
-    assert not any(known.open for known in cluster.transactions.values())
+    assert not any(known.open for known in cluster.by_id.values())
 
 
 @ANY_DIALECT
@@ -93,7 +94,7 @@ def test_a_task_writes_also_when_its_producer_id_has_used_up_its_epochs(version)
     query = AtomicQuery(cluster, batches=6)
     query.run_batch(0)
     for name in ("p-driver", "p-0", "p-1"):
-        known = cluster.transactions[name]
+        known = cluster.by_id[name]
         known.producer = known.producer._replace(producer_epoch=32_764)
     query.run()
     check(cluster, query.expected())
@@ -119,17 +120,21 @@ class InTurn:
             if self._order and self._order[0] == name:
                 self._order.pop(0)
             try:
-                return getattr(self._cluster, method)(*args)
+                return attrgetter(method)(self._cluster)(*args)
             finally:
                 self._changed.notify_all()
 
 
 class _Seen:
-    def __init__(self, turns, name):
-        self._turns, self._name = turns, name
+    """The cluster, or a part of it."""
+
+    def __init__(self, turns, name, part=""):
+        self._turns, self._name, self._part = turns, name, part
 
     def __getattr__(self, method):
-        return lambda *args: self._turns.call(self._name, method, args)
+        if method == "transactions":
+            return _Seen(self._turns, self._name, "transactions.")
+        return lambda *args: self._turns.call(self._name, self._part + method, args)
 
 
 @ANY_DIALECT

@@ -53,7 +53,7 @@ class Query:
         self.admin = AdminClient({"bootstrap.servers": servers})
         self.written = written
         with Cluster(ClientConfig.of(servers)) as cluster:
-            cluster.create_topics([self.name], partitions=1)
+            cluster.topics.create([self.name], partitions=1)
         for kind in (ResourceType.TRANSACTIONAL_ID, ResourceType.GROUP, ResourceType.TOPIC):
             self.grant((kind, AclOperation.ALL), "User:somebody")
 

@@ -32,7 +32,7 @@ class World:
         results = []
         for slot in slots:
             name = IDS.task(slot)
-            producer = self.cluster.init_producer_id(name, 600_000)
+            producer = self.cluster.transactions.init_producer_id(name, 600_000)
             self.kafka.transactions[name].state = "Ongoing"
             self.kafka.transactions[name].partitions.add(("t", slot))
             transaction = WrittenTransaction(slot, *producer, 1, 0)

@@ -53,19 +53,19 @@ class Kafka:
         self.servers, self.dialect = servers, dialect
         self.cluster = Cluster(ClientConfig.of(servers))
         if dialect == 2:
-            assert self.cluster.transaction_version() == 2
+            assert self.cluster.transactions.version() == 2
 
     def topic(self, partitions=1, **configs):
         name = f"t-{uuid.uuid4().hex[:10]}"
-        self.cluster.create_topics([name], partitions=partitions, configs=configs)
+        self.cluster.topics.create([name], partitions=partitions, configs=configs)
         return name
 
     def transaction(self, name, timeout_ms=60_000):
-        return TaskTransaction.open(self.cluster, name, timeout_ms, self.dialect)
+        return TaskTransaction.open(self.cluster.transactions, name, timeout_ms, self.dialect)
 
     def end(self, transaction, commit=True):
         who = transaction.producer
-        self.cluster.end_txn(transaction.transactional_id, who, commit, self.dialect)
+        self.cluster.transactions.end(transaction.transactional_id, who, commit, self.dialect)
 
     def producer(self, **written):
         return Producer(self.config(**written))
@@ -214,7 +214,7 @@ def test_tasks_share_a_transaction_when_each_has_its_own_partition(kafka, produc
     driver = kafka.transaction(f"p-{topic}")
     who = ProducerId(driver.producer_id, driver.producer_epoch)
     for partition in range(2):
-        part = TaskTransaction.join(kafka.cluster, driver.transactional_id, who, kafka.dialect)
+        part = TaskTransaction.join(kafka.cluster.transactions, driver.transactional_id, who, kafka.dialect)
         with producer.delivery(part) as delivery:
             append(producer, delivery, topic, [b"%d" % partition] * 10, partition)
     kafka.end(driver)
@@ -263,7 +263,7 @@ def test_a_leader_killed_in_the_middle_of_a_transaction_loses_and_repeats_nothin
     with Broker(version=version, nodes=3, use_existing=False) as broker:
         kafka, topic = Kafka(broker.bootstrap_servers, dialect), "moved"
         configs = {"min.insync.replicas": "2"}  # what is acknowledged survives its leader
-        kafka.cluster.create_topics([topic], partitions=2, replication_factor=3, configs=configs)
+        kafka.cluster.topics.create([topic], partitions=2, replication_factor=3, configs=configs)
         producer, transaction = kafka.producer(**SMALL), kafka.transaction("p-0")
         expected = {0: [], 1: []}
         try:
@@ -318,7 +318,7 @@ def test_a_topic_is_made_with_its_settings(kafka):
 def test_what_is_left_out_of_a_topic_is_the_brokers_default(kafka):
     name = f"made-{uuid.uuid4().hex[:10]}"
     create_in(kafka.cluster, name, NewTopic())
-    assert len(kafka.cluster.partitions_of([name])[name].partitions) >= 1
+    assert len(kafka.cluster.topics.describe([name])[name].partitions) >= 1
 
 
 @pytest.mark.parametrize("new", [NewTopic(1, 3), NewTopic(1, 1, (("no.such.setting", "1"),))])

@@ -123,7 +123,7 @@ def test_after_an_upgrade_the_query_goes_on_and_what_was_decided_is_finished_and
         query.upgrade()
         query.run()
         check(cluster, query.expected())
-        assert {name for name in cluster.transactions if name.endswith("driver")} == {IDS.driver, OLD.driver}
+        assert {name for name in cluster.by_id if name.endswith("driver")} == {IDS.driver, OLD.driver}
 
 
 @ANY_DIALECT
@@ -134,7 +134,7 @@ def test_after_an_upgrade_what_was_not_decided_is_aborted_and_written_again(vers
     query.write(1)
     query.upgrade()
     query.run_batch(1)
-    assert not cluster.transactions[OLD.task(0)].open
+    assert not cluster.by_id[OLD.task(0)].open
     query.run()
     check(cluster, query.expected())
 

@@ -93,7 +93,7 @@ def test_a_replica_that_is_no_replica_any_more_is_not_asked(rig):
     rig.read(0, 10, rack="here")
     rig.kafka.node_ids = [LEADER]
     rig.kafka.racks = {}
-    rig.cluster.partitions_of(["t"])
+    rig.cluster.topics.describe(["t"])
     before = len(rig.fetches())
     assert rig.read(rack="here") == list(range(100))
     assert set(nodes(rig)[before:]) == {LEADER}

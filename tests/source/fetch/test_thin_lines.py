@@ -79,8 +79,8 @@ def test_small_ranges_are_begun_together_before_anything_is_known_of_the_line():
     """Each of them a round trip would be 20 of them; so it is 3, as many as 8 at a time take."""
     net = ThinNet(BigLog(1, value_bytes=100, partitions=20), 10_000 * MBIT, round_trip_s=0.1)
     cluster = net.cluster()
-    cluster.partitions_of(["t"])
-    cluster.leader(TopicPartition("t", 0))
+    cluster.topics.describe(["t"])
+    cluster.leaders.of(TopicPartition("t", 0))
     assert read(net, *[10] * 20, cluster=cluster) < 0.5
 
 

@@ -38,13 +38,14 @@ class Scripted:
     def __init__(self, *outcomes):
         self.outcomes = list(outcomes)
         self.commits = []
-        self.groups = set()
+        self.groups = self
+        self.groups_asked = set()
         self.closed = False
         self.may_answer = threading.Event()
         self.may_answer.set()
 
-    def commit_offsets(self, group, offsets):
-        self.groups.add(group)
+    def commit(self, group, offsets):
+        self.groups_asked.add(group)
         self.commits.append(dict(offsets))
         assert self.may_answer.wait(60)
         error = self.outcomes.pop(0) if self.outcomes else None
@@ -237,7 +238,7 @@ def test_close_sends_what_is_pending_and_no_more(committing):
         committer.offer({T0: offset})
     committer.close()
     assert cluster.commits == [{T0: 1}, {T0: 100}]
-    assert cluster.groups == {"g"}
+    assert cluster.groups_asked == {"g"}
     assert cluster.closed
 
 
@@ -435,7 +436,11 @@ from kafkasource.source.group.committer import GroupCommitter
 from kafkasource.types import TopicPartition
 
 class Printing:
-    def commit_offsets(self, group, offsets):
+    @property
+    def groups(self):
+        return self
+
+    def commit(self, group, offsets):
         print(group, {str(tp): offset for tp, offset in offsets.items()}, flush=True)
         if "hang" in sys.argv:
             threading.Event().wait()

@@ -10,7 +10,7 @@ import pytest
 from fake_cluster import FakeCluster
 
 from kafkasource import options
-from kafkasource.client.cluster import EARLIEST
+from kafkasource.client.offsets import EARLIEST
 from kafkasource.errors import DataLoss, GroupAuthorizationFailed, OptionError
 from kafkasource.source.plan.offsets import StreamOffset, from_json
 from kafkasource.source.spark.stream import StreamReader
@@ -124,7 +124,7 @@ def test_a_right_on_the_group_that_was_withdrawn_does_not_keep_a_planned_batch_f
     def refuse(group, partitions):
         raise GroupAuthorizationFailed(30, group)
 
-    cluster.fetch_offsets = refuse
+    cluster.groups.committed_offsets = refuse
     assert replay(cluster, end, **COMMITTED) == planned
 
 

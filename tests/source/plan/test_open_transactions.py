@@ -101,7 +101,7 @@ def test_a_transaction_left_open_on_a_broker_is_told_and_its_commit_ends_that(ka
     with Cluster(ClientConfig.of(kafka_broker.bootstrap_servers)) as cluster:
 
         def ends(partitions, isolation_level=IsolationLevel.READ_UNCOMMITTED):
-            listed = cluster.list_offsets(dict.fromkeys(partitions, -1), isolation_level)
+            listed = cluster.offsets.list(dict.fromkeys(partitions, -1), isolation_level)
             return {tp: one.offset for tp, one in listed.items()}
 
         both = [TP(topic, 0), TP(topic, 1)]

@@ -60,8 +60,8 @@ def follow(reader, topic, *events):
 
 
 def recreate(cluster, servers, topic, *values):
-    cluster.delete_topics([topic])
-    cluster.create_topics([topic])
+    cluster.topics.delete([topic])
+    cluster.topics.create([topic])
     write(servers, topic, *values)
 
 
@@ -82,8 +82,8 @@ def test_a_groups_offset_below_the_log_is_a_loss_to_every_reader(cluster, server
     topic, group = kafka_topic(), "below-the-log"
     tp = TopicPartition(topic, 0)
     write(servers, topic, *map(str, range(20)))
-    cluster.commit_offsets(group, {tp: 5})
-    cluster.delete_records({tp: 12})
+    cluster.groups.commit(group, {tp: 5})
+    cluster.offsets.delete_records({tp: 12})
     options = {**servers, "subscribe": topic, "kafka.group.id": group, "startingOffsets": "committed"}
     with Reader(options) as reader, pytest.raises(DataLoss, match=r"\[5, 12\) for topic partition " + topic):
         reader.plan()
@@ -95,7 +95,7 @@ def test_a_groups_offset_below_the_log_is_a_loss_to_every_reader(cluster, server
     assert cli.main(command) == 1
     assert "[5, 12)" in capsys.readouterr().err
     assert cli.main([*command, "-X", "failOnDataLoss=false"]) == 0
-    assert cluster.fetch_offsets(group, [tp]) == {tp: 20}
+    assert cluster.groups.committed_offsets(group, [tp]) == {tp: 20}
     assert cli.main(["read", topic, "--from", "3", "-b", servers["kafka.bootstrap.servers"]]) == 1
 
 
@@ -104,7 +104,7 @@ def test_a_broker_forgets_a_groups_offsets_of_a_topic_that_was_deleted(cluster, 
     topic, group = kafka_topic(), "forgetful"
     tp = TopicPartition(topic, 0)
     write(servers, topic, *map(str, range(5)))
-    cluster.commit_offsets(group, {tp: 5})
+    cluster.groups.commit(group, {tp: 5})
     recreate(cluster, servers, topic, *map(str, range(15)))
     options = {**servers, "subscribe": topic, "kafka.group.id": group, "startingOffsets": "committed:earliest"}
     with Reader(options) as reader:
@@ -134,8 +134,8 @@ def test_the_snippet_of_the_docs_reads_partitions_with_and_without_a_commit(clus
     partitions = [TopicPartition(topic, 0), TopicPartition(topic, 1)]
     for tp in partitions:
         write(servers, topic, *map(str, range(10)), partition=tp.partition)
-    cluster.commit_offsets("billing", {partitions[0]: 4})
-    cluster.delete_records({partitions[1]: 3})  # so that 0 is not where this log begins
+    cluster.groups.commit("billing", {partitions[0]: 4})
+    cluster.offsets.delete_records({partitions[1]: 3})  # so that 0 is not where this log begins
     read, committed = [], {}
     read_ranges, commit, poll = Reader.read, GroupMember.commit, GroupMember.poll
     seen = lambda self, ranges: (read.extend(map(str, ranges)), read_ranges(self, ranges))[1]  # noqa: E731
@@ -152,4 +152,4 @@ def test_the_snippet_of_the_docs_reads_partitions_with_and_without_a_commit(clus
     with pytest.raises(Done):
         exec(snippet.replace('"localhost:9092"', here).replace('"events"', json.dumps(topic)), {})
     assert sorted(read) == [f"{topic}-0 [4, 10)", f"{topic}-1 [3, 10)"]
-    assert cluster.fetch_offsets("billing", partitions) == dict.fromkeys(partitions, 10)
+    assert cluster.groups.committed_offsets("billing", partitions) == dict.fromkeys(partitions, 10)

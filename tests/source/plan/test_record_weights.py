@@ -84,13 +84,11 @@ class Leaders:
         self.records = records  # by partition: bytes, or an error code
         self.requests = []
         self.failing = None
-        self.metadata = SimpleNamespace(leader_id=lambda tp: None if tp.partition == 99 else tp.partition % 2)
-
-    def topic_id(self, topic):
-        return uuid.uuid5(uuid.NAMESPACE_DNS, topic)
-
-    def cached_partition(self, tp):
-        return SimpleNamespace(leader_epoch=7)
+        self.metadata = SimpleNamespace(
+            leader_id=lambda tp: None if tp.partition == 99 else tp.partition % 2,
+            topic_id=lambda topic: uuid.uuid5(uuid.NAMESPACE_DNS, topic),
+            partition=lambda tp: SimpleNamespace(leader_epoch=7),
+        )
 
     def send(self, node, api, body, *, timeout_ms, max_version):
         assert (api.name, max_version) == ("Fetch", None)
@@ -301,7 +299,7 @@ class Log:
         given = {"kafka.bootstrap.servers": "nowhere:1", "subscribe": "t", "maxBytesPerTrigger": str(limit)}
         admission, at = Admission(options.parse(given, "source")), dict.fromkeys(self.written, 0)
         with Cluster(ClientConfig.of(self.broker.bootstrap_servers)) as cluster:
-            cluster.partitions_of([self.topic])
+            cluster.topics.describe([self.topic])
             weights = RecordWeights(cluster, "read_uncommitted")
             while at != self.written:
                 end = admission.admit(

@@ -312,7 +312,7 @@ def test_wrong_options_fail_before_any_broker_is_asked(given):
 
 def identified(**logs):
     cluster = FakeCluster(**logs)
-    cluster.topic_ids = {topic: uuid.uuid4() for topic in logs}
+    cluster.topic_ids |= {topic: uuid.uuid4() for topic in logs}
     cluster.epochs = {TopicPartition(topic, n): 3 for topic in logs for n in range(len(logs[topic]))}
     return cluster
 
@@ -513,7 +513,7 @@ def test_progress_shows_topics_alone():
 
 def test_a_leader_that_metadata_have_not_heard_of_is_no_truncation():
     cluster = identified(t=[(0, 100)])  # of which the last ten were written under epoch 4
-    cluster.cached_partition = lambda tp: PartitionMetadata(0, leader_id=1, leader_epoch=3)
+    cluster.metadata.partition = lambda tp: PartitionMetadata(0, leader_id=1, leader_epoch=3)
     cluster.epochs = {TopicPartition("t", 0): 4}
     cluster.ends_of_epochs = {(TopicPartition("t", 0), 3): 90}
     stream = reader(cluster, startingOffsets='{"t":{"0":100}}')

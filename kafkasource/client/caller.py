@@ -1,0 +1,348 @@
+"""Asking a cluster: one request to one node, or with retries to any node that can answer.
+
+The parts of a `Cluster` share one `Caller`. Each retried call has one deadline (`default.api.timeout.ms`) for all it
+does: finding a broker, refreshing metadata, backoff and retries. Errors that the table calls retriable are retried
+until then, the others are raised at once.
+
+Threads: every call holds the lock of the caller, so several threads may share it.
+"""
+
+from __future__ import annotations
+
+import math
+import random as random_module
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import islice
+from typing import TypeVar
+
+from kafkasource.client.config import ClientConfig, backoff_ms
+from kafkasource.client.connection import RequestBody
+from kafkasource.client.link import Pending, address_of
+from kafkasource.client.metadata import Metadata
+from kafkasource.client.network import NetworkClient, Selector
+from kafkasource.client.transport import Connector
+from kafkasource.errors import (
+    BootstrapFailed,
+    BrokerError,
+    ConcurrentTransactions,
+    ConnectFailed,
+    DeadlineExceeded,
+    GivenUp,
+    KafkaSourceError,
+    ProtocolError,
+    UnstableOffsetCommit,
+    error_for,
+)
+from kafkasource.protocol.apis import Api
+from kafkasource.protocol.schema import Body, Fields
+
+PROPAGATION_MS = 5_000
+"""A broker may not know for this long of a topic that was created through another broker."""
+
+_MARKERS_MS = 10  # a transaction writes its markers after its last answer: some milliseconds. Java waits 20 here.
+
+T = TypeVar("T")
+
+
+class Caller:
+    """Sends requests, waits for their answers, retries. Opens no socket before the first call."""
+
+    def __init__(
+        self,
+        config: ClientConfig,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        connector: Connector | None = None,
+        random: Callable[[], float] = random_module.random,
+        selector: Selector | None = None,
+    ) -> None:
+        self.config = config
+        self.network = NetworkClient(config, clock=clock, connector=connector, random=random, selector=selector)
+        self.lock = threading.RLock()
+        self._random = random
+        self._limit: tuple[float, Callable[[], bool]] | None = None  # of `giving_up`: until when, and unless what
+        self._in_vain: Counter[int] = Counter()  # of the call that is retried now: nodes that were asked without use
+
+    @property
+    def metadata(self) -> Metadata:
+        return self.network.metadata
+
+    def now_ms(self) -> float:
+        """Milliseconds of the client's clock."""
+        return self.network.now_ms()
+
+    def timeout_ms(self, left_ms: float) -> float:
+        """The time that one request gets in a call that has `left_ms` left."""
+        return min(left_ms, self.config.request_timeout_ms)
+
+    # One request.
+
+    def send(
+        self,
+        node_id: int,
+        api: Api,
+        body: RequestBody,
+        *,
+        timeout_ms: float | None = None,
+        expect_response: bool = True,
+        max_version: int | None = None,
+    ) -> Pending:
+        """Send one request, without retries; see `NetworkClient.send`."""
+        with self.lock:
+            return self.network.send(
+                node_id, api, body, timeout_ms=timeout_ms, expect_response=expect_response, max_version=max_version
+            )
+
+    def poll(self, timeout_ms: float) -> list[Pending]:
+        """Do network work for at most about `timeout_ms`. Raises ClusterMismatch, and GivenUp in `giving_up`."""
+        with self.lock:
+            until_ms, unwanted = self._limit or (math.inf, None)
+            done = self.network.poll(min(timeout_ms, until_ms - self.now_ms()))
+            if self.network.fatal is not None:
+                raise self.network.fatal
+            if unwanted is not None and (unwanted() or self.now_ms() >= until_ms):
+                raise GivenUp("the answer is not waited for any more")
+            return done
+
+    def wait(self, *pendings: Pending) -> None:
+        """Poll until all are done. Each has its own deadline, so this ends."""
+        while not all(pending.done for pending in pendings):
+            self.poll(self.config.request_timeout_ms)
+
+    def call(
+        self,
+        node_id: int,
+        api: Api,
+        body: RequestBody,
+        *,
+        timeout_ms: float | None = None,
+        max_version: int | None = None,
+    ) -> Body:
+        """Send one request to one node and wait for its answer; no retry. Does not look at the answer's error codes."""
+        pending = self.send(node_id, api, body, timeout_ms=timeout_ms, max_version=max_version)
+        self.wait(pending)
+        return pending.result()
+
+    @contextmanager
+    def giving_up(self, unwanted: Callable[[], bool] = bool, *, after_ms: float = math.inf) -> Iterator[None]:
+        """In this block calls raise GivenUp once `after_ms` have passed or `unwanted` returns true.
+
+        Only for a client that one thread uses. The caller evaluates `unwanted` after each network event, so a thread
+        that changes its result calls `wakeup`.
+        """
+        before, self._limit = self._limit, (self.now_ms() + after_ms, unwanted)
+        try:
+            yield
+        finally:
+            self._limit = before
+
+    def disconnect(self, node_id: int) -> None:
+        """Close the connection to a node; the next request opens another. Requests under way on it fail."""
+        with self.lock:
+            self.network.disconnect(node_id, "closed by this client")
+
+    @property
+    def idle_s(self) -> float:
+        """Seconds since the last use; 0: a call or a request is under way. Any thread; never blocks."""
+        if not self.lock.acquire(blocking=False):
+            return 0.0
+        try:
+            return self.network.idle_s
+        finally:
+            self.lock.release()
+
+    def rest(self) -> None:
+        """Close all sockets, unless a call or a request is under way; the next request opens them again."""
+        if self.lock.acquire(blocking=False):
+            try:
+                self.network.rest()
+            finally:
+                self.lock.release()
+
+    def close(self) -> None:
+        """Close all connections; requests under way fail with ClientClosed."""
+        with self.lock:
+            self.network.close()
+
+    # With retries.
+
+    def retrying(self, what: str, attempt: Callable[[float], T]) -> T:
+        """Run `attempt(milliseconds left)` until it returns. Retriable errors lead to a retry, until the deadline.
+
+        `what` names the call in DeadlineExceeded. `attempt` runs with the lock held.
+        """
+        start = self.now_ms()
+        deadline = start + self.config.default_api_timeout_ms
+        failures = 0
+        in_vain: Counter[int] = Counter()
+        while True:
+            try:
+                with self.lock, self._counting(in_vain):
+                    return attempt(max(deadline - self.now_ms(), 1.0))
+            except KafkaSourceError as error:
+                never_reached = self.metadata.version == 0
+                if never_reached and self.network.bootstrap_is_hopeless():
+                    raise self._no_broker(self.now_ms() - start) from None  # its text has the reasons
+                if not error.retriable and not (never_reached and isinstance(error, ProtocolError)):
+                    raise
+                if error.refresh_metadata:
+                    with self.lock:
+                        self.metadata.request_update()
+                again = self.now_ms() + self._backoff_ms(error, failures)
+                failures += 1
+                if again >= deadline:
+                    waited = self.now_ms() - start
+                    if never_reached and self.network.bootstrap_errors:
+                        raise self._no_broker(waited) from None
+                    raise DeadlineExceeded(
+                        f"{what}: not done within {round(waited)} ms and {failures} attempts (option"
+                        f" kafka.default.api.timeout.ms); the last error: {error}"
+                    ) from error
+            while self.now_ms() < again:
+                self.poll(again - self.now_ms())
+
+    def _backoff_ms(self, error: KafkaSourceError, failures: int) -> float:
+        first = self.config.retry_backoff_ms
+        if isinstance(error, (ConcurrentTransactions, UnstableOffsetCommit)):
+            first = min(first, _MARKERS_MS)
+        return backoff_ms(failures, first, self.config.retry_backoff_max_ms, self._random())
+
+    def _no_broker(self, waited_ms: float) -> BootstrapFailed:
+        tried = tuple((address, str(error)) for address, error in sorted(self.network.bootstrap_errors.items()))
+        return BootstrapFailed(tried, round(waited_ms))
+
+    @contextmanager
+    def _counting(self, in_vain: Counter[int]) -> Iterator[None]:
+        """Count the nodes that are asked in vain in this block here. The caller of this method holds the lock."""
+        before, self._in_vain = self._in_vain, in_vain
+        try:
+            yield
+        finally:
+            self._in_vain = before
+
+    def call_any(self, api: Api, body: RequestBody, *, max_version: int | None = None) -> Body:
+        """Ask any broker; retry within the deadline. Raises the first error code in the answer."""
+
+        def attempt(left_ms: float) -> Body:
+            pending = self.send_any(api, body, left_ms, max_version)
+            self.wait(pending)
+            answer = pending.result()
+            try:
+                return checked(answer, api.name)
+            except BrokerError:
+                self._in_vain[pending.node_id] += 1  # another broker may be able to
+                raise
+
+        return self.retrying(api.name, attempt)
+
+    def served(self, api: Api, node_id: int | None = None) -> tuple[int, int] | None:
+        """The versions of an API, first and last, that a broker and this client have in common; None: none.
+
+        Of `node_id`, or of any broker: where they differ, as during an upgrade, a request may still meet
+        UnsupportedApiVersion.
+        """
+
+        def attempt(left_ms: float) -> tuple[int, int] | None:
+            try:
+                return self.network.served(api, node_id)
+            except ConnectFailed:
+                node = self.any_node(left_ms) if node_id is None else node_id
+                pending = self.network.refresh_metadata(node, self.metadata.wanted, self.timeout_ms(left_ms))
+                self.wait(pending)
+                pending.result()
+                return self.network.served(api, node_id)
+
+        return self.retrying(f"versions of {api.name}", attempt)
+
+    def supports(self, api: Api, version: int = 0) -> bool:
+        """May requests of this version, or of a later one, be sent? Blocks at the first question; see `served`."""
+        versions = self.served(api)
+        return versions is not None and versions[1] >= version
+
+    # Pieces of an attempt: for functions that `retrying` runs.
+
+    def any_node(self, left_ms: float) -> int:
+        """The least loaded node; a retry gets another node than before. Waits until there is a node to try.
+
+        Raises ConnectFailed after `left_ms`.
+        """
+        deadline = self.now_ms() + left_ms
+        while True:
+            node_id, wait_ms = self.network.least_loaded(in_vain=self._in_vain)
+            if node_id is not None:
+                return node_id
+            left = deadline - self.now_ms()
+            if left <= 0:
+                known = [(node.host, node.port) for node in self.metadata.nodes()] or self.config.bootstrap_servers
+                raise ConnectFailed(f"cannot connect to any broker: {few([address_of(*each) for each in known])}")
+            self.poll(min(wait_ms, left))
+
+    def send_any(self, api: Api, body: RequestBody, left_ms: float, max_version: int | None = None) -> Pending:
+        """Send a request to any node, once."""
+        node_id = self.any_node(left_ms)
+        pending = self.send(node_id, api, body, timeout_ms=self.timeout_ms(left_ms), max_version=max_version)
+        in_vain = self._in_vain
+
+        def count(done: Pending) -> None:
+            in_vain[node_id] += done.error is not None
+
+        pending.add_callback(count)
+        return pending
+
+    def send_all(
+        self, api: Api, bodies: Mapping[int, RequestBody], left_ms: float, take: Callable[[Body], list[BrokerError]]
+    ) -> list[KafkaSourceError]:
+        """Send one request to each node, in parallel. `take` uses an answer and returns its errors."""
+        timeout_ms = self.timeout_ms(left_ms)
+        pendings = [self.send(node_id, api, body, timeout_ms=timeout_ms) for node_id, body in bodies.items()]
+        self.wait(*pendings)
+        errors: list[KafkaSourceError] = []
+        for pending in pendings:
+            try:
+                errors += take(pending.result())
+            except KafkaSourceError as error:
+                errors.append(error)
+        return errors
+
+    def ask_metadata(self, names: list[str] | None, left_ms: float) -> Body:
+        """Ask any node for these topics, once; None: for all. The answer is in `metadata` when this returns."""
+        pending = self.network.refresh_metadata(self.any_node(left_ms), names, self.timeout_ms(left_ms))
+        self.metadata.keep(names or [])
+        self.wait(pending)
+        return pending.result()
+
+
+def checked(body: Body, context: str) -> Body:
+    """Return a response, or raise the first error code in it, wherever that is."""
+    stack: list[object] = [body]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, list):
+            stack += reversed(item)
+        elif isinstance(item, dict):
+            code = item.get("error_code", 0)
+            if code:
+                raise error_for(code, context + message_in(item))
+            stack += (value for value in item.values() if isinstance(value, (list, dict)))
+    return body
+
+
+def message_in(row: Fields) -> str:
+    """The broker's own error message in parentheses, fit for a log line; empty where there is none."""
+    text = str(row.get("error_message") or "")[:500]
+    return " (" + "".join(c if c.isprintable() else " " for c in text) + ")" if text else ""
+
+
+def few(names: Collection[object]) -> str:
+    """The first five names, for the text of an error, and how many more there are."""
+    shown = ", ".join(map(str, islice(names, 5)))
+    return f"{shown} and {len(names) - 5} more" if len(names) > 5 else shown
+
+
+def known(value: int) -> int | None:
+    """A number of an answer, which has a negative one (-1) where the broker knows none."""
+    return value if value >= 0 else None

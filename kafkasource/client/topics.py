@@ -1,0 +1,232 @@
+"""Topics: which there are, and what an operator changes about them.
+
+Nothing of this package makes or changes a topic unless a user asks for it. Settings are shown by brokers from 0.11 on
+and changed from 2.3 on; older ones raise UnsupportedApiVersion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from kafkasource.client.caller import PROPAGATION_MS, Caller, few, message_in
+from kafkasource.client.connection import RequestBody
+from kafkasource.client.metadata import TopicMetadata
+from kafkasource.errors import (
+    ConnectionLost,
+    InvalidPartitions,
+    LeaderNotAvailable,
+    RequestTimeout,
+    TopicAlreadyExists,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
+    error_for,
+)
+from kafkasource.protocol.apis import (
+    CREATE_PARTITIONS,
+    CREATE_TOPICS,
+    DELETE_TOPICS,
+    DESCRIBE_CONFIGS,
+    INCREMENTAL_ALTER_CONFIGS,
+    Api,
+)
+from kafkasource.protocol.schema import Fields
+
+_TOPIC = 2  # the type of a resource that has settings
+_SET, _DELETE = 0, 1
+_DYNAMIC_TOPIC, _DEFAULT = 1, 5  # where a setting's value comes from; between them: the brokers
+
+
+class Setting(NamedTuple):
+    """One setting of a topic. `value` None: sensitive, or not set."""
+
+    name: str
+    value: str | None
+    source: str  # "topic", "broker" or "default"
+
+
+class Topics:
+    """Questions about topics to any broker, and changes by the controller."""
+
+    def __init__(self, caller: Caller) -> None:
+        self._caller = caller
+        self._metadata = caller.metadata
+
+    def describe(
+        self, topics: Iterable[str], *, propagation_ms: int = PROPAGATION_MS
+    ) -> dict[str, TopicMetadata | None]:
+        """Ask the cluster now for these topics. None: no such topic, even after `propagation_ms` of asking again.
+
+        Raises AuthorizationFailed and other fatal errors of a topic.
+        """
+        names = [*dict.fromkeys(topics)]
+        patience = self._caller.now_ms() + propagation_ms
+        return self._caller.retrying(f"metadata of {few(names)}", lambda left: self._describe(names, patience, left))
+
+    def _describe(self, names: Sequence[str], patience_ms: float, left_ms: float) -> dict[str, TopicMetadata | None]:
+        self._caller.ask_metadata([*names], left_ms)
+        errors = {name: self._metadata.topic_errors[name] for name in names if name in self._metadata.topic_errors}
+        late = self._caller.now_ms() >= patience_ms
+        for name, code in errors.items():
+            error = error_for(code, f"topic {name!r}")
+            if not late or not isinstance(error, (UnknownTopicOrPartition, UnknownTopicId)):
+                raise error
+        return {name: None if name in errors else self._metadata.topic(name) for name in names}
+
+    def list(self) -> Sequence[TopicMetadata]:
+        """Ask the cluster now for all topics that the ACLs let us see, internal ones (flagged) included."""
+
+        def attempt(left_ms: float) -> Sequence[TopicMetadata]:
+            body = self._caller.ask_metadata(None, left_ms)
+            found = [self._metadata.topic(topic["name"]) for topic in body["topics"] if not topic["error_code"]]
+            return [topic for topic in found if topic is not None]
+
+        return self._caller.retrying("metadata of all topics", attempt)
+
+    # Changes.
+
+    def create(
+        self,
+        names: Iterable[str],
+        *,
+        partitions: int = 1,
+        replication_factor: int = -1,
+        configs: Mapping[str, str] | None = None,
+        validate_only: bool = False,
+    ) -> None:
+        """Create topics that are alike, then wait until every partition has a leader. -1: the broker's default.
+        `validate_only`: only ask whether the brokers would (from 0.10.2 on).
+
+        Raises a topic's errors, as TopicAlreadyExists; those named before it may have been created.
+        """
+        wanted = [*names]
+        settings = [{"name": name, "value": value} for name, value in (configs or {}).items()]
+        rows = [
+            {
+                "name": name,
+                "num_partitions": partitions,
+                "replication_factor": replication_factor,
+                "assignments": [],
+                "configs": settings,
+            }
+            for name in wanted
+        ]
+        body = {"topics": rows, **({"validate_only": True} if validate_only else {})}
+        self._ask_controller(CREATE_TOPICS, body, wanted, "topics", done_already=TopicAlreadyExists.CODE)
+        if not validate_only:
+            self._await_leaders(dict.fromkeys(wanted, partitions))
+
+    def add_partitions(self, totals: Mapping[str, int]) -> None:
+        """Let topics have this many partitions in all, then wait until all have a leader."""
+        rows = [{"name": name, "count": count, "assignments": None} for name, count in totals.items()]
+        done_already = InvalidPartitions.CODE
+        self._ask_controller(CREATE_PARTITIONS, {"topics": rows}, [*totals], "results", done_already=done_already)
+        self._await_leaders(totals)
+
+    def delete(self, names: Iterable[str]) -> None:
+        """Delete, then wait some seconds at most for the brokers to know. Raises UnknownTopicOrPartition and others."""
+        wanted = [*names]
+
+        def body(version: int) -> Fields:
+            return {"topics": [{"name": name} for name in wanted]} if version >= 6 else {"topic_names": wanted}
+
+        self._ask_controller(DELETE_TOPICS, body, wanted, "responses", done_already=UnknownTopicOrPartition.CODE)
+        with self._caller.lock:
+            self._metadata.forget(wanted)
+        patience = self._caller.now_ms() + PROPAGATION_MS
+
+        def attempt(left_ms: float) -> None:
+            described = self._describe(wanted, 0, left_ms)
+            if any(described.values()) and self._caller.now_ms() < patience:
+                raise error_for(LeaderNotAvailable.CODE, "a deleted topic is still known")
+            self._metadata.forget(wanted)
+
+        self._caller.retrying(f"the end of {few(wanted)}", attempt)
+
+    def _await_leaders(self, totals: Mapping[str, int]) -> None:
+        """Wait until topics have so many partitions, and all of them leaders."""
+
+        def attempt(left_ms: float) -> None:
+            described = self._describe([*totals], float("inf"), left_ms)
+            for name, total in totals.items():
+                topic = described[name]
+                if topic is None or len(topic.partitions) < total:
+                    raise error_for(UnknownTopicOrPartition.CODE, f"topic {name!r}")
+                for partition in topic.partitions.values():
+                    if partition.leader_id is None:
+                        raise error_for(LeaderNotAvailable.CODE, f"{name}-{partition.partition}")
+
+        self._caller.retrying(f"leaders of {few(totals)}", attempt)
+
+    def _ask_controller(
+        self, api: Api, body: RequestBody, names: Sequence[str], rows: str, *, done_already: int
+    ) -> None:
+        """Send a request to the controller; retried whole while a retriable error is all that is wrong.
+
+        Once an answer was lost, the error `done_already` means that the request took effect.
+        """
+        answer_lost = False
+
+        def attempt(left_ms: float) -> None:
+            nonlocal answer_lost
+            timeout_ms = self._caller.timeout_ms(left_ms)
+
+            def timed(version: int) -> Fields:
+                # The broker's own wait ends before the request does, so that we hear how it went.
+                return {**(body(version) if callable(body) else body), "timeout_ms": int(timeout_ms * 0.9)}
+
+            try:
+                answer = self._caller.call(self._controller(left_ms), api, timed, timeout_ms=timeout_ms)
+            except (ConnectionLost, RequestTimeout):
+                answer_lost = True
+                raise
+            for row in answer[rows]:
+                code = row["error_code"]
+                if code and not (answer_lost and code == done_already):
+                    error = error_for(code, f"{api.name} {row.get('name')!r}" + message_in(row))
+                    if isinstance(error, UnknownTopicOrPartition):
+                        error.retriable = False  # the controller is where topics are made: it knows
+                    raise error
+
+        self._caller.retrying(f"{api.name} {few(names)}", attempt)
+
+    def _controller(self, left_ms: float) -> int:
+        """The controller's node id; any node where the cluster names none (brokers before 0.10 do not)."""
+        if self._metadata.controller_id is None:
+            self._caller.ask_metadata([], left_ms)
+        controller = self._metadata.controller_id
+        return self._caller.any_node(left_ms) if controller is None else controller
+
+    # Settings.
+
+    def settings(self, topics: Iterable[str]) -> dict[str, Sequence[Setting]]:
+        """All settings of topics, defaults included, by name."""
+        resources = [
+            {"resource_type": _TOPIC, "resource_name": name, "configuration_keys": None}
+            for name in dict.fromkeys(topics)
+        ]
+        if not resources:
+            return {}
+        answer = self._caller.call_any(DESCRIBE_CONFIGS, {"resources": resources})
+        return {
+            row["resource_name"]: sorted(map(_setting, row["configs"]), key=lambda each: each.name)
+            for row in answer["results"]
+        }
+
+    def change_settings(self, topic: str, changes: Mapping[str, str | None]) -> None:
+        """Change single settings, the others stay; None: back to the brokers' default. Raises InvalidConfig."""
+        configs = [
+            {"name": name, "config_operation": _DELETE if value is None else _SET, "value": value}
+            for name, value in changes.items()
+        ]
+        resources = [{"resource_type": _TOPIC, "resource_name": topic, "configs": configs}]
+        self._caller.call_any(INCREMENTAL_ALTER_CONFIGS, {"resources": resources, "validate_only": False})
+
+
+def _setting(row: Fields) -> Setting:
+    source = row.get("config_source", -1)
+    if source < 0:  # version 0
+        where = "default" if row.get("is_default") else "topic"
+    else:
+        where = "topic" if source == _DYNAMIC_TOPIC else "default" if source == _DEFAULT else "broker"
+    return Setting(row["name"], row["value"], where)
