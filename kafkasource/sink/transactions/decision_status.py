@@ -31,6 +31,8 @@ became of that driver's transaction. It remembers until the next InitProducerId:
 nobody remembers (the coordinator forgets a transactional id after 7 days, too). The same where a batch above 0 is to be
 written and both groups have nothing: the query wrote at least once until now, or they were deleted.
 
+`states.FOUND` and `states.PLANS` are this table as data, by what begin finds; a test walks through both.
+
 A batch of which no task had rows is not decided. The first such batch leaves `undecided` 0 behind, so that the first
 batch with rows, which may be the hundredth, is not taken for one whose record was lost.
 """
@@ -48,6 +50,7 @@ from kafkasource.errors import InvalidTxnState, KafkaSourceError, UnsupportedApi
 from kafkasource.sink.transactions.decision import Committed, Decision, Kind
 from kafkasource.sink.transactions.errors import FENCED, UnreadableDecision
 from kafkasource.sink.transactions.names import TransactionalIds
+from kafkasource.sink.transactions.states import FOUND, Found, Record, Status
 from kafkasource.types import ProducerId, TopicPartition
 
 if TYPE_CHECKING:
@@ -146,26 +149,43 @@ class LastBatch:
     batch_id: int
     state: Literal["decided", "undecided", "unknown"] = "decided"
 
-    @classmethod
-    def of(cls, last: Decision) -> LastBatch:
-        return cls(last.number, last.kind, last.query_id, last.batch_id)
-
 
 def last_batch(last: Decision | None, status: DecisionStatus | None, decided: bool | None) -> LastBatch | None:
-    """From the decision record, from what is kept, and from the coordinator where that is asked (`was_decided`).
+    """What is known by the decision record, its status, and the coordinator where it was asked (`was_decided`).
 
-    None: nothing of the kind was there. The record holds unless what is kept is newer.
+    None: nothing is known of any batch.
     """
-    if last is not None and (status is None or status.number <= last.number):
-        return LastBatch.of(last)
-    if status is None:
+    found = FOUND[_record(last, status), _status(status, decided)]
+    if found is Found.NOTHING:
         return None
-    found = LastBatch(status.number, "stream", status.query_id, status.batch_id)
+    if found is Found.RECORDS_BATCH:
+        assert last is not None
+        return LastBatch(last.number, last.kind, last.query_id, last.batch_id)
+    assert status is not None
+    return LastBatch(status.number, "stream", status.query_id, status.batch_id, _KNOWN[found])
+
+
+_KNOWN: dict[Found, Literal["decided", "undecided", "unknown"]] = {
+    Found.STATUS_DECIDED: "decided",
+    Found.STATUS_UNDECIDED: "undecided",
+    Found.STATUS_UNKNOWN: "unknown",
+}
+
+
+def _record(last: Decision | None, status: DecisionStatus | None) -> Record:
+    if last is None:
+        return Record.NONE
+    return Record.OLDER if status is not None and last.number < status.number else Record.NEWEST
+
+
+def _status(status: DecisionStatus | None, decided: bool | None) -> Status:
+    if status is None:
+        return Status.NONE
     if status.state == "ended":
-        return found
-    if status.state == "deciding" and (decided or (decided is None and last is None)):
-        return replace(found, state="unknown")
-    return LastBatch.of(last) if last is not None else replace(found, state="undecided")
+        return Status.ENDED
+    if status.state == "undecided" or decided is False:
+        return Status.UNDECIDED
+    return Status.DECIDING_COMMITTED if decided else Status.DECIDING_FORGOTTEN
 
 
 class StatusLog:

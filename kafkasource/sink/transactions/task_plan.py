@@ -18,6 +18,7 @@ from kafkasource.sink.transactions.errors import (
     lost_text,
 )
 from kafkasource.sink.transactions.names import TransactionalIds, WrittenTransaction
+from kafkasource.sink.transactions.states import PLANS, Last, Order, Plan
 from kafkasource.types import TopicPartition
 
 OnLost = Literal["fail", "rewrite", "skip"]
@@ -61,31 +62,48 @@ class TaskResult:
 def plan_task(begun: BegunBatch, query_id: str, batch_id: int, slot: int, on_lost: OnLost) -> TaskPlan:
     """Raises AnotherQuery, LostTransactions, LostDecision, CheckpointBehind.
 
-    Task transactions of a decision from before this batch are lost only in name: their slots were in use again since,
-    and Spark would not have gone on had they not ended.
+    Task transactions of a decision from before this batch are lost only in name: their slots were in use again since.
     """
     _refuse_another(begun, query_id)
     last = begun.last
-    if last is None and batch_id > 0 and begun.driver.kind == "stream":
-        return _plan_unknown(_none_text(batch_id, begun.driver.ids), on_lost)
-    if last is None or last.number == 0 or last.query_id != query_id or last.batch_id < batch_id:
+    plan = PLANS[_last(begun), _order(begun, query_id, batch_id)]
+    if plan is Plan.WRITE:
         return TaskPlan(write=True)
-    if last.batch_id > batch_id:
+    if plan is Plan.ASK:
+        text = _none_text(batch_id, begun.driver.ids) if last is None else _unknown_text(batch_id)
+        return _plan_unknown(text, on_lost)
+    if plan is Plan.REFUSE:
+        assert last is not None
         raise CheckpointBehind(
             f"batch {batch_id} is to be written, but batch {last.batch_id} of this query (id {query_id}) was begun "
             "already, so that this one is in the topics: the checkpoint is an older copy. Restore the newer one, or "
             "start a new query (a new checkpoint, and a new 'transactionalIdPrefix' where one is given)"
         )
-    if last.state == "undecided":
-        return TaskPlan(write=True)
-    if last.state == "unknown":
-        return _plan_unknown(_unknown_text(batch_id), on_lost)
-    if not begun.lost or on_lost == "skip":
+    if plan is Plan.SKIP or on_lost == "skip":
         return TaskPlan(write=False)
     if on_lost == "rewrite":
         again = next((each for each in begun.lost if each.slot == slot), None)
         return TaskPlan(write=again is not None, again=again)
     raise LostTransactions(lost_text(batch_id, begun.lost))
+
+
+def _last(begun: BegunBatch) -> Last:
+    if begun.last is None:
+        return Last.NOTHING
+    if begun.last.number == 0:
+        return Last.NONE_YET
+    if begun.last.state == "decided":
+        return Last.LOST if begun.lost else Last.DECIDED
+    return Last.UNDECIDED if begun.last.state == "undecided" else Last.UNKNOWN
+
+
+def _order(begun: BegunBatch, query_id: str, batch_id: int) -> Order:
+    last = begun.last
+    if last is None or last.number == 0:
+        return Order.FIRST if batch_id == 0 or begun.driver.kind == "write" else Order.LATER
+    if last.query_id != query_id or last.batch_id < batch_id:  # another query's: both are batch writes
+        return Order.LATER
+    return Order.SAME if last.batch_id == batch_id else Order.EARLIER
 
 
 def _plan_unknown(text: str, on_lost: OnLost) -> TaskPlan:
