@@ -8,8 +8,10 @@ import errno
 import itertools
 import json
 import pickle
+import shutil
 import tempfile
 import uuid
+import weakref
 from collections import Counter
 from pathlib import Path
 
@@ -67,12 +69,13 @@ class Query:
         self.topic = f"once-{next(_names)}-{uuid.uuid4().hex[:6]}"
         self.query_id = str(uuid.uuid4())
         self.atomic = written.get("atomicBatch") == "true"
-        self._checkpoint = tempfile.TemporaryDirectory()  # goes with the query
-        (Path(self._checkpoint.name) / "metadata").write_text(json.dumps({"id": self.query_id}))
+        checkpoint = tempfile.mkdtemp()
+        weakref.finalize(self, shutil.rmtree, checkpoint, ignore_errors=True)  # it goes with the query
+        (Path(checkpoint) / "metadata").write_text(json.dumps({"id": self.query_id}))
         self.options = {
             "kafka.bootstrap.servers": servers,
             "topic": self.topic,
-            "checkpointlocation": self._checkpoint.name,
+            "checkpointlocation": checkpoint,
             "deliveryGuarantee": "exactly_once",
         } | written
         with Cluster(ClientConfig.of(servers)) as cluster:
@@ -303,7 +306,8 @@ def test_what_was_decided_is_waited_for_and_finished_while_its_markers_cannot_be
         try:
             with pytest.raises(Crash):
                 query.run_batch(1, messages)
-            for call in (lambda: driver.abort([message.result for message in messages], 1), driver.begin):
+            results = [result for message in messages for result in message.clusters[targets.ONLY].results]
+            for call in (lambda: driver.abort(results, 1), driver.begin):
                 with pytest.raises(DeadlineExceeded, match="CONCURRENT_TRANSACTIONS"):
                     call()
         finally:
