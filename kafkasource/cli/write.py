@@ -238,7 +238,7 @@ def _timestamp(value: Any) -> datetime | None:
 def _batch(rows: list[dict[str, Any]], arguments: argparse.Namespace) -> pa.RecordBatch:
     import pyarrow as pa
 
-    from kafkasource.sink.columns import HEADERS_TYPE
+    from kafkasource.records.columns import HEADERS_TYPE
 
     more = [{"key": name, "value": value.encode()} for name, value in arguments.header]
     partition = arguments.partition

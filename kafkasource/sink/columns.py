@@ -10,20 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkasource.errors import KafkaSourceError
-from kafkasource.records.columns import int32_column
+from kafkasource.records.columns import HEADERS_TYPE, int32_column
 from kafkasource.records.packed import PACKED_COLUMN, unpack
 
 if TYPE_CHECKING:
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import DataType, StructType
 
-Column = Any  # a pyarrow array: its type hints differ between the versions we run with
-HEADERS_TYPE = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
+Column: TypeAlias = pa.Array
 
 _STRING_OR_BINARY = ("string", "binary")
 _ACCEPTED: dict[str, tuple[str, ...]] = {  # Spark's catalog strings by column, in the order they are checked
@@ -57,7 +56,7 @@ class Rows:
     headers: Column | None  # HEADERS_TYPE
     partitions: Column | None  # int32: the user's choice; null: the partitioner's
     timestamps_ms: Column | None  # int64; null: now; -1: the record has none
-    offsets: Column | None = None  # int64 without nulls: where the rows were read, for those who keep a map of it
+    offsets: Column | None = None  # int64 without nulls: where the rows were read, for a map of offsets
 
     @property
     def have_timestamps(self) -> bool:
@@ -85,16 +84,16 @@ class Rows:
 
 @dataclass(frozen=True)
 class SinkSchema:
-    """Where each column of the Arrow batches stands; None where there is none. Pickled into every task."""
+    """Where each column of the Arrow batches stands. Pickled into every task."""
 
     topic: str | None  # the option, which wins over the column
-    positions: dict[str, int]
+    positions: dict[str, int]  # by name, of the columns that are there
 
     @classmethod
     def check(cls, schema: StructType, topic: str | None, *, offsets: bool = False) -> SinkSchema:
         """Find the columns of a Spark schema. Driver side; raises InvalidSchema in the JVM connector's words.
 
-        `offsets`: the column `offset`, else nobody's, is wanted too.
+        `offsets`: the rows need the column `offset` too, which is ignored otherwise.
         """
         types = {field.name: _catalog_string(field.dataType) for field in schema.fields}
         if types.get(PACKED_COLUMN) == "binary" and "value" not in types:
@@ -165,7 +164,7 @@ class SinkSchema:
                     topic=name,
                 )
 
-    def _unpacked(self, value: Any) -> Rows:
+    def _unpacked(self, value: pa.BinaryScalar) -> Rows:
         """Rows of a value of `packRecords`. Raises InvalidRow for another."""
         try:
             found = unpack(value.as_buffer())
@@ -201,7 +200,7 @@ class SinkSchema:
             raise InvalidRow(f"column {name!r} of type {column.type} cannot be written as {wanted}: {error}") from None
 
 
-def _catalog_string(data_type: Any) -> str:
+def _catalog_string(data_type: DataType) -> str:
     """Spark's catalog string; a collation, a char's or varchar's length do not change what is written."""
     kind = str(data_type.simpleString())
     return "string" if kind.startswith(("string collate ", "char(", "varchar(")) else kind

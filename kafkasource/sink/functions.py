@@ -1,15 +1,14 @@
-"""Functions of the user's that an option names: `module:function`."""
+"""A function of the user's that an option names: `module:function`."""
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from typing import Any
 
 from kafkasource.errors import OptionError
 
 
-def load(named: str, option: str) -> Callable[..., Any]:
+def load(named: str, option: str) -> Callable[..., object]:
     """The function, in the process that is to call it. Raises OptionError naming the option."""
     module_name, _, name = named.partition(":")
     try:
@@ -22,5 +21,5 @@ def load(named: str, option: str) -> Callable[..., Any]:
     function = getattr(module, name, None)
     if not callable(function):
         raise OptionError(f"option {option!r}: module {module_name!r} has no function {name!r}")
-    found: Callable[..., Any] = function
+    found: Callable[..., object] = function
     return found

@@ -16,7 +16,6 @@ import random
 from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -88,7 +87,7 @@ class Partitioner:
                 return chosen
         if rows.keys is None and chosen is None:
             return self._stick(rows, rows.count, available)
-        hashed: Any = _NONE if rows.keys is None else int32_array(partition_by_key(rows.keys, count), rows.count)
+        hashed: Column = _NONE if rows.keys is None else int32_array(partition_by_key(rows.keys, count), rows.count)
         if chosen is not None:
             hashed = pc.coalesce(chosen, hashed)
         if rows.keys is not None and rows.keys.null_count == 0:
@@ -103,7 +102,7 @@ class Partitioner:
         name = f"partitioner {getattr(function, '__module__', '')}:{getattr(function, '__qualname__', function)}"
         keys = rows.keys if rows.keys is not None else pa.nulls(rows.count, pa.binary())
         try:
-            found: Any = function(rows.topic, keys, rows.values, count)
+            found: Column = function(rows.topic, keys, rows.values, count)
             if isinstance(found, pa.ChunkedArray):
                 found = found.combine_chunks()
             found = found.cast(pa.int32()) if isinstance(found, pa.Array) else pa.array(found, pa.int32())
@@ -151,11 +150,11 @@ class Partitioner:
 
 def _outside(partitions: Column, count: int) -> int | None:
     """One of these that a topic of `count` partitions does not have, if there is one. Nulls are passed over."""
-    bounds: Any = pc.min_max(partitions).as_py()
+    bounds: dict[str, int | None] = pc.min_max(partitions).as_py()
     found = (bounds["min"], bounds["max"])
     return next((partition for partition in found if partition is not None and not 0 <= partition < count), None)
 
 
-def int32_array(buffer: Any, count: int) -> Column:
+def int32_array(buffer: memoryview | array[int], count: int) -> Column:
     """An Arrow array over a buffer of int32, not copied."""
     return pa.Array.from_buffers(pa.int32(), count, [None, pa.py_buffer(buffer)])

@@ -20,7 +20,7 @@ import uuid
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter
@@ -86,7 +86,7 @@ class _Writer:
 
     # The driver, before the tasks.
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """What goes to the tasks. Talks to the brokers: once, however often the writer is pickled."""
         if not self._prepared:
             for target in self._targets.values():

@@ -6,7 +6,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import StructType
 
-from kafkasource.sink.columns import HEADERS_TYPE, InvalidRow, InvalidSchema, SinkSchema
+from kafkasource.records.columns import HEADERS_TYPE
+from kafkasource.sink.columns import InvalidRow, InvalidSchema, SinkSchema
 
 
 def spark_schema(ddl):

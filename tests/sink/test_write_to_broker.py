@@ -17,9 +17,10 @@ from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
 from kafkasource.errors import DeadlineExceeded, MessageTooLarge
 from kafkasource.reader import Reader
+from kafkasource.records.columns import HEADERS_TYPE
 from kafkasource.sink.clusters import targets
 from kafkasource.sink.clusters.targets import ONLY
-from kafkasource.sink.columns import HEADERS_TYPE, InvalidRow
+from kafkasource.sink.columns import InvalidRow
 from kafkasource.sink.producer.accumulator import RecordTooLarge
 from kafkasource.sink.producer.producer import shared_producer
 from kafkasource.sink.writer import BatchWriter

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -389,6 +388,6 @@ def _record_bytes(rows: Rows) -> float:
     size = 0
     for column in (rows.keys, rows.values):
         if column is not None:
-            lengths: Any = pc.sum(pc.binary_length(column)).as_py()
+            lengths: int | None = pc.sum(pc.binary_length(column)).as_py()
             size += lengths or 0
     return size / rows.count

@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Literal
 
 from kafkasource import options
 from kafkasource.errors import OptionError
@@ -148,7 +148,7 @@ def _from_json(text: str) -> dict[str, dict[str, str]]:
     return {name: {key: _text(name, key, value) for key, value in own.items()} for name, own in clusters.items()}
 
 
-def _text(name: str, key: str, value: Any) -> str:
+def _text(name: str, key: str, value: object) -> str:
     """As it would be written in `.option(...)`."""
     if isinstance(value, bool):
         return str(value).lower()

@@ -58,7 +58,7 @@ class ProduceRequest:
 
     def __call__(self, version: int) -> dict[str, Any]:
         """Raises the error of the first batch where all are refused."""
-        topics: dict[str, list[dict[str, Any]]] = {}
+        topics: dict[str, list[dict[str, object]]] = {}
         for batch in self._batches:
             tp = batch.topic_partition
             try:
@@ -76,7 +76,7 @@ class ProduceRequest:
             "topic_data": [{"name": name, "partition_data": data} for name, data in topics.items()],
         }
 
-    def _for_older(self, batch: ProducerBatch, version: int) -> Any:
+    def _for_older(self, batch: ProducerBatch, version: int) -> bytes | memoryview | None:
         builder = batch.builder
         if builder.codec == ZSTD:
             raise self._lack(batch, version, "zstd", _ZSTD, "2.1", "another 'kafka.compression.type'")

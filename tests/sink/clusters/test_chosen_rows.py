@@ -6,9 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafkasource.errors import OptionError
+from kafkasource.records.columns import HEADERS_TYPE
 from kafkasource.sink.clusters import targets
 from kafkasource.sink.clusters.routing import Chosen
-from kafkasource.sink.columns import HEADERS_TYPE, Rows
+from kafkasource.sink.columns import Rows
 
 HEADERS = st.none() | st.lists(
     st.tuples(st.sampled_from(["seen", "other"]), st.sampled_from([b"A", b"B", b"", None])), max_size=3

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkasource.sink.columns import HEADERS_TYPE
+from kafkasource.records.columns import HEADERS_TYPE
 from kafkasource.sink.transactions.row_checksum import RowSum
 
 SCHEMA = pa.schema(
