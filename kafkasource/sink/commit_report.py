@@ -1,10 +1,10 @@
-"""What a micro-batch, or a batch write, has put into the topics: gathered on the driver, logged, told to a listener.
+"""What a micro-batch, or a batch write, has put into the topics: gathered on the driver, logged, given to a listener.
 
-Runs in the process of `commit`, after the tasks and, with exactly once, after the transactions. What is told here has
-happened: a listener that fails, whatever it raises, is a warning, since raising would make Spark write the batch again;
-one that hangs is an error in the log after `LISTENER_S`, and is left behind in a thread of its own. Spark runs `commit`
-again after a crash at the wrong moment, so a listener may hear of a batch twice, or of the last one before a crash
-never; `query_id` and `batch_id` tell a repeated one.
+Runs in the process of `commit`, after the tasks and, with exactly once, after the transactions. What is reported here
+has happened: a listener that fails, whatever it raises, is a warning, since raising would make Spark write the batch
+again; one that hangs is an error in the log after `LISTENER_S`, and is left behind in a thread of its own. Spark runs
+`commit` again after a crash at the wrong moment, so a listener may hear of a batch twice, or of the last one before a
+crash never; `query_id` and `batch_id` tell a repeated one.
 
 A Python sink has no other way out of Spark: its process is not the user's, and Spark 4.2 and 4.3 carry neither metrics
 nor accumulators from it. So the transactions of exactly once are counted here, too; those open at any moment are told
@@ -76,10 +76,10 @@ class SinkCommit:
     written: dict[TopicPartition, Written]  # sorted; only partitions that got records
     tasks: int  # that wrote anything
     batch_id: int | None = None  # of the micro-batch; None: a batch write
-    query_id: str | None = None  # survives restarts; None: a batch write, or no task told
+    query_id: str | None = None  # survives restarts; None: a batch write, or no task reported it
     query_name: str | None = None
     transactions: TransactionCounts | None = None  # with exactly once
-    cluster: str | None = None  # of several (option `clusters`), each of which is told of by itself
+    cluster: str | None = None  # where there are several (option `clusters`): each has a commit of its own
     discarded: dict[TopicPartition, Discarded] = field(default_factory=dict)  # not written, on purpose
 
     @property

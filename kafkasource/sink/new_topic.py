@@ -1,7 +1,7 @@
 """The option `createTopic`: the topic that is written to is made where it is missing.
 
-On the driver, before the tasks, so that many tasks do not race to make it. Only for the topic that an option names: of
-those that rows name the driver knows nothing.
+On the driver, before the tasks, so that many tasks do not race to make it. Only for the topic that an option names: the
+driver does not know the topics that rows name.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def create_missing(config: ClientConfig, topic: str | None, new: NewTopic | None
 
 
 def create_in(cluster: Cluster, topic: str, new: NewTopic) -> None:
-    """As `create_missing`, without memory. That somebody else made it at the same time is no error."""
+    """As `create_missing`, without memory. A topic that another process made at the same time is no error."""
     if not cluster.supports(CREATE_TOPICS):
         _require(cluster, topic)
         return

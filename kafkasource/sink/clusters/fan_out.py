@@ -100,7 +100,7 @@ class FanOutDelivery:
         return one.ledger.discarded(one.written())
 
     def mapped(self, cluster: str) -> dict[TopicPartition, Mapped]:
-        """With `offsetMap`: of what is acknowledged whole, by where it was read."""
+        """With `offsetMap`: where rows lie, by the source's topic-partition. Partitions that are acknowledged whole."""
         return self.sending[cluster].mapped()
 
     def deliveries(self, cluster: str) -> dict[int, ClusterDelivery]:
@@ -165,7 +165,7 @@ class FanOut:
 
     def _without_old(self, rows: Rows, one: _Sending, oldest_ms: int) -> Rows:
         """The rows that are not too old; the others go into the ledger only."""
-        known = pc.greater_equal(rows.timestamps_ms, pa.scalar(0, pa.int64()))  # -1: nobody knows how old it is
+        known = pc.greater_equal(rows.timestamps_ms, pa.scalar(0, pa.int64()))  # -1: its age is not known
         old = pc.and_(known, pc.less(rows.timestamps_ms, pa.scalar(oldest_ms, pa.int64()))).fill_null(False)
         count = pc.sum(old).as_py()
         if not count:
@@ -199,7 +199,7 @@ class FanOut:
             except BufferPoolExhausted:
                 if one.target.policy != "discard":
                     raise
-                one.cluster.health.waited_in_vain()  # what is on the wire fills the memory
+                one.cluster.health.waited_in_vain()  # batches on the wire fill the memory
 
     def _placed(self, rows: Rows, one: _Sending) -> Placed | None:
         """None: the cluster cannot be asked where the rows belong, and they are to be discarded."""

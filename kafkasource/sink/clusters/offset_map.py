@@ -2,7 +2,8 @@
 
 A thread for each topic keeps in memory what the topic holds, reads what other writers have added, and writes the
 partitions that got records. The commit waits for it, but not for long (`Recorder`). The topic itself is handed in,
-since reading it needs the source: `kafkasource.offset_map.OffsetMapTopic`."""
+since reading it needs the source: `kafkasource.offset_map.OffsetMapTopic`.
+"""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class OffsetSpan(NamedTuple):
 
 
 def merged(spans: Iterable[OffsetSpan], most: int = MOST_SPANS) -> list[OffsetSpan]:
-    """Spans in order, none of which overlaps another at either end, and at most so many."""
+    """At most `most` spans, in order; no span overlaps another, at the source or at the target."""
     found: list[OffsetSpan] = []
     for span in sorted(spans):
         while found and (span.source_first < found[-1].source_next or span.target_first < found[-1].target_next):
@@ -122,7 +122,7 @@ class HandedOver:
         runs.append([source_first, source_next, rows])
 
     def spans(self, stored: Mapping[TopicPartition, StoredAt]) -> dict[TopicPartition, Mapped]:
-        """By the source's topic-partition. Left out: partitions that are not stored whole, or nobody knows where."""
+        """By the source's topic-partition. Left out: partitions that are not stored whole, or not known where."""
         found = {}
         for tp, runs in self._runs.items():
             where = stored.get(tp)
@@ -217,7 +217,7 @@ def extended(before: Mapped | None, new: Mapped) -> Mapped:
 
 
 def _cut(span: OffsetSpan, end: int) -> OffsetSpan:
-    """What is below `end`, a source offset."""
+    """The part of a span below `end`, a source offset."""
     if span.source_next <= end:
         return span
     target_next = span.lowest(end) if span.exact else span.target_next

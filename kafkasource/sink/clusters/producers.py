@@ -72,7 +72,7 @@ class ClusterProducers:
 
     @property
     def queued_bytes(self) -> int:
-        """Handed over and not settled: what waits and what is on the wire."""
+        """Handed over and not settled: batches that wait, and batches on the wire."""
         return self.pool.in_use_bytes
 
     @property

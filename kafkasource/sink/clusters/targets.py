@@ -248,7 +248,7 @@ def _producer_config(parsed: Options, high: int) -> ProducerConfig:
     config = ProducerConfig.from_options(parsed)
     patience_ms, memory = config.delivery_timeout_ms, config.buffer_memory_bytes
     if parsed["onSlowCluster"] == "block":
-        memory = high  # so that who would go above it waits for memory
+        memory = high  # so that a task that would go above it waits for memory
         if parsed["deliveryGuarantee"] == "exactly_once":
             patience_ms = parsed["kafka.transaction.timeout.ms"]  # nothing is gained after that
         elif "kafka.delivery.timeout.ms" not in parsed.given:

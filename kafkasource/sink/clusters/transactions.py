@@ -59,7 +59,7 @@ class ClusterTask:
 
     @classmethod
     def start(cls, guarantee: Guarantee, begun: BegunBatch, context: Context | None, producers: int) -> ClusterTask:
-        """Raises what keeps the task from writing; contacts nobody."""
+        """Raises what keeps the task from writing; asks no broker."""
         task = Task.of(context, begun, guarantee)
         by_producer = []
         for number in range(producers):

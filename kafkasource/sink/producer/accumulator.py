@@ -110,7 +110,8 @@ class RecordAccumulator:
         buffer_bytes: int,
         delivery: Delivery,
     ) -> list[Span]:
-        """Open a batch for each span, for as many as there is memory now, but one at least; what is left of them."""
+        """Open a batch for each span, for as many as there is memory now, but one at least. Returns the spans that are
+        left."""
         batches: list[ProducerBatch] = []
         try:
             for span in spans:

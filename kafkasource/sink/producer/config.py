@@ -41,8 +41,8 @@ class ProducerConfig:
     retry_backoff_max_ms: int
     max_in_flight: int  # produce requests per connection
     cluster_name: str = ""  # in metrics
-    metadata_max_idle_ms: int = 300_000  # of a topic that nobody writes to
-    memory_budget_bytes: int | None = None  # of the worker that the task runs in; None: what it can find out
+    metadata_max_idle_ms: int = 300_000  # of a topic that no task writes to
+    memory_budget_bytes: int | None = None  # of the task's worker; None: as the worker finds out
     named_memory: str | None = "kafka.buffer.memory"  # the option by which the user has said `buffer_memory_bytes`
 
     @property

@@ -66,7 +66,7 @@ class Delivery:
     ) -> None:
         """One batch is stored as `acks` demands; `last_offset` inclusive, None where the broker did not say.
 
-        `in_order`: the broker has seen to it that what was handed over before lies before it, whatever was retried.
+        `in_order`: the broker keeps order over retries, so batches that were handed over earlier lie before this one.
         """
         first_offset = None if last_offset is None else last_offset - records + 1
         with self._settled:

@@ -1,7 +1,7 @@
 """A batch's way in the DEBUG log, in the words of Kafka's Java producer (its TRACE level).
 
-Whoever has followed a record through KafkaProducer, RecordAccumulator, Sender and NetworkClient by their log finds the
-same stations here, in this order. Those in the middle column are of the logger `kafkasource.client`.
+Those who have followed a record through KafkaProducer, RecordAccumulator, Sender and NetworkClient by their log find
+the same stations here, in this order. Those in the middle column are of the logger `kafkasource.client`.
 
     task's thread                     sender thread, connections             sender thread, batches
     Starting the Kafka producer       Starting Kafka producer I/O thread
@@ -58,7 +58,7 @@ def allocating(size: int, topic: str, partition: int) -> None:
 
 
 def added(batches: Iterable[ProducerBatch]) -> None:
-    """New batches stand in line."""
+    """New batches wait to be sent."""
     if log.isEnabledFor(logging.DEBUG):
         for batch in batches:
             tp = batch.topic_partition

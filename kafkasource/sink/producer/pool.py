@@ -3,12 +3,12 @@
 Kafka's BufferPool. One size, the poolable one (`kafka.batch.size`), is kept on a free list, which starts empty, and
 used again; any other size is taken from the non-pooled part and left to the garbage collector afterwards. Where the
 non-pooled part runs short, free buffers are given up for it. When there is no room, callers wait in the order they
-came: memory given back goes to the oldest waiter, which may collect its bytes in several steps, and what it leaves over
-goes to the next. Stricter than Kafka's: nobody who comes later is served while somebody waits, even where there is room
+came: memory given back goes to the oldest waiter, which may collect its bytes in several steps, and the rest goes to
+the next. Stricter than Kafka's: a caller that comes later is not served while another waits, even where there is room
 for it, so that a large request cannot starve behind small ones.
 
-The bound moves where the process's memory budget does (`resize`). What is in use then stays with its owner: until
-enough of it came back, the non-pooled part is below zero and nobody is served.
+The bound moves with the process's memory budget (`resize`). Memory in use stays with its owner: until enough of it came
+back, the non-pooled part is below zero and no caller is served.
 
 Invariant, under the lock: non_pooled + len(free) * poolable + in use + gathered by waiters == total.
 """
@@ -79,8 +79,8 @@ class BufferPool(memory.Trimmable):
     def allocate(self, size: int, max_block_ms: int, on_wait: Callable[[], None] | None = None) -> Buffer:
         """A buffer of exactly `size` bytes, not zeroed when it was used before.
 
-        Waits up to `max_block_ms` for room, behind those who came earlier; `on_wait` is called once before waiting (it
-        wakes the sender, whose replies free memory). Raises AllocationTooLarge at once, BufferPoolExhausted after
+        Waits up to `max_block_ms` for room, behind callers that came earlier; `on_wait` is called once before waiting
+        (it wakes the sender, whose replies free memory). Raises AllocationTooLarge at once, BufferPoolExhausted after
         waiting in vain (whatever was gathered goes back), ClientClosed when the pool is closed meanwhile.
         """
         if size > self.total_bytes:
@@ -97,7 +97,7 @@ class BufferPool(memory.Trimmable):
         return self._handed_out(pooled, size)
 
     def try_allocate(self, size: int) -> Buffer | None:
-        """A buffer as `allocate` gives it, if there is one without waiting and nobody waits. Raises ClientClosed."""
+        """A buffer as `allocate` gives it, if there is one without waiting and no caller waits. Raises ClientClosed."""
         with self._lock:
             self._check_open()
             if self._waiters or self._available() < size:
@@ -122,7 +122,7 @@ class BufferPool(memory.Trimmable):
     def deallocate(self, buffer: Buffer) -> None:
         """Give back a buffer of `allocate`. The caller keeps no view of it: its bytes will be overwritten.
 
-        Raises ValueError for a buffer that was given back before: it may be somebody else's by now.
+        Raises ValueError for a buffer that was given back before: another caller may have it by now.
         """
         with self._lock:
             if self._in_use.get(id(buffer)) is not buffer:
@@ -135,7 +135,7 @@ class BufferPool(memory.Trimmable):
             self._wake_first()
 
     def resize(self, total_bytes: int) -> None:
-        """Move the bound. Who waits looks again; who waits for more than there is now waits in vain."""
+        """Move the bound. Callers that wait look again; one that wants more than the new bound waits in vain."""
         with self._lock:
             self._non_pooled_bytes += total_bytes - self.total_bytes
             self.total_bytes = total_bytes
@@ -182,7 +182,7 @@ class BufferPool(memory.Trimmable):
             self._non_pooled_bytes += self.poolable_bytes
 
     def _wait_for(self, size: int, max_block_ms: int, on_wait: Callable[[], None] | None) -> Buffer | None:
-        """Stand in line until `size` bytes are gathered; as `_take`."""
+        """Wait in line until `size` bytes are gathered; as `_take`."""
         more_memory = threading.Condition(self._lock)
         deadline = self._clock() + max_block_ms / 1000
         gathered = 0
@@ -190,7 +190,7 @@ class BufferPool(memory.Trimmable):
         self._waiters.append(more_memory)
         try:
             if on_wait is not None:
-                on_wait()  # only now: whoever it wakes must find this caller in line
+                on_wait()  # only now: the sender that it wakes must find this caller in line
             while buffer is None and gathered < size:
                 if self._waiters[0] is more_memory:
                     if gathered == 0 and size == self.poolable_bytes and self._free:

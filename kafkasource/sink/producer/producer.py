@@ -80,9 +80,9 @@ class Producer:
         self._accumulator = RecordAccumulator(config, self.queues, clock_ms, wakeup, on_wait)
         self.sender = Sender(config, self.queues, self._client, wakeup, clock_ms=clock_ms)
         self.use = Use(lambda: clock_ms() / 1000)
-        self.retire: Callable[[], bool] = lambda: False  # nobody has used it for long: does it go? In the sender thread
+        self.retire: Callable[[], bool] = lambda: False  # called by the sender thread after long disuse: does it end?
         self._closing = False
-        self._forced = False  # what is on its way is given up
+        self._forced = False  # requests on their way are given up
         self._thread = threading.Thread(target=self._run, name="kafkasource-sender", daemon=True)
         self._thread.start()
         log.debug("Kafka producer started")
@@ -93,8 +93,8 @@ class Producer:
     ) -> Iterator[Delivery]:
         """One task's writes: in `transaction` where one is given, and kept in `delivery` where one is given.
 
-        Leaving it without an error returns only when all is acknowledged; with one gives all up. What
-        was given up is dropped by the sender thread; what is on the wire at that moment may still be stored.
+        Leaving it without an error returns only when all is acknowledged; leaving it with an error gives all up. The
+        sender thread drops the batches; a batch that is on the wire at that moment may still be stored.
         """
         with self.use.using(), self._room(), self._delivery(self.sender.begin(transaction, delivery)) as begun:
             yield begun
@@ -174,9 +174,9 @@ class Producer:
     def close(self, timeout_ms: float | None = None) -> None:
         """Take no more rows, send what tasks have handed over, then stop the thread and close the sockets.
 
-        What is not acknowledged after `timeout_ms` fails its task; by default `delivery.timeout.ms` bounds the wait.
-        Deliveries end by themselves, so there is something to wait for only while other threads write. Not from the
-        sender thread.
+        A batch that is not acknowledged after `timeout_ms` fails its task; by default `delivery.timeout.ms` bounds the
+        wait. Deliveries end by themselves, so there is something to wait for only while other threads write. Not from
+        the sender thread.
         """
         self._closing = True
         self.queues.close()
@@ -197,7 +197,7 @@ class Producer:
                     log.debug("The Kafka producer was not used for %d s", IDLE_S)
                     self._closing = True
         except BaseException as error:
-            # Whatever it was, nobody settles deliveries after this: each task must hear of it.
+            # No thread settles deliveries after this, whatever the error: each task must hear of it.
             self.sender.fail_all(error, for_good=True)
         else:
             self.sender.fail_all(ClientClosed("the producer was closed"), for_good=True)
@@ -234,8 +234,8 @@ _producers: dict[ProducerConfig, Producer] = {}
 def shared_producer(config: ProducerConfig) -> Producer:
     """This process's producer for a configuration, made when there is none (any more).
 
-    Those that nobody has used for five minutes end by themselves; of more than `_MAX_PRODUCERS` those unused for
-    longest end here. One that a task uses never does.
+    Producers unused for five minutes end in their own thread. Of more than `_MAX_PRODUCERS`, those unused for longest
+    end here. A producer that a task uses never ends.
     """
     gone: list[Producer] = []
     with _lock:

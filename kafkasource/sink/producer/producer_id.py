@@ -1,11 +1,11 @@
-"""Who the producer is to the brokers: its id and epoch, and the next sequence of each partition (KIP-98).
+"""What brokers know a producer by: its id and epoch, and the next sequence of each partition (KIP-98).
 
 Two kinds. The producer's own identity is for deliveries at least once; all tasks share it. A `TaskTransaction` is
 the transaction in which one task writes: it comes with the delivery and ends with it.
 
 The producer's own is the sender thread's. An id is asked for when there is something to write, and given up for good
 (`forget`) as soon as a batch is given up that the broker may or may not have: its sequences must never stand for other
-records, which the broker would drop as duplicates. What is in flight under the old id is sent again under the old id.
+records, which the broker would drop as duplicates. A batch in flight under the old id is sent again under the old id.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class TaskTransaction(Identity):
     """
 
     transactional_id: str = ""
-    transaction_version: int = 2  # KIP-890: from 2 on a produce request (v12) adds its partitions by itself
+    transaction_version: int = 2  # KIP-890: from 2 on a produce request (v12) adds its partitions
     transactions: Transactions | None = None
     known_to_leader: set[TopicPartition] = field(default_factory=set)  # partitions with a batch stored under this epoch
     left: threading.Event = field(default_factory=threading.Event)  # nothing of it is on the wire, nor will be
@@ -94,7 +94,7 @@ class TaskTransaction(Identity):
     def join(
         cls, transactions: Transactions, transactional_id: str, producer_id: ProducerId, transaction_version: int
     ) -> TaskTransaction:
-        """Part of a transaction that somebody else has opened. Nobody else may write to this task's partitions."""
+        """Part of a transaction that the driver has opened. No other task may write to this task's partitions."""
         return cls(
             producer_id.producer_id,
             producer_id.producer_epoch,

@@ -115,7 +115,8 @@ class PartitionQueues:
                 self._oldest_ms = min(self._oldest_ms, batch.created_ms)
 
     def unsent(self) -> list[ProducerBatch]:
-        """The waiting batches of which no broker has seen anything. Any thread; they may be on their way when used."""
+        """The waiting batches that were never sent. Any thread; they may be on their way when the caller looks at
+        them."""
         with self._lock:
             return [batch for partition in self._waiting for batch in partition.waiting if batch.number < 0]
 

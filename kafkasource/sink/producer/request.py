@@ -109,7 +109,7 @@ class ProduceRequest:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What became of one batch: stored (no error), or not, or nobody knows (the errors of the way)."""
+    """What became of one batch: stored (no error), or not stored, or not known (errors of the connection)."""
 
     batch: ProducerBatch
     error: BaseException | None = None
@@ -137,14 +137,14 @@ def answers_of(
     if error is not None or not body:
         yield from (Answer(batch, error) for batch in batches)
         return
-    told = {
+    by_partition = {
         TopicPartition(topic["name"], partition["index"]): partition
         for topic in body["responses"]
         for partition in topic["partition_responses"]
     }
     for batch in batches:
         where = f"produce to {batch.topic_partition} on node {node_id}"
-        answer = told.get(batch.topic_partition)
+        answer = by_partition.get(batch.topic_partition)
         if answer is None:
             missing = ProtocolError(f"{where}: the broker's response does not speak of the partition")
             missing.retriable = True
@@ -161,7 +161,7 @@ def outcome_of(answer: Answer, *, is_next: bool, retries: int) -> Outcome:
 
     `is_next`: every batch that was sent to the partition before it has its final answer. While one has not, a
     sequence out of order says no more than that the one before is still missing: it is sent again first. Otherwise it
-    may mean a batch that the broker stored and has forgotten (it remembers five), which nobody may send as new.
+    may mean a batch that the broker stored and has forgotten (it remembers five), which must not be sent as new.
     """
     error = answer.error
     if error is None or isinstance(error, DuplicateSequenceNumber):  # stored by an earlier attempt, where is forgotten
@@ -189,7 +189,7 @@ _OF_TRANSACTIONS: dict[type[BrokerError], str] = {
 
 
 def of_transaction(error: BaseException, transactional_id: str) -> BaseException:
-    """What it means for a transaction, where that can be said."""
+    """The same error with what it means for a transaction, where that is known."""
     if not isinstance(error, BrokerError) or type(error) not in _OF_TRANSACTIONS:
         return error
     what = f"transactional id {transactional_id!r}: {_OF_TRANSACTIONS[type(error)]}"

@@ -143,7 +143,7 @@ class Sender:
             self._topics.fail(error)
 
     def _drop(self, now_ms: float) -> None:
-        """Drop what nobody wants any more, fail what was not delivered in time.
+        """Drop batches that no task wants any more; fail batches that were not delivered in time.
 
         In flight, a batch keeps its buffer until the answer or the closed socket.
         """
@@ -210,7 +210,7 @@ class Sender:
         return max(self._identity.retry_at_ms - now_ms, 1.0)
 
     def _next_expiry_ms(self, now_ms: float) -> float:
-        """When the next batch runs out of time, waiting or in flight; those whose task was told do not count."""
+        """When the next batch runs out of time, waiting or in flight. Batches of failed deliveries do not count."""
         created = (
             batch.created_ms
             for request in self._in_flight
@@ -344,7 +344,7 @@ class Sender:
                 producer_log.splitting(batch, refused)
             self._queues.split(batch)
             self._count("kafkasource_batches_split_total", batch)
-        except CorruptRecordBatch as error:  # its bytes in memory are not what was written
+        except CorruptRecordBatch as error:  # its bytes in memory have changed since they were written
             self._give_up(batch, error)
             self._finish(batch)
 
