@@ -1,13 +1,12 @@
-"""What a query with exactly_once has open in Kafka, for monitors and operators: looked at, or aborted without losing a
-decision.
+"""The transactions that a query with exactly_once has open in Kafka: for monitors to look at, for operators to abort.
 
-Open transactions hold back every reader at read_committed. A query that starts again ends its own; this is for one that
-will not. Of a batch that is decided the transactions are as good as committed, so they are not aborted unless that is
-asked for by name. Aborting first fences the query, as its own restart would: what it has not decided by then it never
-will, so that the decision read afterwards is the last.
+Open transactions hold back every reader at read_committed. A query that starts again ends its own. This is for a query
+that will not start again. The transactions of a batch that is decided are as good as committed, so they are not aborted
+unless the operator asks for that by name. Aborting first fences the query, as its own restart would: what it has not
+decided by then it never will, so the decision that is read afterwards is the last.
 
-One whose end is under way (PrepareCommit, PrepareAbort) is not open: nobody can abort it, and its markers are there
-within milliseconds, or as soon as the partition has a leader again.
+A transaction whose end is under way (PrepareCommit, PrepareAbort) is not open: nobody can abort it, and its markers are
+there within milliseconds, or as soon as the partition has a leader again.
 """
 
 from __future__ import annotations

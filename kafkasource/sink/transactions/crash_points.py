@@ -1,4 +1,4 @@
-"""Points at which a process can be told to kill itself, for the tests of what a crash leaves behind.
+"""Points at which a process kills itself when a file says so, for the tests of what a crash leaves behind.
 
 `KAFKASOURCE_CRASH_FILE=/a/file` in the environment of Spark's Python workers: the first process that comes to the point
 whose name the file holds removes the file and dies, as by SIGKILL from outside. Nothing else reads the variable.
@@ -14,7 +14,7 @@ ENVIRONMENT = "KAFKASOURCE_CRASH_FILE"
 POINTS = (
     "writing",  # executor: rows are on their way, the task has not ended
     "written",  # driver: all tasks are done, nothing is decided
-    "kept",  # driver: it is kept that the batch is about to be decided
+    "kept",  # driver: P-kept says that the batch is about to be decided
     "deciding",  # driver: the decision's offsets are there, its transaction is not ended
     "decided",  # driver: no task transaction has ended
     "half_ended",  # driver: the first half of the task transactions has ended

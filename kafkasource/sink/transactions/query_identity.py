@@ -1,4 +1,4 @@
-"""Who a query is under exactly once: the prefix of its transactional ids, and the id that Spark gave it.
+"""The identity of a query under exactly once: the prefix of its transactional ids, and the id that Spark gave it.
 
 The option `transactionalIdPrefix` is the user's own identity for the query. Without it the prefix is made of Spark's
 query id. Spark writes that id into the file `metadata` of the checkpoint before the first micro-batch, and it stays the
@@ -20,12 +20,15 @@ import os
 import posixpath
 import re
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kafkasource.errors import OptionError
 from kafkasource.sink.transactions.names import TransactionalIds
+
+if TYPE_CHECKING:
+    from pyarrow import fs
 
 READ_WITHIN_S = 30.0  # of another filesystem than this machine's; its clients may try again for minutes
 
@@ -36,7 +39,7 @@ _METADATA_BYTES = 65_536
 
 @dataclass(frozen=True, slots=True)
 class QueryIdentity:
-    """Found at begin; holds for one batch."""
+    """What begin found. It holds for one batch."""
 
     ids: TransactionalIds
     query_id: str | None = None  # as the checkpoint says; None: not asked, as the prefix was given
@@ -162,10 +165,12 @@ def _read_remote(scheme: str, authority: str, path: str) -> bytes:
         return bytes(stream.read(_METADATA_BYTES))
 
 
-_filesystems: dict[tuple[int, str, str], Any] = {}  # by process: looking up a bucket's region takes a round trip
+_filesystems: dict[
+    tuple[int, str, str], fs.FileSystem
+] = {}  # by process: looking up a bucket's region takes a round trip
 
 
-def _filesystem(scheme: str, authority: str) -> Any:
+def _filesystem(scheme: str, authority: str) -> fs.FileSystem:
     from pyarrow import fs
 
     key = os.getpid(), scheme, authority
@@ -174,8 +179,8 @@ def _filesystem(scheme: str, authority: str) -> Any:
     return _filesystems[key]
 
 
-def _within(seconds: float, read: Any) -> bytes:
-    """In a thread of its own, which is left behind when the time is up."""
+def _within(seconds: float, read: Callable[[], bytes]) -> bytes:
+    """Read in a thread of its own, left behind when the time is up (TimeoutError). Raises what `read` raises."""
     answer: list[bytes | BaseException] = []
 
     def run() -> None:

@@ -7,14 +7,14 @@ in Arrow's buffers: each column has a running CRC32C of its lengths (-1: null) a
 from __future__ import annotations
 
 import struct
-from typing import Any
+from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkasource.records.checksum import extended_crc32c
 
-Column = Any
+Column: TypeAlias = pa.Array
 
 
 class RowSum:

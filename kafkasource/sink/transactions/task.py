@@ -1,4 +1,4 @@
-"""Exactly once, the executor's side: who a task is, what it may do, and the transaction it writes in."""
+"""Exactly once, the executor's side: which task this is, what it may do, and the transaction that it writes in."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from kafkasource.client.transactions import ONGOING, DescribedTransaction
 from kafkasource.errors import OptionError, UnsupportedApiVersion
@@ -30,7 +30,7 @@ log = logging.getLogger("kafkasource.sink")
 
 _LAST_EPOCH = 32_766  # after which InitProducerId gives another producer id (KIP-360)
 
-# How long a task that failed may take for it. One that Spark has cancelled has two to four seconds until it is killed.
+# How long a task that failed may take to abort. Spark kills a task that it has cancelled after two to four seconds.
 _QUIET_S = 5.0
 _ABORT_MS = 5_000
 
@@ -124,7 +124,7 @@ class ExactlyOnceTask:
         cluster: Cluster,
         write: Callable[[Iterator[pa.RecordBatch], TaskTransaction], dict[TopicPartition, Written]],
     ) -> tuple[TaskResult, dict[TopicPartition, Written]]:
-        """Write the rows with `write`, which returns when all are acknowledged; what goes to the driver."""
+        """Write the rows with `write`, which returns when all are acknowledged. Returns what goes to the driver."""
         filled = (batch for batch in iterator if batch.num_rows)
         if not self.plan.write:
             for _ in filled:
@@ -137,7 +137,7 @@ class ExactlyOnceTask:
         row_sum = RowSum(positions)
 
         def summed() -> Iterator[pa.RecordBatch]:
-            batch: Any = first
+            batch: pa.RecordBatch | None = first
             while batch is not None:
                 row_sum.add(batch)
                 yield batch
@@ -169,11 +169,11 @@ class ExactlyOnceTask:
             self._driver = cluster.transactions.describing(ids.driver)
         return transaction
 
-    # A task that fails, or that Spark has given up without a word to it.
+    # A task that fails. Or Spark has given it up and does not say so.
 
     @contextmanager
     def aborting(self, cluster: Cluster) -> Iterator[None]:
-        """What fails in this block, or cancels it, aborts the task's transaction before it goes up."""
+        """Where this block fails or is cancelled, abort the task's transaction, then raise the error."""
         try:
             yield
         except BaseException:
@@ -199,11 +199,11 @@ class ExactlyOnceTask:
                     cluster.transactions.end(name, transaction.producer, False, version)
                 elif self.claim is not None and self._given_up() is not None:
                     cluster.transactions.end(name, self.claim, False, version)
-        except Exception as error:  # the task has an error of its own to tell
+        except Exception as error:  # the task raises its own error
             log.debug("%s: not aborted by the task that failed: %s", name, error)
 
     def _given_up(self) -> DescribedTransaction | None:
-        """The driver's transaction, where it is not this batch's driver's any more.
+        """The driver's transaction as its coordinator described it, where this batch's driver has lost it since.
 
         The driver's abort fences the task transactions that exist. One that was opened later would stay open until the
         query's next start. So each task asks for the driver's epoch after it has opened its transaction, and looks at
@@ -255,7 +255,7 @@ class ExactlyOnceTask:
     def result(
         self, transaction: TaskTransaction | None, row_sum: Rows | None, written: Collection[TopicPartition]
     ) -> TaskResult:
-        """What goes to the driver of a task that wrote, or had no rows."""
+        """What a task that wrote, or had no rows, says to the driver. Raises CannotWriteOnce, LostTransactions."""
         if transaction is not None:
             self._refuse_given_up()
         own = self.claim
