@@ -28,9 +28,9 @@ from fake_transactions import FakeTransactions
 
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
+from kafkasource.client.connection import RELEASES
 from kafkasource.client.network import NetworkClient
-from kafkasource.client.releases import RELEASES
-from kafkasource.client.transport import Address
+from kafkasource.client.sockets import Address
 from kafkasource.protocol.apis import API_VERSIONS, APIS, Api
 from kafkasource.protocol.primitives import Reader, Writer
 

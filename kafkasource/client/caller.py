@@ -24,7 +24,7 @@ from kafkasource.client.connection import RequestBody
 from kafkasource.client.link import Pending, address_of
 from kafkasource.client.metadata import Metadata
 from kafkasource.client.network import NetworkClient, Selector
-from kafkasource.client.transport import Connector
+from kafkasource.client.sockets import Connector
 from kafkasource.errors import (
     BootstrapFailed,
     BrokerError,

@@ -32,9 +32,9 @@ from kafkasource.client.metadata import Metadata
 from kafkasource.client.network import NetworkClient, Selector
 from kafkasource.client.offsets import Offsets
 from kafkasource.client.routing import Coordinators, Leaders
+from kafkasource.client.sockets import Connector
 from kafkasource.client.topics import Topics
 from kafkasource.client.transactions import Transactions
-from kafkasource.client.transport import Connector
 from kafkasource.protocol.apis import Api
 from kafkasource.protocol.schema import Body
 from kafkasource.types import Node

@@ -1,23 +1,48 @@
 """One broker conversation, without its socket: requests to bytes, bytes to responses, versions negotiated first.
 
 Order of events: `negotiate()` gives the ApiVersions request; once its answer is in (`ready`), `send()` gives the bytes
-of any other request. Brokers before 0.10 take more than one connection to be known: `releases` has the steps. A broker
-answers in order, so the oldest request in flight owns the next frame; anything else is a `ProtocolError`, after which
-the connection must be closed (nothing is matched by guess).
+of any other request. A broker answers in order, so the oldest request in flight owns the next frame; anything else is a
+`ProtocolError`, after which the connection must be closed (nothing is matched by guess).
+
+Brokers from before ApiVersions (KIP-35, Kafka 0.10) take more than one connection to be known (`next_step`). 0.8 closes
+the connection on an ApiVersions request. So do TLS listeners, proxies and brokers that are being stopped: a close alone
+proves nothing. On a new connection the client sends a request that only brokers from some release on answer, and after
+the answer ApiVersions. The answer and then a close: it is that release. Two answers: it knows ApiVersions after all,
+and the second answer counts. No answer: the client tries the next older release.
+
+0.9 says nothing at all (it fails inside, on an index out of bounds, and goes on with the next request). So where an
+answer to ApiVersions takes longer than `NUDGE_MS`, the client sends the request of 0.9 behind it. Answers come in
+order: a slow broker answers ApiVersions first, and nothing is changed; a broker that answers the other one first has
+dropped ApiVersions. (Where a broker wants SASL first, none of this may be sent: it allows nothing but ApiVersions.)
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
-from typing import Any, NamedTuple, TypeAlias
+from typing import Generic, TypeAlias, TypeVar
 
-from kafkasource.client.releases import SILENT, Release, Step
 from kafkasource.errors import ProtocolError, UnsupportedApiVersion, UnsupportedVersion, error_for
-from kafkasource.protocol.apis import API_VERSIONS, METADATA, Api
+from kafkasource.protocol.apis import (
+    API_VERSIONS,
+    DESCRIBE_GROUPS,
+    FETCH,
+    FIND_COORDINATOR,
+    HEARTBEAT,
+    JOIN_GROUP,
+    LEAVE_GROUP,
+    LIST_GROUPS,
+    LIST_OFFSETS,
+    METADATA,
+    OFFSET_COMMIT,
+    OFFSET_FETCH,
+    PRODUCE,
+    SYNC_GROUP,
+    Api,
+)
 from kafkasource.protocol.frames import (
     FrameMemory,
     FrameReader,
@@ -27,9 +52,85 @@ from kafkasource.protocol.frames import (
 )
 from kafkasource.protocol.schema import Body, Fields
 
+Token = TypeVar("Token")
+"""What a caller gives with a request, to know its answer by."""
 Parts: TypeAlias = list[bytearray | memoryview]
 RequestBody: TypeAlias = Fields | Callable[[int], Fields]
 """A request; a function of the negotiated version where versions differ by more than fields left out."""
+
+AUTO = "auto"
+NUDGE_MS = 200.0
+
+
+@dataclass(frozen=True)
+class Release:
+    """The versions (inclusive) that brokers of a release serve, and a request that no older one answers."""
+
+    name: str
+    serves: Mapping[Api, tuple[int, int]]
+    probe: tuple[Api, int, Fields]  # with its version and body
+
+    @property
+    def versions(self) -> dict[int, tuple[int, int]]:
+        return {api.key: versions for api, versions in self.serves.items()}
+
+
+_0_8_2 = {
+    PRODUCE: (0, 0),
+    FETCH: (0, 0),
+    LIST_OFFSETS: (0, 0),
+    METADATA: (0, 0),
+    OFFSET_COMMIT: (0, 1),
+    OFFSET_FETCH: (0, 1),
+    FIND_COORDINATOR: (0, 0),
+}
+_0_9_0 = _0_8_2 | {
+    PRODUCE: (0, 1),
+    FETCH: (0, 1),
+    OFFSET_COMMIT: (0, 2),
+    JOIN_GROUP: (0, 0),
+    HEARTBEAT: (0, 0),
+    LEAVE_GROUP: (0, 0),
+    SYNC_GROUP: (0, 0),
+    DESCRIBE_GROUPS: (0, 0),
+    LIST_GROUPS: (0, 0),
+}
+
+RELEASES: dict[str, Release] = {
+    release.name: release
+    for release in (
+        Release("0.9.0", _0_9_0, (DESCRIBE_GROUPS, 0, {"groups": []})),  # of no group: a small answer from any broker
+        # Asks for no offsets. Older ones know version 0 only.
+        Release("0.8.2", _0_8_2, (OFFSET_FETCH, 1, {"group_id": "kafkasource-probe", "topics": []})),
+    )
+}
+"""By `kafka.broker.version.fallback`, the newest first."""
+SILENT = RELEASES["0.9.0"]
+"""What drops ApiVersions without a word."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one connection of the search does. Neither: it asks for ApiVersions."""
+
+    probe: Release | None = None  # is it this one?
+    known: Release | None = None  # it is this one
+
+
+def next_step(step: Step, identified: bool, fallback: str) -> Step | None:
+    """The broker closed the connection of `step` before all was answered; None: there is nothing left to try.
+
+    `identified`: it answered the step's probe. `fallback` is `kafka.broker.version.fallback`.
+    """
+    if step.known is not None:
+        return None
+    if identified:
+        return Step(known=step.probe)
+    if fallback != AUTO:
+        return Step(known=RELEASES[fallback])
+    order = list(RELEASES.values())
+    rest = order[order.index(step.probe) + 1 :] if step.probe else order
+    return Step(probe=rest[0]) if rest else None
 
 
 @cache
@@ -41,29 +142,30 @@ def software_version() -> str:
         return "0"
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
-    token: Any  # what `send` was given
+@dataclass(frozen=True)
+class Response(Generic[Token]):
+    token: Token  # what `send` was given
     body: Body
 
 
-class Received(NamedTuple):
+@dataclass(frozen=True)
+class Received(Generic[Token]):
     """What some bytes from the broker amounted to."""
 
-    responses: list[Response]  # complete now, often none
+    responses: list[Response[Token]]  # complete now, often none
     reply: Parts  # to be sent at once; only while negotiating
     error: ProtocolError | None  # the bytes after those responses make no sense: close the connection
 
 
-@dataclass(frozen=True, slots=True)
-class _InFlight:
+@dataclass(frozen=True)
+class _InFlight(Generic[Token]):
     correlation_id: int
     api: Api
     version: int
-    token: Any
+    token: Token | None  # None: a request of the connection's own
 
 
-class Connection:
+class Connection(Generic[Token]):
     """The state of one conversation; not thread-safe. `peer` names the broker in errors."""
 
     def __init__(
@@ -80,7 +182,7 @@ class Connection:
         self.release: Release | None = self._step.known  # of a broker from before ApiVersions
         self._client_id = client_id
         self._frames = FrameReader(max_frame_bytes, buffers)
-        self._in_flight: deque[_InFlight] = deque()
+        self._in_flight: deque[_InFlight[Token]] = deque()
         self._next_correlation_id = 0
         self._versions = self.release.versions if self.release else None
         self._last_metadata: tuple[int, bytes, Body] | None = None  # version, answer, what it says
@@ -146,7 +248,7 @@ class Connection:
         return min(high, served[1])
 
     def send(
-        self, api: Api, body: RequestBody, token: Any, *, max_version: int | None = None, expect_response: bool = True
+        self, api: Api, body: RequestBody, token: Token, *, max_version: int | None = None, expect_response: bool = True
     ) -> Parts:
         """The bytes of a request, to be written in this order and without others between. Only when `ready`.
 
@@ -156,7 +258,7 @@ class Connection:
         version = self.version_of(api, max_version)
         return self._request(api, version, body(version) if callable(body) else body, token, expect_response)
 
-    def _request(self, api: Api, version: int, body: Fields, token: Any, expect_response: bool) -> Parts:
+    def _request(self, api: Api, version: int, body: Fields, token: Token | None, expect_response: bool) -> Parts:
         correlation_id = self._next_correlation_id
         parts = encode_request_parts(api, version, correlation_id, self._client_id, body)
         self._next_correlation_id = (correlation_id + 1) & 0x7FFFFFFF
@@ -170,26 +272,26 @@ class Connection:
         """Where to receive the next bytes; tell `received` how many came."""
         return self._frames.writable()
 
-    def received(self, size: int) -> Received:
+    def received(self, size: int) -> Received[Token]:
         """Take `size` bytes now in `writable()`."""
         try:
             return self._take(self._frames.advance(size))
         except ProtocolError as error:
             return Received([], [], error)
 
-    def receive(self, data: bytes) -> Received:
+    def receive(self, data: bytes) -> Received[Token]:
         """The same for bytes at hand, in any pieces."""
         try:
             return self._take(self._frames.feed(data))
         except ProtocolError as error:
             return Received([], [], error)
 
-    def tokens(self) -> list[Any]:
+    def tokens(self) -> list[Token]:
         """What `send` was given for the requests in flight, oldest first."""
         return [sent.token for sent in self._in_flight if sent.token is not None]
 
-    def _take(self, frames: list[memoryview]) -> Received:
-        responses: list[Response] = []
+    def _take(self, frames: list[memoryview]) -> Received[Token]:
+        responses: list[Response[Token]] = []
         reply: Parts = []
         for frame in frames:
             try:
@@ -202,7 +304,7 @@ class Connection:
                 return Received(responses, [], error)
         return Received(responses, reply, None)
 
-    def _complete(self, frame: memoryview) -> tuple[_InFlight, Body]:
+    def _complete(self, frame: memoryview) -> tuple[_InFlight[Token], Body]:
         if not self._in_flight:
             raise ProtocolError(f"{self._peer} sent {len(frame)} bytes that nobody asked for")
         got = peek_correlation_id(frame)
@@ -222,7 +324,7 @@ class Connection:
         self._in_flight.popleft()  # only now: a request whose answer was garbage is abandoned with the others
         return sent, body
 
-    def _decoded(self, sent: _InFlight, frame: memoryview) -> Body:
+    def _decoded(self, sent: _InFlight[Token], frame: memoryview) -> Body:
         """The body; of Metadata the very dict of the last time where the answer is the same, byte for byte.
 
         Each micro-batch asks whether there are new partitions; of 1,000 old ones the answer takes 7 ms to decode.
@@ -236,7 +338,7 @@ class Connection:
         self._last_metadata = sent.version, answer, body
         return body
 
-    def _negotiated(self, sent: _InFlight, body: Body) -> Parts:
+    def _negotiated(self, sent: _InFlight[Token], body: Body) -> Parts:
         """Keep the broker's versions; if it does not serve the one asked in, the request to send instead (KIP-511)."""
         if self.release is not None:
             self._versions = self.release.versions

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 
-from kafkasource.client.connection import Connection, RequestBody
-from kafkasource.client.releases import NUDGE_MS, Step
-from kafkasource.client.resolver import Resolution
-from kafkasource.client.transport import Address, Transport
+from kafkasource.client.connection import NUDGE_MS, Connection, RequestBody, Step
+from kafkasource.client.sockets import Address, Resolution, Transport
 from kafkasource.protocol.apis import Api
 from kafkasource.protocol.schema import Body
 
@@ -85,7 +83,7 @@ class Link:
         self.queue: deque[Pending] = deque()  # not encoded yet
         self.out: deque[memoryview | Pending] = deque()  # bytes to write; a Pending: done once all before it is written
         self.transport: Transport | None = None
-        self.connection: Connection | None = None
+        self.connection: Connection[Pending] | None = None
         self.connected = False  # the transport; versions may still be under negotiation
         self.events = 0
         self.resolution: Resolution | None = None  # the host's name is being looked up

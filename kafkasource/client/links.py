@@ -13,12 +13,10 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from kafkasource.client.config import ClientConfig, backoff_ms
-from kafkasource.client.connection import Connection
+from kafkasource.client.connection import NUDGE_MS, SILENT, Connection, Step, next_step
 from kafkasource.client.link import NEVER, Link, Pending
 from kafkasource.client.metadata import Metadata
-from kafkasource.client.releases import NUDGE_MS, SILENT, Step, next_step
-from kafkasource.client.resolver import Resolution, is_address, process_resolver
-from kafkasource.client.transport import Address, Connector
+from kafkasource.client.sockets import Address, Connector, Resolution, is_address, process_resolver
 from kafkasource.errors import ConnectFailed, ConnectionLost, KafkaSourceError, ProtocolError
 
 log = logging.getLogger("kafkasource.client")

@@ -12,17 +12,24 @@ import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Any
 
 from kafkasource.client.config import ClientConfig, backoff_ms
-from kafkasource.errors import ClusterMismatch, LeaderNotAvailable, ProtocolError
+from kafkasource.errors import (
+    ClusterMismatch,
+    LeaderNotAvailable,
+    ProtocolError,
+    RebootstrapRequired,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
+    error_for,
+)
+from kafkasource.protocol.schema import Body, Fields
 from kafkasource.types import Node, TopicPartition
 
 NO_ID = uuid.UUID(int=0)
 _NAMED = 50  # partitions in a line of the log
 _MAX_BROKERS, _MAX_PARTITIONS = 10_000, 1_000_000  # of one answer; nothing real comes near
 _INTERNAL = ("__consumer_offsets", "__transaction_state")  # brokers before 0.10 do not say so
-_UNKNOWN_TOPIC, _UNKNOWN_TOPIC_ID, _REBOOTSTRAP_REQUIRED = 3, 100, 129
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +74,7 @@ class Metadata:
         self._used_ms: dict[str, float] = {}  # of those wanted: the first answer after their last use
         self._topics: dict[str, TopicMetadata] = {}
         self._nodes: dict[int, Node] = {}
-        self._taken: dict[str, Any] | None = None  # the answer that came last, while nothing has changed since
+        self._taken: Body | None = None  # the answer that came last, while nothing has changed since
         self.version = 0  # counts successful updates
         self.cluster_id: str | None = None
         self.controller_id: int | None = None
@@ -181,7 +188,7 @@ class Metadata:
         self._wait_ms = backoff_ms(self._failures, *self._backoff, random)
         self._failures += 1
 
-    def update(self, body: dict[str, Any], now_ms: float, random: float = 0.5) -> None:
+    def update(self, body: Body, now_ms: float, random: float = 0.5) -> None:
         """Take in a Metadata response. Raises ClusterMismatch, ProtocolError, or LeaderNotAvailable where the broker
         has nothing to tell yet (nothing is changed then).
 
@@ -207,10 +214,10 @@ class Metadata:
                 self._requested = True
             self._unasked = set()
 
-    def _take(self, body: dict[str, Any]) -> None:
-        if body.get("error_code") == _REBOOTSTRAP_REQUIRED:
+    def _take(self, body: Body) -> None:
+        if body.get("error_code") == RebootstrapRequired.CODE:
             self.rebootstrap = True
-            raise LeaderNotAvailable(5, "what is known of the brokers is too old (REBOOTSTRAP_REQUIRED)")
+            raise error_for(LeaderNotAvailable.CODE, "what is known of the brokers is too old (REBOOTSTRAP_REQUIRED)")
         nodes = {broker["node_id"]: _node(broker) for broker in body["brokers"][:_MAX_BROKERS]}
         cluster_id = body.get("cluster_id")
         if self.cluster_id is not None and cluster_id is not None and cluster_id != self.cluster_id:
@@ -219,7 +226,7 @@ class Metadata:
                 " kafka.bootstrap.servers must belong to one cluster, also after a restart or a DNS change"
             )
         if not nodes:  # what it says of topics is as empty
-            raise LeaderNotAvailable(5, "a broker that is still starting knows nobody, not even itself")
+            raise error_for(LeaderNotAvailable.CODE, "a broker that is still starting knows nobody, not even itself")
         self._taken = None  # until all of it is in
         for topic in body["topics"]:
             self._take_topic(topic)
@@ -228,13 +235,13 @@ class Metadata:
         controller = body.get("controller_id", -1)
         self.controller_id = controller if controller in nodes else None
 
-    def _take_topic(self, topic: dict[str, Any]) -> None:
+    def _take_topic(self, topic: Body) -> None:
         name, code = topic["name"], topic["error_code"]
         if name is None:
             return
         if code:
             self.topic_errors[name] = code
-            if code in (_UNKNOWN_TOPIC, _UNKNOWN_TOPIC_ID):
+            if code in (UnknownTopicOrPartition.CODE, UnknownTopicId.CODE):
                 self._topics.pop(name, None)
             return
         self.topic_errors.pop(name, None)
@@ -260,7 +267,7 @@ def _older(epoch: int | None, than: int | None) -> bool:
     return epoch is not None and than is not None and epoch < than
 
 
-def _node(broker: dict[str, Any]) -> Node:
+def _node(broker: Body) -> Node:
     host, port = broker["host"], broker["port"]
     if not 0 < len(host) <= 255 or not host.isprintable() or not 0 < port <= 65535:
         raise ProtocolError(f"a broker advertises the address {host[:255]!r}:{port}: check its advertised.listeners")
@@ -269,7 +276,7 @@ def _node(broker: dict[str, Any]) -> Node:
     return Node(broker["node_id"], host, port, broker.get("rack"))
 
 
-def _partition(raw: dict[str, Any]) -> PartitionMetadata:
+def _partition(raw: Body) -> PartitionMetadata:
     leader, epoch = raw["leader_id"], raw.get("leader_epoch", -1)
     return PartitionMetadata(
         raw["partition_index"],
@@ -281,12 +288,12 @@ def _partition(raw: dict[str, Any]) -> PartitionMetadata:
     )
 
 
-def metadata_body(topics: list[str] | None) -> Callable[[int], dict[str, Any]]:
+def metadata_body(topics: list[str] | None) -> Callable[[int], Fields]:
     """A Metadata request for these topics (none: the brokers only), or for all with None; never creates a topic."""
 
-    def body(version: int) -> dict[str, Any]:
-        everything: list[dict[str, Any]] | None = [] if version == 0 else None
-        wanted: dict[str, Any] = {"topics": everything if topics is None else [{"name": name} for name in topics]}
+    def body(version: int) -> Fields:
+        everything: list[Fields] | None = [] if version == 0 else None
+        wanted: Body = {"topics": everything if topics is None else [{"name": name} for name in topics]}
         if version >= 4:  # before, a broker with auto.create.topics.enable creates what it is asked about
             wanted["allow_auto_topic_creation"] = False
         return wanted

@@ -28,8 +28,8 @@ from kafkasource.client.connection import RequestBody
 from kafkasource.client.link import NEVER, Link, Pending, address_of
 from kafkasource.client.links import READ, Selector
 from kafkasource.client.metadata import Metadata, metadata_body
+from kafkasource.client.sockets import Connector, SocketConnector
 from kafkasource.client.streams import Streams
-from kafkasource.client.transport import Connector, SocketConnector
 from kafkasource.errors import (
     ClientClosed,
     ClusterMismatch,

@@ -1,16 +1,18 @@
-"""Which transactions are open (ListTransactions, KIP-664): each broker lists those that it coordinates."""
+"""Transactions as brokers tell of them (KIP-664): one by one, or listed by each broker that coordinates some."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import NamedTuple
 
-from kafkasource.client.caller import Caller
+from kafkasource.client.caller import Caller, known
 from kafkasource.client.link import Pending
-from kafkasource.errors import ConnectFailed, ConnectionLost, KafkaSourceError, RequestTimeout, error_for
+from kafkasource.errors import ConnectFailed, ConnectionLost, KafkaSourceError, ProtocolError, RequestTimeout, error_for
 from kafkasource.protocol.apis import LIST_TRANSACTIONS
 from kafkasource.protocol.schema import Fields
+from kafkasource.types import ProducerId, TopicPartition
 
 ONGOING = "Ongoing"
 
@@ -23,6 +25,25 @@ class ListedTransaction(NamedTuple):
     producer_id: int
     state: str  # Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit, CompleteAbort, ...
     coordinator_id: int  # the node that listed it
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedTransaction:
+    transactional_id: str
+    state: str
+    producer_id: int
+    producer_epoch: int  # of the producer that holds the id now
+    timeout_ms: int  # the coordinator aborts it when it has been open for this long
+    start_time_ms: int | None  # since the Unix epoch; None: nothing is open
+    partitions: tuple[TopicPartition, ...]  # where it has written; while it ends, those without a marker yet
+
+    @property
+    def producer(self) -> ProducerId:
+        return ProducerId(self.producer_id, self.producer_epoch)
+
+    def open_for_ms(self, now_ms: float) -> float | None:
+        """Since its first record, by the coordinator's clock against ours; None: nothing is open."""
+        return None if self.start_time_ms is None else max(0.0, now_ms - self.start_time_ms)
 
 
 class Listed(NamedTuple):
@@ -115,3 +136,19 @@ class Listing:
 def _pattern(prefix: str) -> str:
     """The RE2 expression of ids that begin so; the broker matches it against the whole id."""
     return "".join("\\" + c if c.isascii() and not c.isalnum() else c for c in prefix) + ".*"
+
+
+def described(answer: Fields, name: str) -> DescribedTransaction:
+    """The row of an id in an answer to DescribeTransactions."""
+    row = next((row for row in answer["transaction_states"] if row["transactional_id"] == name), None)
+    if row is None:
+        raise ProtocolError(f"DescribeTransactions of {name!r}: the answer does not speak of it")
+    return DescribedTransaction(
+        row["transactional_id"],
+        row["transaction_state"],
+        row["producer_id"],
+        row["producer_epoch"],
+        row["transaction_timeout_ms"],
+        known(row["transaction_start_time_ms"]),
+        tuple(TopicPartition(each["topic"], partition) for each in row["topics"] for partition in each["partitions"]),
+    )

@@ -23,12 +23,18 @@ from kafkasource.client.caller import Caller, checked, known
 from kafkasource.client.connection import RequestBody, software_version
 from kafkasource.client.groups import check_committed, committed_rows
 from kafkasource.client.routing import GROUP, TRANSACTION, Coordinators, Leaders, indexes_by_topic
-from kafkasource.client.transaction_listing import ONGOING, Listed, ListedTransaction, Listing
+from kafkasource.client.transaction_listing import (
+    ONGOING,
+    DescribedTransaction,
+    Listed,
+    ListedTransaction,
+    Listing,
+    described,
+)
 from kafkasource.errors import (
     BrokerError,
     KafkaSourceError,
     OperationNotAttempted,
-    ProtocolError,
     TransactionalIdNotFound,
     UnsupportedApiVersion,
     error_for,
@@ -65,25 +71,6 @@ _END_TXN: dict[int, tuple[int, int]] = {1: (0, 4), 2: (5, 5)}
 _TXN_OFFSET_COMMIT: dict[int, tuple[int, int]] = {1: (0, 4), 2: (5, 5)}
 
 _INIT_NAMES_HOLDER = 3  # from this version of InitProducerId on (KIP-360)
-
-
-@dataclass(frozen=True, slots=True)
-class DescribedTransaction:
-    transactional_id: str
-    state: str
-    producer_id: int
-    producer_epoch: int  # of the producer that holds the id now
-    timeout_ms: int  # the coordinator aborts it when it has been open for this long
-    start_time_ms: int | None  # since the Unix epoch; None: nothing is open
-    partitions: tuple[TopicPartition, ...]  # where it has written; while it ends, those without a marker yet
-
-    @property
-    def producer(self) -> ProducerId:
-        return ProducerId(self.producer_id, self.producer_epoch)
-
-    def open_for_ms(self, now_ms: float) -> float | None:
-        """Since its first record, by the coordinator's clock against ours; None: nothing is open."""
-        return None if self.start_time_ms is None else max(0.0, now_ms - self.start_time_ms)
 
 
 class ActiveProducer(NamedTuple):
@@ -262,15 +249,15 @@ class Transactions:
         if without:
             names = self._not_coordinated_by(names, without)
         bodies: dict[str, RequestBody] = {name: {"transactional_ids": [name]} for name in names}
-        described: dict[str, DescribedTransaction | None] = {}
+        found: dict[str, DescribedTransaction | None] = {}
         for name, answer in self._coordinators.ask_each(TRANSACTION, DESCRIBE_TRANSACTIONS, bodies).items():
             if isinstance(answer, TransactionalIdNotFound):
-                described[name] = None
+                found[name] = None
             elif isinstance(answer, BrokerError):
                 raise answer
             else:
-                described[name] = _described(answer, name)
-        return described
+                found[name] = described(answer, name)
+        return found
 
     def _not_coordinated_by(self, names: Sequence[str], without: Collection[int]) -> Sequence[str]:
         found = self._coordinators.of_each(TRANSACTION, names)
@@ -293,7 +280,7 @@ class Transactions:
                 if not error.retriable and not isinstance(error, TransactionalIdNotFound):
                     raise
                 return None
-            return _described(found, transactional_id)
+            return described(found, transactional_id)
 
         return answer
 
@@ -390,21 +377,6 @@ def _of(transactional_id: str, producer: ProducerId) -> Fields:
 def _producer_in(answer: Fields) -> ProducerId:
     """The producer that an answer, or a row of one, names."""
     return ProducerId(answer["producer_id"], answer["producer_epoch"])
-
-
-def _described(answer: Fields, name: str) -> DescribedTransaction:
-    row = next((row for row in answer["transaction_states"] if row["transactional_id"] == name), None)
-    if row is None:
-        raise ProtocolError(f"DescribeTransactions of {name!r}: the answer does not speak of it")
-    return DescribedTransaction(
-        row["transactional_id"],
-        row["transaction_state"],
-        row["producer_id"],
-        row["producer_epoch"],
-        row["transaction_timeout_ms"],
-        known(row["transaction_start_time_ms"]),
-        tuple(TopicPartition(each["topic"], partition) for each in row["topics"] for partition in each["partitions"]),
-    )
 
 
 def _active(row: Fields) -> ActiveProducer:

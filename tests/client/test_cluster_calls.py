@@ -21,10 +21,9 @@ from fake_broker import (
 )
 
 from kafkasource.client import cache
-from kafkasource.client.cache import close_clusters, shared_cluster
+from kafkasource.client.cache import Use, close_clusters, shared_cluster, surplus
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
-from kafkasource.client.idle import Use, surplus
 from kafkasource.client.offsets import EARLIEST, LATEST, EpochEnd, ListedOffset
 from kafkasource.errors import (
     BootstrapFailed,

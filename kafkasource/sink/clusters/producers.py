@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from kafkasource import memory
-from kafkasource.client.idle import IDLE_S, Use, surplus
+from kafkasource.client.cache import IDLE_S, Use, surplus
 from kafkasource.sink.clusters.deliveries import Dropped
 from kafkasource.sink.clusters.slow_cluster import Health, Queue
 from kafkasource.sink.clusters.targets import ClusterTarget

@@ -18,7 +18,7 @@ from functools import partial
 import pyarrow.compute as pc
 
 from kafkasource import memory, metrics
-from kafkasource.client.idle import IDLE_S, Use, surplus
+from kafkasource.client.cache import IDLE_S, Use, surplus
 from kafkasource.client.metadata import Metadata, TopicMetadata
 from kafkasource.client.network import NetworkClient
 from kafkasource.errors import BrokerError, ClientClosed, KafkaSourceError

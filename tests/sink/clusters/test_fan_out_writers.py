@@ -11,7 +11,7 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 from sink_fakes import AcknowledgingClient, FakeMetadata
 from transaction_fakes import Crash, FakeContext, FakeTransactionCluster, read_committed
 
-from kafkasource.client.idle import Use
+from kafkasource.client.cache import Use
 from kafkasource.datasource import KafkaDataSource
 from kafkasource.errors import OptionError
 from kafkasource.sink import task as task_module

@@ -26,7 +26,7 @@ from kafkasource.broker import Broker
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
 from kafkasource.client.routing import GROUP, TRANSACTION
-from kafkasource.client.transport import SocketConnector
+from kafkasource.client.sockets import SocketConnector
 from kafkasource.errors import DeadlineExceeded, KafkaSourceError
 from kafkasource.sink import writer
 from kafkasource.sink.clusters import targets
