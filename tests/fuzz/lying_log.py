@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import random
 
-import pytest
 from fetch_rig import Kafka, Rig, offsets
 from lying_broker import with_lies
 from message_bodies import with_defaults
@@ -46,12 +45,11 @@ def partitions_of(body):
 
 def read(rng: random.Random) -> list[int]:
     """Offsets as a task read them."""
-    with pytest.MonkeyPatch.context() as patch:
-        rig = Rig(patch)
-        rig.kafka = rig.net.kafka = LyingLog(rng)
-        size = rng.choice((700, 2000, 20_000))
-        planned = {"topic_id": rig.topic.topic_id, "leader_epoch": 0} if rng.random() < 0.5 else {}
-        try:
-            return offsets(rig.fetch(OffsetRange(TopicPartition("t", 0), 0, 100, **planned), max_partition_bytes=size))
-        finally:
-            rig.cluster.close()
+    rig = Rig()
+    rig.kafka = rig.net.kafka = LyingLog(rng)
+    size = rng.choice((700, 2000, 20_000))
+    planned = {"topic_id": rig.topic.topic_id, "leader_epoch": 0} if rng.random() < 0.5 else {}
+    try:
+        return offsets(rig.fetch(OffsetRange(TopicPartition("t", 0), 0, 100, **planned), max_partition_bytes=size))
+    finally:
+        rig.cluster.close()
