@@ -62,8 +62,8 @@ RETENTION_MS = 100 * 365 * 24 * 3_600_000  # longer than any query; brokers add 
 MAX_PLACES = 64  # topics of one batch that get a copy: for all of these to be gone, so must be most of the batch
 ELSEWHERE = TopicPartition("__consumer_offsets", 0)  # is there wherever groups are; not all may read it
 
-State = Literal["deciding", "ended", "undecided"]
-_STATES: tuple[State, ...] = ("deciding", "undecided", "ended")  # of one number the last that was found holds
+Stage = Literal["deciding", "ended", "undecided"]
+_STAGES: tuple[Stage, ...] = ("deciding", "undecided", "ended")  # of one number the last that was found holds
 
 _RECORD = re.compile(
     r"kafkasource/2 number=(\d{1,18}) query=([!-~]{1,200}) batch=(\d{1,18}) state=(deciding|ended|undecided)"
@@ -78,14 +78,14 @@ class DecisionStatus:
     number: int  # of the decision; 0: there was none yet
     query_id: str
     batch_id: int
-    state: State
+    state: Stage
     driver: ProducerId
 
     def says_ended(self, last: Decision) -> bool:
         of_it = (self.number, self.query_id, self.batch_id) == (last.number, last.query_id, last.batch_id)
         return of_it and self.state == "ended"
 
-    def now(self, state: State) -> DecisionStatus:
+    def now(self, state: Stage) -> DecisionStatus:
         return replace(self, state=state)
 
     def placed(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, tuple[int, str]]:
@@ -110,7 +110,7 @@ def last_status(committed: Committed) -> tuple[DecisionStatus | None, tuple[Topi
     found = {tp: _parsed(tp, *row) for tp, row in committed.items() if row is not None}
     if not found:
         return None, ()
-    last = max(found.values(), key=lambda status: (status.number, _STATES.index(status.state)))
+    last = max(found.values(), key=lambda status: (status.number, _STAGES.index(status.state)))
     return last, tuple(sorted(tp for tp, status in found.items() if status.number == last.number))
 
 
@@ -119,7 +119,7 @@ def _parsed(tp: TopicPartition, offset: int, text: str) -> DecisionStatus:
     if match is None or offset != int(match[3]):
         shown = "".join(c if c.isprintable() else " " for c in text[:80])
         raise UnreadableDecision(f"offset {offset} at {tp} is no record that this version keeps: {shown!r}")
-    state: State = next(each for each in _STATES if each == match[4])
+    state: Stage = next(each for each in _STAGES if each == match[4])
     return DecisionStatus(int(match[1]), match[2], offset, state, ProducerId(int(match[5]), int(match[6])))
 
 

@@ -147,7 +147,7 @@ class Order(Enum):
     LATER = "later"
 
 
-class Plan(Enum):
+class BatchPlan(Enum):
     WRITE = "write it"
     SKIP = "skip it: it is in the topics"
     REPLACE = "write the rows of lost task transactions again, or stop, or go on without them: 'lostTransactions'"
@@ -155,22 +155,22 @@ class Plan(Enum):
     REFUSE = "stop: the checkpoint is an older copy"
 
 
-PLANS: dict[tuple[Last, Order], Plan] = {
-    (Last.NOTHING, Order.FIRST): Plan.WRITE,
-    (Last.NOTHING, Order.LATER): Plan.ASK,  # the record is lost, or the query wrote at least once until now
-    (Last.NONE_YET, Order.FIRST): Plan.WRITE,
-    (Last.NONE_YET, Order.LATER): Plan.WRITE,
-    (Last.DECIDED, Order.EARLIER): Plan.REFUSE,
-    (Last.DECIDED, Order.SAME): Plan.SKIP,
-    (Last.DECIDED, Order.LATER): Plan.WRITE,
-    (Last.LOST, Order.EARLIER): Plan.REFUSE,
-    (Last.LOST, Order.SAME): Plan.REPLACE,
-    (Last.LOST, Order.LATER): Plan.WRITE,  # lost only in name: Spark would not have gone on had they not ended
-    (Last.UNDECIDED, Order.EARLIER): Plan.REFUSE,
-    (Last.UNDECIDED, Order.SAME): Plan.WRITE,
-    (Last.UNDECIDED, Order.LATER): Plan.WRITE,
-    (Last.UNKNOWN, Order.EARLIER): Plan.REFUSE,
-    (Last.UNKNOWN, Order.SAME): Plan.ASK,
-    (Last.UNKNOWN, Order.LATER): Plan.WRITE,
+PLANS: dict[tuple[Last, Order], BatchPlan] = {
+    (Last.NOTHING, Order.FIRST): BatchPlan.WRITE,
+    (Last.NOTHING, Order.LATER): BatchPlan.ASK,  # the record is lost, or the query wrote at least once until now
+    (Last.NONE_YET, Order.FIRST): BatchPlan.WRITE,
+    (Last.NONE_YET, Order.LATER): BatchPlan.WRITE,
+    (Last.DECIDED, Order.EARLIER): BatchPlan.REFUSE,
+    (Last.DECIDED, Order.SAME): BatchPlan.SKIP,
+    (Last.DECIDED, Order.LATER): BatchPlan.WRITE,
+    (Last.LOST, Order.EARLIER): BatchPlan.REFUSE,
+    (Last.LOST, Order.SAME): BatchPlan.REPLACE,
+    (Last.LOST, Order.LATER): BatchPlan.WRITE,  # lost only in name: Spark would not have gone on had they not ended
+    (Last.UNDECIDED, Order.EARLIER): BatchPlan.REFUSE,
+    (Last.UNDECIDED, Order.SAME): BatchPlan.WRITE,
+    (Last.UNDECIDED, Order.LATER): BatchPlan.WRITE,
+    (Last.UNKNOWN, Order.EARLIER): BatchPlan.REFUSE,
+    (Last.UNKNOWN, Order.SAME): BatchPlan.ASK,
+    (Last.UNKNOWN, Order.LATER): BatchPlan.WRITE,
 }
 """What is not in it cannot be: FIRST stands to no batch, and only FIRST and LATER are left where there is none."""

@@ -18,7 +18,7 @@ from kafkasource.sink.transactions.errors import (
     lost_text,
 )
 from kafkasource.sink.transactions.names import TransactionalIds, WrittenTransaction
-from kafkasource.sink.transactions.states import PLANS, Last, Order, Plan
+from kafkasource.sink.transactions.states import PLANS, BatchPlan, Last, Order
 from kafkasource.types import TopicPartition
 
 OnLost = Literal["fail", "rewrite", "skip"]
@@ -67,19 +67,19 @@ def plan_task(begun: BegunBatch, query_id: str, batch_id: int, slot: int, on_los
     _refuse_another(begun, query_id)
     last = begun.last
     plan = PLANS[_last(begun), _order(begun, query_id, batch_id)]
-    if plan is Plan.WRITE:
+    if plan is BatchPlan.WRITE:
         return TaskPlan(write=True)
-    if plan is Plan.ASK:
+    if plan is BatchPlan.ASK:
         text = _none_text(batch_id, begun.driver.ids) if last is None else _unknown_text(batch_id)
         return _plan_unknown(text, on_lost)
-    if plan is Plan.REFUSE:
+    if plan is BatchPlan.REFUSE:
         assert last is not None
         raise CheckpointBehind(
             f"batch {batch_id} is to be written, but batch {last.batch_id} of this query (id {query_id}) was begun "
             "already, so that this one is in the topics: the checkpoint is an older copy. Restore the newer one, or "
             "start a new query (a new checkpoint, and a new 'transactionalIdPrefix' where one is given)"
         )
-    if plan is Plan.SKIP or on_lost == "skip":
+    if plan is BatchPlan.SKIP or on_lost == "skip":
         return TaskPlan(write=False)
     if on_lost == "rewrite":
         again = next((each for each in begun.lost if each.slot == slot), None)

@@ -18,11 +18,11 @@ from kafkasource.sink.transactions.states import (
     PLANS,
     TRANSITIONS,
     Action,
+    BatchPlan,
     Event,
     Found,
     Last,
     Order,
-    Plan,
     Record,
     State,
     Status,
@@ -193,12 +193,12 @@ LASTS = {
 }
 BATCH_IDS = {Order.FIRST: 0, Order.EARLIER: 4, Order.SAME: 5, Order.LATER: 6}
 # What a task does with 'lostTransactions' fail, rewrite, skip: an error, or whether it writes.
-DONE: dict[Plan, tuple[bool | type[Exception], ...]] = {
-    Plan.WRITE: (True, True, True),
-    Plan.SKIP: (False, False, False),
-    Plan.REPLACE: (LostTransactions, True, False),
-    Plan.ASK: (LostDecision, True, False),
-    Plan.REFUSE: (CheckpointBehind, CheckpointBehind, CheckpointBehind),
+DONE: dict[BatchPlan, tuple[bool | type[Exception], ...]] = {
+    BatchPlan.WRITE: (True, True, True),
+    BatchPlan.SKIP: (False, False, False),
+    BatchPlan.REPLACE: (LostTransactions, True, False),
+    BatchPlan.ASK: (LostDecision, True, False),
+    BatchPlan.REFUSE: (CheckpointBehind, CheckpointBehind, CheckpointBehind),
 }
 
 
@@ -210,8 +210,8 @@ def test_a_task_does_what_the_table_says(last, order):
         if isinstance(expected, bool):
             plan = plan_task(begun, "q", BATCH_IDS[order], 0, on_lost)
             assert plan.write is expected
-            assert (plan.again is not None) is (PLANS[last, order] is Plan.REPLACE and expected)
-            assert plan.gone_without is (PLANS[last, order] is Plan.ASK and on_lost == "skip")
+            assert (plan.again is not None) is (PLANS[last, order] is BatchPlan.REPLACE and expected)
+            assert plan.gone_without is (PLANS[last, order] is BatchPlan.ASK and on_lost == "skip")
         else:
             with pytest.raises(expected):
                 plan_task(begun, "q", BATCH_IDS[order], 0, on_lost)
@@ -226,12 +226,12 @@ def test_each_batch_has_a_plan():
 # The rows of the table in `decision_status`: n is 8. What P-marker and P-kept have, and what becomes of batch n.
 
 CRASHES = [
-    ("before any batch had rows", None, None, Plan.WRITE, Plan.WRITE),
-    ("before `deciding` n is written", 7, (7, "ended"), Plan.WRITE, Plan.WRITE),
-    ("before decision n is committed", 7, (8, "deciding"), Plan.WRITE, Plan.ASK),
-    ("before the transactions of n have ended", 8, (8, "deciding"), Plan.SKIP, Plan.ASK),
-    ("before Spark has noted the batch", 8, (8, "ended"), Plan.SKIP, Plan.SKIP),
-    ("later", 7, (7, "ended"), Plan.WRITE, Plan.WRITE),
+    ("before any batch had rows", None, None, BatchPlan.WRITE, BatchPlan.WRITE),
+    ("before `deciding` n is written", 7, (7, "ended"), BatchPlan.WRITE, BatchPlan.WRITE),
+    ("before decision n is committed", 7, (8, "deciding"), BatchPlan.WRITE, BatchPlan.ASK),
+    ("before the transactions of n have ended", 8, (8, "deciding"), BatchPlan.SKIP, BatchPlan.ASK),
+    ("before Spark has noted the batch", 8, (8, "ended"), BatchPlan.SKIP, BatchPlan.SKIP),
+    ("later", 7, (7, "ended"), BatchPlan.WRITE, BatchPlan.WRITE),
 ]
 
 
@@ -244,11 +244,11 @@ def test_a_begin_after_a_crash_does_what_the_table_of_crashes_says(died, marker,
     begun = BegunBatch(DriverTransaction(IDS, ProducerId(1, 0), 2, 9), None, None, known, ())
     batch_id = 8 if marker is not None else 0
     plan = once_expired if expired else then
-    if plan is Plan.ASK:
+    if plan is BatchPlan.ASK:
         with pytest.raises(LostDecision):
             plan_task(begun, "q", batch_id, 0, "fail")
     else:
-        assert plan_task(begun, "q", batch_id, 0, "fail").write is (plan is Plan.WRITE)
+        assert plan_task(begun, "q", batch_id, 0, "fail").write is (plan is BatchPlan.WRITE)
 
 
 def test_a_task_that_aborts_too_late_changes_nothing():
