@@ -8,6 +8,9 @@ from enum import Enum
 from itertools import pairwise
 from typing import NamedTuple
 
+NEVER = float("inf")
+"""A time that never comes, or a wait without end, in ms."""
+
 
 class TopicPartition(NamedTuple):
     """A tuple: with 1,000 partitions a micro-batch hashes and compares thousands of them, which a tuple does in C."""

@@ -337,10 +337,10 @@ def message_in(row: Fields) -> str:
     return " (" + "".join(c if c.isprintable() else " " for c in text) + ")" if text else ""
 
 
-def few(names: Collection[object]) -> str:
-    """The first five names, for the text of an error, and how many more there are."""
-    shown = ", ".join(map(str, islice(names, 5)))
-    return f"{shown} and {len(names) - 5} more" if len(names) > 5 else shown
+def few(names: Collection[object], most: int = 5) -> str:
+    """The first names, for the text of an error or a line of a log, and how many more there are."""
+    shown = ", ".join(map(str, islice(names, most)))
+    return f"{shown} and {len(names) - most} more" if len(names) > most else shown
 
 
 def known(value: int) -> int | None:

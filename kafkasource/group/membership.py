@@ -31,9 +31,7 @@ from kafkasource.group.assignors import Assignor, Member, PartitionCounts
 from kafkasource.group.consumer_protocol import Assignment, Subscription
 from kafkasource.group.racks import NO_RACKS, ReplicaRacks
 from kafkasource.group.states import REQUESTS, TRANSITIONS, Action, Event, State
-from kafkasource.types import TopicPartition
-
-NEVER = float("inf")
+from kafkasource.types import NEVER, TopicPartition
 
 _EVENTS: dict[type[Exception], Event] = {
     CoordinatorLoadInProgress: Event.NOT_YET,

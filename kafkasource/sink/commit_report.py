@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from kafkasource import metrics
+from kafkasource.client.caller import few
 from kafkasource.sink.functions import load
 from kafkasource.types import Discarded, TopicPartition, Written
 
@@ -101,22 +102,18 @@ class SinkCommit:
         )
         if not self.written:
             return f"committed {what}{of}: no records{besides}"
-        named = ", ".join(f"{tp} {_span(one)}" for tp, one in list(self.written.items())[:_NAMED_IN_LOG])
-        more = len(self.written) - _NAMED_IN_LOG
-        rest = f" and {more} more" if more > 0 else ""
+        named = few([f"{tp} {_span(one)}" for tp, one in self.written.items()], _NAMED_IN_LOG)
         return (
             f"committed {what}{of}: {_count(self.records, 'record')} in {_count(self.bytes, 'byte')} from "
-            f"{_count(self.tasks, 'task')} to {_count(len(self.written), 'partition')} ({named}{rest}){besides}"
+            f"{_count(self.tasks, 'task')} to {_count(len(self.written), 'partition')} ({named}){besides}"
         )
 
     def _discarded(self) -> str:
         if not self.discarded:
             return ""
         records, size = (sum(column) for column in zip(*self.discarded.values(), strict=True))
-        named = ", ".join(f"{tp} {one.records}" for tp, one in list(self.discarded.items())[:_NAMED_IN_LOG])
-        more = len(self.discarded) - _NAMED_IN_LOG
-        rest = f" and {more} more" if more > 0 else ""
-        return f"; discarded {_count(records, 'record')} of {_count(size, 'byte')} ({named}{rest})"
+        named = few([f"{tp} {one.records}" for tp, one in self.discarded.items()], _NAMED_IN_LOG)
+        return f"; discarded {_count(records, 'record')} of {_count(size, 'byte')} ({named})"
 
 
 def gathered(

@@ -6,8 +6,9 @@ from group_wire import tps
 from kafkasource.errors import ConnectionLost, DeadlineExceeded, ProtocolError, RequestTimeout, error_for
 from kafkasource.group.assignors import assignors_named
 from kafkasource.group.consumer_protocol import Assignment, Subscription
-from kafkasource.group.membership import NEVER, Changes, Membership, Terms
+from kafkasource.group.membership import Changes, Membership, Terms
 from kafkasource.group.states import TRANSITIONS, Action, Event, State
+from kafkasource.types import NEVER
 
 SESSION, REBALANCE, HEARTBEAT, BACKOFF = 10_000, 60_000, 3_000, 100
 ALL = frozenset(tps("t:0,t:1,t:2"))

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
+from kafkasource.client.caller import few
 from kafkasource.client.config import ClientConfig
 from kafkasource.errors import KafkaSourceError
 from kafkasource.sink.clusters.offset_spans import OffsetMap, extended
@@ -73,7 +74,7 @@ class Recorder:
                 self._impatient_until = self._clock() + 10 * wait_s
             why = "it has not answered yet" if self.busy else str(self._error)
             raise NotRecorded(
-                f"{self._name} lacks the offsets of {_told(self._lacking)}. Their records are written ({why}). The "
+                f"{self._name} lacks the offsets of {_ranges(self._lacking)}. Their records are written ({why}). The "
                 "sink adds the offsets with a later micro-batch of this run, if the cluster answers then"
             )
 
@@ -107,14 +108,14 @@ def _together(before: OffsetMap, new: OffsetMap) -> OffsetMap:
     return {**before, **{tp: extended(before.get(tp), each) for tp, each in new.items()}}
 
 
-def _told(lacking: OffsetMap, most: int = 5) -> str:
+def _ranges(lacking: OffsetMap) -> str:
+    """Offsets of the source, [first, next), by partition."""
     ranges = [
         f"{tp.topic}-{tp.partition} [{lacking[tp].spans[0].source_first}, {lacking[tp].spans[-1].source_next})"
         for tp in sorted(lacking)
         if lacking[tp].spans
     ]
-    more = f" and {len(ranges) - most} partitions more" if len(ranges) > most else ""
-    return ", ".join(ranges[:most]) + more
+    return few(ranges)
 
 
 _lock = threading.Lock()

@@ -36,9 +36,7 @@ from kafkasource.sink.producer.config import ProducerConfig
 from kafkasource.sink.producer.delivery import Delivery
 from kafkasource.sink.producer.pool import Buffer
 from kafkasource.sink.producer.producer_id import sequence_after
-from kafkasource.types import TopicPartition
-
-NEVER = float("inf")
+from kafkasource.types import NEVER, TopicPartition
 
 
 @dataclass(eq=False, slots=True)

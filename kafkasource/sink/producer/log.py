@@ -29,9 +29,9 @@ from __future__ import annotations
 import logging
 import struct
 from collections.abc import Iterable, Sequence
-from itertools import islice
 from typing import TYPE_CHECKING
 
+from kafkasource.client.caller import few
 from kafkasource.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -49,8 +49,8 @@ _PRODUCER_POS = 43
 def sending(topic: str, spans: Sequence[tuple[int, int, int]]) -> None:
     """Rows of one topic are about to be appended; a span is a partition and [first, last) of its rows."""
     if log.isEnabledFor(logging.DEBUG):
-        counts = (f"{last - first} to {topic}-{partition}" for partition, first, last in spans)
-        log.debug("Sending records to topic %s: %s", topic, _few(counts, len(spans)))
+        counts = [f"{last - first} to {topic}-{partition}" for partition, first, last in spans]
+        log.debug("Sending records to topic %s: %s", topic, few(counts, _NAMED))
 
 
 def allocating(size: int, topic: str, partition: int) -> None:
@@ -84,13 +84,13 @@ def created(metadata: Metadata, node_id: int, request: ProduceRequest, batches: 
                 tp,
             )
     log.debug("Nodes with data ready to send: [%s]", metadata.node(node_id))
-    data = (f"{batch.topic_partition}: {batch.size} bytes" for batch in batches)
+    data = [f"{batch.topic_partition}: {batch.size} bytes" for batch in batches]
     log.debug(
         "Created 1 produce requests: [(transactionalId=%s, acks=%d, timeout=%d, {%s})]",
         request.transactional_id,
         request.acks,
         request.timeout_ms,
-        _few(data, len(batches)),
+        few(data, _NAMED),
     )
 
 
@@ -103,7 +103,7 @@ def received(node_id: int, error: BaseException | None, batches: Sequence[Produc
     if error is None:
         log.debug("Received produce response from node %d", node_id)
     elif log.isEnabledFor(logging.DEBUG):
-        names = _few((str(batch.topic_partition) for batch in batches), len(batches))
+        names = few([batch.topic_partition for batch in batches], _NAMED)
         log.debug("Cancelled produce request to node %d for %s: %s", node_id, names, error)
 
 
@@ -142,8 +142,3 @@ def expired(count: int) -> None:
     """So many batches waited longer than `delivery.timeout.ms`."""
     if count:
         log.debug("Expired %d batches in accumulator", count)
-
-
-def _few(items: Iterable[str], count: int) -> str:
-    named = ", ".join(islice(items, _NAMED))
-    return f"{named} and {count - _NAMED} more" if count > _NAMED else named

@@ -15,11 +15,11 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from kafkasource.records.builder import BatchBuilder
-from kafkasource.sink.producer.batch import NEVER, PartitionBatches, ProducerBatch, pieces_of, target_bytes
+from kafkasource.sink.producer.batch import PartitionBatches, ProducerBatch, pieces_of, target_bytes
 from kafkasource.sink.producer.config import ProducerConfig
 from kafkasource.sink.producer.delivery import Delivery
 from kafkasource.sink.producer.pool import Buffer, BufferPool
-from kafkasource.types import TopicPartition
+from kafkasource.types import NEVER, TopicPartition
 
 LeaderOf = Callable[[TopicPartition], "int | None"]
 Span = tuple[int, int, int]

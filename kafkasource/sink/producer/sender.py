@@ -21,13 +21,14 @@ from kafkasource.client.metadata import TopicMetadata
 from kafkasource.errors import CorruptRecordBatch, DeadlineExceeded
 from kafkasource.protocol.apis import PRODUCE
 from kafkasource.sink.producer import log as producer_log
-from kafkasource.sink.producer.batch import NEVER, ProducerBatch
+from kafkasource.sink.producer.batch import ProducerBatch
 from kafkasource.sink.producer.client import AwaitedTopics, Client, Pending, Wakeup
 from kafkasource.sink.producer.config import ProducerConfig
 from kafkasource.sink.producer.delivery import Delivery
 from kafkasource.sink.producer.producer_id import Identity, ProducerIdentity, TaskTransaction
 from kafkasource.sink.producer.queues import PartitionQueues
 from kafkasource.sink.producer.request import Answer, Outcome, ProduceRequest, answers_of, explained, outcome_of
+from kafkasource.types import NEVER
 
 _LAST_VERSION_BY_NAME = 12  # from Produce v13 on topics go by id (KIP-516)
 _LAST_VERSION_OF_ENROLLED = 11  # v12 would add partitions to the transaction (KIP-890): not its dialect

@@ -130,5 +130,5 @@ def test_what_comes_while_the_map_is_written_is_written_after_it(recorder, topic
 def test_many_partitions_are_told_in_few_words(recorder, topic):
     topic.error = ConnectionError("away")
     recorder.hand_over({TopicPartition("t", number): each for number in range(9) for each in batch(0, 5).values()})
-    with pytest.raises(NotRecorded, match=r"t-4 \[0, 5\) and 4 partitions more"):
+    with pytest.raises(NotRecorded, match=r"t-4 \[0, 5\) and 4 more"):
         recorder.wait(A_MINUTE_MS)
