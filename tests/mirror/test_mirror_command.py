@@ -87,7 +87,7 @@ class Mirror:
         """How it ended."""
         self.process.send_signal(number)
         try:
-            return self.process.wait(60)
+            return self.process.wait(240)
         finally:
             self.tidy()
 
@@ -136,7 +136,7 @@ def test_a_mirror_follows_its_source_and_goes_on_after_it_was_ended(
     write(source, topic, [f"third{number}" for number in range(500)])
     again = Mirror(file, tmp_path / "checkpoint", "--once")
     try:
-        assert again.process.wait(90) == 0, again.log.read_text()
+        assert again.process.wait(300) == 0, again.log.read_text()
     finally:
         again.tidy()
     assert values(target, f"A.{topic}") == values(source, topic)
@@ -167,7 +167,7 @@ def test_the_example_runs_by_spark_submit_and_tells_its_metrics(kafka_broker, ka
     command = [str(Path(sys.executable).parent / "spark-submit"), "--master", "local[2]"]
     command += [str(ROOT / "examples/mirror.py"), str(file), "--once"]
     environment = {**os.environ, "SPARK_CONF_DIR": str(ROOT / "spark-conf"), "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=150)
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=400)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "pykafka: metrics at http://127.0.0.1:" in done.stdout + done.stderr  # spark-submit joins them
     with Reader({"kafka.bootstrap.servers": target, "subscribe": topic, "includeHeaders": "true"}) as reader:
