@@ -1,9 +1,9 @@
 """Every error the package raises, and THE table of Kafka's error codes.
 
-The root is `KafkaSourceError`. What a broker answers is a `BrokerError`, whose row in the table tells whether trying
-again can help and whether the metadata must be refreshed first; the sets are those of Kafka's own `Errors` enum (a test
-compares them with the jar). What happens on the way to the broker is a `TransportError`; bytes that make no sense are a
-`ProtocolError`.
+The root is `KafkaSourceError`. An error code from a broker is a `BrokerError`. Its row in the table says whether a
+retry can help, and whether the client must refresh the metadata first. Both are as in Kafka's own `Errors` enum; a
+test compares them with the jar. A fault on the way to the broker is a `TransportError`. Bytes that break the protocol
+are a `ProtocolError`.
 
 Invariant: every error pickles with its message and attributes, because Spark sends them between processes:
 `type(e)(*e.args)` rebuilds it.
@@ -16,10 +16,10 @@ from typing import ClassVar
 
 
 class KafkaSourceError(Exception):
-    """Root of everything this package raises on purpose; anything else that escapes is a bug."""
+    """Root of all errors that this package raises on purpose. Any other error that escapes is a bug."""
 
-    retriable: bool = False  # may the same request succeed later?
-    refresh_metadata: bool = False  # is it pointless to retry before the leaders were asked for again?
+    retriable: bool = False  # whether the same request may succeed later
+    refresh_metadata: bool = False  # whether the client must ask for the leaders again before it retries
 
 
 class OptionError(KafkaSourceError, ValueError):
@@ -27,15 +27,15 @@ class OptionError(KafkaSourceError, ValueError):
 
 
 class ProtocolError(KafkaSourceError):
-    """The bytes are not what Kafka's protocol says. The connection they came from is not usable any more."""
+    """Bytes break Kafka's protocol. The connection that they came from is no longer usable."""
 
 
 class CorruptRecordBatch(ProtocolError):
-    """A record batch fails its CRC or contradicts itself. A second fetch on a new connection may bring it whole."""
+    """A record batch fails its CRC or contradicts itself. A second fetch on a new connection may bring a good copy."""
 
 
 class MalformedRecordTimestamp(CorruptRecordBatch):
-    """A timestamp beyond what Spark's microseconds can hold. Its producer wrote it so: fetching again cannot help."""
+    """A timestamp is larger than Spark's microseconds can hold. Its producer wrote it so; another fetch cannot help."""
 
     def __str__(self) -> str:
         return f"[KAFKA_MALFORMED_RECORD_TIMESTAMP] {super().__str__()}"
@@ -50,14 +50,14 @@ class UnsupportedApiVersion(KafkaSourceError):
 
 
 class TransportError(KafkaSourceError):
-    """The conversation with a broker failed below the protocol. Trying again, perhaps elsewhere, can help."""
+    """The connection to a broker failed. A retry, perhaps with another broker, can help."""
 
     retriable = True
-    refresh_metadata = True  # a broker that went away took its leaderships with it
+    refresh_metadata = True  # other brokers now lead the partitions of a broker that went away
 
 
 class ConnectFailed(TransportError):
-    """No connection: refused, unreachable, unresolvable or too slow. Nothing was sent, so nothing happened."""
+    """No connection: refused, unreachable, unknown host name, or too slow. Nothing was sent, so nothing happened."""
 
 
 class ConnectionLost(TransportError):
@@ -67,7 +67,7 @@ class ConnectionLost(TransportError):
 class RequestTimeout(TransportError):
     """No complete response before the request's deadline; the connection is closed. The outcome is unknown."""
 
-    received_bytes = 0  # of a response that was not complete
+    received_bytes = 0  # bytes of the incomplete response
 
 
 class ClientClosed(KafkaSourceError):
@@ -75,7 +75,10 @@ class ClientClosed(KafkaSourceError):
 
 
 class DeadlineExceeded(KafkaSourceError):
-    """Retries did not succeed in time. `__cause__`, where it survives, is the last error; its text is in ours."""
+    """Retries did not succeed in time.
+
+    The text has the last error's text; `__cause__` is that error, unless pickled.
+    """
 
 
 class GivenUp(KafkaSourceError):
@@ -83,7 +86,7 @@ class GivenUp(KafkaSourceError):
 
 
 class CommitFailed(KafkaSourceError):
-    """A group member cannot commit: its partitions are not its own any more, others may read them already."""
+    """A group member cannot commit: it has lost its partitions, and other members may read them already."""
 
 
 class GroupInUse(KafkaSourceError):
@@ -114,7 +117,7 @@ class ClusterMismatch(KafkaSourceError):
 
 
 class DataLoss(KafkaSourceError):
-    """Records that were to be read are gone; raised where `failOnDataLoss` is true. The text gives the exact range."""
+    """Records that the query had to read are lost, and `failOnDataLoss` is true. The text gives the exact range."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,16 +128,16 @@ class ErrorCode:
     name: str  # Kafka's name, as its logs and tools print it
     retriable: bool  # Java: RetriableException
     refresh_metadata: bool  # Java: InvalidMetadataException
-    doc: str  # what it means and, where the reader can do something, what
+    doc: str  # what it means, and what the user can do
 
 
 class BrokerError(KafkaSourceError):
-    """A broker answered with an error code. `context` says which request, topic, partition or group it was about.
+    """A broker answered with an error code. `context` names the request, topic, partition or group.
 
-    `error_for` picks the subclass, for those codes that callers tell apart; catch by class or compare `code`.
+    Codes that callers distinguish have a subclass; `error_for` chooses it. Catch the class, or compare `code`.
     """
 
-    CODE: ClassVar[int] = 0  # of a subclass that stands for one code
+    CODE: ClassVar[int] = 0  # set by a subclass, which stands for one code
 
     def __init__(self, code: int, context: str = "") -> None:
         super().__init__(code, context)
@@ -148,12 +151,12 @@ class BrokerError(KafkaSourceError):
 
     @property
     def refresh_coordinator(self) -> bool:
-        """Must the group's or transaction's coordinator be looked up again before the retry?"""
+        """Whether the client must find the coordinator of the group or transaction again before it retries."""
         return self.code in (14, 15, 16)
 
     @property
     def is_unknown(self) -> bool:
-        """Is the cause unknown: to the broker, which says so (-1), or to this client, which has no row for the code?"""
+        """Whether the cause is unknown: to the broker (code -1), or to this client, which has no row for the code."""
         return self.code == -1 or self.code not in TABLE
 
     def __str__(self) -> str:
@@ -162,7 +165,7 @@ class BrokerError(KafkaSourceError):
 
 
 class AuthorizationFailed(BrokerError):
-    """An ACL is missing. Retrying cannot help; once the ACL is granted, a restart can."""
+    """An ACL is missing. A retry cannot help. After the ACL is granted, a restart can."""
 
 
 class OffsetOutOfRange(BrokerError):
@@ -352,10 +355,10 @@ TABLE: dict[int, ErrorCode] = {
     code: ErrorCode(code, name, *kind, doc)
     for code, name, kind, doc in (
         (-1, "UNKNOWN_SERVER_ERROR", FATAL,
-         "The broker failed in a way it has no code for; its log (server.log) says why."),
+         "The broker failed for a reason that has no code; its log (server.log) says why."),
         (0, "NONE", FATAL, "No error."),
         (1, "OFFSET_OUT_OF_RANGE", FATAL,
-         "The offset is outside what the log still holds (below the log start, or above the log end)."),
+         "The offset is not in the log: it is below the log start, or above the log end."),
         (2, "CORRUPT_MESSAGE", RETRY, "The records fail their CRC, exceed a size, or lack a key in a compacted topic."),
         (3, "UNKNOWN_TOPIC_OR_PARTITION", REFRESH,
          "This server does not host this topic-partition: misspelt, deleted, or created a moment ago; "
@@ -370,17 +373,17 @@ TABLE: dict[int, ErrorCode] = {
         (8, "BROKER_NOT_AVAILABLE", FATAL, "The broker is not available."),
         (9, "REPLICA_NOT_AVAILABLE", REFRESH, "The replica is not available on this broker."),
         (10, "MESSAGE_TOO_LARGE", FATAL,
-         "A record batch is larger than the topic takes: raise the topic's max.message.bytes, or send smaller "
+         "A record batch is larger than the topic allows: raise the topic's max.message.bytes, or send smaller "
          "records."),
         (11, "STALE_CONTROLLER_EPOCH", FATAL, "The controller moved to another broker."),
         (12, "OFFSET_METADATA_TOO_LARGE", FATAL,
          "The metadata string of an offset commit is larger than offset.metadata.max.bytes (4096) of the "
          "broker."),
-        (13, "NETWORK_EXCEPTION", REFRESH, "The broker lost a connection of its own while it worked on the request."),
+        (13, "NETWORK_EXCEPTION", REFRESH, "The broker lost one of its own connections while it handled the request."),
         (14, "COORDINATOR_LOAD_IN_PROGRESS", RETRY, "The coordinator is still loading its state."),
         (15, "COORDINATOR_NOT_AVAILABLE", RETRY,
          "There is no coordinator yet, for instance while the offsets or transaction topic is being created."),
-        (16, "NOT_COORDINATOR", RETRY, "The asked broker is not the coordinator any more: find it again."),
+        (16, "NOT_COORDINATOR", RETRY, "The asked broker is no longer the coordinator: find it again."),
         (17, "INVALID_TOPIC_EXCEPTION", FATAL,
          "The topic's name is not legal (1 to 249 of a-z A-Z 0-9 . _ -), or the topic is internal."),
         (18, "RECORD_LIST_TOO_LARGE", FATAL,
@@ -395,7 +398,8 @@ TABLE: dict[int, ErrorCode] = {
         (23, "INCONSISTENT_GROUP_PROTOCOL", FATAL, "The group's members speak other protocols."),
         (24, "INVALID_GROUP_ID", FATAL, "The group id is empty or not legal: check kafka.group.id."),
         (25, "UNKNOWN_MEMBER_ID", FATAL,
-         "The group has live members and this is none of them: another consumer uses the same kafka.group.id."),
+         "The group has live members, and this client is not one of them: another consumer uses the same "
+         "kafka.group.id."),
         (26, "INVALID_SESSION_TIMEOUT", FATAL,
          "The session timeout is outside group.min.session.timeout.ms to group.max.session.timeout.ms of the "
          "broker."),

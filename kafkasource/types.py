@@ -51,22 +51,22 @@ class Node:
 
 
 class ProducerId(NamedTuple):
-    """Who a producer is to the brokers (KIP-98). A newer epoch of the id fences the ones before."""
+    """The identity of a producer for the brokers (KIP-98). A newer epoch of the id fences the older ones."""
 
     producer_id: int
     producer_epoch: int
 
 
 class Written(NamedTuple):
-    """What was written to one topic-partition and is stored. Others' records may lie between first and last."""
+    """Records that brokers have stored in one topic-partition. Records of other producers may lie between them."""
 
     records: int
-    bytes: int  # of record batches as sent, compressed
-    first_offset: int | None = None  # inclusive, as the last; None where no broker told (acks=0, an answer lost)
+    bytes: int  # size of the record batches as sent, compressed
+    first_offset: int | None = None  # inclusive; None: no broker said it (acks=0, a lost response)
     last_offset: int | None = None
 
     def merged(self, other: Written) -> Written:
-        """Both together, in whichever order they were written."""
+        """The sum of both, in whichever order they were written."""
         firsts = [one.first_offset for one in (self, other) if one.first_offset is not None]
         lasts = [one.last_offset for one in (self, other) if one.last_offset is not None]
         return Written(
@@ -78,10 +78,10 @@ class Written(NamedTuple):
 
 
 class Discarded(NamedTuple):
-    """What was not written to one topic-partition on purpose: its cluster was too slow, or the records too old."""
+    """Records that the sink discarded: the cluster was too slow, or the records were too old."""
 
     records: int
-    bytes: int  # of keys and values, as the average record of the task has them
+    bytes: int  # size of keys and values, estimated from the task's average record
 
     def merged(self, other: Discarded) -> Discarded:
         return Discarded(self.records + other.records, self.bytes + other.bytes)
@@ -89,14 +89,14 @@ class Discarded(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OffsetRange:
-    """What one task reads of one topic-partition. Its size bounds the rows: compaction and markers leave holes."""
+    """The offsets of one topic-partition that one task reads. Compaction and transaction markers leave holes in it."""
 
     topic_partition: TopicPartition
     start_offset: int  # inclusive
     end_offset: int  # exclusive; high watermark, or last stable offset when read_committed
-    leader_epoch: int | None = None  # when planned, no older than any record; finds a truncated log (KIP-320)
-    topic_id: uuid.UUID | None = None  # when planned; a topic of that name with another id is another one
-    # A batch read's `earliest` and `latest`: the offsets are those of planning, the task takes those of its own time.
+    leader_epoch: int | None = None  # at planning, no older than any record's; detects a truncated log (KIP-320)
+    topic_id: uuid.UUID | None = None  # at planning; a topic with the same name and another id was created again
+    # A batch read's `earliest` and `latest`. The offsets here are from planning; the task asks for the current ones.
     from_earliest: bool = False
     to_latest: bool = False
 
@@ -107,7 +107,7 @@ class OffsetRange:
     def split(self, pieces: int) -> list[OffsetRange]:
         """Cut into at most `pieces` non-empty neighbours that cover this range exactly, the larger ones last."""
         size, more = divmod(self.size, pieces)
-        smaller = pieces - more  # as many of `size`, then those of one offset more
+        smaller = pieces - more  # how many pieces have `size` offsets; the others have one more
         cuts = [self.start_offset + size * i + max(0, i - smaller) for i in range(pieces + 1)]
         ranges = [replace(self, start_offset=a, end_offset=b) for a, b in pairwise(cuts) if a < b]
         return [
@@ -124,15 +124,15 @@ class OffsetRange:
 
 
 class Packing(NamedTuple):
-    """How records are packed for those who carry them on (`records.packed`)."""
+    """How the source packs records for a job that only copies them (`records.packed`)."""
 
-    # Headers that each record gets, after its own: name, and value with ${topic}, ${partition}, ${offset} in it.
+    # Headers added after each record's own: name, and value, which may contain ${topic}, ${partition} and ${offset}.
     headers: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """How to create a topic; -1: the broker's default."""
+    """How to create a topic. -1: the broker's default."""
 
     partitions: int = -1
     replication_factor: int = -1

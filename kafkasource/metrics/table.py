@@ -1,8 +1,8 @@
 """THE table of metrics: name, kind, labels, help. Binders, the endpoint, docs/metrics.md and the tests read it.
 
-Names of the first block, and their labels, are those of kafka-lag-exporter, which lag dashboards know; a streaming
-query stands where a consumer group does there. All others begin with `kafkasource_`. Units end the name, as Prometheus
-asks: seconds, bytes; `_total` is a counter.
+The first block has the names and labels of kafka-lag-exporter, which lag dashboards know; a streaming query takes the
+place of a consumer group. All other names begin with `kafkasource_`. As Prometheus asks, the unit ends the name:
+seconds, bytes; `_total` is a counter.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ LATENCY_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0,
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One row. Values of the same labels from several processes are added up, or with `of_all` the largest is taken."""
+    """One row. `of_all`: how values with the same labels from several processes are combined."""
 
     name: str
     kind: Kind
     labels: tuple[str, ...]
     help: str
-    where: str  # who counts it: source task, sink task, commit (driver), progress (driver)
+    where: str  # what counts it: source task, sink task, commit (driver), progress (driver)
     buckets: tuple[float, ...] = ()
     of_all: Literal["sum", "max"] = "sum"
 
@@ -41,21 +41,21 @@ TABLE = (
         "kafka_consumergroup_group_offset",
         "gauge",
         _PARTITION_OF_GROUP,
-        "Offset up to which the query has read a partition (the next one to read).",
+        "The next offset of a partition that the query will read.",
         "progress",
     ),
     Metric(
         "kafka_consumergroup_group_lag",
         "gauge",
         _PARTITION_OF_GROUP,
-        "Offsets of a partition that the query has still to read.",
+        "Offsets of a partition that the query has not read yet.",
         "progress",
     ),
     Metric(
         "kafka_consumergroup_group_lag_seconds",
         "gauge",
         _PARTITION_OF_GROUP,
-        "How long ago the oldest record that the query has not read yet was written; absent while that is not known.",
+        "Age of the oldest record that the query has not read yet; absent while that is unknown.",
         "progress",
     ),
     Metric("kafka_consumergroup_group_max_lag", "gauge", _GROUP, "The largest lag of a partition.", "progress"),
@@ -63,7 +63,7 @@ TABLE = (
         "kafka_consumergroup_group_max_lag_seconds",
         "gauge",
         _GROUP,
-        "The largest lag of a partition in seconds; absent while that of a partition is not known.",
+        "The largest lag of a partition in seconds; absent while the lag of any partition is unknown.",
         "progress",
     ),
     Metric(
@@ -85,20 +85,20 @@ TABLE = (
     ),
     # Streaming queries.
     Metric("kafkasource_query_active", "gauge", _QUERY, "1 while the query runs, 0 after it has ended.", "progress"),
-    Metric("kafkasource_query_batches_total", "counter", _QUERY, "Micro-batches that had something to do.", "progress"),
-    Metric("kafkasource_query_input_rows_total", "counter", _QUERY, "Rows that its sources gave.", "progress"),
+    Metric("kafkasource_query_batches_total", "counter", _QUERY, "Micro-batches that had data.", "progress"),
+    Metric("kafkasource_query_input_rows_total", "counter", _QUERY, "Rows from the query's sources.", "progress"),
     Metric(
         "kafkasource_query_input_rows_per_second",
         "gauge",
         _QUERY,
-        "Rows that came in a second, as Spark says of the last micro-batch.",
+        "Rows that arrived per second, as Spark reports for the last micro-batch.",
         "progress",
     ),
     Metric(
         "kafkasource_query_processed_rows_per_second",
         "gauge",
         _QUERY,
-        "Rows worked off in a second of the last micro-batch.",
+        "Rows processed per second in the last micro-batch.",
         "progress",
     ),
     Metric(
@@ -113,14 +113,14 @@ TABLE = (
         "kafkasource_query_lag_at_least_seconds",
         "gauge",
         _QUERY,
-        "The largest lag of a partition in seconds, or a lower bound while it is not known. Alert on this one.",
+        "The largest lag of a partition in seconds, or a lower bound while that is unknown. Alert on this metric.",
         "progress",
     ),
     Metric(
         "kafkasource_query_last_progress_timestamp_seconds",
         "gauge",
         _QUERY,
-        "When Spark last told of progress; lag is as of then. A query that hangs shows by its age.",
+        "When Spark last reported progress; lag is as old as this. An old value means that the query hangs.",
         "progress",
     ),
     # Reading.
@@ -136,7 +136,7 @@ TABLE = (
         "kafkasource_fetch_latency_seconds",
         "histogram",
         (),
-        "From a Fetch request to its answer, the broker's waiting for records included.",
+        "Time from a Fetch request to its response, including the broker's wait for records.",
         "source task",
         buckets=LATENCY_BUCKETS,
     ),
@@ -144,22 +144,22 @@ TABLE = (
         "kafkasource_fetch_retries_total",
         "counter",
         ("topic",),
-        "Fetches that failed and were repeated.",
+        "Fetches that failed and were sent again.",
         "source task",
     ),
     Metric(
         "kafkasource_offsets_skipped_total",
         "counter",
         ("topic",),
-        "Offsets that were gone before they were read (failOnDataLoss=false).",
+        "Offsets that were lost before the query read them (failOnDataLoss=false).",
         "source task",
     ),
-    # Writing. cluster_name: of the option `clusters`, else the first bootstrap server.
+    # Writing. cluster_name: the name in the option `clusters`, else the first bootstrap server.
     Metric(
         "kafkasource_records_written_total",
         "counter",
         ("cluster_name", "topic"),
-        "Records acknowledged; those of a task that is run again count again.",
+        "Acknowledged records. A task that Spark runs again counts again.",
         "sink task",
     ),
     Metric(
@@ -173,7 +173,7 @@ TABLE = (
         "kafkasource_produce_latency_seconds",
         "histogram",
         ("cluster_name",),
-        "From a Produce request to its answer, or to the loss of its connection.",
+        "Time from a Produce request to its response, or to the loss of its connection.",
         "sink task",
         buckets=LATENCY_BUCKETS,
     ),
@@ -184,50 +184,50 @@ TABLE = (
         "kafkasource_batches_split_total",
         "counter",
         ("cluster_name", "topic"),
-        "Batches that were too large, and sent in pieces.",
+        "Batches that were too large and were sent in pieces.",
         "sink task",
     ),
     Metric(
         "kafkasource_batches_expired_total",
         "counter",
         ("cluster_name", "topic"),
-        "Batches given up because delivery.timeout.ms (or maxRecordAge) was over.",
+        "Batches that failed because delivery.timeout.ms (or maxRecordAge) was over.",
         "sink task",
     ),
     Metric(
         "kafkasource_records_discarded_total",
         "counter",
         ("cluster_name", "topic", "partition"),
-        "Records not written on purpose: the cluster was too slow, or they were too old. Partition -1: not known.",
+        "Records that the sink discarded: the cluster was too slow, or they were too old. Partition -1: unknown.",
         "sink task",
     ),
     Metric(
         "kafkasource_bytes_discarded_total",
         "counter",
         ("cluster_name", "topic", "partition"),
-        "Bytes of their keys and values.",
+        "Size of the keys and values of discarded records.",
         "sink task",
     ),
     Metric(
         "kafkasource_queue_bytes",
         "gauge",
         ("cluster_name",),
-        "Bytes in the cluster's queue: buffers handed over and not acknowledged yet.",
+        "Size of the cluster's queue: buffers that are not acknowledged yet.",
         "sink task",
     ),
     Metric(
         "kafkasource_queue_limit_bytes",
         "gauge",
         ("cluster_name",),
-        "What the queue may hold (kafka.buffer.memory).",
+        "Limit of the queue (kafka.buffer.memory).",
         "sink task",
     ),
-    Metric("kafkasource_pool_waiters", "gauge", ("cluster_name",), "Tasks that wait for memory.", "sink task"),
+    Metric("kafkasource_pool_waiters", "gauge", ("cluster_name",), "Tasks that wait for buffer memory.", "sink task"),
     Metric(
         "kafkasource_pool_wait_seconds_total",
         "counter",
         ("cluster_name",),
-        "Time that tasks waited for memory: writing is the bottleneck.",
+        "Time that tasks waited for buffer memory: writing is the bottleneck.",
         "sink task",
     ),
     # Memory, by part of the budget.
@@ -235,21 +235,21 @@ TABLE = (
         "kafkasource_memory_bytes",
         "gauge",
         ("part",),
-        "Memory in use, by part of the budget; native: Arrow's pool, heap: Python's and the rest, resident: all.",
+        "Memory in use, by part of the budget; native: Arrow's pool, heap: Python and the rest, resident: everything.",
         "any task",
     ),
     Metric(
         "kafkasource_memory_limit_bytes",
         "gauge",
         ("part",),
-        "What each part may take now; budget: all of them.",
+        "Limit of each part now; budget: all parts together.",
         "any task",
     ),
     Metric(
         "kafkasource_memory_peak_bytes",
         "gauge",
         ("part",),
-        "The most that a part of one process ever took.",
+        "The most memory that a part of one process has used.",
         "any task",
         of_all="max",
     ),
@@ -258,28 +258,28 @@ TABLE = (
         "kafkasource_transactions_total",
         "counter",
         ("outcome",),
-        "Tasks' transactions: committed, recovered (of an earlier run), aborted (left open before), lost.",
+        "Task transactions: committed, recovered (from an earlier run), aborted (left open by an earlier run), lost.",
         "commit",
     ),
     Metric(
         "kafkasource_open_transactions",
         "gauge",
         ("sink", "cluster_name"),
-        "Transactions that the sink has open (serve_metrics(sinks=...)). Cluster: of the option `clusters`.",
+        "Open transactions of the sink (serve_metrics(sinks=...)). Cluster: the name in the option `clusters`.",
         "brokers",
     ),
     Metric(
         "kafkasource_oldest_transaction_seconds",
         "gauge",
         ("sink", "cluster_name"),
-        "For how long the oldest of them has been open: readers at read_committed wait as long.",
+        "Age of the sink's oldest open transaction: readers with read_committed wait that long.",
         "brokers",
     ),
     Metric(
         "kafkasource_commits_total",
         "counter",
         ("query", "cluster_name"),
-        "Micro-batches and batch writes that the sink committed. Cluster: of the option `clusters`.",
+        "Micro-batches and batch writes that the sink committed. Cluster: the name in the option `clusters`.",
         "commit",
     ),
 )
@@ -288,7 +288,7 @@ METRICS = {metric.name: metric for metric in TABLE}
 
 
 def markdown_table() -> str:
-    """For docs/metrics.md; `make readme` renews it there."""
+    """The table in docs/metrics.md; `make readme` writes it there."""
     lines = ["| metric | kind | labels | counted by | meaning |", "|---|---|---|---|---|"]
     for metric in TABLE:
         labels = ", ".join(metric.labels)
