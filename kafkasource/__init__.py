@@ -40,8 +40,8 @@ def __getattr__(name: str) -> object:
 def register(spark: SparkSession) -> None:
     """Make the format `pykafka` known to one Spark session.
 
-    Needed where the package is not installed in the Python that Spark starts by itself: with `--py-files`, on Spark
-    Connect, in a virtual environment that is not active. Elsewhere it does no harm. Runs on the driver.
+    You need it where the package is not installed in the Python that Spark starts: with `--py-files`, on Spark Connect,
+    in a virtual environment that is not active. Elsewhere it does no harm. Runs on the driver.
     """
     from kafkasource.datasource import KafkaDataSource
 
@@ -49,12 +49,12 @@ def register(spark: SparkSession) -> None:
 
 
 def open_transactions(options: Mapping[str, str]) -> list[OpenTransaction]:
-    """What a query with `deliveryGuarantee=exactly_once` has open in Kafka now, the driver's first, then the tasks'.
+    """The open transactions of a query with `deliveryGuarantee=exactly_once`: the driver's first, then the tasks'.
 
-    `options`: its sink's, `checkpointLocation` among them where there is no `transactionalIdPrefix`. For monitors: how
-    many there are, and `max(each.open_for_ms() or 0 for each in ...)`, how long readers at read_committed have waited.
-    Asks the brokers, changes nothing; anywhere, whether the query runs or not. What it did batch by batch a
-    `commitListener` is told.
+    `options`: those of its sink; without `transactionalIdPrefix`, `checkpointLocation` must be among them. For
+    monitors: their number, and `max(each.open_for_ms() or 0 for each in ...)`, the time that readers with
+    read_committed have waited. It asks the brokers and changes nothing. You may call it anywhere, whether the query
+    runs or not. A `commitListener` learns what happened in each batch.
     """
     from kafkasource.sink.open_transactions import of_sink
 
@@ -74,13 +74,16 @@ def serve_metrics(
 ) -> ServedMetrics:
     """Serve the session's metrics over HTTP: a page at `.url`, Prometheus' text at /metrics, JSON at /api/queries.
 
-    `port` 0: any that is free. `host` 0.0.0.0: for other machines too. `cluster_name` is the label of that name;
-    `groups`: from a query's name or id to the label `group`, by default its name; `sinks`: a name for each sink with
-    exactly once and its options, whose open transactions are to be asked for. `allowed_hosts`: names that requests may
-    call this server by, beside `localhost`, its addresses and, where it listens for other machines, its host's name.
-    `token`: what a request must send (`Authorization: Bearer ...`, the page is opened as `/#token=...`); else the
-    environment's KAFKASOURCE_METRICS_TOKEN; without one all who reach the port can read. Close what it returns.
-    Raises OSError where the port is taken or the folder for counters is another user's, ValueError for a bad token.
+    - `port`: 0 takes any free port. `host`: 0.0.0.0 listens for other machines too. - `cluster_name`: the label of
+    that name. `groups`: from a query's name or id to its label `group`; default: its name. - `sinks`: the options of
+    sinks with exactly once, by a name; the server asks for their open transactions. - `allowed_hosts`: host names
+    that requests may use, besides `localhost`, the server's addresses and, where it
+      listens for other machines, the host's name.
+    - `token`: requests must send it (`Authorization: Bearer ...`; open the page as `/#token=...`). Default: the
+      environment's KAFKASOURCE_METRICS_TOKEN. Without a token, everybody who reaches the port can read.
+
+    Close the returned object. Raises OSError if the port is taken or the folder for counters belongs to another user,
+    ValueError for a bad token.
     """
     from kafkasource.monitor import ServedMetrics
 

@@ -1,4 +1,4 @@
-"""The log of Spark's Python processes, which nobody configures: `KAFKASOURCE_LOG=DEBUG` in their environment.
+"""Configures the log of Spark's Python processes, by `KAFKASOURCE_LOG=DEBUG` in their environment.
 
 Python shows warnings where nothing is set up, and nothing below. A job's own `logging` setup is in the user's process;
 planning, tasks and commits run in others. With the variable each of them writes our lines of that level and above to

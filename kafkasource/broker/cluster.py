@@ -1,11 +1,11 @@
-"""`Broker`: a real Apache Kafka of one or three nodes for a `with` block, and everything about it gone afterwards.
+"""`Broker`: a real Apache Kafka with one or three nodes for a `with` block. It leaves nothing behind.
 
-    <folder>/node-1.properties, node-1.log    what the node was told, what it printed (stdout and stderr)
+    <folder>/node-1.properties, node-1.log    the node's configuration, and its output (stdout and stderr)
     <folder>/node-1/                          its data: log.dirs
     <folder>/zookeeper.properties, ...        before KRaft; see zookeeper.py
 
-The folder is a temporary one and removed at the end, also after a crash of this process (supervisor.py does that),
-unless `log_dir` names one to keep.
+The folder is temporary. It is removed at the end, even after a crash of this process (supervisor.py does that), unless
+`log_dir` names a folder to keep.
 """
 
 from __future__ import annotations
@@ -202,13 +202,13 @@ class Broker:
                 return
 
     def kill(self, node: int = 1) -> None:
-        """End a node as a power cut would, and wait until it is gone; its data stays for `restart`."""
+        """End a node as a power cut would, and wait until it has ended. Its data stays for `restart`."""
         self._refuse_existing("kill")
         if process := self._running.pop(self._check_node(node), None):
             process.kill()
 
     def terminate(self, node: int = 1) -> None:
-        """Stop a node in order (it hands its leaderships over), and wait until it is gone; its data stays."""
+        """Stop a node cleanly (it hands over its leaderships), and wait until it has ended. Its data stays."""
         self._refuse_existing("terminate")
         if process := self._running.pop(self._check_node(node), None):
             process.terminate()
@@ -218,7 +218,7 @@ class Broker:
         self._signal(node, signal.SIGSTOP)
 
     def resume(self, node: int = 1) -> None:
-        """Let a paused node go on; it does not know that time has passed."""
+        """Let a paused node continue. It does not notice that time has passed."""
         self._signal(node, signal.SIGCONT)
 
     def _signal(self, node: int, which: signal.Signals) -> None:
@@ -251,7 +251,10 @@ class Broker:
         self._folder, self._ports, self._owner_pid = None, [], None
 
     def let_go(self) -> None:
-        """Leave the nodes running after this process, for whoever has `pids` and `folder`; this object is done."""
+        """Leave the nodes running after this process.
+
+        `pids` and `folder` find them; this object cannot be used again.
+        """
         for process in self._running.values():
             process.let_go()
         if self._zookeeper is not None:
@@ -309,7 +312,7 @@ class Broker:
                 (data / "meta.properties").write_text(meta)
 
     def _prepare_legacy(self) -> None:
-        """Write what each process is told, and have a ZooKeeper that serves, at the first node's controller port."""
+        """Write the configuration files, and start a ZooKeeper at the first node's controller port."""
         port = self._ports[0].controller
         (self.folder / "log4j.properties").write_text(LOG4J)
         told = self.folder / "zookeeper.properties"

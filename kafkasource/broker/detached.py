@@ -1,10 +1,10 @@
-"""The one broker that `pykafka broker start` leaves running: found again through a state file in the cache folder.
+"""The one broker that `pykafka broker start` leaves running. A state file in the cache folder finds it again.
 
     <cache>/broker.lock    held while the broker is started or stopped: of two starts, the second finds a broker
     <cache>/broker.json    the state below; written when the broker is ready, renamed into place
 
-A pid in the file may belong to somebody else by now (after a reboot). It is ours only when its command line names the
-broker's folder, and nothing else is ever signalled.
+A pid in the file may belong to another process by now (after a reboot). It is ours only if its command line names the
+broker's folder. We send signals to no other process.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from kafkasource.errors import KafkaSourceError
 
 @dataclass(frozen=True)
 class Detached:
-    """What it takes to find the broker, tell others of it, and end it."""
+    """All facts that are needed to find the broker, show it, and end it."""
 
     bootstrap_servers: str
     version: str
@@ -91,7 +91,10 @@ def stop() -> Detached | None:
 
 
 def status() -> Detached | None:
-    """What was started and not stopped; `running` tells whether it still runs. None also for a file we cannot read."""
+    """The broker that was started and not stopped; `running` says whether it still runs.
+
+    None for an unreadable file.
+    """
     try:
         fields = json.loads(_state_file().read_text())
         return Detached(**{**fields, "pids": tuple(map(int, fields["pids"]))})

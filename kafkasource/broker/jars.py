@@ -1,4 +1,4 @@
-"""Jars from Maven Central into a cache folder, by the Ivy that lies inside pyspark: no docker, no download page.
+"""Downloads jars from Maven Central into a cache folder, with the Ivy inside pyspark. It needs no docker.
 
 <cache>/lock            held while anything here is changed: concurrent starts wait, then find the work done
 <cache>/ivy/            Ivy's own cache; a half-written one is thrown away and resolved again

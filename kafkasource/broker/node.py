@@ -1,4 +1,4 @@
-"""One broker process: started under its supervisor, killed, and what it printed. No cluster logic."""
+"""One broker process: starts it under its supervisor, kills it, and reads its output. No cluster logic."""
 
 from __future__ import annotations
 
@@ -61,7 +61,10 @@ class NodeProcess:
         return self._process.poll()
 
     def kill(self) -> None:
-        """As `kill -9` and a power cut go: nothing flushed, nothing said to the other nodes. Waits until it is gone."""
+        """End the node as `kill -9` or a power cut does: it flushes nothing and tells no other node.
+
+        Waits for its end.
+        """
         if not self._gone(0):  # a member is left, so the group's id cannot belong to anybody else by now
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
@@ -130,7 +133,7 @@ def _state_and_group(stat: Path) -> tuple[str, int]:
 
 
 def tail(log: Path, lines: int = 30) -> str:
-    """The last lines of a log that tell something."""
+    """The last lines of a log that matter."""
     try:
         text = log.read_text(errors="replace")
     except FileNotFoundError:

@@ -1,7 +1,8 @@
-"""Is a broker ready? One Metadata request built by hand, so that the client layer is not judged by itself.
+"""Checks that a broker is ready, with a Metadata request built by hand: tests of the client must not depend on the
+client.
 
-Metadata v0, which every broker since 0.8 answers (integers big-endian, a string is its int16 length and its bytes). It
-names all topics, which nobody asks for; a broker here has few.
+Metadata v0: every broker since 0.8 answers it (integers big-endian; a string is its int16 length and its bytes). The
+response has all topics, which we ignore; a broker here has few.
 
     request   int32 size | int16 api_key=3 | int16 version=0 | int32 correlation_id | string client_id | int32 topics=0
     response  int32 size | int32 correlation_id | int32 count

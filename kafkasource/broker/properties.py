@@ -1,4 +1,4 @@
-"""What a node is told: server.properties as a pure function of the cluster's shape, and the ports it is made with."""
+"""The configuration of a node: server.properties as a pure function of the cluster's shape and its ports."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def kafka_uuid() -> str:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of HOST that nobody listens on. Another process may take one before the broker does: then try again."""
+    """Free ports of HOST. Another process may take one before the broker does; the caller then tries again."""
     ports: set[int] = set()
     while len(ports) < count:
         if is_free(port := random.choice(PORTS)):

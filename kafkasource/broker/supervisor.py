@@ -2,9 +2,9 @@
 
 Run as a script with nothing but the standard library. Its stdin is a pipe whose other end the starting process holds:
 
-    end of file    the starter is gone, however it went: kill the JVM, remove the data
-    b"d"           the starter let go on purpose (`pykafka broker start`): from now on only SIGTERM ends it
-    SIGTERM        stop the JVM in order, kill it after the grace period
+    end of file    the starter has ended, in whatever way: kill the JVM, remove the data
+    b"d"           the starter leaves the broker running (`pykafka broker start`): only SIGTERM ends it from now on
+    SIGTERM        stop the JVM cleanly, kill it after the grace period
 
 A pipe rather than PR_SET_PDEATHSIG: that one is Linux only and fires when the starting *thread* ends. A child that the
 starter forked holds the pipe open as well, so the parent's pid is watched too.

@@ -1,10 +1,10 @@
-"""Kafka before KRaft: a ZooKeeper beside the brokers, run from the same jars, and what both are told.
+"""Kafka before KRaft: a ZooKeeper beside the brokers, run from the same jars, and the configuration of both.
 
     <folder>/zookeeper.properties, zookeeper.log, zookeeper/    its configuration, what it printed, its data
     <folder>/log4j.properties                                   of both: warnings to stdout, which is their log file
 
-A broker registers itself in ZooKeeper, and its registration outlives a killed broker by the session's timeout; who
-starts again sooner is refused. ZooKeeper goes last: a broker that stops waits for it.
+A broker registers in ZooKeeper. The registration outlives a killed broker by the session's timeout, and ZooKeeper
+refuses a broker that starts again sooner. ZooKeeper stops last, because a stopping broker waits for it.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """`pykafka`, also `python -m kafkasource`: what people do around Kafka jobs, from a shell.
 
-One file for each command in this folder; `_COMMANDS` is the list. A command's module has a docstring for those who ask
-for help, a line of `HELP`, perhaps `EXAMPLES`, and `add`, which gives its parser arguments and sets `run`, a function
+Each command has a file in this folder; `_COMMANDS` is the list. A command's module has a docstring, which `--help`
+shows, a line of `HELP`, perhaps `EXAMPLES`, and `add`. `add` gives the parser its arguments and sets `run`, a function
 from the parsed arguments to the exit code.
 
     0    done                 1    an expected error: one line on stderr, with its remedy; or the answer is "no"
-    2    wrong arguments      130  Ctrl-C (143: SIGTERM), after tidying up; 0 where that is how a command is ended
+    2    wrong arguments      130  Ctrl-C (143: SIGTERM), after cleaning up; 0 where that is the way to end a command
 
-What a command was asked for goes to stdout, all else (progress, warnings, totals of what was written) to stderr.
+Results go to stdout, everything else (progress, warnings, totals) to stderr.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says where to read on; to a command that is not whole, what it may go on with."""
+    """Names the help in its errors; for an incomplete command, names what may follow."""
 
     def error(self, message: str) -> NoReturn:
         if message.endswith("required: COMMAND"):
@@ -119,7 +119,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 class _Terminated(KeyboardInterrupt):
-    """SIGTERM, for everyone who tidies up after Ctrl-C."""
+    """SIGTERM, as a KeyboardInterrupt: code that cleans up after Ctrl-C does so here too."""
 
 
 @contextlib.contextmanager

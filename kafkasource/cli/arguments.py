@@ -1,7 +1,7 @@
-"""Arguments that several commands share, and the cluster that they name.
+"""Arguments that several commands share, and the connection to the cluster that they name.
 
-`-X name=value` takes the options of the table, with or without `kafka.`: `-X request.timeout.ms=5000`. Unlike in a
-Spark job, where it may be another program's, a name that nobody knows is an error here.
+`-X name=value` takes the options of the table, with or without `kafka.`: `-X request.timeout.ms=5000`. An unknown
+name is an error here; in a Spark job it is a warning, because it may belong to another program.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kafkasource.client.metadata import TopicMetadata
     from kafkasource.options import Options, Role
 
-_FIRST_ANSWER_MS = 5_000  # how long a person is left waiting for a cluster that nobody reaches
+_FIRST_ANSWER_MS = 5_000  # how long a person waits for a cluster that cannot be reached
 _ONE_CALL_MS = 30_000
 
 
@@ -132,7 +132,7 @@ def client_config(arguments: argparse.Namespace) -> ClientConfig:
 
 
 def reach(config: ClientConfig) -> None:
-    """Raise BootstrapFailed soon where nobody answers, so that longer deadlines are for those who do."""
+    """Raise BootstrapFailed soon if no broker answers, so that longer deadlines count only for brokers that do."""
     from kafkasource.client.cluster import Cluster
 
     soon = min(config.default_api_timeout_ms, _FIRST_ANSWER_MS)

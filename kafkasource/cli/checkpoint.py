@@ -1,10 +1,10 @@
-"""What a streaming query's checkpoint says of where it stands, read from its files; Spark need not run.
+"""Reads the offsets of a streaming query from the files of its checkpoint, without Spark.
 
     <location>/offsets/N    the plan of micro-batch N: version, metadata, then a line for each source's end offset, in
                             version 2 (sources that can be added and removed, Spark 4.2) with its name and : before
     <location>/commits/N    there when micro-batch N is done
 
-A location may be a URI of what pyarrow reads (s3://, gs://, hdfs://). Sources that are not Kafka's are passed over.
+A location may be a URI that pyarrow reads (s3://, gs://, hdfs://). Sources that are not Kafka are left out.
 """
 
 from __future__ import annotations

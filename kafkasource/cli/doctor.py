@@ -1,4 +1,4 @@
-"""What a job needs, looked at one by one: Python, kernel, Spark, Java, and a cluster with each of its brokers."""
+"""Check what a job needs: Python, kernel, Spark, Java, and a cluster with each of its brokers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Consumer groups: which there are, who is in them, what they have read and what not."""
+"""List, describe and delete consumer groups: their members, their partitions and their lag."""
 
 from __future__ import annotations
 

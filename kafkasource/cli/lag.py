@@ -1,4 +1,4 @@
-"""How far a consumer group, or a streaming query by its checkpoint, is behind the ends of the topics."""
+"""Show the lag of a consumer group, or of a streaming query by its checkpoint."""
 
 from __future__ import annotations
 

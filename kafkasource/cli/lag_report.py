@@ -40,7 +40,7 @@ class PartitionLag:
 
 @dataclass(frozen=True, slots=True)
 class LagReport:
-    """The lag of one group or query. `who` names it for people."""
+    """The lag of one group or query. `who` is its name for people."""
 
     who: str
     places: list[PartitionLag]

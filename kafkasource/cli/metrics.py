@@ -1,7 +1,7 @@
-"""What the processes of a host have counted, from the folder that they publish to: printed, or served to Prometheus.
+"""Print the metrics of a host's workers, or serve them to Prometheus, from the folder that the workers publish to.
 
-For executors' hosts, whose Python workers write to KAFKASOURCE_METRICS_DIR. The driver's own metrics, with lag and the
-page, are served by kafkasource.serve_metrics.
+Use it on executors' hosts, whose Python workers write to KAFKASOURCE_METRICS_DIR. kafkasource.serve_metrics serves the
+driver's own metrics, with lag and the page.
 """
 
 from __future__ import annotations

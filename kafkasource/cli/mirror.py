@@ -1,8 +1,8 @@
-"""Mirror clusters: topics by pattern from one to others, read once, by a Spark job that runs until it is ended.
+"""Mirror topics of one cluster to others, with a Spark job that runs until you end it.
 
 FILE is TOML, or properties of MirrorMaker 2 where its name ends in .properties: docs/mirror.md. Without spark-submit
-the job runs on all cores of this machine. The first Ctrl-C or SIGTERM lets the micro-batch that runs be committed and
-ends the mirror then; the second one ends it at once. Started again it goes on where it was.
+the job runs on all cores of this machine. After the first Ctrl-C or SIGTERM the mirror commits the running micro-batch
+and ends; the second one ends it at once. When you start it again, it continues where it was.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""Offsets that a group has committed, or that a streaming query's checkpoint holds: shown, for groups set, and those of
-a mirror's source translated."""
+"""Show the offsets of a group or of a streaming query's checkpoint; set or delete a group's; translate a mirror's."""
 
 from __future__ import annotations
 
@@ -176,7 +175,7 @@ def _wanted(cluster: Cluster, arguments: argparse.Namespace) -> dict[TopicPartit
 
 
 def _check_held(cluster: Cluster, offsets: dict[TopicPartition, int]) -> None:
-    """Raise KafkaSourceError for a place that no log has (any more): a topic was deleted, or made anew."""
+    """Raise KafkaSourceError for an offset beyond its log: the topic was deleted, or created again."""
     ends = ends_of(cluster, offsets)
     places = [PartitionLag(tp, offset, ends.get(tp)) for tp, offset in sorted(offsets.items())]
     for place in places:

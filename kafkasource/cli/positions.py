@@ -1,12 +1,12 @@
-"""Places in logs as people write them: `earliest`, `latest`, an offset, a time; for all partitions of a command.
+"""Positions in logs, as people write them: `earliest`, `latest`, an offset, a time; for all partitions of a command.
 
-    earliest  latest          the ends of what the log holds
+    earliest  latest          the two ends of the log
     1500                      an offset
     @1795300000000            milliseconds since 1970-01-01 UTC
     2026-11-21  2026-11-21T22:30  2026-11-21T22:30:05.250+01:00     UTC where no zone is given
-    90s  15m  2h  7d          so long ago
+    90s  15m  2h  7d          this long ago
 
-A time means the first record that is not older, and the end of the log where all are.
+A time means the first record with this timestamp or a later one; the end of the log if all are older.
 """
 
 from __future__ import annotations

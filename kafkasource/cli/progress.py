@@ -1,6 +1,6 @@
-"""How far long work has come, on stderr: a bar where it is a terminal.
+"""Shows the progress of long work on stderr, as a bar if that is a terminal.
 
-With rich where it is installed; else one line that is written over, a few times a second.
+With rich if it is installed; else as one line that is written over a few times a second.
 """
 
 from __future__ import annotations

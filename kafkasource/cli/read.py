@@ -1,7 +1,7 @@
-"""Records of topics to the terminal, to another program or to a file; all there are, a part, or as they come.
+"""Print records of topics, or write them to a file: all records, a part of them, or new ones as they arrive.
 
-Of one partition in the order of their offsets, one partition after the other. With --group the topics are shared with
-the group's other members, whoever's clients they are, and offsets are committed when their records are written out.
+Records come partition by partition, each in the order of offsets. With --group the command shares the topics with the
+group's other members, which may be any clients, and commits offsets after it has printed their records.
 """
 
 from __future__ import annotations

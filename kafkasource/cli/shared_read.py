@@ -1,7 +1,7 @@
-"""`pykafka read --group`: as one member of a consumer group, whose other members may be any clients.
+"""`pykafka read --group`: reads as one member of a consumer group. The other members may be any clients.
 
-In steps of some thousand offsets: read, write out, flush, commit. So a record is committed when it has left this
-process, and what a killed one had not committed is read again by whoever takes over.
+It works in steps of some thousand offsets: read, write out, flush, commit. So it commits a record after the record has
+left this process. After a kill, the next member reads the uncommitted records again.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class _Share:
         return bool(changes)
 
     def _begin(self, assigned: frozenset[TopicPartition]) -> None:
-        """Where the group stands; where it has committed nothing, what --from says."""
+        """The group's committed offsets; --from where it has committed none."""
         committed = self._reader.cluster.groups.committed_offsets(self._group, assigned)
         known = {tp: offset for tp, offset in committed.items() if offset is not None}
         self._positions.begin(known, AtOffsets(f"--group {self._group}", partitions=known))
@@ -126,7 +126,7 @@ class _Share:
         self._uncommitted[tp] = position
 
     def commit(self) -> None:
-        """What is not this member's any more is read again by whoever has it now."""
+        """Another member has these partitions now, and reads the uncommitted records again."""
         try:
             self._member.commit(self._uncommitted)
         except CommitFailed as error:

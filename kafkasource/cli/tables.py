@@ -1,6 +1,6 @@
-"""Tables on stdout: with rich on a terminal, where it is installed; else columns that line up, for people and `awk`.
+"""Tables on stdout: with rich on a terminal, if it is installed; else aligned columns, for people and `awk`.
 
-On a terminal numbers have their thousands apart; in a pipe or file they are plain. What is not known is `-`.
+On a terminal numbers have thousands separators; in a pipe or file they are plain. `-` stands for unknown values.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Topics: which there are, how they are made up, where their logs begin and end; making, changing, deleting them."""
+"""List, describe, create, alter and delete topics: partitions, replicas, settings, first and last offsets."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 class _Bounds(NamedTuple):
-    earliest: int | None  # None: nobody leads the partition
+    earliest: int | None  # None: the partition has no leader
     latest: int | None  # exclusive
 
     @property

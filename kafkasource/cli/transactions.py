@@ -1,4 +1,4 @@
-"""What a query with exactly_once has open in Kafka, and ending it."""
+"""List or abort the open transactions of a query with exactly_once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`pykafka offsets translate`: offsets of a mirrored cluster as offsets at a target, by the map kept there."""
+"""`pykafka offsets translate`: from offsets of a mirror's source to offsets at a target, by the offset map there."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def _show(
 
 
 def _told(tp: TopicPartition, one: Translated | None, offset_map: OffsetMap) -> tuple[str | None, int | None, str]:
-    """Topic and offset at the target, and what is to be known about it."""
+    """Topic and offset at the target, and how exact the offset is."""
     if one is None:
         known = offset_map.get(tp)
         if known is None:

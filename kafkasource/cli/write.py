@@ -1,8 +1,8 @@
-"""Lines of stdin become records of a topic, as they come; each stored once, in order for each key.
+"""Write each line of stdin as a record of a topic, as it arrives. Each is stored once, in order for each key.
 
-As text a line is a value; with --key-separator what stands before it is the key. As JSON a line is an object as
-`pykafka read --format json` prints it: value (a text, or anything else, which is written as JSON), key, headers,
-partition, timestamp, and value_base64, key_base64 for bytes. What else it says of topic and offset is not looked at.
+As text, a line is a value; with --key-separator, the text before the separator is the key. As JSON, a line is an object
+as `pykafka read --format json` prints it: value (a text, or anything else, which is written as JSON), key, headers,
+partition, timestamp, and value_base64, key_base64 for bytes. Its topic and offset are ignored.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def _write(arguments: argparse.Namespace) -> int:
 
 
 def _require_topic(arguments: argparse.Namespace, config: ClientConfig) -> None:
-    """At once, instead of after `max.block.ms`: nobody creates it meanwhile but us."""
+    """Fail at once instead of after `max.block.ms`: no other program is expected to create the topic meanwhile."""
     from kafkasource.client.cluster import Cluster
 
     if arguments.create:

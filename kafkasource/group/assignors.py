@@ -1,15 +1,15 @@
-"""Who reads which partition: the assignors that Kafka's own consumer has, with the same placement for the same members.
+"""The assignors of Kafka's own consumer. For the same members they give the same assignment as Kafka's.
 
-The leader of a group runs the assignor that all members have. Each is a pure function of what the members said and of
-how many partitions the topics have; tests hold the results against Kafka's own classes.
+The leader of a group runs the assignor that all members have. An assignor is a pure function of the members'
+subscriptions and the topics' partition counts. Tests compare the results with Kafka's own classes.
 
-    range               each topic by itself, cut into as many runs as it has readers
-    roundrobin          all partitions of all topics dealt out in turn
-    cooperative-sticky  even, and as few partitions as possible change hands; one that does goes to nobody for now: its
-                        owner gives it up first, and the rebalance that follows hands it out (KIP-429)
+    range               cuts each topic into as many runs of partitions as it has readers roundrobin          gives
+    all partitions of all topics to the members in turn cooperative-sticky  gives even shares and moves as few
+    partitions as possible. A partition that moves has no reader at
+                        first: its owner gives it up, and the next rebalance assigns it (KIP-429)
 
-Where members say in which rack they are, range and cooperative-sticky prefer readers near a replica (KIP-881), within
-the same shares; cooperative-sticky does so where all members read the same topics.
+Where members name their racks, range and cooperative-sticky prefer readers near a replica (KIP-881), with
+the same shares; cooperative-sticky only where all members read the same topics.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the members of a consumer group tell each other through the coordinator, which passes it on unread.
+"""The messages that members of a consumer group exchange. The coordinator passes them on without reading them.
 
 Protocol type `consumer`, the common language of all Kafka clients ("Consumer Protocol" in Kafka's documentation):
 
@@ -7,8 +7,8 @@ Protocol type `consumer`, the common language of all Kafka clients ("Consumer Pr
                    from v2 (KIP-792) generation_id int32, -1: none      from v3 (KIP-881) rack_id string or null
     Assignment     version int16 · assigned_partitions [topic string, partitions [int32]] · user_data bytes or null
 
-Later versions only add fields at the end: who meets a newer version reads the fields that he knows. So every client
-can read what we write, always version 3, and bytes after the last known field are no error.
+Later versions only add fields at the end, so a client reads the fields that it knows. We always write version 3, and
+every client can read it. Bytes after the last known field are no error.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NO_GENERATION = -1
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """What a member tells the leader when it joins."""
+    """What a member sends to the leader when it joins."""
 
     topics: tuple[str, ...]
     user_data: bytes | None = None  # the assignor's own

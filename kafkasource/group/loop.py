@@ -60,7 +60,7 @@ class MemberLoop:
         try:
             while self.turn():
                 pass
-        except Exception as error:  # ours: nobody waits for a member whose thread is dead
+        except Exception as error:  # a bug of ours: no caller may wait for a member whose thread has ended
             with self._changed.lock:
                 self._membership.crash(error, self._now_ms())
                 self._changed.notify_all()
@@ -136,7 +136,7 @@ class MemberLoop:
             return self._cluster.send(node_id, SYNC_GROUP, body, timeout_ms=timeout)
 
     def _leave(self) -> None:
-        """Said once; where it is not heard, as nobody is there to hear it, the session ends by itself."""
+        """Send LeaveGroup once. If no broker receives it, the session ends after its timeout."""
         with self._changed.lock:
             identity = self._membership.leaving
         if identity is None:
@@ -191,7 +191,7 @@ class MemberLoop:
         return {name: len(topic.partitions) for name, topic in found.items() if topic is not None}
 
     def _racks(self, topics: Iterable[str]) -> ReplicaRacks:
-        """Where the replicas are, as the answer that `_count` got has told."""
+        """The racks of the replicas, from the response that `_count` received."""
         metadata = self._cluster.metadata
         rack_of = {node.node_id: node.rack for node in metadata.nodes()}
         return {

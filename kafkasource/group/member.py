@@ -1,4 +1,4 @@
-"""A member of a consumer group: shares topics with whatever other clients are in the group.
+"""A member of a consumer group. It shares topics with the group's other members, which may be any clients.
 
     with GroupMember(cluster, "group", ["topic"]) as member:
         while True:
@@ -7,9 +7,10 @@
             ...                                     # begin with changes.assigned at the group's committed offsets
             member.commit({tp: next_offset, ...})
 
-The member's thread owns a Cluster of its own, because the coordinator holds a JoinGroup until all members have come,
-and answers nothing else on that connection meanwhile. It finds the coordinator, joins, assigns where it leads,
-heartbeats, and joins again when the group rebalances. What it tells the user waits for `poll`: see `Membership`.
+The member's thread owns a Cluster. The coordinator holds a JoinGroup until all members have joined, and answers
+nothing else on that connection until then. The thread finds the coordinator, joins, assigns partitions if it is the
+leader, sends heartbeats, and joins again when the group rebalances. The user learns of changes by `poll`: see
+`Membership`.
 """
 
 from __future__ import annotations
@@ -105,7 +106,7 @@ class GroupMember:
 
     @property
     def assignment(self) -> frozenset[TopicPartition]:
-        """What the user may read now: told by polls, and not lost since."""
+        """Partitions that the user may read now: assigned by a poll, and not lost since."""
         with self._changed.lock:
             return self._membership.held
 
@@ -117,7 +118,10 @@ class GroupMember:
 
     @property
     def share(self) -> frozenset[TopicPartition] | None:
-        """What the group gives this member, told by a poll or not yet; None while it joins or rebalances."""
+        """Partitions that the group gives this member, whether a poll has reported them or not.
+
+        None while it rebalances.
+        """
         with self._changed.lock:
             return self._membership.owned if self._stable() else None
 
@@ -153,7 +157,10 @@ class GroupMember:
                 self._membership.polling(False, self._now_ms())
 
     def wait_until_stable(self, timeout_s: float) -> bool:
-        """Has the group given this member its share? Waits at most `timeout_s`; raises as `poll`, but tells nothing."""
+        """Wait at most `timeout_s` until the group has assigned this member's share.
+
+        Raises as `poll`; reports no change.
+        """
         self._changed.wait_for(lambda: self._membership.error or self._stable(), timeout_s)
         with self._changed.lock:
             if self._membership.error is not None:

@@ -1,11 +1,12 @@
-"""One member of one consumer group, without any I/O: told what happens, it says what to do, and what it owns.
+"""The state of one member of one consumer group, without any I/O. It takes events and returns the actions to do.
 
-Who carries it out (`member`) sends the requests that `take_actions` names and brings back their ends: `joined`,
+The loop (`loop`) sends the requests that `take_actions` names, and reports their results: `joined`,
 `synced`, `heartbeat_done`, or `failed`. Times are milliseconds of any clock. `states` has the transitions.
 
-Two sets of partitions: `owned` is what the group's current generation gives us, `held` what the user was told of. What
-has to be revoked stays owned and held until the user has polled twice: the first poll tells it, the second means that
-it is done with it. So a user may commit what it is about to lose, and the next owner begins where it stopped.
+There are two sets of partitions. `owned`: the partitions that the group's current generation assigns to this member.
+`held`: the partitions that `poll` has reported to the user. A revoked partition stays in both until the user has
+polled twice: the first poll reports it, the second means that the user has finished with it. So a user can commit
+offsets of a partition that it is about to lose, and the next owner begins there.
 """
 
 from __future__ import annotations
@@ -42,12 +43,12 @@ _EVENTS: dict[type[Exception], Event] = {
     MemberIdRequired: Event.MEMBER_ID_GIVEN,
 }
 COMMIT_ERRORS = (IllegalGeneration, UnknownMemberId, RebalanceInProgress, FencedInstanceId)
-"""With these a coordinator refuses the commit of a member that it does not know so any more."""
+"""Codes of a refused commit: the coordinator no longer knows the member, or not with this generation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What a poll tells, in the order in which to act on it. All empty: nothing changed."""
+    """The changes that a poll reports, in the order in which to act on them. All empty: nothing changed."""
 
     lost: frozenset[TopicPartition] = frozenset()  # others may read them already: do not commit
     revoked: frozenset[TopicPartition] = frozenset()  # ours until the next poll: finish and commit before it
@@ -59,7 +60,7 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who the member is to the coordinator, in requests and commits."""
+    """The member's identity in requests and commits."""
 
     member_id: str = ""
     generation_id: int = -1
@@ -77,7 +78,7 @@ class Terms:
     heartbeat_interval_ms: int
     instance_id: str | None = None
     rack_id: str | None = None
-    must_poll: bool = True  # False: nobody polls; what has to be given up is given up at once
+    must_poll: bool = True  # False: the user does not poll, so the member gives partitions up at once
     backoff_ms: Callable[[int], float] = field(default=lambda failures: 100.0)
 
     @property
@@ -170,7 +171,10 @@ class Membership:
         self._fire(Event.JOINED_AS_LEADER if leads else Event.JOINED_AS_FOLLOWER, now_ms)
 
     def assignments(self, counts: PartitionCounts, racks: ReplicaRacks = NO_RACKS) -> dict[str, Assignment]:
-        """As leader: who gets what, by member id. Raises ProtocolError for an assignor that we never named."""
+        """As leader: the assignment by member id.
+
+        Raises ProtocolError for an assignor that this member did not offer.
+        """
         assert self.leading is not None
         assignor = next((each for each in self.terms.assignors if each.name == self.protocol_name), None)
         if assignor is None:
@@ -211,7 +215,7 @@ class Membership:
             self._take_error(error, now_ms)
 
     def crash(self, error: Exception, now_ms: float) -> None:
-        """Who carries things out cannot go on: nobody keeps up the membership, so what it gave is lost."""
+        """The loop has failed. Nothing keeps the membership alive, so its partitions are lost."""
         self.error = self.error or error
         self.state = State.FAILED
         self._lose(now_ms)
@@ -260,7 +264,7 @@ class Membership:
 
     @property
     def has_news(self) -> bool:
-        """Would a poll tell something, or raise?"""
+        """Whether a poll would report a change, or raise."""
         revoked = self.state is State.REVOKING and not self._revocation_told
         return bool(self.error or self._lost or revoked or self.owned - self.held)
 

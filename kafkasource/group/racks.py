@@ -1,4 +1,4 @@
-"""Readers in the rack of a replica: as leader, who sits where and which partitions can be read nearby (KIP-881)."""
+"""Racks of members and replicas: with them the leader prefers readers near a replica (KIP-881)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kafkasource.group.consumer_protocol import Subscription
 from kafkasource.types import TopicPartition
 
 ReplicaRacks = Mapping[TopicPartition, frozenset[str]]
-"""The racks of each partition's replicas; none where brokers tell none."""
+"""The racks of each partition's replicas; empty where brokers report none."""
 
 NO_RACKS: ReplicaRacks = {}
 

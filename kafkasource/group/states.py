@@ -2,12 +2,13 @@
 
                        READY            answer             SYNCED
     UNJOINED ────────────────▶ JOINING ───────▶ SYNCING ───────────────▶ STABLE
-        ▲  any answer that         ▲                │ SYNCED_LESS          │ REBALANCE: something is to be given up
-        │  makes it start anew     │ GIVEN_UP       ▼                      │ (REJOIN: nothing is, so it joins at once)
+        ▲  any answer that makes   ▲                │ SYNCED_LESS          │ REBALANCE: it must give partitions up
+        │  it start from scratch   │ GIVEN_UP       ▼                      │ (REJOIN: none, so it joins at once)
         └───────────────────       └──────────── REVOKING ◀────────────────┘
-                                     the user is told what it loses, and gives it up with its next poll
+                                     a poll reports what the user loses; its next poll gives that up
 
-A user who does not poll is ABSENT: the group goes on without him, until he polls. CLOSED and FAILED are for good.
+A member whose user does not poll is ABSENT: the group continues without it, until the user polls. CLOSED and FAILED
+are final.
 
 Eager assignors give up everything before each JoinGroup. Cooperative ones (KIP-429) join with what they own, learn
 from the new assignment what to give up, and join again when they have.
@@ -32,7 +33,7 @@ class State(Enum):
 class Event(Enum):
     # The user.
     POLLED = "polled"
-    GIVEN_UP = "given up"  # it polls again after it was told what is revoked; or there was nothing to be told
+    GIVEN_UP = "given up"  # the user polls again after a poll reported what is revoked; or there was nothing to report
     CLOSE = "close"
     # The clock.
     READY = "ready"  # the backoff is over
@@ -56,13 +57,13 @@ class Event(Enum):
 
 
 class Action(Enum):
-    # Requests, of which the newest counts.
+    # Requests. Of each kind only the newest counts.
     JOIN = "JoinGroup"
     SYNC_AS_LEADER = "SyncGroup with everybody's assignment"
     SYNC = "SyncGroup"
     HEARTBEAT = "Heartbeat"
     LEAVE = "LeaveGroup"  # of a static member nothing is sent: it may come back (KIP-345)
-    # For who carries them out.
+    # Instructions for the loop.
     FIND_COORDINATOR = "forget the coordinator, the next request looks it up"
     ABANDON = "close the connection: the coordinator holds a request of ours that is of no more interest"
     # For the member's own memory.

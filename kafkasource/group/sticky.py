@@ -1,9 +1,9 @@
-"""Even shares with as few partitions as possible changing hands: what `cooperative-sticky` decides (KIP-54, KIP-429).
+"""The assignor `cooperative-sticky`: even shares, and as few moved partitions as possible (KIP-54, KIP-429).
 
-Members say what they own and since which generation; of two that claim one partition the newer generation is right, and
-of the same generation neither. Where all members read the same topics, which is nearly always, the placement is that of
-Kafka's own class to the last partition, whichever of the two is the leader. Where they do not, it is as even as single
-moves can make it, as Kafka's is, and the same in 99 of 100 groups.
+Members report the partitions that they own, and their generation. When two members claim the same partition, the one
+with the newer generation owns it; with the same generation, neither does. Where all members read the same topics,
+which is nearly always, the placement is that of Kafka's own class to the last partition, whichever of the two is the
+leader. Where they do not, it is as even as single moves can make it, as Kafka's is, and the same in 99 of 100 groups.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ def _deal(
 
 
 def hash_map_order(keys: Sequence[str]) -> list[str]:
-    """The order in which Java's HashMap holds these keys: who may keep one partition more is decided in this order."""
+    """The order in which Java's HashMap holds these keys: it decides who keeps one partition more."""
     size = 16
     while len(keys) > size * 3 // 4:
         size *= 2

@@ -1,8 +1,9 @@
-"""Metrics without JMX: each process counts (`registry`), publishes to a folder of its host (`folder`), and who wants
-to know adds them up: the driver's endpoint (`kafkasource.serve_metrics`), `pykafka metrics`, binders for Prometheus and
-OpenTelemetry.
+"""Metrics without JMX.
 
-Imports nothing heavy: every task imports this.
+Each process counts (`registry`) and publishes to a folder on its host (`folder`). Collectors add the processes up: the
+driver's endpoint (`kafkasource.serve_metrics`), `pykafka metrics`, and binders for Prometheus and OpenTelemetry.
+
+It imports nothing heavy, because every task imports it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Work that may wait for a disk, done in a thread of its own: no thread that counts does it."""
+"""A thread for work that may wait for a disk, so that no thread that counts has to wait."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _IDLE_S = 60.0  # then the thread ends, until it is needed again
 
 class Background(Protocol):
     def ask(self) -> int:
-        """Let the work be done once more, soon; who has asked while it waited shares a turn. The ticket of this one."""
+        """Ask for the work to be done once more, soon. Requests during the wait share one turn. Returns its ticket."""
 
     def wait(self, ticket: int, timeout_s: float) -> bool:
         """Until a turn that began after the ticket was given has ended. False: it has not, in that time."""

@@ -1,22 +1,22 @@
-"""How counters leave a Python worker: a folder on its host, a file for each process, added up by who looks.
+"""How counters leave a Python worker: a folder on its host with one file for each process. A collector adds them up.
 
-Spark's workers come and go (after a minute idle, at most), so a file outlives its process: once that is dead, whoever
-collects folds it into `folded.json` and deletes it. Nothing is lost by that and nothing counted twice, whenever the
-collector is killed: `folded.json` names the processes in it, is replaced as a whole, and files of processes that it
-names count for nothing.
+Spark's workers end after at most a minute without work, and their files stay. When a process has ended, the next
+collector adds its file to `folded.json` and deletes the file. That loses nothing and counts nothing twice, even when
+the collector is killed: `folded.json` is replaced as a whole and names its processes, and a collector ignores the
+files of processes that it names.
 
     <process>.json   its newest snapshot, replaced as a whole, at most a second old while it works
-    <process>.lock   locked for as long as the process lives: the kernel lets go of it, whatever ends the process
-    <process>.told   a snapshot that came another way: from another host, with a task's report (`take`)
-    folded.json      the counters of dead processes, and who they were
-    collect.lock     one collects at a time
+    <process>.lock   locked while the process lives: the operating system releases it, however the process ends
+    <process>.told   a snapshot from another host, which arrived with a task's report (`take`)
+    folded.json      the counters of ended processes, with their names
+    collect.lock     only one collector works at a time
 
-Where: `KAFKASOURCE_METRICS_DIR` in the environment; else, where `serve_metrics` was called, a folder among Spark's own
-temporary files (`SPARK_LOCAL_DIRS`, which Spark gives to each Python process that it starts), which goes when the
-application ends. A process without a folder publishes nothing, and looks again a second later.
+The folder is `KAFKASOURCE_METRICS_DIR` in the environment. Without that, after `serve_metrics`, it is a folder among
+Spark's temporary files (`SPARK_LOCAL_DIRS`, which Spark gives to each Python process that it starts); Spark deletes it
+when the application ends. A process without a folder publishes nothing, and looks again a second later.
 
-The folder is made for its owner alone (mode 0700). One that is a link, another user's, or that others may write to is
-refused, and links in it are not followed: in /var/tmp anybody may make a folder before us.
+Only the owner can use the folder (mode 0700). A process refuses a folder that is a link, that belongs to another user,
+or that others may write to, and it follows no links in it: in /var/tmp any user can create a folder before us.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ log = logging.getLogger("kafkasource.metrics")
 ENVIRONMENT = "KAFKASOURCE_METRICS_DIR"
 IN_LOCAL_DIR = "kafkasource-metrics"
 
-_TOLD_GAUGES_S = 120.0  # what another host told of its queues is true for a while
+_TOLD_GAUGES_S = 120.0  # for this long the queue sizes of another host count
 _TOLD_FOR_GOOD_S = 24 * 3600.0  # after that its process is dead: Spark's idle workers are, after a minute
 _MOST_NAMES = 50_000  # of dead processes, in folded.json
 
@@ -47,7 +47,7 @@ _named: Path | None = None  # by `use`
 
 
 def wanted() -> Path | None:
-    """The folder that this process is to publish to; None: nobody wants to know."""
+    """The folder that this process publishes to; None: no metrics are wanted."""
     if _named is not None:
         return _named
     path = os.environ.get(ENVIRONMENT)
@@ -168,7 +168,7 @@ def _what_is_wrong(folder: Path) -> str | None:
 
 
 def _replace(path: Path, text: str) -> None:
-    """As a whole: who reads it sees the old text or the new one."""
+    """Replace the file as a whole: a reader sees the old text or the new text."""
     new = path.with_name(f"{path.name}.{os.getpid()}.new")
     with suppress(FileNotFoundError):
         new.unlink()  # of a process that had our id

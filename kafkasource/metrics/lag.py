@@ -1,8 +1,8 @@
-"""How far a streaming query is behind the ends of the logs, partition by partition.
+"""The lag of a streaming query, by partition.
 
-`lag` reads it from Spark's progress, in the user's process and over Connect too; `LagLog` writes it to the log of the
-reader process, on the driver. Both count offsets: compaction and transaction markers make that an upper bound of the
-records.
+`lag` takes it from Spark's progress, in the user's process, also over Connect. `LagLog` writes it to the log of the
+reader process, on the driver. Both count offsets, an upper bound of the records because of compaction and transaction
+markers.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Metrics for OpenTelemetry (`pip install 'kafkasource[otel]'`): instruments that look when the SDK asks.
+"""Metrics for OpenTelemetry (`pip install 'kafkasource[otel]'`): instruments that read the counts when the SDK asks.
 
-Names and attributes are the table's. OpenTelemetry has no histogram that somebody else has counted, so one is three
-counters, as in Prometheus' text: `_count`, `_sum`, and `_bucket` with the attribute `le`.
+Names and attributes are the table's. OpenTelemetry accepts no histogram that another library has counted, so a
+histogram is three counters, as in Prometheus' text: `_count`, `_sum`, and `_bucket` with the attribute `le`.
 """
 
 from __future__ import annotations

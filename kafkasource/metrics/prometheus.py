@@ -1,8 +1,8 @@
-"""Metrics for Prometheus, by its own client (`pip install 'kafkasource[prometheus]'`).
+"""Metrics for Prometheus, with its own client (`pip install 'kafkasource[prometheus]'`).
 
-prometheus-client's multiprocess mode wants its folder named in the environment before Python starts, and emptied by
-hand; Spark's workers are neither started nor ended by the user. So the counting is ours (`folder`), and the client
-writes what was added up: nothing is to be set up for it.
+prometheus-client's multiprocess mode needs its folder in the environment before Python starts, and a user who empties
+it. Spark starts and ends the workers, not the user. So `folder` counts, and the client only writes the sums. The user
+sets up nothing.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What this process counts. Any thread; a lock per call, and a call per batch or request, never per record.
+"""The counters of this process. Any thread may call it: one lock a call, one call a batch or request, none a record.
 
-Counting costs two microseconds and happens always. Once a second at most what was counted is published, if somebody
-wants it (`folder`): in a thread of its own, since a slow disk must stop no sender. Whoever ends a task publishes, too,
-and waits for that, but not for long.
+Counting always happens and costs two microseconds. A thread publishes the counts at most once a second, if metrics are
+wanted (`folder`); a slow disk must not stop a sender. The end of a task publishes too, and waits for that, but not
+long.
 """
 
 from __future__ import annotations

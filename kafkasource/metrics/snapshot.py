@@ -1,7 +1,7 @@
-"""All that one process has counted, as a value: cumulative, so that the newest of a process makes older ones void.
+"""All counts of one process, as a value. They are cumulative: the newest snapshot of a process replaces older ones.
 
-Whichever way two snapshots of a process come, they never add up: who collects them keeps the one of the higher
-sequence. It is what a task's report carries to the driver, and what a file in the folder holds, as JSON.
+A collector never adds two snapshots of the same process; it keeps the one with the higher sequence. A task's report
+carries a snapshot to the driver, and a file in the folder holds one, as JSON.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What a session's queries do, served over HTTP: `kafkasource.serve_metrics`. On the driver, in the user's process.
+"""Serves a session's metrics over HTTP: `kafkasource.serve_metrics`. Runs on the driver, in the user's process.
 
-log_times   from offsets to seconds       queries    what progress tells, kept
-listener    Spark's progress              endpoint   HTTP: the page, JSON, Prometheus' text
-access      who may read it               open_sinks what exactly-once sinks have open at the brokers
+log_times   from offsets to seconds       queries    the state of queries, from their progress
+listener    Spark's progress events       endpoint   HTTP: the page, JSON, Prometheus' text
+access      which requests may read it    open_sinks open transactions of exactly-once sinks
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class ServedMetrics:
             registry().publish()
             try:
                 counted = folder.collect(self.folder)
-            except OSError as error:  # gone with Spark
+            except OSError as error:  # Spark has deleted the folder
                 log.debug("%s: %s", self.folder, error)
         if counted is None:
             counted = registry().snapshot()
@@ -82,7 +82,7 @@ class ServedMetrics:
         return self._queries.as_json()
 
     def close(self) -> None:
-        """Serve no more. Processes go on to publish to the folder, which goes with Spark."""
+        """Stop serving. Processes continue to publish to the folder, which Spark deletes at its end."""
         self._endpoint.close()
         try:
             self._spark.streams.removeListener(self._listener)

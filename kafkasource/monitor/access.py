@@ -1,12 +1,12 @@
-"""Who may read the metrics: the names that a request may call this server by, and a token. Pure: no socket.
+"""Which requests may read the metrics: the host names that a request may use, and a token. Pure: no socket.
 
-A page from elsewhere that the user's browser shows can reach this server by DNS rebinding: its own name is made to
-resolve to 127.0.0.1, and the browser then takes our answers for that page's own. Such a request carries the other name
-in `Host`, so a name that is not known here is refused. The known ones are `localhost`, loopback addresses, the address
-that the connection arrived at, the machine's own name where the server listens beyond loopback, and what the user adds.
+Another website in the user's browser can reach this server by DNS rebinding: its own name then resolves to 127.0.0.1,
+and the browser takes our responses for that website's. Such a request has the other name in `Host`, so the server
+refuses unknown names. It knows `localhost`, loopback addresses, the address that the connection arrived at, the
+machine's own name where it listens beyond loopback, and names that the user adds.
 
-The token, where there is one, is wanted for all but the page itself, which holds no data and has the token in the
-fragment of its address (`/#token=...`): browsers send that part to no server.
+With a token, every request but the one for the page must send it. The page holds no data; it takes the token from the
+fragment of its address (`/#token=...`), which browsers send to no server.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LOOKED_AT = ("Host", "Origin", "Authorization")
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The status, and a text for the one who asked."""
+    """The HTTP status, and a text for the client."""
 
     status: int
     reason: str
@@ -37,7 +37,7 @@ class Access:
 
     @classmethod
     def of(cls, names: Iterable[str], token: str | None) -> Access:
-        """Raises ValueError for a token that nobody could send."""
+        """Raises ValueError for a token that no client can send."""
         if token is not None and not (token.isascii() and token.isprintable() and token.strip() == token != ""):
             raise ValueError("the token must be printable ASCII, at least one character, without spaces at its ends")
         return cls(frozenset(name for given in names if (name := host_of(given))), token)

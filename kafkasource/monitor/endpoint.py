@@ -3,11 +3,11 @@
     GET /                     the page
     GET /metrics              Prometheus' text format (needs the extra `prometheus`)
     GET /api/queries          streaming queries: lag, rates, history
-    GET /api/queries/<id>     Spark's last progress of one, as it is
+    GET /api/queries/<id>     Spark's last progress of one query, unchanged
     GET /api/metrics          all metrics as JSON
 
-It shows names of topics and queries and takes no orders. It listens on this machine only, unless an address is given.
-Who may read: `access`.
+It shows names of topics and queries, and changes nothing. It listens on this machine only, unless an address is given.
+`access` decides which requests may read.
 """
 
 from __future__ import annotations

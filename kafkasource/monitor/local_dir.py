@@ -1,8 +1,8 @@
-"""Where Spark keeps its temporary files on the driver's host, as the Python processes there are told.
+"""The folder of Spark's temporary files on the driver's host, as Spark gives it to its Python processes.
 
-Asked of such a process: planning a read starts one, and the schema of the data source below is its answer. Spark's JVM
-could be asked as well, but Py4J looks at all methods of the class for that, and those of SparkEnv 4.3 name a class that
-is not there, which ends the connection. This way works over Connect, too.
+Such a process answers: planning a read starts one, and the schema of the data source below is its answer. We do not
+ask Spark's JVM, because Py4J then looks at all methods of the class, and those of SparkEnv 4.3 name a class that does
+not exist, which ends the connection. This way also works over Connect.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""From offsets to time: when did a log end where a query stands now? Interpolated between the ends that were seen.
+"""From offsets to time: when did a log end at the offset that a query has read to? Interpolated between known ends.
 
-As kafka-lag-exporter does it, so that both show the same number. Before the oldest end that was seen, the log is
-assumed to have grown as fast as since. Where it has not grown since, the time is not known, only a lower bound: the
-unread record was in the log already when its end was first seen. A record's timestamp, where the reader has fetched it,
-counts as one more sight of the log.
+This works as in kafka-lag-exporter, so both show the same number. Before the oldest known end, the log is assumed to
+have grown at the same rate as after it. Where the log has not grown since, only a lower bound of the time is known:
+the unread record was already in the log when its end was first seen. A record's timestamp that the reader has fetched
+counts as one more known end.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class LogTimes:
         self._points: list[tuple[float, int]] = []  # time, end of the log (exclusive); both only grow
 
     def seen(self, now_s: float, end_offset: int) -> None:
-        """The log ended there. An end below the last one is another log: begin anew."""
+        """The log ended there. An end below the last one belongs to another log, so start again."""
         points = self._points
         if points and end_offset < points[-1][1]:
             points.clear()
@@ -28,7 +28,7 @@ class LogTimes:
             points[-1] = points[-1][0], end_offset
             return
         if len(points) > 1 and points[-1][1] == points[-2][1] == end_offset:
-            points.pop()  # of a log that stands still its first and last sight are enough
+            points.pop()  # for a log that does not grow, keep only the first and the last time
         points.append((now_s, end_offset))
         if len(points) > _MOST_POINTS:  # every second one of the older half
             del points[1 : _MOST_POINTS // 2 : 2]

@@ -1,4 +1,4 @@
-"""How many transactions sinks with exactly once have open, asked of the brokers where somebody looks."""
+"""How many open transactions the sinks with exactly once have. Asks the brokers when a client requests metrics."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Streaming queries as their progress tells: lag, rates, batches, and how they went over time.
+"""The state of streaming queries, from their progress: lag, rates, batches, and their history.
 
-Spark tells of progress in the user's process (`listener`), wherever tasks run, over Connect too. Here it is only taken
-in and kept: no Spark, no sockets. Any thread.
+Spark reports progress in the user's process (`listener`), wherever tasks run, also over Connect. This module only
+keeps it: no Spark, no sockets. Any thread.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _DURATION = "kafkasource_query_batch_duration_seconds"
 
 @dataclass(frozen=True, slots=True)
 class QueryPartition:
-    """Where a query stands in one partition, as of its last progress."""
+    """How far a query has read one partition, at its last progress."""
 
     offset: int  # the next to read
     latest: int  # end of the log when that batch was planned
@@ -41,7 +41,7 @@ class QueryPartition:
 
 @dataclass
 class Query:
-    """One streaming query; a restart from its checkpoint goes on with the same."""
+    """One streaming query. A restart from its checkpoint is the same query."""
 
     id: str
     name: str | None
@@ -124,7 +124,7 @@ class Queries:
         groups: Mapping[str, str] | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`groups`: a query's name or id to what the label `group` is to say."""
+        """`groups`: from a query's name or id to its label `group`."""
         self._cluster_name = cluster_name
         self._groups = groups or {}
         self._clock = clock
@@ -196,7 +196,7 @@ class Queries:
             return None if query is None else query.progress
 
     def snapshot(self) -> Snapshot:
-        """As metrics. Queries that have ended have no lag any more."""
+        """The metrics of all queries. Queries that have ended have no lag."""
         counters: dict[Key, float] = {}
         histograms: dict[Key, Histogram] = {}
         gauges: dict[Key, float] = {}
