@@ -65,7 +65,7 @@ def test_every_code_has_an_error_that_tells_what_it_means():
 
 
 def test_named_classes_have_the_name_of_their_code():
-    named = [cls for cls in all_subclasses(BrokerError) if cls.CODE is not None and cls.__module__ == errors.__name__]
+    named = [cls for cls in all_subclasses(BrokerError) if cls.CODE and cls.__module__ == errors.__name__]
     assert len(named) > 30
     for cls in named:
         kafkas = TABLE[cls.CODE].name.removesuffix("_EXCEPTION").replace("_", "").lower()
