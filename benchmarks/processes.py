@@ -9,11 +9,12 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
+from typing import Protocol, TypeVar
 
 MB = 1_000_000
-INTERVAL_S = 0.1
+AnyWatcher = TypeVar("AnyWatcher", bound="Watcher")
 
 
 def peak_bytes(pid: int) -> int:
@@ -88,24 +89,41 @@ def kind(pid: int) -> str:
     return next((name for part, name in KINDS if part in line), "other") if known else "other"
 
 
+class Watcher(Protocol):
+    """Looks at processes again and again, in a thread of `watching`."""
+
+    interval_s: float
+
+    def look(self, pids: list[int]) -> None: ...
+
+
+@contextlib.contextmanager
+def watching(root: int, watcher: AnyWatcher) -> Iterator[AnyWatcher]:
+    """For the time of the block a thread shows `root` and all that descends from it to the watcher; at once first."""
+    done = threading.Event()
+
+    def watch() -> None:
+        while True:
+            watcher.look(tree(root))
+            if done.wait(watcher.interval_s):
+                return
+
+    thread = threading.Thread(target=watch, name=type(watcher).__name__, daemon=True)
+    thread.start()
+    try:
+        yield watcher
+    finally:
+        done.set()
+        thread.join()
+
+
 class PeakMemory:
-    """A `with` block during which the processes that descend from `root` are watched by a thread."""
+    """The peak of each process, by what it is."""
 
-    def __init__(self, root: int) -> None:
-        self._root = root
+    interval_s = 0.1
+
+    def __init__(self) -> None:
         self._peaks: dict[int, tuple[str, int]] = {}
-        self._done = threading.Event()
-        self._thread = threading.Thread(target=self._watch, name="peak-memory", daemon=True)
-
-    def __enter__(self) -> PeakMemory:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._done.set()
-        self._thread.join()
 
     def by_kind(self) -> dict[str, list[float]]:
         """Peaks in MB of the processes of each kind, largest first."""
@@ -114,11 +132,8 @@ class PeakMemory:
             found.setdefault(name, []).append(peak / MB)
         return {name: sorted(peaks, reverse=True) for name, peaks in sorted(found.items())}
 
-    def _watch(self) -> None:
-        while True:
-            for pid in tree(self._root):
-                peak = peak_bytes(pid)
-                if peak:  # the last word on what it is: a shell becomes a JVM
-                    self._peaks[pid] = (kind(pid), peak)
-            if self._done.wait(INTERVAL_S):
-                return
+    def look(self, pids: list[int]) -> None:
+        for pid in pids:
+            peak = peak_bytes(pid)
+            if peak:  # the last word on what it is: a shell becomes a JVM
+                self._peaks[pid] = (kind(pid), peak)

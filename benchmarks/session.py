@@ -17,7 +17,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from benchmarks.processes import PeakMemory
+from benchmarks.processes import PeakMemory, watching
 
 TIMEOUT_S = 600
 
@@ -51,7 +51,7 @@ def in_session(
             text=True,
             env=dict(os.environ, TMPDIR=folder, **(environment or {})),  # checkpoints and the like go with it
         )
-        with PeakMemory(process.pid) as memory:
+        with watching(process.pid, PeakMemory()) as memory:
             try:
                 said, _ = process.communicate(timeout=TIMEOUT_S)
             except subprocess.TimeoutExpired as late:

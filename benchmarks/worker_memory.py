@@ -13,7 +13,7 @@ from typing import Any
 
 from benchmarks import clients
 from benchmarks.lab import Lab, load, save, to_noop
-from benchmarks.processes import PeakMemory
+from benchmarks.processes import PeakMemory, watching
 from benchmarks.records import Records
 from benchmarks.results import PEAK, Row
 from benchmarks.session import in_session
@@ -99,7 +99,7 @@ def _client(lab: Lab, work: Work, topic: str) -> Row:
     process = clients.start(
         "read", "confluent-kafka", servers=lab.servers, topic=topic, partitions=1, records=work.records.rows
     )
-    with PeakMemory(process.pid) as memory:
+    with watching(process.pid, PeakMemory()) as memory:
         try:
             clients.finish(process)
         except clients.ClientFailed as error:

@@ -19,7 +19,7 @@ from pathlib import Path
 from benchmarks.mirror import command, maker
 from benchmarks.mirror.lab import SOURCE, MirrorLab
 from benchmarks.mirror.watch import TreeMemory
-from benchmarks.processes import cpu_seconds
+from benchmarks.processes import cpu_seconds, watching
 from benchmarks.results import OURS
 from benchmarks.turns import reason
 
@@ -134,7 +134,7 @@ def _run(
             time.sleep(POLL_S)
 
     try:
-        with TreeMemory(process.pid) as memory:
+        with watching(process.pid, TreeMemory()) as memory:
             before, started, (cpu, brokers) = reach(warm_up), time.monotonic(), used()
             after, ended, (cpu_after, brokers_after) = reach(records), time.monotonic(), used()
         read = lab.bytes_out(topic) - read_before
