@@ -131,7 +131,7 @@ def _spark(folder: str) -> SparkSession:
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     from pyspark.sql import SparkSession
 
-    builder: Any = SparkSession.builder
+    builder = SparkSession.builder
     with warnings.catch_warnings(), _quiet_start():
         warnings.simplefilter("ignore")
         spark: SparkSession = (

@@ -12,10 +12,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from uuid import UUID
 
 from kafkasource.errors import KafkaSourceError
 from kafkasource.source.plan.offsets import StreamOffset, from_json
+from kafkasource.types import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +81,8 @@ class _Files:
 
 
 def _merged(text: str) -> StreamOffset:
-    offsets: dict[Any, int] = {}
-    ids: dict[str, Any] = {}
+    offsets: dict[TopicPartition, int] = {}
+    ids: dict[str, UUID] = {}
     for one in _kafka_offsets(text):
         ids.update(one.topic_ids)
         for tp, offset in one.offsets.items():

@@ -87,7 +87,7 @@ def _rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
         }
 
 
-def _moments(timestamps: pa.Array[Any]) -> list[str | None]:
+def _moments(timestamps: pa.Array) -> list[str | None]:
     """`2026-11-21T22:30:05.250Z`; None: the record has no timestamp (-1)."""
     import pyarrow as pa
     import pyarrow.compute as pc

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkasource.cli import tables
 from kafkasource.cli.arguments import add_cluster, add_json, reached_cluster
@@ -12,6 +12,7 @@ from kafkasource.errors import BrokerError, GroupIdNotFound, KafkaSourceError, N
 
 if TYPE_CHECKING:
     from kafkasource.cli.lag_report import LagReport
+    from kafkasource.client.groups import GroupMember
 
 HELP = "list, describe (members, lag), delete consumer groups"
 
@@ -37,7 +38,7 @@ def _list(arguments: argparse.Namespace) -> int:
     with reached_cluster(arguments) as cluster:
         found = cluster.groups.list()
         described = cluster.groups.describe([each.group for each in found if each.type in _OF_CONSUMERS])
-    rows: list[tuple[Any, ...]] = []
+    rows: list[tuple[str | int | None, ...]] = []
     for each in found:
         known = described.get(each.group)
         state = known.state if known else each.state
@@ -77,7 +78,7 @@ def _print(found: LagReport) -> None:
     if found.group is not None and found.group.members:
         print()
         waits = any(each.to_come for each in found.group.members)
-        rows: list[tuple[Any, ...]] = [
+        rows: list[tuple[str | int | None, ...]] = [
             (each.instance_id or each.member_id, each.client_id, each.host, reading.get(each.member_id, 0))
             + ((len(each.to_come),) if waits else ())
             for each in found.group.members
@@ -86,21 +87,25 @@ def _print(found: LagReport) -> None:
     print_partitions(found)
 
 
+def _name_of(member: GroupMember | None) -> str | None:
+    return None if member is None else member.instance_id or member.client_id
+
+
 def print_partitions(found: LagReport) -> None:
     """A line for each partition, those with most lag first."""
     if not found.places:
         return
     print()
     with_members = any(place.member is not None for place in found.places)
-    rows: list[tuple[Any, ...]] = [
+    rows: list[tuple[str | int | None, ...]] = [
         (place.tp.topic, place.tp.partition, place.consumed, place.latest, place.lag)
-        + ((place.member and (place.member.instance_id or place.member.client_id),) if with_members else ())
+        + ((_name_of(place.member),) if with_members else ())
         for place in sorted(found.places, key=lambda place: (-(place.lag or 0), place.tp))
     ]
     tables.show(("topic", "partition", "offset", "latest", "lag") + (("client",) if with_members else ()), rows)
 
 
-def _as_json(found: LagReport) -> dict[str, Any]:
+def _as_json(found: LagReport) -> dict[str, object]:
     group = found.group
     members = [
         {

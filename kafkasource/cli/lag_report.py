@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkasource.cli.arguments import described_topics, many
 from kafkasource.errors import KafkaSourceError, UnsupportedApiVersion
@@ -45,7 +45,7 @@ class LagReport:
     who: str
     places: list[PartitionLag]
     group: DescribedGroup | None = None
-    facts: Mapping[str, Any] = field(default_factory=dict)  # further keys of the JSON output
+    facts: Mapping[str, object] = field(default_factory=dict)  # further keys of the JSON output
 
     @property
     def lag(self) -> int:
@@ -63,7 +63,7 @@ class LagReport:
         text += f"; {ahead} beyond the end of the log: was the topic created again?" if ahead else ""
         return text + (f"; {gone} no longer exist" if gone else "")
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         return {
             **self.facts,
             "lag": self.lag,

@@ -22,6 +22,8 @@ from kafkasource.cli.arguments import many
 from kafkasource.errors import KafkaSourceError, OptionError
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from kafkasource.mirror.plan import Plan, Route
 
 HELP = "mirror clusters, as a Spark job from a TOML file"
@@ -134,7 +136,7 @@ def read(file: str, checkpoint: str | None = None) -> Plan:
     return replace(plan, checkpoint=checkpoint) if checkpoint else plan
 
 
-def _spark() -> Any:
+def _spark() -> SparkSession:
     """The session of spark-submit, or one of our own on this machine."""
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     if not submitted:  # workers must be this interpreter: a virtual environment need not be active
@@ -147,7 +149,7 @@ def _spark() -> Any:
     except ImportError:
         raise KafkaSourceError("a mirror is a Spark job: pip install 'kafkasource[spark]'") from None
     if not submitted and SparkContext._active_spark_context is None:
-        settings: Any = SparkConf().setMaster("local[*]").setAppName("pykafka mirror").set("spark.log.level", "ERROR")
+        settings = SparkConf().setMaster("local[*]").setAppName("pykafka mirror").set("spark.log.level", "ERROR")
         settings.set("spark.python.unix.domain.socket.enabled", "true")
         # Signals to our process group (`timeout`, a shell's kill -%1) are ours alone: the JVM and its workers would end
         # in mid of a micro-batch.
@@ -173,7 +175,7 @@ def _show(plan: Plan, routes: list[Route]) -> None:
     print(f"{many(len(routes), 'query' if len(routes) == 1 else 'querie')}, checkpoints below {plan.checkpoint}")
 
 
-def _as_json(route: Route) -> dict[str, Any]:
+def _as_json(route: Route) -> dict[str, object]:
     """As it is given to Spark."""
     return {
         "query": route.name,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkasource.cli import tables, translate
 from kafkasource.cli.arguments import (
@@ -94,7 +94,7 @@ def _show_checkpoint(arguments: argparse.Namespace) -> int:
     found = read_checkpoint(arguments.checkpoint)
     planned = found.planned.offsets if found.planned else {}
     if arguments.json:
-        document: dict[str, Any] = {"batch": found.done_batch, "offsets": _by_topic(found.done.offsets)}
+        document: dict[str, object] = {"batch": found.done_batch, "offsets": _by_topic(found.done.offsets)}
         if found.planned_batch is not None:
             document |= {"planned_batch": found.planned_batch, "planned_offsets": _by_topic(planned)}
         document["topic_ids"] = {topic: str(each) for topic, each in found.done.topic_ids.items()}
@@ -103,7 +103,7 @@ def _show_checkpoint(arguments: argparse.Namespace) -> int:
     done = f"micro-batch {found.done_batch} is done" if found.done_batch is not None else "no micro-batch is done"
     print(done + (f"; {found.planned_batch} is planned, or under way" if found.planned_batch is not None else ""))
     offsets = found.done.offsets
-    rows: list[tuple[Any, ...]] = [
+    rows: list[tuple[str | int | None, ...]] = [
         (*tp, offsets.get(tp)) + ((planned.get(tp),) if planned else ()) for tp in sorted(offsets.keys() | planned)
     ]
     tables.show(("topic", "partition", "offset") + (("planned",) if planned else ()), rows)

@@ -9,7 +9,10 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol, TextIO
+from typing import TYPE_CHECKING, Protocol, TextIO
+
+if TYPE_CHECKING:
+    from rich import progress as rich_progress
 
 
 class Progress(Protocol):
@@ -41,7 +44,7 @@ class _Line:
 
 
 class _Rich:
-    def __init__(self, bar: Any, task: Any) -> None:
+    def __init__(self, bar: rich_progress.Progress, task: rich_progress.TaskID) -> None:
         self._bar, self._task = bar, task
 
     def advance(self, count: int) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Any
 
 Cell = str | int | None
 
@@ -52,7 +51,7 @@ def _plain(titles: Sequence[str], texts: Sequence[Sequence[str]], numeric: Seque
     lines = [[title.upper() for title in titles], *texts]
     widths = [max(len(line[place]) for line in lines) for place in range(len(titles))]
     for line in lines:
-        cells: list[Any] = [
+        cells: list[str] = [
             text.rjust(width) if right else text.ljust(width)
             for text, width, right in zip(line, widths, numeric, strict=True)
         ]

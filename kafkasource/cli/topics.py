@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkasource.cli import tables
 from kafkasource.cli.arguments import (
@@ -196,7 +196,7 @@ def _print_topic(
 
 def _as_json(
     topic: TopicMetadata, bounds: dict[TopicPartition, _Bounds], settings: Sequence[Setting] | None
-) -> dict[str, Any]:
+) -> dict[str, object]:
     return {
         "topic": topic.name,
         "topic_id": str(topic.topic_id) if topic.topic_id else None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkasource.cli import tables
 from kafkasource.cli.arguments import add_cluster, add_json, client_config, many, reach, reached_cluster
@@ -122,7 +122,7 @@ def _show(
             if one is not None:
                 offsets.setdefault(one.target.topic, {})[str(one.target.partition)] = one.offset
         names = ("topic", "partition", "offset", "target", "target_offset", "remark")
-        document: dict[str, Any] = {
+        document: dict[str, object] = {
             "set": arguments.yes,
             "offsets": offsets,
             "partitions": [dict(zip(names, row, strict=True)) for row in rows],

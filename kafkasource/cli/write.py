@@ -150,14 +150,15 @@ def _lines(fd: int) -> Iterator[tuple[int, list[bytes]]]:
 
 # What a line in JSON can be instead of a record; OverflowError and OSError come of numbers and times beyond all bounds.
 _NO_RECORD = (ValueError, TypeError, AttributeError, KeyError, RecursionError, OverflowError, OSError)
-Rows = tuple[list[dict[str, Any]], _BadLine | None]  # up to a bad line
+Row = dict[str, Any]  # by column
+Rows = tuple[list[Row], _BadLine | None]  # up to a bad line
 
 
 def _text_rows(lines: list[bytes], first: int, arguments: argparse.Namespace) -> Rows:
     null = None if arguments.null is None else arguments.null.encode()
     key: bytes | None = None if arguments.key is None else arguments.key.encode()
     separator = unescaped(arguments.key_separator) if arguments.key_separator else None
-    rows: list[dict[str, Any]] = []
+    rows: list[Row] = []
     for number, line in enumerate(lines, first):
         start, value = key, line
         if separator is not None:
@@ -169,7 +170,7 @@ def _text_rows(lines: list[bytes], first: int, arguments: argparse.Namespace) ->
 
 
 def _json_rows(lines: list[bytes], first: int, arguments: argparse.Namespace) -> Rows:
-    rows: list[dict[str, Any]] = []
+    rows: list[Row] = []
     for number, line in enumerate(lines, first):
         if not line.strip():
             continue
@@ -183,7 +184,7 @@ def _json_rows(lines: list[bytes], first: int, arguments: argparse.Namespace) ->
     return rows, None
 
 
-def from_json(document: Any) -> dict[str, Any]:
+def from_json(document: object) -> Row:
     """A record as a row for the sink. Raises one of _NO_RECORD."""
     if not isinstance(document, dict):
         raise ValueError("expected a JSON object with at least the key `value`")
@@ -201,7 +202,7 @@ def from_json(document: Any) -> dict[str, Any]:
     }
 
 
-def _name(value: Any) -> str:
+def _name(value: object) -> str:
     """Of a header. JSON can write half of a character (a lone surrogate), which is a ValueError here."""
     return str(value).encode().decode()
 
@@ -213,7 +214,7 @@ def _partition(value: Any) -> int:
     return number
 
 
-def _bytes(document: dict[str, Any], name: str) -> bytes | None:
+def _bytes(document: Row, name: str) -> bytes | None:
     if f"{name}_base64" in document:
         try:
             return base64.b64decode(document[f"{name}_base64"], validate=True)
@@ -235,7 +236,7 @@ def _timestamp(value: Any) -> datetime | None:
     return datetime.fromtimestamp(ms / 1000, timezone.utc)
 
 
-def _batch(rows: list[dict[str, Any]], arguments: argparse.Namespace) -> pa.RecordBatch:
+def _batch(rows: list[Row], arguments: argparse.Namespace) -> pa.RecordBatch:
     import pyarrow as pa
 
     from kafkasource.records.columns import HEADERS_TYPE

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from kafkasource.errors import UnsupportedApiVersion
 from kafkasource.group.consumer_protocol import PROTOCOL_TYPE, Assignment
 from kafkasource.group.membership import Identity, Membership
 from kafkasource.types import TopicPartition
 
-Body = dict[str, Any]
+Body = dict[str, object]
 BodyOf = Callable[[int], Body]
 
 

@@ -9,10 +9,9 @@ It imports nothing heavy, because every task imports it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from kafkasource.metrics import folder
-from kafkasource.metrics.registry import Polled, Registry, registry
+from kafkasource.metrics.registry import Owner, Polled, Registry, registry
 from kafkasource.metrics.snapshot import Snapshot
 
 __all__ = [
@@ -45,7 +44,7 @@ def set_gauge(name: str, value: float, *labels: str) -> None:
     registry().set(name, value, *labels)
 
 
-def poll(owner: Any, function: Callable[[Any], Polled]) -> None:
+def poll(owner: Owner, function: Callable[[Owner], Polled]) -> None:
     """Ask `function(owner)` for gauges when this process's metrics are published, while the owner lives."""
     registry().poll(owner, function)
 

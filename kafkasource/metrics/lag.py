@@ -11,9 +11,12 @@ import json
 import logging
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kafkasource.types import TopicPartition
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming import StreamingQuery, StreamingQueryProgress
 
 log = logging.getLogger("kafkasource.source")
 
@@ -21,7 +24,7 @@ LOG_EVERY_S = 60.0
 _NAMED_IN_LOG = 20
 
 
-def lag(query: Any) -> dict[TopicPartition, int]:
+def lag(query: StreamingQuery) -> dict[TopicPartition, int]:
     """Offsets that a query has still to read, for each partition that it has reached.
 
     `query`: a StreamingQuery, or one progress of it, as a StreamingQueryListener gets. Counted from the end of the last
@@ -36,7 +39,7 @@ def lag(query: Any) -> dict[TopicPartition, int]:
     return found
 
 
-def _in_progress(progress: Any) -> dict[TopicPartition, int]:
+def _in_progress(progress: StreamingQueryProgress | Mapping[str, Any]) -> dict[TopicPartition, int]:
     found: dict[TopicPartition, int] = {}
     for source in (progress or {}).get("sources") or ():
         for tp, offsets in behind(offsets_of(source["endOffset"]), offsets_of(source["latestOffset"])).items():

@@ -90,7 +90,7 @@ class _Look:
             return self._found
 
 
-def _callback(observe: Callable[[], Iterator[Observation]]) -> Callable[[Any], Iterable[Observation]]:
+def _callback(observe: Callable[[], Iterator[Observation]]) -> Callable[[object], Iterable[Observation]]:
     return lambda _options: list(observe())
 
 

@@ -16,7 +16,7 @@ import time
 import uuid
 import weakref
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 from kafkasource.metrics import folder
 from kafkasource.metrics.background import Background, OwnThread
@@ -30,6 +30,7 @@ PUBLISH_WAIT_S = 5.0
 """How long the end of a task waits for a disk that is slow."""
 
 Polled = Iterable[tuple[str, tuple[str, ...], float]]
+Owner = TypeVar("Owner")
 """Gauges: name, values of the labels, value."""
 
 
@@ -53,7 +54,7 @@ class Registry:
         self._counters: dict[Key, float] = {}
         self._histograms: dict[Key, tuple[list[int], list[float]]] = {}
         self._gauges: dict[Key, float] = {}
-        self._polled: weakref.WeakKeyDictionary[Any, Callable[[Any], Polled]] = weakref.WeakKeyDictionary()
+        self._polled: weakref.WeakKeyDictionary[object, Callable[[Any], Polled]] = weakref.WeakKeyDictionary()
 
     def count(self, name: str, amount: float = 1, *labels: str) -> None:
         """Add to a counter. Raises KeyError for a name that the table does not have."""
@@ -84,12 +85,12 @@ class Registry:
         with self._lock:
             self._gauges[name, labels] = value
 
-    def poll(self, owner: Any, function: Callable[[Any], Polled]) -> None:
+    def poll(self, owner: Owner, function: Callable[[Owner], Polled]) -> None:
         """Ask `function(owner)` for gauges whenever there is a snapshot, for as long as the owner lives."""
         with self._lock:
             self._polled[owner] = function
 
-    def forget(self, owner: Any) -> None:
+    def forget(self, owner: object) -> None:
         """Poll it no more."""
         with self._lock:
             self._polled.pop(owner, None)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import kafkasource
 from kafkasource import options
@@ -26,7 +26,7 @@ from kafkasource.sink.clusters import targets
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
     from kafkasource.monitor import ServedMetrics
 
@@ -172,7 +172,7 @@ def _keeper(plan: Plan, route: Route) -> TopicKeeper:
 
 def _query(plan: Plan, route: Route, spark: SparkSession, once: bool, stop_file: Path) -> StreamingQuery:
     rows = spark.readStream.format("pykafka").options(**_texts(route.read), stopFile=str(stop_file)).load()
-    writer: Any = (
+    writer: DataStreamWriter = (
         rows.writeStream.format("pykafka")
         .queryName(route.name)
         .options(**_texts(route.write))
@@ -208,7 +208,7 @@ def _texts(given: Mapping[str, str]) -> dict[str, str]:
     return {key: str(value) for key, value in given.items()}
 
 
-def _first_line(error: Any) -> str:
+def _first_line(error: object) -> str:
     """Of a query's error what Python said last: the JVM's text around it is long."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     ours = [line for line in lines if line.startswith("kafkasource.")]

@@ -12,7 +12,7 @@ import string
 import sys
 from collections import deque
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from kafkasource.options.java_regex import compile_java
 
@@ -22,6 +22,10 @@ UNDECIDED = "..."  # for a name that was not found in the time given
 
 _MOST_STATES = 20_000  # of a search: some tenths of a second
 _MOST_REPEATS = 260  # a name has 249 letters at most
+_Set: TypeAlias = tuple[Any, ...]  # its kind and its parts
+_Argument: TypeAlias = Any  # of an item, by its kind
+_Item: TypeAlias = tuple[object, _Argument]  # of an expression that Python's parser took apart
+
 _parser: Any = importlib.import_module("re._parser" if sys.version_info >= (3, 11) else "sre_parse")
 _CLASSES = {
     "CATEGORY_DIGIT": frozenset(string.digits),
@@ -41,12 +45,12 @@ class Names:
     """The table of sets. Not for several threads."""
 
     def __init__(self) -> None:
-        self._sets: list[tuple[Any, ...]] = []
-        self._numbers: dict[tuple[Any, ...], int] = {}
+        self._sets: list[_Set] = []
+        self._numbers: dict[_Set, int] = {}
         self._has_empty: list[bool] = []
         self._after: dict[tuple[int, str], int] = {}
         self._alike: list[str] | None = None  # one letter for each kind that the sets tell apart
-        self._found: dict[Any, str | None] = {}
+        self._found: dict[object, str | None] = {}
         self._number(("letters", frozenset()), False)
         self._number(("many", NOTHING), True)
         self._number(("not", NOTHING), True)
@@ -181,7 +185,7 @@ class Names:
             found |= set(self._sets[one][1:]) if self._sets[one][0] == kind else {one}
         return found
 
-    def _number(self, one: tuple[Any, ...], has_empty: bool) -> int:
+    def _number(self, one: _Set, has_empty: bool) -> int:
         number = self._numbers.get(one)
         if number is None:
             number = self._numbers[one] = len(self._sets)
@@ -199,12 +203,12 @@ class _Reading:
         self._names = names
         self._any_case = any_case
 
-    def found_in(self, items: Sequence[Any]) -> int:
+    def found_in(self, items: Sequence[_Item]) -> int:
         if items and str(items[0][0]) == "AT":
             return self._read(items, ALL, first=True)
         return self._names.then(ALL, self._read(items, ALL, first=False))
 
-    def _read(self, items: Sequence[Any], rest: int, *, first: bool) -> int:
+    def _read(self, items: Sequence[_Item], rest: int, *, first: bool) -> int:
         """`first`: nothing of the name comes before."""
         if not items:
             return rest
@@ -223,7 +227,7 @@ class _Reading:
             return names.then(self._repeated(*value), rest)
         return names.then(self._letter(kind, value), rest)
 
-    def _at_a_place(self, kind: str, value: Any, rest: int, first: bool) -> int:
+    def _at_a_place(self, kind: str, value: _Argument, rest: int, first: bool) -> int:
         names = self._names
         if kind == "AT":
             if str(value) in ("AT_END", "AT_END_STRING"):
@@ -237,7 +241,7 @@ class _Reading:
         ahead = self._read(list(inner), ALL, first=first)
         return names.both(rest, ahead if kind == "ASSERT" else names.without(ahead))
 
-    def _repeated(self, least: int, most: Any, items: Any) -> int:
+    def _repeated(self, least: int, most: _Argument, items: _Argument) -> int:
         names, bounded = self._names, most is not _parser.MAXREPEAT
         if _looks_around(items) or least > _MOST_REPEATS or (bounded and int(most) > _MOST_REPEATS):
             raise NotUnderstood("a repetition")
@@ -249,7 +253,7 @@ class _Reading:
             found = names.then(one, found)
         return found
 
-    def _letter(self, kind: str, value: Any) -> int:
+    def _letter(self, kind: str, value: _Argument) -> int:
         if kind == "ANY":
             return self._names.letters(LETTERS)
         if kind == "LITERAL":
@@ -276,7 +280,7 @@ class _Reading:
         return {case for letter in some for case in (letter.lower(), letter.upper())} if self._any_case else some
 
 
-def _looks_around(items: Any) -> bool:
+def _looks_around(items: _Argument) -> bool:
     """Is there something in it that depends on what comes before or behind?"""
     for op, value in items:
         kind = str(op)

@@ -73,7 +73,7 @@ def parse(text: str, where: str) -> Plan:
         raise OptionError(f"{where}: {error}") from None
 
 
-def _plan(document: Mapping[str, Any]) -> Plan:
+def _plan(document: Mapping[str, object]) -> Plan:
     _check(document, _OF_PLAN, "")
     clusters = {}
     for name, given in _table(document, "clusters", "").items():
@@ -107,7 +107,7 @@ def _metrics(text: str | None) -> dict[str, Any]:
     return {"metrics_port": int(match[2])} | ({"metrics_host": match[1]} if match[1] else {})
 
 
-def _flows(given: Mapping[str, Any]) -> Iterator[Flow]:
+def _flows(given: Mapping[str, object]) -> Iterator[Flow]:
     """One for each target."""
     _check(given, _OF_FLOW, "flows.")
     values = _Values(given, "flows.")
@@ -135,7 +135,7 @@ def _flows(given: Mapping[str, Any]) -> Iterator[Flow]:
 class _Values:
     """Values of a table, each of the type it has to have. Raises OptionError naming the key."""
 
-    def __init__(self, table: Mapping[str, Any], prefix: str) -> None:
+    def __init__(self, table: Mapping[str, object], prefix: str) -> None:
         self._table, self._prefix = table, prefix
 
     def _get(self, key: str, kinds: type | tuple[type, ...], expected: str) -> Any:
@@ -178,14 +178,14 @@ class _Values:
         return found
 
 
-def _table(document: Mapping[str, Any], key: str, prefix: str) -> Mapping[str, Any]:
+def _table(document: Mapping[str, object], key: str, prefix: str) -> Mapping[str, object]:
     found = document.get(key, {})
     if not isinstance(found, dict) or not all(isinstance(one, dict) for one in found.values()):
         raise OptionError(f"{prefix}{key}: expected a table [{prefix}{key}.NAME] for each")
     return found
 
 
-def _options(given: Any, where: str, roles: tuple[options.Role, ...]) -> dict[str, str]:
+def _options(given: object, where: str, roles: tuple[options.Role, ...]) -> dict[str, str]:
     """Options as Spark takes them: TOML reads `kafka.acks` without quotation marks as tables in each other."""
     if not isinstance(given, dict):
         raise OptionError(f"{where}: expected a table of options")
@@ -198,14 +198,14 @@ def _options(given: Any, where: str, roles: tuple[options.Role, ...]) -> dict[st
     return found
 
 
-def _settings(given: Any) -> dict[str, str]:
+def _settings(given: object) -> dict[str, str]:
     """`[spark]`: `sql.shuffle.partitions = 2`, with or without `spark.` before it."""
     if not isinstance(given, dict):
         raise OptionError("spark: expected a table of settings")
     return {"spark." + key.removeprefix("spark."): _text(value, f"spark: {key!r}") for key, value in _flat(given)}
 
 
-def _text(value: Any, where: str) -> str:
+def _text(value: object, where: str) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if not isinstance(value, (str, int)):
@@ -213,7 +213,7 @@ def _text(value: Any, where: str) -> str:
     return str(value)
 
 
-def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def _flat(table: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
     for key, value in table.items():
         if isinstance(value, dict):
             yield from _flat(value, f"{prefix}{key}.")
@@ -221,7 +221,7 @@ def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any
             yield prefix + key, value
 
 
-def _check(table: Mapping[str, Any], known: tuple[str, ...], prefix: str) -> None:
+def _check(table: Mapping[str, object], known: tuple[str, ...], prefix: str) -> None:
     for key in table:
         if key not in known:
             near = difflib.get_close_matches(key, known, n=1)

@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
 
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
@@ -187,7 +186,7 @@ class TopicKeeper:
         refresh_topics_s: float,
         refresh_settings_s: float,
         optional: Iterable[str] = (),
-        open_cluster: Callable[[ClientConfig], Any] = Cluster,
+        open_cluster: Callable[[ClientConfig], Cluster] = Cluster,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`clients` by cluster; `optional`: targets that are done without where they cannot be reached."""

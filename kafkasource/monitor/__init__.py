@@ -11,7 +11,7 @@ import logging
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkasource.metrics import folder
 from kafkasource.metrics.registry import registry
@@ -77,7 +77,7 @@ class ServedMetrics:
             counted = registry().snapshot()
         return added([counted, self._queries.snapshot(), self._sinks.snapshot()])
 
-    def queries(self) -> list[dict[str, Any]]:
+    def queries(self) -> list[dict[str, object]]:
         """What /api/queries answers."""
         return self._queries.as_json()
 

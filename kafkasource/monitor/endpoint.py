@@ -21,7 +21,6 @@ import threading
 from collections.abc import Callable, Iterable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
-from typing import Any
 
 from kafkasource.metrics.snapshot import Snapshot
 from kafkasource.metrics.table import METRICS
@@ -154,7 +153,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     do_HEAD = do_GET
 
-    def log_message(self, format: str, *args: Any) -> None:
+    def log_message(self, format: str, *args: object) -> None:
         log.debug("%s " + format, self.address_string(), *args)
 
 
@@ -173,9 +172,9 @@ def page() -> bytes:
     return (files("kafkasource.monitor") / "page.html").read_bytes()
 
 
-def as_json(found: Snapshot) -> list[dict[str, Any]]:
+def as_json(found: Snapshot) -> list[dict[str, object]]:
     """Each value with its labels by name, sorted; of a histogram each bucket's own count, and the sum."""
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     for (name, labels), value in sorted([*found.counters.items(), *found.gauges.items()]):
         rows.append({"name": name, "labels": _labelled(name, labels), "value": value})
     for (name, labels), (counts, total) in sorted(found.histograms.items()):
@@ -191,5 +190,5 @@ def _labelled(name: str, labels: tuple[str, ...]) -> dict[str, str]:
     return dict(zip(METRICS[name].labels, labels, strict=True))
 
 
-def _dumped(document: Any) -> bytes:
+def _dumped(document: object) -> bytes:
     return json.dumps(document, separators=(",", ":")).encode()

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import json
 import logging
-from typing import Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from kafkasource.monitor.queries import Queries
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming import StreamingQueryProgress
+    from pyspark.sql.streaming.listener import (
+        QueryIdleEvent,
+        QueryProgressEvent,
+        QueryStartedEvent,
+        QueryTerminatedEvent,
+    )
 
 log = logging.getLogger("kafkasource.metrics")
 
@@ -21,21 +31,21 @@ class ProgressListener(StreamingQueryListener):
     def __init__(self, queries: Queries) -> None:
         self._queries = queries
 
-    def onQueryStarted(self, event: Any) -> None:
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:
         self._queries.started(str(event.id), str(event.runId), event.name)
 
-    def onQueryProgress(self, event: Any) -> None:
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:
         take_in(self._queries, event.progress)
 
-    def onQueryIdle(self, event: Any) -> None:
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:
         """Nothing to do: an idle query still reports progress every ten seconds."""
 
-    def onQueryTerminated(self, event: Any) -> None:
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
         error = event.exception
         self._queries.ended(str(event.id), None if error is None else error[:_ERROR_CHARS])
 
 
-def take_in(queries: Queries, progress: Any) -> None:
+def take_in(queries: Queries, progress: StreamingQueryProgress) -> None:
     """Hand one progress report to `queries`. pyspark has it as an object with Spark's JSON, or as that JSON's dict."""
     try:
         queries.progressed(json.loads(progress.json) if hasattr(progress, "json") else progress)
@@ -43,7 +53,7 @@ def take_in(queries: Queries, progress: Any) -> None:
         log.warning("cannot read a query's progress", exc_info=True)
 
 
-def take_what_is_pending(spark: Any) -> None:
+def take_what_is_pending(spark: SparkSession) -> None:
     """Over Connect: run a small job, so that Spark delivers pending messages of Python workers with its answer.
 
     Otherwise Spark delivers them with the next answer, and that may be the one that carries query events. pyspark 4.2
@@ -53,7 +63,7 @@ def take_what_is_pending(spark: Any) -> None:
         spark.range(1).collect()
 
 
-def already_running(queries: Queries, spark: Any) -> None:
+def already_running(queries: Queries, spark: SparkSession) -> None:
     """Report the queries that were started before the listener."""
     for query in spark.streams.active:
         queries.started(str(query.id), str(query.runId), query.name)

@@ -10,10 +10,13 @@ from __future__ import annotations
 import logging
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StringType, StructField, StructType
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 log = logging.getLogger("kafkasource.metrics")
 
@@ -30,7 +33,7 @@ class LocalDir(DataSource):
         return StructType([StructField(folder or "unknown", StringType())])
 
 
-def local_dir(spark: Any) -> Path | None:
+def local_dir(spark: SparkSession) -> Path | None:
     """None where it is not known, or on another host (Connect)."""
     try:
         spark.dataSource.register(LocalDir)

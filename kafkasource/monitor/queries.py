@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeAlias
 
 from kafkasource.metrics.lag import lag, offsets_of, oldest_from_progress
 from kafkasource.metrics.snapshot import Histogram, Key, Snapshot
@@ -26,6 +26,10 @@ HISTORY = 600  # points in time of each query
 _MOST_ENDED = 50  # queries that have ended
 
 _DURATION = "kafkasource_query_batch_duration_seconds"
+
+
+Progress: TypeAlias = Mapping[str, Any]
+"""Of a micro-batch, as Spark writes it in JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +62,7 @@ class Query:
     places: dict[TopicPartition, QueryPartition] = field(default_factory=dict)
     history: deque[list[float | None]] = field(default_factory=lambda: deque(maxlen=HISTORY))
     """[seconds of the epoch, lag, rows that came in a second, rows processed, lag in seconds]; unknown: None."""
-    progress: Mapping[str, Any] | None = None  # Spark's last
+    progress: Progress | None = None  # Spark's last
     durations: list[int] = field(default_factory=lambda: [0] * (len(METRICS[_DURATION].buckets) + 1))
     durations_s: float = 0.0
     logs: dict[TopicPartition, LogTimes] = field(default_factory=dict)
@@ -82,7 +86,7 @@ class Query:
         """A lower bound of the largest; None before the first progress."""
         return max((place.lag_seconds_at_least for place in self.places.values()), default=None)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         return {
             "id": self.id,
             "name": self.name,
@@ -153,7 +157,7 @@ class Queries:
             for old in ended[:-_MOST_ENDED]:
                 del self._queries[old]
 
-    def progressed(self, progress: Mapping[str, Any]) -> None:
+    def progressed(self, progress: Progress) -> None:
         """Take in one progress, as Spark's JSON has it; one that is no newer than the last changes nothing."""
         with self._lock:
             query = self._queries.get(progress["id"])
@@ -164,7 +168,7 @@ class Queries:
                 return
             self._take_in(query, progress)
 
-    def _take_in(self, query: Query, progress: Mapping[str, Any]) -> None:
+    def _take_in(self, query: Query, progress: Progress) -> None:
         now_s = self._clock()
         query.progress, query.told_s = progress, now_s
         query.batch_id = progress["batchId"]
@@ -184,12 +188,12 @@ class Queries:
             query.logs = {tp: query.logs[tp] for tp in found}
         query.history.append([now_s, query.lag, query.rows_come, query.rows_done, query.lag_seconds])
 
-    def as_json(self) -> list[dict[str, Any]]:
+    def as_json(self) -> list[dict[str, object]]:
         """All, those that run first; JSON has no NaN, so what is not known is None."""
         with self._lock:
             return [one.as_json() for one in sorted(self._queries.values(), key=lambda q: (not q.active, q.label))]
 
-    def progress(self, query_id: str) -> Mapping[str, Any] | None:
+    def progress(self, query_id: str) -> Progress | None:
         """Spark's last, as it is."""
         with self._lock:
             query = self._queries.get(query_id)
@@ -248,7 +252,7 @@ class Queries:
 
 
 def _places(
-    progress: Mapping[str, Any], logs: dict[TopicPartition, LogTimes], began_s: float, now_s: float
+    progress: Progress, logs: dict[TopicPartition, LogTimes], began_s: float, now_s: float
 ) -> dict[TopicPartition, QueryPartition]:
     """`began_s`: when the ends of the logs were asked for."""
     latest: dict[TopicPartition, int] = {}
@@ -269,7 +273,7 @@ def _places(
     return places
 
 
-def _began_s(progress: Mapping[str, Any], now_s: float) -> float:
+def _began_s(progress: Progress, now_s: float) -> float:
     """When the trigger began, by the clock of the driver."""
     try:
         told = datetime.fromisoformat(progress["timestamp"].replace("Z", "+00:00")).timestamp()

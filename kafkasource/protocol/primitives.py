@@ -274,7 +274,7 @@ class Writer:
     def raw(self, data: Buffer) -> None:
         self._buffer += data
 
-    def pack(self, layout: struct.Struct, *values: Any) -> None:
+    def pack(self, layout: struct.Struct, *values: object) -> None:
         """Several fixed-width values at once."""
         try:
             self._buffer += layout.pack(*values)

@@ -23,12 +23,15 @@ from typing import Any, TypeAlias
 from kafkasource.errors import ProtocolError
 from kafkasource.protocol.primitives import ZERO_UUID, Buffer, Reader, Writer, brief
 
-Body: TypeAlias = dict[str, Any]
+Value: TypeAlias = Any
+"""Of a field: what its type reads and writes."""
+
+Body: TypeAlias = dict[str, Value]
 """A decoded message: every field by its name."""
-Fields: TypeAlias = Mapping[str, Any]
+Fields: TypeAlias = Mapping[str, Value]
 """A message to encode: fields by name. A field that is left out has its default."""
-Read: TypeAlias = Callable[[Reader], Any]
-Write: TypeAlias = Callable[[Writer, Any], None]
+Read: TypeAlias = Callable[[Reader], Value]
+Write: TypeAlias = Callable[[Writer, Value], None]
 ReadInto: TypeAlias = Callable[[Reader, Body], None]
 WriteFrom: TypeAlias = Callable[[Writer, Fields], None]
 
@@ -38,7 +41,7 @@ class Primitive:
     """A type without parts. `read` and `write` take (nullable, flexible) and give what does it."""
 
     name: str
-    default: Any
+    default: Value
     read: Callable[[bool, bool], Read]
     write: Callable[[bool, bool], Write]
     width: Callable[[bool], int]  # least bytes on the wire, by flexible
@@ -50,13 +53,13 @@ class Primitive:
 
 
 def _fixed(
-    name: str, default: Any, width: int, layout: str, read: Read, write: Write, memory_bytes: int = 32
+    name: str, default: Value, width: int, layout: str, read: Read, write: Write, memory_bytes: int = 32
 ) -> Primitive:
     return Primitive(name, default, lambda n, f: read, lambda n, f: write, lambda f: width, memory_bytes, layout)
 
 
 def _sized(
-    name: str, default: Any, prefix: int, reads: Sequence[Read], writes: Sequence[Write], memory_bytes: int
+    name: str, default: Value, prefix: int, reads: Sequence[Read], writes: Sequence[Write], memory_bytes: int
 ) -> Primitive:
     """`reads` and `writes`: plain, nullable, compact, compact nullable."""
     return Primitive(
@@ -114,7 +117,7 @@ class Array:
 
 Type: TypeAlias = Primitive | Array | Struct
 
-_OF_TYPE: Any = object()
+_OF_TYPE: Value = object()
 
 
 @dataclass(frozen=True)
@@ -126,7 +129,7 @@ class Field:
     since: int = 0
     until: int | None = None
     nullable_since: int | None = None
-    default: Any = _OF_TYPE  # 0, False, "", an empty array or all fields' defaults, unless told
+    default: Value = _OF_TYPE  # 0, False, "", an empty array or all fields' defaults, unless told
     tag: int | None = None  # a tagged field (KIP-482): left out when it has its default, in any version
     ignorable: bool = False  # dropped without a word in versions that do not carry it
 
@@ -136,7 +139,7 @@ class Field:
     def nullable_in(self, version: int) -> bool:
         return self.nullable_since is not None and version >= self.nullable_since
 
-    def default_value(self) -> Any:
+    def default_value(self) -> Value:
         """A new one each time where it could be changed."""
         if self.default is not _OF_TYPE:
             return self.default
@@ -144,7 +147,7 @@ class Field:
             return self.type.default
         return [] if isinstance(self.type, Array) else {f.name: f.default_value() for f in self.type.fields}
 
-    def is_default(self, value: Any) -> bool:
+    def is_default(self, value: Value) -> bool:
         if isinstance(self.type, Struct) and isinstance(value, Mapping):
             return all(f.name not in value or f.is_default(value[f.name]) for f in self.type.fields)
         return bool(value == self.default_value())
@@ -285,7 +288,7 @@ def _array_reader(array: Array, version: int, flexible: bool, nullable: bool) ->
     read = _reader(element, version, flexible, nullable=False)
     read_rows = _rows_reader(element.fields, version, flexible) if isinstance(element, Struct) else None
 
-    def read_array(reader: Reader) -> list[Any] | None:
+    def read_array(reader: Reader) -> list[Value] | None:
         count = reader.array_length(compact=flexible, element_bytes=width, element_memory_bytes=memory)
         if count is None:
             if nullable:
@@ -336,7 +339,7 @@ def _array_writer(array: Array, version: int, flexible: bool, nullable: bool) ->
     letter = element.layout if isinstance(element, Primitive) else ""
     write = _writer(element, version, flexible, nullable=False)
 
-    def write_array(writer: Writer, values: Sequence[Any] | None) -> None:
+    def write_array(writer: Writer, values: Sequence[Value] | None) -> None:
         if values is None:
             if not nullable:
                 raise ProtocolError("null where an array must be")
@@ -378,18 +381,18 @@ def _struct_reader(fields: Sequence[Field], version: int, flexible: bool) -> Rea
     return read_struct
 
 
-def _template(fields: Sequence[Field], version: int) -> tuple[Body, list[tuple[str, Callable[[], Any]]]]:
+def _template(fields: Sequence[Field], version: int) -> tuple[Body, list[tuple[str, Callable[[], Value]]]]:
     """A body of defaults to copy, and what makes those that must not be shared between copies and may not be read."""
     template = {f.name: f.default_value() for f in fields}
     unread = [f for f in fields if f.tag is not None or not f.carried_by(version)]
     return template, [(f.name, _maker(f)) for f in unread if isinstance(template[f.name], list | dict)]
 
 
-def _maker(f: Field) -> Callable[[], Any]:
+def _maker(f: Field) -> Callable[[], Value]:
     """Makes the default of a field that could be changed, anew each time: a Fetch response is full of them."""
     value = f.default_value()
     nested = any(isinstance(each, list | dict) for each in (value.values() if isinstance(value, dict) else value))
-    make: Callable[[], Any] = f.default_value if nested else value.copy
+    make: Callable[[], Value] = f.default_value if nested else value.copy
     return make
 
 
@@ -458,7 +461,7 @@ def _struct_writer(fields: Sequence[Field], version: int, flexible: bool) -> Wri
     return write_struct
 
 
-def _run_writer(layout: struct.Struct, names: Sequence[tuple[str, Any]]) -> WriteFrom:
+def _run_writer(layout: struct.Struct, names: Sequence[tuple[str, Value]]) -> WriteFrom:
     def write_run(writer: Writer, body: Fields) -> None:
         writer.pack(layout, *[body.get(name, default) for name, default in names])
 

@@ -14,6 +14,7 @@ import sys
 import warnings
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 _HERE = Path(__file__).parent
 
@@ -39,10 +40,14 @@ def _source_fingerprint() -> int | None:
     return int.from_bytes(hashlib.sha256(source).digest()[:7], "big")
 
 
-kernel = _load_kernel()
-COMPILED: bool = kernel.COMPILED
+_loaded = _load_kernel()
+if TYPE_CHECKING:
+    from kafkasource.records import kernel
+else:
+    kernel = _loaded
+COMPILED: bool = _loaded.COMPILED
 # An editable install goes on loading a library older than an edited kernel.py, so builds carry their source's hash.
-STALE: bool = COMPILED and _source_fingerprint() not in (None, kernel.FINGERPRINT)
+STALE: bool = COMPILED and _source_fingerprint() not in (None, _loaded.FINGERPRINT)
 
 if not COMPILED:
     warnings.warn(

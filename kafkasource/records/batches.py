@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -27,6 +27,9 @@ from kafkasource.records.message_set import MessageWalk
 from kafkasource.records.rows import row_batches
 from kafkasource.records.transactions import AbortedTransactions
 from kafkasource.records.walk import BatchWalk
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 __all__ = ["ROW_SCHEMA", "ROW_SCHEMA_WITH_HEADERS", "Decoded", "decode", "decode_all", "next_fetch_offset"]
 
@@ -50,7 +53,7 @@ class Decoded:
 
 
 def decode(
-    data: Any,
+    data: Buffer,
     *,
     topic: str,
     partition: int,
@@ -89,7 +92,7 @@ def decode(
     return Decoded(batches, walk.next_offset, walk.pos, walk.required_bytes, aborted, walk.limited)
 
 
-def decode_all(data: Any, *, start_offset: int, **arguments: Any) -> Iterator[Decoded]:
+def decode_all(data: Buffer, *, start_offset: int, **arguments: Any) -> Iterator[Decoded]:
     """`decode`, called again behind what it used until `data` holds no more whole batches; memory is bounded per item.
 
     Yields at least one item; the last one has the `next_offset` to fetch from.
@@ -110,7 +113,7 @@ def decode_all(data: Any, *, start_offset: int, **arguments: Any) -> Iterator[De
         aborted = decoded.aborted_transactions
 
 
-def next_fetch_offset(data: Any) -> int | None:
+def next_fetch_offset(data: Buffer) -> int | None:
     """Last offset of the last complete batch + 1, from headers alone: the next fetch can leave before this is decoded.
 
     None where no batch is complete or the first bytes make no sense; decode then says what is wrong.

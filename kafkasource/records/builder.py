@@ -12,7 +12,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -22,6 +22,9 @@ from kafkasource.records.checksum import crc32c
 from kafkasource.records.compression import CODECS, compress
 from kafkasource.records.partitions import order_by_partition, partition_by_key
 from kafkasource.records.views import EMPTY, NO_INTS, NO_LONGS, binary_views, int32_view, validity, view_of
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 __all__ = [
     "BatchBuilder",
@@ -46,7 +49,7 @@ class RecordColumns:
     keys: pa.BinaryArray | None
     values: pa.BinaryArray | None
     timestamps_ms: pa.Int64Array | None = None
-    headers: pa.ListArray[Any] | None = None  # list<struct<key: string, value: binary>>
+    headers: pa.ListArray | None = None  # list<struct<key: string, value: binary>>
     default_timestamp_ms: int = -1
     num_rows: int = -1  # needed only where all columns are None
 
@@ -61,15 +64,15 @@ class RecordColumns:
         return counts.pop()
 
     @cached_property
-    def source(self) -> Any:
+    def source(self) -> kernel.Source:
         """The kernel's views of these columns, made once. They keep Arrow's buffers alive."""
-        timestamps: tuple[Any, Any, int] = (EMPTY, NO_LONGS, 0)
+        timestamps: tuple[memoryview, memoryview, int] = (EMPTY, NO_LONGS, 0)
         if self.timestamps_ms is not None:
             if self.timestamps_ms.type != pa.int64():
                 raise TypeError(f"timestamps_ms must be int64, not {self.timestamps_ms.type}")
             valid, items = self.timestamps_ms.buffers()
             timestamps = (validity(valid, self.timestamps_ms), view_of(items, "q"), self.timestamps_ms.offset)
-        lists: tuple[Any, Any, int] = (EMPTY, NO_INTS, 0)
+        lists: tuple[memoryview, memoryview, int] = (EMPTY, NO_INTS, 0)
         header_keys = header_values = binary_views(None)
         if self.headers is not None:
             if not pa.types.is_list(self.headers.type) or not pa.types.is_struct(self.headers.type.value_type):
@@ -77,7 +80,7 @@ class RecordColumns:
             valid, items = self.headers.buffers()[:2]
             lists = (validity(valid, self.headers), view_of(items, "i"), self.headers.offset)
             # .values is the whole child, of which the list offsets speak, and .field heeds the struct's own offset
-            structs: Any = self.headers.values
+            structs: pa.StructArray = self.headers.values
             if structs.null_count:
                 raise ValueError("a header is null")
             keys, values = structs.field(0), structs.field(1)
@@ -120,7 +123,7 @@ class BatchBuilder:
             raise ValueError(f"a buffer of {len(self._buffer)} bytes holds no batch")
         self._codec = CODECS[codec]
         self._level = level
-        self.writer: Any = kernel.RecordWriter(self._buffer, h.HEADER_BYTES, len(self._buffer))
+        self.writer = kernel.RecordWriter(self._buffer, h.HEADER_BYTES, len(self._buffer))
 
     @property
     def codec(self) -> int:
@@ -141,7 +144,9 @@ class BatchBuilder:
         """Bytes of the batch so far, header included, before compression: exact for codec `none`."""
         return int(self.writer.pos)
 
-    def append(self, columns: RecordColumns, rows: Any = None, first: int = 0, last: int | None = None) -> int:
+    def append(
+        self, columns: RecordColumns, rows: Buffer | None = None, first: int = 0, last: int | None = None
+    ) -> int:
         """Append rows until the buffer is full; return the position of the first one that was not written.
 
         `rows` is a buffer of int32 row numbers, such as `order_by_partition` gives, and [first, last) are positions in
@@ -197,7 +202,9 @@ class BatchBuilder:
         return batch
 
 
-def append_spans(columns: RecordColumns, order: Any, spans: Sequence[tuple[BatchBuilder, int, int]]) -> list[int]:
+def append_spans(
+    columns: RecordColumns, order: Buffer | None, spans: Sequence[tuple[BatchBuilder, int, int]]
+) -> list[int]:
     """Append rows to many open batches in one call: for each (builder, first, last) as many as its buffer has room for.
 
     `order` is a buffer of int32 row numbers, such as `order_by_partition` gives, and [first, last) are positions in it;

@@ -6,13 +6,16 @@ else crcmod, 60 times slower.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 
 from kafkasource.records import kernel
 
-Extend = Callable[[int, Any], int]
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+Extend = Callable[[int, "Buffer"], int]
 
 
 def _google() -> Extend | None:
@@ -29,7 +32,7 @@ def _google() -> Extend | None:
 def _crcmod() -> Extend:
     import crcmod.predefined
 
-    run = cast("Callable[[Any, int], int]", crcmod.predefined.mkPredefinedCrcFun("crc-32c"))
+    run = cast("Callable[[Buffer, int], int]", crcmod.predefined.mkPredefinedCrcFun("crc-32c"))
     return lambda crc, data: run(pa.py_buffer(data), crc)
 
 
@@ -37,7 +40,7 @@ extended_crc32c = _google() or _crcmod()
 """`(crc of what came before, data)`: CRC32C of both, one behind the other. From 0 on."""
 
 
-def crc32c(data: Any) -> int:
+def crc32c(data: Buffer) -> int:
     """CRC32C of any contiguous buffer."""
     if kernel.CRC32C:
         return int(kernel.crc32c(memoryview(data).cast("B")))

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pyarrow as pa
 
 from kafkasource.records.compression import PIECE_BYTES
 
 HEADERS_TYPE = pa.list_(pa.field("element", pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])))
-_FIELDS: list[pa.Field[Any]] = [
+_FIELDS: list[pa.Field] = [
     pa.field("key", pa.binary()),
     pa.field("value", pa.binary()),
     pa.field("topic", pa.string()),
@@ -29,7 +27,7 @@ _MOST_KEPT = 32
 
 # Constant columns for the next batches, with their bytes; the one used last at the end. Replaced as a whole, so any
 # thread may: what two of them build at the same time is kept once.
-_kept: dict[str | int, tuple[pa.Array[Any], int]] = {}
+_kept: dict[str | int, tuple[pa.Array, int]] = {}
 # What is kept must not be of a pool that somebody sets for a while and then drops.
 _POOL = pa.default_memory_pool()
 
@@ -39,7 +37,7 @@ def most_rows(topic: str, piece_bytes: int) -> int:
     return max(1, min(MAX_ROWS, min(piece_bytes, _MOST_TOPIC_BYTES) // (len(topic.encode()) + 4)))
 
 
-def topic_column(topic: str, rows: int, piece_bytes: int = PIECE_BYTES) -> pa.Array[Any]:
+def topic_column(topic: str, rows: int, piece_bytes: int = PIECE_BYTES) -> pa.Array:
     """`rows` (at most `most_rows`) times the same name; a slice of an array that is kept, as a task's batches share it.
 
     What is kept takes `piece_bytes` at most, all constant columns of the process together.
@@ -47,12 +45,12 @@ def topic_column(topic: str, rows: int, piece_bytes: int = PIECE_BYTES) -> pa.Ar
     return _column(topic, pa.string(), rows, most_rows(topic, piece_bytes), piece_bytes)
 
 
-def int32_column(value: int, rows: int, piece_bytes: int = PIECE_BYTES) -> pa.Array[Any]:
+def int32_column(value: int, rows: int, piece_bytes: int = PIECE_BYTES) -> pa.Array:
     """`rows` (at most MAX_ROWS) times the same number; as `topic_column`."""
     return _column(value, pa.int32(), rows, MAX_ROWS, piece_bytes)
 
 
-def _column(value: str | int, kind: Any, rows: int, most: int, keep_bytes: int) -> pa.Array[Any]:
+def _column(value: str | int, kind: pa.DataType, rows: int, most: int, keep_bytes: int) -> pa.Array:
     global _kept
     kept = _kept.copy()
     found, size = kept.pop(value, (None, 0))

@@ -10,7 +10,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import cramjam
 import pyarrow as pa
@@ -23,7 +22,7 @@ CODECS = {"none": NONE, "gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD
 LEVELS: dict[int, tuple[int, int] | None] = {NONE: None, GZIP: (1, 9), SNAPPY: None, LZ4: (1, 17), ZSTD: (-131072, 22)}
 _DEFAULT_LEVEL = {GZIP: 6, ZSTD: 3}
 
-_STREAMED: dict[int, Any] = {GZIP: "gzip", LZ4: "lz4", ZSTD: "zstd"}
+_STREAMED: dict[int, str] = {GZIP: "gzip", LZ4: "lz4", ZSTD: "zstd"}
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK_BYTES = 32 << 10
@@ -142,7 +141,7 @@ class Arena:
             larger[: self.used] = self._memory[: self.used]
             self._memory = larger
 
-    def _decompress_stream(self, name: Any, data: pa.Buffer, end: int) -> None:
+    def _decompress_stream(self, name: str, data: pa.Buffer, end: int) -> None:
         if not data.size:
             raise CorruptRecordBatch(f"{name} data is corrupt: it is empty")
         start = self.used
@@ -180,7 +179,7 @@ class Arena:
     def _decompress_snappy_block(self, block: memoryview, size: int) -> None:
         with memoryview(self._memory) as memory, memory[self.used : self.used + size] as room:
             try:
-                count: Any = cramjam.snappy.decompress_raw_into(block, room) if size else 0
+                count: int = cramjam.snappy.decompress_raw_into(block, room) if size else 0
             except cramjam.DecompressionError as e:
                 raise CorruptRecordBatch(f"snappy data is corrupt: {e}") from e
         if count != size:
@@ -204,7 +203,7 @@ def scratch_arena() -> Iterator[Arena]:
             _arenas.append(arena)
 
 
-def _count(stream: Any, most: int) -> int:
+def _count(stream: pa.NativeFile, most: int) -> int:
     """How many bytes are left in the stream. Raises RecordBatchTooLarge beyond `most`."""
     scratch = memoryview(bytearray(4 * _STEP_BYTES))
     total: int = 0
@@ -304,7 +303,9 @@ def _zstd_end(raw: bytes, pos: int) -> int:
     return pos
 
 
-def decompress_section(arena: Arena, codec: int, section: Any, limit: int, where: str) -> tuple[int, int]:
+def decompress_section(
+    arena: Arena, codec: int, section: memoryview | bytes, limit: int, where: str
+) -> tuple[int, int]:
     """`Arena.decompress` of what a batch or message holds, with its place in the text of errors."""
     compressed = pa.py_buffer(section)
     try:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,6 +22,9 @@ from kafkasource.errors import UnsupportedRecordFormat
 from kafkasource.records import header as h
 from kafkasource.records.batches import decode
 from kafkasource.records.compression import LZ4, NONE, ZSTD, compress, with_first_lz4_header
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 _PREFIX = struct.Struct(">qiI")  # offset, size, crc
 _HEADS = struct.Struct(">BB"), struct.Struct(">BBq")  # by magic: magic, attributes and from 1 on the timestamp
@@ -33,7 +36,7 @@ Row = tuple[bytes | None, bytes | None, int]
 """Key, value, timestamp in ms."""
 
 
-def down_convert(batch: Any, magic: int, *, codec: int, level: int | None, max_bytes: int) -> bytes:
+def down_convert(batch: Buffer, magic: int, *, codec: int, level: int | None, max_bytes: int) -> bytes:
     """The records of one whole `batch` (its CRC is checked) as a message set of `magic` 0 or 1.
 
     `codec` and `level` as for `compress`; the batch itself may be compressed otherwise, its records taking `max_bytes`
@@ -51,7 +54,7 @@ def down_convert(batch: Any, magic: int, *, codec: int, level: int | None, max_b
     return _message(len(rows) - 1, magic, codec, (None, section, latest))
 
 
-def _rows_of(batch: Any, max_bytes: int) -> list[Row]:
+def _rows_of(batch: Buffer, max_bytes: int) -> list[Row]:
     count = h.HEADER.unpack_from(batch)[-1]
     decoded = decode(
         batch,

@@ -22,7 +22,7 @@ import zlib
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn
 
 import pyarrow as pa
 
@@ -113,7 +113,7 @@ class _Rows:
         self._keys.append(data, message.key_pos, message.key_length)
         self._values.append(data, message.value_pos, message.value_length)
 
-    def arrays(self) -> tuple[pa.Array[Any], ...]:
+    def arrays(self) -> tuple[pa.Array, ...]:
         """key, value, offset, timestamp."""
         longs = (pa.int64(), self._offsets), (pa.timestamp("us", "UTC"), self._timestamps)
         numbers = [pa.Array.from_buffers(kind, len(self), [None, pa.py_buffer(column)]) for kind, column in longs]
@@ -139,7 +139,7 @@ class _Binary:
             self._data += data[pos : pos + length]
         self._ends.append(len(self._data))
 
-    def array(self) -> pa.Array[Any]:
+    def array(self) -> pa.Array:
         rows = len(self._ends) - 1
         valid = bytearray(b"\xff" * ((rows + 7) // 8))
         for row in self._nulls:
@@ -312,9 +312,9 @@ class MessageWalk:
             self._corrupt(wrapper.offset, "a compressed message without a value")
         if wrapper.codec == ZSTD:
             self._corrupt(wrapper.offset, "zstd, which message sets cannot have")
-        section: Any = self.data[wrapper.value_pos : wrapper.value_pos + wrapper.value_length]
+        section: memoryview | bytes = self.data[wrapper.value_pos : wrapper.value_pos + wrapper.value_length]
         if wrapper.codec == LZ4 and wrapper.magic == 0:
-            section = with_right_lz4_header(section)
+            section = with_right_lz4_header(self.data[wrapper.value_pos : wrapper.value_pos + wrapper.value_length])
         self.arena.used = 0
         limit = min(self.max_decompressed_bytes, MAX_SECTION_BYTES - self._rows.size)
         return decompress_section(self.arena, wrapper.codec, section, limit, self._where(wrapper.offset))

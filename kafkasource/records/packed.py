@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -41,9 +41,9 @@ def pack(batch: pa.RecordBatch, packing: Packing | None = None) -> pa.RecordBatc
     Copies what the rows need, so that the batch's memory is free afterwards.
     """
     topic, partition = str(batch.column("topic")[0].as_py()), batch.column("partition")[0].as_py()
-    fields: list[pa.Field[Any]] = [batch.schema.field(name) for name in _COLUMNS]
-    columns: list[Any] = [batch.column(name) for name in _COLUMNS]
-    headers: Any = batch.column("headers") if "headers" in batch.schema.names else None
+    fields: list[pa.Field] = [batch.schema.field(name) for name in _COLUMNS]
+    columns: list[pa.Array] = [batch.column(name) for name in _COLUMNS]
+    headers: pa.Array | None = batch.column("headers") if "headers" in batch.schema.names else None
     if packing is not None and packing.headers:
         fill = {"topic": topic, "partition": str(partition)}
         added = [(name, _filled(text, fill, batch.column("offset"))) for name, text in packing.headers]
@@ -59,11 +59,11 @@ def pack(batch: pa.RecordBatch, packing: Packing | None = None) -> pa.RecordBatc
         writer.write_batch(inside)
     data = out.getvalue()
     ends = pa.py_buffer(array("i", (0, data.size)).tobytes())
-    value: Any = pa.Array.from_buffers(pa.binary(), 1, [None, ends, data])
+    value: pa.Array = pa.Array.from_buffers(pa.binary(), 1, [None, ends, data])
     return pa.RecordBatch.from_arrays([value], schema=PACKED_SCHEMA)
 
 
-def unpack(value: Any) -> Unpacked:
+def unpack(value: pa.Scalar) -> Unpacked:
     """What `pack` made of it, without a copy; `value` is a pyarrow buffer. Raises ValueError for anything else."""
     try:
         reader = pa.ipc.open_stream(value)
@@ -76,7 +76,7 @@ def unpack(value: Any) -> Unpacked:
         raise ValueError(f"not packed records: {type(error).__name__}") from None
 
 
-def with_headers(headers: Any, rows: int, added: Sequence[tuple[str, Any]]) -> Any:
+def with_headers(headers: pa.ListArray | None, rows: int, added: Sequence[tuple[str, pa.Array]]) -> pa.ListArray:
     """A column of headers (None: there are none) in which each row has some more, last: names, and binary columns."""
     entry = HEADERS_TYPE.value_type
     numbers = pa.array(range(rows), pa.int64())
@@ -95,11 +95,11 @@ def with_headers(headers: Any, rows: int, added: Sequence[tuple[str, Any]]) -> A
     return pa.ListArray.from_arrays(ends, pa.concat_arrays(entries).take(order), type=HEADERS_TYPE)
 
 
-def _filled(text: str, fill: Mapping[str, str], offsets: Any) -> Any:
+def _filled(text: str, fill: Mapping[str, str], offsets: pa.Array) -> pa.Array:
     """A header's value for each row, as a binary column."""
     for name, value in fill.items():
         text = text.replace(f"${{{name}}}", value)
-    parts: list[Any] = [pa.scalar(part, pa.string()) for part in text.split("${offset}")]
+    parts: list[pa.Scalar | pa.Array] = [pa.scalar(part, pa.string()) for part in text.split("${offset}")]
     if len(parts) == 1:
         return pa.repeat(pa.scalar(text.encode(), pa.binary()), len(offsets))
     numbers = offsets.cast(pa.string())

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from kafkasource.records import kernel
 from kafkasource.records.views import binary_views, int32_view
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 
 def _int32s(count: int) -> memoryview:
@@ -25,7 +28,7 @@ def partition_by_key(keys: pa.BinaryArray, partitions: int) -> memoryview:
     return out
 
 
-def order_by_partition(partitions: Any, count: int) -> tuple[memoryview, list[tuple[int, int, int]]]:
+def order_by_partition(partitions: Buffer, count: int) -> tuple[memoryview, list[tuple[int, int, int]]]:
     """Row numbers ordered by partition, as int32; and (partition, first, last) for each partition that has rows.
 
     `order[first:last]` are the partition's rows in their old order. `partitions` is a buffer of int32, each in

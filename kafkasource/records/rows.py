@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pyarrow as pa
 
@@ -64,7 +63,7 @@ class _Fill:
         self._first = first
         self._last = last
 
-    def columns(self, include_headers: bool) -> tuple[int, list[Any]]:
+    def columns(self, include_headers: bool) -> tuple[int, list[pa.Array]]:
         """(rows, [key, value, offset, timestamp] and headers where asked for)."""
         capacity, size = self._walk.sections.rows, self._walk.sections.bytes
         key_offsets, key_offsets_view = _ints(capacity + 1)
@@ -89,7 +88,7 @@ class _Fill:
         )
         self._run(columns, self._walk.start_offset, self._walk.end_offset)
         rows = columns.rows
-        arrays: list[Any] = [
+        arrays: list[pa.Array] = [
             _binary(rows, columns.key_nulls, key_valid, key_offsets, keys.slice(0, columns.key_bytes)),
             _binary(rows, columns.value_nulls, value_valid, value_offsets, values.slice(0, columns.value_bytes)),
             pa.Array.from_buffers(pa.int64(), rows, [None, offsets], 0),
@@ -99,7 +98,7 @@ class _Fill:
             arrays.append(self._headers(columns, positions))
         return rows, arrays
 
-    def _headers(self, rows: Any, positions: memoryview) -> pa.Array[Any]:
+    def _headers(self, rows: kernel.RowColumns, positions: memoryview) -> pa.Array:
         """The headers column of the rows that were filled, now that the exact sizes are known."""
         count = rows.headers
         list_offsets, list_offsets_view = _ints(rows.rows + 1)
@@ -132,7 +131,7 @@ class _Fill:
             HEADERS_TYPE, rows.rows, [valid, list_offsets], columns.list_nulls, children=[items]
         )
 
-    def _run(self, columns: Any, *more: Any) -> None:
+    def _run(self, columns: kernel.RowColumns | kernel.HeaderColumns, *more: int) -> None:
         walk = self._walk
         code = columns.fill(
             walk.data,
@@ -169,17 +168,17 @@ def _all_valid(rows: int) -> tuple[pa.Buffer, memoryview]:
     return buffer, view
 
 
-def _binary(rows: int, nulls: int, valid: pa.Buffer, offsets: pa.Buffer, data: pa.Buffer) -> pa.Array[Any]:
+def _binary(rows: int, nulls: int, valid: pa.Buffer, offsets: pa.Buffer, data: pa.Buffer) -> pa.Array:
     return pa.Array.from_buffers(pa.binary(), rows, [valid if nulls else None, offsets, data], nulls)
 
 
-def _utf8(count: int, offsets: pa.Buffer, data: pa.Buffer, view: memoryview) -> pa.Array[Any]:
+def _utf8(count: int, offsets: pa.Buffer, data: pa.Buffer, view: memoryview) -> pa.Array:
     """Header keys as strings. Java's client decodes them so: every malformed byte becomes U+FFFD."""
-    keys: pa.Array[Any] = pa.Array.from_buffers(pa.string(), count, [None, offsets, data], 0)
+    keys: pa.Array = pa.Array.from_buffers(pa.string(), count, [None, offsets, data], 0)
     if not kernel.is_ascii(view):
         try:
             keys.validate(full=True)
         except pa.ArrowInvalid:
-            raw: Any = pa.Array.from_buffers(pa.binary(), count, [None, offsets, data], 0)
+            raw: pa.Array = pa.Array.from_buffers(pa.binary(), count, [None, offsets, data], 0)
             return pa.array([key.decode("utf-8", "replace") for key in raw.to_pylist()], pa.string())
     return keys

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import struct
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 EMPTY = memoryview(b"")
 NO_INTS = memoryview(b"").cast("i")
@@ -21,12 +24,12 @@ def view_of(buffer: pa.Buffer | None, item: Literal["i", "q"]) -> memoryview:
     return view[: len(view) // struct.calcsize(item) * struct.calcsize(item)].cast(item)
 
 
-def validity(buffer: pa.Buffer | None, array: pa.Array[Any]) -> memoryview:
+def validity(buffer: pa.Buffer | None, array: pa.Array) -> memoryview:
     """A validity bitmap, empty where nothing is null."""
     return EMPTY if buffer is None or array.null_count == 0 else memoryview(buffer).cast("B")
 
 
-def binary_views(array: pa.Array[Any] | None) -> tuple[Any, Any, Any, int]:
+def binary_views(array: pa.Array | None) -> tuple[memoryview, memoryview, memoryview, int]:
     """(validity, offsets, data, the array's offset) of a binary or string array; offsets are empty for none."""
     if array is None:
         return EMPTY, NO_INTS, EMPTY, 0
@@ -39,7 +42,7 @@ def binary_views(array: pa.Array[Any] | None) -> tuple[Any, Any, Any, int]:
     return validity(valid, array), views, EMPTY if data is None else memoryview(data).cast("B"), array.offset
 
 
-def int32_view(rows: Any) -> memoryview:
+def int32_view(rows: Buffer) -> memoryview:
     """Any contiguous buffer, as int32."""
     view = memoryview(rows)
     return view if view.format == "i" else view.cast("B").cast("i")

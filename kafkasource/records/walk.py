@@ -7,7 +7,7 @@ batches, transactions, and saying what is wrong where the kernel stopped.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from kafkasource.errors import CorruptRecordBatch
 from kafkasource.records import header as h
@@ -38,7 +38,7 @@ class BatchWalk:
     arena: Arena
     aborted: AbortedTransactions
 
-    sections: Any = None  # kernel.Sections
+    sections: kernel.Sections = field(init=False)
     required_bytes: int | None = None
     limited: bool = False
     next_offset: int = field(init=False)

@@ -226,6 +226,7 @@ def target_bytes(batch: ProducerBatch) -> int:
 
 def _columns_of(batch: ProducerBatch) -> RecordColumns:
     """The records as they were handed over; decoding checks the CRC."""
+    assert batch.encoded is not None
     decoded = decode(
         batch.encoded,
         topic=batch.topic_partition.topic,

@@ -90,6 +90,7 @@ class ProduceRequest:
             raise self._lack(batch, version, "idempotence", _MAGIC_2, "0.11", "without 'kafka.enable.idempotence'=true")
         self.lost_idempotence |= batch.sequenced
         magic = 0 if version < _MAGIC_1 else 1
+        assert batch.encoded is not None
         try:
             return down_convert(
                 batch.encoded, magic, codec=builder.codec, level=builder.level, max_bytes=builder.estimated_size
