@@ -92,12 +92,12 @@ class Decision:
         )
 
     def placed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, tuple[int, str]]:
-        """The offsets to commit. `partitions` exist: those that the batch wrote to, of which each topic has one.
+        """The offsets to commit. `partitions`: that the batch wrote to. Raises TooManyTransactions.
 
         The first in order takes the first part, so that batches of one shape write the same places. Brokers drop the
-        offsets of a topic that is deleted, so each further topic that has room for all parts has a copy: of a batch of
-        which some rows are left, the decision is left. Up to MAX_COPIES_BYTES; of more topics only the first ones.
-        Raises TooManyTransactions.
+        offsets of a topic that is deleted, so each further topic that has room for all parts gets a copy: as long as
+        some rows of the batch are left, its decision is left. The copies take up to MAX_COPIES_BYTES; of more topics
+        only the first ones get one.
         """
         places = sorted(set(partitions))
         parts = self.parts()

@@ -33,8 +33,8 @@ written and both groups have nothing: the query wrote at least once until now, o
 
 `states.FOUND` and `states.PLANS` are this table as data, by what begin finds; a test walks through both.
 
-A batch of which no task had rows is not decided. The first such batch leaves `undecided` 0 behind, so that the first
-batch with rows, which may be the hundredth, is not taken for one whose record was lost.
+A batch without rows is not decided. The first such batch leaves `undecided` 0 behind. So the first batch with rows,
+which may be the hundredth, is not taken for one whose record was lost.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def _parsed(tp: TopicPartition, offset: int, text: str) -> DecisionStatus:
 def was_decided(status: DecisionStatus, driver: DescribedTransaction | None) -> bool | None:
     """Did the driver of this record commit its one transaction? As its coordinator says before the next InitProducerId.
 
-    None: that cannot be told, as the driver's id was initialised again since, or has expired.
+    None: the coordinator cannot say, as the driver's id was initialised again since, or has expired.
     """
     if driver is None or driver.producer_id != status.driver.producer_id:
         return None

@@ -216,7 +216,7 @@ class ExactlyOnce:
     # Deciding.
 
     def _makes_good(self, result: TaskResult) -> bool:
-        """Is this a batch of which lost transactions are to be written again? Also where no task was there to do it."""
+        """Are lost transactions of this batch to be written again? Yes also where no task came that could do it."""
         return result.replaces or (result.skipped and bool(result.driver.lost) and self._on_lost == "rewrite")
 
     def _refuse_overlap(self, live: Sequence[TaskResult], driver: DriverTransaction) -> None:
@@ -312,7 +312,7 @@ class ExactlyOnce:
     # A batch without rows is not decided; what is to be known of it is kept all the same.
 
     def _keep_without_rows(self, results: Sequence[TaskResult], batch_id: int) -> None:
-        """After a batch of which nothing was written."""
+        """After a batch that wrote nothing."""
         if not results:
             return self._keep_without_tasks(batch_id)
         driver, query_id = _driver_of(results)
@@ -334,7 +334,7 @@ def _driver_of(results: Sequence[TaskResult]) -> tuple[DriverTransaction, str]:
     """The driver's transaction and the query's id, as all tasks of the batch say them. Raises NotDecided."""
     found = {(result.driver, result.query_id) for result in results}
     if len(found) != 1:
-        raise NotDecided(f"the tasks of one batch were told {len(found)} different things")
+        raise NotDecided(f"begin said {len(found)} different things to the tasks of one batch")
     return found.pop()
 
 

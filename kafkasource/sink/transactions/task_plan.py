@@ -133,7 +133,7 @@ def _unknown_text(batch_id: int) -> str:
 
 
 def _refuse_another(begun: BegunBatch, query_id: str) -> None:
-    """A prefix belongs to one streaming query, or to batch writes, of which one may follow another."""
+    """A prefix belongs to one streaming query, or to batch writes, where one may follow another."""
     if begun.query_id is not None and begun.query_id != query_id:
         raise AnotherQuery(
             f"option 'checkpointLocation': the checkpoint that the sink finds there is of query {begun.query_id}, but "
