@@ -104,6 +104,7 @@ class _Writer:
         found = source.find()
         for name in self._guarantees:
             _require_transactions(self._cluster(name), name)
+        for name in self._guarantees:
             begun = self._driver(name, _in_cluster(found, name)).begin(self._write_id())
             self._begun[name] = begun
             write_file(source, self._targets[name].config.cluster_name, begun.driver)
