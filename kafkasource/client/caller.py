@@ -21,9 +21,9 @@ from typing import TypeVar
 
 from kafkasource.client.config import ClientConfig, backoff_ms
 from kafkasource.client.connection import RequestBody
-from kafkasource.client.link import Pending, address_of
 from kafkasource.client.metadata import Metadata
 from kafkasource.client.network import NetworkClient, Selector
+from kafkasource.client.pending import Pending, address_of
 from kafkasource.client.sockets import Connector
 from kafkasource.errors import (
     BootstrapFailed,

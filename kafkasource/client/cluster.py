@@ -27,10 +27,10 @@ from kafkasource.client.caller import Caller
 from kafkasource.client.config import ClientConfig
 from kafkasource.client.connection import RequestBody
 from kafkasource.client.groups import Groups
-from kafkasource.client.link import Pending
 from kafkasource.client.metadata import Metadata
 from kafkasource.client.network import NetworkClient, Selector
 from kafkasource.client.offsets import Offsets
+from kafkasource.client.pending import Pending
 from kafkasource.client.routing import Coordinators, Leaders
 from kafkasource.client.sockets import Connector
 from kafkasource.client.topics import Topics

@@ -25,11 +25,10 @@ from types import MappingProxyType
 
 from kafkasource.client.config import ClientConfig
 from kafkasource.client.connection import RequestBody
-from kafkasource.client.link import NEVER, Link, Pending, address_of
-from kafkasource.client.links import READ, Selector
+from kafkasource.client.link import Link
 from kafkasource.client.metadata import Metadata, metadata_body
+from kafkasource.client.pending import NEVER, READ, Pending, Selector, Shared, address_of
 from kafkasource.client.sockets import Connector, SocketConnector
-from kafkasource.client.streams import Streams
 from kafkasource.errors import (
     ClientClosed,
     ClusterMismatch,
@@ -47,7 +46,7 @@ __all__ = ["NetworkClient", "Pending", "Selector"]
 log = logging.getLogger("kafkasource.client")
 
 
-class NetworkClient(Streams):
+class NetworkClient:
     """See the module. `clock` gives seconds, as `time.monotonic`; `random` uniform numbers in [0, 1)."""
 
     def __init__(
@@ -60,12 +59,13 @@ class NetworkClient(Streams):
         random: Callable[[], float] = random_module.random,
         selector: Selector | None = None,
     ) -> None:
-        super().__init__(
-            config,
-            metadata or Metadata(config),
-            connector or SocketConnector(config),
-            random,
-        )
+        self.config = config
+        self.metadata = metadata or Metadata(config)
+        self._shared = Shared(config, self.metadata, connector or SocketConnector(config), random, self.wakeup)
+        self.bootstrap_errors = self._shared.bootstrap_errors  # by "host:port", the last of each
+        self._links: dict[int, Link] = {}
+        self._bootstrap = {-1 - i: server for i, server in enumerate(config.bootstrap_servers)}
+        self._random = random
         self.fatal: ClusterMismatch | None = None  # found while refreshing metadata; nothing may be trusted after it
         self._clock = clock
         self._metadata_request: Pending | None = None
@@ -100,19 +100,19 @@ class NetworkClient(Streams):
         timeout = self.config.request_timeout_ms if timeout_ms is None else timeout_ms
         pending = Pending(node_id, api, (body, max_version), now + timeout, expect_response)
         if self._closed:
-            self._fail([pending], ClientClosed("the client is closed"))
+            self._shared.fail([pending], ClientClosed("the client is closed"))
             return pending
         link = self._link(node_id)
         if link is None:
-            self._fail([pending], ConnectFailed(f"no broker {node_id} in the cluster's metadata"))
+            self._shared.fail([pending], ConnectFailed(f"no broker {node_id} in the cluster's metadata"))
             self.metadata.request_update()
             return pending
         if link.ready and not link.load and not link.out:
-            self._receive(link, now)  # has the broker closed it since the last poll, between two micro-batches?
+            link.receive(now)  # has the broker closed it since the last poll, between two micro-batches?
         pending.deadline_ms = max(now, link.throttled_until_ms) + timeout
         link.queue.append(pending)
         if link.ready:
-            self._write_queued(link, now)
+            link.write_queued(now)
         return pending
 
     def poll(self, timeout_ms: float) -> list[Pending]:
@@ -126,20 +126,20 @@ class NetworkClient(Streams):
         now = self._used_ms()
         self._connect_due(now)
         wait = min(timeout_ms, self._update_metadata(now), self._next_timer(now))
-        if self._completed:
+        if self._shared.completed:
             wait = 0
-        ready = self._selector.select(max(wait, 0) / 1000)
+        ready = self._shared.selector.select(max(wait, 0) / 1000)
         now = self._used_ms()
         for key, events in ready:
             link = key.data
             if link is None:
                 self._drain_wakeups()
             elif link.transport is not None and link.transport is key.fileobj:  # else: closed by an event before
-                self._serve(link, events, now)
+                link.serve(events, now)
         self._take_resolved(now)
         self._expire(now)
         self._connect_due(now)
-        completed, self._completed = self._completed, []
+        completed, self._shared.completed = self._shared.completed, []
         for pending in completed:
             pending.call_back()
         return completed
@@ -162,7 +162,7 @@ class NetworkClient(Streams):
     @property
     def idle_s(self) -> float:
         """How long nobody has used it; 0: a request is under way."""
-        if self._completed or any(link.load or link.out for link in self._links.values()):
+        if self._shared.completed or any(link.load or link.out for link in self._links.values()):
             return 0.0
         return max(self._clock() - self._last_used_s, 1e-9)
 
@@ -171,16 +171,16 @@ class NetworkClient(Streams):
         request is under way. Of the polling thread, as all but `wakeup`."""
         if self.idle_s and not self._closed:
             for link in self._links.values():
-                self._disconnect(link, None)
+                link.disconnect(None)
             self._close_selector()
 
     def _open(self) -> None:
         if self._wakers is None and not self._closed:
-            self._selector = self._given_selector or selectors.DefaultSelector()
+            self._shared.selector = self._given_selector or selectors.DefaultSelector()
             wakers = socket.socketpair()
             for end in wakers:
                 end.setblocking(False)
-            self._selector.register(wakers[0], READ, None)
+            self._shared.selector.register(wakers[0], READ, None)
             self._wakers = wakers
             if self._woken:
                 self._woken = False
@@ -189,9 +189,9 @@ class NetworkClient(Streams):
     def _close_selector(self) -> None:
         wakers, self._wakers = self._wakers, None
         if wakers is not None:
-            self._selector.unregister(wakers[0])
+            self._shared.selector.unregister(wakers[0])
             if self._given_selector is None:
-                self._selector.close()
+                self._shared.selector.close()
             for end in wakers:
                 end.close()
 
@@ -234,7 +234,7 @@ class NetworkClient(Streams):
         """Close the connection to a node, if there is one; what is under way on it fails with ConnectionLost."""
         link = self._links.get(node_id)
         if link is not None and link.transport is not None:
-            self._disconnect(link, ConnectionLost(f"{link.name}: {reason}"))
+            link.disconnect(ConnectionLost(f"{link.name}: {reason}"))
 
     def bootstrap_is_hopeless(self) -> bool:
         """Did every bootstrap server answer with something other than Kafka's protocol? Twice: a bit may flip once."""
@@ -250,12 +250,42 @@ class NetworkClient(Streams):
             return
         self._closed = True
         for link in self._links.values():
-            self._disconnect(link, ClientClosed("the client was closed before the answer came"))
+            link.disconnect(ClientClosed("the client was closed before the answer came"))
         self._links.clear()
         self._close_selector()
-        completed, self._completed = self._completed, []
+        completed, self._shared.completed = self._shared.completed, []
         for pending in completed:
             pending.call_back()
+
+    # Links.
+
+    def _link(self, node_id: int) -> Link | None:
+        """The link of a node, made or moved to the node's present address where needed."""
+        link = self._links.get(node_id)
+        if node_id < 0:
+            host, port = self._bootstrap[node_id]
+        else:
+            node = self.metadata.node(node_id)
+            if node is None:
+                return link  # what is connected may be used to the end
+            host, port = node.host, node.port
+        if link is not None and (link.host, link.port) != (host, port) and not link.load:
+            link.disconnect(None)
+            link = None
+        if link is None:
+            link = self._links[node_id] = Link(node_id, host, port, self._shared)
+        return link
+
+    def _connect_due(self, now: float) -> None:
+        for link in self._links.values():
+            if link.queue and link.transport is None and link.resolution is None and link.retry_at_ms <= now:
+                link.connect(now)
+
+    def _take_resolved(self, now: float) -> None:
+        """Go on with the links whose names have been looked up."""
+        for link in self._links.values():
+            if link.resolution is not None and link.resolution.done:
+                link.resolved(link.resolution, now)
 
     # Time.
 
@@ -280,19 +310,19 @@ class NetworkClient(Streams):
                 what = "no answer to ApiVersions" if link.connected else "no connection"
                 if link.resolution is not None:
                     what = "cannot resolve the name: no answer"
-                self._address_failed(link, now, f"{what} in time (socket.connection.setup.timeout.ms)")
+                link.address_failed(now, f"{what} in time (socket.connection.setup.timeout.ms)")
             if now >= link.nudge_at_ms:
-                self._nudge(link, now)
+                link.nudge(now)
             if not link.receiving:  # what nobody polled for in time may be here in full
                 self._expire_requests(link, now)
             link.receiving = False
             if link.queue and link.ready:
-                self._write_queued(link, now)  # a throttle ended
+                link.write_queued(now)  # a throttle ended
             idle_ms = self.config.connections_max_idle_ms
             idle = idle_ms >= 0 and link.last_used_ms + idle_ms <= now  # added up as for the timer, so rounded alike
             if link.ready and not link.load and not link.out and idle:
                 log.debug("closing the idle connection to %s", link.name)
-                self._disconnect(link, None)
+                link.disconnect(None)
 
     def _expire_requests(self, link: Link, now: float) -> None:
         late = [pending for pending in link.pending() if pending.deadline_ms <= now]
@@ -304,7 +334,7 @@ class NetworkClient(Streams):
             why = "; ".join(link.reasons) or (
                 "ApiVersions not answered yet" if link.connected else "it is still being made"
             )
-            self._fail(
+            self._shared.fail(
                 [pending], ConnectFailed(f"{link.name}: {pending.api.name} not sent, no connection in time ({why})")
             )
         sent = [pending for pending in late if not pending.done]
@@ -315,8 +345,8 @@ class NetworkClient(Streams):
             text = f"no complete response to {names} in time ({got} bytes of a response had come)"
             error = RequestTimeout(f"{link.name}: {text}")
             error.received_bytes = got
-            self._fail(sent, error)
-            self._lost(link, now, text, error)
+            self._shared.fail(sent, error)
+            link.lost(now, text, error)
 
     # Metadata.
 
@@ -379,7 +409,7 @@ class NetworkClient(Streams):
                 link.node_id = ids[0]
                 self._links[link.node_id] = link
             elif not link.load and not link.out:
-                self._disconnect(link, None)
+                link.disconnect(None)
 
     def least_loaded(
         self, now: float | None = None, in_vain: Mapping[int, int] = MappingProxyType({})

@@ -13,7 +13,7 @@ from typing import TypeAlias, TypeVar
 
 from kafkasource.client.caller import PROPAGATION_MS, Caller, checked, few
 from kafkasource.client.connection import RequestBody
-from kafkasource.client.link import Pending
+from kafkasource.client.pending import Pending
 from kafkasource.errors import (
     BrokerError,
     CoordinatorNotAvailable,
