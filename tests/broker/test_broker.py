@@ -61,7 +61,7 @@ def create_topic(servers, topic, partitions, replicas):
     from confluent_kafka.admin import AdminClient, NewTopic
 
     admin = AdminClient({"bootstrap.servers": servers})  # kept until the answer: it ends with its last reference
-    admin.topics.create([NewTopic(topic, partitions, replicas)])[topic].result(60)
+    admin.create_topics([NewTopic(topic, partitions, replicas)])[topic].result(60)
 
 
 def consume(servers, topic, count):

@@ -45,7 +45,7 @@ class Kafka:
         deadline = time.monotonic() + PATIENCE_S
         while True:  # a topic of that name may still be going away
             try:
-                self.admin.topics.create([NewTopic(topic, partitions, 1, config={"retention.ms": "-1"})])[
+                self.admin.create_topics([NewTopic(topic, partitions, 1, config={"retention.ms": "-1"})])[
                     topic
                 ].result()
                 break
@@ -94,18 +94,18 @@ class Kafka:
         self.ends[topic, 0] += 1  # the marker
 
     def add_partitions(self, topic, total):
-        self.admin.topics.add_partitions([NewPartitions(topic, total)])[topic].result()
+        self.admin.create_partitions([NewPartitions(topic, total)])[topic].result()
         for partition in range(total):
             self.ends.setdefault((topic, partition), 0)
         self._await(lambda: len(self._metadata().topics[topic].partitions) == total)
 
     def delete_records(self, topic, before):
         wanted = [TopicPartition(topic, partition, offset) for partition, offset in before.items()]
-        for done in self.admin.offsets.delete_records(wanted).values():
+        for done in self.admin.delete_records(wanted).values():
             done.result()
 
     def delete(self, topic):
-        self.admin.topics.delete([topic])[topic].result()
+        self.admin.delete_topics([topic])[topic].result()
         self._await(lambda: topic not in self._metadata().topics)
 
     def committed(self, group, topics):
@@ -130,7 +130,7 @@ class Kafka:
             with contextlib.suppress(KafkaException):
                 producer.abort_transaction(PATIENCE_S)
         topics = [topic for topic in self._metadata().topics if topic.startswith(self.run)]
-        for done in self.admin.topics.delete(topics).values():
+        for done in self.admin.delete_topics(topics).values():
             done.result()
 
     def _metadata(self):

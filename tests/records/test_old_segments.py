@@ -47,7 +47,7 @@ def old_topic(kafka):
         servers = {"bootstrap.servers": broker.bootstrap_servers}
         new = NewTopic(name, 1, 1, config={"retention.ms": "-1"})
         admin = AdminClient(servers)
-        admin.topics.create([new])[name].result(30)
+        admin.create_topics([new])[name].result(30)
         broker.terminate()
         log = broker.folder / "node-1" / f"{name}-0"
         for index in [*log.glob("*index"), *log.glob("*.snapshot")]:

@@ -22,7 +22,7 @@ class Topic:
         self.create()
 
     def create(self):
-        self.admin.topics.create([self._new])[self.name].result(30)
+        self.admin.create_topics([self._new])[self.name].result(30)
 
     def leader(self, partition=0):
         """Its node id. A broker that is asked a moment after the topic was made may not know it yet."""
@@ -36,7 +36,7 @@ class Topic:
 
     def delete(self):
         """Until the controller forgets the name, so that it can be created again."""
-        self.admin.topics.delete([self.name])[self.name].result(30)
+        self.admin.delete_topics([self.name])[self.name].result(30)
         eventually(lambda: self.name not in self.admin.list_topics(timeout=30).topics)
 
     def write(self, records, **config):
@@ -92,7 +92,7 @@ class Topic:
 
     def delete_records_before(self, offset):
         partition = confluent_kafka.TopicPartition(self.name, 0, offset)
-        next(iter(self.admin.offsets.delete_records([partition]).values())).result(30)
+        next(iter(self.admin.delete_records([partition]).values())).result(30)
 
     def from_offset(self, offset):
         """`startingOffsets` or `endingOffsets` of partition 0."""

@@ -47,7 +47,7 @@ class Application:
         topics = [NewTopic(self.source, IN_PARTITIONS, -1)]
         topics += [NewTopic(copy.topic, OUT_PARTITIONS, -1) for copy in self.copies.values()]
         admin = AdminClient({"bootstrap.servers": bootstrap_servers})
-        for made in admin.topics.create(topics).values():
+        for made in admin.create_topics(topics).values():
             made.result(60)
         # Idempotent: else the first row, when its broker has not heard of the new topic, comes behind the next ones.
         self._producer = confluent_kafka.Producer(

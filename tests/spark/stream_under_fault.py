@@ -33,7 +33,7 @@ class Topic:
     def __init__(self, bootstrap_servers: str) -> None:
         self.name = f"faults-{uuid.uuid4().hex[:12]}"
         self._admin = AdminClient({"bootstrap.servers": bootstrap_servers, **_IMPATIENT})
-        self._admin.topics.create([NewTopic(self.name, PARTITIONS, -1)])[self.name].result(60)
+        self._admin.create_topics([NewTopic(self.name, PARTITIONS, -1)])[self.name].result(60)
         self._producer = confluent_kafka.Producer(
             {"bootstrap.servers": bootstrap_servers, "acks": "all", "enable.idempotence": True, "linger.ms": 5}
             | _IMPATIENT
