@@ -26,7 +26,7 @@ class PerProcess(Generic[T]):
         """`renew`: the child goes on with its parent's value, after this call. It must not raise."""
         self._make = make
         self._renew = renew
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a destructor that runs within `make` may ask for the value
         self._value: T | None = None
         self._of_parents: list[T] = []
         _all.add(self)
@@ -50,7 +50,7 @@ class PerProcess(Generic[T]):
         self._value = None
 
     def _after_fork(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         if self._value is None:
             return
         if self._renew is not None:

@@ -9,7 +9,6 @@ same: it opens its sockets again. A forked child must not read from its parent's
 from __future__ import annotations
 
 import atexit
-import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from weakref import WeakSet
 
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
+from kafkasource.process import PerProcess
 
 K = TypeVar("K")
 
@@ -73,21 +73,35 @@ def surplus(idle_s: Mapping[K, float], most: int, most_idle_s: float = IDLE_S) -
     return longest[: max(gone, len(idle_s) - most)]
 
 
-_clusters: dict[ClientConfig, Cluster] = {}
-_gone: WeakSet[Cluster] = WeakSet()  # somebody may still hold them, and use them
-_lock = threading.Lock()
+class _Kept:
+    """The clusters of this process."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.clusters: dict[ClientConfig, Cluster] = {}
+        self.gone: WeakSet[Cluster] = WeakSet()  # callers may still hold them, and use them
+        self._of_parents: list[Cluster] = []
+
+    def after_fork(self) -> None:
+        """The child uses no cluster of its parent, and keeps them all from the garbage collector (`PerProcess`)."""
+        self._of_parents += [*self.clusters.values(), *self.gone]
+        self.lock, self.clusters, self.gone = threading.Lock(), {}, WeakSet()
+
+
+_kept = PerProcess(_Kept, renew=_Kept.after_fork)
 
 
 def shared_cluster(config: ClientConfig) -> Cluster:
     """This process's cluster for a configuration, made on first use. Never close it."""
-    with _lock:
-        cluster = _clusters.get(config)
+    kept = _kept.get()
+    with kept.lock:
+        cluster = kept.clusters.get(config)
         if cluster is None:
-            cluster = _clusters[config] = Cluster(config)
-        idle_s = {key: 0.0 if kept is cluster else kept.caller.idle_s for key, kept in _clusters.items()}
-        to_rest = [kept for kept in _gone if kept.caller.idle_s >= IDLE_S]
-        to_rest += [_clusters.pop(key) for key in surplus(idle_s, _MOST_CLUSTERS)]
-        _gone.update(to_rest)
+            cluster = kept.clusters[config] = Cluster(config)
+        idle_s = {key: 0.0 if each is cluster else each.caller.idle_s for key, each in kept.clusters.items()}
+        to_rest = [each for each in kept.gone if each.caller.idle_s >= IDLE_S]
+        to_rest += [kept.clusters.pop(key) for key in surplus(idle_s, _MOST_CLUSTERS)]
+        kept.gone.update(to_rest)
     for each in to_rest:
         each.caller.rest()
     return cluster
@@ -95,26 +109,13 @@ def shared_cluster(config: ClientConfig) -> Cluster:
 
 def close_clusters() -> None:
     """Close and forget all of this process's clusters, as at its end. For who knows that nobody uses them any more."""
-    with _lock:
-        clusters = [*_clusters.values(), *_gone]
-        _clusters.clear()
-        _gone.clear()
+    kept = _kept.get()
+    with kept.lock:
+        clusters = [*kept.clusters.values(), *kept.gone]
+        kept.clusters.clear()
+        kept.gone.clear()
     for cluster in clusters:
         cluster.close()
 
 
-def _after_fork() -> None:
-    """The parent's clusters are not ours, nor is a lock that one of its threads held."""
-    global _lock
-    _lock = threading.Lock()
-    _abandoned.extend([*_clusters.values(), *_gone])
-    _clusters.clear()
-    _gone.clear()
-
-
-# The parent's, kept from the garbage collector: closing a socket object here would be harmless to the parent, but an
-# epoll descriptor is shared with it, and taking sockets out of that would not be.
-_abandoned: list[Cluster] = []
-
-os.register_at_fork(after_in_child=_after_fork)
 atexit.register(close_clusters)

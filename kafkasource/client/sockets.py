@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 from kafkasource.client.config import ClientConfig
+from kafkasource.process import PerProcess
 
 Buffer = bytes | bytearray | memoryview
 _MAX_PIECES = 64  # of one sendmsg; systems allow 1024, and more than a few gain nothing
@@ -208,17 +209,8 @@ def is_address(host: str) -> bool:
     return False
 
 
-_resolver = Resolver()
+_resolver = PerProcess(Resolver)
 
 
 def process_resolver() -> Resolver:
-    return _resolver
-
-
-def _after_fork_in_child() -> None:
-    """The parent's threads are not here."""
-    global _resolver
-    _resolver = Resolver()
-
-
-os.register_at_fork(after_in_child=_after_fork_in_child)
+    return _resolver.get()

@@ -33,6 +33,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from kafkasource.metrics.snapshot import Snapshot, added
+from kafkasource.process import PerProcess
 
 log = logging.getLogger("kafkasource.metrics")
 
@@ -69,7 +70,33 @@ def use(folder: Path | None) -> None:
 
 # Publishing.
 
-_locked: tuple[Path, str, int] | None = None  # folder, process and descriptor of our lock
+
+class _LifeLock:
+    """The lock on a file that says that this process lives. A forked child lets go of its copy of the descriptor.
+
+    Otherwise the lock would outlive the parent.
+    """
+
+    def __init__(self) -> None:
+        self._held: tuple[Path, str, int] | None = None  # folder, process and descriptor
+
+    def hold(self, folder: Path, process: str) -> None:
+        if self._held is not None and self._held[:2] == (folder, process):
+            _check(folder)
+            return
+        self.release()
+        make(folder)
+        descriptor = os.open(folder / f"{process}.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        self._held = folder, process, descriptor
+
+    def release(self) -> None:
+        held, self._held = self._held, None
+        if held is not None:
+            os.close(held[2])
+
+
+_life_lock = PerProcess(_LifeLock, renew=_LifeLock.release)
 
 
 def publish(snapshot: Snapshot) -> None:
@@ -77,7 +104,7 @@ def publish(snapshot: Snapshot) -> None:
     folder = wanted()
     if folder is None:
         return
-    _live_in(folder, snapshot.process)
+    _life_lock.get().hold(folder, snapshot.process)
     _replace(folder / f"{snapshot.process}.json", snapshot.to_json())
 
 
@@ -99,32 +126,6 @@ def take(snapshots: Iterable[Snapshot | None]) -> None:
             known = _read(path) if path.exists() else None
             if known is None or one.sequence > known.sequence:
                 _replace(path, one.to_json())
-
-
-def _live_in(folder: Path, process: str) -> None:
-    """Hold the lock that says that this process lives."""
-    global _locked
-    if _locked is not None and _locked[:2] == (folder, process):
-        _check(folder)
-        return
-    if _locked is not None:
-        os.close(_locked[2])
-        _locked = None
-    make(folder)
-    descriptor = os.open(folder / f"{process}.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    fcntl.flock(descriptor, fcntl.LOCK_EX)
-    _locked = folder, process, descriptor
-
-
-def _after_fork_in_child() -> None:
-    """The lock is the parent's: with our copy of the descriptor open it would outlive the parent."""
-    global _locked
-    if _locked is not None:
-        os.close(_locked[2])
-        _locked = None
-
-
-os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
 def make(folder: Path) -> None:

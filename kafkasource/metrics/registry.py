@@ -22,6 +22,7 @@ from kafkasource.metrics import folder
 from kafkasource.metrics.background import Background, OwnThread
 from kafkasource.metrics.snapshot import Histogram, Key, Snapshot
 from kafkasource.metrics.table import METRICS
+from kafkasource.process import PerProcess
 
 log = logging.getLogger("kafkasource.metrics")
 
@@ -141,14 +142,13 @@ class Registry:
             self._background.ask()
 
 
-_pushing = False
+_pushing = PerProcess(threading.Event)  # set: this process sends to a collector
 
 
 def _push_where_wanted() -> None:
     """Begin to send to an OpenTelemetry collector, where the environment says so: see `otel.push`."""
-    global _pushing
-    if not _pushing and os.environ.get("KAFKASOURCE_OTEL") == "1":
-        _pushing = True
+    if not _pushing.get().is_set() and os.environ.get("KAFKASOURCE_OTEL") == "1":
+        _pushing.get().set()
         try:
             from kafkasource.metrics import otel
 
@@ -178,17 +178,9 @@ def _check(name: str, kind: str, labels: tuple[str, ...]) -> None:
         raise ValueError(f"{name} is a {metric.kind} with the labels {metric.labels}")
 
 
-_registry = Registry()
+_registry = PerProcess(Registry)
 
 
 def registry() -> Registry:
     """This process's. A forked child begins with one of its own."""
-    return _registry
-
-
-def _after_fork_in_child() -> None:
-    global _registry, _pushing
-    _registry, _pushing = Registry(), False
-
-
-os.register_at_fork(after_in_child=_after_fork_in_child)
+    return _registry.get()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from kafkasource import memory
 from kafkasource.client.cache import IDLE_S, Use, surplus
+from kafkasource.process import PerProcess
 from kafkasource.sink.clusters.deliveries import Dropped
 from kafkasource.sink.clusters.slow_cluster import Health, Queue
 from kafkasource.sink.clusters.targets import ClusterTarget
@@ -118,11 +118,12 @@ class ClusterProducers:
 
     def retire(self) -> bool:
         """In the sender thread of a producer that no task has used for long: does it go? All go, or none."""
-        with _lock:
+        kept = _kept.get()
+        with kept.lock:
             if self.use.idle_s < IDLE_S:
                 return False
-            if _kept.get(self.target) is self:
-                del _kept[self.target]
+            if kept.producers.get(self.target) is self:
+                del kept.producers[self.target]
             return True
 
     def close(self, timeout_ms: float | None = None) -> None:
@@ -131,18 +132,26 @@ class ClusterProducers:
             producer.close(timeout_ms)
 
 
-_lock = threading.Lock()
-_kept: dict[ClusterTarget, ClusterProducers] = {}
+class _Kept:
+    """The producers of clusters that this process keeps for its next task."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.producers: dict[ClusterTarget, ClusterProducers] = {}
+
+
+_kept = PerProcess(_Kept)
 
 
 def shared_producers(targets: Mapping[str, ClusterTarget]) -> dict[str, ClusterProducers]:
     """This process's producers for clusters, made where there are none (any more). They go as those of
     `shared_producer` do."""
     gone = []
-    with _lock:
+    kept = _kept.get()
+    with kept.lock:
         found = {}
         for name, target in targets.items():
-            producers = _kept.pop(target, None)
+            producers = kept.producers.pop(target, None)
             if producers is not None and not producers.usable:
                 gone.append(producers)
                 producers = None
@@ -152,23 +161,9 @@ def shared_producers(targets: Mapping[str, ClusterTarget]) -> dict[str, ClusterP
                     producer.retire = producers.retire
             producers.use.hand_out()
             found[name] = producers
-        _kept.update((producers.target, producers) for producers in found.values())
-        idle_s = {target: kept.use.idle_s for target, kept in _kept.items()}
-        gone += [_kept.pop(target) for target in surplus(idle_s, _MAX_CLUSTERS)]
+        kept.producers.update((producers.target, producers) for producers in found.values())
+        idle_s = {target: each.use.idle_s for target, each in kept.producers.items()}
+        gone += [kept.producers.pop(target) for target in surplus(idle_s, _MAX_CLUSTERS)]
     for each in gone:  # without the lock, which a sender thread may wait for
         each.close(0)
     return found
-
-
-# The parent's in a forked child: see `sink.producer.producer`.
-_abandoned: list[ClusterProducers] = []
-
-
-def _after_fork_in_child() -> None:
-    global _lock
-    _lock = threading.Lock()
-    _abandoned.extend(_kept.values())
-    _kept.clear()
-
-
-os.register_at_fork(after_in_child=_after_fork_in_child)

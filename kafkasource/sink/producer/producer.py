@@ -8,7 +8,6 @@ forked child inherits neither threads nor the right to its parent's sockets: it 
 from __future__ import annotations
 
 import logging
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -22,6 +21,7 @@ from kafkasource.client.cache import IDLE_S, Use, surplus
 from kafkasource.client.metadata import Metadata, TopicMetadata
 from kafkasource.client.network import NetworkClient
 from kafkasource.errors import BrokerError, ClientClosed, KafkaSourceError
+from kafkasource.process import PerProcess
 from kafkasource.records.builder import BatchBuilder, RecordColumns
 from kafkasource.records.partitions import order_by_partition
 from kafkasource.sink.columns import InvalidRow, Rows
@@ -227,8 +227,15 @@ def _int32_buffer(partitions: object) -> memoryview:
     return memoryview(values).cast("B")[4 * offset : 4 * (offset + length)].cast("i")
 
 
-_lock = threading.Lock()
-_producers: dict[ProducerConfig, Producer] = {}
+class _Kept:
+    """The producers that this process keeps for its next task."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.producers: dict[ProducerConfig, Producer] = {}
+
+
+_kept = PerProcess(_Kept)
 
 
 def shared_producer(config: ProducerConfig) -> Producer:
@@ -238,8 +245,9 @@ def shared_producer(config: ProducerConfig) -> Producer:
     end here. A producer that a task uses never ends.
     """
     gone: list[Producer] = []
-    with _lock:
-        producer = _producers.pop(config, None)
+    kept = _kept.get()
+    with kept.lock:
+        producer = kept.producers.pop(config, None)
         if producer is not None and not producer.usable:
             gone.append(producer)
             producer = None
@@ -247,33 +255,19 @@ def shared_producer(config: ProducerConfig) -> Producer:
             producer = Producer(config)
             producer.retire = partial(_retire, producer)
         producer.use.hand_out()
-        _producers[config] = producer
-        idle_s = {key: kept.use.idle_s for key, kept in _producers.items()}
-        gone += [_producers.pop(key) for key in surplus(idle_s, _MAX_PRODUCERS)]
+        kept.producers[config] = producer
+        idle_s = {key: each.use.idle_s for key, each in kept.producers.items()}
+        gone += [kept.producers.pop(key) for key in surplus(idle_s, _MAX_PRODUCERS)]
     for each in gone:  # without the lock, which a sender thread may wait for
         each.close()
     return producer
 
 
 def _retire(producer: Producer) -> bool:
-    with _lock:
+    kept = _kept.get()
+    with kept.lock:
         if producer.use.idle_s < IDLE_S:
             return False  # a task was quicker
-        if _producers.get(producer.config) is producer:
-            del _producers[producer.config]
+        if kept.producers.get(producer.config) is producer:
+            del kept.producers[producer.config]
         return True
-
-
-# The parent's producers in a forked child: its threads are not here, and closing an epoll descriptor that is shared
-# with the parent would take sockets out of it, so they are kept from the garbage collector.
-_abandoned: list[Producer] = []
-
-
-def _after_fork_in_child() -> None:
-    global _lock
-    _lock = threading.Lock()  # a thread of the parent may have held it at the fork
-    _abandoned.extend(_producers.values())
-    _producers.clear()
-
-
-os.register_at_fork(after_in_child=_after_fork_in_child)

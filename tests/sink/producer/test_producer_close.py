@@ -102,7 +102,7 @@ def kept(monkeypatch):
         made.append(Producer(config, client=AcknowledgingClient({T0: 1}), clock_ms=clock))
         return made[-1]
 
-    monkeypatch.setattr(producer_module, "_producers", {})
+    monkeypatch.setattr(producer_module._kept.get(), "producers", {})
     monkeypatch.setattr(producer_module, "Producer", producer)
     yield clock
     for one in made:
@@ -153,5 +153,5 @@ def test_a_producer_that_nobody_uses_for_five_minutes_ends_by_itself(kept):
     first.sender.wakeup()
     first._thread.join(60)
     assert not first.alive()
-    assert producer_module._producers == {}
+    assert producer_module._kept.get().producers == {}
     assert shared(1) is not first
