@@ -135,7 +135,7 @@ def test_who_lost_the_group_can_commit_no_more_and_hears_it(owner, kafka):
         first.commit({P0: 5})
     assert kafka.committed == {}
     with pytest.raises(BrokerError):
-        first._member.poll(WAIT_S)  # when it has heard
+        first._mine.get().member.poll(WAIT_S)  # when it has heard
     with pytest.raises(GroupInUse, match="was taken over"):
         hold(first)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import uuid
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from kafkasource.errors import ProtocolError, error_for
+from kafkasource.protocol.schema import Body
 from kafkasource.source.fetch.config import FetchSettings
 from kafkasource.types import IsolationLevel, TopicPartition
 
@@ -37,7 +37,7 @@ def request_body(
     max_bytes: int,
     rack: str = "",
     wait: bool = True,
-) -> dict[str, Any]:
+) -> Body:
     """A Fetch of one partition. With a rack the leader may point to a replica there; without `wait` a broker answers
     at once.
     """
@@ -61,7 +61,7 @@ def fetch_body(
     max_bytes: int,
     isolation_level: IsolationLevel,
     rack: str = "",
-) -> dict[str, Any]:
+) -> Body:
     """A Fetch without a session (KIP-227: epoch -1) of topics' rows, from `partition_row`. Versions take a topic's name
     or its id, as they need.
     """
@@ -92,9 +92,7 @@ def last_version(topic_ids: Collection[uuid.UUID | None]) -> int | None:
     return _LAST_VERSION_BY_NAME if None in topic_ids else None
 
 
-def read_response(
-    body: Mapping[str, Any], tp: TopicPartition, fetch_offset: int, topic_id: uuid.UUID | None
-) -> FetchedPartition:
+def read_response(body: Body, tp: TopicPartition, fetch_offset: int, topic_id: uuid.UUID | None) -> FetchedPartition:
     """The one partition that was asked for.
 
     Raises the broker's error, and ProtocolError when the response speaks of anything else: missing is not empty.

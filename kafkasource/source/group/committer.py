@@ -19,14 +19,18 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol
 
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
 from kafkasource.errors import BrokerError, DeadlineExceeded, KafkaSourceError, UnknownTopicOrPartition
+from kafkasource.process import PerProcess
 from kafkasource.source.plan.offsets import PartitionOffsets
 from kafkasource.types import TopicPartition
+
+if TYPE_CHECKING:
+    from kafkasource.options import Options
 
 log = logging.getLogger("kafkasource.source")
 
@@ -39,7 +43,7 @@ CALL_MS = 10_000  # one commit with its retries; after that a newer one is due
 TopicIds = Mapping[str, uuid.UUID]
 
 
-def group_to_commit(options: Mapping[str, Any]) -> str | None:
+def group_to_commit(options: Options) -> str | None:
     """The group that a streaming query commits to; None: it commits to none (`commitOffsets`)."""
     group: str | None = options["kafka.group.id"]
     wanted = group is not None if options["commitOffsets"] is None else options["commitOffsets"]
@@ -101,6 +105,19 @@ class Ledger:
         self._failures += 1
 
 
+class _Groups(Protocol):
+    def commit(self, group: str, offsets: PartitionOffsets) -> None: ...
+
+
+class Commits(Protocol):
+    """What GroupCommitter needs of a Cluster."""
+
+    @property
+    def groups(self) -> _Groups: ...
+
+    def close(self) -> None: ...
+
+
 class GroupCommitter:
     """Commits one query's offsets to one group. No method raises; all are for one thread, that of Spark's calls.
 
@@ -112,48 +129,52 @@ class GroupCommitter:
         config: ClientConfig,
         group: str,
         *,
-        open_cluster: Callable[[ClientConfig], Cluster] = Cluster,
+        open_cluster: Callable[[ClientConfig], Commits] = Cluster,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._config = replace(config, default_api_timeout_ms=min(config.default_api_timeout_ms, CALL_MS))
         self._group = group
         self._open_cluster = open_cluster
         self._clock = clock
-        self._forget()
-
-    def _forget(self) -> None:
-        self._pid = os.getpid()
-        self._last: PartitionOffsets | None = None
-        self._sender: _Sender | None = None
+        self._mine = PerProcess(_Mine)
 
     def offer(self, offsets: PartitionOffsets, topic_ids: TopicIds | None = None) -> None:
         """What the query has finished: the next offset to read of each partition. Never blocks; never modify it later.
 
         `topic_ids` of its topics, where they are known. The first offer starts the thread.
         """
-        if self._pid != os.getpid():
-            self._forget()
-        if not offsets or offsets is self._last or offsets == self._last:
+        mine = self._mine.get()
+        if not offsets or offsets is mine.last or offsets == mine.last:
             return
-        self._last = offsets
-        if self._sender is None:
-            self._sender = _Sender(self._config, self._group, self._open_cluster, self._clock)
-            close_at_sigterm(self._sender)
-        self._sender.inbox.put((offsets, topic_ids or {}))
+        mine.last = offsets
+        if mine.sender is None:
+            mine.sender = _Sender(self._config, self._group, self._open_cluster, self._clock)
+            close_at_sigterm(mine.sender)
+        mine.sender.inbox.put((offsets, topic_ids or {}))
 
     def flush(self, timeout_s: float = CLOSE_S) -> None:
         """Commit what was offered, now; return when that is done, has failed, or `timeout_s` is over."""
-        if self._sender is not None and self._pid == os.getpid():
+        sender = self._mine.get().sender
+        if sender is not None:
             done = threading.Event()
-            self._sender.inbox.put(done)
+            sender.inbox.put(done)
             done.wait(timeout_s)
 
     def close(self, timeout_s: float = CLOSE_S) -> None:
         """Commit what is pending and end the thread; waits as `flush` does. A later offer begins anew."""
-        if self._sender is not None and self._pid == os.getpid():
-            self._sender.close(timeout_s)
-            closed(self._sender)
-        self._forget()
+        sender = self._mine.get().sender
+        if sender is not None:
+            sender.close(timeout_s)
+            closed(sender)
+        self._mine.reset()
+
+
+@dataclass(slots=True)
+class _Mine:
+    """What a committer has in one process."""
+
+    last: PartitionOffsets | None = None  # offered last
+    sender: _Sender | None = None
 
 
 class _Sender:
@@ -167,14 +188,14 @@ class _Sender:
         self,
         config: ClientConfig,
         group: str,
-        open_cluster: Callable[[ClientConfig], Cluster],
+        open_cluster: Callable[[ClientConfig], Commits],
         clock: Callable[[], float],
     ) -> None:
         self._group = group
         self._clock = clock
         self._config = config
         self._open_cluster = open_cluster
-        self._cluster: Cluster | None = None
+        self._cluster: Commits | None = None
         self._ledger = Ledger()
         self._warned_of: set[str] = set()
         self.inbox: queue.SimpleQueue[tuple[PartitionOffsets, TopicIds] | threading.Event | None] = queue.SimpleQueue()
@@ -208,7 +229,7 @@ class _Sender:
                 item.set()
         return item is not None
 
-    def _next(self) -> Any:
+    def _next(self) -> object:
         try:
             return self.inbox.get(timeout=self._ledger.wait_s(self._clock()))
         except queue.Empty:
@@ -266,29 +287,30 @@ class _Closable(Protocol):
     def close(self, timeout_s: float) -> None: ...
 
 
-_open: dict[_Closable, None] = {}  # in the order in which they were opened; the last is closed first
+def _none() -> dict[_Closable, None]:
+    return {}
+
+
+_open = PerProcess(_none)  # in the order in which they were opened; the last is closed first
 
 
 def close_at_sigterm(this: _Closable) -> None:
     """Do what is pending before dying, unless somebody else handles the signal or we are not on the main thread."""
-    _open[this] = None
+    _open.get()[this] = None
     if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, _terminated)
 
 
 def closed(this: _Closable) -> None:
     """Nothing is pending of this one any more."""
-    _open.pop(this, None)
+    _open.get().pop(this, None)
     on_main_thread = threading.current_thread() is threading.main_thread()
-    if not _open and on_main_thread and signal.getsignal(signal.SIGTERM) is _terminated:
+    if not _open.get() and on_main_thread and signal.getsignal(signal.SIGTERM) is _terminated:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
-def _terminated(_signal: int, _frame: Any) -> None:
-    for each in reversed(list(_open)):
+def _terminated(_signal: int, _frame: object) -> None:
+    for each in reversed(list(_open.get())):
         each.close(CLOSE_S)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     os.kill(os.getpid(), signal.SIGTERM)
-
-
-os.register_at_fork(after_in_child=_open.clear)

@@ -15,11 +15,11 @@ for so long before it gives up.
 
 from __future__ import annotations
 
-import os
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
@@ -27,9 +27,13 @@ from kafkasource.errors import BrokerError, DeadlineExceeded, GroupInUse, KafkaS
 from kafkasource.group.assignors import Assignor, Members, PartitionCounts, Placement, assign_range
 from kafkasource.group.member import GroupMember
 from kafkasource.group.racks import NO_RACKS, ReplicaRacks
-from kafkasource.source.group.committer import close_at_sigterm, closed
+from kafkasource.process import PerProcess
+from kafkasource.source.group.committer import Commits, close_at_sigterm, closed
 from kafkasource.source.plan.offsets import PartitionOffsets
 from kafkasource.types import TopicPartition
+
+if TYPE_CHECKING:
+    from kafkasource.options import Options
 
 SESSION_MS = 10_000  # a killed query keeps others out for so long
 HEARTBEAT_MS = 2_000
@@ -39,7 +43,7 @@ TRY_AGAIN_S = 0.5
 _INCONSISTENT_GROUP_PROTOCOL = 23
 
 
-def owner_of(options: Mapping[str, Any], config: ClientConfig) -> GroupOwner | None:
+def owner_of(options: Options, config: ClientConfig) -> GroupOwner | None:
     """None: `groupOwnership` is not exclusive."""
     exclusive = options["groupOwnership"] == "exclusive"
     return GroupOwner(config, options["kafka.group.id"]) if exclusive else None
@@ -65,53 +69,47 @@ class GroupOwner:
         self._make = member
         self._clock = clock
         self._sleep = sleep
-        self._forget()
-
-    def _forget(self) -> None:
-        self._pid = os.getpid()
-        self._cluster: Cluster | None = None
-        self._member: GroupMember | None = None
-        self._given: frozenset[TopicPartition] | None = None  # by our own assignor, on the member's thread
+        self._mine = PerProcess(_Mine)
 
     def hold(self, topics: Callable[[], Iterable[str]]) -> None:
         """Join the group, or see that it is still ours. `topics`: what monitors are shown as the member's.
 
         Raises GroupInUse where the group has other members, and whatever else keeps us from being its member.
         """
-        if self._pid != os.getpid():
-            self._forget()
-        if self._member is None:
-            self._cluster = self._cluster or Cluster(self._config)
-            self._member = self._join(self._cluster, sorted(topics()))
+        mine = self._mine.get()
+        if mine.member is None:
+            mine.cluster = mine.cluster or Cluster(self._config)
+            mine.member = self._join(mine.cluster, sorted(topics()))
             close_at_sigterm(self)
         try:
-            self._member.wait_until_stable(0)
+            mine.member.wait_until_stable(0)
         except BrokerError as error:
             if error.code != _INCONSISTENT_GROUP_PROTOCOL:
                 raise
             raise self._in_use("was taken over while this query could not reach its coordinator") from error
-        given, share = self._given, self._member.share
-        if share is not None and share != given and given == self._given:
+        given, share = mine.given, mine.member.share
+        if share is not None and share != given and given == mine.given:
             raise self._in_use("was joined by a consumer of the newer group protocol")
 
-    def committer(self, config: ClientConfig) -> Any:
-        """In place of a Cluster, for GroupCommitter: commits as the group's member. `config` is not needed."""
+    def committer(self, config: ClientConfig) -> Commits:
+        """What GroupCommitter commits with, in place of a Cluster. `config` is not needed."""
         return _Commits(self)
 
     def commit(self, offsets: PartitionOffsets) -> None:
-        if self._member is None:
+        member = self._mine.get().member
+        if member is None:
             raise KafkaSourceError(f"group {self._group!r} is not owned yet")
-        self._member.commit(offsets)
+        member.commit(offsets)
 
     def close(self, timeout_s: float = 3.0) -> None:
         """Leave the group."""
-        if self._pid == os.getpid():
-            if self._member is not None:
-                self._member.close(timeout_s)
-                closed(self)
-            if self._cluster is not None:
-                self._cluster.close()
-        self._forget()
+        mine = self._mine.get()
+        if mine.member is not None:
+            mine.member.close(timeout_s)
+            closed(self)
+        if mine.cluster is not None:
+            mine.cluster.close()
+        self._mine.reset()
 
     def _join(self, cluster: Cluster, topics: list[str]) -> GroupMember:
         deadline_s = self._clock() + OUTLIVE_S
@@ -141,7 +139,7 @@ class GroupOwner:
 
     def _assign(self, counts: PartitionCounts, members: Members, racks: ReplicaRacks = NO_RACKS) -> Placement:
         placed = assign_range(counts, members)
-        self._given = frozenset(tp for partitions in placed.values() for tp in partitions)
+        self._mine.get().given = frozenset(tp for partitions in placed.values() for tp in partitions)
         return placed
 
     def _in_use(self, what: str) -> GroupInUse:
@@ -152,8 +150,9 @@ class GroupOwner:
 
     def _who(self) -> str:
         try:
-            assert self._cluster is not None
-            group = self._cluster.groups.describe([self._group])[self._group]
+            cluster = self._mine.get().cluster
+            assert cluster is not None
+            group = cluster.groups.describe([self._group])[self._group]
         except Exception:  # the error to tell is another one
             return ""
         members = group.members if group is not None else ()
@@ -161,13 +160,26 @@ class GroupOwner:
         return f" ({', '.join(names)})" if names else ""
 
 
+@dataclass(slots=True)
+class _Mine:
+    """What an owner has in one process."""
+
+    cluster: Cluster | None = None
+    member: GroupMember | None = None
+    given: frozenset[TopicPartition] | None = None  # by our own assignor, on the member's thread
+
+
 class _Commits:
-    """What GroupCommitter needs of a Cluster."""
+    """Commits as the group's member."""
 
     def __init__(self, owner: GroupOwner) -> None:
         self._owner = owner
 
-    def commit_offsets(self, group: str, offsets: PartitionOffsets) -> None:
+    @property
+    def groups(self) -> _Commits:
+        return self
+
+    def commit(self, group: str, offsets: PartitionOffsets) -> None:
         self._owner.commit(offsets)
 
     def close(self) -> None:

@@ -13,7 +13,7 @@ import logging
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from kafkasource.client.caller import PROPAGATION_MS
 from kafkasource.errors import (
@@ -36,6 +36,7 @@ from kafkasource.types import IsolationLevel, TopicPartition
 if TYPE_CHECKING:
     from kafkasource.client.cluster import Cluster
     from kafkasource.client.offsets import ListedOffset
+    from kafkasource.options import Options
 
 log = logging.getLogger("kafkasource.source")
 
@@ -81,7 +82,7 @@ class OffsetReader:
         self._told_missing: frozenset[TopicPartition] = frozenset()
 
     @classmethod
-    def from_options(cls, cluster: Cluster, subscription: Subscription, options: Mapping[str, Any]) -> OffsetReader:
+    def from_options(cls, cluster: Cluster, subscription: Subscription, options: Options) -> OffsetReader:
         return cls(
             cluster,
             subscription,

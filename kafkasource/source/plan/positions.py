@@ -13,13 +13,14 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkasource.errors import OptionError
 from kafkasource.source.plan.offsets import EARLIEST, LATEST, Offsets, partition_number
 from kafkasource.types import TopicPartition
 
 if TYPE_CHECKING:
+    from kafkasource.options import Options
     from kafkasource.source.plan.offset_reader import OffsetReader
 
 _WORDS = {"earliest": EARLIEST, "latest": LATEST}
@@ -176,7 +177,7 @@ class AtCommitted(Position):
         return True
 
 
-def starting_position(options: Mapping[str, Any], *, streaming: bool) -> Position:
+def starting_position(options: Options, *, streaming: bool) -> Position:
     """Where a new query starts. A batch cannot start at latest: it would always be empty."""
     by_time = _by_time(
         options,
@@ -199,7 +200,7 @@ def starting_position(options: Mapping[str, Any], *, streaming: bool) -> Positio
     return position
 
 
-def ending_position(options: Mapping[str, Any], *, streaming: bool) -> Position | None:
+def ending_position(options: Options, *, streaming: bool) -> Position | None:
     """Where the read ends (exclusive). None: a stream for which no end was given."""
     by_time = _by_time(options, "endingTimestamp", "endingOffsetsByTimestamp", else_latest=True)
     if by_time is not None:
@@ -211,7 +212,7 @@ def ending_position(options: Mapping[str, Any], *, streaming: bool) -> Position 
     return position
 
 
-def _by_time(options: Mapping[str, Any], everywhere: str, partitions: str, *, else_latest: bool) -> Position | None:
+def _by_time(options: Options, everywhere: str, partitions: str, *, else_latest: bool) -> Position | None:
     if options[everywhere] is not None:
         return AtTimestamps(everywhere, everywhere_ms=options[everywhere], else_latest=else_latest)
     if options[partitions] is None:
@@ -308,7 +309,7 @@ def _start_is_greater(kind: str, start: Position, begin: int, end: Position, unt
     )
 
 
-def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
     document = dict(pairs)
     if len(document) != len(pairs):
         raise ValueError("a key stands twice")

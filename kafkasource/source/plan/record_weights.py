@@ -17,10 +17,11 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkasource.errors import KafkaSourceError
 from kafkasource.protocol.apis import FETCH
+from kafkasource.protocol.schema import Body
 from kafkasource.records import header as h
 from kafkasource.source.fetch.messages import fetch_body, last_version, partition_row
 from kafkasource.types import IsolationLevel, OffsetRange, TopicPartition
@@ -181,7 +182,7 @@ def _request(
     ids: Mapping[str, uuid.UUID | None],
     each: int,
     isolation_level: IsolationLevel,
-) -> dict[str, Any]:
+) -> Body:
     topics: dict[str, list[dict[str, int]]] = {}
     for tp in partitions:
         known = cluster.metadata.partition(tp)
@@ -205,9 +206,7 @@ def _sizes(ranges: Iterable[OffsetRange]) -> dict[TopicPartition, int]:
     return sizes
 
 
-def _records_of(
-    body: Mapping[str, Any], asked: Sequence[TopicPartition], ids: Mapping[str, uuid.UUID | None]
-) -> Iterator[Sample]:
+def _records_of(body: Body, asked: Sequence[TopicPartition], ids: Mapping[str, uuid.UUID | None]) -> Iterator[Sample]:
     wanted = set(asked)
     names = {topic_id: topic for topic, topic_id in ids.items()}
     for topic in body["responses"]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from kafkasource.errors import OptionError
 from kafkasource.options.java_regex import compile_java
@@ -63,7 +62,7 @@ class Assign:
 Subscription = SubscribeTopics | SubscribePattern | Assign
 
 
-def parse_subscription(options: Mapping[str, Any]) -> Subscription:
+def parse_subscription(options: Mapping[str, str | None]) -> Subscription:
     """The one strategy that the options name. Raises OptionError when none, several, or a malformed one is given."""
     given = [name for name in ("subscribe", "subscribePattern", "assign") if options[name] is not None]
     if not given:
@@ -75,7 +74,7 @@ def parse_subscription(options: Mapping[str, Any]) -> Subscription:
             "Only one of the following options can be specified for Kafka source: "
             f"subscribe, subscribePattern, assign. Got {', '.join(given)}."
         )
-    text = options[given[0]]
+    text = options[given[0]] or ""
     if given[0] == "subscribe":
         return _subscribe(text)
     return _subscribe_pattern(text) if given[0] == "subscribePattern" else _assign(text)
@@ -114,7 +113,7 @@ def _assign(text: str) -> Assign:
     return Assign(tuple(sorted(set(partitions))))
 
 
-def _numbers(value: Any) -> list[int]:
+def _numbers(value: object) -> list[int]:
     if not isinstance(value, list) or any(type(item) is not int or item < 0 for item in value):
         raise TypeError
     return value

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader
 
@@ -22,7 +22,7 @@ from kafkasource.source.plan.offset_reader import OffsetReader
 from kafkasource.source.plan.offsets import EARLIEST, LATEST, Offsets
 from kafkasource.source.plan.positions import check_start_before_end, ending_position, starting_position
 from kafkasource.source.plan.subscription import parse_subscription
-from kafkasource.source.spark.input_partition import KafkaInputPartition, PartitionReader, input_partitions
+from kafkasource.source.spark.input_partition import KafkaInputPartition, PartitionReader, Reduced, input_partitions
 from kafkasource.types import IsolationLevel, OffsetRange, TopicPartition
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class BatchReader(DataSourceReader):
             if name in options.given and options[name] is not False:
                 log.warning("option %r has no effect on a batch read", name)
 
-    def partitions(self) -> list[Any]:
+    def partitions(self) -> list[KafkaInputPartition]:
         """Input partitions for all that the asked range holds: one per topic-partition, or as the options say."""
         cluster = shared_cluster(self._tasks.config)
         reader = OffsetReader.from_options(cluster, self._subscription, self._options)
@@ -119,7 +119,7 @@ class BatchReader(DataSourceReader):
     def read(self, partition: KafkaInputPartition) -> Iterator[pa.RecordBatch]:
         return self._tasks.read(partition)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> Reduced:
         """Spark pickles the reader for the tasks alone."""
         return PartitionReader, (self._tasks.config, self._tasks.settings, self._tasks.packing)
 

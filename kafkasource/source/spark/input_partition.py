@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import InputPartition
 
@@ -34,7 +34,7 @@ Weigh = Callable[[Sequence[OffsetRange]], Mapping[TopicPartition, float]]  # byt
 
 def input_partitions(
     ranges: Sequence[OffsetRange], options: Options, *, least_size: int, weigh: Weigh | None = None
-) -> list[Any]:
+) -> list[KafkaInputPartition]:
     """The tasks that read `ranges`; `least_size` is what `minRecordsPerPartition` is where no option speaks of sizes.
 
     Then `weigh` is asked too, but only where ranges would share a task: heavy ones get tasks of their own. Ranges that
@@ -94,3 +94,7 @@ class PartitionReader:
             yield from batches
         finally:
             metrics.publish()
+
+
+Reduced = tuple[type[PartitionReader], tuple[ClientConfig, FetchSettings, Packing | None]]
+"""What a reader of the driver is pickled as: it becomes a PartitionReader in the tasks."""

@@ -183,7 +183,7 @@ def _holds(one: Filter, value: str | int) -> bool:
     return _COMPARISONS[type(one)][0](value, one.value)
 
 
-def _interval(one: Filter, number: Callable[[Any], int | None]) -> tuple[int, int]:
+def _interval(one: Filter, number: Callable[[object], int | None]) -> tuple[int, int]:
     """Whole numbers outside [low, high) fail for certain. Of `Not` nothing is known: Spark turns those round itself."""
     unknown = (-_NO_END, _NO_END)
     if isinstance(one, Not):
@@ -196,11 +196,11 @@ def _interval(one: Filter, number: Callable[[Any], int | None]) -> tuple[int, in
     return (min(known), max(known) + 1) if known and len(known) == len(literals) else unknown
 
 
-def _whole_number(literal: Any) -> int | None:
+def _whole_number(literal: object) -> int | None:
     return literal if type(literal) is int else None
 
 
-def _microseconds(literal: Any) -> int | None:
+def _microseconds(literal: object) -> int | None:
     """Of a timestamp literal since the epoch. Spark sends them as moments, in UTC, whatever the session's time zone."""
     if not isinstance(literal, datetime) or literal.tzinfo is None:
         return None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceStreamReader
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
@@ -31,7 +31,7 @@ from kafkasource.source.plan.positions import check_start_before_end, ending_pos
 from kafkasource.source.plan.record_weights import RecordWeights
 from kafkasource.source.plan.subscription import parse_subscription
 from kafkasource.source.plan.tasks import OFFSET_BYTES
-from kafkasource.source.spark.input_partition import KafkaInputPartition, PartitionReader, input_partitions
+from kafkasource.source.spark.input_partition import KafkaInputPartition, PartitionReader, Reduced, input_partitions
 from kafkasource.source.spark.stop_file import StopFile
 from kafkasource.types import IsolationLevel
 
@@ -54,7 +54,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         options: Options,
         open_cluster: Callable[[ClientConfig], Cluster] = Cluster,
         committer: Callable[..., GroupCommitter] = GroupCommitter,
-        own: Callable[[Mapping[str, Any], ClientConfig], GroupOwner | None] = owner_of,
+        own: Callable[[Options, ClientConfig], GroupOwner | None] = owner_of,
     ) -> None:
         self._options = options
         self._open_cluster = open_cluster
@@ -88,7 +88,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return committer(self._tasks.config, group)
         return committer(self._tasks.config, group, open_cluster=self._owner.committer)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> Reduced:
         """Spark pickles the reader for the tasks alone: no connection and nothing of the driver's state."""
         return PartitionReader, (self._tasks.config, self._tasks.settings, self._tasks.packing)
 
@@ -125,7 +125,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         return self._recent.to_json(self._first.start(resolve))
 
-    def latestOffset(self, start: Mapping[str, Any] | None = None, limit: ReadLimit | None = None) -> Any:
+    def latestOffset(self, start: OffsetJson | None = None, limit: ReadLimit | None = None) -> OffsetJson:
         """Where the next micro-batch ends (exclusive): all there is, or as much as the limits admit.
 
         Answers `start` itself when there is nothing new, not enough, or nothing at all: an empty offset must never be
@@ -168,11 +168,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         written_ms = self._oldest(latest.offsets)
         return {**document, oldest_to_text(written_ms): {}} if written_ms else document
 
-    def commit(self, end: Mapping[str, Any]) -> None:
+    def commit(self, end: OffsetJson) -> None:
         """Spark's checkpoint has it: the consumer group, if there is one, is told (`commitOffsets`)."""
         self._finished(self._recent.from_json(end))
 
-    def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[Any]:
+    def partitions(self, start: OffsetJson, end: OffsetJson) -> list[KafkaInputPartition]:
         """Input partitions for all that is in [start, end): few when that is little (`minRecordsPerPartition`).
 
         Raises DataLoss, when `failOnDataLoss`, for what the two offsets show to be gone.
