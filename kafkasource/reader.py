@@ -1,13 +1,13 @@
 """Reading topics in this process, without Spark: Arrow batches of the source's rows, by the source's own fetcher.
 
     with Reader({"kafka.bootstrap.servers": "localhost:9092", "subscribe": "events"}) as reader:
-        for batch in reader:                     # all there is now; `follow` goes on with what comes
+        for batch in reader:                     # all records of now; `follow` continues with new ones
             print(batch.column("value").to_pylist())
 
-Options are those of the format `pykafka`, in one table with them (`options`); those that only a query of Spark's could
-honour are refused. Columns: `records.columns.ROW_SCHEMA`, with `includeHeaders` the headers too; a batch holds one
-partition's rows in the order of their offsets. Records that are gone go through `source.loss`, by the rule of a
-streaming query: see `source.plan.reader_positions`.
+Options are those of the format `pykafka` (`options`). Options that only a Spark query can honour are refused. Columns:
+`records.columns.ROW_SCHEMA`, with `includeHeaders` the headers too. A batch holds rows of one partition in the order of
+their offsets. Lost records go through `source.loss`, by the rule of a streaming query: see
+`source.plan.reader_positions`.
 
 One thread at a time. Ctrl-C may interrupt any call; the reader can be closed after it.
 """
@@ -149,7 +149,7 @@ class Reader:
     def start_of(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Where the start lies in each of these logs, moved to the nearer end of what they hold where it is beyond.
 
-        For tools that show or set offsets. Who reads from there uses `positions`, which tells what is lost.
+        For tools that show or set offsets. To read from there, use `positions`, which also detects lost records.
         """
         assigned = set(partitions)
         starts = self._start.resolve(assigned, self._offsets)

@@ -1,6 +1,6 @@
 """The memory budget of a process: which parts are in use, how much each task may take, and what the parts hold.
 
-A task takes a *lease* of each part that it uses, for as long as it runs. A part that nobody leases lends its share to
+A task takes a *lease* of each part that it uses, for as long as it runs. A part that no task leases lends its share to
 the others (`shares.divide`); the leases of one part share it equally. The budget tells each lease how many bytes it may
 take: at once, and whenever that number changes.
 
@@ -101,7 +101,7 @@ class Budget:
 
     @property
     def granted_bytes(self) -> dict[str, int]:
-        """The bytes that each part may hold now: what its leases were granted; 0 for a part that nobody uses."""
+        """The bytes that each part may hold now: what its leases were granted; 0 for a part that no task uses."""
         with self._lock:
             found = dict.fromkeys(self.accounts, 0)
             for lease in {id(lease.holder): lease for lease in self._leases}.values():
@@ -168,7 +168,7 @@ class Budget:
         self.rows_peak_bytes = max(self.rows_peak_bytes, self.rows_bytes)
 
     def reset_peaks(self) -> None:
-        """Peaks begin anew: blocks with those that are held now, rows with those that are made next."""
+        """Start the peaks again: of blocks with those held now, of rows with the next ones."""
         for account in self.accounts.values():
             account.reset_peak()
         self.rows_peak_bytes = 0

@@ -1,6 +1,6 @@
 """THE table of parts, and how a budget is divided among the parts in use. Pure.
 
-A part that nobody uses lends its share to the parts in use, in equal shares. The parts that publish hold data that
+A part that no task uses lends its share to the parts in use, in equal shares. The parts that publish hold data that
 waits to be written. Together they never take more than `PUBLISH_LIMIT` of the budget, whatever is lent to them: a
 process that writes needs the rest for the rows that come in, and for encoding them.
 """

@@ -1,6 +1,6 @@
-"""A mirror's own file, TOML, to a Plan. A key that nobody knows is an error: it is ours, and mistyped.
+"""From a mirror's TOML file to a Plan. An unknown key is an error: all keys are ours, so it is mistyped.
 
-    checkpoint = "/checkpoints/mirror"        # where Spark keeps how far it is, a folder for each cluster read
+    checkpoint = "/checkpoints/mirror"        # where Spark keeps its progress: a folder for each cluster that it reads
 
     [clusters.east]                           # options of the format, for reading from it and writing to it
     kafka.bootstrap.servers = "e1:9092"
@@ -9,9 +9,9 @@
     from = "east"
     to = ["west", "north"]
     topics = ["orders.*", "customers"]        # Java regular expressions of whole names
-    topic = "${source}.${topic}"              # the name there
+    topic = "${source}.${topic}"              # the name at the target
 
-docs/mirror.md has all keys; the tables below are what is taken.
+docs/mirror.md has all keys; the tables below name the keys that are accepted.
 """
 
 from __future__ import annotations

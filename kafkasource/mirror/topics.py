@@ -68,7 +68,7 @@ Step = Create | Grow | Change
 
 @dataclass(frozen=True)
 class Known:
-    """Topics of a cluster: partitions, and what was set for the topic itself (empty where nobody asked)."""
+    """Topics of a cluster: partitions, and the settings of the topic itself (empty if they were not asked for)."""
 
     partitions: Mapping[str, int]
     settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -98,7 +98,7 @@ def steps(flow: Flow, topics: Iterable[str], here: Known, there: Known, before: 
 
 
 def carried(flow: Flow, settings: Mapping[str, str]) -> dict[str, str]:
-    """Those settings that a target is to have too."""
+    """The settings that the mirror copies to a target."""
     return {
         name: value
         for name, value in settings.items()

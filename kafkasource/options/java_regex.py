@@ -62,7 +62,7 @@ def _flags(leading: re.Match[str]) -> int:
 
 
 def _respell(pattern: str, pos: int) -> str:
-    """Walk the pattern once; `in_class` tells whether pos is between brackets."""
+    """Walk the pattern once; `in_class`: whether pos is between brackets."""
     out: list[str] = []
     in_class = False
     while pos < len(pattern):

@@ -65,7 +65,7 @@ class Option:
     at_most: int | None = None
     aliases: tuple[str, ...] = ()
     differs: str = ""  # where our default is not that of Java: its default, and why ours is another
-    complaint: str = ""  # how the JVM connector's error begins, for those who search for it
+    complaint: str = ""  # how the JVM connector's error begins, so that users find it by a search
     only: tuple[Other, ...] = ()  # all of these must hold where the user gives this option
     not_with: tuple[Other, ...] = ()  # and none of these
     per_cluster: bool = True  # False: of the whole write, so one of several `clusters` cannot have its own
@@ -124,7 +124,7 @@ class Option:
 class Refused:
     """An option of Kafka or of the JVM connector that this connector refuses, because it could only ignore it."""
 
-    name: str  # one that ends with a dot stands for all options that begin so
+    name: str  # a name that ends with a dot means all options that begin with it
     instead: str  # what to do
     later: bool = False  # a later release takes it
 

@@ -1,10 +1,9 @@
-"""THE table of options: what a user may write after `.option(`, with type, default, bounds and who uses it.
+"""THE table of options that a user may set: type, default, bounds, and whether reads or writes use it.
 
 Names are those of Spark's JVM connector; `kafka.*` are those of Kafka's Java clients, with librdkafka's as aliases.
-Keys are case-insensitive, as Spark's are. Validation (here), docs/options.md (`markdown_table`) and the tests all read
-`OPTIONS`. Everything here happens on the driver, before a broker is contacted. No option is accepted and then ignored:
-what we cannot honour is an error that says what to use instead (`REFUSED`), what nobody knows is a warning
-with the nearest name.
+Keys are case-insensitive, as Spark's are. The checks (`parse`), docs/options.md (`markdown`) and the tests all read
+`OPTIONS`. The connector accepts no option that it ignores. An option that it cannot honour is an error that says what
+to use instead (`REFUSED`). An unknown option is a warning with the most similar name.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ def _gzip_level(text: str) -> int:
 
 
 def _new_topic(text: str) -> NewTopic:
-    """`partitions=6,replication=3,cleanup.policy=compact,delete`: what has no `=` goes on with the value before it."""
+    """`partitions=6,replication=3,cleanup.policy=compact,delete`: a piece without `=` continues the value before."""
     pairs: dict[str, str] = {}
     name = ""
     for piece in text.split(","):
@@ -101,7 +101,7 @@ def _old_release(text: str) -> str:
     return match[1] if match else _refuse(text)
 
 
-TEXT = Type("string", "a text", str)  # whose reader says what is wrong with an empty one
+TEXT = Type("string", "a text", str)  # may be empty: the code that reads it says what is wrong then
 STRING = Type("string", "a text that is not empty", lambda text: text.strip() or _refuse(text))
 JSON = Type("json", "JSON", lambda text: text.strip() or _refuse(text))
 BOOLEAN = Type("boolean", "true or false", _boolean)
@@ -144,6 +144,6 @@ def _refuse(text: str) -> Any:
 
 
 def choice(*allowed: str) -> Type:
-    """One of a few words, in any case; the value is the word as it stands here."""
+    """One of a few words, in any case; the value is the word as it is written here."""
     words = {word.lower(): word for word in allowed}
     return Type(" \\| ".join(allowed), "one of " + ", ".join(allowed), lambda text: words[text.strip().lower()])
