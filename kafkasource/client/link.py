@@ -141,15 +141,13 @@ class Link:
         self.reasons.append(self._about(self.current_address, reason) if self.current_address else reason)
         self._close_transport()
         self.step = Step()
-        if (
-            protocol_error is not None and self._shared.metadata.version == 0
-        ):  # all addresses of one name are one service
-            self._connect_failed(now, protocol_error)
+        if protocol_error is not None and self._shared.metadata.version == 0:
+            self._connect_failed(now, protocol_error)  # all addresses of one name are one service
         else:
             self._connect_next(now)
 
     def _next_step(self, now: float) -> bool:
-        """The broker closed the connection without an answer to ApiVersions: go on as `releases` says. False: no way.
+        """The broker closed the connection without an answer to ApiVersions: try what `next_step` says. False: nothing.
 
         From a failure to connect again it goes on as from any other.
         """
@@ -188,7 +186,7 @@ class Link:
         self.disconnect(error)
 
     def _became_ready(self, now: float) -> None:
-        self.failures = 0  # attempts to connect that failed, with none succeeding since
+        self.failures = 0
         self.retry_at_ms = 0.0
         self.connect_deadline_ms = NEVER
         self.last_used_ms = now
@@ -264,7 +262,7 @@ class Link:
         return self.connected
 
     def nudge(self, now: float) -> None:
-        """No answer to ApiVersions so far; see `releases`."""
+        """No answer to ApiVersions so far; see `connection`."""
         self.nudge_at_ms = NEVER
         if self.connection is not None and not self.connection.pending_bytes:
             self._enqueue(self.connection.nudge())

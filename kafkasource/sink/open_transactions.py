@@ -89,7 +89,7 @@ def _asked(config: ClientConfig, identity: QueryIdentity) -> list[OpenTransactio
 
 def all_ids(cluster: Cluster, identity: QueryIdentity) -> list[TransactionalIds]:
     """The names of the query's transactions: its own, and those of earlier versions under which it has decided."""
-    decided = {ids: DecisionLog(cluster, ids).last_seen() for ids in identity.former}
+    decided = {ids: DecisionLog(cluster.groups, ids).last_seen() for ids in identity.former}
     return [identity.ids, *(ids for ids, last in decided.items() if last and last.query_id == identity.query_id)]
 
 

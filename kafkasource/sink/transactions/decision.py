@@ -37,7 +37,7 @@ from kafkasource.sink.transactions.names import (
 from kafkasource.types import TopicPartition
 
 if TYPE_CHECKING:
-    from kafkasource.client.cluster import Cluster
+    from kafkasource.client.groups import Groups
 
 MAX_METADATA_BYTES = 4096
 MAX_COPIES_BYTES = 128 * 1024  # of one decision, in all its places; some 700 topics of batches of a few tasks
@@ -159,8 +159,8 @@ def _parsed(tp: TopicPartition, offset: int, text: str) -> tuple[int, int, Decis
 class DecisionLog:
     """The decision records of one prefix, as its group P-marker has them. On the driver; each call blocks."""
 
-    def __init__(self, cluster: Cluster, ids: TransactionalIds) -> None:
-        self._cluster = cluster
+    def __init__(self, groups: Groups, ids: TransactionalIds) -> None:
+        self._groups = groups
         self._group = ids.marker_group
 
     def last(self, places: Iterable[TopicPartition] = ()) -> Decision | None:
@@ -173,21 +173,21 @@ class DecisionLog:
         """
         named = sorted(set(places))
         if named:
-            self._cluster.groups.committed(self._group, named)
-        return last_decision(self._cluster.groups.committed(self._group, None))
+            self._groups.committed(self._group, named)
+        return last_decision(self._groups.committed(self._group, None))
 
     def last_seen(self) -> Decision | None:
         """The last decision, without waiting for one under way. None also where this query may not look: then it was
         not decided by a query with the same rights.
         """
         try:
-            return last_decision(self._cluster.groups.committed(self._group, None, require_stable=False))
+            return last_decision(self._groups.committed(self._group, None, require_stable=False))
         except GroupAuthorizationFailed:
             return None
 
     def places(self) -> list[TopicPartition]:
         """Where records lie."""
-        return [tp for tp, row in self._cluster.groups.committed(self._group, None).items() if row]
+        return [tp for tp, row in self._groups.committed(self._group, None).items() if row]
 
 
 def _base85_size(size: int) -> int:

@@ -66,9 +66,9 @@ class ExactlyOnce:
         self._cluster = cluster
         self._identity = identity if isinstance(identity, QueryIdentity) else QueryIdentity(identity)
         self._ids = self._identity.ids
-        self._decisions = DecisionLog(cluster, self._ids)
+        self._decisions = DecisionLog(cluster.groups, self._ids)
         self._status = StatusLog(cluster, self._ids, topic)
-        self._tasks = TaskTransactions(cluster, self._ids, timeout_ms)
+        self._tasks = TaskTransactions(cluster.transactions, self._ids, timeout_ms)
         self._timeout_ms = timeout_ms
         self._atomic = atomic
         self._on_lost = on_lost
@@ -119,12 +119,12 @@ class ExactlyOnce:
         """
         found = []
         for ids in self._identity.former:
-            decisions = DecisionLog(self._cluster, ids)
+            decisions = DecisionLog(self._cluster.groups, ids)
             if self._is_own(decisions.last_seen()):
                 self._cluster.transactions.init_producer_id(ids.driver, self._timeout_ms)
                 last = decisions.last()
                 if last is not None and self._is_own(last):
-                    recovered = TaskTransactions(self._cluster, ids, self._timeout_ms).recover(last)
+                    recovered = TaskTransactions(self._cluster.transactions, ids, self._timeout_ms).recover(last)
                     found.append((ids, last, recovered))
         return max(found, key=lambda each: (each[1].batch_id, each[1].number), default=None)
 
@@ -256,8 +256,8 @@ class ExactlyOnce:
         """The task transactions of the decision that is made good, the lost ones replaced by those written again."""
         decisions, tasks = self._decisions, self._tasks
         if driver.former is not None:
-            decisions = DecisionLog(self._cluster, driver.former)
-            tasks = TaskTransactions(self._cluster, driver.former, self._timeout_ms)
+            decisions = DecisionLog(self._cluster.groups, driver.former)
+            tasks = TaskTransactions(self._cluster.transactions, driver.former, self._timeout_ms)
         last = decisions.last()
         if last is None or not last.is_of(query_id, batch_id):
             raise NotDecided(f"the decision of batch {batch_id} that was to be made good is not there any more")

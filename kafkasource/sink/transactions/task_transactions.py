@@ -16,7 +16,7 @@ from kafkasource.sink.transactions.names import TransactionalIds, WrittenTransac
 from kafkasource.types import ProducerId
 
 if TYPE_CHECKING:
-    from kafkasource.client.cluster import Cluster
+    from kafkasource.client.transactions import Transactions
 
 log = logging.getLogger("kafkasource.sink")
 
@@ -35,9 +35,9 @@ class Recovered:
 class TaskTransactions:
     """See the module."""
 
-    def __init__(self, cluster: Cluster, ids: TransactionalIds, timeout_ms: int) -> None:
+    def __init__(self, transactions: Transactions, ids: TransactionalIds, timeout_ms: int) -> None:
         """`timeout_ms`: `kafka.transaction.timeout.ms`."""
-        self._cluster = cluster
+        self._transactions = transactions
         self._ids = ids
         self._timeout_ms = timeout_ms
 
@@ -60,7 +60,7 @@ class TaskTransactions:
         slots = {self._ids.task(each.slot): each.slot for each in transactions}
         if not slots:
             return []
-        answers = self._cluster.transactions.end_each(self._named(transactions), True, decision.transaction_version)
+        answers = self._transactions.end_each(self._named(transactions), True, decision.transaction_version)
         for error in answers.values():
             if error is not None and not isinstance(error, GONE):
                 raise error
@@ -68,7 +68,7 @@ class TaskTransactions:
 
     def abort(self, transactions: Iterable[WrittenTransaction], transaction_version: int) -> None:
         """Abort these. What cannot be aborted is left: it has ended, or the next begin aborts it."""
-        self._cluster.transactions.end_each(self._named(transactions), False, transaction_version)
+        self._transactions.end_each(self._named(transactions), False, transaction_version)
 
     def abort_silent(self, driver: ProducerId, last: Decision | None, slots: Sequence[int]) -> None:
         """Abort and fence the transactions of tasks that sent no message, of this driver's batch.
@@ -82,7 +82,7 @@ class TaskTransactions:
         transaction is ongoing under a later epoch of the same id.
         """
         try:
-            self._cluster.transactions.init_producer_id(self._ids.driver, self._timeout_ms, driver)
+            self._transactions.init_producer_id(self._ids.driver, self._timeout_ms, driver)
         except UnsupportedApiVersion:
             pass  # before Kafka 2.5; nor can tasks look, before 3.0
         except FENCED:
@@ -91,7 +91,7 @@ class TaskTransactions:
         decided = set(self._named(last.transactions)) if last else set()
         held_by: dict[str, ProducerId] = {}
         try:
-            found = self._cluster.transactions.describe(names)
+            found = self._transactions.describe(names)
         except UnsupportedApiVersion:
             decided_names = {name for name, _ in decided}
             open_names = [name for name in names if name not in decided_names]
@@ -102,7 +102,7 @@ class TaskTransactions:
             open_names = list(held_by)
         if open_names:
             log.info("aborting the transactions of %d tasks that did not report: %s", len(open_names), few(open_names))
-        for answer in self._cluster.transactions.init_producer_ids(open_names, self._timeout_ms, held_by).values():
+        for answer in self._transactions.init_producer_ids(open_names, self._timeout_ms, held_by).values():
             if isinstance(answer, BrokerError) and not isinstance(answer, GONE):
                 raise answer
 
@@ -133,7 +133,7 @@ class TaskTransactions:
         orphans = [self._ids.task(slot) for slot in slots]
         if orphans:
             log.info("aborting %d transactions that were left open: %s", len(orphans), few(orphans))
-            for answer in self._cluster.transactions.init_producer_ids(orphans, self._timeout_ms).values():
+            for answer in self._transactions.init_producer_ids(orphans, self._timeout_ms).values():
                 if isinstance(answer, BrokerError):
                     raise answer
 
@@ -147,7 +147,7 @@ class TaskTransactions:
         """
         prefix = f"{self._ids.prefix}-"
         try:
-            listed, unreachable = self._cluster.transactions.list_reachable(prefix) if ask is None else ask()
+            listed, unreachable = self._transactions.list_reachable(prefix) if ask is None else ask()
         except UnsupportedApiVersion:
             return None
         slots = {slot for each in listed if (slot := self._ids.slot(each.transactional_id)) is not None}
@@ -155,7 +155,7 @@ class TaskTransactions:
             _warn_unreachable(self._ids, unreachable)
             highest = max([*slots, *(each.slot for each in (last.transactions if last else ()))], default=-1)
             others = [self._ids.task(slot) for slot in range(highest + 1) if slot not in slots]
-            for name, row in self._cluster.transactions.describe(others, unreachable).items():
+            for name, row in self._transactions.describe(others, unreachable).items():
                 if row is not None and row.state == ONGOING:
                     slots.add(self._ids.slot(name) or 0)
         return sorted(slots)
