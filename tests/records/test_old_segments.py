@@ -11,6 +11,7 @@ import confluent_kafka
 import pyarrow as pa
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
+from record_wire import ask_kafka
 
 from kafkasource import options
 from kafkasource.broker import Broker
@@ -25,7 +26,7 @@ OLD = len(SETS) * SETS_OF_EACH * PER_SET
 COUNT = OLD + BATCHES
 
 
-def segment(kafka):
+def segment():
     """The bytes of a log: each format and codec in turn, v0 before v1; among v1 some with log append time."""
     commands, offset = [], 0
     for magic, codec in SETS:
@@ -36,11 +37,11 @@ def segment(kafka):
             ]
             commands.append(["write", magic, codec, offset, TIME + offset if magic and i % 5 == 4 else -1, *records])
             offset += PER_SET
-    return b"".join(bytes.fromhex(line) for line in kafka(commands))
+    return b"".join(bytes.fromhex(line) for line in ask_kafka(commands))
 
 
 @pytest.fixture(scope="module")
-def old_topic(kafka):
+def old_topic():
     """(bootstrap servers, name)."""
     name = f"old-{uuid.uuid4().hex[:10]}"
     with Broker(version="3.9.2", use_existing=False) as broker:
@@ -52,7 +53,7 @@ def old_topic(kafka):
         log = broker.folder / "node-1" / f"{name}-0"
         for index in [*log.glob("*index"), *log.glob("*.snapshot")]:
             index.unlink()  # the broker makes them anew
-        (log / "00000000000000000000.log").write_bytes(segment(kafka))
+        (log / "00000000000000000000.log").write_bytes(segment())
         broker.restart()
         producer = confluent_kafka.Producer(servers)
         for i in range(BATCHES):
