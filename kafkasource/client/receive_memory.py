@@ -12,8 +12,8 @@ from kafkasource import memory
 from kafkasource.protocol.frames import READ_AHEAD_BYTES, FrameBuffers
 
 FRAMES = 3
-"""Of one size, in the room that a task has: the answer that is decoded, one that comes, and the smaller block that this
-one grew out of. The first two are used again."""
+"""The receive memory of a task holds so many frames of one size: the answer that is decoded, one that arrives, and the
+smaller block that this one grew out of. The first two are used again."""
 
 
 class _ReceiveBlocks(memory.Keeper):

@@ -51,7 +51,7 @@ def group_to_commit(options: Options) -> str | None:
 
 
 class Ledger:
-    """What a group knows and what it has yet to be told, and when. Decides only; times are seconds of any clock."""
+    """What was committed to a group, what is to be committed, and when. It only decides. Times: seconds."""
 
     def __init__(self) -> None:
         self._newest: dict[TopicPartition, int] = {}
@@ -87,7 +87,7 @@ class Ledger:
 
     @property
     def pending(self) -> dict[TopicPartition, int]:
-        """What the group has yet to be told, due or not."""
+        """The offsets that are still to be committed, due or not."""
         return self._pending
 
     def committed(self, offsets: PartitionOffsets, now_s: float) -> None:

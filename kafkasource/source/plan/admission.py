@@ -117,7 +117,7 @@ class Turns:
     """
 
     def __init__(self) -> None:
-        self._owed: dict[TopicPartition, float] = {}  # offsets; below 0 for who got one early
+        self._owed: dict[TopicPartition, float] = {}  # offsets; below 0 for a partition that got one early
 
     def share_bytes(
         self, start: PartitionOffsets, end: PartitionOffsets, weights: Mapping[TopicPartition, float], limit: int

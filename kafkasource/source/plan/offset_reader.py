@@ -148,7 +148,7 @@ class OffsetReader:
         return existing
 
     def topic_ids(self, partitions: Iterable[TopicPartition]) -> dict[str, uuid.UUID]:
-        """The ids of topics as the cluster told them last, without asking; brokers before 2.8 have none."""
+        """The ids of topics in the newest metadata, without asking; brokers before 2.8 have none."""
         found = {topic: self._cluster.metadata.topic_id(topic) for topic in {tp.topic for tp in partitions}}
         return {topic: topic_id for topic, topic_id in found.items() if topic_id is not None}
 
@@ -214,7 +214,7 @@ class OffsetReader:
     def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> Offsets:
         """Where leader epochs end in the logs of now (exclusive); a partition whose leader cannot tell is missing.
 
-        Brokers before 0.11 know no epochs, those before 2.3 tell them only to who may act as a replica.
+        Brokers before 0.11 know no epochs, those before 2.3 answer only clients that may act as a replica.
         """
         try:
             found = self._asking(lambda: self._of_existing(epochs, self._cluster.offsets.epoch_ends))

@@ -1,8 +1,8 @@
 """What a micro-batch reads: pure functions from the two offsets of a checkpoint to `OffsetRange`s.
 
-No broker is asked here: `questions` tells what must be, `plan` takes the answers. What cannot be read any more is told
-as the JVM connector tells it (KafkaOffsetReader.getOffsetRangesFromResolvedOffsets), and beyond that what only topic
-ids and leader epochs show: a topic that is another one of the same name, and a log that was truncated and written anew.
+No broker is asked here: `questions` says what to ask, `plan` takes the answers. Losses have the texts of the JVM
+connector (KafkaOffsetReader.getOffsetRangesFromResolvedOffsets). Topic ids and leader epochs alone show two more:
+a topic that is another one of the same name, and a log that was truncated and written anew.
 """
 
 from __future__ import annotations

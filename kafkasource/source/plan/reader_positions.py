@@ -67,7 +67,7 @@ class FetchPositions:
         start = start or self._start
         topic_ids = self._reader.current_topic_ids(wanted, self._at)
         if recreated_topics(self._at, StreamOffset({}, topic_ids)):
-            self.next_ranges()  # what stood in the old topic is told as lost, and moves to the new one
+            self.next_ranges()  # reports positions in the old topic as lost, and moves them to the new one
         starts = start.resolve(wanted, self._reader)
         first, last = self._reader.earliest(starts), self._reader.latest(starts)
         self._held |= wanted
@@ -114,7 +114,7 @@ class FetchPositions:
         return planned.ranges
 
     def reached(self, ranges: Iterable[OffsetRange]) -> Offsets:
-        """These were read to their ends. Returns what a group can be told: the next offsets of their partitions."""
+        """These were read to their ends. Returns the next offsets of their partitions, which a group may commit."""
         ends = {one.topic_partition: one.end_offset for one in ranges}
         self.move(ends)
         return ends

@@ -169,7 +169,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {**document, oldest_to_text(written_ms): {}} if written_ms else document
 
     def commit(self, end: OffsetJson) -> None:
-        """Spark's checkpoint has it: the consumer group, if there is one, is told (`commitOffsets`)."""
+        """Spark's checkpoint has this end: commit it to the consumer group, if there is one (`commitOffsets`)."""
         self._finished(self._recent.from_json(end))
 
     def partitions(self, start: OffsetJson, end: OffsetJson) -> list[KafkaInputPartition]:
