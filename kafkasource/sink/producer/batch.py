@@ -144,6 +144,10 @@ class PartitionBatches:
             return False
         if batch.number >= 0:
             return batch.number < self.in_flight[0].number
+        if self.in_flight[0].attempts > 1:
+            # It may be stored already. The broker knows a producer's last five batches of a partition again: were more
+            # stored behind it before its answer comes, and that is lost once more, it would be out of order.
+            return False
         last, transaction = self.in_flight[-1], batch.delivery.transaction
         if last.delivery is not batch.delivery:
             return False

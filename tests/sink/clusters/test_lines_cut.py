@@ -91,14 +91,18 @@ def test_under_block_a_line_that_was_cut_carries_everything_once_it_is_there_aga
 
         def half_way():
             cut(proxies["west"])
-            # The task is to wait for memory; who waits wakes all senders, which tells that it does.
-            pool, wake = of["west"].pool, of["west"].pool._wake_all
+            # The line is there again once the task waits for memory.
+            pool = of["west"].pool
+            allocate = pool.allocate
 
-            def there_again():
-                proxies["west"].refuse = False
-                wake()
+            def allocate_as_before(size, max_block_ms, on_wait):
+                def there_again():
+                    proxies["west"].refuse = False
+                    on_wait()
 
-            pool._wake_all = there_again
+                return allocate(size, max_block_ms, there_again)
+
+            pool.allocate = allocate_as_before
 
         delivery = write(fan_out, half_way)
         for name, kafka in clusters.items():

@@ -57,7 +57,7 @@ class FaultyClient(AcknowledgingClient):
 
     def poll(self, timeout_ms):
         waiting = [sent for sent in self.sent if not sent.pending.done]
-        if len(waiting) < 5 and len(self.sent) > self.seen:
+        if len(waiting) < 5 and len(self.sent) > self.seen and self.random.random() < 0.8:
             self.seen = len(self.sent)  # more may come
             self.woken.wait(0.05)  # the next request wakes it; long enough for a busy machine to send one
         elif waiting:

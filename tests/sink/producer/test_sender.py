@@ -164,6 +164,29 @@ def test_what_follows_a_batch_that_failed_is_sent_again_after_it_with_its_own_by
     assert rig.leaked_bytes == 0
 
 
+def test_nothing_new_follows_a_batch_that_is_sent_again_until_its_answer_is_here():
+    """Brokers know a producer's last five batches again. The first of five is stored and its answer lost, twice."""
+    rig = Rig()
+    delivery = rig.sender.begin()
+    rig.append(delivery, count=300)  # nine batches
+    rig.turn()[0].answer()
+    first, *others = rig.turn()
+    for request in others:
+        request.answer()
+    first.fail(ConnectionLost("gone"))
+    for _ in range(2):
+        rig.turn()
+        rig.clock.now_ms += 1000
+        (again,) = rig.turn(5)
+        assert again.batches == first.batches
+        again.fail(ConnectionLost("gone"))
+    rig.turn()
+    rig.clock.now_ms += 1000
+    (again,) = rig.turn(5)
+    again.answer(codes={T0: DUPLICATE})
+    assert len(rig.turn()) > 1
+
+
 def test_a_sequence_out_of_order_with_nothing_missing_before_it_fails_the_task():
     rig = Rig()
     delivery = rig.sender.begin()
