@@ -184,7 +184,7 @@ def test_transactions_that_timed_out_after_the_decision_are_told_of_and_written_
             pass
     with pytest.raises(LostTransactions, match=r"batch 1 was decided"):
         query.run(2)
-    query.options["lostTransactions"] = "rewrite"
+    query.options |= {"lostTransactions": "rewrite", "kafka.transaction.timeout.ms": "100000"}  # no more is to be lost
     query.run(3)
     assert query.seen() == query.expected(3)
 
