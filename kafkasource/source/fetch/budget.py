@@ -66,7 +66,12 @@ class FetchBudget:
         left = max(memory.in_flight_bytes - self.in_flight_bytes, fetch_bytes)
         wanted = min(max(fetches, 1) * fetch_bytes, self._most_bytes, left)
         sharing = max(self._read_ahead - others, 1) if others else 1
-        return min(wanted, max(self._left_on_line(line_bytes) // sharing, LEAST_BYTES))
+        return min(wanted, max(self._left_on_line(line_bytes) // sharing, self._least(line_bytes)))
+
+    def _least(self, line_bytes: int | None) -> int:
+        """A known line has room for one share more: `line` leaves a reserve of two thirds. Answers of later ranges that
+        have come and wait for their turn count as in flight, and must not leave crumbs to the range that is read."""
+        return LEAST_BYTES if line_bytes is None else max(line_bytes // self._read_ahead, LEAST_BYTES)
 
     def sent(self, size_bytes: int) -> None:
         """A fetch that asks for so many bytes has left."""

@@ -75,6 +75,19 @@ def test_ranges_begun_together_before_anything_is_known_of_the_line_fit_into_it(
     assert took <= 1.15 * 12 * 62 * BATCH_BYTES / (mbit * MBIT)
 
 
+@pytest.mark.parametrize("mbit", [2, 1])
+def test_answers_that_wait_for_their_turn_leave_no_crumbs_to_the_range_that_is_read(mbit):
+    """All leaders are known, so fetches of later ranges are answered long before the task gets to them."""
+    net = ThinNet(BigLog(62, partitions=12), mbit * MBIT)
+    cluster = net.cluster()
+    cluster.topics.describe(["t"])
+    for number in range(12):
+        cluster.leaders.of(TopicPartition("t", number))
+    took = read(net, *[620] * 12, cluster=cluster)
+    assert len(net.opened) == UNHARMED
+    assert took <= 1.25 * 12 * 62 * BATCH_BYTES / (mbit * MBIT)
+
+
 def test_small_ranges_are_begun_together_before_anything_is_known_of_the_line():
     """Each of them a round trip would be 20 of them; so it is 3, as many as 8 at a time take."""
     net = ThinNet(BigLog(1, value_bytes=100, partitions=20), 10_000 * MBIT, round_trip_s=0.1)
