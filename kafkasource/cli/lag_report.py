@@ -1,4 +1,4 @@
-"""The lag of a consumer group or of a streaming query, by partition. Several commands show it.
+"""The lag of a consumer group or of a streaming query, by partition, and a group's offsets, for several commands.
 
 Lag is counted in offsets. It is an upper bound of the records, because compaction and transaction markers leave holes.
 """
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kafkasource.cli.arguments import described_topics, many
-from kafkasource.errors import KafkaSourceError, UnsupportedApiVersion
+from kafkasource.errors import KafkaSourceError, UnknownMemberId, UnsupportedApiVersion
 
 if TYPE_CHECKING:
     from kafkasource.client.cluster import Cluster
@@ -123,6 +123,22 @@ def committed_offsets(cluster: Cluster, group: str) -> dict[TopicPartition, int]
         every = [tp for topic in cluster.topics.list() for tp in topic.topic_partitions]
         found = cluster.groups.committed(group, every, require_stable=False)
     return {tp: one[0] for tp, one in found.items() if one is not None}
+
+
+def commit_offsets(cluster: Cluster, group: str, wanted: Mapping[TopicPartition, int]) -> None:
+    """For a group without members. Raises KafkaSourceError where it has some."""
+    described = described_group(cluster, group)
+    members = len(described.members) if described else 0
+    busy = KafkaSourceError(
+        f"group {group!r} has {many(members, 'member') if members else 'members'} to commit over it: end them first "
+        f"(`pykafka groups describe {group}` shows who)"
+    )
+    if members:
+        raise busy
+    try:
+        cluster.groups.commit(group, wanted)
+    except UnknownMemberId:
+        raise busy from None
 
 
 def assignments(group: DescribedGroup) -> dict[TopicPartition, GroupMember]:

@@ -12,19 +12,18 @@ from kafkasource.cli.arguments import (
     add_json,
     check_partitions,
     existing,
-    many,
     parsed_options,
     reached_cluster,
 )
 from kafkasource.cli.lag_report import (
     PartitionLag,
     add_group_or_checkpoint,
+    commit_offsets,
     committed_offsets,
-    described_group,
     ends_of,
 )
 from kafkasource.cli.positions import PLACES, position
-from kafkasource.errors import BrokerError, KafkaSourceError, OptionError, UnknownMemberId
+from kafkasource.errors import BrokerError, KafkaSourceError, OptionError
 
 if TYPE_CHECKING:
     from kafkasource.client.cluster import Cluster
@@ -125,7 +124,7 @@ def _set(arguments: argparse.Namespace) -> int:
         wanted = _wanted(cluster, arguments)
         before = committed_offsets(cluster, arguments.group)
         if arguments.yes:
-            commit(cluster, arguments.group, wanted)
+            commit_offsets(cluster, arguments.group, wanted)
     if arguments.json:
         print(json.dumps({"set": arguments.yes, "group": arguments.group, "offsets": _by_topic(wanted)}, indent=1))
     else:
@@ -134,22 +133,6 @@ def _set(arguments: argparse.Namespace) -> int:
         if not arguments.yes:
             print("nothing was changed: --yes does it")
     return 0
-
-
-def commit(cluster: Cluster, group: str, wanted: dict[TopicPartition, int]) -> None:
-    """For a group without members. Raises KafkaSourceError where it has some."""
-    described = described_group(cluster, group)
-    members = len(described.members) if described else 0
-    busy = KafkaSourceError(
-        f"group {group!r} has {many(members, 'member') if members else 'members'} to commit over it: end them first "
-        f"(`pykafka groups describe {group}` shows who)"
-    )
-    if members:
-        raise busy
-    try:
-        cluster.groups.commit(group, wanted)
-    except UnknownMemberId:
-        raise busy from None
 
 
 def _wanted(cluster: Cluster, arguments: argparse.Namespace) -> dict[TopicPartition, int]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kafkasource.cli import tables
 from kafkasource.cli.arguments import add_cluster, add_json, client_config, many, reach, reached_cluster
-from kafkasource.cli.lag_report import committed_offsets
+from kafkasource.cli.lag_report import commit_offsets, committed_offsets
 from kafkasource.errors import KafkaSourceError, OptionError
 from kafkasource.types import TopicPartition
 
@@ -80,9 +80,9 @@ def run(arguments: argparse.Namespace) -> int:
             offset_map = known.read()
         found = {tp: translate(offset_map, tp, offset) for tp, offset in sorted(wanted.items())}
         if arguments.yes:
-            from kafkasource.cli.offsets import commit
-
-            commit(target, arguments.group, {one.target: one.offset for one in found.values() if one is not None})
+            commit_offsets(
+                target, arguments.group, {one.target: one.offset for one in found.values() if one is not None}
+            )
     _show(arguments, wanted, found, offset_map)
     return 0 if all(found.values()) else 1
 

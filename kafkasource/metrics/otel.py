@@ -17,7 +17,6 @@ from typing import Any
 from opentelemetry import metrics as otel
 from opentelemetry.metrics import Observation
 
-from kafkasource.metrics.registry import registry
 from kafkasource.metrics.snapshot import Snapshot
 from kafkasource.metrics.table import TABLE, Metric
 
@@ -48,8 +47,10 @@ def bind(source: Callable[[], Snapshot], meter_provider: otel.MeterProvider | No
                 )
 
 
-def push(exporter: Any = None) -> Any:
-    """Send what this process counts to a collector by itself, from now on; the SDK's MeterProvider.
+def push(source: Callable[[], Snapshot], process: str, exporter: Any = None) -> Any:
+    """Send what this process counts to a collector by itself, from now on. Returns the SDK's MeterProvider.
+
+    `source` and `process`: what the process has counted, and its name (`Registry.snapshot`, `Registry.process`).
 
     For executors whose host nobody collects on: with `KAFKASOURCE_OTEL=1` in their environment each worker does this
     when it first publishes. By OTLP over HTTP to where OpenTelemetry's own variables say
@@ -64,12 +65,11 @@ def push(exporter: Any = None) -> Any:
         from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 
         exporter = OTLPMetricExporter()
-    own = registry()
-    resource = Resource.create({"service.instance.id": own.process})
+    resource = Resource.create({"service.instance.id": process})
     every_ms = None if os.environ.get("OTEL_METRIC_EXPORT_INTERVAL") else _PUSH_EVERY_MS  # None: as that says
     reader = PeriodicExportingMetricReader(exporter, export_interval_millis=every_ms)
     provider = MeterProvider([reader], resource=resource)
-    bind(own.snapshot, provider)
+    bind(source, provider)
     return provider
 
 

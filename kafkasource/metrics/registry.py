@@ -152,7 +152,8 @@ def _push_where_wanted() -> None:
         try:
             from kafkasource.metrics import otel
 
-            otel.push()
+            own = registry()
+            otel.push(own.snapshot, own.process)
         except Exception:
             log.warning("metrics cannot be pushed (KAFKASOURCE_OTEL=1)", exc_info=True)
 

@@ -27,7 +27,7 @@ from kafkasource.errors import OptionError
 from kafkasource.mirror.names import UNDECIDED, Names, NotUnderstood, Part
 
 if TYPE_CHECKING:
-    from kafkasource.mirror.plan import Flow
+    from kafkasource.mirror.flow import Flow
 
 _TOPIC, _SOURCE = "${topic}", "${source}"
 _MOST_WAYS = 20_000  # the most ways that the search goes through; this many take seconds

@@ -16,7 +16,8 @@ from dataclasses import replace
 
 from kafkasource import options
 from kafkasource.errors import OptionError
-from kafkasource.mirror.plan import LOCAL_SETTINGS, Flow, Plan
+from kafkasource.mirror.flow import LOCAL_SETTINGS, Flow
+from kafkasource.mirror.plan import Plan
 
 CHECKPOINT = "pykafka.checkpoint"  # our own key: MirrorMaker keeps its offsets in Kafka
 _MOST_REFRESH_S = 30.0  # tasks wait for a topic that is not made yet, for kafka.max.block.ms

@@ -24,7 +24,8 @@ from typing import Any
 
 from kafkasource import options
 from kafkasource.errors import OptionError
-from kafkasource.mirror.plan import LOCAL_SETTINGS, Flow, Plan
+from kafkasource.mirror.flow import LOCAL_SETTINGS, Flow
+from kafkasource.mirror.plan import Plan
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -31,7 +31,8 @@ from kafkasource.errors import (
     TopicAlreadyExists,
     UnsupportedApiVersion,
 )
-from kafkasource.mirror.plan import Flow, Route, offset_map_topic
+from kafkasource.mirror.flow import Flow
+from kafkasource.mirror.plan import Route, offset_map_topic
 from kafkasource.mirror.refused_settings import WillingTopics
 
 log = logging.getLogger("kafkasource.mirror")

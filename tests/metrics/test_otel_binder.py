@@ -62,12 +62,13 @@ def test_a_worker_pushes_what_it_counts_itself():
 
     kept = Kept()
     metrics.count("kafkasource_records_read_total", 5, "pushed")
-    provider = otel.push(kept)
+    own = metrics.registry()
+    provider = otel.push(own.snapshot, own.process, kept)
     provider.force_flush()
     provider.shutdown()
     assert ({"topic": "pushed"}, 5) in points(kept.exported[0])["kafkasource_records_read_total"][1]
     instance = kept.exported[0].resource_metrics[0].resource.attributes["service.instance.id"]
-    assert instance == metrics.registry().process
+    assert instance == own.process
 
 
 def test_a_worker_whose_environment_says_so_pushes_over_http():

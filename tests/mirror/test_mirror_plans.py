@@ -8,7 +8,8 @@ from fake_transactions import FakeTransaction
 
 from kafkasource.errors import OptionError
 from kafkasource.mirror import job, toml_file
-from kafkasource.mirror.plan import Flow, Plan, routes
+from kafkasource.mirror.flow import Flow
+from kafkasource.mirror.plan import Plan, routes
 from kafkasource.sink.open_transactions import of_clusters
 
 A, B, C = ({"kafka.bootstrap.servers": f"{name}1:9092"} for name in "abc")

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from kafkasource.errors import OptionError
 from kafkasource.mirror import circles, job
-from kafkasource.mirror.plan import Flow, Plan, pattern_of, routes
+from kafkasource.mirror.flow import Flow, pattern_of
+from kafkasource.mirror.plan import Plan, routes
 
 SAME, PREFIXED = "${topic}", "${source}.${topic}"
 MOST_STEPS = 400  # of one record; the largest plan here has four clusters

@@ -16,7 +16,8 @@ from kafkasource.errors import (
     TopicAlreadyExists,
     UnsupportedApiVersion,
 )
-from kafkasource.mirror.plan import Flow, Plan, routes
+from kafkasource.mirror.flow import Flow
+from kafkasource.mirror.plan import Plan, routes
 from kafkasource.mirror.topics import Change, Create, Grow, Known, TopicKeeper, steps
 
 FLOW = Flow("A", "B", topic="${source}.${topic}")

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kafkasource.mirror.flow import pattern_of
 from kafkasource.mirror.names import Names, NotUnderstood
-from kafkasource.mirror.plan import pattern_of
 from kafkasource.options.java_regex import compile_java
 
 SHORT = ["".join(letters) for size in range(1, 5) for letters in itertools.product("ab.", repeat=size)]

@@ -8,7 +8,8 @@ import pytest
 from kafkasource.broker import Broker
 from kafkasource.client import ClientConfig, Cluster
 from kafkasource.errors import InvalidConfig
-from kafkasource.mirror.plan import LOCAL_SETTINGS, Flow, Plan, routes
+from kafkasource.mirror.flow import LOCAL_SETTINGS, Flow
+from kafkasource.mirror.plan import Plan, routes
 from kafkasource.mirror.topics import TopicKeeper
 
 pytestmark = pytest.mark.broker
