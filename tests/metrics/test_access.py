@@ -1,5 +1,6 @@
 """Who may read the metrics: not a page from elsewhere in the user's browser, and with a token nobody without it."""
 
+import contextlib
 import http.client
 import json
 import socket
@@ -42,11 +43,8 @@ def status(endpoint, path="/api/queries", at="127.0.0.1", **headers):
     for name, value in headers.items():
         connection.putheader(name, value)
     connection.endheaders()
-    answer = connection.getresponse()
-    try:
+    with contextlib.closing(connection), connection.getresponse() as answer:
         return answer.status, answer.read().decode()
-    finally:
-        connection.close()
 
 
 @pytest.mark.parametrize("path", PATHS)

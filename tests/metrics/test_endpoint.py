@@ -130,10 +130,10 @@ def test_metrics_are_there_as_json_too(served):
 
 
 def test_what_is_not_there_is_said(served):
-    with pytest.raises(urllib.error.HTTPError, match="404"):
-        get(served.url + "/nothing")
-    with pytest.raises(urllib.error.HTTPError, match="404"):
-        get(served.url + "/api/queries/none")
+    for path in ("/nothing", "/api/queries/none"):
+        with pytest.raises(urllib.error.HTTPError, match="404") as refused:
+            get(served.url + path)
+        refused.value.close()
 
 
 def test_without_prometheus_client_the_rest_works(served, monkeypatch):
@@ -141,7 +141,8 @@ def test_without_prometheus_client_the_rest_works(served, monkeypatch):
     monkeypatch.delattr("kafkasource.metrics.prometheus", raising=False)
     with pytest.raises(urllib.error.HTTPError, match="501") as refused:
         get(served.url + "/metrics")
-    assert "pip install 'kafkasource[prometheus]'" in refused.value.read().decode()
+    with refused.value as answer:
+        assert "pip install 'kafkasource[prometheus]'" in answer.read().decode()
     assert json.loads(get(served.url + "/api/metrics"))
 
 
