@@ -58,7 +58,7 @@ spark: .venv/.dev
 	$(PYTEST) $(SPARK_TESTS) -m "spark and not extended"
 
 # What `make test` leaves out to end in time: further releases of brokers, further ways to lose one, jobs of minutes.
-extended: .venv/.dev
+extended: .venv/.dev coverage
 	KAFKASOURCE_TIMES=1 $(PYTEST) $(SPARK_TESTS) -m extended
 
 # The newest pyspark: only what a release of Spark could change. The JVM connector has no release for it, so the peers
