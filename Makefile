@@ -46,7 +46,7 @@ coverage: .venv/.dev
 		--ignore=tests/fuzz --ignore=tests/protocol --ignore=tests/records
 
 # Most of the time goes by in waiting for brokers to start, to notice a killed one, to elect: more at a time than cores,
-# and in between what computes for long without a broker (the interpreted kernel, the sanitizer).
+# and in between what computes for long without one (the interpreted kernel, the sanitizer, Kafka's own classes).
 broker: .venv/.dev
 	KAFKASOURCE_KERNEL=require $(PYTEST) -n 4 --dist loadfile -m "(broker or slow) and not spark and not extended"
 

@@ -82,6 +82,7 @@ def random_cases(seed, count):
             yield rebalanced(rnd, case, alike)
 
 
+@pytest.mark.slow
 @pytest.mark.peers
 def test_placements_are_those_of_kafkas_own_assignors():
     cases = list(random_cases(seed=7, count=2_000))
@@ -117,6 +118,7 @@ def in_racks(rnd, case):
     return Case(case.name, counts, members), replicas
 
 
+@pytest.mark.slow
 @pytest.mark.peers
 def test_among_racks_too_placements_are_those_of_kafkas_own_assignors():
     rnd = random.Random(11)
@@ -132,6 +134,7 @@ def test_among_racks_too_placements_are_those_of_kafkas_own_assignors():
     assert moved > 300  # racks did matter
 
 
+@pytest.mark.slow
 @pytest.mark.peers
 def test_where_members_read_different_topics_placements_are_nearly_always_kafkas():
     """And where not, as even; in a few cases Kafka, or we, let one partition more change hands."""
@@ -152,6 +155,7 @@ def kept(case, placement):
     return sum(len(set(placement[m]) & set(each.subscription.owned_partitions)) for m, each in case.members.items())
 
 
+@pytest.mark.slow
 @pytest.mark.peers
 def test_user_data_of_cooperative_sticky_is_kafkas():
     assert ask_kafka([["data", -1], ["data", 0], ["data", 70_000]]) == [

@@ -39,7 +39,7 @@ from kafkasource.protocol.apis import (
 from kafkasource.protocol.frames import FrameReader, decode_response, encode_request, peek_correlation_id
 from kafkasource.protocol.schema import Array, Body, Field, Message, Struct
 
-pytestmark = pytest.mark.peers
+pytestmark = [pytest.mark.peers, pytest.mark.slow]
 
 OLD_PROGRAM = Path(__file__).with_name("OldKafkaClasses.java")
 CORRELATION_ID, CLIENT_ID = 7, "klient å"  # as in KafkaClasses.java

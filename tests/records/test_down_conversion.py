@@ -58,6 +58,7 @@ def test_the_message_set_holds_the_records_of_the_batch(magic, codec, before):
     assert found == [(i, *((0, time) if magic else (-1, -1)), key, value) for i, (time, key, value) in enumerate(rows)]
 
 
+@pytest.mark.slow
 @pytest.mark.peers
 def test_the_bytes_are_those_that_kafkas_own_classes_write():
     """Compressed bytes differ with the library; the wrapper around them, and what they hold, must not."""
@@ -81,6 +82,7 @@ def test_the_bytes_are_those_that_kafkas_own_classes_write():
         assert values[0] == values[1], (magic, codec)
 
 
+@pytest.mark.slow
 @pytest.mark.peers
 def test_kafkas_own_classes_read_what_we_write():
     rows = {key: records(f"read {key}") for key in FORMATS}

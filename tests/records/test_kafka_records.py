@@ -11,7 +11,7 @@ from record_wire import CODECS, ask_kafka
 from kafkasource.records.batches import decode, next_fetch_offset
 from kafkasource.records.builder import BatchBuilder, RecordColumns, partition_by_key
 
-pytestmark = pytest.mark.peers
+pytestmark = [pytest.mark.peers, pytest.mark.slow]
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 TIME = 1_700_000_000_000
