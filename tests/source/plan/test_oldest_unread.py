@@ -134,5 +134,5 @@ def test_a_broker_says_when_the_next_record_was_written(kafka_broker, kafka_topi
         reader.close()
     with Cluster(ClientConfig.of(kafka_broker.bootstrap_servers)) as cluster:
         cluster.topics.describe([topic])
-        unread = OldestUnread(cluster, "read_uncommitted", lambda: True)
+        unread = OldestUnread(cluster, IsolationLevel.READ_UNCOMMITTED, lambda: True)
         assert unread.times_ms({TP(topic, 0): 1}, {TP(topic, 0): 3}) == {(TP(topic, 0), 1): expected_ms}

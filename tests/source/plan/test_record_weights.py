@@ -300,7 +300,7 @@ class Log:
         admission, at = Admission(options.parse(given, "source")), dict.fromkeys(self.written, 0)
         with Cluster(ClientConfig.of(self.broker.bootstrap_servers)) as cluster:
             cluster.topics.describe([self.topic])
-            weights = RecordWeights(cluster, "read_uncommitted")
+            weights = RecordWeights(cluster, IsolationLevel.READ_UNCOMMITTED)
             while at != self.written:
                 end = admission.admit(
                     at, self.written, ReadMaxBytes(limit), earliest_of_new=dict.fromkeys, weigh=weights.weigh

@@ -7,6 +7,7 @@ from kafkasource.errors import OptionError
 from kafkasource.options import java_regex
 from kafkasource.source.plan.offset_reader import OffsetReader
 from kafkasource.source.plan.subscription import Assign, SubscribePattern, SubscribeTopics, parse_subscription
+from kafkasource.types import IsolationLevel
 from kafkasource.types import TopicPartition as TP
 
 
@@ -75,7 +76,7 @@ def test_a_pattern_is_spelt_anew_once_however_many_topics_it_is_asked_about(monk
     monkeypatch.setattr(java_regex, "_respell", lambda *of: spelt.append(of) or respell(*of))
     subscription = parse(subscribePattern=r"^counted-here-\d+$")
     cluster = FakeCluster(**{f"counted-here-{n}": [(0, 1)] for n in range(5000)})
-    asked = OffsetReader(cluster, subscription, "read_uncommitted", retry_ms=0)
+    asked = OffsetReader(cluster, subscription, IsolationLevel.READ_UNCOMMITTED, retry_ms=0)
     for _ in range(2):
         found = asked.assigned()
     assert (len(found), len(spelt)) == (5000, 1)
