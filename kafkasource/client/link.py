@@ -15,10 +15,11 @@ from collections.abc import Iterator
 
 from kafkasource.client.config import backoff_ms
 from kafkasource.client.connection import NUDGE_MS, SILENT, Connection, Parts, Step, next_step
-from kafkasource.client.pending import NEVER, READ, WRITE, Pending, Shared, address_of
+from kafkasource.client.pending import READ, WRITE, Pending, Shared, address_of
 from kafkasource.client.sockets import Address, Resolution, Transport, is_address, process_resolver
 from kafkasource.errors import ConnectFailed, ConnectionLost, KafkaSourceError, ProtocolError
 from kafkasource.protocol.schema import Body
+from kafkasource.types import NEVER
 
 log = logging.getLogger("kafkasource.client")
 

@@ -27,7 +27,7 @@ from kafkasource.client.config import ClientConfig
 from kafkasource.client.connection import RequestBody
 from kafkasource.client.link import Link
 from kafkasource.client.metadata import Metadata, metadata_body
-from kafkasource.client.pending import NEVER, READ, Pending, Selector, Shared, address_of
+from kafkasource.client.pending import READ, Pending, Selector, Shared, address_of
 from kafkasource.client.sockets import Connector, SocketConnector
 from kafkasource.errors import (
     ClientClosed,
@@ -40,6 +40,7 @@ from kafkasource.errors import (
 )
 from kafkasource.protocol.apis import METADATA, Api
 from kafkasource.protocol.schema import Fields
+from kafkasource.types import NEVER
 
 __all__ = ["NetworkClient", "Pending", "Selector"]
 

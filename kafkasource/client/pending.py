@@ -16,7 +16,6 @@ from kafkasource.protocol.apis import Api
 from kafkasource.protocol.schema import Body
 
 READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
-NEVER = float("inf")
 
 
 def address_of(host: str, port: int) -> str:

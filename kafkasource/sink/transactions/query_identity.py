@@ -25,6 +25,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kafkasource.errors import OptionError
+from kafkasource.process import PerProcess
 from kafkasource.sink.transactions.names import TransactionalIds
 
 if TYPE_CHECKING:
@@ -165,18 +166,17 @@ def _read_remote(scheme: str, authority: str, path: str) -> bytes:
         return bytes(stream.read(_METADATA_BYTES))
 
 
-_filesystems: dict[
-    tuple[int, str, str], fs.FileSystem
-] = {}  # by process: looking up a bucket's region takes a round trip
+# By scheme and authority: looking up a bucket's region takes a round trip.
+_filesystems: PerProcess[dict[tuple[str, str], fs.FileSystem]] = PerProcess(dict)
 
 
 def _filesystem(scheme: str, authority: str) -> fs.FileSystem:
     from pyarrow import fs
 
-    key = os.getpid(), scheme, authority
-    if key not in _filesystems:
-        _filesystems[key] = fs.FileSystem.from_uri(f"{scheme}://{authority}/")
-    return _filesystems[key]
+    known, key = _filesystems.get(), (scheme, authority)
+    if key not in known:
+        known[key] = fs.FileSystem.from_uri(f"{scheme}://{authority}/")
+    return known[key]
 
 
 def _within(seconds: float, read: Callable[[], bytes]) -> bytes:

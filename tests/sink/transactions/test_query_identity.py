@@ -9,6 +9,7 @@ import pytest
 from pyarrow import fs
 
 from kafkasource.errors import OptionError
+from kafkasource.process import PerProcess
 from kafkasource.sink.transactions import query_identity
 from kafkasource.sink.transactions.query_identity import (
     IdentitySource,
@@ -70,7 +71,7 @@ def test_buckets_are_read_by_pyarrow_under_any_of_hadoops_schemes(checkpoint, mo
         return fs.LocalFileSystem(), str(checkpoint.parent)
 
     monkeypatch.setattr(fs, "FileSystem", SimpleNamespace(from_uri=from_uri))
-    monkeypatch.setattr(query_identity, "_filesystems", {})
+    monkeypatch.setattr(query_identity, "_filesystems", PerProcess(dict))
     for scheme in ("s3", "s3a", "s3n", "S3A"):
         assert read_query_id(f"{scheme}://bucket/orders/") == ID
     assert read_query_id("gs://bucket/orders") == ID
