@@ -16,6 +16,10 @@ HOST = "127.0.0.1"
 # cannot take a port while its broker is being restarted.
 PORTS = range(20000, 32000)
 
+# By default Kafka deletes records whose own timestamps are a week old, even those that were written a moment ago. It
+# looks every five minutes: a test that writes old timestamps lost its records only now and then.
+RETENTION_HOURS = 1_000_000
+
 
 @dataclass(frozen=True)
 class NodePorts:
@@ -55,6 +59,7 @@ def server_properties(
         "broker.session.timeout.ms": 3000,
         "broker.heartbeat.interval.ms": 500,
         "num.partitions": 4,
+        "log.retention.hours": RETENTION_HOURS,
         "message.max.bytes": 10 * 1024 * 1024,
     }
     return {name: str(value) for name, value in (properties | dict(extra)).items()}

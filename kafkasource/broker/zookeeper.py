@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from kafkasource.broker.node import NodeProcess, tail
-from kafkasource.broker.properties import HOST, NodePorts
+from kafkasource.broker.properties import HOST, RETENTION_HOURS, NodePorts
 
 MAIN_CLASS = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 HEAP_MB = 64
@@ -66,6 +66,7 @@ def legacy_server_properties(
         "delete.topic.enable": "true",
         "message.max.bytes": largest,
         "replica.fetch.max.bytes": largest + 1024,  # a smaller one would stop replication at a large message
+        "log.retention.hours": RETENTION_HOURS,
         "log.cleaner.enable": "false",  # it takes 128 MiB at the start
     }
     if release < (0, 9):

@@ -81,7 +81,7 @@ def test_topic_partition_and_timestamp_columns_are_obeyed(pykafka, kafka_topic):
 def test_rows_read_without_a_timestamp_are_written_without_one(pykafka, kafka_topic):
     """A topic from before Kafka 0.10, copied. Other times before 1970 are refused, as by Java's producer."""
     origin, copy = kafka_topic(partitions=1), kafka_topic(partitions=1)
-    millis = [-1, int(time.time() * 1000), -1]  # what is older than a week goes away at once
+    millis = [-1, int(time.time() * 1000), -1]
     with Writer({"kafka.bootstrap.servers": pykafka.bootstrap_servers, "topic": origin}) as writer:
         writer.write(
             pa.table(

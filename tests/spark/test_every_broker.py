@@ -99,9 +99,7 @@ class Release:
 @pytest.fixture(scope="module", params=RELEASES)
 def release(request, spark):
     kafkasource.register(spark)
-    # Records of 2023 are older than brokers keep them: each five minutes they look, and once it was in mid of a test.
-    properties = {"num.partitions": PARTITIONS, "log.retention.hours": 1_000_000}
-    with Broker(version=request.param, use_existing=False, properties=properties) as broker:
+    with Broker(version=request.param, use_existing=False, properties={"num.partitions": PARTITIONS}) as broker:
         made = Release(spark, request.param, broker)
         yield made
         made.admin.close()
