@@ -20,11 +20,11 @@ from itertools import islice
 from typing import TypeVar
 
 from kafkasource.client.config import ClientConfig, backoff_ms
-from kafkasource.client.connection import RequestBody
 from kafkasource.client.metadata import Metadata
-from kafkasource.client.network import NetworkClient, Selector
-from kafkasource.client.pending import Pending, address_of
-from kafkasource.client.sockets import Connector
+from kafkasource.client.network.connection import RequestBody
+from kafkasource.client.network.network_client import NetworkClient
+from kafkasource.client.network.pending import Pending, Selector, address_of
+from kafkasource.client.network.sockets import Connector
 from kafkasource.errors import (
     BootstrapFailed,
     BrokerError,

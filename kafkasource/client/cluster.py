@@ -25,14 +25,14 @@ from typing import NamedTuple, NoReturn
 
 from kafkasource.client.caller import Caller
 from kafkasource.client.config import ClientConfig
-from kafkasource.client.connection import RequestBody
 from kafkasource.client.groups import Groups
 from kafkasource.client.metadata import Metadata
-from kafkasource.client.network import NetworkClient, Selector
+from kafkasource.client.network.connection import RequestBody
+from kafkasource.client.network.network_client import NetworkClient
+from kafkasource.client.network.pending import Pending, Selector
+from kafkasource.client.network.sockets import Connector
 from kafkasource.client.offsets import Offsets
-from kafkasource.client.pending import Pending
 from kafkasource.client.routing import Coordinators, Leaders
-from kafkasource.client.sockets import Connector
 from kafkasource.client.topics import Topics
 from kafkasource.client.transactions import Transactions
 from kafkasource.protocol.apis import Api

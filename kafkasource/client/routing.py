@@ -12,8 +12,8 @@ from functools import partial
 from typing import TypeAlias, TypeVar
 
 from kafkasource.client.caller import PROPAGATION_MS, Caller, checked, few
-from kafkasource.client.connection import RequestBody
-from kafkasource.client.pending import Pending
+from kafkasource.client.network.connection import RequestBody
+from kafkasource.client.network.pending import Pending
 from kafkasource.errors import (
     BrokerError,
     CoordinatorNotAvailable,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kafkasource.client.caller import Caller, known
-from kafkasource.client.pending import Pending
+from kafkasource.client.network.pending import Pending
 from kafkasource.errors import ConnectFailed, ConnectionLost, KafkaSourceError, ProtocolError, RequestTimeout, error_for
 from kafkasource.protocol.apis import LIST_TRANSACTIONS
 from kafkasource.protocol.schema import Fields

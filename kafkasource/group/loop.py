@@ -13,7 +13,7 @@ from typing import Any
 
 from kafkasource.client.caller import checked
 from kafkasource.client.cluster import Cluster
-from kafkasource.client.pending import Pending
+from kafkasource.client.network.pending import Pending
 from kafkasource.client.routing import GROUP
 from kafkasource.errors import BootstrapFailed, DeadlineExceeded
 from kafkasource.group import requests

@@ -16,7 +16,7 @@ from kafka.record.memory_records import MemoryRecordsBuilder
 from sink_fakes import T0, T1, AcknowledgingClient
 
 from kafkasource import options
-from kafkasource.client.receive_memory import frame_buffers
+from kafkasource.client.network.receive_memory import frame_buffers
 from kafkasource.memory import ACCUMULATOR, RECEIVE, Wish, gauges
 from kafkasource.protocol.apis import FETCH
 from kafkasource.records import columns, compression

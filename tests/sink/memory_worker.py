@@ -14,7 +14,7 @@ import pyarrow as pa
 from proxy import Proxy, ThroughProxy
 from pyspark.sql.types import BinaryType, StructField, StructType
 
-from kafkasource.client.network import NetworkClient
+from kafkasource.client.network.network_client import NetworkClient
 from kafkasource.sink.clusters import targets
 from kafkasource.sink.clusters.targets import ONLY
 from kafkasource.sink.producer import producer as producer_module

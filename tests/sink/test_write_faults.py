@@ -13,7 +13,7 @@ from kafkasource import options
 from kafkasource.broker import Broker
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
-from kafkasource.client.network import NetworkClient
+from kafkasource.client.network.network_client import NetworkClient
 from kafkasource.sink.columns import SinkSchema
 from kafkasource.sink.partitioner import Partitioner
 from kafkasource.sink.producer import producer as producer_module

@@ -1,7 +1,7 @@
 """What a producer needs of the network client, and the topics whose metadata tasks wait for.
 
-`Client` and `Pending` are `client.network.NetworkClient` and its requests, as the sender sees them. `AwaitedTopics` is
-the `waitOnMetadata` of Java's producer: the tasks wait, and the sender thread asks.
+`Client` and `Pending` are `client.network`'s `NetworkClient` and its requests, as the sender sees them. `AwaitedTopics`
+is the `waitOnMetadata` of Java's producer: the tasks wait, and the sender thread asks.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from kafkasource.client.connection import RequestBody
 from kafkasource.client.metadata import Metadata, TopicMetadata
+from kafkasource.client.network.connection import RequestBody
 from kafkasource.errors import (
     BootstrapFailed,
     DeadlineExceeded,
@@ -38,7 +38,7 @@ class Pending(Protocol):
 
 
 class Client(Protocol):
-    """What the sender needs of `client.network.NetworkClient`."""
+    """What the sender needs of `client.network.network_client.NetworkClient`."""
 
     @property
     def metadata(self) -> Metadata: ...

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafkasource.client.config import ClientConfig
-from kafkasource.client.pending import address_of
+from kafkasource.client.network.pending import address_of
 from kafkasource.memory.budget import Wish
 
 ACKS = {"all": -1, "-1": -1, "1": 1, "0": 0}

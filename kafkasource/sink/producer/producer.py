@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from kafkasource import memory, metrics
 from kafkasource.client.cache import IDLE_S, Use, surplus
 from kafkasource.client.metadata import Metadata, TopicMetadata
-from kafkasource.client.network import NetworkClient
+from kafkasource.client.network.network_client import NetworkClient
 from kafkasource.errors import BrokerError, ClientClosed, KafkaSourceError
 from kafkasource.process import PerProcess
 from kafkasource.records.builder import BatchBuilder, RecordColumns

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from kafkasource import memory
-from kafkasource.client.receive_memory import FRAMES
+from kafkasource.client.network.receive_memory import FRAMES
 from kafkasource.records.compression import PIECE_BYTES
 from kafkasource.source.fetch.config import FetchSettings
 

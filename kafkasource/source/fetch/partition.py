@@ -16,7 +16,7 @@ from typing import Protocol, TypeVar
 
 from kafkasource import metrics
 from kafkasource.client.cluster import Cluster
-from kafkasource.client.network import Pending
+from kafkasource.client.network.pending import Pending
 from kafkasource.client.offsets import EARLIEST, LATEST
 from kafkasource.errors import KafkaSourceError, OffsetNotAvailable, OffsetOutOfRange, RequestTimeout, UnknownTopicId
 from kafkasource.protocol.apis import FETCH

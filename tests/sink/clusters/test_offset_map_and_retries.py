@@ -13,7 +13,7 @@ from kafka.record.default_records import DefaultRecordBatch
 from proxy import Proxy, ThroughProxy
 from sink_fakes import AcknowledgingClient, producer_of
 
-from kafkasource.client.network import NetworkClient
+from kafkasource.client.network.network_client import NetworkClient
 from kafkasource.errors import ConnectionLost
 from kafkasource.offset_map import translate
 from kafkasource.sink.clusters import targets

@@ -6,7 +6,7 @@ import pytest
 from fake_broker import CLOSE, Cut, Error, Flip
 from fetch_rig import Rig, offsets
 
-from kafkasource.client.receive_memory import frame_buffers
+from kafkasource.client.network.receive_memory import frame_buffers
 from kafkasource.errors import CorruptRecordBatch, DataLoss, DeadlineExceeded
 from kafkasource.protocol.apis import FETCH
 from kafkasource.protocol.frames import READ_AHEAD_BYTES, FrameBuffers

@@ -24,11 +24,11 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from kafkasource.client.config import ClientConfig
-from kafkasource.client.connection import RequestBody
-from kafkasource.client.link import Link
 from kafkasource.client.metadata import Metadata, metadata_body
-from kafkasource.client.pending import READ, Pending, Selector, Shared, address_of
-from kafkasource.client.sockets import Connector, SocketConnector
+from kafkasource.client.network.connection import RequestBody
+from kafkasource.client.network.link import Link
+from kafkasource.client.network.pending import READ, Pending, Selector, Shared, address_of
+from kafkasource.client.network.sockets import Connector, SocketConnector
 from kafkasource.errors import (
     ClientClosed,
     ClusterMismatch,
@@ -41,8 +41,6 @@ from kafkasource.errors import (
 from kafkasource.protocol.apis import METADATA, Api
 from kafkasource.protocol.schema import Fields
 from kafkasource.types import NEVER
-
-__all__ = ["NetworkClient", "Pending", "Selector"]
 
 log = logging.getLogger("kafkasource.client")
 

@@ -9,8 +9,8 @@ import pytest
 from fake_broker import CLOSE, SILENCE, Cut, FakeKafka, FakeNet, Raw, Throttle, serve
 
 from kafkasource.client.config import ClientConfig
-from kafkasource.client.network import NetworkClient
-from kafkasource.client.sockets import Resolver, process_resolver
+from kafkasource.client.network.network_client import NetworkClient
+from kafkasource.client.network.resolver import Resolver, process_resolver
 from kafkasource.errors import (
     ClientClosed,
     ConnectFailed,

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from kafkasource.client.config import ClientConfig
-from kafkasource.client.connection import RequestBody
 from kafkasource.client.metadata import Metadata
-from kafkasource.client.sockets import Connector
+from kafkasource.client.network.connection import RequestBody
+from kafkasource.client.network.sockets import Connector
 from kafkasource.errors import KafkaSourceError
 from kafkasource.protocol.apis import Api
 from kafkasource.protocol.schema import Body

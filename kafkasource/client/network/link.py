@@ -14,9 +14,11 @@ from collections import deque
 from collections.abc import Iterator
 
 from kafkasource.client.config import backoff_ms
-from kafkasource.client.connection import NUDGE_MS, SILENT, Connection, Parts, Step, next_step
-from kafkasource.client.pending import READ, WRITE, Pending, Shared, address_of
-from kafkasource.client.sockets import Address, Resolution, Transport, is_address, process_resolver
+from kafkasource.client.network.connection import Connection, Parts
+from kafkasource.client.network.old_releases import NUDGE_MS, SILENT, Step, next_step
+from kafkasource.client.network.pending import READ, WRITE, Pending, Shared, address_of
+from kafkasource.client.network.resolver import Resolution, is_address, process_resolver
+from kafkasource.client.network.sockets import Address, Transport
 from kafkasource.errors import ConnectFailed, ConnectionLost, KafkaSourceError, ProtocolError
 from kafkasource.protocol.schema import Body
 from kafkasource.types import NEVER
@@ -263,7 +265,7 @@ class Link:
         return self.connected
 
     def nudge(self, now: float) -> None:
-        """No answer to ApiVersions so far; see `connection`."""
+        """No answer to ApiVersions so far; see `old_releases`."""
         self.nudge_at_ms = NEVER
         if self.connection is not None and not self.connection.pending_bytes:
             self._enqueue(self.connection.nudge())
@@ -408,7 +410,7 @@ class _ReceiveMemory:
     """Of the process's memory budget. That brings Arrow: who gets no large answers does without."""
 
     def take(self, at_least: int, at_most: int) -> memoryview:
-        from kafkasource.client.receive_memory import frame_buffers
+        from kafkasource.client.network.receive_memory import frame_buffers
 
         return frame_buffers().take(at_least, at_most)
 
