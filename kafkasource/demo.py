@@ -1,7 +1,8 @@
 """`pykafka demo`: the main job on a real Kafka, from nothing to a checked result, every step with its time.
 
-JSON events are written to one topic in batch, a streaming query reads them, aggregates and writes the running totals to
-a second topic; at the end the totals are read back and compared with what was written. Exit code 0 only if they agree.
+A batch write puts JSON events into one topic. A streaming query reads and aggregates them, and writes running totals to
+a second topic. At the end the demo reads the totals back and compares them with the events that it wrote. Its exit code
+is 0 only if they agree.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _RULE = "─" * 72
 
 
 def main() -> int:
-    """Run it all; the exit code."""
+    """Run the whole demo. Returns the exit code."""
     started = time.monotonic()
     with _CtrlC() as ctrl_c, contextlib.ExitStack() as resources:
         folder = tempfile.mkdtemp(prefix="kafkasource-demo-")
@@ -55,7 +56,7 @@ def main() -> int:
 
 
 def _main_job(spark: SparkSession, bootstrap_servers: str, folder: str) -> bool:
-    # Names of their own, so that a second run on the same cluster counts only its own events.
+    # Each run has its own topics, so a second run on the same cluster counts only its own events.
     run = f"{os.getpid()}-{int(time.time())}"
     events_topic, totals_topic = f"demo-events-{run}", f"demo-totals-{run}"
     cluster = Cluster(ClientConfig.of(bootstrap_servers, client_id="kafkasource-demo"))
@@ -74,7 +75,7 @@ def _main_job(spark: SparkSession, bootstrap_servers: str, folder: str) -> bool:
             kept = _read(spark, bootstrap_servers, events_topic).count()
         return _report(written, read, kept)
     finally:
-        with contextlib.suppress(Exception):  # the cluster may be gone; what failed before matters more
+        with contextlib.suppress(Exception):  # the cluster may be gone; an earlier error must not be hidden
             cluster.topics.delete([events_topic, totals_topic])
         cluster.close()
 
@@ -88,8 +89,8 @@ def _step(what: str) -> Iterator[None]:
 
 
 class _CtrlC:
-    """Ctrl-C while this is entered: KeyboardInterrupt, without the screen of traces that py4j and Spark's own handler
-    log for the call it interrupts, and not in the middle of pyspark's launcher."""
+    """Within this context Ctrl-C raises KeyboardInterrupt. It silences the traces that py4j and Spark's handler would
+    log for the interrupted call, and it does not interrupt pyspark's launcher."""
 
     def __init__(self) -> None:
         self._waits = self._asked = False
@@ -104,14 +105,15 @@ class _CtrlC:
 
     @contextlib.contextmanager
     def waits(self) -> Iterator[None]:
-        """It takes effect at the end of the block: the launcher, interrupted, removes the file by which its JVM reports
-        back; the JVM fails at that, never comes to watch for our end, and stays for ever (pyspark 4.2.0)."""
+        """Within this block Ctrl-C takes effect at the end of the block. An interrupted launcher removes the file
+        through which its JVM reports back. The JVM then fails before it watches for the end of its parent, and runs for
+        ever (pyspark 4.2.0)."""
         self._waits = True
         try:
             yield
         finally:
             self._waits = False
-            signal.signal(signal.SIGINT, self._interrupt)  # Spark has set its own, which calls py4j from within py4j
+            signal.signal(signal.SIGINT, self._interrupt)  # replaces Spark's handler, which calls py4j within py4j
         if self._asked:
             self._interrupt()
 
@@ -120,13 +122,13 @@ class _CtrlC:
             self._asked = True
             print("    interrupted: the demo ends as soon as Spark has started", flush=True)
             return
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # the next one interrupts the tidying, too
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a second Ctrl-C interrupts the clean-up, too
         logging.disable(logging.CRITICAL)
         raise KeyboardInterrupt
 
 
 def _spark(folder: str) -> SparkSession:
-    # Workers must be this interpreter: a virtual environment need not be active (Spark would take python3 from PATH).
+    # Workers must run this interpreter. Spark would take python3 from PATH, but a virtual environment may be inactive.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     from pyspark.sql import SparkSession
@@ -150,13 +152,13 @@ def _spark(folder: str) -> SparkSession:
 
 
 def _stop(spark: SparkSession) -> None:
-    with contextlib.suppress(Exception):  # Ctrl-C may have broken the call under way
+    with contextlib.suppress(Exception):  # Ctrl-C may have interrupted a call to the JVM
         spark.stop()
 
 
 @contextlib.contextmanager
 def _quiet_start() -> Iterator[None]:
-    """Spark's launcher writes half a screen to stderr before any log level holds; show it only when it fails."""
+    """Hide what Spark's launcher writes to stderr before a log level applies, half a screen. Show it if it fails."""
     with tempfile.TemporaryFile() as kept:
         saved = os.dup(2)
         os.dup2(kept.fileno(), 2)
@@ -172,7 +174,7 @@ def _quiet_start() -> Iterator[None]:
 
 
 def _events(spark: SparkSession) -> DataFrame:
-    """The same events each time: every figure below can be derived from the id alone."""
+    """The same events in each run: kind and amount follow from the id."""
     kinds = ", ".join(f"'{kind}'" for kind in KINDS)
     return spark.range(EVENTS).selectExpr(
         "id", f"element_at(array({kinds}), CAST(id % {len(KINDS)} AS INT) + 1) AS kind", "id * 7 % 1000 AS amount"
@@ -212,14 +214,14 @@ def _start_query(spark: SparkSession, bootstrap_servers: str, source: str, targe
         .option("kafka.bootstrap.servers", bootstrap_servers)
         .option("topic", target)
         .option("checkpointLocation", f"{folder}/checkpoint")
-        .outputMode("complete")  # update is not open to Python sinks (Spark)
+        .outputMode("complete")  # Spark refuses `update` to Python sinks
         .trigger(availableNow=True)
         .start()
     )
 
 
 def _live_table(query: StreamingQuery) -> None:
-    """A line per micro-batch as it ends. Lag: offsets in the topic that the query has not read yet."""
+    """Print a line when a micro-batch ends. Lag is the number of offsets that the query has not read yet."""
     print(f"    {'batch':>5} {'rows':>10} {'rows/s':>10} {'lag':>10} {'ms':>7}")
     shown = -1
     running = True
@@ -242,7 +244,7 @@ def _table_row(progress: Any) -> str:
 
 
 def _sum_of(offset: Any) -> int:
-    """All offsets of an offset JSON `{"topic":{"0":23}}` added up."""
+    """The sum of all offsets in an offset JSON, `{"topic":{"0":23}}`."""
     parsed = json.loads(offset) if isinstance(offset, str) else offset
     return sum(value for topic in (parsed or {}).values() for value in topic.values())
 
@@ -265,7 +267,7 @@ def _totals_of_events(spark: SparkSession) -> Totals:
 
 
 def _totals_of_topic(spark: SparkSession, bootstrap_servers: str, topic: str) -> Totals:
-    """The last total of each kind: each micro-batch writes all of them again."""
+    """The last total of each kind. Each micro-batch writes all totals again."""
     from pyspark.sql.functions import col, from_json, max_by
 
     last = _read(spark, bootstrap_servers, topic).groupBy("key").agg(max_by("value", "offset").alias("value"))

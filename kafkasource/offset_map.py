@@ -1,13 +1,14 @@
 """The map of a mirror's offsets: a compacted topic at the target, with one record for each partition of the source.
 
-    key    {"topic": "orders", "partition": 3}                                       of the source
-    value  {"target": "east.orders", "spans": [[0, 1500, 0, 1500, 0], ...]}          the topic there; the same partition
+    key    {"topic": "orders", "partition": 3}                                topic and partition of the source
+    value  {"target": "east.orders", "spans": [[0, 1500, 0, 1500, 0], ...]}   the target's topic; the partition is equal
 
-A span is an `OffsetSpan`: source's first and next offset, target's first and next, shift. A mirror that is its target's
-only writer and reads a log without holes has one span for ever. Transaction markers (exactly once), gaps of compaction,
-other writers' records and batches written twice make more spans. Above 64 spans, those are joined that cost least, and
-an offset within a joined span is translated to one that is not above the true one. So a reader that starts at a
-translated offset misses nothing, and reads some records twice at worst.
+A span is an `OffsetSpan`: the source's first and next offset, the target's first and next offset, and the shift. Where
+a mirror is the only writer of its target and reads a log without holes, one span is enough for ever. Transaction
+markers (exactly once), gaps of compaction, records of other writers and batches that were written twice make more
+spans. A map has at most 64 spans: it joins neighbours where readers lose least. It translates an offset within a joined
+span to one that is not above the true one. So a reader that starts at a translated offset misses nothing; at worst it
+reads some records twice.
 
 The sink writes the topic after each micro-batch (`sink.clusters.offset_map`); `pykafka translate` reads it.
 """
@@ -25,16 +26,17 @@ from kafkasource.types import TopicPartition
 
 @dataclass(frozen=True)
 class Translated:
-    """Where to go on reading at the target."""
+    """The offset at which a reader continues at the target."""
 
     target: TopicPartition
     offset: int
-    exact: bool  # False: records before it may have been read already
+    exact: bool  # False: a reader that continues here may read some records twice
     behind: int = 0  # offsets of the source that the mirror has not carried over yet
 
 
 def translate(offset_map: OffsetMap, tp: TopicPartition, offset: int) -> Translated | None:
-    """Of the next offset to read at the source. None: the map knows nothing of it, or begins above it."""
+    """The target's offset for `offset`, the next one to read at the source. None: the map does not have the partition,
+    or begins above the offset."""
     known = offset_map.get(tp)
     if known is None:
         return None
@@ -54,20 +56,20 @@ def translate(offset_map: OffsetMap, tp: TopicPartition, offset: int) -> Transla
 
 
 def encoded(tp: TopicPartition, known: Mapped) -> tuple[str, str]:
-    """Key and value."""
+    """Key and value of a record."""
     key = json.dumps({"topic": tp.topic, "partition": tp.partition})
     return key, json.dumps({"target": known.target_topic, "spans": known.spans}, separators=(",", ":"))
 
 
 def decoded(key: bytes | None, value: bytes | None) -> tuple[TopicPartition, Mapped | None]:
-    """None: a tombstone. Raises KafkaSourceError for what is no record of an offset map."""
+    """The partition at the source and its map, None for a tombstone. Raises KafkaSourceError for other records."""
     try:
         where = json.loads(key or b"")
         tp = TopicPartition(str(where["topic"]), int(where["partition"]))
         if value is None:
             return tp, None
-        told = json.loads(value)
-        return tp, Mapped(str(told["target"]), tuple(_span(row) for row in told["spans"]))
+        parsed = json.loads(value)
+        return tp, Mapped(str(parsed["target"]), tuple(_span(row) for row in parsed["spans"]))
     except (ValueError, KeyError, TypeError, RecursionError):
         raise KafkaSourceError(f"cannot read a record of the offset map: key {key!r:.100}") from None
 
@@ -80,7 +82,7 @@ def _span(row: list[int | None]) -> OffsetSpan:
 
 
 class OffsetMapTopic:
-    """The topic at one target. One thread at a time."""
+    """The topic of the map at one target. For one thread at a time."""
 
     def __init__(self, config: ClientConfig, topic: str) -> None:
         from kafkasource.reader import Reader
@@ -102,7 +104,7 @@ class OffsetMapTopic:
         self._reader.close()
 
     def read(self) -> OffsetMap:
-        """What the topic says now. Raises KafkaSourceError, also where there is no such topic (any more)."""
+        """The map as the topic has it now. Raises KafkaSourceError, also if the topic does not exist (any more)."""
         if not self._positions.offsets:
             self._positions.begin([self._tp])
         for batch in self._reader.read(self._positions.next_ranges()):
@@ -117,7 +119,7 @@ class OffsetMapTopic:
         return self.known
 
     def add(self, mapped: OffsetMap) -> None:
-        """Write what a micro-batch adds. Returns when it is acknowledged."""
+        """Write what a micro-batch adds. Returns when the brokers have acknowledged it."""
         import pyarrow as pa
 
         from kafkasource.writer import Writer
@@ -130,11 +132,11 @@ class OffsetMapTopic:
             written = writer.flush()[self._tp]
         self.known.update(changed)
         if written.first_offset == self._positions.offsets[self._tp] and written.last_offset is not None:
-            self._positions.move({self._tp: written.last_offset + 1})  # nobody else wrote: no need to read our own
+            self._positions.move({self._tp: written.last_offset + 1})  # no other writer between: skip our own records
 
 
 def _as_options(config: ClientConfig) -> dict[str, str]:
-    """As a user would write them: reader and writer take options."""
+    """The configuration as the options that a user would set: reader and writer take options."""
     found = {}
     for each in fields(ClientConfig):
         value = getattr(config, each.name)

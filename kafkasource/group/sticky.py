@@ -1,9 +1,10 @@
 """The assignor `cooperative-sticky`: even shares, and as few moved partitions as possible (KIP-54, KIP-429).
 
 Members report the partitions that they own, and their generation. When two members claim the same partition, the one
-with the newer generation owns it; with the same generation, neither does. Where all members read the same topics,
-which is nearly always, the placement is that of Kafka's own class to the last partition, whichever of the two is the
-leader. Where they do not, it is as even as single moves can make it, as Kafka's is, and the same in 99 of 100 groups.
+with the newer generation owns it; with the same generation, neither does. If all members read the same topics, which is
+the usual case, this assignor places every partition as Kafka's own class does, so it does not matter which of the two
+runs in the leader. If members read different topics, both make shares as even as single moves can; the placements are
+equal in 99 of 100 groups.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from kafkasource.group.racks import NO_RACKS, Nearness, ReplicaRacks, nearness
 from kafkasource.types import TopicPartition
 
 Subscriptions = Mapping[str, Subscription]
-"""By member id, in the coordinator's order."""
+"""Each member's subscription by member id, in the coordinator's order."""
 
 Placement = dict[str, list[TopicPartition]]
 
@@ -26,14 +27,14 @@ _CHAR = struct.Struct("<H")
 
 
 def generation_data(generation: int | None) -> bytes:
-    """The user data of a subscription: the generation, for leaders that do not know version 2 of it."""
+    """The user data of a subscription: the generation, for leaders that do not know version 2 of the subscription."""
     return _GENERATION.pack(NO_GENERATION if generation is None else generation)
 
 
 def assign_sticky(
     counts: Mapping[str, int], subscriptions: Subscriptions, racks: ReplicaRacks = NO_RACKS
 ) -> tuple[Placement, set[TopicPartition]]:
-    """The placement, and which of its partitions another member still has, or may have: those change hands."""
+    """The placement, and those of its partitions that change hands: another member has them, or may have them."""
     owners, contested = _claims(counts, subscriptions)
     owned: Placement = {member_id: [] for member_id in subscriptions}
     for tp, member_id in owners.items():
@@ -56,7 +57,7 @@ def assign_sticky(
 def _claims(
     counts: Mapping[str, int], subscriptions: Subscriptions
 ) -> tuple[dict[TopicPartition, str], set[TopicPartition]]:
-    """The owner of each partition that exists, and those that several members claim with the same right."""
+    """The owner of each existing partition, and the partitions that several members claim with equal generations."""
     owners: dict[TopicPartition, str] = {}
     contested: set[TopicPartition] = set()
     since: dict[TopicPartition, int] = {}
@@ -86,7 +87,8 @@ def _generation(subscription: Subscription) -> int:
 
 
 def _share_evenly(everything: Sequence[TopicPartition], owned: Placement, near: Nearness) -> Placement:
-    """Everybody has `least` partitions, and as many as it takes have one more: first those who own as many already."""
+    """Each member gets `least` partitions. The remainder goes one each to members that own more than `least` now, then
+    to others."""
     by_rack = near.matters(owned, everything)
     least, more = divmod(len(everything), len(owned))
     placed: Placement = {member_id: [] for member_id in owned}
@@ -122,9 +124,10 @@ def _deal_nearby(
     least: int,
     more: int,
 ) -> list[TopicPartition]:
-    """In turn to those near a replica, the partitions with the fewest such members first; returns what is left.
+    """Deal partitions in turn to members in the rack of a replica. Returns the partitions that no such member takes.
 
-    Those at their share, of whom `more` may have one more, come after those below it.
+    Partitions with the fewest such members go first. Members below their share come before those that have it; of the
+    latter, `more` members may get one more.
     """
     members_in = Counter(near.rack_of.values())
     left = []
@@ -154,7 +157,8 @@ def _deal_nearby(
 def _deal(
     free: Iterable[TopicPartition], placed: Placement, below: list[str], at_least: deque[str], least: int
 ) -> None:
-    """One each in turn to those below their share, who then join the others; after that one each to the others."""
+    """Deal partitions in turn to the members `below` their share; a member that reaches it moves to `at_least`. When
+    none is below, each member of `at_least` gets one more."""
     turn = 0
     for tp in free:
         if not below:
@@ -169,7 +173,7 @@ def _deal(
 
 
 def hash_map_order(keys: Sequence[str]) -> list[str]:
-    """The order in which Java's HashMap holds these keys: it decides who keeps one partition more."""
+    """The keys in the order of a Java HashMap. That order decides which members keep one partition more."""
     size = 16
     while len(keys) > size * 3 // 4:
         size *= 2
@@ -183,11 +187,12 @@ def hash_map_order(keys: Sequence[str]) -> list[str]:
     return sorted(keys, key=bucket)
 
 
-# They do not.
+# Members read different topics.
 
 
 def _share_among_readers(counts: Mapping[str, int], owned: Placement, subscriptions: Subscriptions) -> Placement:
-    """What has no owner goes to the reader with least; then partitions move while a move makes two shares more even."""
+    """Give each partition without an owner to its reader with the fewest. Then move partitions, as long as a move makes
+    two shares more even."""
     readers = _readers(subscriptions)
     topics = sorted((topic for topic in readers if topic in counts), key=lambda topic: (len(readers[topic]), topic))
     everything = _partitions(counts, topics)
@@ -211,7 +216,7 @@ def _even_out(
     before: Mapping[TopicPartition, str],
     readers: Mapping[str, Sequence[str]],
 ) -> None:
-    """Each move takes one from a member to another that has at least two fewer, so this ends."""
+    """Move partitions, each to a member that has at least two fewer than its owner. So this loop ends."""
     order = list(movable)
     moved = True
     while moved:
@@ -220,7 +225,7 @@ def _even_out(
             source, target = owner[tp], _poorest(readers[tp.topic], placed)
             if len(placed[source]) <= len(placed[target]) + 1:
                 continue
-            # Rather give back one that was the target's before than take one that never was.
+            # Prefer to return a partition that the target owned before.
             back = (one for one in placed[source] if one.topic == tp.topic and before.get(one) == target)
             chosen = next(back, tp)
             placed[source].remove(chosen)

@@ -1,8 +1,8 @@
-"""Sets of topic names, as regular expressions describe them, to compute with: is there a name in all of these? Pure.
+"""Computes with sets of topic names that regular expressions describe. Is there a name that is in all of them? Pure.
 
-By derivatives (Brzozowski 1964): what is left of a set of names after a first letter is a set again, of which a regular
-expression has finitely many, also with "and" and "not". So the search for a name that is in some sets and not in others
-ends. Sets are numbers: places in one table, where the same set is not written twice.
+It uses derivatives (Brzozowski 1964). The derivative of a set by a letter is the set of texts that may follow that
+letter. A regular expression has finitely many derivatives, also with "and" and "not", so the search for a name that is
+in some sets and not in others ends. A set is known by its number in one table, and equal sets have one number.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from typing import Any, TypeAlias
 
 from kafkasource.options.java_regex import compile_java
 
-LETTERS = frozenset(string.ascii_letters + string.digits + "._-")  # that a topic's name may have
-NOTHING, EMPTY, ALL = 0, 1, 2  # no name; the empty text alone; every text
-UNDECIDED = "..."  # for a name that was not found in the time given
+LETTERS = frozenset(string.ascii_letters + string.digits + "._-")  # the characters of topic names
+NOTHING, EMPTY, ALL = 0, 1, 2  # no text; the empty text alone; every text
+UNDECIDED = "..."  # stands for a name: the search reached its limit before it found one
 
-_MOST_STATES = 20_000  # of a search: some tenths of a second
+_MOST_STATES = 20_000  # a search through so many takes some tenths of a second
 _MOST_REPEATS = 260  # a name has 249 letters at most
-_Set: TypeAlias = tuple[Any, ...]  # its kind and its parts
-_Argument: TypeAlias = Any  # of an item, by its kind
-_Item: TypeAlias = tuple[object, _Argument]  # of an expression that Python's parser took apart
+_Set: TypeAlias = tuple[Any, ...]  # its kind, then its parts
+_Argument: TypeAlias = Any  # what belongs to an item; its type depends on the item's kind
+_Item: TypeAlias = tuple[object, _Argument]  # a part of an expression, as Python's parser gives it
 
 _parser: Any = importlib.import_module("re._parser" if sys.version_info >= (3, 11) else "sre_parse")
 _CLASSES = {
@@ -34,22 +34,22 @@ _CLASSES = {
 }
 
 Part = tuple[int, str]
-"""A set and a text: the names that are in the set when the text is written behind them."""
+"""A set and a suffix. It stands for the names that are in the set once the suffix is appended."""
 
 
 class NotUnderstood(ValueError):
-    """The expression has something that no set can be made of here, as a back reference."""
+    """The expression has a part that this module cannot turn into a set, for instance a back reference."""
 
 
 class Names:
-    """The table of sets. Not for several threads."""
+    """The table of sets. For one thread."""
 
     def __init__(self) -> None:
         self._sets: list[_Set] = []
         self._numbers: dict[_Set, int] = {}
         self._has_empty: list[bool] = []
         self._after: dict[tuple[int, str], int] = {}
-        self._alike: list[str] | None = None  # one letter for each kind that the sets tell apart
+        self._alike: list[str] | None = None  # one letter of each class of letters that no set tells apart
         self._found: dict[object, str | None] = {}
         self._number(("letters", frozenset()), False)
         self._number(("many", NOTHING), True)
@@ -61,7 +61,7 @@ class Names:
         """The names in which a Java pattern is found. Raises NotUnderstood."""
         compiled = compile_java(pattern)
         try:
-            items = list(_parser.parse(compiled.pattern, compiled.flags & ~32))  # 32: of texts, which are not bytes
+            items = list(_parser.parse(compiled.pattern, compiled.flags & ~32))  # 32: re.UNICODE; the parser sets it
             return _Reading(self, bool(compiled.flags & 2)).found_in(items)
         except RecursionError:
             raise NotUnderstood(f"{pattern!r} is too deep") from None
@@ -85,7 +85,7 @@ class Names:
         return self._number(("then", first, rest), self._has_empty[first] and self._has_empty[rest])
 
     def many(self, of: int) -> int:
-        """So many as you like, or none."""
+        """The texts made of any number of texts of this set, none included."""
         if self._sets[of] == ("letters", LETTERS):
             return ALL
         if of in (NOTHING, EMPTY, ALL) or self._sets[of][0] == "many":
@@ -109,12 +109,12 @@ class Names:
         return self._number(("both", *sorted(parts)), all(self._has_empty[part] for part in parts))
 
     def without(self, of: int) -> int:
-        """All texts but these."""
+        """All texts that are not in the set."""
         kind, *inner = self._sets[of]
         return int(inner[0]) if kind == "not" else self._number(("not", of), not self._has_empty[of])
 
     def after(self, of: int, text: str) -> int:
-        """What may follow the text in this set."""
+        """The set of texts that may follow `text` in this set (its derivative)."""
         for letter in text:
             key = of, letter
             following = self._after.get(key)
@@ -139,8 +139,10 @@ class Names:
     # Questions.
 
     def example(self, within: Iterable[Part], outside: Iterable[Iterable[Part]] = ()) -> str | None:
-        """A shortest name that is in all parts `within` and in none of `outside`, each of which is parts that it would
-        have to be in all. None: there is none; UNDECIDED: none was found, and there may be one."""
+        """A shortest name that is in all parts of `within`, and for each group of `outside` not in all its parts.
+
+        None: there is no such name. UNDECIDED: the search reached its limit, and there may be one.
+        """
         key = frozenset(within), frozenset(frozenset(each) for each in outside)
         if key not in self._found:
             self._found[key] = self._search(list(key[0]), [list(each) for each in key[1]])
@@ -150,7 +152,7 @@ class Names:
         groups = [within, *outside]
         suffixes = [[suffix for _, suffix in group] for group in groups]
         start = tuple(tuple(number for number, _ in group) for group in groups)
-        seen: set[tuple[tuple[int, ...], ...]] = set()  # not the start: a name has a letter
+        seen: set[tuple[tuple[int, ...], ...]] = set()  # without the start: a name has at least one letter
         todo = deque([(start, "")])
         while todo:
             state, name = todo.popleft()
@@ -172,10 +174,10 @@ class Names:
 
     def _kinds(self) -> list[str]:
         if self._alike is None:
-            told_apart = [parts[1] for parts in self._sets if parts[0] == "letters"]
+            distinguished = [parts[1] for parts in self._sets if parts[0] == "letters"]
             kinds: dict[tuple[bool, ...], str] = {}
             for letter in sorted(LETTERS, key=lambda one: (not one.islower(), one in "-._", one)):
-                kinds.setdefault(tuple(letter in some for some in told_apart), letter)
+                kinds.setdefault(tuple(letter in some for some in distinguished), letter)
             self._alike = list(kinds.values())
         return self._alike
 
@@ -197,7 +199,7 @@ class Names:
 
 
 class _Reading:
-    """An expression, as Python's parser took it apart, to a set. `rest` is what follows in the name, to its end."""
+    """Makes a set from an expression that Python's parser has parsed. `rest` is the set of what follows in the name."""
 
     def __init__(self, names: Names, any_case: bool) -> None:
         self._names = names
@@ -209,7 +211,7 @@ class _Reading:
         return self._names.then(ALL, self._read(items, ALL, first=False))
 
     def _read(self, items: Sequence[_Item], rest: int, *, first: bool) -> int:
-        """`first`: nothing of the name comes before."""
+        """The set of the items followed by `rest`. `first`: the items begin at the start of the name."""
         if not items:
             return rest
         (op, value), names = items[0], self._names
@@ -281,7 +283,7 @@ class _Reading:
 
 
 def _looks_around(items: _Argument) -> bool:
-    """Is there something in it that depends on what comes before or behind?"""
+    """Does an item depend on what comes before or after it?"""
     for op, value in items:
         kind = str(op)
         if kind in ("AT", "ASSERT", "ASSERT_NOT"):
