@@ -116,6 +116,27 @@ class ClusterMismatch(KafkaSourceError):
     """A broker belongs to another cluster than the one seen first. Offsets of two clusters must never be mixed."""
 
 
+class AuthenticationFailed(KafkaSourceError):
+    """Client and broker do not accept each other. The same credentials fail again, so a retry cannot help."""
+
+
+class SaslExchangeFailed(AuthenticationFailed):
+    """The broker's part of a SASL exchange is malformed, too weak, or does not prove that the broker is the right one.
+
+    Nothing that the client has sent gives its secret away. The text never quotes what the broker sent as it is.
+    """
+
+
+class TokenNotAvailable(KafkaSourceError):
+    """The source of OAuth tokens did not answer. It may later."""
+
+    retriable = True
+
+
+class TokenRefused(AuthenticationFailed):
+    """The source of OAuth tokens refuses to give one, or gives one that cannot be used."""
+
+
 class DataLoss(KafkaSourceError):
     """Records that the query had to read are lost, and `failOnDataLoss` is true. The text gives the exact range."""
 
@@ -232,6 +253,14 @@ class ClusterAuthorizationFailed(AuthorizationFailed):
     CODE = 31
 
 
+class UnsupportedSaslMechanism(BrokerError, AuthenticationFailed):
+    CODE = 33
+
+
+class IllegalSaslState(BrokerError, AuthenticationFailed):
+    CODE = 34
+
+
 class UnsupportedVersion(BrokerError):
     CODE = 35
 
@@ -282,6 +311,10 @@ class TransactionalIdAuthorizationFailed(AuthorizationFailed):
 
 class OperationNotAttempted(BrokerError):
     CODE = 55
+
+
+class SaslAuthenticationFailed(BrokerError, AuthenticationFailed):
+    CODE = 58
 
 
 class UnknownProducerId(BrokerError):

@@ -11,10 +11,10 @@ A topic is called `A.orders` at the target unless the replication policy is Iden
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
-from kafkasource import options
+from kafkasource import options, properties
 from kafkasource.errors import OptionError
 from kafkasource.mirror.flow import LOCAL_SETTINGS, Flow
 from kafkasource.mirror.plan import Plan
@@ -59,8 +59,8 @@ _OTHERWISE = (
 
 def parse(text: str, where: str) -> Plan:
     """`where` names the file in errors. Raises OptionError."""
-    given = dict(_properties(text))
     try:
+        given = {key: value.strip() for key, value in properties.parse(text).items()}
         return _Reading(given).plan()
     except OptionError as error:
         raise OptionError(f"{where}: {error}") from None
@@ -195,24 +195,6 @@ class _Reading:
             refused = options.refused(f"kafka.{bare}")
             instead = refused.instead if refused is not None else "unknown, and ignored"
             self._warnings.append(f"{key}: {why or instead}")
-
-
-def _properties(text: str) -> Iterator[tuple[str, str]]:
-    """A file as java.util.Properties reads it, but for unicode escapes."""
-    whole = ""
-    for raw in [*text.splitlines(), ""]:
-        line = raw.lstrip()
-        if not whole and line[:1] in ("#", "!", ""):
-            continue
-        whole += line
-        if len(whole) - len(whole.rstrip("\\")) & 1:
-            whole = whole[:-1]
-            continue
-        match = re.match(r"((?:\\.|[^\\=:\s])+)\s*[=:]?\s*(.*)", whole, re.DOTALL)
-        whole = ""
-        if match is not None:
-            key, value = (re.sub(r"\\(.)", r"\1", part) for part in match.groups())
-            yield key, value.strip()
 
 
 def _list(text: str) -> list[str]:

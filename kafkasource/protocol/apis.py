@@ -36,6 +36,8 @@ from kafkasource.protocol.messages import (
     offset_fetch,
     offset_for_leader_epoch,
     produce,
+    sasl_authenticate,
+    sasl_handshake,
     sync_group,
     txn_offset_commit,
 )
@@ -85,6 +87,7 @@ SYNC_GROUP = Api(14, "SyncGroup", sync_group.SYNC_GROUP_REQUEST, sync_group.SYNC
 DESCRIBE_GROUPS = Api(
     15, "DescribeGroups", describe_groups.DESCRIBE_GROUPS_REQUEST, describe_groups.DESCRIBE_GROUPS_RESPONSE)
 LIST_GROUPS = Api(16, "ListGroups", list_groups.LIST_GROUPS_REQUEST, list_groups.LIST_GROUPS_RESPONSE)
+SASL_HANDSHAKE = Api(17, "SaslHandshake", sasl_handshake.SASL_HANDSHAKE_REQUEST, sasl_handshake.SASL_HANDSHAKE_RESPONSE)
 API_VERSIONS = Api(18, "ApiVersions", api_versions.API_VERSIONS_REQUEST, api_versions.API_VERSIONS_RESPONSE)
 CREATE_TOPICS = Api(19, "CreateTopics", create_topics.CREATE_TOPICS_REQUEST, create_topics.CREATE_TOPICS_RESPONSE)
 DELETE_TOPICS = Api(20, "DeleteTopics", delete_topics.DELETE_TOPICS_REQUEST, delete_topics.DELETE_TOPICS_RESPONSE)
@@ -106,6 +109,9 @@ TXN_OFFSET_COMMIT = Api(
     28, "TxnOffsetCommit", txn_offset_commit.TXN_OFFSET_COMMIT_REQUEST, txn_offset_commit.TXN_OFFSET_COMMIT_RESPONSE)
 DESCRIBE_CONFIGS = Api(
     32, "DescribeConfigs", describe_configs.DESCRIBE_CONFIGS_REQUEST, describe_configs.DESCRIBE_CONFIGS_RESPONSE)
+SASL_AUTHENTICATE = Api(
+    36, "SaslAuthenticate",
+    sasl_authenticate.SASL_AUTHENTICATE_REQUEST, sasl_authenticate.SASL_AUTHENTICATE_RESPONSE)
 CREATE_PARTITIONS = Api(
     37, "CreatePartitions", create_partitions.CREATE_PARTITIONS_REQUEST, create_partitions.CREATE_PARTITIONS_RESPONSE)
 DELETE_GROUPS = Api(42, "DeleteGroups", delete_groups.DELETE_GROUPS_REQUEST, delete_groups.DELETE_GROUPS_RESPONSE)
@@ -145,6 +151,7 @@ APIS: dict[int, Api] = {
         SYNC_GROUP,
         DESCRIBE_GROUPS,
         LIST_GROUPS,
+        SASL_HANDSHAKE,
         API_VERSIONS,
         CREATE_TOPICS,
         DELETE_TOPICS,
@@ -156,6 +163,7 @@ APIS: dict[int, Api] = {
         END_TXN,
         TXN_OFFSET_COMMIT,
         DESCRIBE_CONFIGS,
+        SASL_AUTHENTICATE,
         CREATE_PARTITIONS,
         DELETE_GROUPS,
         INCREMENTAL_ALTER_CONFIGS,

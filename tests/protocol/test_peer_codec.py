@@ -15,7 +15,7 @@ from kafkasource.protocol.schema import Array, Body, Field, Message, Struct
 
 pytest.importorskip("kafka.protocol.schemas", reason="needs kafka-python 3")
 
-from kafka.protocol import admin, consumer, metadata, producer
+from kafka.protocol import admin, consumer, metadata, producer, sasl
 
 pytestmark = pytest.mark.peers
 
@@ -26,7 +26,7 @@ NOT_THEIRS = {CONSUMER_GROUP_DESCRIBE.key}  # tests/protocol/test_kafka_classes.
 
 
 def peer_class(message: Message) -> Any:
-    modules = (admin, consumer, metadata, producer)
+    modules = (admin, consumer, metadata, producer, sasl)
     return next(getattr(module, message.name) for module in modules if hasattr(module, message.name))
 
 
