@@ -8,7 +8,8 @@
     report        the gauges of each task as lines in a folder
     this_process  the budget of this process
 
-A leaf: it imports nothing of the package but `process`. `source` and `sink` take leases; metrics read `gauges()`.
+It imports `process` and `metrics`, nothing else of the package. `source` and `sink` take leases. A process that has a
+budget hands its gauges to `metrics`.
 """
 
 from kafkasource.memory.blocks import Block

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 
+from kafkasource import metrics
 from kafkasource.memory.budget import Budget
 from kafkasource.memory.gauges import gauges_of
 from kafkasource.memory.limits import derived
@@ -30,7 +31,18 @@ def _made() -> Budget:
     folder = os.environ.get(LOG_FOLDER)
     if folder:
         budget.on_idle = reporter(budget, folder)
+    metrics.poll_always(_as_metrics)
     return budget
+
+
+def _as_metrics() -> metrics.Polled:
+    """`gauges` as metrics that have the part as a label: `decoded_peak_bytes` is `kafkasource_memory_peak_bytes`."""
+    for name, size in gauges().items():
+        part, kind = name.removesuffix("_bytes"), ""
+        for suffix in ("_limit", "_peak"):
+            if part.endswith(suffix):
+                part, kind = part.removesuffix(suffix), suffix
+        yield f"kafkasource_memory{'_limit' if part == 'budget' else kind}_bytes", (part,), size
 
 
 _budget = PerProcess(_made, renew=Budget.after_fork)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from kafkasource.metrics import folder
-from kafkasource.metrics.registry import Owner, Polled, Registry, registry
+from kafkasource.metrics.registry import Owner, Polled, Registry, poll_always, registry
 from kafkasource.metrics.snapshot import Snapshot
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "count",
     "observe",
     "poll",
+    "poll_always",
     "publish",
     "registry",
     "report",

@@ -10,12 +10,12 @@ from __future__ import annotations
 import bisect
 import logging
 import os
-import sys
 import threading
 import time
 import uuid
 import weakref
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, TypeVar
 
 from kafkasource.metrics import folder
@@ -31,8 +31,8 @@ PUBLISH_WAIT_S = 5.0
 """How long the end of a task waits for a disk that is slow."""
 
 Polled = Iterable[tuple[str, tuple[str, ...], float]]
-Owner = TypeVar("Owner")
 """Gauges: name, values of the labels, value."""
+Owner = TypeVar("Owner")
 
 
 class Registry:
@@ -81,33 +81,32 @@ class Registry:
         self._publish_if_due()
 
     def set(self, name: str, value: float, *labels: str) -> None:
-        """A gauge, from now on. It is forgotten with the process."""
+        """Set a gauge. It keeps this value until the next call, or the end of the process."""
         _check(name, "gauge", labels)
         with self._lock:
             self._gauges[name, labels] = value
 
     def poll(self, owner: Owner, function: Callable[[Owner], Polled]) -> None:
-        """Ask `function(owner)` for gauges whenever there is a snapshot, for as long as the owner lives."""
+        """Ask `function(owner)` for gauges in every snapshot, as long as the owner lives."""
         with self._lock:
             self._polled[owner] = function
 
     def forget(self, owner: object) -> None:
-        """Poll it no more."""
+        """Ask for the owner's gauges no more."""
         with self._lock:
             self._polled.pop(owner, None)
 
     def snapshot(self) -> Snapshot:
-        """All so far. Gauges that cannot be asked are left out."""
+        """All metrics so far. Gauges whose function fails are left out."""
         with self._lock:
-            polled = list(self._polled.items())
+            polled: list[Callable[[], Polled]] = [partial(ask, owner) for owner, ask in self._polled.items()]
         gauges: dict[Key, float] = {}
-        for owner, function in polled:  # without the lock: they take locks of their own
+        for function in [*polled, *_always_polled]:  # without the lock: they take locks of their own
             try:
-                for name, labels, value in function(owner):
+                for name, labels, value in function():
                     gauges[name, labels] = gauges.get((name, labels), 0.0) + value
             except Exception:
-                log.debug("gauges of %r", owner, exc_info=True)
-        gauges.update(_memory())
+                log.debug("gauges of %r", function, exc_info=True)
         with self._lock:
             self._sequence += 1
             histograms: dict[Key, Histogram] = {
@@ -116,7 +115,7 @@ class Registry:
             return Snapshot(self.process, self._sequence, dict(self._counters), histograms, self._gauges | gauges)
 
     def publish(self) -> None:
-        """Now: at the end of a task. Never raises."""
+        """Publish now: at the end of a task. Never raises."""
         self._due_s = self._clock() + PUBLISH_EVERY_S
         if not self._background.wait(self._background.ask(), PUBLISH_WAIT_S):
             log.warning(
@@ -146,7 +145,7 @@ _pushing = PerProcess(threading.Event)  # set: this process sends to a collector
 
 
 def _push_where_wanted() -> None:
-    """Begin to send to an OpenTelemetry collector, where the environment says so: see `otel.push`."""
+    """Begin to send to an OpenTelemetry collector, if the environment asks for it: see `otel.push`."""
     if not _pushing.get().is_set() and os.environ.get("KAFKASOURCE_OTEL") == "1":
         _pushing.get().set()
         try:
@@ -158,19 +157,15 @@ def _push_where_wanted() -> None:
             log.warning("metrics cannot be pushed (KAFKASOURCE_OTEL=1)", exc_info=True)
 
 
-def _memory() -> dict[Key, float]:
-    """The parts of the budget, in processes that have one: others need not import it for that."""
-    module = sys.modules.get("kafkasource.memory.this_process")
-    if module is None:
-        return {}
-    found: dict[Key, float] = {}
-    for name, size in module.gauges().items():  # budget_bytes, decoded_bytes, decoded_limit_bytes, decoded_peak_bytes
-        part, kind = name.removesuffix("_bytes"), ""
-        for suffix in ("_limit", "_peak"):
-            if part.endswith(suffix):
-                part, kind = part.removesuffix(suffix), suffix
-        found[f"kafkasource_memory{'_limit' if part == 'budget' else kind}_bytes", (part,)] = size
-    return found
+_always_polled: set[Callable[[], Polled]] = set()
+
+
+def poll_always(function: Callable[[], Polled]) -> None:
+    """Ask `function()` for gauges in every snapshot from now on, in this process and in its forks.
+
+    For gauges of the process itself, which no object owns. A second call with the same function changes nothing.
+    """
+    _always_polled.add(function)
 
 
 def _check(name: str, kind: str, labels: tuple[str, ...]) -> None:
@@ -183,5 +178,5 @@ _registry = PerProcess(Registry)
 
 
 def registry() -> Registry:
-    """This process's. A forked child begins with one of its own."""
+    """The registry of this process. A forked child begins with a new one."""
     return _registry.get()

@@ -1,6 +1,7 @@
 """What one process counts, against prometheus-client's own counting where there is one."""
 
 import random
+import subprocess
 import sys
 import threading
 
@@ -64,7 +65,7 @@ def test_gauges_are_asked_while_their_owner_lives():
 
 
 def test_parts_of_the_memory_budget_are_gauges():
-    from kafkasource.memory import gauges  # whoever has a budget has imported it
+    from kafkasource.memory import gauges  # the first call makes the budget of this process
 
     sizes, found = gauges(), Registry().snapshot().gauges
     assert found["kafkasource_memory_limit_bytes", ("budget",)] == sizes["budget_bytes"]
@@ -72,6 +73,12 @@ def test_parts_of_the_memory_budget_are_gauges():
     assert found["kafkasource_memory_limit_bytes", ("receive",)] == sizes["receive_limit_bytes"]
     assert found["kafkasource_memory_peak_bytes", ("receive",)] == sizes["receive_peak_bytes"]
     assert {name for name, _ in found} <= METRICS.keys()
+
+
+def test_a_process_without_a_budget_counts_without_pyarrow():
+    program = "import sys; from kafkasource.metrics import registry; print(registry().snapshot().gauges); "
+    program += "print('pyarrow' in sys.modules)"
+    assert subprocess.check_output([sys.executable, "-c", program], text=True) == "{}\nFalse\n"
 
 
 def test_a_gauge_that_fails_costs_no_other():
