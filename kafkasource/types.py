@@ -12,6 +12,11 @@ NEVER = float("inf")
 """A time that never comes, or a wait without end, in ms."""
 
 
+def known(value: int | None) -> int | None:
+    """A number from a response, which has -1, or no such field, where the broker does not know it."""
+    return None if value is None or value < 0 else value
+
+
 class TopicPartition(NamedTuple):
     """A tuple: with 1,000 partitions a micro-batch hashes and compares thousands of them, which a tuple does in C."""
 

@@ -341,8 +341,3 @@ def few(names: Collection[object], most: int = 5) -> str:
     """The first names, for the text of an error or a line of a log, and how many more there are."""
     shown = ", ".join(map(str, islice(names, most)))
     return f"{shown} and {len(names) - most} more" if len(names) > most else shown
-
-
-def known(value: int) -> int | None:
-    """A number of an answer, which has a negative one (-1) where the broker knows none."""
-    return value if value >= 0 else None

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from kafkasource.client.caller import few, known
+from kafkasource.client.caller import few
 from kafkasource.client.network.connection import RequestBody
 from kafkasource.client.routing import Leaders, by_topic
 from kafkasource.errors import UnsupportedApiVersion
 from kafkasource.protocol.apis import DELETE_RECORDS, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH
 from kafkasource.protocol.schema import Body, Fields
-from kafkasource.types import IsolationLevel, TopicPartition
+from kafkasource.types import IsolationLevel, TopicPartition, known
 
 EARLIEST, LATEST = -2, -1
 
@@ -107,8 +107,8 @@ class Offsets:
 def _listed(row: Body) -> ListedOffset:
     if row.get("old_style_offsets"):  # v0: as many as were asked for, the newest first
         return ListedOffset(row["old_style_offsets"][0])
-    return ListedOffset(known(row["offset"]), known(row["timestamp"]), known(row.get("leader_epoch", -1)))
+    return ListedOffset(known(row["offset"]), known(row["timestamp"]), known(row.get("leader_epoch")))
 
 
 def _epoch_end(row: Body) -> EpochEnd:
-    return EpochEnd(known(row.get("leader_epoch", -1)), known(row["end_offset"]))
+    return EpochEnd(known(row.get("leader_epoch")), known(row["end_offset"]))

@@ -7,12 +7,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kafkasource.client.caller import Caller, known
+from kafkasource.client.caller import Caller
 from kafkasource.client.network.pending import Pending
 from kafkasource.errors import ConnectFailed, ConnectionLost, KafkaSourceError, ProtocolError, RequestTimeout, error_for
 from kafkasource.protocol.apis import LIST_TRANSACTIONS
 from kafkasource.protocol.schema import Fields
-from kafkasource.types import ProducerId, TopicPartition
+from kafkasource.types import ProducerId, TopicPartition, known
 
 ONGOING = "Ongoing"
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal, NamedTuple, TypeAlias
 
-from kafkasource.client.caller import Caller, checked, known
+from kafkasource.client.caller import Caller, checked
 from kafkasource.client.groups import check_committed, committed_rows
 from kafkasource.client.network.connection import RequestBody, software_version
 from kafkasource.client.routing import GROUP, TRANSACTION, Coordinators, Leaders, indexes_by_topic
@@ -51,7 +51,7 @@ from kafkasource.protocol.apis import (
 )
 from kafkasource.protocol.messages.add_partitions_to_txn import LAST_CLIENT_VERSION
 from kafkasource.protocol.schema import Body, Fields
-from kafkasource.types import ProducerId, TopicPartition
+from kafkasource.types import ProducerId, TopicPartition, known
 
 __all__ = [
     "ONGOING",

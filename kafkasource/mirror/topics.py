@@ -131,7 +131,7 @@ class _Kept:
         if flow.offset_map and all(topic.name != offset_map_topic(flow.source) for topic in found):
             self._make_map()
         names = {self._name(topic) for topic in topics if topic in here.settings}
-        failing = self._carry_out_all(steps(flow, topics, here, _known(target, found, names), self.before))
+        failing = self._carry_out_all(steps(flow, topics, here, _state_of(target, found, names), self.before))
         done = [topic for topic in topics if self._name(topic) not in failing]
         if first and failing and not done:
             raise next(iter(failing.values()))
@@ -240,7 +240,7 @@ class TopicKeeper:
         taken = {kept: [each.name for each in topics if self._route.takes(kept.flow, each.name)] for kept in idle}
         due = {kept: self._clock() >= kept.settings_due for kept in idle}
         asked = {kept: set(names) if due[kept] else kept.new(names) for kept, names in taken.items()}
-        here = _known(source, topics, set().union(*asked.values()))
+        here = _state_of(source, topics, set().union(*asked.values()))
         for kept, names in taken.items():
             told = {name: here.settings[name] for name in asked[kept] if name in here.settings}
             kept.work = self._threads.submit(self._work, kept, names, Known(here.partitions, told), due[kept], first)
@@ -259,7 +259,7 @@ class TopicKeeper:
                 log.warning("flow %s: cannot create or update topics at the target: %s", kept.flow, error)
 
 
-def _known(of: Topics, topics: Iterable[TopicMetadata], settings_of: Iterable[str]) -> Known:
+def _state_of(of: Topics, topics: Iterable[TopicMetadata], settings_of: Iterable[str]) -> Known:
     partitions = {topic.name: len(topic.partitions) for topic in topics}
     asked = sorted(set(settings_of) & partitions.keys())
     try:

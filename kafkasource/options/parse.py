@@ -45,7 +45,7 @@ def parse(written: Mapping[str, str], role: Role, *, of_cluster: bool = False) -
     values = {option.name: option.default for option in OPTIONS if role in option.used_by}
     given: dict[str, str] = {}
     for key, text in written.items():
-        option = _known(key, role)
+        option = _row_of(key, role)
         if option is None:
             continue
         if option.name in given:
@@ -58,8 +58,8 @@ def parse(written: Mapping[str, str], role: Role, *, of_cluster: bool = False) -
     return options
 
 
-def _known(key: str, role: Role) -> Option | None:
-    """The row for a key as written; None when it is Spark's own or unknown (then warned of)."""
+def _row_of(key: str, role: Role) -> Option | None:
+    """The row of a key as the user wrote it. None: the key is Spark's own, or unknown, which is logged as a warning."""
     lower = key.lower()
     option = BY_KEY.get(lower)
     if option is not None and role in option.used_by:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from kafkasource.errors import ProtocolError, error_for
 from kafkasource.protocol.schema import Body
 from kafkasource.source.fetch.config import FetchSettings
-from kafkasource.types import IsolationLevel, TopicPartition
+from kafkasource.types import IsolationLevel, TopicPartition, known
 
 _NO_ID = uuid.UUID(int=0)
 _LAST_VERSION_BY_NAME = 12  # from 13 on a fetch names topics by id (KIP-516)
@@ -115,12 +115,8 @@ def read_response(body: Body, tp: TopicPartition, fetch_offset: int, topic_id: u
     return FetchedPartition(
         records=b"" if records is None else records,
         high_watermark=partition["high_watermark"],
-        last_stable_offset=_known(partition.get("last_stable_offset")),
-        log_start_offset=_known(partition.get("log_start_offset")),
+        last_stable_offset=known(partition.get("last_stable_offset")),
+        log_start_offset=known(partition.get("log_start_offset")),
         aborted_transactions=tuple((one["producer_id"], one["first_offset"]) for one in aborted),
-        preferred_read_replica=_known(partition.get("preferred_read_replica")),
+        preferred_read_replica=known(partition.get("preferred_read_replica")),
     )
-
-
-def _known(value: int | None) -> int | None:
-    return None if value is None or value < 0 else value
