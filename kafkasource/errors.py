@@ -70,6 +70,18 @@ class RequestTimeout(TransportError):
     received_bytes = 0  # bytes of the incomplete response
 
 
+class TlsError(KafkaSourceError):
+    """TLS to a broker fails, and will again until a setting or a certificate changes. The text says which."""
+
+
+class BrokerCertificateRefused(TlsError):
+    """The client does not trust the broker's certificate. Nothing but the TLS handshake was sent."""
+
+
+class ClientCertificateRefused(TlsError):
+    """The broker asks for a client certificate and got none, or refuses the one that it got."""
+
+
 class ClientClosed(KafkaSourceError):
     """The client was closed, before or while the request waited."""
 
