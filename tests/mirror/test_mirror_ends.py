@@ -22,6 +22,7 @@ from kafkasource.writer import Writer
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.slow]
 
 RECORDS = 60_000
+PATIENCE_S = 280  # for Spark to start, copy and end, on however slow a machine; each test may take 900
 CTRL_C = b"\x03"
 
 # Small requests, one at a time: the first micro-batch lasts long enough to be interrupted in its midst.
@@ -176,12 +177,12 @@ def test_the_first_signal_in_mid_of_a_first_copy_lets_it_be_committed_and_nothin
             mirror.soon(lambda: "a second Ctrl-C or SIGTERM ends at once" in mirror.said())
         finally:
             target.resume()
-        assert mirror.process.wait(60) == 0, mirror.said()
+        assert mirror.process.wait(PATIENCE_S) == 0, mirror.said()
         assert " ERROR " not in mirror.said()
         assert "/kafkasource/" not in mirror.said()  # a traceback of ours: pyspark has some of its own when it ends
     write(kafka_broker.bootstrap_servers, topic, 10)
     with Terminal(kafka_broker, target, topic, tmp_path, "--once") as again:
-        assert again.process.wait(120) == 0, again.said()
+        assert again.process.wait(PATIENCE_S) == 0, again.said()
     assert count(target, topic) == RECORDS + 10
     assert values(target, topic) == values(kafka_broker, topic)
 
@@ -195,7 +196,7 @@ def test_the_second_signal_ends_it_at_once_though_the_target_answers_nothing(kaf
             mirror.press(CTRL_C)
             mirror.soon(lambda: "a second Ctrl-C or SIGTERM ends at once" in mirror.said())
             mirror.press(CTRL_C)
-            assert mirror.process.wait(60) == 128 + signal.SIGINT
+            assert mirror.process.wait(PATIENCE_S) == 128 + signal.SIGINT
             assert "the next run does again what was not committed" in mirror.said()
             gone(jvm)
         finally:

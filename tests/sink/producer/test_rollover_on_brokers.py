@@ -119,7 +119,7 @@ class Killed(ExactlyOnce):
 def use_up(cluster, name, left):
     """All epochs of an id but the last `left`; pipelined, which a broker takes in one by one, five in a millisecond."""
     cluster.transactions.init_producer_id(name, 60_000)
-    node_id = cluster._coordinators[TRANSACTION, name]
+    node_id = cluster.coordinators.of(TRANSACTION, name)
     body = {"transactional_id": name, "transaction_timeout_ms": 60_000}
     epoch, last = 0, LAST_EPOCH - left
     while epoch < last:
