@@ -1,7 +1,7 @@
 """The one place that obeys `failOnDataLoss`.
 
-Whoever finds that records which were to be read are gone describes it as a `Loss` and hands it to `report`, on the
-driver while planning and in the tasks while fetching. Nothing else in the source decides whether a gap is an error.
+Code that finds records gone that it had to read describes them as a `Loss` and calls `report`: on the driver while it
+plans, in the tasks while they fetch. Nothing else in the source decides whether a gap is an error.
 Holes that compaction, transaction markers or aborted transactions leave are not losses: those offsets never were
 records to read.
 """
@@ -31,7 +31,7 @@ FIRST_START_UNKNOWN = "FIRST_START_UNKNOWN"  # of a first micro-batch that anoth
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """Records that were to be read and cannot be. `action` says how the query goes on when it may
+    """Records that the query had to read and cannot. `action` says how the query continues if it may
     (`failOnDataLoss=false`).
     """
 

@@ -1,4 +1,4 @@
-"""What one task may have in flight: the size of each fetch, and whether it is sent before anybody waits for it.
+"""What one task may have in flight: the size of each fetch, and whether the task sends it before it needs the answer.
 
 One object for each task, `FetchBudget`, owns all of it: the memory that the task may take (`memory`), the fetches that
 are in flight, and the task's speed. The fetchers of the task's ranges ask it before each fetch, and say what the line
@@ -18,29 +18,30 @@ from kafkasource.source.fetch.line import LEAST_BYTES
 from kafkasource.source.fetch.memory import FetchMemory
 
 _SLOWLY = 0.25  # the weight of the newest observation
-_BESIDE_UNSEEN = 1 << 20  # that fetches beside the first may ask for, all together, before the line is known
+_BESIDE_UNSEEN = 1 << 20  # bytes that all fetches beside the first may ask for while the line is not known
 
 
 class FetchBudget:
-    """One task's. Not for several threads."""
+    """The budget of one task. For one thread."""
 
     def __init__(self, settings: FetchSettings, memory: FetchMemory | None = None) -> None:
-        """`memory`: what the task may take of the process's; without it the settings alone are the bound."""
+        """`memory`: the memory that the task may take. Without it the settings alone limit the task."""
         self.memory = memory or FetchMemory.of(settings)
         self._read_ahead = settings.read_ahead
-        self._most_bytes = settings.most_at_once  # of one fetch
+        self._most_bytes = settings.most_at_once  # one fetch asks for no more
         self._fetches = 0  # in flight
-        self.in_flight_bytes = 0  # that these asked for
-        self._bytes_per_second = 0.0  # that the task uses up; 0: not known yet
+        self.in_flight_bytes = 0  # bytes that the fetches in flight asked for
+        self._bytes_per_second = 0.0  # how fast the task uses fetched bytes up; 0: not known yet
 
     def used_up(self, size_bytes: int, seconds: float) -> None:
-        """The task decoded so many bytes of records and gave their rows to Spark; waiting for brokers not counted."""
+        """The task decoded `size_bytes` of records and gave their rows to Spark. The time that it waited for brokers is
+        not in `seconds`."""
         speed = size_bytes / max(seconds, 1e-6)
         known = self._bytes_per_second
         self._bytes_per_second = known + _SLOWLY * (speed - known) if known else speed
 
     def may_send_ahead(self, line_bytes: int | None) -> bool:
-        """May the range that is read send a fetch that nobody waits for yet? `line_bytes`: as in `next_size`."""
+        """May the range that the task reads send its next fetch early? `line_bytes`: as in `next_size`."""
         if not self.in_flight_bytes:
             return True
         memory = self.memory
@@ -50,7 +51,7 @@ class FetchBudget:
         )
 
     def may_begin(self, line_bytes: int | None) -> bool:
-        """May a range behind the one that is read send its first fetch?"""
+        """May a later range send its first fetch?"""
         return self._fetches < self._read_ahead and self.may_send_ahead(line_bytes)
 
     def next_size(self, round_trip_s: float, line_bytes: int | None) -> int:
@@ -69,17 +70,18 @@ class FetchBudget:
         return min(wanted, max(self._left_on_line(line_bytes) // sharing, self._least(line_bytes)))
 
     def _least(self, line_bytes: int | None) -> int:
-        """A known line has room for one share more: `line` leaves a reserve of two thirds. Answers of later ranges that
-        have come and wait for their turn count as in flight, and must not leave crumbs to the range that is read."""
+        """The least that a fetch asks for. A known line can carry one share more, because `line` leaves a reserve of
+        two thirds. Answers of later ranges count as in flight until their turn comes. Without this least size they
+        would leave the range that the task reads very small fetches."""
         return LEAST_BYTES if line_bytes is None else max(line_bytes // self._read_ahead, LEAST_BYTES)
 
     def sent(self, size_bytes: int) -> None:
-        """A fetch that asks for so many bytes has left."""
+        """The task sent a fetch that asks for `size_bytes`."""
         self._fetches += 1
         self.in_flight_bytes += size_bytes
 
     def ended(self, size_bytes: int) -> None:
-        """That fetch is answered, has failed, or nobody waits for its answer any more."""
+        """Such a fetch was answered, has failed, or was given up."""
         self._fetches -= 1
         self.in_flight_bytes -= size_bytes
 

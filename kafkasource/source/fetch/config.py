@@ -1,4 +1,5 @@
-"""What a task needs to know to fetch and decode: made on the driver from the options, pickled to the tasks."""
+"""The settings with which tasks fetch and decode. The driver makes them from the options, and pickles them for
+tasks."""
 
 from __future__ import annotations
 
@@ -16,13 +17,13 @@ _SIZES = ("kafka.max.partition.fetch.bytes", "readAhead")
 
 @dataclass(frozen=True, slots=True)
 class FetchSettings:
-    """What a task needs to know to fetch and decode. Defaults are the option table's: made by `from_options`."""
+    """The settings of a task. `from_options` makes them, with the defaults of the option table."""
 
     include_headers: bool
     fail_on_data_loss: bool
-    poll_timeout_ms: int  # a partition that gives nothing for this long, though records are due, fails the task
-    max_partition_bytes: int  # of one fetch; a first batch that is larger comes whole (KIP-74)
-    max_wait_ms: int  # of the broker, for min_bytes
+    poll_timeout_ms: int  # a task fails if a partition with records brings none for this long
+    max_partition_bytes: int  # limit of one fetch; a first batch that is larger comes whole (KIP-74)
+    max_wait_ms: int  # how long the broker waits for min_bytes
     min_bytes: int
     isolation_level: IsolationLevel
     check_crcs: bool
@@ -31,10 +32,10 @@ class FetchSettings:
     retry_backoff_ms: int
     retry_backoff_max_ms: int
     read_ahead: int  # fetches of max_partition_bytes that a task may have in flight
-    most_fetch_bytes: int  # of one fetch, however long the way
-    rack: str | None  # as the user wrote it; what it is in this process: `replicas.rack_of`
-    memory_budget_bytes: int | None = None  # of the worker that the task runs in; None: what it can find out
-    named_size: str | None = None  # an option by which the user has said how much may be in flight
+    most_fetch_bytes: int  # limit of one fetch, whatever the round trip
+    rack: str | None  # as the user wrote it; `replicas.rack_of` resolves it in this process
+    memory_budget_bytes: int | None = None  # budget of the task's worker; None: the worker finds it out
+    named_size: str | None = None  # the option, if any, with which the user has set how much may be in flight
 
     @property
     def most_at_once(self) -> int:

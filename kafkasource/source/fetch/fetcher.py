@@ -57,10 +57,10 @@ if TYPE_CHECKING:
 log = logging.getLogger("kafkasource.source")
 
 
-_RECORD_REFETCHES = 1  # of a batch whose CRC is wrong
-_ANSWER_REFETCHES = 4  # of an answer that makes no sense
-_NEWS_TRAVELS_S = 3.0  # from broker to broker, before a topic that one of them denies counts as gone
-_RECORD_BYTES = 1024  # of a record, when nothing of a range has been seen: rather many
+_RECORD_REFETCHES = 1  # how often a batch with a wrong CRC is fetched again
+_ANSWER_REFETCHES = 4  # how often an answer that cannot be decoded is fetched again
+_NEWS_TRAVELS_S = 3.0  # a topic counts as gone after brokers have denied it for so long: news of a topic takes a while
+_RECORD_BYTES = 1024  # assumed size of a record of which nothing has been seen: a high guess
 _IS_GONE = "the topic has been deleted, or recreated under its name"
 
 
@@ -68,7 +68,7 @@ class Recovery(Enum):
     """What a failed fetch calls for."""
 
     FAIL = auto()
-    REFRESH = auto()  # ask whoever leads a little later
+    REFRESH = auto()  # ask for the leader anew, and fetch a little later
     RECONNECT = auto()  # fetch again over another connection
     ASK_BOUNDS = auto()  # the offset may be gone
     REFRESH_THEN_ASK = auto()  # the topic may be gone, or the broker that was asked has not heard of it yet
@@ -81,7 +81,7 @@ def recovery(error: KafkaSourceError) -> Recovery:
     if isinstance(error, (UnknownTopicOrPartition, UnknownTopicId, InconsistentTopicId)):
         return Recovery.REFRESH_THEN_ASK
     if isinstance(error, (UnsupportedRecordFormat, RecordBatchTooLarge, MalformedRecordTimestamp)):
-        return Recovery.FAIL  # it would be the same the second time
+        return Recovery.FAIL  # a second fetch would meet the same error
     if isinstance(error, (ProtocolError, CorruptMessage)) or isinstance(error.__cause__, ProtocolError):
         return Recovery.RECONNECT
     if isinstance(error, BrokerError) and error.is_unknown:
@@ -112,7 +112,7 @@ class PartitionFetcher(Generic[Sent]):
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self.position = offset_range.start_offset  # next offset to yield
-        # Is no more needed than what is in flight or here? Before the first answer that is a guess.
+        # Do the fetches in flight and the answers here cover the rest? A guess before the first answer.
         self.is_covered = offset_range.size <= budget.memory.fetch_bytes // _RECORD_BYTES
         self._range = offset_range
         self._tp = offset_range.topic_partition
@@ -123,12 +123,12 @@ class PartitionFetcher(Generic[Sent]):
         self._sleep = sleep
         self._in_flight: _InFlight[Sent] | None = None
         self._answer: FetchedPartition | None = None  # received, and not decoded yet
-        self._least_bytes = 0  # to ask for, where a batch did not come whole
-        self._asked_bytes = 0  # by the newest fetch
-        self._held_bytes = 0  # of the answer that was received last
+        self._least_bytes = 0  # the next fetch asks for so much, after a batch that did not come whole
+        self._asked_bytes = 0  # the newest fetch asked for so much
+        self._held_bytes = 0  # size of the answer that was received last
         self._held_since = 0.0
-        self._damages = 0  # of what was fetched at `position`
-        self._failing_since = 0.0  # where `_failures` is not 0
+        self._damages = 0  # damaged answers at `position`
+        self._failing_since = 0.0  # has a meaning only if `_failures` is not 0
         self.restart_patience()
 
     @property
@@ -137,11 +137,11 @@ class PartitionFetcher(Generic[Sent]):
 
     @property
     def may_begin(self) -> bool:
-        """May the first fetch leave before the range's turn, as far as the task's budget goes?"""
+        """Does the task's budget allow the first fetch before the range's turn?"""
         return self._budget.may_begin(self._client.line_bytes)
 
     def begin(self) -> None:
-        """Send the first fetch, if that takes no waiting. `receive` does all that is left, faults included."""
+        """Send the first fetch, if the task need not wait for that. `receive` does the rest, faults included."""
         if self._in_flight is None:
             self._send_ahead(self.position)
 
@@ -172,12 +172,12 @@ class PartitionFetcher(Generic[Sent]):
                     rows = sum(batch.num_rows for batch in decoded.batches)
                     metrics.count("kafkasource_records_read_total", rows, self._tp.topic)
                     yield from decoded.batches
-                    self.restart_patience()  # Spark's time between two batches is not the broker's
+                    self.restart_patience()  # Spark's time between two batches does not count against the broker
         except KafkaSourceError as error:
             self._recover(error)
 
     def close(self) -> None:
-        """Forget what is in flight."""
+        """Forget the fetch in flight."""
         if self._in_flight is not None:
             self._client.forget(self._in_flight.sent)
             self._budget.ended(self._in_flight.asked_bytes)
@@ -214,7 +214,7 @@ class PartitionFetcher(Generic[Sent]):
             f"the broker has nothing at this offset; its high watermark is {fetched.high_watermark}"
             + ("" if fetched.last_stable_offset is None else f", its last stable offset {fetched.last_stable_offset}")
         )
-        self._back_off()  # with min_bytes 0 the broker answers at once, again and again
+        self._back_off()  # with min_bytes 0 the broker would answer at once, again and again
         return None
 
     def _get_ready(self) -> bool:
@@ -234,12 +234,12 @@ class PartitionFetcher(Generic[Sent]):
             self._send_ahead(ahead)
 
     def _send_ahead(self, offset: int) -> None:
-        """Send a fetch that nobody waits for yet, unless it would take waiting. What is here already goes first."""
+        """Send the next fetch early, unless the task would have to wait for that. Decode the answer at hand first."""
         if not self._client.is_ready or not self._budget.may_send_ahead(self._client.line_bytes):
             return
         try:
             self._send(offset)
-        except KafkaSourceError as error:  # it will be sent, or fail, when it is needed
+        except KafkaSourceError as error:  # `receive` sends the fetch later, or raises
             log.debug("fetch of %s at offset %d could not be sent ahead: %s", self._tp, offset, error)
 
     def _send(self, offset: int) -> None:
@@ -250,7 +250,7 @@ class PartitionFetcher(Generic[Sent]):
         self._budget.sent(asked)
 
     def _advance(self, next_offset: int, required_bytes: int | None) -> bool:
-        """Take the position that decoding reached; False when nothing whole came, and the next fetch asks for more."""
+        """Take over the position that decoding reached. False: no whole batch came, so the next fetch asks for more."""
         if next_offset > self.position:
             self.position = next_offset
             self._damages = 0
@@ -263,7 +263,7 @@ class PartitionFetcher(Generic[Sent]):
                 f" 'kafka.receive.message.max.bytes' ({self._settings.max_message_bytes}) allows: raise that option"
             )
         self._check_patience(f"its first record batch, of {required_bytes} bytes, does not come whole")
-        self._least_bytes = wanted  # KIP-74 brokers send it whole anyway; older ones need to be asked
+        self._least_bytes = wanted  # from KIP-74 on brokers send it whole anyway; older ones do not
         return False
 
     # Time.
@@ -308,7 +308,7 @@ class PartitionFetcher(Generic[Sent]):
         self._back_off()
 
     def _told(self, error: KafkaSourceError) -> str:
-        """The error's text; with what to do where a line is too thin for the smallest fetch that there is."""
+        """The error's text, with advice if the line is too slow even for the smallest fetch."""
         if not isinstance(error, RequestTimeout):
             return str(error)
         return (
@@ -338,7 +338,7 @@ class PartitionFetcher(Generic[Sent]):
             f" ({self._settings.max_message_bytes}), raise that option"
         ) from error
 
-    # What is gone.
+    # Lost records.
 
     def _pass_over_what_is_gone(self, error: KafkaSourceError) -> None:
         """OFFSET_OUT_OF_RANGE: below the log (aged out), above it (truncated, recreated), or stale news."""
@@ -347,7 +347,7 @@ class PartitionFetcher(Generic[Sent]):
         if bounds is None:
             self._skip_to(end, _IS_GONE)
         elif self.position < bounds.start and self._is_at_earliest:
-            self.position = min(bounds.start, end)  # what aged out was not asked for
+            self.position = min(bounds.start, end)  # the user did not ask for records that aged out
             self.restart_patience()
         elif self.position < bounds.start:
             self._skip_to(min(bounds.start, end), f"the log holds [{bounds.start}, {bounds.end})")
@@ -360,11 +360,12 @@ class PartitionFetcher(Generic[Sent]):
 
     @property
     def _is_at_earliest(self) -> bool:
-        """Does the range begin wherever the log does, and has nothing of it been read?"""
+        """Does the range begin at the start of the log, wherever that is, and is nothing of it read yet?"""
         return self._range.from_earliest and self.position == self._range.start_offset
 
     def _end_where_the_log_was_truncated(self, found: Truncation) -> None:
-        """What stands behind now was not planned: a next plan finds the truncation too, and reads on from there."""
+        """End the range at the cut. The records behind it were not planned: the next plan finds the truncation, too,
+        and continues there."""
         end = max(found.end_offset, self.position)
         self._report_gone(
             end,

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from kafkasource.client.cluster import Cluster
     from kafkasource.errors import RequestTimeout
 
-LEAST_BYTES = 16_384  # less is not asked for; a first record batch that is larger comes whole anyway (KIP-74)
-_PART = 3  # of the request's time
-_FASTER_AT_ONCE = 2.0  # a shaped line lets a first burst through: what it carries is believed step by step
+LEAST_BYTES = 16_384  # no fetch asks for less; a first record batch that is larger comes whole anyway (KIP-74)
+_PART = 3  # an answer may take this part of the request's time
+_FASTER_AT_ONCE = 2.0  # a shaped line lets a first burst through, so the estimate grows step by step
 
 
 class Line:

@@ -21,11 +21,11 @@ class FetchMemory:
     Any thread sets the bounds; the task's thread reads them.
     """
 
-    fetch_bytes: int  # of one fetch where the broker is near
-    in_flight_bytes: int  # of all fetches of the task that are not answered yet
-    portion_bytes: int  # of an answer, decoded at a time
-    piece_bytes: int = PIECE_BYTES  # of decompressed records, decoded at a time
-    process: memory.Budget | None = None  # that counts the rows; None: nobody does
+    fetch_bytes: int  # one fetch, if the broker is near
+    in_flight_bytes: int  # all fetches of the task that are not answered yet
+    portion_bytes: int  # the part of an answer that the task decodes at a time
+    piece_bytes: int = PIECE_BYTES  # decompressed records that the task decodes at a time
+    process: memory.Budget | None = None  # counts the rows; None: the rows are not counted
 
     @classmethod
     def of(cls, settings: FetchSettings) -> FetchMemory:

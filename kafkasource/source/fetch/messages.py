@@ -1,4 +1,4 @@
-"""One partition's Fetch, as request body and as what its response says: values in, values out, nothing sent here."""
+"""The Fetch of one partition: its request body, and what the response says. Values in, values out, no I/O."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class FetchedPartition:
     high_watermark: int
     last_stable_offset: int | None = None
     log_start_offset: int | None = None
-    aborted_transactions: tuple[tuple[int, int], ...] = ()  # (producer id, first offset), of these records
-    preferred_read_replica: int | None = None  # a node id: ask that one, there are no records here (KIP-392)
+    aborted_transactions: tuple[tuple[int, int], ...] = ()  # (producer id, first offset) among these records
+    preferred_read_replica: int | None = None  # node id of the replica to ask; then `records` is empty (KIP-392)
 
 
 def request_body(
@@ -62,8 +62,8 @@ def fetch_body(
     isolation_level: IsolationLevel,
     rack: str = "",
 ) -> Body:
-    """A Fetch without a session (KIP-227: epoch -1) of topics' rows, from `partition_row`. Versions take a topic's name
-    or its id, as they need.
+    """A Fetch without a session (KIP-227: epoch -1). The topics have rows from `partition_row`, and both name and id:
+    each version takes the one that it needs.
     """
     return {
         "max_wait_ms": max_wait_ms,
@@ -88,7 +88,7 @@ def partition_row(tp: TopicPartition, fetch_offset: int, leader_epoch: int | Non
 
 
 def last_version(topic_ids: Collection[uuid.UUID | None]) -> int | None:
-    """The newest version in which these topics can be fetched; None: any."""
+    """The newest version that can fetch these topics. None: any."""
     return _LAST_VERSION_BY_NAME if None in topic_ids else None
 
 

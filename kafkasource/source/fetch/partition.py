@@ -45,12 +45,13 @@ class PartitionClient(Protocol[Sent]):
         """May `send` be called at once: is the leader known, and known to lead the log that was planned?"""
 
     def get_ready(self) -> Truncation | None:
-        """Ask and wait for what is missing for that. Gives each truncation once; what is left can then be fetched."""
+        """Ask brokers for what `is_ready` lacks, and wait. Returns each truncation once; then the rest can be
+        fetched."""
 
     def send(self, fetch_offset: int, max_bytes: int) -> Sent:
         """Send a fetch to the leader. Hand the result to `receive` or to `forget`.
 
-        Raises KafkaSourceError where nobody leads, and UnknownTopicId where the topic is another one of the same name.
+        Raises KafkaSourceError if the partition has no leader, and UnknownTopicId if the name has another topic now.
         """
 
     def receive(self, sent: Sent) -> FetchedPartition:
@@ -65,7 +66,7 @@ class PartitionClient(Protocol[Sent]):
         """The most bytes that may be in flight from the leader (`line`); None: not known yet."""
 
     def forget(self, sent: Sent) -> None:
-        """Nobody will wait for this answer."""
+        """The caller will not wait for this answer."""
 
     def refresh_leader(self) -> None:
         """Ask for metadata before the next `send`."""
@@ -74,7 +75,7 @@ class PartitionClient(Protocol[Sent]):
         """Close the connection to the leader; the next `send` opens another."""
 
     def bounds(self) -> LogBounds | None:
-        """Ask what the log holds; None: the topic was deleted, or is another one of the same name."""
+        """Ask what the log holds. None: the topic was deleted, or the name has another topic now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,7 @@ class _Sent:
 
 
 class ClusterPartition:
-    """A `PartitionClient` for the range of one log, on a real cluster. Not for several threads."""
+    """A `PartitionClient` for the range of one log, on a real cluster. For one thread."""
 
     def __init__(self, cluster: Cluster, log: PlannedLog, settings: FetchSettings) -> None:
         self._cluster = cluster
@@ -100,14 +101,14 @@ class ClusterPartition:
         self._rack = rack_of(settings.rack)
         self._replicas = read_replicas(cluster, self._rack)
         self._leader_only = False  # a replica has failed this range
-        self._node_id: int | None = None  # that was asked last
+        self._node_id: int | None = None  # the node that was asked last
 
     @property
     def is_ready(self) -> bool:
         return self._cluster.metadata.leader_id(self._tp) is not None and self._log.is_settled
 
     def get_ready(self) -> Truncation | None:
-        self._cluster.leaders.of(self._tp)  # asks where nobody leads
+        self._cluster.leaders.of(self._tp)  # asks for metadata if no leader is known
         compare(self._cluster, [self._log])
         return self._log.take_truncation()
 
@@ -144,7 +145,7 @@ class ClusterPartition:
         fetched = self._answer(sent)
         if fetched.preferred_read_replica is None:
             return fetched
-        if self._leader_only:  # it insists, though no rack was named
+        if self._leader_only:  # the request named no rack, and the leader points to a replica all the same
             self._leader_only = False
             raise OffsetNotAvailable(78, f"Fetch of {self._tp}: the leader has sent us to a replica that lacks records")
         self._replicas.prefer(self._cluster, self._tp, fetched.preferred_read_replica)
@@ -165,13 +166,13 @@ class ClusterPartition:
         return None if self._leader_only else fetched
 
     def _leave_replica(self) -> None:
-        """The rest of this range comes from the leader. Other ranges ask the leader again which replica to use."""
+        """Fetch the rest of this range from the leader. Other ranges ask the leader again which replica to use."""
         self._replicas.forget(self._tp)
         self._leader_only = True
 
     def _answer(self, sent: _Sent) -> FetchedPartition:
         cluster = self._cluster
-        # Spark may have taken longer over what came before than a request may take; the answer has been here since.
+        # Spark may have taken longer over earlier rows than a request may take, while the answer was here already.
         begun_ms = cluster.network.now_ms()
         sent.pending.deadline_ms = max(sent.pending.deadline_ms, begun_ms + self._timeout_ms)
         cluster.wait(sent.pending)

@@ -1,4 +1,4 @@
-"""Decodes an answer piece by piece, so that neither decoding nor what Spark is given at once takes much memory.
+"""Decodes an answer piece by piece, so that neither decoding nor a batch of rows for Spark takes much memory.
 
 A long way to the broker makes large answers, and compression makes small answers large (the decoder itself stops at
 some MiB). Pieces of about a MiB also let the decoder use memory that it has touched before.
@@ -49,10 +49,10 @@ def decode_pieces(
 
 
 def portions(records: memoryview | bytes, most_bytes: int) -> Iterator[memoryview]:
-    """Cut between record batches, where that is needed for no portion to be much larger than `most_bytes`.
+    """Cut an answer between record batches, so that no portion is much larger than `most_bytes`.
 
-    A portion is larger by half at most, or a single batch. A cut last batch stays with the one before; what makes no
-    sense stays whole, for the decoder to say so.
+    A portion is larger by half at most, or is a single batch. A last batch that did not come whole stays with the one
+    before. Bytes that are no record batches stay whole, and the decoder raises the error.
     """
     view = memoryview(records).cast("B")
     start = pos = 0

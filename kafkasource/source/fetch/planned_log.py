@@ -32,7 +32,7 @@ log = logging.getLogger("kafkasource.source")
 class Truncation:
     """The leader of `leader_epoch` has nothing of the planned epoch, nor of earlier ones, from `end_offset` on.
 
-    What was planned to be read from there on is gone, whatever the log holds there now (KIP-320).
+    The records that were planned from there on are gone, whatever the log holds there now (KIP-320).
     """
 
     end_offset: int
@@ -41,18 +41,18 @@ class Truncation:
 
 
 class PlannedLog:
-    """What a range was planned with, compared with what the process's cluster knows now. One for each range of a task.
+    """The log for which a range was planned, compared with what the process's cluster knows now.
 
-    Not for several threads.
+    One for each range of a task. For one thread.
     """
 
     def __init__(self, cluster: Cluster, offset_range: OffsetRange) -> None:
         self.offset_range = offset_range
         self.topic_partition = offset_range.topic_partition
         self.topic_id = offset_range.topic_id
-        self._end_offset = offset_range.end_offset  # of what is left of the range in the log of the newest leader
+        self._end_offset = offset_range.end_offset  # of the part of the range that the newest leader's log has
         self._cluster = cluster
-        self._compared_epoch = offset_range.leader_epoch  # of the leader that is known to have what was planned
+        self._compared_epoch = offset_range.leader_epoch  # the newest leader that is known to have the planned records
         self._truncation: Truncation | None = None  # found, and not taken yet
 
     @property
@@ -65,12 +65,12 @@ class PlannedLog:
         self._end_offset, self._compared_epoch = end_offset, leader_epoch
 
     def pin(self, topic_id: uuid.UUID | None) -> None:
-        """A fetch by this id succeeded. Where the plan has no id, the range keeps this one from here on."""
+        """A fetch with this id succeeded. If the plan has no id, the range keeps this one from now on."""
         self.topic_id = self.topic_id or topic_id
 
     @property
     def is_same_topic(self) -> bool:
-        """Has the name still the planned id? True where that is not known: brokers before 2.8 have no ids."""
+        """Does the name still have the planned id? True if that is not known: brokers before 2.8 have no ids."""
         known = self._cluster.metadata.topic_id(self.topic_partition.topic)
         return self.topic_id is None or known is None or known == self.topic_id
 
@@ -81,7 +81,7 @@ class PlannedLog:
 
     @property
     def is_known(self) -> bool:
-        """Does the process know a leader, and nothing that is older than the plan, or may be?"""
+        """Does the process know a leader, and is its metadata certainly not older than the plan?"""
         if self._cluster.metadata.leader_id(self.topic_partition) is None or not self.is_same_topic:
             return False
         known, planned = self.known_epoch, self.planned_epoch
@@ -89,13 +89,13 @@ class PlannedLog:
 
     @property
     def has_new_leader(self) -> bool:
-        """Has the plan not been compared yet with the log of the leader that is known?"""
+        """Is a leader known whose log was not compared with the plan yet?"""
         known, compared = self.known_epoch, self._compared_epoch
         return known is not None and compared is not None and known > compared and self.is_same_topic
 
     @property
     def is_settled(self) -> bool:
-        """May the next fetch leave, with no leader to ask and no truncation to report first?"""
+        """May the next fetch be sent: there is no leader to ask and no truncation to report first?"""
         return self._truncation is None and self.is_same_topic and not self.has_new_leader
 
     def compared(self, leader_epoch: int, end_offset: int | None) -> None:
@@ -106,15 +106,15 @@ class PlannedLog:
             self._end_offset = end_offset
 
     def take_truncation(self) -> Truncation | None:
-        """The truncation that was found, once."""
+        """The truncation, if one was found. Each is returned once."""
         found, self._truncation = self._truncation, None
         return found
 
 
 def learn(cluster: Cluster, logs: Iterable[PlannedLog]) -> None:
-    """Ask once for the metadata of all topics that the process does not know, or that the plan may know better.
+    """Ask once for the metadata of all topics that the process does not know, or for which the plan may be newer.
 
-    What a broker refuses is left to the fetch to meet. Raises DeadlineExceeded where none answers.
+    If a broker refuses a topic, the fetch meets that error. Raises DeadlineExceeded if no broker answers.
     """
     topics = sorted({one.topic_partition.topic for one in logs if not one.is_known})
     if topics:
@@ -125,9 +125,10 @@ def learn(cluster: Cluster, logs: Iterable[PlannedLog]) -> None:
 
 
 def compare(cluster: Cluster, logs: Iterable[PlannedLog]) -> None:
-    """Ask leaders that are newer than the plan where its epochs end in their logs: all in parallel, mostly none.
+    """Ask leaders that are newer than the plan where its epochs end in their logs. Mostly there are none.
 
-    Raises what the cluster has to say. Where brokers cannot be asked (before 2.3), truncation goes unnoticed.
+    It asks all of them in parallel, and raises the cluster's errors. Brokers before 2.3 cannot be asked: a truncation
+    then goes unnoticed.
     """
     new = [one for one in logs if one.has_new_leader]
     wanted = {one.topic_partition: one.planned_epoch for one in new if one.planned_epoch is not None}

@@ -1,8 +1,8 @@
 """Fetching from a replica in the executor's own rack (KIP-392): which rack that is, and where leaders have pointed us.
 
 A leader whose broker has a `replica.selector.class` answers a fetch that names a rack with the node id of a replica
-there and no records. It is obeyed for `metadata.max.age.ms`, as Java does, by all tasks of the process: a leader asked
-again for each micro-batch would be one round trip more.
+there and no records. All tasks of the process follow it for `metadata.max.age.ms`, as Java's consumer does: asking the
+leader again for each micro-batch would cost a round trip.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def rack_of(written: str | None) -> str:
 
 
 class ReadReplicas:
-    """Where leaders have pointed those who name one rack. Not for several threads."""
+    """The replicas to which leaders have pointed clients of one rack. For one thread."""
 
     def __init__(self) -> None:
         self._preferred: dict[TopicPartition, tuple[int, float]] = {}  # node id, until when (ms of the cluster's clock)
@@ -53,7 +53,7 @@ class ReadReplicas:
         self._preferred.pop(tp, None)
 
     def node_id(self, cluster: Cluster, tp: TopicPartition) -> int | None:
-        """The replica to fetch from; None: the leader, for lack of a better one that is still known as a replica."""
+        """The replica to fetch from. None: fetch from the leader; no other node is known as a replica for this rack."""
         preferred = self._preferred.get(tp)
         if preferred is None:
             return None
@@ -70,5 +70,5 @@ _of_cluster: WeakKeyDictionary[Cluster, dict[str, ReadReplicas]] = WeakKeyDictio
 
 
 def read_replicas(cluster: Cluster, rack: str) -> ReadReplicas:
-    """What the process's tasks share that read from one cluster for one rack."""
+    """The object that all tasks of the process share that read from one cluster for one rack."""
     return _of_cluster.setdefault(cluster, {}).setdefault(rack, ReadReplicas())

@@ -1,7 +1,7 @@
 """What one task reads: its ranges one after the other. Runs in an executor's Python worker, or in a `Reader`.
 
-A task of many small ranges does not pay a round trip for each: as soon as nothing more of a range has to be asked for,
-the ranges behind it are begun. The task has at most `readAhead` x `max.partition.fetch.bytes` in flight, for all its
+A task of many small ranges does not pay a round trip for each: once it has sent the last fetch of a range, it begins
+the ranges behind it. The task has at most `readAhead` x `max.partition.fetch.bytes` in flight, for all its
 ranges together, or what the memory budget leaves (`budget`). It holds one answer of at most that size. A record batch
 that is larger than a fetch comes whole.
 """
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 def fetch(cluster: Cluster, ranges: Iterable[OffsetRange], settings: FetchSettings) -> Iterator[pa.RecordBatch]:
     """The rows of the ranges, one range after the other.
 
-    A generator; closing it forgets what is in flight.
+    A generator. Closing it forgets the fetches in flight.
     """
     with leased_memory(settings) as memory:
         budget = FetchBudget(settings, memory)
@@ -45,9 +45,9 @@ def fetch(cluster: Cluster, ranges: Iterable[OffsetRange], settings: FetchSettin
 def open_partitions(
     cluster: Cluster, ranges: Iterable[OffsetRange], settings: FetchSettings
 ) -> list[tuple[OffsetRange, ClusterPartition]]:
-    """A task's ranges that hold anything, their ends bound, each with its partition.
+    """A task's ranges that are not empty, with their ends bound, each with its partition.
 
-    Asks for all of them at once what must be known before the first fetch: mostly nothing.
+    It asks for all of them at once what the first fetches need to know: mostly nothing.
     """
     logs = [PlannedLog(cluster, one) for one in ranges]
     learn(cluster, logs)
@@ -77,7 +77,7 @@ def bind_ends(cluster: Cluster, logs: Sequence[PlannedLog], isolation_level: Iso
 def _latest(
     cluster: Cluster, partitions: Collection[TopicPartition], isolation_level: IsolationLevel
 ) -> dict[TopicPartition, ListedOffset]:
-    """Where logs end now; the partitions of topics that are gone are missing."""
+    """The end offsets of the logs now, without the partitions of topics that are gone."""
     try:
         return cluster.offsets.list(dict.fromkeys(partitions, LATEST), isolation_level) if partitions else {}
     except UnknownTopicOrPartition:
@@ -119,7 +119,7 @@ class _InOrder(Generic[Sent]):
                 fetcher.close()
 
     def _begin_coming(self) -> None:
-        """Begin the next ranges once no more of the begun ones has to be asked for, as far as the budget allows."""
+        """Begin the next ranges, as far as the budget allows, once the begun ones have sent their last fetches."""
         while self._waiting:
             if self._begun and not (self._begun[-1].is_covered and self._waiting[0].may_begin):
                 return

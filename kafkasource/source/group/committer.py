@@ -1,12 +1,12 @@
-"""A streaming query's consumer group: what the query has finished, committed where monitors of lag look for it.
+"""Commits what a streaming query has finished to its consumer group, where monitors of lag look for it.
 
 Spark's checkpoint is the truth and the group a view of it: nothing here delays a query or fails it. The query never
 joins the group; it commits as a consumer without membership, which brokers refuse while the group has live members.
 
 Offers come on Spark's thread of the reader process, ten milliseconds apart when the query is idle. One daemon thread
-with a Cluster of its own commits the newest of them, at most once a second. A partition's offset only goes up, but for
-a topic that was deleted and created again. Brokers forget what a group without members has not committed for
-`offsets.retention.minutes`, so an idle query commits all of it again now and then.
+with a Cluster of its own commits the newest of them, at most once a second. A partition's offset only goes up, except
+for a topic that was deleted and created again. Brokers forget an offset that a group without members has not committed
+for `offsets.retention.minutes`, so an idle query commits all of its offsets again now and then.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ TopicIds = Mapping[str, uuid.UUID]
 
 
 def group_to_commit(options: Options) -> str | None:
-    """The group that a streaming query commits to; None: it commits to none (`commitOffsets`)."""
+    """The group to which a streaming query commits. None: it commits to none (`commitOffsets`)."""
     group: str | None = options["kafka.group.id"]
     wanted = group is not None if options["commitOffsets"] is None else options["commitOffsets"]
     return (group or options["groupIdPrefix"]) if wanted else None
 
 
 class Ledger:
-    """What was committed to a group, what is to be committed, and when. It only decides. Times: seconds."""
+    """Decides what to commit to a group, and when. It knows what was committed, and does no I/O. Times in seconds."""
 
     def __init__(self) -> None:
         self._newest: dict[TopicPartition, int] = {}
@@ -63,7 +63,7 @@ class Ledger:
         self._failures = 0
 
     def offer(self, offsets: PartitionOffsets, topic_ids: TopicIds) -> None:
-        """Take over what is newer. What is not offered any more is forgotten."""
+        """Take over newer offsets. Forget partitions that are not offered any more."""
         known = self._topic_ids
         recreated = {topic for topic, topic_id in topic_ids.items() if known.get(topic, topic_id) != topic_id}
         known.update(topic_ids)
@@ -75,13 +75,13 @@ class Ledger:
         self._pending = {tp: offset for tp, offset in self._newest.items() if self._told.get(tp) != offset}
 
     def due(self, now_s: float) -> dict[TopicPartition, int]:
-        """What to commit now; empty: nothing yet."""
+        """The offsets to commit now. Empty: nothing yet."""
         if now_s >= self._renew_s:
             self._pending = dict(self._newest)
         return self._pending if now_s >= self._not_before_s else {}
 
     def wait_s(self, now_s: float) -> float | None:
-        """How long until `due` has something; None: not before the next offer."""
+        """Seconds until `due` returns something. None: not before the next offer."""
         at = self._not_before_s if self._pending else self._renew_s
         return max(0.0, at - now_s) if at < float("inf") else None
 
@@ -110,7 +110,7 @@ class _Groups(Protocol):
 
 
 class Commits(Protocol):
-    """What GroupCommitter needs of a Cluster."""
+    """The calls that GroupCommitter makes to a Cluster."""
 
     @property
     def groups(self) -> _Groups: ...
@@ -119,9 +119,9 @@ class Commits(Protocol):
 
 
 class GroupCommitter:
-    """Commits one query's offsets to one group. No method raises; all are for one thread, that of Spark's calls.
+    """Commits one query's offsets to one group. No method raises. All are for one thread, that of Spark's calls.
 
-    A forked child begins with nothing: thread, sockets and offers are its parent's. `clock` in seconds.
+    A forked child begins without thread, sockets and offers: they are its parent's. `clock` in seconds.
     """
 
     def __init__(
@@ -139,9 +139,10 @@ class GroupCommitter:
         self._mine = PerProcess(_Mine)
 
     def offer(self, offsets: PartitionOffsets, topic_ids: TopicIds | None = None) -> None:
-        """What the query has finished: the next offset to read of each partition. Never blocks; never modify it later.
+        """Offer the next offsets to read, now that the query has finished those below. Never blocks.
 
-        `topic_ids` of its topics, where they are known. The first offer starts the thread.
+        The caller must not modify the mappings later. `topic_ids` has the topics whose ids are known. The first offer
+        starts the thread.
         """
         mine = self._mine.get()
         if not offsets or offsets is mine.last or offsets == mine.last:
@@ -153,7 +154,7 @@ class GroupCommitter:
         mine.sender.inbox.put((offsets, topic_ids or {}))
 
     def flush(self, timeout_s: float = CLOSE_S) -> None:
-        """Commit what was offered, now; return when that is done, has failed, or `timeout_s` is over."""
+        """Commit the offered offsets now. Returns when that is done or has failed, or when `timeout_s` is over."""
         sender = self._mine.get().sender
         if sender is not None:
             done = threading.Event()
@@ -161,7 +162,7 @@ class GroupCommitter:
             done.wait(timeout_s)
 
     def close(self, timeout_s: float = CLOSE_S) -> None:
-        """Commit what is pending and end the thread; waits as `flush` does. A later offer begins anew."""
+        """Commit pending offsets and end the thread. Waits as `flush` does. A later offer starts a new thread."""
         sender = self._mine.get().sender
         if sender is not None:
             sender.close(timeout_s)
@@ -178,10 +179,10 @@ class _Mine:
 
 
 class _Sender:
-    """The thread. All that it owns is touched by it alone; what comes in comes through `inbox`.
+    """The thread. It alone touches what it owns. Everything reaches it through `inbox`.
 
-    `inbox` holds offers, events to set once all is committed, and None to end. A SimpleQueue, whose `put` may interrupt
-    another `put`: a signal handler does that.
+    `inbox` holds offers, events to set once everything is committed, and None to end. It is a SimpleQueue, because a
+    signal handler may call `put` in the middle of another `put`.
     """
 
     def __init__(
@@ -215,7 +216,7 @@ class _Sender:
                 self._cluster.close()
 
     def _turn(self) -> bool:
-        """Wait for something to do and do it; False: that was the end."""
+        """Wait for something to do, and do it. False: the thread must end."""
         offsets = self._ledger.due(self._clock())
         if offsets:
             self._commit(offsets)
@@ -241,7 +242,7 @@ class _Sender:
             if self._cluster is None:
                 self._cluster = self._open_cluster(self._config)
             self._cluster.groups.commit(self._group, offsets)
-        except Exception as error:  # whatever it is: the query goes on, and the next commit may work
+        except Exception as error:  # any error: the query goes on, and the next commit may succeed
             if not _of_deleted_topics(error):
                 self._ledger.failed(self._clock())
                 self._warn(error)
@@ -270,10 +271,10 @@ _NOTHING = object()
 
 
 def _of_deleted_topics(error: Exception) -> bool:
-    """Is all that is wrong that some of the topics are gone? The coordinator has then committed the others.
+    """Is the only problem that some topics are gone? Then the coordinator has committed the others.
 
-    The client asks again while the news of a new topic may travel (5 s), then raises that error as it is; or, where
-    `kafka.default.api.timeout.ms` is less, DeadlineExceeded because of it.
+    The client repeats its request for 5 s, in which brokers hear of a new topic, and then raises the error as it is.
+    If `kafka.default.api.timeout.ms` is less, it raises DeadlineExceeded with that error as the cause.
     """
     cause = error.__cause__ if isinstance(error, DeadlineExceeded) else error
     return isinstance(cause, UnknownTopicOrPartition)
@@ -295,14 +296,15 @@ _open = PerProcess(_none)  # in the order in which they were opened; the last is
 
 
 def close_at_sigterm(this: _Closable) -> None:
-    """Do what is pending before dying, unless somebody else handles the signal or we are not on the main thread."""
+    """Send pending commits before the process dies of SIGTERM. Does nothing if there is another handler of the signal,
+    or outside of the main thread."""
     _open.get()[this] = None
     if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, _terminated)
 
 
 def closed(this: _Closable) -> None:
-    """Nothing is pending of this one any more."""
+    """This committer has nothing pending any more."""
     _open.get().pop(this, None)
     on_main_thread = threading.current_thread() is threading.main_thread()
     if not _open.get() and on_main_thread and signal.getsignal(signal.SIGTERM) is _terminated:

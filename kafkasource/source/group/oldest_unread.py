@@ -1,9 +1,9 @@
 """When the oldest record that a query has not read yet was written: for lag in seconds, where metrics are wanted.
 
-The ends of the logs alone do not tell it of a log that does not grow any more. So, at most every ten seconds, a little
-is fetched from where the planned micro-batch ends, and only the header of the first record batch is looked at: its
-first timestamp stands for all records in it. One request per leader, in parallel, that waits for nothing. Reader
-process, one thread.
+The ends of the logs do not show this for a log that has stopped growing. So, at most every ten seconds, the reader
+process fetches a little from where the planned micro-batch ends. It looks only at the header of the first record batch,
+whose first timestamp stands for all its records. It sends one request per leader, in parallel, and no broker waits for
+records. One thread.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _MESSAGE_TIMESTAMP_POS = 18  # of a message v1: offset, size, crc, magic and att
 
 
 class OldestUnread:
-    """Asks through the cluster that plans. No failure here fails the query."""
+    """Uses the cluster that plans. No failure here fails the query."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class OldestUnread:
     def times_ms(
         self, next_offsets: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
     ) -> dict[tuple[TopicPartition, int], int]:
-        """Timestamps of the records that come next, by partition and next offset, as far as they are known."""
+        """The known timestamps of the next records, by partition and next offset."""
         if not self._wanted():
             return {}
         unread = {tp: offset for tp, offset in next_offsets.items() if offset < ends.get(tp, 0)}
@@ -87,7 +87,7 @@ class OldestUnread:
     def _learn(
         self, requests: list[tuple[int, list[TopicPartition]]], unread: Mapping[TopicPartition, int]
     ) -> list[TopicPartition]:
-        """Take in what these leaders answer. Returns the partitions whose first batch was too large to come with it."""
+        """Note what these leaders answer. Returns the partitions whose first batch was too large for the answer."""
         empty, answered = [], set()
         for tp, records in fetch_samples(self._cluster, requests, unread, _EACH_BYTES, self._isolation_level):
             answered.add(tp)
@@ -103,9 +103,10 @@ class OldestUnread:
 
 
 def first_timestamp_ms(records: memoryview | bytes) -> int | None:
-    """Of a fetch's first record batch, or of its first message v1 (one that wraps others has the newest of theirs).
+    """The timestamp of a fetch's first record batch, or of its first message v1 (a wrapper has the newest of its
+    messages).
 
-    None where it has none: no header came whole, message v0, timestamp -1.
+    None: no header came whole, or it is a message v0, or the timestamp is -1.
     """
     magic = records[h.MAGIC_POS] if len(records) > h.MAGIC_POS else None
     if magic == 2 and len(records) >= h.HEADER_BYTES:

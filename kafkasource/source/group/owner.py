@@ -1,16 +1,16 @@
 """`groupOwnership=exclusive`: a streaming query that has its consumer group to itself.
 
 The driver joins the group as its only member and stays for as long as the query runs. The coordinator itself keeps
-others out: a group's members must have an assignor in common, and ours has a name that nobody else can have. So a
-second query, or a consumer, that comes with the group's name is refused, also when both come at the same moment; and
-we are refused (INCONSISTENT_GROUP_PROTOCOL) while the group has members. What the query has finished is committed with
-the generation of its membership, which brokers refuse from whoever is not the owner any more.
+others out: a group's members must have an assignor in common, and ours has a name that no other member can have. So the
+coordinator refuses a second query, or a consumer, of the same group, even if both come at the same moment. It also
+refuses this query (INCONSISTENT_GROUP_PROTOCOL) while the group has members. The query commits with the generation of
+its membership, so brokers refuse commits of a query that is not the owner any more.
 
 Only a consumer of the newer protocol (KIP-848) gets in: Kafka 4 converts the group for it and places the partitions
 itself. Then our share is no longer what our own assignor gave us, and the query ends with an error.
 
-A query that stops leaves the group. One that was killed stays its member until its session ends: the next one waits
-for so long before it gives up.
+A query that stops leaves the group. A killed query stays a member until its session ends. The next query waits for that
+before it gives up.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def owner_of(options: Options, config: ClientConfig) -> GroupOwner | None:
 
 
 class GroupOwner:
-    """One query's ownership of one group. `hold` is for the thread of Spark's calls, commits for any.
+    """One query's ownership of one group. `hold` is for the thread of Spark's calls; any thread may commit.
 
     A forked child owns nothing. `clock` and `sleep` in seconds.
     """
@@ -74,7 +74,7 @@ class GroupOwner:
     def hold(self, topics: Callable[[], Iterable[str]]) -> None:
         """Join the group, or see that it is still ours. `topics`: what monitors are shown as the member's.
 
-        Raises GroupInUse where the group has other members, and whatever else keeps us from being its member.
+        Raises GroupInUse if the group has other members, and any other error that keeps this query from joining.
         """
         mine = self._mine.get()
         if mine.member is None:
@@ -92,7 +92,7 @@ class GroupOwner:
             raise self._in_use("was joined by a consumer of the newer group protocol")
 
     def committer(self, config: ClientConfig) -> Commits:
-        """What GroupCommitter commits with, in place of a Cluster. `config` is not needed."""
+        """The object that GroupCommitter commits with in place of a Cluster. It does not need `config`."""
         return _Commits(self)
 
     def commit(self, offsets: PartitionOffsets) -> None:
@@ -153,7 +153,7 @@ class GroupOwner:
             cluster = self._mine.get().cluster
             assert cluster is not None
             group = cluster.groups.describe([self._group])[self._group]
-        except Exception:  # the error to tell is another one
+        except Exception:  # an earlier error is the one to report
             return ""
         members = group.members if group is not None else ()
         names = [f"{member.member_id} on {member.host}" for member in members[:3]]
@@ -166,7 +166,7 @@ class _Mine:
 
     cluster: Cluster | None = None
     member: GroupMember | None = None
-    given: frozenset[TopicPartition] | None = None  # by our own assignor, on the member's thread
+    given: frozenset[TopicPartition] | None = None  # our own assignor gave these, on the member's thread
 
 
 class _Commits:

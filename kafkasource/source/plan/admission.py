@@ -1,12 +1,12 @@
 """How far the next micro-batch may go: `maxOffsetsPerTrigger`, `minOffsetsPerTrigger`, `maxBytesPerTrigger`.
 
 The two limits in offsets have the JVM connector's numbers (KafkaMicroBatchStream.rateLimit and delayBatch), so that a
-job that moves here has the same batches. First it is asked whether the batch must wait, then how much it may hold; with
-limits in offsets and in bytes each partition ends at the smaller of its two ends. Trigger.AvailableNow keeps all
-limits, Trigger.Once none.
+job that moves here has the same batches. Admission decides first whether the batch must wait, then how much it may
+hold. With limits in offsets and in bytes, each partition ends at the smaller of its two ends. Trigger.AvailableNow
+keeps all limits, Trigger.Once none.
 
-Offsets count, not records: what compaction removed, markers and aborted transactions use the limits up too, in bytes as
-far as they are stored.
+The limits count offsets, not records: removed records (compaction), markers and aborted transactions count, too. The
+limit in bytes counts those of them that the log stores.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Weigh = Callable[[PartitionOffsets, PartitionOffsets, int], Mapping[TopicPartiti
 
 
 class Admission:
-    """The limits of one query and what they remember between its micro-batches; nothing of it outlives a restart.
+    """The limits of one query, and their memory from one micro-batch to the next. It does not outlive a restart.
 
     `clock` gives seconds. Lives in the reader process, used by one thread.
     """
@@ -41,9 +41,9 @@ class Admission:
         self._turns = Turns()
 
     def read_limit(self) -> ReadLimit:
-        """What Spark hands back with each question, or ReadAllAvailable in its place when the trigger has no limits.
+        """The limit that Spark hands back with each question. If the trigger has no limits, it hands ReadAllAvailable.
 
-        It carries one limit and cannot compose several, so this only says that there is one.
+        Such an object carries one limit and cannot compose several, so this one only says that there is a limit.
         """
         if self._most_offsets is not None:
             return ReadMaxRows(self._most_offsets)
@@ -62,10 +62,10 @@ class Admission:
         earliest_of_new: Callable[[set[TopicPartition]], Offsets],
         weigh: Weigh,
     ) -> Offsets | None:
-        """End offsets (exclusive) of the micro-batch that begins at `begin`; None: it must wait for more.
+        """End offsets (exclusive) of the micro-batch that begins at `begin`. None: it must wait for more records.
 
-        Has the partitions of `latest`, of which none is passed. A log that ends before `begin` keeps its end, for the
-        plan to find the loss. The two functions are called only where a limit needs them.
+        The result has the partitions of `latest`, and no offset above it. A log that ends before `begin` keeps its end,
+        so that the plan finds the loss. The two functions are called only if a limit needs them.
         """
         if limit is None or isinstance(limit, ReadAllAvailable):
             return latest
@@ -84,7 +84,7 @@ class Admission:
         return end
 
     def _must_wait(self, begin: Offsets, latest: Offsets, least: int) -> bool:
-        """A partition that is new counts from offset 0, one that shrank counts below 0, as in the JVM connector."""
+        """A new partition counts from offset 0, and one that shrank counts below 0, as in the JVM connector."""
         now = self._clock()
         late = now - self._fired_at >= self._max_delay_s
         if not late and sum(end - begin.get(tp, 0) for tp, end in latest.items()) < least:
@@ -94,7 +94,7 @@ class Admission:
 
 
 def share_offsets(start: PartitionOffsets, end: PartitionOffsets, limit: int) -> Offsets:
-    """About `limit` offsets of [start, end), shared out by how much each partition holds.
+    """The ends of about `limit` offsets of [start, end), shared out by how much each partition holds.
 
     A partition that holds anything moves by at least one, so many partitions can exceed a small limit; rounding down
     can leave a batch below it. A partition that `start` does not know has been deleted again, and keeps its end.
@@ -110,7 +110,8 @@ def share_offsets(start: PartitionOffsets, end: PartitionOffsets, limit: int) ->
 
 
 class Turns:
-    """About `limit` bytes, shared out by how much each partition holds, in turns where that is less than a record each.
+    """The ends of about `limit` bytes, shared out by how much each partition holds; in turns if a share is less than a
+    record.
 
     A limit in bytes is there to protect memory: 1,000 partitions of 1 MB records that all move by one would make 1 GB
     of a limit of 64 MB. So a share of less than a record is owed, and adds up over batches (deficit round robin).
@@ -122,7 +123,7 @@ class Turns:
     def share_bytes(
         self, start: PartitionOffsets, end: PartitionOffsets, weights: Mapping[TopicPartition, float], limit: int
     ) -> Offsets:
-        """`weights`: bytes per offset of each partition that holds anything. Gives one offset in all at least."""
+        """`weights`: bytes per offset of each partition that is not empty. Gives at least one offset in all."""
         sizes = _sizes(start, end)
         total = sum(size * weights[tp] for tp, size in sizes.items())
         if total <= limit:
@@ -143,5 +144,5 @@ class Turns:
 
 
 def _sizes(start: PartitionOffsets, end: PartitionOffsets) -> Offsets:
-    """Offsets of each partition that holds any."""
+    """The number of offsets of each partition that is not empty."""
     return {tp: until - start[tp] for tp, until in end.items() if tp in start and until > start[tp]}

@@ -31,7 +31,7 @@ class EndOffsets:
         self._freezes = True
 
     def check_trigger(self) -> None:
-        """Raise OptionError where the query has an end, but a trigger under which it would run on for ever."""
+        """Raise OptionError if the query has an end, but its trigger would let it run for ever."""
         if self._end is not None and not self._freezes:
             kind = "offset" if self._end.option == "endingOffsets" else "timestamp"
             raise OptionError(

@@ -1,4 +1,4 @@
-"""Where a query's first micro-batch begins: decided once, and kept for the batch to be done again after a crash.
+"""Where a query's first micro-batch begins. The driver decides this once, and keeps it in case the batch runs again.
 
 Spark logs the end of a micro-batch before the batch runs, and takes its start from the end of the one before. The first
 batch has none before it: Spark asks `initialOffset` instead, anew after each restart, and twice for a new query (as
@@ -7,10 +7,9 @@ traced on 4.2.0):
     new query    initialOffset, latestOffset(start), [end is logged], initialOffset again, partitions(start, end)
     restart      initialOffset, partitions(start, logged end), latestOffset(logged end)
 
-By the restart a log may have aged, records may have come, options and partitions may have changed. So the end of the
-first batch keeps its start (`StreamOffset.start`), and a batch that is done again begins there. Spark does not say
-which of the two cases it is when it asks `initialOffset`: a start that does not resolve is an error only where it turns
-out to be needed.
+Before the restart records may age out or arrive, and options and partitions may change. So the end of the first batch
+keeps its start (`StreamOffset.start`), and a batch that runs again begins there. When Spark asks `initialOffset`, it
+does not say which of the two cases it is. So a start that does not resolve is an error only when the query needs it.
 """
 
 from __future__ import annotations
@@ -30,12 +29,12 @@ if TYPE_CHECKING:
 
 
 class FirstBatch:
-    """What one process knows of the first batch; nothing where the query is past it. Used by Spark's thread alone."""
+    """What one process knows of the first batch: nothing if the query is past it. For Spark's thread alone."""
 
     def __init__(self, position: Position, *, fail_on_data_loss: bool) -> None:
         self._position = position
         self._fail_on_data_loss = fail_on_data_loss
-        self._start: StreamOffset | None = None  # what was answered to the first question
+        self._start: StreamOffset | None = None  # the answer to the first question
         self._error: KafkaSourceError | None = None  # why that is a placeholder
         self._planned_here = False  # by this process: the query is new
         self._replayed = False
@@ -43,7 +42,7 @@ class FirstBatch:
     def start(self, resolve: Callable[[], StreamOffset]) -> StreamOffset:
         """The answer to `initialOffset`: `startingOffsets`, resolved once in a process.
 
-        One that does not resolve is answered with no partitions. The error comes with the next call that needs it.
+        If they do not resolve, the answer has no partitions, and the next call that needs them raises the error.
         """
         if self._start is None:
             try:
@@ -67,10 +66,10 @@ class FirstBatch:
         return True
 
     def to_replay(self, begin: StreamOffset, until: StreamOffset, reader: Callable[[], OffsetReader]) -> StreamOffset:
-        """Where a batch begins that Spark says to begin at `begin`: for the first one, where its plan did.
+        """Where a batch really begins, when Spark says `begin`. The first batch begins where its plan did.
 
-        Raises DataLoss, when `failOnDataLoss`, where the end keeps no start: the JVM connector has it elsewhere, and
-        older versions of this one had it nowhere.
+        Raises DataLoss, with `failOnDataLoss`, if the end keeps no start: the JVM connector stores it elsewhere, and
+        older versions of this connector did not store it.
         """
         if self._start is None or begin != self._start:
             return begin
@@ -88,9 +87,9 @@ class FirstBatch:
 
 
 def _lasting(ends: Offsets, position: Position, reader: OffsetReader) -> Offsets:
-    """The starts, of partitions with these ends, that can have been no others when the batch was planned.
+    """The starts of those partitions, among these with ends, that can have had no other start in the plan.
 
-    Offsets that the option gives are. So is the beginning of a log that still has its first record, and what ends at 0.
+    They are the offsets that the option gives, the beginning of a log that still has its first record, and an end of 0.
     """
     written = position.written(ends)
     known = {tp: offset for tp, offset in written.items() if offset >= 0} | {tp: 0 for tp in ends if not ends[tp]}

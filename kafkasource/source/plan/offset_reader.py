@@ -1,10 +1,10 @@
-"""What the driver asks the cluster: which partitions there are, where their logs begin and end, where a group stands.
+"""The driver's questions to the cluster: its partitions, where their logs begin and end, what a group has committed.
 
-Offsets are listed for all leaders in parallel, under the query's isolation level: with read_committed a log ends at its
-last stable offset. Lives in the reader process.
+The driver lists offsets from all leaders in parallel, under the query's isolation level: with read_committed a log ends
+at its last stable offset. Lives in the reader process.
 
-The client below retries what may pass by itself, for `kafka.default.api.timeout.ms`. When it gives up, or has no
-reason to retry, that is one failed attempt of the `fetchOffset.numRetries` that each question has here.
+The client below retries temporary errors itself, for `kafka.default.api.timeout.ms`. When it gives up, or has no reason
+to retry, that is one failed attempt of the `fetchOffset.numRetries` that each question has here.
 """
 
 from __future__ import annotations
@@ -42,15 +42,16 @@ log = logging.getLogger("kafkasource.source")
 
 T = TypeVar("T")
 
-# What another attempt may not meet; and of these what it will meet again.
+# Errors that another attempt may not meet; and those among them that it would meet again.
 _MAY_PASS = (BootstrapFailed, BrokerError, DeadlineExceeded, ProtocolError)
 _WILL_NOT = (AuthorizationFailed, UnsupportedVersion)
 
 
 class LogEnds(NamedTuple):
-    """Where logs end, exclusive, and the epochs of the leaders that said so (KIP-320; brokers before 2.1 tell none).
+    """The ends of logs (exclusive), and the epochs of the leaders that gave them (KIP-320; none from brokers before
+    2.1).
 
-    No record below an end is of a later epoch than the one beside it.
+    No record below an end has a later epoch than the one given for its partition.
     """
 
     offsets: Offsets
@@ -79,7 +80,7 @@ class OffsetReader:
         self._retry_ms = retry_ms
         self._attempts = attempts
         self._sleep = sleep
-        self._told_missing: frozenset[TopicPartition] = frozenset()
+        self._warned_missing: frozenset[TopicPartition] = frozenset()
 
     @classmethod
     def from_options(cls, cluster: Cluster, subscription: Subscription, options: Options) -> OffsetReader:
@@ -94,10 +95,10 @@ class OffsetReader:
     # Topics and partitions.
 
     def assigned(self, known: StreamOffset | None = None) -> set[TopicPartition]:
-        """The partitions to read, asked anew: topics and partitions come and go while a query runs.
+        """Ask for the partitions to read: topics and partitions come and go while a query runs.
 
-        What was read already (`known`) vanishes, or has another id, only where its topic was deleted; but a broker that
-        has not heard the news for a while may say so as well: it is asked again before that is believed. Raises
+        A partition that was read already (`known`) vanishes, or has another id, only if its topic was deleted. But a
+        broker with old metadata may give the same answer, so the driver asks again before it believes that. Raises
         UnknownTopicOrPartition for a subscribed topic that does not exist.
         """
         for _ in range(self._attempts - 1):
@@ -131,13 +132,13 @@ class OffsetReader:
         return existing
 
     def _tell_missing(self, missing: frozenset[TopicPartition]) -> None:
-        if missing and missing != self._told_missing:
+        if missing and missing != self._warned_missing:
             log.warning("option 'assign': %s do not exist and are left out", describe(missing))
-        self._told_missing = missing
+        self._warned_missing = missing
 
     def _partitions_of(self, subscription: SubscribeTopics | Assign) -> set[TopicPartition]:
         existing: set[TopicPartition] = set()
-        patience = 0 if self._told_missing else PROPAGATION_MS  # not at each micro-batch again
+        patience = 0 if self._warned_missing else PROPAGATION_MS  # not at each micro-batch again
         described = self._asking(lambda: self._cluster.topics.describe(subscription.topics, propagation_ms=patience))
         for name in subscription.topics:
             topic = described.get(name)
@@ -153,7 +154,7 @@ class OffsetReader:
         return {topic: topic_id for topic, topic_id in found.items() if topic_id is not None}
 
     def current_topic_ids(self, partitions: Iterable[TopicPartition], known: StreamOffset) -> dict[str, uuid.UUID]:
-        """The same, asked anew. An id that is not the `known` one is asked for again before it is believed."""
+        """Ask for the ids anew. If one differs from the `known` one, ask again before believing it."""
         wanted = list(partitions)
         found: dict[str, uuid.UUID] = {}
         for attempt in range(max(self._attempts, 1)):
@@ -168,7 +169,7 @@ class OffsetReader:
     # Offsets. A partition that was deleted meanwhile is missing in the answer, not an error.
 
     def list_offsets(self, symbols: Mapping[TopicPartition, int]) -> Offsets:
-        """What EARLIEST and LATEST are now."""
+        """The offsets that EARLIEST and LATEST stand for now."""
         listed = self._list(symbols)
         return {tp: found.offset for tp, found in listed.items() if found.offset is not None}
 
@@ -178,10 +179,10 @@ class OffsetReader:
     def latest(
         self, partitions: Iterable[TopicPartition], known: Mapping[TopicPartition, int] | None = None
     ) -> LogEnds:
-        """Where the logs end now.
+        """The ends of the logs now.
 
         A log cannot end below an offset that was read from it (`known`), but a new leader may say so for a moment
-        (KAFKA-7703): such answers are asked for again, then taken as they are, for the plan to find the loss.
+        (KAFKA-7703). The driver asks again after such an answer, and then takes it as it is: the plan finds the loss.
         """
         listed = self._list(dict.fromkeys(partitions, LATEST), known or {})
         return LogEnds(
@@ -190,10 +191,10 @@ class OffsetReader:
         )
 
     def leader_epochs(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The epochs of the leaders of now; brokers before 2.1 tell none.
+        """The epochs of the present leaders; brokers before 2.1 give none.
 
-        Asked of the leaders themselves: what metadata say may be older than the newest records, and then these would
-        seem to have been written where the log was truncated.
+        The leaders themselves are asked: epochs in metadata may be older than the newest records, which would then look
+        as if they had been written over a truncated log.
         """
         return self.latest(partitions).leader_epochs
 
@@ -202,11 +203,11 @@ class OffsetReader:
         return {tp: found.offset for tp, found in self._list(timestamps).items()}
 
     def committed(self, group: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int | None]:
-        """Where the group is to go on reading, as committed; None where it has committed nothing."""
+        """The offsets that the group has committed; None for a partition without one."""
         return self._asking(lambda: self._cluster.groups.committed_offsets(group, partitions))
 
     def high_watermarks(self, partitions: Iterable[TopicPartition]) -> Offsets:
-        """Where logs end for readers with read_uncommitted."""
+        """The ends of logs for readers with read_uncommitted."""
         wanted = dict.fromkeys(partitions, LATEST)
         found = self._asking(lambda: self._cluster.offsets.list(wanted, IsolationLevel.READ_UNCOMMITTED))
         return {tp: one.offset for tp, one in found.items() if one.offset is not None}
@@ -236,7 +237,7 @@ class OffsetReader:
             attempt += 1
 
     def _asking(self, ask: Callable[[], T]) -> T:
-        """The answer to a question, at one of `attempts`. Raises the last one's error."""
+        """The answer to a question, from one of `attempts`. Raises the error of the last attempt."""
         attempt = 1
         while True:
             try:

@@ -2,8 +2,8 @@
 
     {"t":{"0":23,"1":7},"@1;t/2b1yVQz0RZmGV9kUS9nT6A/0-1=5":{}}
 
-Every offset is a real one, so a query can change from the JVM connector to this one and go on. The last entry is ours.
-The JVM connector takes its key for a topic without partitions, so a query can also change back.
+Every offset is a real one, so a query can change from the JVM connector to this one and continue. The last entry is
+ours. The JVM connector takes its key for a topic without partitions, so a query can also change back.
 
 Our key says which logs the offsets belong to: topic ids (KIP-516) and leader epochs (KIP-320). A topic's name does not
 identify it, and an offset means nothing in another topic of the name, or in a log that was truncated and written again.
@@ -65,7 +65,8 @@ class StreamOffset:
 
 
 def to_json(offset: StreamOffset) -> OffsetJson:
-    """What Spark's checkpoint gets. Sorted, because Spark compares the text to see whether there is anything new."""
+    """The document for Spark's checkpoint. It is sorted: Spark compares its text to find out whether anything is
+    new."""
     document: OffsetJson = {}
     for tp, next_offset in sorted(offset.offsets.items()):
         document.setdefault(tp.topic, {})[str(tp.partition)] = next_offset
@@ -75,7 +76,7 @@ def to_json(offset: StreamOffset) -> OffsetJson:
 
 
 def from_json(document: Mapping[str, Mapping[str, object]]) -> StreamOffset:
-    """The inverse, also for what the JVM connector wrote. `document` may be any JSON value.
+    """The inverse, also for documents of the JVM connector. `document` may be any JSON value.
 
     Raises KafkaSourceError on anything else: a checkpoint is never guessed at.
     """
@@ -141,7 +142,7 @@ class RecentOffsets:
 
 
 class _Logs(NamedTuple):
-    """What our key says. Never modified, because `_logs_from_text` caches and shares it."""
+    """The contents of our key. Never modified, because `_logs_from_text` caches and shares it."""
 
     topic_ids: Mapping[str, uuid.UUID]
     leader_epochs: Mapping[TopicPartition, int]

@@ -1,8 +1,8 @@
 """What a micro-batch reads: pure functions from the two offsets of a checkpoint to `OffsetRange`s.
 
-No broker is asked here: `questions` says what to ask, `plan` takes the answers. Losses have the texts of the JVM
-connector (KafkaOffsetReader.getOffsetRangesFromResolvedOffsets). Topic ids and leader epochs alone show two more:
-a topic that is another one of the same name, and a log that was truncated and written anew.
+Nothing here calls a broker: `questions` says what to ask, and `plan` takes the answers. Losses have the texts of the
+JVM connector (KafkaOffsetReader.getOffsetRangesFromResolvedOffsets). Topic ids and leader epochs show two more losses:
+a topic that was deleted and created again under its name, and a log that was truncated and written anew.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kafkasource.types import OffsetRange, TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class Questions:
-    """What a plan needs to know of the logs as they are now."""
+    """The questions about the present logs that a plan needs answered."""
 
     earliest: set[TopicPartition]  # where these begin
     epochs: dict[TopicPartition, int]  # where these leader epochs end
@@ -27,14 +27,14 @@ class Questions:
 
 @dataclass(frozen=True, slots=True)
 class ReadPlan:
-    """The non-empty ranges to read, sorted, and what cannot be read any more."""
+    """The non-empty ranges to read, sorted, and the losses."""
 
     ranges: list[OffsetRange]
     losses: list[Loss]
 
 
 def recreated_topics(before: StreamOffset, now: StreamOffset) -> set[str]:
-    """Topics whose name is another topic's now, as far as the ids of both are known."""
+    """Topics whose name belongs to another topic now, as far as both ids are known."""
     known = before.topic_ids
     if known == now.topic_ids:
         return set()
@@ -42,7 +42,7 @@ def recreated_topics(before: StreamOffset, now: StreamOffset) -> set[str]:
 
 
 def carried(begin: StreamOffset, now: StreamOffset) -> Offsets:
-    """The offsets of `begin` that mean something in the logs of `now`: not those of topics that were recreated."""
+    """The offsets of `begin` that are valid in the logs of `now`: those of recreated topics are not."""
     recreated = recreated_topics(begin, now)
     return (
         {tp: offset for tp, offset in begin.offsets.items() if tp.topic not in recreated}
@@ -52,10 +52,10 @@ def carried(begin: StreamOffset, now: StreamOffset) -> Offsets:
 
 
 def advanced(begin: StreamOffset, ends: Offsets, listed: StreamOffset) -> StreamOffset | None:
-    """The end of a micro-batch that reads on from `begin` to `ends`, in the logs as `listed`; None: nothing is new.
+    """The end of a micro-batch from `begin` to `ends`, in the logs as `listed`. None: nothing is new.
 
-    Epochs are those of the listing, but a partition that stands still keeps its own: what happened to its log since is
-    looked at when it moves.
+    Epochs are those of the listing. But a partition that does not move keeps its own, so that the driver checks its log
+    when it moves.
     """
     recreated = recreated_topics(begin, listed)
     if ends == begin.offsets and not recreated:
@@ -70,7 +70,7 @@ def advanced(begin: StreamOffset, ends: Offsets, listed: StreamOffset) -> Stream
 
 
 def questions(begin: StreamOffset, until: StreamOffset) -> Questions:
-    """A partition that has moved under a later leader than at `begin` may have lost what was read last (KIP-320)."""
+    """A partition that moved under a later leader than at `begin` may have lost the records read last (KIP-320)."""
     start, end = carried(begin, until), until.offsets
     epochs = {
         tp: epoch
@@ -83,11 +83,11 @@ def questions(begin: StreamOffset, until: StreamOffset) -> Questions:
 def plan(
     begin: StreamOffset, until: StreamOffset, earliest: PartitionOffsets, epoch_ends: PartitionOffsets | None = None
 ) -> ReadPlan:
-    """Ranges between the offsets of a micro-batch, both as checkpointed, with the answers to `questions`.
+    """The ranges between the two offsets of a micro-batch, both as checkpointed, with the answers to `questions`.
 
-    Partitions that `begin` does not know are read from their earliest offset whatever `startingOffsets` said, since
-    they did not exist when the query started; one that begins above 0 has lost records already, one without an answer
-    has been deleted again. So are those of a topic that was recreated. A truncated log is read from where it was cut.
+    A partition that `begin` does not have is read from its earliest offset, whatever `startingOffsets` said, because it
+    did not exist when the query started. If it begins above 0, it has lost records already; if it has no answer, it was
+    deleted again. The same holds for partitions of a recreated topic. A truncated log is read from its cut.
     """
     recreated = recreated_topics(begin, until)
     start, end = carried(begin, until), until.offsets

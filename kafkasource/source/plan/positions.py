@@ -31,23 +31,23 @@ _TIMES_EXAMPLE = 'Expected e.g. {"topicA": {"0": 123456789, "1": 123456789}, "to
 
 @dataclass(frozen=True, slots=True)
 class Position(ABC):
-    """One end of a read. `option` is the one that the user wrote."""
+    """One end of a read. `option` is the name that the user wrote."""
 
     option: str
 
     @abstractmethod
     def resolve(self, assigned: Iterable[TopicPartition], reader: OffsetReader) -> Offsets:
-        """Real offsets, asked for now. A partition that vanished before it could be asked is missing.
+        """Ask brokers for the real offsets. Leaves out a partition that vanished meanwhile.
 
-        Raises OptionError where the option does not fit the partitions that there are.
+        Raises OptionError if the option does not fit the existing partitions.
         """
 
     @abstractmethod
     def covered(self, assigned: Iterable[TopicPartition]) -> set[TopicPartition]:
-        """Those partitions that the option speaks of: all, unless it names some."""
+        """The partitions that the option is about: all, unless it names some."""
 
     def symbols(self, assigned: Iterable[TopicPartition]) -> Offsets:
-        """EARLIEST or LATEST for those partitions where that is what was asked for."""
+        """EARLIEST or LATEST for those partitions for which the user asked for it."""
         return {}
 
     def written(self, partitions: Iterable[TopicPartition]) -> Offsets:
@@ -55,7 +55,7 @@ class Position(ABC):
         return {}
 
     def was_in_log(self, tp: TopicPartition) -> bool:
-        """Is this end an offset that somebody has had from the partition's log?"""
+        """Is this end an offset that a client got from the partition's log?"""
         return False
 
 
@@ -68,9 +68,9 @@ class AtOffsets(Position):
     partitions: Mapping[TopicPartition, int] = field(default_factory=dict)  # also real offsets
 
     def of(self, assigned: Iterable[TopicPartition]) -> Offsets:
-        """The offset of each assigned partition, still -2 or -1 where that is what was written.
+        """The offset of each assigned partition; -2 and -1 stay as the user wrote them.
 
-        Raises OptionError unless exactly the assigned partitions are named: a forgotten one would silently start
+        Raises OptionError unless the user named exactly the assigned partitions: a forgotten one would silently start
         somewhere.
         """
         wanted = set(assigned)
@@ -201,7 +201,7 @@ def starting_position(options: Options, *, streaming: bool) -> Position:
 
 
 def ending_position(options: Options, *, streaming: bool) -> Position | None:
-    """Where the read ends (exclusive). None: a stream for which no end was given."""
+    """Where the read ends (exclusive). None: a stream without an end."""
     by_time = _by_time(options, "endingTimestamp", "endingOffsetsByTimestamp", else_latest=True)
     if by_time is not None:
         return by_time
@@ -267,7 +267,7 @@ def _refuse(position: AtOffsets, word: int, message: str, name: str) -> None:
 
 
 def check_start_before_end(start: Position, end: Position | None) -> None:
-    """Raise OptionError for what can be seen wrong in a read's two ends before any broker is asked."""
+    """Raise OptionError for faults in a read's two ends that show without asking a broker."""
     if isinstance(start, AtOffsets) and isinstance(end, AtOffsets):
         if not start.topics and not end.topics:
             _check_each("offset", start, start.partitions, end, end.partitions)

@@ -1,8 +1,8 @@
-"""Where a reader without a checkpoint stands: the next offset to read in each partition, and the log it belongs to.
+"""The positions of a reader without a checkpoint: the next offset to read in each partition, and the log it belongs to.
 
-The rule of what is lost is that of a streaming query: `planner` compares two `StreamOffset`s, topic ids and leader
-epochs included, and `loss` obeys `failOnDataLoss`. What differs is where the first of the two comes from: a query has
-it from its checkpoint, a reader from its start (`begin`) and from what it has read since (`reached`).
+The rule about lost records is that of a streaming query: `planner` compares two `StreamOffset`s, topic ids and leader
+epochs included, and `loss` obeys `failOnDataLoss`. Only the first of the two has another origin: a query has it from
+its checkpoint, a reader from its start (`begin`) and from the ranges that it has read since (`reached`).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class FetchPositions:
         assigned: Assigned | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`assigned`: asks now and then which partitions there are. Without it only `begin` and `drop` change them.
+        """`assigned`: asked now and then for the existing partitions. Without it only `begin` and `drop` change them.
 
         `clock` in seconds.
         """
@@ -55,11 +55,11 @@ class FetchPositions:
         return dict(self._at.offsets)
 
     def begin(self, partitions: Iterable[TopicPartition], start: Position | None = None) -> None:
-        """Stand at the start in these partitions. `start`: in place of the reader's.
+        """Move to the start of these partitions. `start`: replaces the reader's own.
 
-        Raises DataLoss where the start is an offset that the log does not hold (any more); with `failOnDataLoss=false`
-        it warns and takes the nearer end of the log. Raises OptionError where a group has no committed offset and the
-        start does not say what to do then.
+        Raises DataLoss if the start is an offset that the log does not hold (any more); with `failOnDataLoss=false` it
+        warns and takes the nearer end of the log. Raises OptionError if a group has no committed offset and the start
+        does not say what to do then.
         """
         wanted = set(partitions)
         if not wanted:
@@ -80,7 +80,7 @@ class FetchPositions:
         )
 
     def drop(self, partitions: Iterable[TopicPartition]) -> None:
-        """Forget these: they are another member's, or nobody's. Those that are not held are passed over."""
+        """Forget these partitions: another member has them, or none. It skips those that are not held."""
         gone = set(partitions)
         if not gone:
             return
@@ -96,9 +96,9 @@ class FetchPositions:
     def next_ranges(self) -> list[OffsetRange]:
         """From each position to the end of its log now, without empty ranges. Positions stay until `reached`.
 
-        Raises DataLoss for what cannot be read any more: a partition that is gone, a topic that was deleted and made
-        again, a log that was truncated or ends below the position. With `failOnDataLoss=false` it warns of each, and
-        reading goes on as the warning says: in a topic made again from its earliest offsets.
+        Raises DataLoss for lost records: a partition is gone, a topic was deleted and created again, a log was
+        truncated or ends below the position. With `failOnDataLoss=false` it warns of each, and reading continues as the
+        warning says: in a topic that was created again, from its earliest offsets.
         """
         until = self._listed()
         moved = None if until is None else advanced(self._at, until.offsets, until)
@@ -114,23 +114,23 @@ class FetchPositions:
         return planned.ranges
 
     def reached(self, ranges: Iterable[OffsetRange]) -> Offsets:
-        """These were read to their ends. Returns the next offsets of their partitions, which a group may commit."""
+        """The reader has read these ranges to their ends. Returns the next offsets, which a group may commit."""
         ends = {one.topic_partition: one.end_offset for one in ranges}
         self.move(ends)
         return ends
 
     def move(self, offsets: PartitionOffsets) -> None:
-        """Stand at other offsets of the same logs. Raises ValueError for a partition that is not held."""
+        """Move to other offsets of the same logs. Raises ValueError for a partition that is not held."""
         foreign = offsets.keys() - self._at.offsets.keys()
         if foreign:
             raise ValueError(f"{loss.describe(foreign)} are not read here (any more): `begin` with them first")
         self._at = replace(self._at, offsets={**self._at.offsets, **offsets})
 
     def _listed(self) -> StreamOffset | None:
-        """Where the logs end and which logs they are; None: as before, and no reason to look closer.
+        """The ends and identities of the logs. None: nothing has moved, and there is no reason to look closer.
 
-        A topic's id is asked for after the ends were listed, where anything has moved. Where it is another one, the
-        ends may be the old log's, and are listed again.
+        If anything has moved since, it asks for topic ids after it listed the ends. If an id has changed, the ends may
+        be those of the old log, so it lists them again.
         """
         at, reader = self._at, self._reader
         due = self._clock() >= self._look_again_s
@@ -159,11 +159,10 @@ def _begun(
     first: PartitionOffsets,
     last: PartitionOffsets,
 ) -> tuple[Offsets, list[Loss]]:
-    """Where reading begins in logs that hold [first, last), and what is lost of it.
+    """Where reading begins in logs that hold [first, last), and the losses.
 
-    `earliest` and `latest` are the log's own ends, whichever those are by now. An offset below the log is lost. One
-    beyond it is lost where it is known to have been in the log; else nothing is there yet, and reading begins at the
-    end.
+    `earliest` and `latest` are the log's own ends at this moment. An offset below the log is lost. An offset beyond
+    it is lost if it is known to have been in the log; otherwise it does not exist yet, and reading begins at the end.
     """
     symbols = start.symbols(wanted)
     begun: Offsets = {}

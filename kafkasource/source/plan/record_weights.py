@@ -1,12 +1,12 @@
-"""What a record weighs, in bytes as the log stores it (compressed): for `maxBytesPerTrigger`, and for which ranges may
-share a task, before anything is read.
+"""Estimates the weight of a record, in bytes as the log stores it (compressed), before the records are read.
 
-Kafka's protocol has no question for the bytes between two offsets, so a little is fetched where a micro-batch begins,
-and only the headers of its record batches are looked at: bytes / offsets that they cover. That is bounded per
-micro-batch: one request per leader, in parallel, which waits for nothing and brings at most SAMPLE_BYTES in all.
+`maxBytesPerTrigger` needs it, and so does the choice of ranges that share a task. Kafka's protocol has no request for
+the number of bytes between two offsets. So the driver fetches a little where a micro-batch begins, and looks only at
+the headers of the record batches: bytes / offsets that they cover. Each micro-batch sends one request per leader, in
+parallel. The requests wait for no records and bring at most SAMPLE_BYTES in all.
 
-A weight is an estimate, as the micro-batch may hold heavier records than those at its beginning. What could not be seen
-of a partition is taken for the mean of its topic, of all, or for UNKNOWN_WEIGHT; no failure here fails the query.
+The micro-batch may hold heavier records than those at its beginning. A partition of which nothing was seen gets the
+mean of its topic, of all topics, or UNKNOWN_WEIGHT. No failure here fails the query.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kafkasource.source")
 
-SAMPLE_BYTES = 1 << 20  # of one micro-batch; a first record batch that is larger comes whole (KIP-74)
-SAMPLE_PARTITIONS = 64  # of one micro-batch; the others have their turn in the next
+SAMPLE_BYTES = 1 << 20  # for one micro-batch; a first record batch that is larger comes whole (KIP-74)
+SAMPLE_PARTITIONS = 64  # for one micro-batch; the others have their turn in the next
 UNKNOWN_WEIGHT = 1024.0
-_LEAST_SAMPLE_BYTES, _MOST_SAMPLE_BYTES = 16 << 10, 256 << 10  # of one partition
+_LEAST_SAMPLE_BYTES, _MOST_SAMPLE_BYTES = 16 << 10, 256 << 10  # for one partition
 _MOST_ALONE = 8  # requests for one partition each that follow in the same micro-batch
 _TIMEOUT_MS = 2_000
-_MARGIN = 8  # so much heavier may records have become, unseen, since the last sample
+_MARGIN = 8  # records may have become heavier by this factor since the last sample
 _MAX_AGE_S = 60
-_MAX_AGE_OF_HEAVY_S = 5  # where records that are so much heavier would change the packing
+_MAX_AGE_OF_HEAVY_S = 5  # where records that became heavier by that factor would change the packing
 _HEAVIEST = 1 << 20  # a record can hardly weigh more: brokers take batches of 1 MiB at most (message.max.bytes)
 
 Sample = tuple[TopicPartition, "memoryview | bytes | None"]  # None: the broker answered with an error
@@ -48,8 +48,8 @@ Sample = tuple[TopicPartition, "memoryview | bytes | None"]  # None: the broker 
 class RecordWeights:
     """The weights of one query's partitions. Reader process, one thread; asks through the cluster that plans.
 
-    Smoothed one way: heavier records count at once, for the limit protects memory; lighter ones halve the distance on a
-    logarithmic scale, as they may be few beside heavy ones.
+    Weights are smoothed in one direction. Heavier records count at once, because the limit protects memory. Lighter
+    ones halve the distance on a logarithmic scale, because they may be few beside heavy ones.
     """
 
     def __init__(
@@ -66,10 +66,10 @@ class RecordWeights:
     def weigh(
         self, begin: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int], limit_bytes: int
     ) -> dict[TopicPartition, float]:
-        """Bytes per offset, above 0, of each partition that holds anything in [begin, end).
+        """Bytes per offset, above 0, of each partition that is not empty in [begin, end).
 
-        Asks brokers only where the limit could bind: what is known of [begin, end) makes it no light one, or there is a
-        partition of which nothing is known, or all that is known is a minute old.
+        Asks brokers only if the limit could matter: the known weights do not make [begin, end) light, or nothing is
+        known of a partition, or all known weights are a minute old.
         """
         sizes = {tp: until - begin[tp] for tp, until in end.items() if until > begin.get(tp, until)}
         weights = self._estimates(sizes)
@@ -80,10 +80,10 @@ class RecordWeights:
         return weights
 
     def estimate(self, ranges: Sequence[OffsetRange], enough_bytes: int) -> Mapping[TopicPartition, float]:
-        """Bytes per offset, for packing: an estimate of a while ago will do, so that most micro-batches ask nothing.
+        """Bytes per offset, for packing. An older estimate is good enough, so most micro-batches ask nothing.
 
-        Nothing where the ranges cannot hold `enough_bytes`, whatever their records weigh. Asks brokers about a topic
-        that was never asked about, after a minute, and after 5 s where heavier records would fill `enough_bytes`.
+        Empty if the ranges cannot hold `enough_bytes`, whatever their records weigh. Asks brokers about a topic for the
+        first time, after a minute, and after 5 s if heavier records would fill `enough_bytes`.
         """
         sizes = _sizes(ranges)
         if sum(sizes.values()) * _HEAVIEST < enough_bytes:
@@ -115,8 +115,9 @@ class RecordWeights:
         return {tp: self._weights.get(tp, means.get(tp.topic, otherwise)) for tp in wanted}
 
     def _sample(self, begin: Mapping[TopicPartition, int], limit_bytes: int) -> None:
-        """Those that have waited longest come first: a record batch that is larger than a partition's part of the
-        sample comes only where its partition is the first of a request. Of whom nothing is known then is asked alone.
+        """Take a sample. Partitions that have waited longest come first in a request, because a record batch that is
+        larger than its partition's part of the sample comes only if its partition is the first. Partitions of which
+        nothing is known after that get a request of their own.
         """
         self._sampled_at = self._clock()
         chosen = sorted(begin, key=lambda tp: (self._answered_at.get(tp, -math.inf), tp))[:SAMPLE_PARTITIONS]
@@ -136,7 +137,7 @@ class RecordWeights:
     def _learn(
         self, requests: list[tuple[int, list[TopicPartition]]], begin: Mapping[TopicPartition, int], each: int
     ) -> list[TopicPartition]:
-        """Take in what these partitions of these leaders answer. Returns those that answered with nothing."""
+        """Note what the leaders answer for these partitions. Returns those for which no records came."""
         empty = []
         for tp, records in fetch_samples(self._cluster, requests, begin, each, self._isolation_level):
             weight = None if records is None else weight_of(records, begin[tp])
@@ -157,9 +158,9 @@ def fetch_samples(
     each: int,
     isolation_level: IsolationLevel,
 ) -> Iterator[Sample]:
-    """What these leaders have of these partitions from `begin` on: `each` bytes of one, of the first a batch at least.
+    """Records of these partitions from `begin` on: `each` bytes of each, and at least one batch of the first.
 
-    All in parallel; it waits for no record. A leader that does not answer in time gives nothing.
+    All requests go in parallel and wait for no record. A leader that does not answer in time gives nothing.
     """
     sent = []
     for leader, partitions in requests:
@@ -199,7 +200,7 @@ def _request(
 
 
 def _sizes(ranges: Iterable[OffsetRange]) -> dict[TopicPartition, int]:
-    """Offsets of each partition."""
+    """The number of offsets of each partition."""
     sizes: dict[TopicPartition, int] = {}
     for one in ranges:
         sizes[one.topic_partition] = sizes.get(one.topic_partition, 0) + one.size
@@ -218,10 +219,11 @@ def _records_of(body: Body, asked: Sequence[TopicPartition], ids: Mapping[str, u
 
 
 def weight_of(records: memoryview | bytes, fetch_offset: int) -> float | None:
-    """Bytes per offset of a fetch's records, by the headers of their batches; None: no header came whole.
+    """Bytes per offset of a fetch's records, by the headers of their batches. None: no header came whole.
 
-    A cut last batch counts whole, since its header says how long it is. Offsets between batches, which compaction left,
-    count with no bytes. Message sets v0 and v1 count too: a message an entry, or several under the last one's offset.
+    A cut last batch counts whole, because its header says how long it is. Offsets between batches, which compaction
+    left, count with no bytes. Message sets v0 and v1 count too: an entry is one message, or several under the last
+    one's offset.
     """
     pos = size = next_offset = 0
     first = fetch_offset

@@ -19,12 +19,12 @@ from collections.abc import Mapping, Sequence
 
 from kafkasource.types import OffsetRange, TopicPartition
 
-# What another range costs a task (a fetch, some Arrow batches of its own), in offsets: 1,000 ranges of one record are
-# not as cheap as one range of 1,000.
+# The cost of one more range for a task (a fetch, some Arrow batches), in offsets: 1,000 ranges of one record are not as
+# cheap as one range of 1,000.
 RANGE_COST = 500
 
-# How heavy a record is that costs a task as much as an offset of its own; a heavier one counts as several offsets.
-# 25,000 of them, which a micro-batch's task holds at least, are 32 MiB.
+# A record of this weight costs a task as much as one offset; a heavier one counts as several offsets. 25,000 of them,
+# the least that a micro-batch's task holds, are 32 MiB.
 OFFSET_BYTES = 1342
 
 

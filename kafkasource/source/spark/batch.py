@@ -2,7 +2,7 @@
 
 Spark plans a DataFrame once and keeps the plan for its life (seen on 4.2: one call of `partitions` for six actions).
 So `earliest` and `latest` are bound later, in the tasks, as in the JVM connector: a second action sees new records, and
-does not fail for those that aged out. What the plan holds of such an end is an estimate, to share the work out by.
+does not fail for those that aged out. The plan has an estimate of such an end, for sharing out the work.
 Timestamps and committed offsets are bound in the plan.
 """
 
@@ -45,7 +45,7 @@ _OF_STREAMS = (
 class BatchReader(DataSourceReader):
     """Spark's reader: `partitions` on the driver; in the tasks a `PartitionReader` stands for it.
 
-    The constructor raises OptionError for what can be seen wrong before a broker is asked.
+    The constructor raises OptionError for faults that show without asking a broker.
     """
 
     def __init__(self, options: Options) -> None:
@@ -89,9 +89,10 @@ class BatchReader(DataSourceReader):
         ]
 
     def _as_far_as_logs_go(self, starts: Offsets, ends: Offsets, latest: Offsets, reader: OffsetReader) -> Offsets:
-        """The ends, those beyond a log's end cut: a loss, as in the JVM connector, but seen before any task runs.
+        """The ends. An end beyond the log's is cut: a loss, as in the JVM connector, but found before any task runs.
 
-        Under read_committed a log reads on behind an open transaction once that has ended: the tasks wait for it.
+        Under read_committed the records behind an open transaction can be read once it has ended: the tasks wait for
+        it.
         """
         beyond = {tp: latest[tp] for tp in sorted(ends) if ends[tp] > latest.get(tp, ends[tp])}
         if beyond and self._options["kafka.isolation.level"] is IsolationLevel.READ_COMMITTED:
@@ -113,7 +114,7 @@ class BatchReader(DataSourceReader):
         return ends | cut
 
     def _narrowed(self, ranges: Sequence[OffsetRange], reader: OffsetReader) -> Sequence[OffsetRange]:
-        """What is to be read of these. `FilteringBatchReader` reads less."""
+        """The ranges to read of these. `FilteringBatchReader` reads less."""
         return ranges
 
     def read(self, partition: KafkaInputPartition) -> Iterator[pa.RecordBatch]:
@@ -133,7 +134,7 @@ def plan_batch(
 ) -> list[OffsetRange]:
     """Ranges of a batch read, sorted. Empty ones are left out, except those that end at `latest`: records may come.
 
-    Raises OptionError where a resolved start lies behind its end: the user's two options contradict each other.
+    Raises OptionError if a resolved start lies behind its end: the user's two options contradict each other.
     """
     ranges = []
     for tp in sorted(starts.keys() & ends.keys()):

@@ -1,4 +1,4 @@
-"""What Spark carries from the plan to a task, and what a task does with it: the same for batch and stream."""
+"""The input partitions that Spark carries from the plan to a task, and the reader in the task. For batch and stream."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ class KafkaInputPartition(InputPartition):
         super().__init__(ranges)
 
 
-Weigh = Callable[[Sequence[OffsetRange]], Mapping[TopicPartition, float]]  # bytes per offset, of those it knows
+Weigh = Callable[[Sequence[OffsetRange]], Mapping[TopicPartition, float]]  # bytes per offset, where known
 
 
 def input_partitions(
     ranges: Sequence[OffsetRange], options: Options, *, least_size: int, weigh: Weigh | None = None
 ) -> list[KafkaInputPartition]:
-    """The tasks that read `ranges`; `least_size` is what `minRecordsPerPartition` is where no option speaks of sizes.
+    """The tasks that read `ranges`. `least_size` stands for `minRecordsPerPartition` if no option sets a size.
 
-    Then `weigh` is asked too, but only where ranges would share a task: heavy ones get tasks of their own. Ranges that
-    are empty, but end at `latest`, cost no task of their own: the one with least to do reads them last.
+    Then it also calls `weigh`, but only where ranges would share a task: heavy ranges get tasks of their own. Ranges
+    that are empty, but end at `latest`, get no task of their own: the task with the least to do reads them last.
     """
     min_partitions, max_records = options["minPartitions"], options["maxRecordsPerPartition"]
     if options["minRecordsPerPartition"] is not None:
@@ -62,9 +62,9 @@ def input_partitions(
 
 @dataclass(frozen=True, slots=True)
 class PartitionReader:
-    """What stands for a reader in the tasks: plain values that the driver has parsed and checked once.
+    """Takes the place of a reader in the tasks: plain values that the driver has parsed and checked once.
 
-    Unpickled anew for each task, so it brings no modules that only the driver needs.
+    Each task unpickles it anew, so it brings no modules that only the driver needs.
     """
 
     config: ClientConfig
@@ -97,4 +97,4 @@ class PartitionReader:
 
 
 Reduced = tuple[type[PartitionReader], tuple[ClientConfig, FetchSettings, Packing | None]]
-"""What a reader of the driver is pickled as: it becomes a PartitionReader in the tasks."""
+"""The pickled form of a driver's reader: it becomes a PartitionReader in the tasks."""

@@ -1,4 +1,4 @@
-"""What the filters of a batch read say about where to look: records that cannot pass are not fetched.
+"""Narrows a batch read by its filters: tasks do not fetch records that cannot pass.
 
     topic, partition   comparisons leave out whole partitions
     offset             comparisons move both ends
@@ -6,8 +6,8 @@
                        before it are older. Behind it older ones may follow, as create time is the producer's, so an
                        upper bound proves nothing.
 
-Every filter is handed back to Spark, which checks each row again: a narrowing may keep too much, never too little. What
-it does not know (another column, a literal of another type) narrows nothing. `Narrowing` is pure.
+Every filter goes back to Spark, which checks each row again. A narrowing may keep too much, never too little. A filter
+that it does not know (another column, a literal of another type) narrows nothing. `Narrowing` is pure.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _COMPARISONS: dict[type[Filter], tuple[Callable[[Any, Any], bool], Callable[[int
 
 @dataclass(frozen=True, slots=True)
 class Narrowing:
-    """What all rows that can pass have in common."""
+    """The bounds of all rows that can pass."""
 
     start_offset: int = 0  # inclusive
     end_offset: int = _NO_END  # exclusive
@@ -89,8 +89,8 @@ class Narrowing:
         return all(_can_pass(one, values[str(_column(one))]) for one in self.names)
 
     def by_offset(self, ranges: Iterable[OffsetRange]) -> list[OffsetRange]:
-        """What is left by topic, partition and offset. An end at `latest` stays one unless a filter
-        comes first.
+        """The rest of a range by topic, partition and offset. An end at `latest` stays one unless a filter ends the
+        range earlier.
         """
         kept = []
         for one in ranges:
@@ -103,8 +103,8 @@ class Narrowing:
         return kept
 
     def by_time(self, ranges: Iterable[OffsetRange], found: Mapping[TopicPartition, int | None]) -> list[OffsetRange]:
-        """What is left by timestamp. `found` is where the first record at or after `since_ms` is: None if there is
-        none yet; a partition that is missing was not asked about and stays as it is.
+        """The rest of the ranges by timestamp. `found` has the offset of the first record at or after `since_ms`, None
+        if there is none yet. A partition that it does not have was not asked about, and stays as it is.
         """
         kept = []
         for one in ranges:
@@ -116,11 +116,11 @@ class Narrowing:
 class FilteringBatchReader(BatchReader):
     """The batch reader of `pushDownPredicate`: Spark hands it the query's filters before it asks for partitions.
 
-    A class of its own, as Spark refuses a reader that has `pushFilters` while its conf is off
-    (DATA_SOURCE_PUSHDOWN_DISABLED, with the conf's name), and the conf cannot be seen from here. An option of ours, as
-    Spark 4.2 and 4.3 keep the partitions of the last query with a filter for all queries on the same DataFrame, other
-    filters or none (`PythonScanBuilder` leaves them in `PythonDataSourceV2`, which those queries share). Nothing here
-    could notice: for such queries Spark does not ask again.
+    It is a class of its own, because Spark refuses a reader that has `pushFilters` while its conf is off
+    (DATA_SOURCE_PUSHDOWN_DISABLED, with the conf's name), and this process cannot see the conf. It needs our own
+    option, because Spark 4.2 and 4.3 keep the partitions of the last query with a filter for all queries on the same
+    DataFrame, with other filters or none (`PythonScanBuilder` leaves them in `PythonDataSourceV2`, which those queries
+    share). This reader could not notice: for such queries Spark does not ask again.
     """
 
     _narrowing = Narrowing()
@@ -147,7 +147,7 @@ class FilteringBatchReader(BatchReader):
 
 
 def _from(one: OffsetRange, start_offset: int) -> list[OffsetRange]:
-    """`one` from `start_offset` on, if that is later. One that ends at `latest` may be empty for now."""
+    """`one` from `start_offset` on, if that is later. A range that ends at `latest` may be empty for now."""
     start = max(one.start_offset, start_offset)
     if one.to_latest:
         return [replace(one, start_offset=min(start, one.end_offset))]
@@ -155,7 +155,7 @@ def _from(one: OffsetRange, start_offset: int) -> list[OffsetRange]:
 
 
 def _column(one: Filter) -> str | None:
-    """The column that a comparison is about; None for what is no comparison, or of a field within a column."""
+    """The column of a comparison. None: it is no comparison, or compares a field within a column."""
     if isinstance(one, Not):
         one = one.child
     if type(one) not in _COMPARISONS and not isinstance(one, In):
@@ -164,7 +164,7 @@ def _column(one: Filter) -> str | None:
 
 
 def _can_pass(one: Filter, value: str | int) -> bool:
-    """False where a comparison (or `Not` of one) with `value` fails for certain."""
+    """False if a comparison (or `Not` of one) with `value` fails for certain."""
     if isinstance(one, Not):
         return not _is_known(one.child, type(value)) or not _holds(one.child, value)
     return not _is_known(one, type(value)) or _holds(one, value)
@@ -184,7 +184,7 @@ def _holds(one: Filter, value: str | int) -> bool:
 
 
 def _interval(one: Filter, number: Callable[[object], int | None]) -> tuple[int, int]:
-    """Whole numbers outside [low, high) fail for certain. Of `Not` nothing is known: Spark turns those round itself."""
+    """Whole numbers outside [low, high) fail for certain. `Not` gives no bounds: Spark turns such comparisons round."""
     unknown = (-_NO_END, _NO_END)
     if isinstance(one, Not):
         return unknown
@@ -201,7 +201,7 @@ def _whole_number(literal: object) -> int | None:
 
 
 def _microseconds(literal: object) -> int | None:
-    """Of a timestamp literal since the epoch. Spark sends them as moments, in UTC, whatever the session's time zone."""
+    """Microseconds of a timestamp literal since the epoch. Spark sends UTC, whatever the session's time zone is."""
     if not isinstance(literal, datetime) or literal.tzinfo is None:
         return None
     return (literal - _EPOCH) // _MICROSECOND

@@ -1,9 +1,9 @@
 """How a streaming query is asked to end between two micro-batches (`stopFile`).
 
 `StreamingQuery.stop()` cancels the micro-batch that runs; the next run writes it again, so at least once becomes twice.
-Spark has no call that waits. But Spark asks for the next micro-batch's end only after the last one is committed, so the
-reader is where a query can be held: once the file exists, it answers that there is nothing new. It removes the file as
-its answer: who sees the file gone may call `stop()`, and cancels nothing.
+Spark has no call that waits. But Spark asks the reader for the next micro-batch's end only after it committed the last
+one. So the reader can hold a query: once the file exists, it answers that there is nothing new, and removes the file.
+When the file is gone, a call of `stop()` cancels nothing.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class StopFile:
         self._held = False
 
     def held(self) -> bool:
-        """Is the query to plan no further micro-batch? Once it is held, it stays held until it is started again."""
+        """Must the query plan no further micro-batch? A held query stays held until it is started again."""
         if not self._held and self._path is not None and self._path.exists():
             self._held = True
             with suppress(OSError):

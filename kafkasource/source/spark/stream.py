@@ -1,8 +1,8 @@
 """A streaming read: `spark.readStream.format("pykafka")`, the driver's side.
 
 One long-lived object in the reader process answers Spark's calls between micro-batches. Spark's checkpoint is the
-truth: offsets are taken from its arguments, never from what this object remembers, so a restart goes on where the
-checkpoint says.
+truth: this object takes offsets from its arguments, never from its memory, so a restart continues where the checkpoint
+says.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ if TYPE_CHECKING:
     from kafkasource.options import Options
     from kafkasource.types import OffsetRange, TopicPartition
 
-# Offsets that are worth a task of their own in a micro-batch: below, its fixed cost outweighs reading in parallel.
+# So many offsets are worth a task of their own in a micro-batch: with fewer its fixed cost outweighs the gain.
 LEAST_SIZE = 25_000
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Spark's stream reader. The constructor raises OptionError for what can be seen wrong before a broker is asked."""
+    """Spark's stream reader. The constructor raises OptionError for faults that show without asking a broker."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._open_transactions = OpenTransactions()
         self._log_lag = LagLog()
         self._oldest_unread: OldestUnread | None = None
-        self._planned: PartitionOffsets = {}  # where the micro-batch ends that latestOffset answered last
+        self._planned: PartitionOffsets = {}  # the end of the micro-batch that latestOffset answered last
         self._recent = RecentOffsets()
         self._first = FirstBatch(self._start, fail_on_data_loss=self._options["failOnDataLoss"])
 
@@ -109,14 +109,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._admission.read_limit()
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """From here on the query must end. Its end offsets are frozen at the next `latestOffset`, not here.
+        """The query must end after this call. The next `latestOffset` freezes its end offsets, not this call.
 
         A restart first repeats a planned batch, and the end offsets must include the end of that one (SPARK-53560).
         """
         self._end_offsets.freeze()
 
     def initialOffset(self) -> OffsetJson:
-        """Where a query without a finished micro-batch starts: `startingOffsets`, resolved when Spark asks first."""
+        """The start of a query without a finished micro-batch: `startingOffsets`, resolved when Spark first asks."""
         reader = self._reader
 
         def resolve() -> StreamOffset:
@@ -126,13 +126,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._recent.to_json(self._first.start(resolve))
 
     def latestOffset(self, start: OffsetJson | None = None, limit: ReadLimit | None = None) -> OffsetJson:
-        """Where the next micro-batch ends (exclusive): all there is, or as much as the limits admit.
+        """The end of the next micro-batch (exclusive): all records, or as many as the limits admit.
 
-        Answers `start` itself when there is nothing new, not enough, or nothing at all: an empty offset must never be
-        checkpointed. The end of a query's first micro-batch keeps its start (`first_batch`), also where it is empty.
+        Answers `start` itself if there is nothing new, not enough, or nothing at all: Spark must never checkpoint an
+        empty offset. The end of a query's first micro-batch keeps its start (`first_batch`), even if the batch is
+        empty.
         """
         begin = self._recent.from_json(start or {})
-        reader = self._reader  # first: it takes the group where that is to be owned
+        reader = self._reader  # first: it joins the group, if the query has to own it
         first = self._first.is_planned_from(begin)
         self._finished(begin)
         if self._stop_file.held():
@@ -157,7 +158,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return start or {}
 
     def reportLatestOffset(self) -> OffsetJson | None:
-        """For the query's progress: the ends of the logs as last seen, beyond any limit.
+        """The ends of the logs as last seen, beyond any limit: Spark reports them in the query's progress.
 
         Where metrics are wanted, a key beside the topics says when the oldest unread records were written (`lag`).
         """
@@ -173,9 +174,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._finished(self._recent.from_json(end))
 
     def partitions(self, start: OffsetJson, end: OffsetJson) -> list[KafkaInputPartition]:
-        """Input partitions for all that is in [start, end): few when that is little (`minRecordsPerPartition`).
+        """Input partitions for all records in [start, end): few if they are few (`minRecordsPerPartition`).
 
-        Raises DataLoss, when `failOnDataLoss`, for what the two offsets show to be gone.
+        Raises DataLoss, with `failOnDataLoss`, for records that the two offsets show to be lost.
         """
         until = self._recent.from_json(end)
         begin = self._first.to_replay(self._recent.from_json(start), until, lambda: self._reader)
@@ -205,7 +206,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # Parts of them.
 
     def _finished(self, end: StreamOffset) -> None:
-        """A micro-batch that ended here is done. That of the last one before a pause Spark tells only by asking on."""
+        """The micro-batch that ended here is done. For the last one before a pause, Spark shows that only with its next
+        question."""
         if self._committer is not None and end.offsets:
             self._committer.offer(end.offsets, end.topic_ids)
 
