@@ -9,11 +9,15 @@ from kafkasource.protocol.messages import (
     add_partitions_to_txn,
     api_versions,
     consumer_group_describe,
+    create_acls,
+    create_delegation_token,
     create_partitions,
     create_topics,
+    delete_acls,
     delete_groups,
     delete_records,
     delete_topics,
+    describe_acls,
     describe_cluster,
     describe_configs,
     describe_groups,
@@ -107,6 +111,9 @@ ADD_OFFSETS_TO_TXN = Api(
 END_TXN = Api(26, "EndTxn", end_txn.END_TXN_REQUEST, end_txn.END_TXN_RESPONSE)
 TXN_OFFSET_COMMIT = Api(
     28, "TxnOffsetCommit", txn_offset_commit.TXN_OFFSET_COMMIT_REQUEST, txn_offset_commit.TXN_OFFSET_COMMIT_RESPONSE)
+DESCRIBE_ACLS = Api(29, "DescribeAcls", describe_acls.DESCRIBE_ACLS_REQUEST, describe_acls.DESCRIBE_ACLS_RESPONSE)
+CREATE_ACLS = Api(30, "CreateAcls", create_acls.CREATE_ACLS_REQUEST, create_acls.CREATE_ACLS_RESPONSE)
+DELETE_ACLS = Api(31, "DeleteAcls", delete_acls.DELETE_ACLS_REQUEST, delete_acls.DELETE_ACLS_RESPONSE)
 DESCRIBE_CONFIGS = Api(
     32, "DescribeConfigs", describe_configs.DESCRIBE_CONFIGS_REQUEST, describe_configs.DESCRIBE_CONFIGS_RESPONSE)
 SASL_AUTHENTICATE = Api(
@@ -114,6 +121,9 @@ SASL_AUTHENTICATE = Api(
     sasl_authenticate.SASL_AUTHENTICATE_REQUEST, sasl_authenticate.SASL_AUTHENTICATE_RESPONSE)
 CREATE_PARTITIONS = Api(
     37, "CreatePartitions", create_partitions.CREATE_PARTITIONS_REQUEST, create_partitions.CREATE_PARTITIONS_RESPONSE)
+CREATE_DELEGATION_TOKEN = Api(
+    38, "CreateDelegationToken",
+    create_delegation_token.CREATE_DELEGATION_TOKEN_REQUEST, create_delegation_token.CREATE_DELEGATION_TOKEN_RESPONSE)
 DELETE_GROUPS = Api(42, "DeleteGroups", delete_groups.DELETE_GROUPS_REQUEST, delete_groups.DELETE_GROUPS_RESPONSE)
 INCREMENTAL_ALTER_CONFIGS = Api(
     44, "IncrementalAlterConfigs",
@@ -162,9 +172,13 @@ APIS: dict[int, Api] = {
         ADD_OFFSETS_TO_TXN,
         END_TXN,
         TXN_OFFSET_COMMIT,
+        DESCRIBE_ACLS,
+        CREATE_ACLS,
+        DELETE_ACLS,
         DESCRIBE_CONFIGS,
         SASL_AUTHENTICATE,
         CREATE_PARTITIONS,
+        CREATE_DELEGATION_TOKEN,
         DELETE_GROUPS,
         INCREMENTAL_ALTER_CONFIGS,
         OFFSET_DELETE,
