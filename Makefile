@@ -59,6 +59,7 @@ spark: .venv/.dev
 
 # What `make test` leaves out to end in time: further releases of brokers, further ways to lose one, jobs of minutes.
 extended: .venv/.dev coverage
+	@scripts/install_kdc.sh
 	KAFKASOURCE_TIMES=1 $(PYTEST) $(SPARK_TESTS) -m extended
 
 # The newest pyspark: only what a release of Spark could change. The JVM connector has no release for it, so the peers

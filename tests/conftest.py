@@ -15,6 +15,7 @@ from run_rules import (  # noqa: F401 (hooks of pytest)
     pytest_runtest_makereport,
     pytest_terminal_summary,
 )
+from secured_brokers import secured
 
 import kafkasource
 
@@ -53,6 +54,28 @@ def spark_session(folder: Path, jars: list[Path] | None = None):
     if jars:
         builder = builder.config("spark.jars", ",".join(map(str, jars)))
     return builder.getOrCreate()
+
+
+@pytest.fixture(scope="session")
+def secured_broker():
+    """A Kafka 4.3.1 with every way to secure a listener: see secured_brokers.py."""
+    with secured("4.3.1") as broker:
+        yield broker
+
+
+@pytest.fixture(scope="session")
+def secured_broker_3_9():
+    with secured("3.9.2") as broker:
+        yield broker
+
+
+@pytest.fixture(
+    scope="session",
+    params=["secured_broker", pytest.param("secured_broker_3_9", marks=pytest.mark.extended)],
+    ids=["4.3.1", "3.9.2"],
+)
+def each_secured_broker(request):
+    return request.getfixturevalue(request.param)
 
 
 @pytest.fixture(scope="session")

@@ -18,8 +18,7 @@ from types import TracebackType
 import pyarrow as pa
 
 from benchmarks.lab import prepare_environment
-from kafkasource.broker import Broker
-from kafkasource.broker.cluster import DEFAULT_VERSION
+from kafkasource.broker import DEFAULT_VERSION, Broker
 from kafkasource.broker.jars import cache_dir, kafka_jars, resolve_jars
 from kafkasource.broker.java import find_java
 from kafkasource.broker.properties import free_ports

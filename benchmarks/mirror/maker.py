@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.mirror.lab import PARTITIONS, SOURCE
-from kafkasource.broker.cluster import DEFAULT_VERSION
+from kafkasource.broker import DEFAULT_VERSION
 from kafkasource.broker.jars import LOGGING, Coordinate, cache_dir, resolve_jars
 from kafkasource.broker.java import find_java
 

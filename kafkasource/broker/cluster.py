@@ -14,48 +14,31 @@ import os
 import re
 import shutil
 import signal
-import subprocess
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
+from kafkasource.broker.acls import Acl
+from kafkasource.broker.errors import BrokerNotOurs, BrokerStartFailed
 from kafkasource.broker.jars import kafka_jars
 from kafkasource.broker.java import find_java
-from kafkasource.broker.node import NodeProcess, tail, telling
+from kafkasource.broker.jvm import Jvm, logging_flags
+from kafkasource.broker.node import NodeProcess, tail
 from kafkasource.broker.probe import ask_for_coordinator, probe
-from kafkasource.broker.properties import HOST, NodePorts, free_ports, is_free, kafka_uuid, render, server_properties
-from kafkasource.broker.zookeeper import (
-    HEAP_MB,
-    LOG4J,
-    MAIN_CLASS,
-    ZooKeeper,
-    legacy_server_properties,
-    zookeeper_properties,
-)
-from kafkasource.errors import KafkaSourceError, OptionError
+from kafkasource.broker.properties import HOST, NodePorts, is_free, node_ports, render, server_properties, write_private
+from kafkasource.broker.releases import DEFAULT_VERSION, is_legacy, release_of
+from kafkasource.broker.secured import SecuredCluster
+from kafkasource.broker.security import Security
+from kafkasource.broker.storage import format_storage
+from kafkasource.broker.zookeeper import ZooKeeper, legacy_server_properties
+from kafkasource.errors import OptionError
 
-DEFAULT_VERSION = "4.3.1"
-LEGACY = (
-    (0, 8),
-    (0, 9),
-    (0, 10),
-    (0, 11),
-)  # releases with a ZooKeeper that were seen to run under the Java that Spark needs
 START_ATTEMPTS = 3  # a port chosen as free can be taken before the broker has it
 START_TIMEOUT_S = 120.0  # up in ~4 s on an idle machine; a laden CI machine takes far longer
 POLL_S = 0.05
-LOGGING = ("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Dorg.slf4j.simpleLogger.showDateTime=true")
 _PORT_TAKEN = re.compile(r"Address already in use|Failed to bind|BindException|Socket server failed to bind")
-
-
-class BrokerStartFailed(KafkaSourceError):
-    """Kafka did not come up; the text ends with the last lines it printed."""
-
-
-class BrokerNotOurs(KafkaSourceError):
-    """Asked to kill or restart a node of the existing cluster that KAFKA_BOOTSTRAP_SERVERS names."""
 
 
 class Broker:
@@ -70,6 +53,9 @@ class Broker:
     log_dir              keeps the data in this folder; a later Broker with the same `ports` and `nodes` finds it again
     use_existing         with KAFKA_BOOTSTRAP_SERVERS in the environment, use that cluster and start nothing
     heap_mb              of each node's JVM
+    security             SSL, SASL_PLAINTEXT or SASL_SSL: one listener, at `ports`; or a `Security` with several. It
+                         always starts a Kafka, whatever KAFKA_BOOTSTRAP_SERVERS names
+    mechanisms, users, acls, client_auth    with security as a text; see `Security` and `Listener`
 
     Not thread-safe; belongs to the process that started it (stop() in a forked child does nothing).
     """
@@ -87,6 +73,11 @@ class Broker:
         use_existing: bool = True,
         heap_mb: int = 512,
         start_timeout_s: float = START_TIMEOUT_S,
+        security: str | Security | None = None,
+        mechanisms: Sequence[str] = (),
+        users: Mapping[str, str] | None = None,
+        acls: Sequence[Acl] | None = None,
+        client_auth: str = "none",
     ) -> None:
         if nodes not in (1, 3):
             raise OptionError(f"nodes={nodes}: expected 1 or 3 (KRaft needs an odd number for a majority)")
@@ -97,16 +88,25 @@ class Broker:
                 raise OptionError(f"{name}={list(given)}: expected ports from 1 to 65535")
         if racks is not None and len(racks) != nodes:
             raise OptionError(f"racks={list(racks)}: expected one rack for each of the {nodes} nodes")
-        self._release = _release_of(version)
+        self._release = release_of(version)
         if racks is not None and self._release < (0, 10):
             raise OptionError(f"racks={list(racks)}: brokers of {version} have no racks (KIP-36 came with 0.10)")
+        if isinstance(security, str):
+            security = Security.of(security, mechanisms, users, acls, client_auth)
+        elif mechanisms or users or acls is not None or client_auth != "none":
+            raise OptionError("mechanisms, users, acls and client_auth go with security='SSL' or 'SASL_...' as a text")
+        if security is not None:
+            security.check(version)
+        self._security = security
+        self._secured: SecuredCluster | None = None
         self.version, self.nodes, self.heap_mb = version, nodes, heap_mb
         self.properties = dict(properties or {})
         self._racks = racks
         self._wanted_ports, self._advertised_ports = ports, advertised_ports
         self._log_dir = Path(log_dir).absolute() if log_dir is not None else None
         self._start_timeout_s = start_timeout_s
-        self._existing = (os.environ.get("KAFKA_BOOTSTRAP_SERVERS", "").strip() if use_existing else "") or None
+        existing = os.environ.get("KAFKA_BOOTSTRAP_SERVERS", "").strip() if use_existing and security is None else ""
+        self._existing = existing or None
         self._folder: Path | None = None
         self._ports: list[NodePorts] = []
         self._running: dict[int, NodeProcess] = {}
@@ -116,7 +116,7 @@ class Broker:
     @property
     def legacy(self) -> bool:
         """Whether this is a Kafka from before KRaft, with a ZooKeeper. Before 0.10.1 no API makes topics."""
-        return self._release in LEGACY
+        return is_legacy(self._release)
 
     @property
     def existing(self) -> bool:
@@ -125,12 +125,32 @@ class Broker:
 
     @property
     def bootstrap_servers(self) -> str:
-        """`host:port` of every node, with commas: what `kafka.bootstrap.servers` takes; the advertised ports."""
+        """`host:port` of every node, with commas: what `kafka.bootstrap.servers` takes; the advertised ports.
+
+        With security: of the first secured listener.
+        """
         if self._existing is not None:
             return self._existing
         if not self._ports:
             raise BrokerStartFailed("the broker is not started: use `with Broker() as broker`, or start()")
+        if self._secured is not None:
+            return self._secured.bootstrap_servers()
         return ",".join(f"{HOST}:{each.advertised}" for each in self._ports)
+
+    @property
+    def secured(self) -> SecuredCluster:
+        """Certificates, tokens, ACLs and clients' configurations of a broker with `security` that is started."""
+        if self._secured is None:
+            raise OptionError("this broker is not secured, or not started: use `with Broker(security=...) as broker`")
+        return self._secured
+
+    def client_properties(
+        self, listener: str | None = None, mechanism: str | None = None, user: str | None = None
+    ) -> dict[str, str]:
+        """How a client connects, in Java's names; without arguments as in `<folder>/client.properties`."""
+        if self._security is None:
+            return {"bootstrap.servers": self.bootstrap_servers}
+        return self.secured.client_properties(listener, mechanism, user)
 
     @property
     def ports(self) -> list[int]:
@@ -176,19 +196,29 @@ class Broker:
         """Start every node and wait until each sees all of them. Raises `BrokerStartFailed`, leaving nothing behind."""
         if self.existing or self._running:
             return
-        self._java, self._jars = find_java(), kafka_jars(self.version)
+        java, jars = find_java(), kafka_jars(self.version)
         self._owner_pid = os.getpid()
         for attempt in range(1, START_ATTEMPTS + 1):
             self._make_folder()
             self._ports = self._choose_ports()
             try:
+                if self._security is not None:
+                    self._secured = SecuredCluster(self._security, self.folder, self._ports)
+                flags = logging_flags(self.folder, self.legacy)
+                if self._secured is not None:
+                    flags += self._secured.jvm_flags(self.legacy)
+                self._jvm = Jvm(java, jars, self.folder, self.heap_mb, flags)
+                self._write_properties()
                 if self.legacy:
-                    self._prepare_legacy()
+                    self._start_zookeeper()
                 else:
-                    self._format()
+                    scram = self._secured.scram_credentials() if self._secured else ()
+                    format_storage(self._jvm, self.nodes, scram, self._start_timeout_s)
                 for node in range(1, self.nodes + 1):
                     self._start_node(node)
                 self._await_nodes(range(1, self.nodes + 1))
+                if self._secured is not None and self._secured.security.acls:
+                    self._secured.create_acls(*self._secured.security.acls)
             except BrokerStartFailed as failure:
                 self.stop()
                 # Only what we chose ourselves can be chosen again.
@@ -248,7 +278,7 @@ class Broker:
         self._zookeeper = None
         if self._folder is not None and self._log_dir is None:
             shutil.rmtree(self._folder, ignore_errors=True)
-        self._folder, self._ports, self._owner_pid = None, [], None
+        self._folder, self._ports, self._secured, self._owner_pid = None, [], None, None
 
     def let_go(self) -> None:
         """Leave the nodes running after this process.
@@ -279,69 +309,38 @@ class Broker:
                 raise BrokerStartFailed(
                     f"port {port} of {HOST} is in use: choose another, or let Broker find a free one"
                 )
-        taken = {*(self._wanted_ports or ()), *(self._advertised_ports or ())}
-        spare = [port for port in free_ports(2 * self.nodes + len(taken)) if port not in taken]
-        clients = list(self._wanted_ports or spare[: self.nodes])
-        advertised = list(self._advertised_ports or clients)
-        return [NodePorts(*each) for each in zip(clients, spare[self.nodes :], advertised, strict=False)]
+        secured = len(self._security.listeners) if self._security else 0
+        return node_ports(self.nodes, self._wanted_ports, self._advertised_ports, secured)
 
-    def _format(self) -> None:
-        """Write properties, and an empty log for each node that has none, as `kafka-storage format` makes it."""
+    def _write_properties(self) -> None:
+        """`node-N.properties` for each node, for its owner only: it may hold passwords."""
         for node in range(1, self.nodes + 1):
-            own = {"broker.rack": self._racks[node - 1]} if self._racks else {}
-            told = server_properties(node, self._ports, self.folder / f"node-{node}", {**own, **self.properties})
-            (self.folder / f"node-{node}.properties").write_text(render(told))
-        first, template = self.folder / "node-1.properties", self.folder / "node-1"
-        if not (template / "meta.properties").exists():
-            tool = self._command("kafka.tools.StorageTool", "format", "-t", kafka_uuid(), "-c", str(first))
-            done = subprocess.run(
-                tool, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=self._start_timeout_s
-            )
-            if done.returncode != 0:
-                raise BrokerStartFailed(
-                    f"Kafka {self.version} refuses its properties: {telling(done.stdout + done.stderr)}"
-                )
-        # The other nodes differ in two lines of one file: copying spares a JVM for each.
-        for node in range(2, self.nodes + 1):
-            data = self.folder / f"node-{node}"
-            if not (data / "meta.properties").exists():
-                shutil.copytree(template, data, dirs_exist_ok=True)
-                meta = (template / "meta.properties").read_text()
-                meta = re.sub(r"(?m)^node\.id=.*$", f"node.id={node}", meta)
-                meta = re.sub(r"(?m)^directory\.id=.*$", f"directory.id={kafka_uuid()}", meta)
-                (data / "meta.properties").write_text(meta)
+            ports, data = self._ports[node - 1], self.folder / f"node-{node}"
+            extra: dict[str, object] = {"broker.rack": self._racks[node - 1]} if self._racks else {}
+            if self._secured is not None:
+                extra |= self._secured.server_properties(ports, self.legacy)
+            extra |= self.properties
+            if self.legacy:
+                zookeeper = self._ports[0].controller
+                properties = legacy_server_properties(self._release, node, self._ports, zookeeper, data, extra)
+            else:
+                properties = server_properties(node, self._ports, data, extra)
+            write_private(self.folder / f"node-{node}.properties", render(properties))
 
-    def _prepare_legacy(self) -> None:
-        """Write the configuration files, and start a ZooKeeper at the first node's controller port."""
-        port = self._ports[0].controller
-        (self.folder / "log4j.properties").write_text(LOG4J)
-        told = self.folder / "zookeeper.properties"
-        told.write_text(render(zookeeper_properties(port, self.folder / "zookeeper")))
-        for node in range(1, self.nodes + 1):
-            own = {"broker.rack": self._racks[node - 1]} if self._racks else {}
-            data, extra = self.folder / f"node-{node}", {**own, **self.properties}
-            properties = legacy_server_properties(self._release, node, self._ports, port, data, extra)
-            (self.folder / f"node-{node}.properties").write_text(render(properties))
-        log = self.folder / "zookeeper.log"
-        command = self._command(MAIN_CLASS, str(told), heap_mb=HEAP_MB)
-        process = NodeProcess(command, log, self.folder if self._log_dir is None else None)
-        self._zookeeper = ZooKeeper(process, port, log)
+    def _start_zookeeper(self) -> None:
+        """At the first node's controller port."""
+        remove = self.folder if self._log_dir is None else None
+        self._zookeeper = ZooKeeper.start(self._jvm, self._ports[0].controller, remove)
         if (said := self._zookeeper.await_ready(self._start_timeout_s)) is not None:
             raise BrokerStartFailed(f"the ZooKeeper of Kafka {self.version} did not start: {said}")
-
-    def _command(self, *main_class: str, heap_mb: int | None = None) -> list[str]:
-        # Killed, a JVM leaves its codecs' libraries in java.io.tmpdir and its counters in /tmp: both go with the rest.
-        files = (f"-Djava.io.tmpdir={self.folder}", "-XX:-UsePerfData")
-        most = heap_mb or self.heap_mb
-        heap = (f"-Xms{min(256, most)}m", f"-Xmx{most}m")
-        logging = (f"-Dlog4j.configuration=file:{self.folder}/log4j.properties",) if self.legacy else LOGGING
-        return [str(self._java), *heap, *files, *logging, "-cp", f"{self._jars}/*", *main_class]
+        if self._security is not None:
+            self._zookeeper.add_scram_users(self._jvm, self._security, self._start_timeout_s)
 
     def _start_node(self, node: int) -> None:
         # Killed a moment ago, or in an earlier run whose data this one goes on with.
         if self._zookeeper is not None and not self._zookeeper.await_free(node, self._start_timeout_s):
             raise BrokerStartFailed(f"another broker {node} is still registered in ZooKeeper")
-        command = self._command("kafka.Kafka", str(self.folder / f"node-{node}.properties"))
+        command = self._jvm.command("kafka.Kafka", str(self.folder / f"node-{node}.properties"))
         remove = self.folder if self._log_dir is None else None
         self._running[node] = NodeProcess(command, self.folder / f"node-{node}.log", remove)
 
@@ -356,9 +355,9 @@ class Broker:
                     )
             for node in sorted(waiting):
                 try:
-                    known = {each.node_id for each in probe(HOST, self._ports[node - 1].client, timeout_s=5.0)}
+                    known = {each.node_id for each in probe(HOST, self._ports[node - 1].unsecured, timeout_s=5.0)}
                     if not known and self._registered(nodes):
-                        ask_for_coordinator(HOST, self._ports[node - 1].client, timeout_s=5.0)
+                        ask_for_coordinator(HOST, self._ports[node - 1].unsecured, timeout_s=5.0)
                 except (OSError, ValueError) as error:
                     reason = str(error)
                     break
@@ -396,16 +395,3 @@ class Broker:
                 "change; "
                 "unset it, or use Broker(use_existing=False), to start a Kafka"
             )
-
-
-def _release_of(version: str) -> tuple[int, int]:
-    match = re.fullmatch(r"(\d+)\.(\d+)\.\d+(?:\.\d+)?", version)
-    if not match:
-        raise OptionError(f"version={version!r}: expected a Kafka release such as {DEFAULT_VERSION}")
-    release = int(match[1]), int(match[2])
-    if release < (3, 9) and release not in LEGACY:
-        raise OptionError(
-            f"version={version!r}: Broker cannot run this release; use 0.8.2.2, 0.9.0.1, 0.10.2.2, 0.11.0.3, 3.9.2 "
-            "or 4.3.1"
-        )
-    return release

@@ -20,9 +20,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from kafkasource.broker.cluster import DEFAULT_VERSION, Broker
+from kafkasource.broker.cluster import Broker
 from kafkasource.broker.jars import cache_dir, locked
 from kafkasource.broker.node import TERMINATE_TIMEOUT_S
+from kafkasource.broker.releases import DEFAULT_VERSION
+from kafkasource.broker.security import Security
 from kafkasource.errors import KafkaSourceError
 
 
@@ -36,6 +38,7 @@ class Detached:
     folder: str
     keeps_data: bool  # --data: the folder stays when the broker is stopped
     zookeeper_pid: int | None = None  # before KRaft; ended when the nodes are
+    client_properties: str | None = None  # with security: a file that says how clients connect
 
     @property
     def running(self) -> bool:
@@ -53,9 +56,10 @@ def start(
     ports: Sequence[int] | None = None,
     properties: Mapping[str, object] | None = None,
     data: str | None = None,
+    security: Security | None = None,
 ) -> tuple[Detached, bool]:
     """The running broker, and whether it ran already (then what was asked for is not looked at). Waits until ready."""
-    broker = Broker(version, nodes, ports, properties, data)
+    broker = Broker(version, nodes, ports, properties, data, security=security)
     if broker.existing:
         raise KafkaSourceError(
             f"KAFKA_BOOTSTRAP_SERVERS={broker.bootstrap_servers} names an existing cluster: "
@@ -75,6 +79,7 @@ def start(
                 folder=str(broker.folder),
                 keeps_data=data is not None,
                 zookeeper_pid=broker.zookeeper_pid,
+                client_properties=str(broker.secured.client_properties_file) if security else None,
             )
             _write(state)
             broker.let_go()

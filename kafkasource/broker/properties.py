@@ -23,9 +23,16 @@ RETENTION_HOURS = 1_000_000
 
 @dataclass(frozen=True)
 class NodePorts:
-    client: int  # where clients connect: the PLAINTEXT listener
+    client: int  # where clients connect: the first secured listener, else the PLAINTEXT one
     controller: int  # where the nodes agree with each other (KRaft); the first one is ZooKeeper's before that
     advertised: int  # what Metadata says: `client`, or a proxy's port in front of it
+    plaintext: int | None = None  # with security: where the nodes themselves and readiness probes connect
+    further: tuple[int, ...] = ()  # of the secured listeners after the first
+
+    @property
+    def unsecured(self) -> int:
+        """The port of the PLAINTEXT listener."""
+        return self.client if self.plaintext is None else self.plaintext
 
 
 def server_properties(
@@ -65,13 +72,23 @@ def server_properties(
     return {name: str(value) for name, value in (properties | dict(extra)).items()}
 
 
+def write_private(path: Path, text: str) -> None:
+    """Write a file that only its owner can read: it may hold passwords."""
+    path.touch(mode=0o600)
+    path.chmod(0o600)  # of a file from before
+    path.write_text(text)
+
+
 def render(properties: Mapping[str, str]) -> str:
-    """As a Java properties file reads it; a line end or backslash in a value stays inside the value."""
+    """As Java reads a properties file, in ISO-8859-1; line ends, backslashes and spaces stay inside the value."""
     return "".join(f"{name}={_escape(value)}\n" for name, value in properties.items())
 
 
 def _escape(value: str) -> str:
-    return value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
+    escaped = value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
+    units = memoryview(escaped.encode("utf-16-le")).cast("H")
+    ascii_only = "".join(chr(unit) if unit < 128 else f"\\u{unit:04x}" for unit in units)
+    return f"\\{ascii_only}" if ascii_only.startswith(" ") else ascii_only
 
 
 def kafka_uuid() -> str:
@@ -80,6 +97,21 @@ def kafka_uuid() -> str:
     while (text := urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
         pass
     return text
+
+
+def node_ports(
+    nodes: int, wanted: Sequence[int] | None, advertised: Sequence[int] | None, secured: int
+) -> list[NodePorts]:
+    """Ports for each node: `wanted` ones for clients, free ones for the rest. `secured`: how many such listeners."""
+    taken = {*(wanted or ()), *(advertised or ())}
+    each = 2 + secured  # clients', the controller's; with security PLAINTEXT and the listeners after the first
+    spare = [port for port in free_ports(each * nodes + len(taken)) if port not in taken]
+    clients = list(wanted or spare[:nodes])
+    rest = [spare[nodes + n :: nodes] for n in range(nodes)]
+    return [
+        NodePorts(client, own[0], shown, own[1] if secured else None, tuple(own[2 : 1 + secured]))
+        for client, shown, own in zip(clients, advertised or clients, rest, strict=True)
+    ]
 
 
 def free_ports(count: int) -> list[int]:

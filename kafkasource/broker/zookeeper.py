@@ -14,8 +14,11 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from kafkasource.broker.node import NodeProcess, tail
-from kafkasource.broker.properties import HOST, RETENTION_HOURS, NodePorts
+from kafkasource.broker.errors import BrokerStartFailed
+from kafkasource.broker.jvm import Jvm
+from kafkasource.broker.node import NodeProcess, tail, telling
+from kafkasource.broker.properties import HOST, RETENTION_HOURS, NodePorts, render
+from kafkasource.broker.security import SCRAM, Security
 
 MAIN_CLASS = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 HEAP_MB = 64
@@ -42,7 +45,7 @@ def zookeeper_properties(port: int, data: Path) -> dict[str, str]:
 
 
 def legacy_server_properties(
-    release: tuple[int, int],
+    release: tuple[int, ...],
     node_id: int,
     ports: Sequence[NodePorts],
     zookeeper_port: int,
@@ -97,6 +100,15 @@ class ZooKeeper:
     def __init__(self, process: NodeProcess, port: int, log: Path) -> None:
         self._process, self.port, self._log = process, port, log
 
+    @classmethod
+    def start(cls, jvm: Jvm, port: int, remove_after_crash: Path | None) -> ZooKeeper:
+        """Start one in the cluster's folder; `await_ready` waits for it."""
+        (jvm.folder / "log4j.properties").write_text(LOG4J)
+        told, log = jvm.folder / "zookeeper.properties", jvm.folder / "zookeeper.log"
+        told.write_text(render(zookeeper_properties(port, jvm.folder / "zookeeper")))
+        process = NodeProcess(jvm.command(MAIN_CLASS, str(told), heap_mb=HEAP_MB), log, remove_after_crash)
+        return cls(process, port, log)
+
     @property
     def pid(self) -> int:
         """Of its supervisor."""
@@ -110,6 +122,19 @@ class ZooKeeper:
                 return tail(self._log) or "it logged nothing"
             time.sleep(_POLL_S)
         return None
+
+    def add_scram_users(self, jvm: Jvm, security: Security, timeout_s: float) -> None:
+        """Write the credentials of SCRAM into ZooKeeper by Kafka's own tool, before the brokers start."""
+        for user, password in security.users.items():
+            told = [f"{each}=[password={password}]" for each in SCRAM if each in security.mechanisms]
+            if not told:
+                return
+            place = ("--zookeeper", f"{HOST}:{self.port}", "--entity-type", "users", "--entity-name", user)
+            done = jvm.run(
+                "kafka.admin.ConfigCommand", *place, "--alter", "--add-config", ",".join(told), timeout_s=timeout_s
+            )
+            if done.returncode != 0:
+                raise BrokerStartFailed(f"cannot add the SCRAM user {user!r}: {telling(done.stdout + done.stderr)}")
 
     def _serves(self) -> bool:
         """Has it loaded its data? `ruok` says imok before that."""

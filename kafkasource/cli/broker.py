@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import argparse
 import json
+import secrets
 import sys
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 from kafkasource.cli.arguments import add_json, name_and_value
+from kafkasource.errors import OptionError
+
+if TYPE_CHECKING:
+    from kafkasource.broker.security import Security
 
 HELP = "a real Apache Kafka on this machine"
 
@@ -34,6 +40,25 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="a setting of server.properties; may be repeated",
     )
     start.add_argument(
+        "--security",
+        metavar="PROTOCOL",
+        help="ssl, sasl_plaintext or sasl_ssl: makes certificates and a user, and a client.properties with them",
+    )
+    start.add_argument(
+        "--mechanism",
+        action="append",
+        default=[],
+        metavar="NAME",
+        dest="mechanisms",
+        help="of SASL: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER; may be repeated (default PLAIN)",
+    )
+    start.add_argument(
+        "--client-auth",
+        choices=("none", "requested", "required"),
+        default="none",
+        help="whether a client needs a certificate; default: none",
+    )
+    start.add_argument(
         "--data", metavar="DIR", help="keep the data in this folder; without it, `stop` removes the data"
     )
     add_json(start)
@@ -51,14 +76,33 @@ def _start(arguments: argparse.Namespace) -> int:
 
     ports = [arguments.port + n for n in range(arguments.nodes)] if arguments.port is not None else None
     version = arguments.kafka_version or DEFAULT_VERSION
-    state, ran_already = detached.start(version, arguments.nodes, ports, dict(arguments.properties), arguments.data)
+    security = _security(arguments)
+    properties = dict(arguments.properties)
+    state, ran_already = detached.start(version, arguments.nodes, ports, properties, arguments.data, security)
     if ran_already:
         print(f"pykafka: Kafka {state.version} is already running (pykafka broker stop ends it)", file=sys.stderr)
     if arguments.json:
         print(json.dumps({"running": True, **asdict(state)}))
     else:
         print(state.bootstrap_servers)  # alone on stdout: BOOTSTRAP=$(pykafka broker start)
+        if state.client_properties is not None:
+            print(f"pykafka: clients connect with {state.client_properties}", file=sys.stderr)
     return 0
+
+
+def _security(arguments: argparse.Namespace) -> Security | None:
+    """What --security, --mechanism and --client-auth ask for, with one user whose password nobody has seen."""
+    from kafkasource.broker.secured import CLIENT
+    from kafkasource.broker.security import Security
+
+    protocol: str | None = arguments.security
+    if protocol is None:
+        if arguments.mechanisms or arguments.client_auth != "none":
+            raise OptionError("--mechanism and --client-auth go with --security ssl, sasl_plaintext or sasl_ssl")
+        return None
+    mechanisms = arguments.mechanisms or (["PLAIN"] if protocol.upper().startswith("SASL_") else [])
+    users = {CLIENT: secrets.token_urlsafe(24)}
+    return Security.of(protocol, mechanisms, users, client_auth=arguments.client_auth)
 
 
 def _stop(arguments: argparse.Namespace) -> int:

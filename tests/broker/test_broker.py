@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkasource.broker import Broker, BrokerNotOurs, BrokerStartFailed, cluster, kafka_jars
+from kafkasource.broker import Broker, BrokerNotOurs, BrokerStartFailed, cluster, kafka_jars, properties
 from kafkasource.broker.probe import probe
 from kafkasource.broker.properties import HOST, free_ports
 from kafkasource.cli import main
@@ -180,7 +180,7 @@ def test_a_port_lost_between_choice_and_start_is_chosen_again(monkeypatch):
     with socket.create_server((HOST, 0)) as winner:
         taken = winner.getsockname()[1]
         choices = iter([[taken, *free_ports(1)], free_ports(2)])
-        monkeypatch.setattr(cluster, "free_ports", lambda count: next(choices))
+        monkeypatch.setattr(properties, "free_ports", lambda count: next(choices))
         with Broker() as broker:
             assert broker.ports != [taken]
         with pytest.raises(BrokerStartFailed, match=f"port {taken} .* in use: choose another"):

@@ -38,6 +38,11 @@ def test_a_value_cannot_become_a_second_property():
     assert render({"a": "1\nb=2", "path": "C:\\x"}) == "a=1\\nb=2\npath=C:\\\\x\n"
 
 
+def test_a_value_is_read_as_java_reads_it():
+    # java.util.Properties: ISO-8859-1 with UTF-16 units as \uXXXX, and no leading space unless it is escaped.
+    assert render({"a": "ü", "b": " 😀", "c": "a b"}) == "a=\\u00fc\nb=\\ \\ud83d\\ude00\nc=a b\n"
+
+
 def test_a_new_id_is_never_taken_for_an_option():
     ids = [kafka_uuid() for _ in range(2000)]
     assert all(len(each) == 22 for each in ids)

@@ -15,11 +15,15 @@ from kafkasource.protocol.apis import (
     ADD_PARTITIONS_TO_TXN,
     API_VERSIONS,
     CONSUMER_GROUP_DESCRIBE,
+    CREATE_ACLS,
+    CREATE_DELEGATION_TOKEN,
     CREATE_PARTITIONS,
     CREATE_TOPICS,
+    DELETE_ACLS,
     DELETE_GROUPS,
     DELETE_RECORDS,
     DELETE_TOPICS,
+    DESCRIBE_ACLS,
     DESCRIBE_CLUSTER,
     DESCRIBE_CONFIGS,
     DESCRIBE_GROUPS,
@@ -399,3 +403,45 @@ def test_topics(conversation: Conversation, topic: str) -> None:
         absent = {"topics": [{"topic_id": uuid.uuid4()}]} if version >= 6 else {"topic_names": [f"{topic}-absent"]}
         answer = conversation.ask(DELETE_TOPICS, version, absent | {"timeout_ms": 10_000})
         assert answer["responses"][0]["error_code"] == (100 if version >= 6 else 3)
+
+
+def test_acls_and_delegation_tokens(secured_conversation: Conversation) -> None:
+    """Made, found and removed in each version, as the super user; nobody gets a token without having logged in."""
+    tell = secured_conversation
+    own = {"operation": 3, "permission_type": 3}
+    names = {"principal": "User:carol", "host": "*"}
+    wanted = {"resource_type_filter": 2, "resource_name_filter": "of-carol", "pattern_type_filter": 3} | own
+    wanted |= {"principal_filter": "User:carol", "host_filter": None}
+
+    def found(version: int) -> list[Body]:
+        answer = tell.ask(DESCRIBE_ACLS, version, wanted)
+        assert answer["error_code"] == 0
+        return [{**acl, "name": row["resource_name"]} for row in answer["resources"] for acl in row["acls"]]
+
+    def eventually(version: int, expected: list[Body]) -> None:
+        deadline = time.monotonic() + 60  # the controller answers before its broker has applied the change
+        while found(version) != expected:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+
+    for version in tell.versions(CREATE_ACLS):
+        creation = {"resource_type": 2, "resource_name": "of-carol", **names, **own}
+        (result,) = tell.ask(CREATE_ACLS, version, {"creations": [creation]})["results"]
+        assert result["error_code"] == 0
+        for describing in tell.versions(DESCRIBE_ACLS):
+            eventually(describing, [{"name": "of-carol", **names, **own}])
+        deleting = min(version, tell.versions(DELETE_ACLS)[-1])
+        (result,) = tell.ask(DELETE_ACLS, deleting, {"filters": [wanted]})["filter_results"]
+        assert [acl["principal"] for acl in result["matching_acls"]] == ["User:carol"]
+        eventually(version, [])
+    for version in tell.versions(CREATE_DELEGATION_TOKEN):
+        asked = {"owner_principal_type": None, "owner_principal_name": None} if version >= 3 else {}
+        answer = tell.ask(CREATE_DELEGATION_TOKEN, version, {"renewers": [], "max_lifetime_ms": -1, **asked})
+        assert answer["error_code"] == 64  # DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+
+
+@pytest.fixture
+def secured_conversation(secured_broker: Any) -> Iterator[Conversation]:
+    conversation = Conversation(secured_broker.secured.bootstrap_servers("PLAINTEXT"))
+    yield conversation
+    conversation.close()

@@ -1,0 +1,35 @@
+"""The command lines that run Kafka's classes of one release for one cluster."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Jvm:
+    java: Path
+    jars: Path  # the folder
+    folder: Path  # of the cluster: temporary files of the JVM go there
+    heap_mb: int
+    flags: tuple[str, ...]  # of every JVM of the cluster: logging, and what its security needs
+
+    def command(self, *main_class: str, heap_mb: int | None = None) -> list[str]:
+        # Killed, a JVM leaves its codecs' libraries in java.io.tmpdir and its counters in /tmp: both go with the rest.
+        files = (f"-Djava.io.tmpdir={self.folder}", "-XX:-UsePerfData")
+        most = heap_mb or self.heap_mb
+        heap = (f"-Xms{min(256, most)}m", f"-Xmx{most}m")
+        return [str(self.java), *heap, *files, *self.flags, "-cp", f"{self.jars}/*", *main_class]
+
+    def run(self, *main_class: str, timeout_s: float) -> subprocess.CompletedProcess[str]:
+        """Run one of Kafka's tools to its end, with its output as text."""
+        command = self.command(*main_class)
+        return subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=timeout_s)
+
+
+def logging_flags(folder: Path, legacy: bool) -> tuple[str, ...]:
+    """Warnings and errors only. Before KRaft Kafka logs by log4j, which reads a file of the cluster's folder."""
+    if legacy:
+        return (f"-Dlog4j.configuration=file:{folder}/log4j.properties",)
+    return ("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Dorg.slf4j.simpleLogger.showDateTime=true")

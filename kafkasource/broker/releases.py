@@ -1,0 +1,54 @@
+"""Which releases of Kafka `Broker` can run, and which of them has which way to secure a listener."""
+
+from __future__ import annotations
+
+import re
+
+from kafkasource.errors import OptionError
+
+DEFAULT_VERSION = "4.3.1"
+
+# Releases with a ZooKeeper that were seen to run under the Java that Spark needs.
+LEGACY = ((0, 8), (0, 9), (0, 10), (0, 11))
+
+# The release that brought it. Kafka 0.8 has PLAINTEXT only.
+SINCE = {
+    "SSL": (0, 9),
+    "SASL_PLAINTEXT": (0, 9),
+    "SASL_SSL": (0, 9),
+    "GSSAPI": (0, 9),
+    "PLAIN": (0, 10),
+    "SCRAM-SHA-256": (0, 10, 2),
+    "SCRAM-SHA-512": (0, 10, 2),
+    "ACLs by CreateAcls": (0, 11),  # before: written into ZooKeeper by Kafka's own tool
+    "several secured listeners": (1, 1),  # before: no properties for one listener (KIP-226)
+    "re-authentication": (2, 2),
+    "OAUTHBEARER": (2, 0),
+}
+
+
+def release_of(version: str) -> tuple[int, ...]:
+    """`4.3.1` as (4, 3, 1). Raises OptionError for a release that `Broker` cannot run."""
+    match = re.fullmatch(r"(\d+)\.(\d+)\.\d+(?:\.\d+)?", version)
+    if not match:
+        raise OptionError(f"version={version!r}: expected a Kafka release such as {DEFAULT_VERSION}")
+    release = tuple(map(int, version.split(".")))
+    if release < (3, 9) and not is_legacy(release):
+        raise OptionError(
+            f"version={version!r}: Broker cannot run this release; use 0.8.2.2, 0.9.0.1, 0.10.2.2, 0.11.0.3, 3.9.2 "
+            "or 4.3.1"
+        )
+    return release
+
+
+def is_legacy(release: tuple[int, ...]) -> bool:
+    """Is it a release from before KRaft, with a ZooKeeper?"""
+    return release[:2] in LEGACY
+
+
+def require(release: tuple[int, ...], option: str, what: str) -> None:
+    """Raise OptionError if this release is older than `what`, a name in SINCE. `option` is the user's, for the text."""
+    since = SINCE[what]
+    if release < since:
+        version = ".".join(map(str, release))
+        raise OptionError(f"{option}: Kafka {version} has no {what}, which came with {'.'.join(map(str, since))}")
