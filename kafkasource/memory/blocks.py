@@ -1,9 +1,8 @@
 """Arrow's native memory, charged to a part of the budget from its allocation until nothing views it any more.
 
-The charge follows the memory itself, not what an owner says of it: a weak reference to the Arrow buffer calls back when
-the buffer is gone. That happens in any thread, at any moment, so the callback only puts a number into a deque.
-`Account` adds the numbers up when somebody asks, or when the next block is made. A block costs a microsecond, each use
-of it nothing.
+The charge follows the memory itself: a weak reference to the Arrow buffer calls back when the buffer is gone. That
+happens in any thread, at any moment, so the callback only puts a number into a deque. `Account` adds the numbers up
+when somebody asks, or when the next block is made. A block costs a microsecond, each use of it nothing.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ class _Charge(weakref.ref[pa.Buffer]):
 
 
 class Account:
-    """Bytes of live blocks. Any thread."""
+    """Counts the bytes of live blocks. Any thread may use it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -47,7 +46,7 @@ class Account:
         return buffer
 
     def view(self, size: int) -> memoryview:
-        """The same, viewed as bytes; the memory lives as long as any view of it."""
+        """The same memory as a view of bytes. It lives as long as any view of it."""
         return memoryview(self.allocate(size)).cast("B")
 
     @property
@@ -70,7 +69,7 @@ class Account:
         self._lock = threading.Lock()
 
     def _discharge(self, charge: _Charge) -> None:
-        """Takes no lock: a garbage collection may call it anywhere, also where this thread holds a lock of ours."""
+        """Takes no lock: a garbage collection may call it anywhere, even while this thread holds our own lock."""
         self._charges.pop(id(charge), None)
         self._gone.append(charge.size)
 

@@ -37,7 +37,7 @@ Changed = Callable[[int], None]
 
 @dataclass(frozen=True)
 class Wish:
-    """How much of a part a lease wants."""
+    """The amount of a part that a lease wants."""
 
     default_bytes: int
     named: str | None = None  # the option that set `default_bytes`, if the user gave it: granted whatever the share is
@@ -85,7 +85,7 @@ class Budget:
         self.limit = limit
         self.on_idle: Callable[[], None] = lambda: None  # called when the last lease ends, and so a task
         self.peaks_of_tasks = False  # does the first lease of an idle process reset the peaks?
-        self.rows_peak_bytes = 0  # of `rows_bytes`, where `saw_rows` looked
+        self.rows_peak_bytes = 0  # the peak of `rows_bytes`, as `saw_rows` saw it
         self.accounts = {share.name: Account() for share in PARTS}
         self._derived = limit
         self._named = False
@@ -148,7 +148,7 @@ class Budget:
     def keep(self, part: str, keeper: Keeper) -> None:
         """Resize or trim `keeper` now and whenever the leases of the part change. A second call costs nothing.
 
-        Where no task leases anything, nothing is called. A keeper that was never resized may keep nothing.
+        While no task leases anything, nothing is called. A keeper that was never resized may keep nothing.
         """
         if keeper in self._part_keepers:
             return
@@ -168,7 +168,7 @@ class Budget:
         self.rows_peak_bytes = max(self.rows_peak_bytes, self.rows_bytes)
 
     def reset_peaks(self) -> None:
-        """Start the peaks again: of blocks with those held now, of rows with the next ones."""
+        """Start the peaks again: those of blocks with the blocks held now, that of rows with the next rows."""
         for account in self.accounts.values():
             account.reset_peak()
         self.rows_peak_bytes = 0

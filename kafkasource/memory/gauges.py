@@ -1,4 +1,4 @@
-"""All of a process's memory as numbers. Any thread may read them at any time; that takes some 20 microseconds.
+"""The memory of a process as numbers. Any thread may read them at any time; that takes some 20 microseconds.
 
     <part>_bytes, <part>_limit_bytes, <part>_peak_bytes   what a part holds, may hold now, and its peak
     budget_bytes                                          what they may hold together
@@ -25,7 +25,7 @@ _STATUS = {"VmRSS": "resident_bytes", "VmHWM": "resident_peak_bytes", "RssAnon":
 
 
 def gauges_of(budget: Budget) -> dict[str, int]:
-    """Bytes by name, as above, of this process and its budget. What the system does not say is left out."""
+    """Bytes by name, as above, of this process and its budget. Leaves out numbers that the system does not give."""
     found = {"budget_bytes": budget.total_bytes}
     limits = budget.granted_bytes
     for name, account in budget.accounts.items():

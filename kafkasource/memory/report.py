@@ -1,4 +1,4 @@
-"""A process's gauges at the end of each of its tasks, as lines of JSON in a folder: `KAFKASOURCE_MEMORY_LOG`.
+"""Writes a process's gauges at the end of each of its tasks, as lines of JSON in a folder: `KAFKASOURCE_MEMORY_LOG`.
 
 Python workers start and end, and no other process can ask them. A file for each (`<pid>.jsonl`) outlives them. Peaks
 of parts are those of one task: each line starts from zero. `native_peak_bytes` and `resident_peak_bytes` are those of
@@ -24,7 +24,7 @@ log = logging.getLogger("kafkasource.memory")
 
 
 def reporter(budget: Budget, folder: str) -> Callable[[], None]:
-    """A function that writes a line. Where that fails it warns, once: no task fails for it."""
+    """A function that writes a line. If that fails it warns once; no task fails because of it."""
     failed = False
     budget.peaks_of_tasks = True
 
@@ -45,6 +45,6 @@ def reporter(budget: Budget, folder: str) -> Callable[[], None]:
 
 
 def lines(folder: str | Path) -> list[dict[str, float]]:
-    """All lines that processes have written to the folder, by time."""
+    """All lines that processes have written to the folder, ordered by time."""
     found = [json.loads(line) for file in Path(folder).glob("*.jsonl") for line in file.read_text().splitlines()]
     return sorted(found, key=lambda one: one["time"])

@@ -51,7 +51,7 @@ def poll(owner: Owner, function: Callable[[Owner], Polled]) -> None:
 
 
 def publish() -> None:
-    """At the end of a task. Never raises."""
+    """Publish at the end of a task. Never raises."""
     registry().publish()
 
 
@@ -61,11 +61,11 @@ def wanted() -> bool:
 
 
 def report(is_wanted: bool) -> Snapshot | None:
-    """What a task's report carries to a driver whose metrics are wanted; publishes, too."""
+    """The snapshot that a task's report carries to a driver, if metrics are wanted there. Publishes, too."""
     publish()
     return registry().snapshot() if is_wanted else None
 
 
 def take(snapshots: Iterable[Snapshot | None]) -> None:
-    """On the driver: what tasks' reports carried."""
+    """Keep, on the driver, the snapshots that tasks' reports carried."""
     folder.take(snapshots)

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Protocol
 
-_IDLE_S = 60.0  # then the thread ends, until it is needed again
+_IDLE_S = 60.0  # after this time without work the thread ends, until it is needed again
 
 
 class Background(Protocol):
@@ -14,7 +14,7 @@ class Background(Protocol):
         """Ask for the work to be done once more, soon. Requests during the wait share one turn. Returns its ticket."""
 
     def wait(self, ticket: int, timeout_s: float) -> bool:
-        """Until a turn that began after the ticket was given has ended. False: it has not, in that time."""
+        """Wait until a turn that began after the ticket has ended. False: it did not end in that time."""
 
 
 class OwnThread:
@@ -56,7 +56,7 @@ class OwnThread:
 
 
 class AtOnce:
-    """In the thread that asks."""
+    """Works in the thread that asks."""
 
     def __init__(self, work: Callable[[], None]) -> None:
         self._work = work

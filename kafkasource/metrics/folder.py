@@ -44,7 +44,7 @@ _TOLD_GAUGES_S = 120.0  # for this long the queue sizes of another host count
 _TOLD_FOR_GOOD_S = 24 * 3600.0  # after that its process is dead: Spark's idle workers are, after a minute
 _MOST_NAMES = 50_000  # of dead processes, in folded.json
 
-_named: Path | None = None  # by `use`
+_named: Path | None = None  # set by `use`
 
 
 def wanted() -> Path | None:
@@ -63,7 +63,7 @@ def wanted() -> Path | None:
 
 
 def use(folder: Path | None) -> None:
-    """Publish there, whatever the environment says. For the process that serves metrics, and for tests."""
+    """Publish to this folder, whatever the environment says. For the process that serves metrics, and for tests."""
     global _named
     _named = folder
 
@@ -72,7 +72,7 @@ def use(folder: Path | None) -> None:
 
 
 class _LifeLock:
-    """The lock on a file that says that this process lives. A forked child lets go of its copy of the descriptor.
+    """The lock on a file shows that this process lives. A forked child closes its copy of the descriptor.
 
     Otherwise the lock would outlive the parent.
     """
@@ -100,7 +100,7 @@ _life_lock = PerProcess(_LifeLock, renew=_LifeLock.release)
 
 
 def publish(snapshot: Snapshot) -> None:
-    """Replace this process's file. Raises OSError, PermissionError where the folder is not ours alone."""
+    """Replace this process's file. Raises OSError, and PermissionError if other users can use the folder."""
     folder = wanted()
     if folder is None:
         return
@@ -109,7 +109,7 @@ def publish(snapshot: Snapshot) -> None:
 
 
 def take(snapshots: Iterable[Snapshot | None]) -> None:
-    """Keep what tasks' reports brought. On the driver; in a folder that the processes share they are there already."""
+    """Keep the snapshots from tasks' reports. On the driver; a folder that the processes share has them already."""
     folder = wanted()
     if folder is None:
         return
@@ -129,9 +129,9 @@ def take(snapshots: Iterable[Snapshot | None]) -> None:
 
 
 def make(folder: Path) -> None:
-    """Make the folder, or check that the one which is there is ours alone. Raises PermissionError where it is not.
+    """Make the folder, or check that an existing one is ours alone. Raises PermissionError if it is not.
 
-    Not its parents: where Spark has ended and deleted them, nothing may be left behind.
+    It does not make the parents: if Spark has ended and deleted them, nothing may stay behind.
     """
     with suppress(FileExistsError):
         os.mkdir(folder, 0o700)
@@ -172,7 +172,7 @@ def _replace(path: Path, text: str) -> None:
     """Replace the file as a whole: a reader sees the old text or the new text."""
     new = path.with_name(f"{path.name}.{os.getpid()}.new")
     with suppress(FileNotFoundError):
-        new.unlink()  # of a process that had our id
+        new.unlink()  # left by a process that had our id
     descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     with open(descriptor, "w") as file:
         file.write(text)
@@ -188,7 +188,8 @@ def _read_bytes(path: Path) -> bytes:
 
 
 def collect(folder: Path) -> Snapshot:
-    """All processes that ever published here, dead ones too; gauges of those that live. Folds what it can.
+    """The snapshots of all processes that ever published here, dead ones too, with gauges of those that live. Folds
+    what it can.
 
     Blocks while another process collects. Raises OSError where the folder cannot be written to.
     """
@@ -201,7 +202,7 @@ def collect(folder: Path) -> Snapshot:
             process = path.stem
             if path.suffix not in (".json", ".told") or path.name == "folded.json" or process in names:
                 continue
-            gauges_age_s, is_dead = _standing(folder, path)  # first: what is dead then writes no more
+            gauges_age_s, is_dead = _standing(folder, path)  # first: a process that is dead now writes no more
             one = _read(path)
             if one is None:
                 continue
@@ -230,7 +231,7 @@ def _standing(folder: Path, path: Path) -> tuple[float, bool]:
 
 
 def _tidy(folder: Path, names: Collection[str]) -> None:
-    """Delete what is folded, and locks and halves of files that a killed process left."""
+    """Delete folded files, and the locks and unfinished files of killed processes."""
     for path in folder.iterdir():
         process = path.name.split(".")[0]
         with suppress(OSError):
@@ -275,7 +276,7 @@ def _read(path: Path) -> Snapshot | None:
 
 
 def _read_folded(folder: Path) -> tuple[Snapshot, dict[str, None]]:
-    """What dead processes counted, and their names in the order in which they were folded."""
+    """The counts of dead processes, and their names in the order in which they were folded."""
     try:
         document = json.loads(_read_bytes(folder / "folded.json"))
         return Snapshot.from_json(document["sums"]), dict.fromkeys(document["of"])

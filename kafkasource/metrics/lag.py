@@ -27,14 +27,14 @@ _NAMED_IN_LOG = 20
 def lag(query: StreamingQuery) -> dict[TopicPartition, int]:
     """Offsets that a query has still to read, for each partition that it has reached.
 
-    `query`: a StreamingQuery, or one progress of it, as a StreamingQueryListener gets. Counted from the end of the last
-    micro-batch to the ends of the logs as they were when that one was planned; an idle query looks again with each
-    trigger and tells Spark every ten seconds. Empty before the first progress, and for sources that are not Kafka's
-    (the JVM connector's are counted as well). Asks Spark, never a broker.
+    `query`: a StreamingQuery, or one progress of it, as a StreamingQueryListener gets. It counts from the end of the
+    last micro-batch to the ends of the logs as they were when Spark planned that batch. An idle query looks again with
+    each trigger, and reports to Spark every ten seconds. Empty before the first progress, and for sources that are not
+    Kafka's (the JVM connector's are counted as well). Asks Spark, never a broker.
     """
     last = getattr(query, "lastProgress", query)
     found = _in_progress(last)
-    if not found and last is not query:  # a batch that a restart replays says nothing of the ends
+    if not found and last is not query:  # a batch that a restart replays does not have the ends
         return next(filter(None, map(_in_progress, reversed(query.recentProgress))), {})
     return found
 
@@ -48,14 +48,14 @@ def _in_progress(progress: StreamingQueryProgress | Mapping[str, Any]) -> dict[T
 
 
 def behind(consumed: Mapping[TopicPartition, int], latest: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """latest - consumed for the partitions that both name, sorted; 0 where a log ends below what was read of it."""
+    """latest - consumed for the partitions that both have, sorted. 0 if a log ends below the consumed offset."""
     return {tp: max(0, latest[tp] - consumed[tp]) for tp in sorted(consumed.keys() & latest.keys())}
 
 
 def offsets_of(document: Any) -> dict[TopicPartition, int]:
     """An offset as progress has it: JSON text, in some versions parsed already. Other sources' offsets give nothing.
 
-    Our own has an entry beside the topics, whose value is empty.
+    Our own offset has an entry beside the topics, whose value is empty.
     """
     try:
         topics = json.loads(document) if isinstance(document, str) else document
@@ -84,7 +84,7 @@ def oldest_to_text(times_ms: Mapping[tuple[TopicPartition, int], int]) -> str:
 
 
 def oldest_from_progress(progress: Mapping[str, Any]) -> dict[tuple[TopicPartition, int], int]:
-    """The inverse, of all sources of a progress. What cannot be read (of another version) is left out."""
+    """The inverse, for all sources of a progress. Leaves out texts that it cannot read (of another version)."""
     found: dict[tuple[TopicPartition, int], int] = {}
     for source in progress.get("sources") or ():
         try:
@@ -100,7 +100,7 @@ def oldest_from_progress(progress: Mapping[str, Any]) -> dict[tuple[TopicPartiti
 
 
 class LagLog:
-    """Lag in the log at INFO, a line a minute at most. Call it as often as you like, from one thread."""
+    """Logs the lag at INFO, at most once a minute. Call it as often as you like, from one thread."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

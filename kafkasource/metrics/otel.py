@@ -48,14 +48,14 @@ def bind(source: Callable[[], Snapshot], meter_provider: otel.MeterProvider | No
 
 
 def push(source: Callable[[], Snapshot], process: str, exporter: Any = None) -> Any:
-    """Send what this process counts to a collector by itself, from now on. Returns the SDK's MeterProvider.
+    """From now on, send the counts of this process to a collector. Returns the SDK's MeterProvider.
 
     `source` and `process`: what the process has counted, and its name (`Registry.snapshot`, `Registry.process`).
 
-    For executors whose host nobody collects on: with `KAFKASOURCE_OTEL=1` in their environment each worker does this
-    when it first publishes. By OTLP over HTTP to where OpenTelemetry's own variables say
-    (`OTEL_EXPORTER_OTLP_ENDPOINT`), every ten seconds, or `OTEL_METRIC_EXPORT_INTERVAL` milliseconds. A worker's last
-    interval is sent when it idles, before Spark ends it; one that is killed loses it.
+    For executors on whose hosts nobody collects: with `KAFKASOURCE_OTEL=1` in their environment each worker does this
+    when it first publishes. It sends OTLP over HTTP to the address in OpenTelemetry's own variable
+    (`OTEL_EXPORTER_OTLP_ENDPOINT`), every ten seconds or every `OTEL_METRIC_EXPORT_INTERVAL` milliseconds. A worker
+    sends its last interval while it idles, before Spark ends it; a killed worker loses it.
     """
     from opentelemetry.sdk.metrics import MeterProvider
     from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
@@ -74,7 +74,7 @@ def push(source: Callable[[], Snapshot], process: str, exporter: Any = None) -> 
 
 
 class _Look:
-    """What the source said last, for a moment."""
+    """The source's last snapshot, kept for a moment."""
 
     def __init__(self, source: Callable[[], Snapshot]) -> None:
         self._source = source

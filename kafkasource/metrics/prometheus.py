@@ -22,13 +22,13 @@ CONTENT_TYPE = CONTENT_TYPE_LATEST
 
 
 class Collector:
-    """For a registry of prometheus-client: `REGISTRY.register(Collector(served.snapshot))`."""
+    """A collector for a registry of prometheus-client: `REGISTRY.register(Collector(served.snapshot))`."""
 
     def __init__(self, source: Callable[[], Snapshot]) -> None:
         self._source = source
 
     def describe(self) -> list[Any]:
-        """Nothing is collected to be registered."""
+        """Registering the collector collects nothing."""
         return []
 
     def collect(self) -> Iterator[Any]:
@@ -41,7 +41,7 @@ class Collector:
 
 
 def text(snapshot: Snapshot) -> bytes:
-    """In the text format."""
+    """The metrics in the text format."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(Collector(lambda: snapshot))
     written: bytes = generate_latest(registry)

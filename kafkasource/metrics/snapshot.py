@@ -17,14 +17,14 @@ Key = tuple[str, tuple[str, ...]]
 """A metric's name and the values of its labels."""
 
 Histogram = tuple[tuple[int, ...], float]
-"""Observations in each bucket, not cumulative, one more for what is above all of them; and their sum."""
+"""Observations in each bucket, not cumulative, with one more bucket above the last bound; and their sum."""
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Of one process, or of several that are added up."""
+    """The counts of one process, or the sums of several."""
 
-    process: str  # unique over hosts and restarts; empty: of several
+    process: str  # unique over hosts and restarts; empty: several processes
     sequence: int = 0
     counters: Mapping[Key, float] = field(default_factory=dict)
     histograms: Mapping[Key, Histogram] = field(default_factory=dict)
@@ -44,7 +44,8 @@ class Snapshot:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Snapshot:
-        """Raises ValueError for what is none; metrics that the table does not have are left out (another version)."""
+        """Raises ValueError for a text that is no snapshot. Leaves out metrics that the table does not have (another
+        version)."""
         try:
             document: dict[str, Any] = json.loads(text)
             return cls(
@@ -67,7 +68,8 @@ class Snapshot:
 
 
 def added(snapshots: Iterable[Snapshot]) -> Snapshot:
-    """All together, each of another process. A gauge adds up, or the largest counts, as its row in the table says."""
+    """The sum of snapshots, each of another process. Gauges add up, or the largest counts, as their rows in the table
+    say."""
     counters: dict[Key, float] = {}
     histograms: dict[Key, Histogram] = {}
     gauges: dict[Key, float] = {}

@@ -209,7 +209,7 @@ def _texts(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def _first_line(error: object) -> str:
-    """Of a query's error what Python said last: the JVM's text around it is long."""
+    """The last Python error in a query's error text: the JVM's text around it is long."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     ours = [line for line in lines if line.startswith("kafkasource.")]
     return (ours or lines or ["it failed"])[-1 if ours else 0]

@@ -1,4 +1,5 @@
-"""Properties of MirrorMaker 2 (KIP-382) to a Plan, with its meaning and its defaults; what has none here is warned of.
+"""Makes a Plan from properties of MirrorMaker 2 (KIP-382), with their meaning and defaults. Warns of keys without a
+meaning here.
 
     clusters = A, B
     A.bootstrap.servers = a1:9092            A.consumer.fetch.min.bytes, A.producer.acks, consumer.…, producer.…
@@ -38,7 +39,7 @@ _OF_FLOW = (
     "refresh.topics.interval.seconds",
     "sync.topic.configs.interval.seconds",
 )
-# What there is no counterpart of, or another way: pattern of the key (without flow or cluster), why.
+# Keys without a counterpart, or with another way: pattern of the key (without flow or cluster), and why.
 _OTHERWISE = (
     (
         r"groups(\.exclude|\.blacklist)?|sync\.group\.offsets.*|emit\.checkpoints.*|checkpoints\..*|"
@@ -67,7 +68,7 @@ def parse(text: str, where: str) -> Plan:
 
 
 class _Reading:
-    """Takes keys out of the properties; what is left over is unknown."""
+    """Takes keys out of the properties. The remaining keys are unknown."""
 
     def __init__(self, given: Mapping[str, str]) -> None:
         self._given = given
@@ -101,7 +102,7 @@ class _Reading:
     # Clusters.
 
     def _cluster(self, name: str) -> dict[str, str]:
-        """Options of both roles: the widest first, so that the narrower go before them."""
+        """Options of both roles, the most general first, so that more specific ones override them."""
         found: dict[str, str] = {}
         for prefix, roles in (
             ("consumer.", ("source",)),
@@ -147,7 +148,7 @@ class _Reading:
         )
 
     def _keeps_order(self, pair: tuple[str, str], of_target: Mapping[str, str]) -> bool:
-        """Does the target's producer keep the order of what it sends again, as the map of offsets needs?"""
+        """Does the target's producer keep the order when it sends batches again? The map of offsets needs that."""
         acks, idempotence = (of_target.get(f"kafka.{key}", "") for key in ("acks", "enable.idempotence"))
         if acks in ("", "all", "-1") and idempotence.strip().lower() != "false":
             return True
@@ -168,7 +169,7 @@ class _Reading:
         return max(1.0, seconds)
 
     def _of_flow(self, pair: tuple[str, str], key: str, default: str | None) -> str:
-        """The flow's own, else that of all."""
+        """The flow's own value, else the one for all flows."""
         own = self._take(f"{pair[0]}->{pair[1]}.{key}")
         for_all = self._take(key)
         return own or for_all or default or ""

@@ -1,9 +1,9 @@
-"""Topics of one target, made and changed without the settings that the target refuses.
+"""Creates and changes topics of one target without the settings that the target refuses.
 
 Kafka 4 no longer knows `message.format.version`, a cluster without tiered storage refuses `remote.storage.enable`, an
-older release does not know what came later. A broker refuses a topic for one such setting, and does not say which one
-in a form to rely on. So the settings are tried one by one (CreateTopics with `validate_only`), those that are refused
-are left out, each with a warning once, and the topic gets the others.
+older release does not know later settings. A broker refuses a topic for one such setting, and does not say which one in
+a form to rely on. So this module tries the settings one by one (CreateTopics with `validate_only`) and leaves out those
+that are refused, with one warning for each. The topic gets the others.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _Value = TypeVar("_Value", str, str | None)
 
 
 class WillingTopics:
-    """One flow's topics at its target. One thread at a time."""
+    """One flow's topics at its target. For one thread at a time."""
 
     def __init__(self, flow: str, target: str, topics: Topics) -> None:
         self._flow, self._target = flow, target
@@ -30,7 +30,7 @@ class WillingTopics:
         self._warned: set[tuple[str, str, str | None]] = set()  # (topic, setting, value)
 
     def create(self, topic: str, partitions: int, replication_factor: int, settings: Mapping[str, str]) -> None:
-        """Raises TopicAlreadyExists, and what has nothing to do with settings."""
+        """Raises TopicAlreadyExists, and errors that are not about settings."""
 
         def attempt(configs: Mapping[str, str], *, validate_only: bool = False) -> None:
             self._topics.create(
@@ -57,7 +57,7 @@ class WillingTopics:
                 raise
         alone = {name: refused({name: value}) for name, value in wanted.items()}
         taken: dict[str, str] = {}
-        for name in sorted(wanted, key=lambda each: alone[each] is not None):  # some are right only beside others
+        for name in sorted(wanted, key=lambda each: alone[each] is not None):  # some are valid only together
             tried = {**taken, name: wanted[name]}
             error = refused(tried)
             if error is None:
@@ -69,7 +69,7 @@ class WillingTopics:
         attempt(taken)
 
     def change(self, topic: str, changes: Mapping[str, str | None]) -> None:
-        """None: back to the brokers' default."""
+        """Set them. None: back to the brokers' default."""
         wanted = {
             name: value
             for name, value in self._without_known(topic, changes).items()

@@ -109,7 +109,7 @@ def _metrics(text: str | None) -> dict[str, Any]:
 
 
 def _flows(given: Mapping[str, object]) -> Iterator[Flow]:
-    """One for each target."""
+    """A flow for each target."""
     _check(given, _OF_FLOW, "flows.")
     values = _Values(given, "flows.")
     source, targets = values.text("from"), values.texts("to", ())
@@ -134,7 +134,7 @@ def _flows(given: Mapping[str, object]) -> Iterator[Flow]:
 
 
 class _Values:
-    """Values of a table, each of the type it has to have. Raises OptionError naming the key."""
+    """Reads the values of a table and checks their types. Raises OptionError, which names the key."""
 
     def __init__(self, table: Mapping[str, object], prefix: str) -> None:
         self._table, self._prefix = table, prefix

@@ -1,11 +1,11 @@
-"""Topics at the targets as the source has them: made, grown, and set alike, by threads of the driver.
+"""Keeps the targets' topics like the source's: threads of the driver create them, add partitions and copy settings.
 
-`steps` decides, `TopicKeeper` asks and carries out. Nothing is ever taken away: no topic is deleted, no partition, and
-a setting only where the source had it while the mirror ran and now has it no more. Who writes to a topic that is not
-there yet waits (`kafka.max.block.ms`), so the thread looks more often than that.
+`steps` decides, `TopicKeeper` asks and carries out. It removes no topic and no partition, and a setting only if the
+source dropped it while the mirror ran. Tasks that write to a missing topic wait for it (`kafka.max.block.ms`), so the
+thread looks more often than that.
 
-One thread looks at the source and hands what it saw to a thread for each target: a target that answers nothing holds up
-no other. A topic that a target refuses holds up no other topic there, and is tried again at each look.
+One thread looks at the source, and hands its findings to a thread for each target: a target that does not answer holds
+up no other. A topic that a target refuses holds up no other topic there, and the mirror tries it again at each look.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from kafkasource.mirror.refused_settings import WillingTopics
 
 log = logging.getLogger("kafkasource.mirror")
 
-# Of the offset map: only the newest record of a partition counts.
+# For the offset map's topic: only the newest record of a partition counts.
 _MAP_SETTINGS = {
     "cleanup.policy": "compact",
     "segment.bytes": str(16 * 1024 * 1024),
@@ -76,7 +76,8 @@ class Known:
 
 
 def steps(flow: Flow, topics: Iterable[str], here: Known, there: Known, before: Known | None = None) -> list[Step]:
-    """What makes the target's topics like the source's `topics`. `before`: the source when this was last done."""
+    """The steps that make the target's topics like the source's `topics`. `before`: the source when this was last
+    done."""
     found: list[Step] = []
     for topic in sorted(topics):
         name = flow.template.replace("${topic}", topic)
@@ -108,7 +109,8 @@ def carried(flow: Flow, settings: Mapping[str, str]) -> dict[str, str]:
 
 
 class _Kept:
-    """What one flow has at its target. One thread at a time: the looking one, or the flow's own while it works."""
+    """One flow's topics at its target. For one thread at a time: the thread that looks, or the flow's own while it
+    works."""
 
     def __init__(self, flow: Flow, target: Topics) -> None:
         self.flow = flow
@@ -117,15 +119,15 @@ class _Kept:
         self.work: Future[None] | None = None
         self._target = target
         self._willing = WillingTopics(str(flow), flow.target, target)
-        self._said: dict[str, str] = {}  # topic -> what the target said, so that it is not said again at each look
+        self._said: dict[str, str] = {}  # topic -> the target's error, which the log has already
 
     def new(self, topics: Iterable[str]) -> set[str]:
-        """Of `topics` those that the target was not given yet."""
+        """Those of `topics` that the mirror has not created at the target yet."""
         return set(topics) - (self.before.partitions.keys() if self.before else set())
 
     def look_after(self, topics: list[str], here: Known, *, first: bool = False) -> None:
-        """Raises KafkaSourceError where the target answers nothing, the first time also where it refuses every topic.
-        What it says to one topic is only logged."""
+        """Raises KafkaSourceError if the target does not answer; the first time also if it refuses every topic. Its
+        error about a single topic is only logged."""
         flow, target = self.flow, self._target
         found = target.list()
         if flow.offset_map and all(topic.name != offset_map_topic(flow.source) for topic in found):
@@ -141,7 +143,7 @@ class _Kept:
         self.before = Known({topic: here.partitions[topic] for topic in done}, {**kept, **new})
 
     def _carry_out_all(self, todo: Iterable[Step]) -> dict[str, KafkaSourceError]:
-        """Those topics that the target refuses, and why. Raises where two in a row get no answer."""
+        """The topics that the target refuses, with its errors. Raises if two in a row get no answer."""
         failing: dict[str, KafkaSourceError] = {}
         unanswered = False
         for step in todo:
@@ -164,7 +166,7 @@ class _Kept:
 
     def _carry_out(self, step: Step) -> None:
         if isinstance(step, Create):
-            with suppress(TopicAlreadyExists):  # somebody else was quicker: looked at again the next time
+            with suppress(TopicAlreadyExists):  # another client was first: the next look will see the topic
                 self._willing.create(step.topic, step.partitions, self.flow.replication_factor, step.settings)
         elif isinstance(step, Grow):
             self._target.add_partitions({step.topic: step.partitions})
@@ -177,7 +179,7 @@ class _Kept:
 
 
 class TopicKeeper:
-    """For one route. `start` does it once, then again and again on a thread, until `close`."""
+    """Keeps the topics of one route. `start` does that once, then a thread does it again and again, until `close`."""
 
     def __init__(
         self,
@@ -190,7 +192,7 @@ class TopicKeeper:
         open_cluster: Callable[[ClientConfig], Cluster] = Cluster,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`clients` by cluster; `optional`: targets that are done without where they cannot be reached."""
+        """`clients` by cluster. `optional`: targets without which the mirror works if it cannot reach them."""
         self._route = route
         self._clusters: dict[str, Cluster] = {name: open_cluster(config) for name, config in clients.items()}
         self._kept = [_Kept(flow, self._clusters[flow.target].topics) for flow in route.flows]
@@ -202,7 +204,7 @@ class TopicKeeper:
         self._threads = ThreadPoolExecutor(len(self._kept), thread_name_prefix=f"{route.name}-topics-at")
 
     def start(self) -> None:
-        """Blocks for the first time. Raises what the clusters refuse."""
+        """Blocks until the first time is done. Raises the errors of clusters that refuse."""
         self.look(first=True)
         self._thread = threading.Thread(target=self._run, name=f"{self._route.name}-topics", daemon=True)
         self._thread.start()
@@ -219,13 +221,13 @@ class TopicKeeper:
         while not self._end.wait(self._topics_s):
             try:
                 self.ask()
-            except Exception as error:  # whatever it is: the mirror goes on, and it is tried again
+            except Exception as error:  # any error: the mirror goes on, and tries again
                 if not self._end.is_set():
                     log.warning("%s: cannot create or update topics at the targets: %s", self._route.name, error)
 
     def look(self, *, first: bool = False) -> None:
-        """Once, at all targets. The first time raises KafkaSourceError where a target cannot be looked at; the others
-        are looked after then all the same."""
+        """Do everything once, at all targets. The first time it raises KafkaSourceError if it cannot look at a target,
+        but does its work at the others all the same."""
         asked = self.ask(first)
         errors = [kept.work.exception() for kept in asked if kept.work is not None]
         for error in errors:
@@ -233,7 +235,7 @@ class TopicKeeper:
                 raise error
 
     def ask(self, first: bool = False) -> list[_Kept]:
-        """Look at the source, and begin to do at each target what is to be done there; those that are begun."""
+        """Look at the source, and begin the work at each target. Returns the targets where work has begun."""
         source = self._clusters[self._route.source].topics
         topics = [topic for topic in source.list() if not topic.internal]
         idle = [kept for kept in self._kept if kept.work is None or kept.work.done()]
@@ -264,7 +266,7 @@ def _state_of(of: Topics, topics: Iterable[TopicMetadata], settings_of: Iterable
     asked = sorted(set(settings_of) & partitions.keys())
     try:
         told = of.settings(asked) if asked else {}
-    except UnsupportedApiVersion:  # before 0.11: they are not carried along
+    except UnsupportedApiVersion:  # before 0.11: the mirror does not copy settings
         told = {}
     settings = {
         name: {each.name: each.value for each in found if each.source == "topic" and each.value is not None}

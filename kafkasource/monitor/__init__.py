@@ -29,7 +29,7 @@ log = logging.getLogger("kafkasource.metrics")
 
 
 class ServedMetrics:
-    """`serve_metrics` makes it. `close` it, or use it in a `with`; it ends with the process, too."""
+    """The result of `serve_metrics`. Call `close`, or use it in a `with` block. It ends with the process, too."""
 
     def __init__(
         self,
@@ -65,7 +65,8 @@ class ServedMetrics:
         return self._endpoint.port
 
     def snapshot(self) -> Snapshot:
-        """All metrics now: of this host's processes, of what tasks elsewhere reported, of the queries. For binders."""
+        """All metrics now: of this host's processes, of tasks' reports from other hosts, and of the queries. For
+        binders."""
         counted = None
         if self.folder is not None:
             registry().publish()
@@ -78,7 +79,7 @@ class ServedMetrics:
         return added([counted, self._queries.snapshot(), self._sinks.snapshot()])
 
     def queries(self) -> list[dict[str, object]]:
-        """What /api/queries answers."""
+        """The answer of /api/queries."""
         return self._queries.as_json()
 
     def close(self) -> None:
@@ -88,7 +89,7 @@ class ServedMetrics:
             self._spark.streams.removeListener(self._listener)
         except Exception:  # Spark has ended
             log.debug("the listener could not be removed", exc_info=True)
-        if folder.wanted() == self.folder:  # nobody has begun to serve another application's
+        if folder.wanted() == self.folder:  # no other application's folder is served since
             folder.use(None)
 
     def __enter__(self) -> ServedMetrics:
@@ -99,9 +100,10 @@ class ServedMetrics:
 
 
 def _folder(spark: SparkSession) -> Path | None:
-    """Where this application's processes on this host publish to; None: nowhere, as Spark's driver is elsewhere.
+    """The folder to which this application's processes on this host publish. None: there is none, because Spark's
+    driver is on another host.
 
-    By default among Spark's own temporary files, which it deletes.
+    By default it is among Spark's own temporary files, which Spark deletes.
     """
     named = os.environ.get(folder.ENVIRONMENT)
     if named:

@@ -30,7 +30,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What a request must show. `names` in lower case, without ports."""
+    """The conditions that a request must meet. `names` in lower case, without ports."""
 
     names: frozenset[str]
     token: str | None = field(default=None, repr=False)
@@ -43,7 +43,8 @@ class Access:
         return cls(frozenset(name for given in names if (name := host_of(given))), token)
 
     def refusal(self, path: str, headers: Mapping[str, str], local_address: str) -> Refusal | None:
-        """None: let it in. `headers`: those of LOOKED_AT that it has. `local_address`: where the request arrived."""
+        """None: accept the request. `headers`: those of LOOKED_AT that it has. `local_address`: where the request
+        arrived."""
         host = headers.get("Host", "")
         if not self._knows(host_of(host), local_address):
             return Refusal(
@@ -71,7 +72,7 @@ class Access:
 
 
 def host_of(text: str) -> str:
-    """Of a Host header, or of a name that may have a port: without the port and IPv6's brackets, in lower case."""
+    """The name in a Host header, or in a name that may have a port: without port and IPv6 brackets, in lower case."""
     text = text.strip().lower()
     if text.startswith("["):
         return text[1:].partition("]")[0]

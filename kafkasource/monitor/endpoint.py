@@ -93,7 +93,7 @@ class Endpoint:
         return f"http://{host}:{self.port}"
 
     def close(self) -> None:
-        """Answers that are under way are cut off."""
+        """Close the server, and cut off answers that are under way."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
@@ -173,7 +173,8 @@ def page() -> bytes:
 
 
 def as_json(found: Snapshot) -> list[dict[str, object]]:
-    """Each value with its labels by name, sorted; of a histogram each bucket's own count, and the sum."""
+    """Each value with its labels by name, sorted. A histogram has the count of each bucket, not cumulative, and the
+    sum."""
     rows: list[dict[str, object]] = []
     for (name, labels), value in sorted([*found.counters.items(), *found.gauges.items()]):
         rows.append({"name": name, "labels": _labelled(name, labels), "value": value})

@@ -38,7 +38,7 @@ class ProgressListener(StreamingQueryListener):
         take_in(self._queries, event.progress)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
-        """Nothing to do: an idle query still reports progress every ten seconds."""
+        """Does nothing: an idle query still reports progress every ten seconds."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
         error = event.exception

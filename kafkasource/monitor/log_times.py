@@ -14,7 +14,7 @@ _MOST_POINTS = 240
 
 
 class LogTimes:
-    """Ends of one partition's log, as seen from time to time; seconds of any clock."""
+    """The ends of one partition's log that were seen from time to time. Seconds of any clock."""
 
     def __init__(self) -> None:
         self._points: list[tuple[float, int]] = []  # time, end of the log (exclusive); both only grow
@@ -30,12 +30,12 @@ class LogTimes:
         if len(points) > 1 and points[-1][1] == points[-2][1] == end_offset:
             points.pop()  # for a log that does not grow, keep only the first and the last time
         points.append((now_s, end_offset))
-        if len(points) > _MOST_POINTS:  # every second one of the older half
+        if len(points) > _MOST_POINTS:  # drop every second point of the older half
             del points[1 : _MOST_POINTS // 2 : 2]
 
     def written(self, time_s: float, offset: int) -> None:
-        """The record at `offset` was written then, by its timestamp. One that contradicts what was seen is ignored:
-        producers write timestamps by their own clocks."""
+        """The record at `offset` was written at this time, by its timestamp. A timestamp that contradicts the known
+        ends is ignored: producers write timestamps by their own clocks."""
         points = self._points
         place = sum(end <= offset for _, end in points)
         if place == len(points) or time_s > points[place][0] or (place and time_s < points[place - 1][0]):
@@ -43,12 +43,12 @@ class LogTimes:
         points.insert(place, (time_s, offset))
 
     def at_least_behind(self, next_offset: int, now_s: float) -> float:
-        """A lower bound of `seconds_behind`: since when the log is known to hold the record at `next_offset`."""
+        """A lower bound of `seconds_behind`: for how long the log is known to hold the record at `next_offset`."""
         seen_s = next((time_s for time_s, end in self._points if end > next_offset), now_s)
         return max(0.0, now_s - seen_s)
 
     def seconds_behind(self, next_offset: int, now_s: float) -> float | None:
-        """How long ago the record at `next_offset` came, 0 where there is none yet; None: not known."""
+        """How long ago the record at `next_offset` came. 0: there is none yet. None: not known."""
         points = self._points
         if not points:
             return None

@@ -1,4 +1,4 @@
-"""How many open transactions the sinks with exactly once have. Asks the brokers when a client requests metrics."""
+"""Counts the open transactions of the sinks with exactly once. Asks the brokers when a client requests metrics."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ class Open(Protocol):
 
 
 Answer = Mapping[str | None, "Sequence[Open] | KafkaSourceError"]
-"""By cluster (None: the sink has no option `clusters`): what is open there, or why it could not be asked."""
+"""By cluster (None: the sink has no option `clusters`): its open transactions, or the error if it could not be
+asked."""
 
 
 def _ask(options: Mapping[str, str]) -> Answer:
@@ -31,7 +32,7 @@ def _ask(options: Mapping[str, str]) -> Answer:
 
 
 class OpenSinks:
-    """Any thread; one of them asks, at most every 15 seconds, the others get what it knew."""
+    """For any thread. One thread asks, at most every 15 seconds; the others get the last answer."""
 
     def __init__(
         self,
@@ -46,7 +47,7 @@ class OpenSinks:
         self._asking = threading.Lock()
         self._due_s = float("-inf")
         self._known: dict[Key, float] = {}
-        self._warned: dict[tuple[str, str], str] = {}  # by sink and cluster: what the log says already
+        self._warned: dict[tuple[str, str], str] = {}  # by sink and cluster: the last warning in the log
 
     def snapshot(self) -> Snapshot:
         """Clusters whose brokers do not answer have no value."""

@@ -29,14 +29,14 @@ _DURATION = "kafkasource_query_batch_duration_seconds"
 
 
 Progress: TypeAlias = Mapping[str, Any]
-"""Of a micro-batch, as Spark writes it in JSON."""
+"""Progress of a micro-batch, as Spark writes it in JSON."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueryPartition:
     """How far a query has read one partition, at its last progress."""
 
-    offset: int  # the next to read
+    offset: int  # the next offset to read
     latest: int  # end of the log when that batch was planned
     lag: int
     lag_seconds: float | None  # None: not known (yet)
@@ -53,15 +53,16 @@ class Query:
     active: bool = True
     error: str | None = None  # why it ended
     batch_id: int | None = None
-    batches: int = 0  # that had something to do
+    batches: int = 0  # batches that had data
     rows: int = 0
-    rows_come: float | None = None  # in a second
+    rows_come: float | None = None  # rows that arrive per second
     rows_done: float | None = None
     batch_seconds: float | None = None
-    told_s: float | None = None  # when there was progress last, seconds of the epoch
+    told_s: float | None = None  # when Spark last reported progress, seconds of the epoch
     places: dict[TopicPartition, QueryPartition] = field(default_factory=dict)
     history: deque[list[float | None]] = field(default_factory=lambda: deque(maxlen=HISTORY))
-    """[seconds of the epoch, lag, rows that came in a second, rows processed, lag in seconds]; unknown: None."""
+    """[seconds of the epoch, lag, rows that arrived per second, rows processed per second, lag in seconds]. None:
+    unknown."""
     progress: Progress | None = None  # Spark's last
     durations: list[int] = field(default_factory=lambda: [0] * (len(METRICS[_DURATION].buckets) + 1))
     durations_s: float = 0.0
@@ -77,13 +78,13 @@ class Query:
 
     @property
     def lag_seconds(self) -> float | None:
-        """The largest of all partitions. None while one of them is not known: it may be the largest."""
+        """The largest of all partitions. None while the lag of one is not known: it may be the largest."""
         known = [place.lag_seconds for place in self.places.values() if place.lag_seconds is not None]
         return max(known) if known and len(known) == len(self.places) else None
 
     @property
     def lag_seconds_at_least(self) -> float | None:
-        """A lower bound of the largest; None before the first progress."""
+        """A lower bound of the largest lag. None before the first progress."""
         return max((place.lag_seconds_at_least for place in self.places.values()), default=None)
 
     def as_json(self) -> dict[str, object]:
@@ -144,7 +145,7 @@ class Queries:
         if query is None:
             query = self._queries[query_id] = Query(query_id, name, run_id)
         if query.run_id != run_id:
-            query.history.append([self._clock(), None, None, None, None])  # it did not run in between
+            query.history.append([self._clock(), None, None, None, None])  # the query did not run in between
         query.run_id, query.active, query.error = run_id, True, None
         return query
 
@@ -158,7 +159,7 @@ class Queries:
                 del self._queries[old]
 
     def progressed(self, progress: Progress) -> None:
-        """Take in one progress, as Spark's JSON has it; one that is no newer than the last changes nothing."""
+        """Add one progress, as Spark's JSON has it. A progress that is no newer than the last changes nothing."""
         with self._lock:
             query = self._queries.get(progress["id"])
             if query is None or query.run_id != progress["runId"]:
@@ -176,25 +177,25 @@ class Queries:
         query.rows += rows
         query.rows_come = _number(progress.get("inputRowsPerSecond"))
         query.rows_done = _number(progress.get("processedRowsPerSecond"))
-        if "addBatch" in (progress.get("durationMs") or {}):  # else there was nothing to do
+        if "addBatch" in (progress.get("durationMs") or {}):  # otherwise there were no data
             seconds = (_number(progress.get("batchDuration")) or 0.0) / 1000
             query.batch_seconds = seconds
             query.batches += 1
             query.durations[bisect.bisect_left(METRICS[_DURATION].buckets, seconds)] += 1
             query.durations_s += seconds
         found = _places(progress, query.logs, _began_s(progress, now_s), now_s)
-        if found or not query.places:  # a batch that a restart replays says nothing of the ends
+        if found or not query.places:  # a batch that a restart replays does not have the ends
             query.places = found
             query.logs = {tp: query.logs[tp] for tp in found}
         query.history.append([now_s, query.lag, query.rows_come, query.rows_done, query.lag_seconds])
 
     def as_json(self) -> list[dict[str, object]]:
-        """All, those that run first; JSON has no NaN, so what is not known is None."""
+        """All queries; those that run come first. JSON has no NaN, so unknown values are None."""
         with self._lock:
             return [one.as_json() for one in sorted(self._queries.values(), key=lambda q: (not q.active, q.label))]
 
     def progress(self, query_id: str) -> Progress | None:
-        """Spark's last, as it is."""
+        """Spark's last progress, unchanged."""
         with self._lock:
             query = self._queries.get(query_id)
             return None if query is None else query.progress
@@ -223,7 +224,7 @@ class Queries:
         return Snapshot("", 0, counters, histograms, gauges)
 
     def _lag(self, query: Query) -> dict[Key, float]:
-        """By kafka-lag-exporter's names and labels."""
+        """The lag with kafka-lag-exporter's names and labels."""
         cluster = self._cluster_name
         group = self._groups.get(query.name or "", self._groups.get(query.id, query.label))
         member = socket.gethostname(), query.id, "kafkasource"
@@ -241,7 +242,7 @@ class Queries:
         for topic, offsets in by_topic.items():
             found["kafka_consumergroup_group_topic_sum_lag", (cluster, group, topic)] = offsets
         if query.places:
-            of_group = cluster, group, "true"  # nobody has joined it
+            of_group = cluster, group, "true"  # it has no members
             found["kafka_consumergroup_group_sum_lag", (cluster, group)] = query.lag
             found["kafka_consumergroup_group_max_lag", of_group] = max(place.lag for place in query.places.values())
             if query.lag_seconds is not None:
@@ -254,7 +255,7 @@ class Queries:
 def _places(
     progress: Progress, logs: dict[TopicPartition, LogTimes], began_s: float, now_s: float
 ) -> dict[TopicPartition, QueryPartition]:
-    """`began_s`: when the ends of the logs were asked for."""
+    """`began_s`: when the driver asked for the ends of the logs."""
     latest: dict[TopicPartition, int] = {}
     for source in progress.get("sources") or ():
         for tp, offset in offsets_of(source.get("latestOffset")).items():

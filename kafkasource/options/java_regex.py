@@ -1,8 +1,8 @@
-"""`subscribePattern` is a Java regular expression: the same text must select the same topics as in the JVM connector.
+"""Translates Java regular expressions: `subscribePattern` must select the same topics as in the JVM connector.
 
-Python's `re` agrees with `java.util.regex` on nearly everything that people write for topic names. What is spelt
-differently is respelt here; what Python would silently understand otherwise (class intersections, nested classes) or
-not at all is refused by name.
+Python's `re` agrees with `java.util.regex` on nearly everything that people write for topic names. This module respells
+what Python spells differently. It refuses, by name, what Python does not know or would silently understand otherwise
+(class intersections, nested classes).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-# Java's POSIX and java.lang classes over ASCII, which is all that a topic's name can hold.
+# Java's POSIX and java.lang classes over ASCII: a topic's name has no other characters.
 _PROPERTIES = {
     "lower": "a-z",
     "upper": "A-Z",
@@ -39,7 +39,7 @@ _INLINE_FLAGS = re.compile(r"\(\?([a-zA-Z]+)(-[a-zA-Z]+)?\)")
 def compile_java(pattern: str) -> re.Pattern[str]:
     """The Python equivalent of a Java pattern, to be *searched*. Raises ValueError naming what cannot be expressed.
 
-    Kept, as callers ask about each topic of a cluster at each micro-batch.
+    Results are cached, because callers ask about each topic of a cluster at each micro-batch.
     """
     flags, start = re.ASCII, 0
     if leading := _INLINE_FLAGS.match(pattern):
@@ -99,7 +99,7 @@ def _respell(pattern: str, pos: int) -> str:
 
 
 def _escape(pattern: str, pos: int, in_class: bool) -> tuple[str, int]:
-    """What starts with the backslash at pos, respelt, and where it ends."""
+    """The escape that starts with the backslash at pos, respelt, and its end."""
     letter = pattern[pos + 1 : pos + 2]
     if letter == "Q":
         end = pattern.find("\\E", pos + 2)

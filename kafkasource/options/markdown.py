@@ -9,7 +9,7 @@ from kafkasource.options.table import OPTIONS
 
 
 def markdown_table(part: Literal["source", "sink", "both"]) -> str:
-    """The options of reading alone, of writing alone, or of both, as one table of docs/options.md."""
+    """The options only for reading, only for writing, or for both, as one table of docs/options.md."""
     roles = {"source", "sink"} if part == "both" else {part}
     lines = ["| option | type | default | meaning |", "|---|---|---|---|"]
     lines += [_line(option) for option in OPTIONS if set(option.used_by) == roles]

@@ -1,4 +1,4 @@
-"""What a row of the table of options is: name, type, bounds, and rules that name other options."""
+"""A row of the table of options: name, type, bounds, and rules that name other options."""
 
 from __future__ import annotations
 
@@ -64,11 +64,11 @@ class Option:
     at_least: int | None = None
     at_most: int | None = None
     aliases: tuple[str, ...] = ()
-    differs: str = ""  # where our default is not that of Java: its default, and why ours is another
+    differs: str = ""  # if our default is not Java's: Java's default, and why ours is another
     complaint: str = ""  # how the JVM connector's error begins, so that users find it by a search
     only: tuple[Other, ...] = ()  # all of these must hold where the user gives this option
     not_with: tuple[Other, ...] = ()  # and none of these
-    per_cluster: bool = True  # False: of the whole write, so one of several `clusters` cannot have its own
+    per_cluster: bool = True  # False: for the whole write, so one of several `clusters` cannot have its own
 
     def parse(self, text: str) -> Any:
         try:

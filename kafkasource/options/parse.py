@@ -1,4 +1,4 @@
-"""What a user wrote, checked against the table on the driver before a broker is asked."""
+"""Checks what a user wrote against the table, on the driver, before anything asks a broker."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Options(Mapping[str, Any]):
 
     values_by_name: Mapping[str, Any]
     given: frozenset[str]  # canonical names that the user wrote
-    sparks_own: Mapping[str, str] = field(default_factory=dict)  # of SPARKS_OWN what was given, by lower-case key
+    sparks_own: Mapping[str, str] = field(default_factory=dict)  # the given options of SPARKS_OWN, by lower-case key
 
     def __getitem__(self, name: str) -> Any:
         return self.values_by_name[name]
@@ -39,8 +39,8 @@ class Options(Mapping[str, Any]):
 def parse(written: Mapping[str, str], role: Role, *, of_cluster: bool = False) -> Options:
     """Check what the user wrote for one role (a read or a write) and fill in defaults.
 
-    `of_cluster`: they are those of one cluster among several (`sink.clusters.targets`). Runs on the driver, contacts
-    nobody. Raises OptionError; warns of unknown names.
+    `of_cluster`: the options are those of one cluster among several (`sink.clusters.targets`). Runs on the driver and
+    contacts no broker. Raises OptionError, and warns of unknown names.
     """
     values = {option.name: option.default for option in OPTIONS if role in option.used_by}
     given: dict[str, str] = {}
@@ -78,7 +78,7 @@ def refused(key: str) -> Refused | None:
 
 
 def unknown(key: str, role: Role) -> str | None:
-    """Why a key means nothing for this role, with a hint; None where it means something, if only to Spark."""
+    """The reason why a key means nothing for this role, with a hint. None: it means something, if only to Spark."""
     option = BY_KEY.get(key.lower())
     if (option is not None and role in option.used_by) or key.lower() in SPARKS_OWN:
         return None
@@ -91,19 +91,19 @@ def unknown(key: str, role: Role) -> str | None:
 
 
 def canonical(key: str) -> str:
-    """A key as the table spells it; one that the table does not have, as it is."""
+    """A key as the table spells it. A key that the table does not have stays as it is."""
     option = BY_KEY.get(key.lower())
     return key if option is None else option.name
 
 
 def _warn_unknown(key: str, role: Role) -> None:
     hint = unknown(key, role)
-    # Logged and not warned: this runs in a process of Spark's, where the line of code that a warning quotes is ours.
+    # Log it: this runs in a process of Spark's, where `warnings` would quote our own line of code.
     log.warning("unknown option %r for a pykafka %s: %s", key, role, hint)
 
 
 def _check(options: Options, role: Role, of_cluster: bool) -> None:
-    """Everything that takes more than one option to see."""
+    """Checks that need more than one option."""
     if not of_cluster and "clusters" in options.given:
         raise OptionError(
             "option 'clusters': only a DataFrame's write goes to several clusters. Leave it out, and name one cluster "

@@ -1,9 +1,8 @@
-"""What a DataFrame must look like to be written, and its rows as Arrow columns ready for the encoder.
+"""Checks that a DataFrame can be written, and makes its rows into Arrow columns for the encoder.
 
-Two moments: the schema is checked on the driver before a task starts (`SinkSchema.check`, texts as the JVM
-connector's), the rows are checked batch by batch in the executor's Python worker (`SinkSchema.rows`). Columns are
-found by exact name: topic, key, value, headers, partition, timestamp; others are ignored. No row becomes a Python
-object on the way.
+The driver checks the schema before a task starts (`SinkSchema.check`, with the texts of the JVM connector). The
+executor's Python worker checks the rows batch by batch (`SinkSchema.rows`). Columns are found by exact name: topic,
+key, value, headers, partition, timestamp; others are ignored. No row becomes a Python object on the way.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _ACCEPTED: dict[str, tuple[str, ...]] = {  # Spark's catalog strings by column, 
     "timestamp": ("timestamp",),  # not in the JVM connector (SPARK-50160): the record's create time
 }
 _NO_TIMESTAMP = {"ms": -1, "us": -1_000, "ns": -1_000_000}  # -1 ms by Arrow's unit
-_OFFSET: dict[str, tuple[str, ...]] = {"offset": ("bigint",)}  # of a mirror's rows, where they were read
+_OFFSET: dict[str, tuple[str, ...]] = {"offset": ("bigint",)}  # a mirror's rows have the offset where they were read
 
 
 class InvalidSchema(KafkaSourceError, ValueError):
@@ -60,7 +59,7 @@ class Rows:
 
     @property
     def have_timestamps(self) -> bool:
-        """Has any row a timestamp of its own?"""
+        """Does any row have its own timestamp?"""
         latest_ms = None if self.timestamps_ms is None else pc.max(self.timestamps_ms).as_py()
         return latest_ms is not None and latest_ms >= 0
 
@@ -87,13 +86,13 @@ class SinkSchema:
     """Where each column of the Arrow batches stands. Pickled into every task."""
 
     topic: str | None  # the option, which wins over the column
-    positions: dict[str, int]  # by name, of the columns that are there
+    positions: dict[str, int]  # by name, of the columns that exist
 
     @classmethod
     def check(cls, schema: StructType, topic: str | None, *, offsets: bool = False) -> SinkSchema:
         """Find the columns of a Spark schema. Driver side; raises InvalidSchema in the JVM connector's words.
 
-        `offsets`: the rows need the column `offset` too, which is ignored otherwise.
+        `offsets`: the rows must have the column `offset`, too. Otherwise it is ignored.
         """
         types = {field.name: _catalog_string(field.dataType) for field in schema.fields}
         if types.get(PACKED_COLUMN) == "binary" and "value" not in types:
@@ -165,7 +164,7 @@ class SinkSchema:
                 )
 
     def _unpacked(self, value: pa.BinaryScalar) -> Rows:
-        """Rows of a value of `packRecords`. Raises InvalidRow for another."""
+        """The rows in a value of `packRecords`. Raises InvalidRow for any other value."""
         try:
             found = unpack(value.as_buffer())
         except ValueError as error:
@@ -183,7 +182,7 @@ class SinkSchema:
         )
 
     def _column(self, batch: pa.RecordBatch, name: str, wanted: pa.DataType | None) -> Column | None:
-        """A column in the type wanted (None: as it is), None where the DataFrame has none."""
+        """A column in the wanted type (None: as it is). None: the DataFrame does not have it."""
         position = self.positions.get(name)
         if position is None:
             return None
@@ -201,7 +200,7 @@ class SinkSchema:
 
 
 def _catalog_string(data_type: DataType) -> str:
-    """Spark's catalog string; a collation, a char's or varchar's length do not change what is written."""
+    """Spark's catalog string. A collation, and the length of a char or varchar, do not change what is written."""
     kind = str(data_type.simpleString())
     return "string" if kind.startswith(("string collate ", "char(", "varchar(")) else kind
 
@@ -215,7 +214,7 @@ def _without_nulls(column: Column | None) -> Column | None:
 
 
 def _headers(column: Column | None) -> Column | None:
-    """Headers with no null among their elements or keys: Kafka's format has no place for one."""
+    """Headers without a null among their elements or keys: Kafka's format has no place for one."""
     column = _all_null_as_none(column)
     if column is None:
         return None

@@ -1,14 +1,15 @@
-"""What a micro-batch, or a batch write, has put into the topics: gathered on the driver, logged, given to a listener.
+"""Reports what a micro-batch, or a batch write, has put into the topics. The driver collects it, logs it and calls a
+listener.
 
-Runs in the process of `commit`, after the tasks and, with exactly once, after the transactions. What is reported here
-has happened: a listener that fails, whatever it raises, is a warning, since raising would make Spark write the batch
-again; one that hangs is an error in the log after `LISTENER_S`, and is left behind in a thread of its own. Spark runs
-`commit` again after a crash at the wrong moment, so a listener may hear of a batch twice, or of the last one before a
-crash never; `query_id` and `batch_id` tell a repeated one.
+Runs in the process of `commit`, after the tasks and, with exactly once, after the transactions. The reported rows are
+written already. So an error of the listener is only a warning: raising it would make Spark write the batch again. A
+listener that hangs is an error in the log after `LISTENER_S`, and stays behind in a thread of its own. Spark runs
+`commit` again after a crash at the wrong moment. So a listener may hear of a batch twice, or never of the last one
+before a crash; `query_id` and `batch_id` identify a repeated one.
 
 A Python sink has no other way out of Spark: its process is not the user's, and Spark 4.2 and 4.3 carry neither metrics
-nor accumulators from it. So the transactions of exactly once are counted here, too; those open at any moment are told
-by `kafkasource.open_transactions`.
+nor accumulators from it. So this module counts the transactions of exactly once, too. `kafkasource.open_transactions`
+shows those that are open.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _NAMED_IN_LOG = 20
 
 
 class Report(Protocol):
-    """What one task did in one cluster: `reports.ClusterReport`."""
+    """One task's report about one cluster: `reports.ClusterReport`."""
 
     @property
     def written(self) -> Mapping[TopicPartition, Written]: ...
@@ -44,12 +45,12 @@ class Report(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TransactionCounts:
-    """Transactions that a batch with exactly once had to do with."""
+    """The numbers of transactions that a batch with exactly once opened or found."""
 
-    opened: int = 0  # by its tasks; those of failed attempts are not known
-    committed: int = 0  # of them; fewer where brokers had given some up and 'lostTransactions' is skip
+    opened: int = 0  # opened by its tasks; those of failed attempts are not known
+    committed: int = 0  # of those; fewer if brokers had given some up and 'lostTransactions' is skip
     oldest_open_ms: float | None = None  # how long the oldest of them had been open when the batch was decided
-    recovered: int = 0  # of the batch before: decided then, but committed only when this run began
+    recovered: int = 0  # those of the batch before: decided then, but committed only when this run began
     aborted: int = 0  # left open by an earlier run or by failed attempts, aborted when this batch began
 
     def __str__(self) -> str:
@@ -68,19 +69,20 @@ class TransactionCounts:
 
 @dataclass(frozen=True)
 class SinkCommit:
-    """What a commit listener is called with.
+    """The argument of a commit listener.
 
-    `written` is empty for a batch without rows, and where exactly once found the batch decided by an earlier run and
-    only had to commit what that one had left (`transactions.recovered`): what was written is not known then.
+    `written` is empty for a batch without rows. It is also empty if exactly once found that an earlier run had decided
+    the batch, and only committed the transactions that the run had left (`transactions.recovered`): the written rows
+    are not known then.
     """
 
     written: dict[TopicPartition, Written]  # sorted; only partitions that got records
-    tasks: int  # that wrote anything
-    batch_id: int | None = None  # of the micro-batch; None: a batch write
+    tasks: int  # tasks that wrote anything
+    batch_id: int | None = None  # id of the micro-batch; None: a batch write
     query_id: str | None = None  # survives restarts; None: a batch write, or no task reported it
     query_name: str | None = None
     transactions: TransactionCounts | None = None  # with exactly once
-    cluster: str | None = None  # where there are several (option `clusters`): each has a commit of its own
+    cluster: str | None = None  # with the option `clusters`: each cluster has a commit of its own
     discarded: dict[TopicPartition, Discarded] = field(default_factory=dict)  # not written, on purpose
 
     @property
@@ -89,7 +91,7 @@ class SinkCommit:
 
     @property
     def bytes(self) -> int:
-        """Of record batches as sent, compressed."""
+        """The size of record batches as sent, compressed."""
         return sum(one.bytes for one in self.written.values())
 
     def __str__(self) -> str:
@@ -125,7 +127,7 @@ def gathered(
     transactions: TransactionCounts | None = None,
     cluster: str | None = None,
 ) -> SinkCommit:
-    """What all tasks did in one cluster, as one commit."""
+    """The reports of all tasks about one cluster, as one commit."""
     written: dict[TopicPartition, Written] = {}
     discarded: dict[TopicPartition, Discarded] = {}
     tasks = 0
@@ -151,8 +153,9 @@ def tell(commit: SinkCommit, listener: str | None, *, by_earlier_run: bool = Fal
     """One line in the log at INFO, or WARNING where records were discarded, and a call of the listener that the option
     `commitListener` names. Never raises.
 
-    `by_earlier_run`: exactly once found the batch committed already. What it wrote is not known any more, and the
-    listener may have heard of it: it is called only where transactions were left to be ended, to tell of these.
+    `by_earlier_run`: exactly once found the batch committed already. The rows that it wrote are not known any more, and
+    the listener may have heard of the batch. So the call happens only if this run had to end transactions, to report
+    these.
     """
     _count_commit(commit)
     if by_earlier_run:
@@ -167,12 +170,13 @@ def tell(commit: SinkCommit, listener: str | None, *, by_earlier_run: bool = Fal
         _call(listener, commit)
 
 
-_left_behind: threading.Thread | None = None  # a call that was not waited for
+_left_behind: threading.Thread | None = None  # a call for which the commit did not wait
 
 
 def _call(listener: str, commit: SinkCommit) -> None:
-    """In a thread of its own, so that nothing that it does, `sys.exit` and waiting for ever included, fails the commit
-    or holds it up. Where a call still hangs, the next one is left out: else each micro-batch would add a thread."""
+    """Call the listener in a thread of its own. So nothing that it does, `sys.exit` and waiting for ever included,
+    fails the commit or holds it up. While a call hangs, further calls are left out: otherwise each micro-batch would
+    add a thread."""
     global _left_behind
     if _left_behind is not None and _left_behind.is_alive():
         log.error("the commit listener %s is not called: an earlier call of it has not returned; %s", listener, commit)

@@ -1,4 +1,4 @@
-"""A function of the user's that an option names: `module:function`."""
+"""Loads a function of the user that an option names: `module:function`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kafkasource.errors import OptionError
 
 
 def load(named: str, option: str) -> Callable[..., object]:
-    """The function, in the process that is to call it. Raises OptionError naming the option."""
+    """Load the function, in the process that will call it. Raises OptionError, which names the option."""
     module_name, _, name = named.partition(":")
     try:
         module = importlib.import_module(module_name)

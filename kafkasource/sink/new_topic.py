@@ -1,7 +1,7 @@
-"""The option `createTopic`: the topic that is written to is made where it is missing.
+"""The option `createTopic`: the sink creates the topic that it writes to, if that is missing.
 
-On the driver, before the tasks, so that many tasks do not race to make it. Only for the topic that an option names: the
-driver does not know the topics that rows name.
+The driver creates it before the tasks start, so that they do not race. It creates only the topic that an option names:
+it does not know the topics that rows name.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ _seen: set[tuple[ClientConfig, str]] = set()  # topics that exist: asked for onc
 
 
 def create_missing(config: ClientConfig, topic: str | None, new: NewTopic | None) -> None:
-    """Make the topic if `new` says how and it is missing. Blocks. Raises what the brokers refuse, naming the option."""
+    """Create the topic if `new` says how and it is missing. Blocks. If brokers refuse, raises their error, which names
+    the option."""
     if topic is None or new is None or (config, topic) in _seen:
         return
     create_in(shared_cluster(config), topic, new)
@@ -31,7 +32,8 @@ def create_missing(config: ClientConfig, topic: str | None, new: NewTopic | None
 
 
 def create_in(cluster: Cluster, topic: str, new: NewTopic) -> None:
-    """As `create_missing`, without memory. A topic that another process made at the same time is no error."""
+    """Does the work of `create_missing`, without its memory. A topic that another process created at the same time is
+    no error."""
     if not cluster.supports(CREATE_TOPICS):
         _require(cluster, topic)
         return
@@ -54,7 +56,8 @@ def create_in(cluster: Cluster, topic: str, new: NewTopic) -> None:
 
 
 def _require(cluster: Cluster, topic: str) -> None:
-    """Asks for all topics: one that such a broker is asked for by name it makes, as it likes."""
+    """Asks for all topics: if a client asks such a broker for a topic by name, the broker creates it with its own
+    settings."""
     if all(found.name != topic for found in cluster.topics.list()):
         raise UnsupportedApiVersion(
             f"option 'createTopic': brokers before Kafka 0.10.1 make no topic on request, and {topic!r} does not "

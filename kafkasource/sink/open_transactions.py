@@ -1,12 +1,12 @@
-"""The transactions that a query with exactly_once has open in Kafka: for monitors to look at, for operators to abort.
+"""Finds the transactions that a query with exactly_once has open in Kafka, for monitors, and aborts them for operators.
 
 Open transactions hold back every reader at read_committed. A query that starts again ends its own. This is for a query
 that will not start again. The transactions of a batch that is decided are as good as committed, so they are not aborted
-unless the operator asks for that by name. Aborting first fences the query, as its own restart would: what it has not
-decided by then it never will, so the decision that is read afterwards is the last.
+unless the operator asks for that by name. Aborting first fences the query, as its own restart would. After that the
+query cannot decide anything, so the decision that is read then is the last.
 
-A transaction whose end is under way (PrepareCommit, PrepareAbort) is not open: nobody can abort it, and its markers are
-there within milliseconds, or as soon as the partition has a leader again.
+A transaction whose end is under way (PrepareCommit, PrepareAbort) is not open: nobody can abort it, and its markers
+arrive within milliseconds, or as soon as the partition has a leader again.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ from kafkasource.sink.transactions.query_identity import IdentitySource, QueryId
 
 @dataclass(frozen=True, slots=True)
 class OpenTransaction:
-    """One of the query's transactional ids, and what it has open."""
+    """A transactional id of the query, and its open transaction."""
 
     transaction: DescribedTransaction
     decided_batch_id: int | None  # the batch whose decision says to commit it; None: it may be aborted
-    cluster: str | None = None  # where the sink has the option `clusters`: in which of them
+    cluster: str | None = None  # with the option `clusters`: the name of the transaction's cluster
 
     @property
     def name(self) -> str:
         return self.transaction.transactional_id
 
     def open_for_ms(self, now_ms: float | None = None) -> float | None:
-        """Since its first record, by the coordinator's clock against ours. The brokers abort it after its `timeout_ms`
-        and, until it has ended, show readers at read_committed nothing that lies behind it."""
+        """Time since its first record: the coordinator's clock against ours. The brokers abort it after its
+        `timeout_ms`. Until it has ended, they show readers at read_committed no record behind it."""
         return self.transaction.open_for_ms(time.time() * 1000 if now_ms is None else now_ms)
 
 
 def of_sink(options: Mapping[str, str]) -> list[OpenTransaction]:
-    """`open_transactions` of the query whose sink has these options, in all its clusters. Blocks.
+    """The open transactions of the query whose sink has these options, in all its clusters. Blocks.
 
-    Raises OptionError, and what the first cluster raises that cannot be asked.
+    Raises OptionError, and the error of the first cluster that cannot be asked.
     """
     found = []
     for each in of_clusters(options).values():
@@ -59,9 +59,10 @@ def of_sink(options: Mapping[str, str]) -> list[OpenTransaction]:
 
 
 def of_clusters(options: Mapping[str, str]) -> dict[str | None, list[OpenTransaction] | KafkaSourceError]:
-    """The same by cluster: its transactions, or why it cannot be asked. The key is None without `clusters`. Blocks.
+    """The same for each cluster: its transactions, or the error if it cannot be asked. The key is None without
+    `clusters`. Blocks.
 
-    Raises OptionError: also where no transactions can be there, as the sink writes at least once.
+    Raises OptionError, also if there can be no transactions, because the sink writes at least once.
     """
     several = targets.parse(options) if targets.named(options) else None
     parsed = parse(options, "sink") if several is None else several.shared
@@ -94,28 +95,30 @@ def all_ids(cluster: Cluster, identity: QueryIdentity) -> list[TransactionalIds]
 
 
 def clusters_of(cluster: Cluster, ids: TransactionalIds) -> list[str]:
-    """Under which names of `clusters` a sink with this prefix writes here. Another query's prefix may begin like this
-    one, unless it was made of a query's id."""
+    """The names of `clusters` under which a sink with this prefix writes here. Another query's prefix may begin with
+    the same text, unless it was made of a query's id."""
     pattern = re.compile(re.escape(ids.prefix) + r"-([\w-]+)-driver")
     listed = cluster.transactions.list(f"{ids.prefix}-", states=())
     return sorted({found[1] for each in listed if (found := pattern.fullmatch(each.transactional_id))})
 
 
 def open_transactions(cluster: Cluster, ids: TransactionalIds) -> list[OpenTransaction]:
-    """The driver's and the tasks', the driver's first. Changes nothing, and may be out of date if the query runs."""
+    """The transactions of driver and tasks, the driver's first. Changes nothing. May be out of date if the query
+    runs."""
     return _open(cluster, ids, require_stable=False)
 
 
 def abort(
     cluster: Cluster, ids: TransactionalIds, *, even_decided: bool = False
 ) -> tuple[list[OpenTransaction], list[OpenTransaction]]:
-    """Fence the query and abort what it has open; what was aborted, and what is left because its batch is decided.
+    """Fence the query and abort its open transactions. Returns those that were aborted, and those that stay because
+    their batch is decided.
 
-    `even_decided`: that too, whose rows are lost then. A query that still runs fails. Raises what the brokers refuse;
-    what was aborted by then stays so.
+    `even_decided`: abort the latter, too; their rows are lost then. A query that still runs fails. If brokers refuse,
+    raises their error; transactions that were aborted by then stay so.
     """
     aborted = []
-    if cluster.transactions.describe([ids.driver])[ids.driver] is not None:  # never make an id for a prefix mistyped
+    if cluster.transactions.describe([ids.driver])[ids.driver] is not None:  # never create an id for a mistyped prefix
         driver = cluster.transactions.abort(ids.driver)
         if driver.state == ONGOING:
             aborted.append(OpenTransaction(driver, None))
@@ -139,7 +142,7 @@ def _open(cluster: Cluster, ids: TransactionalIds, *, require_stable: bool) -> l
         return []
     described = cluster.transactions.describe(mine)
     decision = last_decision(cluster.groups.committed(ids.marker_group, None, require_stable))
-    still = (described[name] for name in mine)  # asked later, so that some have ended by now
+    still = (described[name] for name in mine)  # this answer is newer, so some have ended by now
     return [
         OpenTransaction(each, _decided(decision, ids, each))
         for each in still

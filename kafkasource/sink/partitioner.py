@@ -1,13 +1,13 @@
-"""Which partition each row goes to: the row's own choice, else Java's hash of its key, else a sticky one.
+"""Gives each row its partition: the row's own choice, else Java's hash of its key, else a sticky partition.
 
-Keyed rows go where Kafka's Java producer sends them (`toPositive(murmur2(key)) % partitions`), so that a job that
-moves here keeps its keys together with what is in the topic already. Rows without a key stick to one partition until
-about `batch.size` bytes went there and then move on (the uniform sticky partitioner of KIP-794), which fills record
-batches instead of spreading each row thinly over all of them; or they go round in turn, where that is asked for.
+Keyed rows go where Kafka's Java producer sends them (`toPositive(murmur2(key)) % partitions`), so that a job that moves
+here keeps its keys where the topic has them already. Rows without a key stick to one partition until about `batch.size`
+bytes went there and then move on (the uniform sticky partitioner of KIP-794), which fills record batches one after the
+other. If the user asks for that, they go to the partitions in turn instead.
 
-A function of the user's (`partitioner=module:function`) stands between the row's own choice and its key's hash:
-`function(topic, keys, values, count)` is given a topic's rows, an Arrow batch or less at a time, and returns an Arrow
-array of int32, one for each row, from 0 to `count` - 1, or null for those that it leaves to the rules above.
+A function of the user (`partitioner=module:function`) comes after the row's own choice and before its key's hash:
+`function(topic, keys, values, count)` gets a topic's rows, at most an Arrow batch at a time. It returns an Arrow array
+of int32, one for each row, from 0 to `count` - 1, or null for a row that it leaves to the rules above.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ Function = Callable[[str, Column, Column, int], Column]
 
 
 class PartitionerFailed(KafkaSourceError):
-    """The user's partitioner raised, or returned what cannot be partitions."""
+    """The user's partitioner raised an error, or returned values that cannot be partitions."""
 
 
 @dataclass
 class _Sticky:
-    """Where rows without a key go at the moment, and how many bytes more."""
+    """The partition that rows without a key go to now, and how many bytes more it gets."""
 
     position: int  # index into the available partitions
     bytes_left: int
 
 
 class Partitioner:
-    """The partitions of rows, for all topics of one task. Not thread-safe: it belongs to the task's thread."""
+    """Gives rows their partitions, for all topics of one task. For the task's thread."""
 
     def __init__(
         self,
@@ -63,15 +63,16 @@ class Partitioner:
 
     @classmethod
     def from_option(cls, named: str, batch_bytes: int) -> Partitioner:
-        """As the option `partitioner` says. Executor side; raises OptionError where a function cannot be had."""
+        """Make the partitioner that the option names. Executor side. Raises OptionError if the function cannot be
+        loaded."""
         if named in ("murmur2", "murmur2_round_robin"):
             return cls(batch_bytes, in_turn=named == "murmur2_round_robin")
         return cls(batch_bytes, function=functions.load(named, "partitioner"))
 
     def partitions(self, rows: Rows, count: int, available: Sequence[int]) -> Column:
-        """The partition of each row, no nulls.
+        """The partition of each row, without nulls.
 
-        `count` is how many partitions the topic has; `available` those with a leader (all of them where none has one):
+        `count` is the number of the topic's partitions. `available` are those with a leader (all, if none has one):
         rows without a key go only there. Raises InvalidRow for a partition that the topic does not have,
         PartitionerFailed.
         """
@@ -98,7 +99,7 @@ class Partitioner:
 
     @staticmethod
     def _asked(function: Function, rows: Rows, count: int) -> Column:
-        """What the user's function says, checked."""
+        """The partitions that the user's function returns, checked."""
         name = f"partitioner {getattr(function, '__module__', '')}:{getattr(function, '__qualname__', function)}"
         keys = rows.keys if rows.keys is not None else pa.nulls(rows.count, pa.binary())
         try:
@@ -149,7 +150,7 @@ class Partitioner:
 
 
 def _outside(partitions: Column, count: int) -> int | None:
-    """One of these that a topic of `count` partitions does not have, if there is one. Nulls are passed over."""
+    """One of these that a topic with `count` partitions does not have; None: all exist. Skips nulls."""
     bounds: dict[str, int | None] = pc.min_max(partitions).as_py()
     found = (bounds["min"], bounds["max"])
     return next((partition for partition in found if partition is not None and not 0 <= partition < count), None)

@@ -1,4 +1,4 @@
-"""What a task tells the driver about its rows. Plain values: Spark pickles them from the task to the commit."""
+"""The report of a task to the driver about its rows. Plain values: Spark pickles them from the task to the commit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kafkasource.types import Discarded, TopicPartition, Written
 
 @dataclass(frozen=True)
 class ClusterReport:
-    """What one task did in one cluster."""
+    """The report about one cluster."""
 
     written: dict[TopicPartition, Written] = field(default_factory=dict)  # acknowledged
     discarded: dict[TopicPartition, Discarded] = field(default_factory=dict)
@@ -30,9 +30,9 @@ class ClusterReport:
 
 @dataclass(frozen=True)
 class TaskReport(WriterCommitMessage):
-    """What one task did."""
+    """The report of one task."""
 
     clusters: dict[str, ClusterReport]  # by the names of `Targets`
-    kernel_compiled: bool = True  # in the worker that wrote
+    kernel_compiled: bool = True  # in the worker that wrote the rows
     query_id: str | None = None  # only tasks know it; None: a batch write
-    metrics: metrics.Snapshot | None = None  # of the worker, where the driver wants them
+    metrics: metrics.Snapshot | None = None  # metrics of the worker, if the driver wants them

@@ -1,8 +1,8 @@
-"""A task's rows on their way to the clusters of a write, in an executor's Python worker.
+"""Writes a task's rows to the clusters of a write, in an executor's Python worker.
 
 A write that names no clusters has one producer and needs neither watermarks nor a ledger: `to_one` is its short way. A
 write with the option `clusters` goes through `FanOut`: `to_several`. Both return when all rows are acknowledged, or
-discarded where the options allow that, and raise what makes the task fail.
+discarded where the options allow that, and raise the error that makes the task fail.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 ClusterOf = Callable[[str], Cluster]
-"""From a cluster's name to the `Cluster` that its blocking calls go to."""
+"""Gives the `Cluster` for the blocking calls to the cluster of this name."""
 
 
 def to_one(
@@ -67,7 +67,7 @@ def to_several(
     tasks: Mapping[str, ClusterTask] | None,
     cluster_of: ClusterOf,
 ) -> dict[str, ClusterReport]:
-    """Write the rows of Spark's Arrow batches to every cluster that is to get them. `tasks`: with exactly once."""
+    """Write the rows of Spark's Arrow batches to every cluster that gets them. `tasks`: with exactly once."""
     fan_out = FanOut(shared_producers(targets))
     row_sum = RowSum(schema.positions)
     reports = {}
@@ -95,7 +95,8 @@ def to_several(
 
 @contextmanager
 def _aborting(tasks: Mapping[str, ClusterTask], cluster_of: ClusterOf) -> Iterator[None]:
-    """What fails in this block, or cancels it, aborts the task's transactions in every cluster before it goes up."""
+    """An error in this block, or its cancellation, aborts the task's transactions in every cluster before it is
+    raised."""
     try:
         yield
     except BaseException:
@@ -105,5 +106,5 @@ def _aborting(tasks: Mapping[str, ClusterTask], cluster_of: ClusterOf) -> Iterat
 
 
 def _transactions(tasks: Mapping[str, ClusterTask], cluster_of: ClusterOf) -> dict[str, OpenTransaction]:
-    """By name of the cluster, for those that do not have the batch already."""
+    """The tasks by cluster name, without clusters that have the batch already."""
     return {name: partial(task.open_transaction, cluster_of(name)) for name, task in tasks.items() if task.writes}

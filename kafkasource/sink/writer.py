@@ -3,13 +3,13 @@
 One writer serves one cluster or several (`Targets`): a batch is begun, committed, aborted and reported for each
 cluster, one after the other. Clusters know nothing of each other: exactly once holds in each, not over all of them.
 
-At least once: a task reports success when every record is acknowledged, so commit has nothing left to do; a task that
-is run again writes its rows again. Exactly once: `transactions.driver` for the driver, `transactions.task` for the
+At least once: a task reports success when every record is acknowledged, so commit has nothing left to do. A task that
+Spark runs again writes its rows again. Exactly once: `transactions.driver` for the driver, `transactions.task` for the
 tasks.
 
 Spark pickles a writer to its tasks, so it holds plain values only. It does so once before the tasks of each micro-batch
-or batch write, in a process that may talk to the brokers: `__getstate__` is where a batch begins. A stream's commit and
-abort run on a new writer in another process, those of a batch write on one that was pickled.
+or batch write, in a process that may talk to the brokers: a batch begins in `__getstate__`. A stream's commit and abort
+run on a new writer in another process, those of a batch write on an unpickled writer.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ _ABORT_MS = 20_000  # some round trips; more where a coordinator moves
 
 
 class _Writer:
-    """What both writers share. Each spells out `commit` and `abort` as Spark calls them."""
+    """The common part of both writers. Each defines `commit` and `abort` as Spark calls them."""
 
     def __init__(self, targets: Targets, schema: StructType, open_map: OpenMapTopic | None = None) -> None:
-        """`open_map`: for targets that keep a map of offsets.
+        """`open_map`: opens the topic of an offset map, for targets that have one.
 
         Checks the schema; asks no broker. Runs on the driver, more than once for a micro-batch.
         """
@@ -73,7 +73,7 @@ class _Writer:
         self._query_name = targets.shared.sparks_own.get("queryname")
         self._listener: str | None = targets.shared["commitListener"]
         if self._listener is not None:
-            load(self._listener, "commitListener")  # a function that is not there is refused before a task runs
+            load(self._listener, "commitListener")  # a missing function is an error before a task runs
         self._guarantees = guarantees(targets.shared, targets.by_name, batch_write=self._write_id() is not None)
         self._begun: dict[str, BegunBatch] = {}  # by cluster, with exactly once
         self._prepared = False
@@ -81,13 +81,14 @@ class _Writer:
         spare_imports_from_gc()
 
     def _write_id(self) -> str | None:
-        """In place of a query's id, where there is no query."""
+        """Stands for the query's id in a batch write, which has no query."""
         return None
 
     # The driver, before the tasks.
 
     def __getstate__(self) -> dict[str, object]:
-        """What goes to the tasks. Talks to the brokers: once, however often the writer is pickled."""
+        """The state for the tasks. Spark may pickle the writer several times; only the first time this calls the
+        brokers."""
         if not self._prepared:
             for target in self._targets.values():
                 _create_missing(target)
@@ -140,8 +141,8 @@ class _Writer:
     # cancelled.
 
     def _commit(self, messages: Sequence[TaskReport | None], batch_id: int | None = None) -> None:
-        """After all tasks succeeded. Clusters are decided one after the other: where one cannot be decided, Spark runs
-        the batch again, and the clusters that are decided skip it."""
+        """Commit after all tasks succeeded. It decides the clusters one after the other. If one cannot be decided,
+        Spark runs the batch again, and the clusters that are decided skip it."""
         spare_imports_from_gc()
         if any(message is not None and not message.kernel_compiled for message in messages):
             _warn_uncompiled()
@@ -177,10 +178,10 @@ class _Writer:
         return self._driver(name, ids).commit(results, batch_id or 0)
 
     def _await_maps(self, maps: Mapping[str, offset_map.Recorder]) -> None:
-        """Wait until the recorders of all clusters have written, for each as long as it may hold up the commit.
+        """Wait until the recorders of all clusters have written; for each at most as long as it may hold up the commit.
 
-        The rows are written already. A recorder that fails leaves a gap in its map: an offset in the gap is translated
-        to one before it.
+        The rows are written already. A recorder that fails leaves a gap in its map: an offset in the gap translates to
+        one before the gap.
         """
         began_s = time.monotonic()
         for name, recorder in maps.items():
@@ -194,9 +195,9 @@ class _Writer:
     def _abort(
         self, messages: Sequence[TaskReport | None], batch_id: int, drivers: Mapping[str, DriverTransaction | None]
     ) -> None:
-        """Exactly once: abort what the batch has open, in every cluster, though one of them fails.
+        """Exactly once: abort what the batch has open, in every cluster, even if one of them fails.
 
-        `drivers`: the driver's transaction in each cluster, where no task tells it. Without any it is not known whose
+        `drivers`: the driver's transaction in each cluster, if no task reported it. Without any, nobody knows whose
         transactions are open; the next begin aborts them.
         """
         for name, last in drivers.items():
@@ -250,8 +251,8 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):
         self._commit(messages, batchId)
 
     def abort(self, messages: list[TaskReport | None], batchId: int) -> None:
-        """Exactly once: as of a batch write. Else nothing can be taken back; the rows are written again when the batch
-        is."""
+        """Exactly once: as for a batch write. Otherwise nothing can be taken back, and Spark writes the rows again with
+        the batch."""
         drivers = {
             name: read_file(guarantee.identity, self._targets[name].config.cluster_name)
             for name, guarantee in (self._guarantees or {}).items()
@@ -285,7 +286,8 @@ def _in_cluster(identity: QueryIdentity, name: str) -> QueryIdentity:
 
 @contextmanager
 def _best_effort(cluster: Cluster, batch_id: int) -> Iterator[None]:
-    """An abort, within seconds: `query.stop()` waits for it. What it leaves open, the query's next start aborts."""
+    """Abort within seconds, because `query.stop()` waits for it. The query's next start aborts what this leaves
+    open."""
     try:
         with cluster.giving_up(after_ms=_ABORT_MS):
             yield
@@ -307,7 +309,7 @@ def _results(messages: Sequence[TaskReport | None], name: str) -> list[TaskResul
 
 
 def _query_id() -> str | None:
-    """Of the streaming query whose task runs here; it survives restarts."""
+    """The id of the streaming query whose task runs here. It survives restarts."""
     context = TaskContext.get()
     return None if context is None else context.getLocalProperty("sql.streaming.queryId")
 

@@ -16,14 +16,15 @@ Watermarks: a cluster that fails must not hold up the others. With `block` the p
 that finds it full waits, and with it the reading. `discard` and `fail` act on a cluster whose queue is above the high
 watermark *and* that holds the others up: they have drained below their low watermarks, or it has acknowledged nothing
 for `slowClusterWait`. As long as all clusters are equally slow, reading waits, and no record is dropped that would have
-been delivered. A hiccup drops nothing either: a cluster that answers may hold up the others for `slowClusterWait`, and
-again for a tenth of the time. Whole batches are dropped, oldest first, down to the low watermark, but none that may be
-on its way to a broker. `maxRecordAge` drops rows that come too old, and batches that have waited for so long.
+been delivered. A short pause drops nothing either: a cluster that answers may hold up the others for `slowClusterWait`,
+and then for a tenth of the time. Whole batches are dropped, oldest first, down to the low watermark, but none that may
+be on its way to a broker. `maxRecordAge` drops rows that are too old when they come, and batches that have waited for
+that long.
 
-A task ends when every cluster has acknowledged or discarded its rows. The task waits for a cluster that discards
-`slowClusterWait` (or a tenth of the task's time) longer than for the others; then what is left is discarded. A cluster
-that was silent for so long is tried again after ten times as long, until it acknowledges something: a dead cluster
-costs a tenth of the time at most, a healthy one nothing.
+A task ends when every cluster has acknowledged or discarded its rows. With `discard`, the task waits `slowClusterWait`
+(or a tenth of its time) longer for a cluster than for the others, and then discards the rest. The sink tries a cluster
+that was silent for that long again after ten times as long, until it acknowledges something: a dead cluster costs at
+most a tenth of the time, a healthy one nothing.
 
 The ledger's invariant, for every cluster and topic-partition: handed over = acknowledged + discarded (in records). It
 goes to the driver in the task's message, and from there to the log and the commit listener. A request that is on the

@@ -1,4 +1,4 @@
-"""What a task handed over to one cluster and what became of it.
+"""Counts what a task handed over to one cluster, and what became of it.
 
 Handed over = acknowledged + discarded, for every topic-partition. Records are discarded in many places and threads, and
 are not counted there: the ledger finds them as the difference at the end.
@@ -18,7 +18,7 @@ from kafkasource.types import Discarded, TopicPartition, Written
 
 
 class Dropped(KafkaSourceError):
-    """Batches were given up because their cluster is too slow. Only their delivery sees this error."""
+    """The sink gave batches up because their cluster is too slow. Only their delivery sees this error."""
 
 
 class ClusterDelivery(Delivery):
@@ -27,9 +27,7 @@ class ClusterDelivery(Delivery):
     def __init__(
         self, transaction: TaskTransaction | None, health: Health, news: threading.Condition, *, may_discard: bool
     ) -> None:
-        """`news` is notified whenever a batch is settled. `may_discard`: batches that are late or dropped do not fail
-        the
-        task."""
+        """Every batch that is settled notifies `news`. `may_discard`: late or dropped batches do not fail the task."""
         super().__init__(transaction)
         self._health = health
         self._news = news
@@ -75,7 +73,7 @@ class ClusterDelivery(Delivery):
 
 
 class Ledger:
-    """The records handed over to one cluster in one task. The task's thread."""
+    """The records that one task handed over to one cluster. For the task's thread."""
 
     def __init__(self) -> None:
         self._handed_over: dict[TopicPartition, tuple[int, float]] = {}  # records, bytes
@@ -88,7 +86,7 @@ class Ledger:
             self._handed_over[tp] = before + count, size + count * record_bytes
 
     def discarded(self, written: Mapping[TopicPartition, Written]) -> dict[TopicPartition, Discarded]:
-        """What was handed over and is not written. Partitions that are written whole are left out."""
+        """The records that were handed over and are not written. Leaves out partitions that are written whole."""
         found = {}
         for tp, (records, size) in self._handed_over.items():
             missing = records - (written[tp].records if tp in written else 0)

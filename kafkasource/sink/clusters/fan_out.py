@@ -1,4 +1,4 @@
-"""One task's rows to several clusters. On the task's thread; the package's docstring explains the whole."""
+"""Sends one task's rows to several clusters, on the task's thread. The package's docstring explains the whole."""
 
 from __future__ import annotations
 
@@ -32,9 +32,10 @@ from kafkasource.types import Discarded, TopicPartition, Written
 log = logging.getLogger("kafkasource.sink")
 
 OpenTransaction = Callable[[int], TaskTransaction]
-"""From a producer's number to the transaction in which it writes, opened with the producer's first row. Blocks."""
+"""Gives the transaction in which the producer of this number writes, and opens it with the producer's first row.
+Blocks."""
 
-_LOOK_AGAIN_MS = 50.0  # should no news come
+_LOOK_AGAIN_MS = 50.0  # looks again after this time, even without news
 
 
 class SlowCluster(KafkaSourceError):
@@ -75,14 +76,14 @@ class _Sending:
         return found
 
     def mapped(self) -> dict[TopicPartition, Mapped]:
-        """Which offsets the rows got, by where they were read."""
+        """The offsets that the rows got, by the offsets where they were read."""
         return gathered(
             handed.spans(self.deliveries[number].stored_at or {}) for number, handed in self.handed_over.items()
         )
 
 
 class FanOutDelivery:
-    """One task's writes to all clusters; the results are complete when `FanOut.delivery` was left."""
+    """One task's writes to all clusters. The results are complete at the end of the `FanOut.delivery` block."""
 
     def __init__(self, sending: Mapping[str, _Sending], stack: ExitStack, began_ms: float) -> None:
         self.sending = sending
@@ -95,7 +96,7 @@ class FanOutDelivery:
         return self.sending[cluster].written()
 
     def discarded(self, cluster: str) -> dict[TopicPartition, Discarded]:
-        """Partition -1: of rows that were discarded before the cluster ever said which partitions their topic has."""
+        """Partition -1: the sink discarded the rows before the cluster said which partitions their topic has."""
         one = self.sending[cluster]
         return one.ledger.discarded(one.written())
 
@@ -104,13 +105,13 @@ class FanOutDelivery:
         return self.sending[cluster].mapped()
 
     def deliveries(self, cluster: str) -> dict[int, ClusterDelivery]:
-        """Of the producers that had rows, by number."""
+        """The deliveries of the producers that had rows, by number."""
         return self.sending[cluster].deliveries
 
 
 class FanOut:
-    """As `Producer`, for many: one `append` sends rows to every cluster. Tasks of a process come one after the
-    other."""
+    """Does for several clusters what `Producer` does for one: one `append` sends rows to all of them. The tasks of a
+    process use it one after the other."""
 
     def __init__(
         self,
@@ -125,10 +126,10 @@ class FanOut:
 
     @contextmanager
     def delivery(self, transactions: Mapping[str, OpenTransaction] | None = None) -> Iterator[FanOutDelivery]:
-        """One task's writes. `transactions`: with exactly once, for each cluster that is to be written to at all.
+        """One task's writes. `transactions`: with exactly once, those of each cluster that gets rows.
 
-        Leaving it without an error returns only when every cluster has acknowledged or discarded its rows; with one
-        gives all up, as `Producer.delivery` does.
+        The end of the block returns when every cluster has acknowledged or discarded its rows. An error in the block
+        gives all rows up, as in `Producer.delivery`.
         """
         with ExitStack() as stack:
             sending = {
@@ -164,7 +165,7 @@ class FanOut:
     # Appending.
 
     def _without_old(self, rows: Rows, one: _Sending, oldest_ms: int) -> Rows:
-        """The rows that are not too old; the others go into the ledger only."""
+        """The rows that are not too old. The others go only into the ledger."""
         known = pc.greater_equal(rows.timestamps_ms, pa.scalar(0, pa.int64()))  # -1: its age is not known
         old = pc.and_(known, pc.less(rows.timestamps_ms, pa.scalar(oldest_ms, pa.int64()))).fill_null(False)
         count = pc.sum(old).as_py()
@@ -202,7 +203,7 @@ class FanOut:
                 one.cluster.health.waited_in_vain()  # batches on the wire fill the memory
 
     def _placed(self, rows: Rows, one: _Sending) -> Placed | None:
-        """None: the cluster cannot be asked where the rows belong, and they are to be discarded."""
+        """None: the cluster does not say which partitions the topic has, so the rows must be discarded."""
         last_named = 0
         if rows.partitions is not None and one.target.partitioning == "source":
             last_named = max(0, pc.max(rows.partitions).as_py() or 0)
@@ -214,12 +215,11 @@ class FanOut:
     def _topic(  # noqa: C901, PLR0912 (three policies, each with an age)
         self, one: _Sending, topic: str, partition: int
     ) -> TopicMetadata | None:
-        """Metadata of the topic, waited for as the policy says: `block` waits as long as no broker answers, `discard`
-        for
-        the cluster's patience. None: the rows are to be discarded.
+        """Metadata of the topic. `block` waits for it as long as no broker answers, `discard` as long as the cluster
+        may be silent. None: the rows must be discarded.
 
-        A missing topic is no slowness: the broker that says so answers. It is asked again for as long as a plain sink
-        asks.
+        A missing topic does not make a cluster slow, because the broker answers. The sink asks again for as long as a
+        sink with one cluster does.
         """
         target, health = one.target, one.cluster.health
         producer = one.cluster.producers[0]
@@ -263,7 +263,7 @@ class FanOut:
             )
 
     def _delivery(self, one: _Sending, number: int, delivery: FanOutDelivery) -> ClusterDelivery:
-        """The delivery of a producer, begun with its first row."""
+        """The delivery of a producer. Its first row begins it."""
         into = one.deliveries.get(number)
         if into is None:
             target = one.target
@@ -314,7 +314,7 @@ class FanOut:
     # The end of a task.
 
     def _finish(self, delivery: FanOutDelivery) -> None:
-        """Send all without lingering; return when every cluster has acknowledged or discarded."""
+        """Send all rows without lingering. Returns when every cluster has acknowledged or discarded them."""
         for one in delivery.sending.values():
             one.cluster.health.flushed()
             for number, into in one.deliveries.items():
@@ -329,8 +329,8 @@ class FanOut:
     def _wait_for_the_others(
         self, discarding: Sequence[_Sending], delivery: FanOutDelivery, patient: Sequence[_Sending]
     ) -> None:
-        """Wait for each cluster that discards until it is done, or silent, or too far behind the first cluster that is
-        done: by `slowClusterWait`, or by a tenth of the task's time."""
+        """Wait for each cluster with `discard` until it is done, or silent, or too late: later than the first cluster
+        by `slowClusterWait`, or by a tenth of the task's time."""
         tenth_ms = (self._clock_ms() - delivery.began_ms) / 10
         first_done_ms: float | None = self._clock_ms() if patient else None
         waiting = list(discarding)
@@ -362,7 +362,7 @@ class FanOut:
 
 
 def _partitions_given(rows: Rows) -> bool:
-    """Does each row name its partition? Where the partitioner chose, it says nothing of where the row was read."""
+    """Does each row name its partition? A partition that the partitioner chose does not show where the row was read."""
     return rows.partitions is not None and not rows.partitions.null_count
 
 

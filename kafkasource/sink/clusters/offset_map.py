@@ -1,8 +1,8 @@
-"""Recording a mirror's map of offsets (`offsetMap`), in the process of Spark's commits, after each micro-batch.
+"""Writes a mirror's map of offsets (`offsetMap`) after each micro-batch, in the process of Spark's commits.
 
 A thread for each topic keeps in memory what the topic holds, reads what other writers have added, and writes the
-partitions that got records. The commit waits for it, but not for long (`Recorder`). The topic itself is handed in,
-since reading it needs the source: `kafkasource.offset_map.OffsetMapTopic`.
+partitions that got records. The commit waits for it, but not for long (`Recorder`). The caller hands in the topic,
+because reading it needs the source: `kafkasource.offset_map.OffsetMapTopic`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kafkasource.sink.clusters.offset_spans import OffsetMap, extended
 
 
 class MapTopic(Protocol):
-    """The topic that holds a map. One thread at a time."""
+    """The topic that holds a map. For one thread at a time."""
 
     def add(self, mapped: OffsetMap) -> None:
         """Write what a micro-batch adds to the map. Blocks. Raises KafkaSourceError."""
@@ -29,30 +29,31 @@ class MapTopic(Protocol):
 
 
 OpenMapTopic = Callable[[ClientConfig, str], MapTopic]
-"""From a cluster and the name of a topic there. Blocks."""
+"""Opens a topic, from its cluster and its name. Blocks."""
 
 
 class NotRecorded(KafkaSourceError):
-    """The topic lacks spans of micro-batches that are written: a reader that translates offsets reads more twice."""
+    """The topic lacks spans of micro-batches that are written. A reader that translates offsets reads more records
+    twice."""
 
 
 class Recorder:
     """The thread that writes one topic's spans. Its methods are for the thread of the commits.
 
-    Spans that could not be written are kept and written with those of the next micro-batch, while this process lives.
-    A commit that has waited in vain is followed by commits that do not wait, for ten times as long: a cluster that is
-    away costs the others a tenth of the time at most.
+    While this process lives, it keeps spans that it could not write, and writes them with those of the next
+    micro-batch. After a commit has waited in vain, commits do not wait for ten times as long: an unreachable cluster
+    costs the others at most a tenth of the time.
     """
 
     def __init__(
         self, open_topic: Callable[[], MapTopic], topic: str, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._open_topic, self._name, self._clock = open_topic, topic, clock
-        self._topic: MapTopic | None = None  # the thread's
+        self._topic: MapTopic | None = None  # for the thread alone
         self._news = threading.Condition()
-        self._lacking: OffsetMap = {}  # handed over and not written
+        self._lacking: OffsetMap = {}  # spans that were handed over and are not written
         self.busy = False  # the thread runs
-        self._error: Exception | None = None  # of its last attempt
+        self._error: Exception | None = None  # the error of its last attempt
         self._impatient_until = float("-inf")
 
     def hand_over(self, mapped: OffsetMap) -> None:
@@ -89,7 +90,7 @@ class Recorder:
                 if self._topic is None:
                     self._topic = self._open_topic()
                 self._topic.add(mapped)
-            except Exception as error:  # of any kind: a later commit begins anew
+            except Exception as error:  # any error: a later commit begins anew
                 if self._topic is not None:
                     self._topic.close()
                     self._topic = None
@@ -123,7 +124,8 @@ _kept: dict[tuple[ClientConfig, str], Recorder] = {}
 
 
 def record(open_topic: OpenMapTopic, config: ClientConfig, topic: str, mapped: OffsetMap) -> Recorder:
-    """Hand over what a micro-batch adds to the map in this topic. The recorder is kept, and may be waited for."""
+    """Hand over what a micro-batch adds to the map in this topic. Returns the recorder, which the process keeps; a
+    commit may wait for it."""
     key = config, topic
     with _lock:
         recorder = _kept.get(key)

@@ -1,12 +1,13 @@
-"""Which offsets a mirror's rows had where they were read, and which they got where they are written. Pure.
+"""Relates the offsets of a mirror's rows at the source to their offsets at the target. Pure.
 
 The sink hands rows over in runs: rows of one partition that follow each other. A producer stores its rows in the order
-in which it was given them, and the broker says where each batch lies. Laid beside the runs, that gives the offset of
-each row without a number per row. It is kept as few spans: one, where neither source nor target has holes.
+in which it got them, and the broker says where each batch lies. The runs and the batches together give the offset of
+each row without a number per row. The result is few spans: a single one if neither source nor target has holes.
 
-A span says of the offsets `[source_first, source_next)` that their records lie in `[target_first, target_next)`, and
-that the record of source offset s, or the next one after it, lies no lower than `lowest(s)`. So a reader that goes on
-at `lowest(s)` misses nothing. It may read records twice: as many as holes and other writers' records make uncertain.
+A span says that the records of the source's offsets `[source_first, source_next)` lie in `[target_first, target_next)`.
+The record of source offset s, or the next one after it, lies no lower than `lowest(s)`. So a reader that continues at
+`lowest(s)` misses nothing. It may read records twice, because holes and other writers' records make the place
+uncertain.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from kafkasource.sink.columns import Column
 from kafkasource.sink.producer.queues import Span as RowSpan
 from kafkasource.types import TopicPartition
 
-MOST_SPANS = 64  # of one partition in a task's message
+MOST_SPANS = 64  # for one partition in a task's message
 
 
 class OffsetSpan(NamedTuple):
@@ -29,10 +30,10 @@ class OffsetSpan(NamedTuple):
     source_next: int
     target_first: int
     target_next: int
-    shift: int | None  # lowest(s) = s + shift, though never below target_first; None: that is all that is known
+    shift: int | None  # lowest(s) = s + shift, but never below target_first; None: only target_first is known
 
     def lowest(self, source_offset: int) -> int:
-        """Of an offset that is not below `source_first`."""
+        """The lowest place at the target of a source offset that is not below `source_first`."""
         if source_offset >= self.source_next:
             return self.target_next
         if self.shift is None or source_offset <= self.source_first:
@@ -41,12 +42,12 @@ class OffsetSpan(NamedTuple):
 
     @property
     def exact(self) -> bool:
-        """Is `lowest` the very record, for every offset?"""
+        """Does `lowest` give the place of the record itself, for every offset?"""
         first, last = self.target_first - self.source_first, self.target_next - self.source_next
         return self.shift == first == last
 
     def joined(self, later: OffsetSpan) -> OffsetSpan:
-        """Both as one, which knows no more than what holds for both. `later` begins at a higher source offset."""
+        """One span for both, which says only what holds for both. `later` begins at a higher source offset."""
         overlap = later.source_first < self.source_next or later.target_first < self.target_next
         shift = None if overlap or self.shift is None or later.shift is None else min(self.shift, later.shift)
         return OffsetSpan(
@@ -58,7 +59,7 @@ class OffsetSpan(NamedTuple):
         )
 
     def cost(self, later: OffsetSpan) -> int:
-        """How many records more would be read twice at worst, were both joined."""
+        """If both were joined, a reader would read at most so many more records twice."""
         if self.shift is None or later.shift is None:
             return max(self.target_next, later.target_next) - min(self.target_first, later.target_first)
         return abs(later.shift - self.shift)
@@ -80,19 +81,20 @@ def merged(spans: Iterable[OffsetSpan], most: int = MOST_SPANS) -> list[OffsetSp
 
 
 def _cost(spans: Sequence[OffsetSpan], place: int) -> float:
-    """Of joining a span and the next: against how far behind its reader is, so that the newest stay exact."""
+    """The cost of joining a span and the next, relative to how far behind its readers are, so that the newest spans
+    stay exact."""
     later = spans[place + 1]
     return spans[place].cost(later) / (1 + spans[-1].source_next - later.source_first)
 
 
 def _continues(one: OffsetSpan, later: OffsetSpan) -> bool:
-    """Nothing lies between them, there or here, and both are exact."""
+    """Nothing lies between them, at the source or at the target, and both are exact."""
     adjacent = one.source_next == later.source_first and one.target_next == later.target_first
     return adjacent and one.exact and later.exact
 
 
 class HandedOver:
-    """The rows that one producer of a cluster was given in one task, by the target's topic-partition. The task's
+    """The rows that one producer of a cluster got in one task, by the target's topic-partition. For the task's
     thread."""
 
     def __init__(self) -> None:
@@ -122,7 +124,8 @@ class HandedOver:
         runs.append([source_first, source_next, rows])
 
     def spans(self, stored: Mapping[TopicPartition, StoredAt]) -> dict[TopicPartition, Mapped]:
-        """By the source's topic-partition. Left out: partitions that are not stored whole, or not known where."""
+        """The spans by the source's topic-partition. Leaves out partitions that are not stored whole, or whose place is
+        not known."""
         found = {}
         for tp, runs in self._runs.items():
             where = stored.get(tp)
@@ -134,14 +137,14 @@ class HandedOver:
 
 
 class StoredAt:
-    """Where the broker put a partition's batches, as ranges of offsets. Under the delivery's lock."""
+    """The ranges of offsets where the broker stored a partition's batches. Used under the delivery's lock."""
 
     def __init__(self) -> None:
         self._ends = array("q")  # first, next, first, next, ...
         self._unknown = False
 
     def add(self, first: int | None, records: int) -> None:
-        """None: the broker did not say."""
+        """Add a batch. None: the broker did not say where it is."""
         if first is None:
             self._unknown = True
         elif self._ends and self._ends[-1] == first:
@@ -151,7 +154,7 @@ class StoredAt:
 
     @property
     def ranges(self) -> list[tuple[int, int]] | None:
-        """In order; None where that is not known of all."""
+        """The ranges in order. None: the place of some batch is not known."""
         if self._unknown:
             return None
         ends = self._ends
@@ -159,7 +162,7 @@ class StoredAt:
 
 
 class Mapped(NamedTuple):
-    """What a task, or a micro-batch, knows of one partition of the source."""
+    """The spans that a task, or a micro-batch, knows for one partition of the source."""
 
     target_topic: str  # the partition there has the same number
     spans: tuple[OffsetSpan, ...]
@@ -170,7 +173,7 @@ OffsetMap = Mapping[TopicPartition, Mapped]
 
 
 def gathered(parts: Iterable[OffsetMap]) -> dict[TopicPartition, Mapped]:
-    """What several producers, or several tasks, know, as one."""
+    """The spans of several producers, or of several tasks, joined."""
     found: dict[TopicPartition, list[Mapped]] = {}
     for part in parts:
         for tp, one in part.items():
@@ -203,16 +206,15 @@ def _laid_beside(runs: Iterable[Sequence[int]], ranges: Sequence[tuple[int, int]
 
 
 def extended(before: Mapped | None, new: Mapped) -> Mapped:
-    """What the map knows of a partition, and what a micro-batch adds. From its first offset on the micro-batch counts:
-    a
-    rerun, or a source topic that was made anew, begins below the end of the map."""
+    """The map of a partition, extended by a micro-batch. From its first offset on only the micro-batch counts: a batch
+    that ran again, or a source topic that was created again, begins below the end of the map."""
     if before is None or before.target_topic != new.target_topic or not new.spans:
         return new if new.spans or before is None else before
     begins = min(span.source_first for span in new.spans)
     kept = [_cut(span, begins) for span in before.spans if span.source_first < begins]
     ends = max((span.target_next for span in kept), default=0)
     if any(span.target_first < ends for span in new.spans):
-        return new  # the target's topic was made anew
+        return new  # the target's topic was created again
     return Mapped(new.target_topic, tuple(merged([*kept, *new.spans])))
 
 

@@ -21,7 +21,7 @@ _MAX_CLUSTERS = 16  # kept by one process, unless one write has more
 
 
 class ClusterProducers:
-    """One cluster's producers, their memory and the cluster's health. Methods are for the task's thread."""
+    """The producers of one cluster, their memory and the cluster's health. Methods are for the task's thread."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class ClusterProducers:
 
     @property
     def queued_bytes(self) -> int:
-        """Handed over and not settled: batches that wait, and batches on the wire."""
+        """The bytes that were handed over and are not settled: batches that wait, and batches on the wire."""
         return self.pool.in_use_bytes
 
     @property
@@ -92,7 +92,8 @@ class ClusterProducers:
         )
 
     def drop_oldest(self, size: int) -> int:
-        """Give up waiting batches that no broker has seen, oldest first, until about `size` bytes are free; how many.
+        """Give up waiting batches that no broker has seen, oldest first, until about `size` bytes are free. Returns
+        their number.
 
         The lock of each producer's queues is taken twice for all batches.
         """
@@ -117,7 +118,8 @@ class ClusterProducers:
         return freed
 
     def retire(self) -> bool:
-        """In the sender thread of a producer that no task has used for long: does it go? All go, or none."""
+        """The sender thread of a producer that no task has used for long asks whether it must end. All producers end,
+        or none."""
         kept = _kept.get()
         with kept.lock:
             if self.use.idle_s < IDLE_S:
@@ -127,7 +129,7 @@ class ClusterProducers:
             return True
 
     def close(self, timeout_ms: float | None = None) -> None:
-        """As `Producer.close`, of all producers."""
+        """Close all producers, as `Producer.close` does."""
         for producer in self.producers:
             producer.close(timeout_ms)
 
@@ -144,7 +146,7 @@ _kept = PerProcess(_Kept)
 
 
 def shared_producers(targets: Mapping[str, ClusterTarget]) -> dict[str, ClusterProducers]:
-    """This process's producers for clusters, made where there are none (any more). They go as those of
+    """The producers of this process for these clusters. Missing ones are made. Unused ones end as those of
     `shared_producer` do."""
     gone = []
     kept = _kept.get()

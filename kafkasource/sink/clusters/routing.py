@@ -1,11 +1,10 @@
-"""Where a task's rows go: which of them a cluster gets, and within it the partition and the producer of each. Pure.
+"""Decides which of a task's rows a cluster gets, and the partition and producer of each. Pure.
 
-Which (`Chosen`): topics differ from target to target of one read, and a mirror must not write a record to a cluster
-from which it has been read.
+`Chosen` selects rows: each target of one read has its own topics, and a mirror must not write a record to a cluster
+from which it was read.
 
-Where (`Placer`): partition and producer come out together, as one order of row numbers. Rows are grouped by producer,
-within it by partition, and keep their order there. The encoder takes them from the columns as they are, so no producer
-costs a copy.
+`Placer` gives partition and producer together, as one order of row numbers. Rows are grouped by producer, within it by
+partition, and keep their order there. The encoder takes them from the columns as they are, so no producer costs a copy.
 """
 
 from __future__ import annotations
@@ -26,17 +25,17 @@ from kafkasource.sink.producer.queues import Span
 
 @dataclass(frozen=True)
 class Chosen:
-    """Which rows one cluster gets. Hashable plain values."""
+    """The rule that selects the rows of one cluster. Hashable plain values."""
 
-    only_topics: str | None = None  # a Java regular expression that is found in the topic's name
-    unless_header: tuple[str, tuple[bytes, ...]] | None = None  # a key, and its values: any of them counts
+    only_topics: str | None = None  # a Java regular expression; it must be found in the topic's name
+    unless_header: tuple[str, tuple[bytes, ...]] | None = None  # a key and its values, any of which counts
 
     def topic(self, name: str) -> bool:
         """Does the cluster get rows of this topic (the row's own name, before any template)?"""
         return self.only_topics is None or compile_java(self.only_topics).search(name) is not None
 
     def rows(self, rows: Rows) -> Rows:
-        """The rows that do not have the header; the same object where that is all of them."""
+        """The rows that do not have the header: the same object, if no row has it."""
         if self.unless_header is None or rows.headers is None:
             return rows
         key, values = self.unless_header
@@ -54,9 +53,9 @@ class Chosen:
 
 @dataclass(frozen=True)
 class Placed:
-    """What each producer is to append. Producers without rows are left out."""
+    """The rows that each producer must append. Leaves out producers without rows."""
 
-    order: memoryview | None  # row numbers; None: the rows as they are
+    order: memoryview | None  # row numbers; None: the rows in their own order
     by_producer: dict[int, list[Span]]  # by the producer's number
 
     def records(self) -> dict[int, int]:
@@ -69,7 +68,7 @@ class Placed:
 
 
 class Placer:
-    """Places the rows of one task in one cluster. Not thread-safe."""
+    """Places the rows of one task in one cluster. For one thread."""
 
     def __init__(self, partitioner: Partitioner, producers: int, *, by_key: bool = False) -> None:
         """`by_key`: ignore the column `partition`."""
@@ -79,7 +78,7 @@ class Placer:
         self._turn = 0  # the producer of the next Arrow batch's rows without a key
 
     def place(self, rows: Rows, count: int, available: Sequence[int]) -> Placed:
-        """`count` and `available` as in `Partitioner.partitions`, which raises."""
+        """`count` and `available` are as in `Partitioner.partitions`, and so are the errors."""
         if self._by_key:
             rows = replace(rows, partitions=None)
         partitions = self._partitioner.partitions(rows, count, available)

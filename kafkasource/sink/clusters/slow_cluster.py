@@ -1,6 +1,7 @@
-"""What to do about a slow cluster: whether it answers at all (`Health`), and what its queue asks for (`step`).
+"""Decides about a slow cluster: `Health` knows whether it answers at all, and `step` what to do about its queue.
 
-`step` is a decision over plain values: `FanOut` asks it before it puts more into a cluster's queue, and carries it out.
+`step` decides over plain values. `FanOut` calls it before it puts more into a cluster's queue, and carries the decision
+out.
 """
 
 from __future__ import annotations
@@ -12,25 +13,26 @@ from enum import Enum
 
 log = logging.getLogger("kafkasource.sink")
 
-_TENTH = 10  # a tenth of the time is what a slow cluster may cost the others, and a dead one
+_TENTH = 10  # a slow cluster may cost the others a tenth of the time, and so may a dead one
 
 
 class Health:
-    """When a cluster last acknowledged something, and whether it is worth waiting for. Any thread; kept over tasks."""
+    """Knows when a cluster last acknowledged something, and whether to wait for it. For any thread; kept from task to
+    task."""
 
     def __init__(self, wait_ms: int, clock_ms: Callable[[], float], cluster: str = "") -> None:
         self._cluster = cluster
         self._wait_ms = wait_ms
         self._clock_ms = clock_ms
-        self._answer_due_ms = clock_ms()  # or when the last answer came
+        self._answer_due_ms = clock_ms()  # or the time of the last answer
         self._dead_until_ms: float | None = None
         self._was_dead = False
         self._warned_of_order = False
         self._allowance_ms, self._allowed_at_ms = float(wait_ms), clock_ms()
 
     def handed_over(self, linger_ms: int, nothing_before: bool) -> None:
-        """The cluster is sent something within `linger_ms`. From then on an answer is due, where the cluster owed none
-        before, or where it counted as dead and is tried again."""
+        """The sink sends the cluster something within `linger_ms`. From then on an answer is due, if the cluster owed
+        none before, or if it counted as dead and the sink tries it again."""
         if nothing_before or (self._dead_until_ms is not None and not self.dead):
             self._answer_due_ms = self._clock_ms() + linger_ms
             if not self.dead:
@@ -59,7 +61,7 @@ class Health:
 
     @property
     def silent_ms(self) -> float:
-        """For how long the cluster has answered nothing, though something was sent."""
+        """How long the cluster has not answered, although something was sent."""
         return self._clock_ms() - self._answer_due_ms
 
     def waited_in_vain(self) -> None:
@@ -70,32 +72,33 @@ class Health:
 
     @property
     def allowance_ms(self) -> float:
-        """How long it may hold up other clusters: `slowClusterWait`, which grows again by a tenth of the time."""
+        """How long the cluster may hold up others now: at most `slowClusterWait`. Used time grows back, by a tenth of
+        the time that passes."""
         now_ms = self._clock_ms()
         grown = self._allowance_ms + (now_ms - self._allowed_at_ms) / _TENTH
         self._allowance_ms, self._allowed_at_ms = min(float(self._wait_ms), grown), now_ms
         return self._allowance_ms
 
     def held_up(self, others_ms: float) -> None:
-        """The other clusters were held up for so long. The task's thread, as `allowance_ms`."""
+        """This cluster has held up the others for so long. For the task's thread, as is `allowance_ms`."""
         self._allowance_ms = self.allowance_ms - others_ms
 
     @property
     def dead(self) -> bool:
-        """The sink has waited for it in vain, not long ago."""
+        """Has the sink waited for this cluster in vain, not long ago?"""
         return self._dead_until_ms is not None and self._clock_ms() < self._dead_until_ms
 
     @property
     def patience_ms(self) -> int:
-        """How long it may be waited for now."""
+        """How long the sink may wait for the cluster now."""
         return 0 if self.dead else self._wait_ms
 
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """One cluster at one moment."""
+    """The state of one cluster at one moment."""
 
-    bytes: int  # handed over and not settled
+    bytes: int  # size of the rows that were handed over and are not settled
     low: int  # watermark, in bytes
     high: int  # likewise
     silent_ms: float = 0.0  # see `Health`
@@ -111,11 +114,12 @@ class Step(Enum):
 
 
 def step(queue: Queue, others: Sequence[Queue]) -> Step:
-    """What to do before more goes into the queue of a cluster that may discard or fail. `others`: clusters that are
-    alive.
+    """The step to take before more goes into the queue of a cluster with `discard` or `fail`. `others`: clusters that
+    are alive.
 
     Above the high watermark the sink waits for the cluster as long as it answers and the others have something to send
-    meanwhile. Reading that is faster than all clusters is no reason to lose records, nor is a short hiccup of one.
+    meanwhile. No record is lost only because reading is faster than all clusters, or because one of them pauses for a
+    moment.
     """
     if queue.bytes <= queue.high:
         return Step.GO_ON

@@ -1,4 +1,4 @@
-"""The options of a write to one `ClusterTarget` for each cluster that rows go to.
+"""Makes the options of a write into one `ClusterTarget` for each cluster that gets rows.
 
 The option `clusters`, as JSON or spread over `clusters.<name>.<option>`, names several. Without it there is one
 cluster, which has no name. Pure; runs on the driver, before any broker is asked. A cluster's options are those of a
@@ -24,7 +24,7 @@ from kafkasource.types import NewTopic
 Policy = Literal["block", "discard", "fail"]
 
 ONLY = ""
-"""The name of the cluster of a write that names none."""
+"""The name of the cluster in a write that names no clusters."""
 
 _PREFIX = "clusters."
 _SERVERS = "kafka.bootstrap.servers"
@@ -33,19 +33,19 @@ _TOPIC = "${topic}"
 
 @dataclass(frozen=True)
 class ClusterTarget:
-    """One cluster that rows are written to. Hashable and picklable: a worker keeps its producers by it."""
+    """One cluster that gets rows. Hashable and picklable: it is the key under which a worker keeps its producers."""
 
     name: str
-    config: ProducerConfig  # of each producer; the memory is that of all of them
+    config: ProducerConfig  # of each producer; but its memory is for all of them together
     partitioner: str
     transaction_timeout_ms: int
     new_topic: tuple[str, NewTopic] | None = None
-    # What only one of several clusters has.
+    # Only for one of several clusters.
     topic_template: str = _TOPIC
     partitioning: Literal["source", "key"] = "source"
     producers: int = 1
     policy: Policy = "block"
-    high_watermark_bytes: int = 0  # of a pool of `config.buffer_memory_bytes`; they move with it
+    high_watermark_bytes: int = 0  # part of a pool of `config.buffer_memory_bytes`; the watermarks move with it
     low_watermark_bytes: int = 0
     wait_ms: int = 0  # `slowClusterWait`
     metadata_wait_ms: int = 0  # `kafka.max.block.ms`
@@ -54,30 +54,31 @@ class ClusterTarget:
     offset_map: str | None = None  # the topic there that maps offsets of the source
 
     def topic(self, source: str) -> str:
-        """Where rows of this topic go."""
+        """The target's topic for rows of this topic."""
         return self.topic_template.replace(_TOPIC, source)
 
     def fixed_topic(self, topic: str | None) -> str | None:
-        """Where all rows go; None: their own topics decide. `topic`: of `Targets`."""
+        """The target's topic for all rows. None: their own topics decide. `topic` is that of `Targets`."""
         return self.topic(topic or "") if topic or _TOPIC not in self.topic_template else None
 
 
 @dataclass(frozen=True)
 class Targets:
-    """All of the write. Pickled to the tasks."""
+    """All targets of a write. Pickled to the tasks."""
 
     shared: Options  # parsed: options of the whole write (`Option.per_cluster` false) and Spark's own
-    topic: str | None  # of all rows, before a cluster's template; None: rows have a column
+    topic: str | None  # topic of all rows, before a cluster's template; None: rows have a column
     by_name: Mapping[str, ClusterTarget]
 
 
 def named(written: Mapping[str, str]) -> bool:
-    """Do these options of a write name several clusters (or one of them, as of several)?"""
+    """Does the write have the option `clusters`, in either form? It may name a single cluster."""
     return any(key.lower() == "clusters" or key.lower().startswith(_PREFIX) for key in written)
 
 
 def parse(written: Mapping[str, str]) -> Targets:
-    """Options as the user wrote them to targets. Raises OptionError, which names a cluster's option in full."""
+    """Make targets from the options as the user wrote them. Raises OptionError, which names a cluster's option in
+    full."""
     if named(written):
         return _several(written)
     parsed = options.parse(written, "sink")
@@ -110,7 +111,7 @@ def _own(key: str) -> bool:
 
 
 def _clusters(written: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """What each cluster says for itself: option to text."""
+    """The options that each cluster sets itself: name to text."""
     found: dict[str, dict[str, str]] = {}
     for key, text in written.items():
         if key.lower() == "clusters":
@@ -149,7 +150,7 @@ def _from_json(text: str) -> dict[str, dict[str, str]]:
 
 
 def _text(name: str, key: str, value: object) -> str:
-    """As it would be written in `.option(...)`."""
+    """The value as it would be written in `.option(...)`."""
     if isinstance(value, bool):
         return str(value).lower()
     if not isinstance(value, (str, int)):
@@ -167,7 +168,7 @@ def _check_names(name: str, own: Mapping[str, str]) -> None:
 
 
 def _parsed(name: str, own: Mapping[str, str], common: Mapping[str, str]) -> Options:
-    """The options of one cluster, as of a plain sink."""
+    """The options of one cluster, parsed as those of a sink with one cluster."""
     owned = {options.canonical(key) for key in own}
     merged = {key: text for key, text in common.items() if options.canonical(key) not in owned} | dict(own)
     try:
@@ -244,7 +245,7 @@ def _check_watermarks(name: str, parsed: Options, high: int, low: int) -> None:
 
 
 def _producer_config(parsed: Options, high: int) -> ProducerConfig:
-    """As of a plain sink, but for how long a cluster is waited for."""
+    """The configuration as for a sink with one cluster, except for the time that the sink waits for a cluster."""
     config = ProducerConfig.from_options(parsed)
     patience_ms, memory = config.delivery_timeout_ms, config.buffer_memory_bytes
     if parsed["onSlowCluster"] == "block":

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 def guarantees(
     shared: Options, targets: Mapping[str, ClusterTarget], *, batch_write: bool
 ) -> dict[str, Guarantee] | None:
-    """By cluster; None: at least once. Raises OptionError where there is nothing to make transactional ids of."""
+    """The guarantee of each cluster. None: at least once. Raises OptionError if the options give nothing to make
+    transactional ids of."""
     if shared["deliveryGuarantee"] != "exactly_once":
         return None
     identity = IdentitySource.of(shared["transactionalIdPrefix"], shared.sparks_own, batch_write=batch_write)
@@ -59,7 +60,7 @@ class ClusterTask:
 
     @classmethod
     def start(cls, guarantee: Guarantee, begun: BegunBatch, context: Context | None, producers: int) -> ClusterTask:
-        """Raises what keeps the task from writing; asks no broker."""
+        """Raises an error that keeps the task from writing. Asks no broker."""
         task = Task.of(context, begun, guarantee)
         by_producer = []
         for number in range(producers):
@@ -79,17 +80,17 @@ class ClusterTask:
         return self.by_producer[0].plan.write
 
     def open_transaction(self, cluster: Cluster, number: int) -> TaskTransaction:
-        """Of the producer with this number. Blocks."""
+        """The transaction of the producer with this number. Blocks."""
         return self.by_producer[number].open_transaction(cluster)
 
     def abort(self, cluster: Cluster) -> None:
-        """Abort what the task has open in the cluster: best effort, for some seconds at most."""
+        """Try to abort what the task has open in the cluster, for some seconds at most."""
         for each in self.by_producer:
             each.abort(cluster)
 
     def results(self, deliveries: Mapping[int, Delivery], rows: int, crc: int) -> tuple[TaskResult, ...]:
-        """What goes to the driver. `rows` and `crc` are the whole task's; `deliveries` are those of the producers that
-        had rows."""
+        """The report for the driver. `rows` and `crc` are for the whole task; `deliveries` are those of the producers
+        that had rows."""
         if not self.writes:
             first = self.by_producer[0]
             without = first.plan.gone_without

@@ -1,4 +1,4 @@
-"""Rows into record batches, on the task's thread. Kafka's RecordAccumulator.
+"""Puts rows into record batches, on the task's thread. It is Kafka's RecordAccumulator.
 
 It has the queues from which the sender thread takes the batches (`PartitionQueues`). One call appends an Arrow batch's
 rows to all their partitions: the open batches take what they have room for, in one call of the kernel and without the
@@ -24,7 +24,7 @@ _SMALLEST_BATCH_BYTES = 16 * 1024  # Java's batch.size: what is left of ours whe
 
 
 class RecordTooLarge(KafkaSourceError):
-    """One record alone exceeds what a request may hold. Nothing of it was sent."""
+    """One record alone is larger than a request may be. Nothing of it was sent."""
 
 
 class RecordAccumulator:
@@ -38,8 +38,8 @@ class RecordAccumulator:
         wake_sender: Callable[[], None],
         on_wait: Callable[[], None] | None = None,
     ) -> None:
-        """`wake_sender` is called when there is something to send, `on_wait` before a wait for memory: by default the
-        same, else what wakes all senders whose batches hold memory of the pool."""
+        """It calls `wake_sender` when there is something to send, and `on_wait` before it waits for memory. By default
+        both are the same; otherwise `on_wait` wakes all senders whose batches hold memory of the pool."""
         self._config = config
         self._queues = queues
         self._pool = queues.pool
@@ -64,7 +64,7 @@ class RecordAccumulator:
         RecordTooLarge, and what BufferPool.allocate raises.
         """
         if self._queues.closed:
-            delivery.raise_if_failed()  # which says why
+            delivery.raise_if_failed()  # its error says why
             raise ClientClosed("the producer is closed")
         producer_log.sending(topic, spans)
         rest = self._append_to_open(topic, columns, order, spans, delivery)
@@ -75,7 +75,7 @@ class RecordAccumulator:
     def _append_to_open(
         self, topic: str, columns: RecordColumns, order: memoryview | None, spans: Sequence[Span], delivery: Delivery
     ) -> list[Span]:
-        """Fill this task's open batches; the spans, or their ends, that found no room."""
+        """Fill this task's open batches. Returns the spans, or ends of spans, that did not fit."""
         batches, taken, rest = self._queues.take_open(topic, spans, delivery)
         if batches:
             try:
@@ -93,7 +93,7 @@ class RecordAccumulator:
         spans: Sequence[Span],
         rest: list[Span],
     ) -> None:
-        """Append each span to its batch; add to `rest` what found no room."""
+        """Append each span to its batch. Adds to `rest` the ends that did not fit."""
         pieces = [(batch.builder, first, last) for batch, (_, first, last) in zip(batches, spans, strict=True)]
         reached = append_spans(columns, order, pieces)
         for batch, (partition, _, last), position in zip(batches, spans, reached, strict=True):
@@ -110,8 +110,8 @@ class RecordAccumulator:
         buffer_bytes: int,
         delivery: Delivery,
     ) -> list[Span]:
-        """Open a batch for each span, for as many as there is memory now, but one at least. Returns the spans that are
-        left."""
+        """Open a batch for each span: for as many as there is memory now, and for at least one. Returns the spans that
+        are left."""
         batches: list[ProducerBatch] = []
         try:
             for span in spans:
@@ -146,7 +146,7 @@ class RecordAccumulator:
         position: int,
         delivery: Delivery,
     ) -> None:
-        """A batch of its own for a row that no common one has room for."""
+        """Make a batch of its own for a row that is too large for a common one."""
         needed = columns.max_record_bytes(position if order is None else order[position])
         if needed > self._config.max_request_bytes:
             raise RecordTooLarge(
@@ -164,7 +164,7 @@ class RecordAccumulator:
         self._add([batch])
 
     def _open(self, tp: TopicPartition, size: int, delivery: Delivery, *, wait: bool) -> ProducerBatch | None:
-        """A new batch that only this thread knows; None where there is no memory and `wait` is false."""
+        """A new batch that only this thread knows. None: there is no memory and `wait` is false."""
         delivery.raise_if_failed()
         if wait:
             producer_log.allocating(size, *tp)
@@ -205,10 +205,10 @@ class RecordAccumulator:
         self._wake_sender()
 
     def _buffer_bytes(self, topic: str, partitions: int) -> int:
-        """`batch.size`; less where so many partitions are written to that the pool could not hold one for each, and
-        where the topic's brokers have called larger ones too large.
+        """`batch.size`, or less: if the pool could not hold a batch for each partition that is written, and if the
+        topic's brokers have refused larger ones.
 
-        The pool is halved, since while some batches fill others are in flight.
+        Only half of the pool counts, because while some batches fill, others are in flight.
         """
         fair = self._pool.total_bytes // (2 * max(partitions, self._queues.open_partitions(), 1))
         largest = self._queues.fitting_bytes(topic) or self._batch_bytes

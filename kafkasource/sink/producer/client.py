@@ -1,4 +1,4 @@
-"""What a producer needs of the network client, and the topics whose metadata tasks wait for.
+"""The part of the network client that a producer needs, and the topics for whose metadata tasks wait.
 
 `Client` and `Pending` are `client.network`'s `NetworkClient` and its requests, as the sender sees them. `AwaitedTopics`
 is the `waitOnMetadata` of Java's producer: the tasks wait, and the sender thread asks.
@@ -38,7 +38,7 @@ class Pending(Protocol):
 
 
 class Client(Protocol):
-    """What the sender needs of `client.network.network_client.NetworkClient`."""
+    """The methods of `client.network.network_client.NetworkClient` that the sender needs."""
 
     @property
     def metadata(self) -> Metadata: ...
@@ -63,7 +63,7 @@ class Client(Protocol):
 
 
 class Wakeup:
-    """Makes a poll of the sender thread that is going on, or the next one, return at once. Any thread may call it.
+    """Makes the sender thread's present poll, or its next one, return at once. Any thread may call it.
 
     One byte to the poll is enough for a turn of the sender thread, however many threads have news.
     """
@@ -97,10 +97,11 @@ class AwaitedTopics:
         self._failure: BaseException | None = None
 
     def await_topic(self, topic: str, partition: int = 0, max_block_ms: int | None = None) -> TopicMetadata:
-        """Metadata of a topic, waited for up to `max_block_ms`; the JVM connector's text when it does not come.
+        """Wait for the metadata of a topic, up to `max_block_ms`. If they do not come, raises an error with the JVM
+        connector's text.
 
-        A partition that is not among those known may be about to be added: it is waited for as long, as by Java's
-        producer. Where it does not come, the metadata without it are returned, and the caller refuses its rows.
+        A partition that is not known may be about to be added, so this waits for it just as long, as Java's producer
+        does. If it does not come, this returns the metadata without it, and the caller refuses its rows.
         """
         self._client.metadata.use(topic)
         known = self._metadata_of(topic)
@@ -130,7 +131,7 @@ class AwaitedTopics:
     def _wait_for(self, topic: str, partition: int, max_block_ms: int) -> TopicMetadata:
         metadata = self._client.metadata
         deadline_ms = self._clock_ms() + max_block_ms
-        before = metadata.version  # what went wrong earlier may be right by now (an ACL granted): ask again
+        before = metadata.version  # an earlier error may be over by now (an ACL was granted): ask again
         while True:
             known = self._metadata_of(topic)
             remaining_ms = deadline_ms - self._clock_ms()
@@ -166,13 +167,13 @@ class AwaitedTopics:
                 self._client.metadata.request_update()  # its own backoff spaces the questions
 
     def tell(self) -> None:
-        """There may be news: let the waiting tasks look."""
+        """Wake the waiting tasks: there may be news."""
         if self._awaited:
             with self._news:
                 self._news.notify_all()
 
     def fail(self, error: BaseException) -> None:
-        """Nothing will come any more."""
+        """Wake the waiting tasks for good: no metadata will come any more."""
         with self._news:
             self._failure = error
             self._news.notify_all()

@@ -26,7 +26,7 @@ class ProducerConfig:
     client: ClientConfig
     acks: int
     idempotent: bool
-    idempotence_demanded: bool  # by the user, so a broker that has none (< 0.11) is an error
+    idempotence_demanded: bool  # the user set it, so a broker without it (< 0.11) is an error
     compression: str
     compression_level: int | None  # None: the codec's own
     batch_bytes: int
@@ -41,13 +41,13 @@ class ProducerConfig:
     retry_backoff_max_ms: int
     max_in_flight: int  # produce requests per connection
     cluster_name: str = ""  # in metrics
-    metadata_max_idle_ms: int = 300_000  # of a topic that no task writes to
-    memory_budget_bytes: int | None = None  # of the task's worker; None: as the worker finds out
+    metadata_max_idle_ms: int = 300_000  # drops metadata of a topic that no task writes to
+    memory_budget_bytes: int | None = None  # the budget of the task's worker; None: the worker finds it out
     named_memory: str | None = "kafka.buffer.memory"  # the option by which the user has said `buffer_memory_bytes`
 
     @property
     def least_memory_bytes(self) -> int:
-        """A batch, and the largest record that may be sent."""
+        """The size of a batch, and of the largest record that may be sent."""
         return max(self.batch_bytes, self.max_request_bytes)
 
     @property

@@ -1,7 +1,7 @@
-"""What one task handed over for writing and what became of it. A task waits on it before it reports success.
+"""Counts what one task handed over for writing, and what became of it. The task waits on it before it reports success.
 
-Owned by the task's thread, settled by the sender thread. A delivery fails once, with its first error; batches of a
-failed delivery are dropped by the sender and leave no trace in the next one.
+The task's thread owns a delivery, and the sender thread settles it. A delivery fails once, with its first error. The
+sender drops batches of a failed delivery, and they leave no trace in the next one.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ class Delivery:
         self._open_batches = 0
         self._error: BaseException | None = None
         self._abandoned = False
-        self.has_timestamps = False  # rows came with their own: a broker that cannot keep them must not take them
-        self.flushing = False  # the task has given its last row: its batches are sent without lingering
-        self.max_block_ms: int | None = None  # for memory; None: as configured
+        self.has_timestamps = False  # rows have their own: a broker that cannot store timestamps must not get them
+        self.flushing = False  # the task has handed over its last row: its batches are sent without lingering
+        self.max_block_ms: int | None = None  # how long the task waits for memory; None: as configured
         self.written: dict[TopicPartition, Written] = {}  # acknowledged
 
     @property
@@ -35,12 +35,12 @@ class Delivery:
 
     @property
     def bytes(self) -> int:
-        """Acknowledged, as sent: encoded and compressed."""
+        """The acknowledged bytes as sent: encoded and compressed."""
         return sum(one.bytes for one in self.written.values())
 
     @property
     def last_offsets(self) -> dict[TopicPartition, int]:
-        """Inclusive; absent where the broker did not tell (acks=0)."""
+        """The last offset of each partition, inclusive. Missing where the broker did not say it (acks=0)."""
         return {tp: one.last_offset for tp, one in self.written.items() if one.last_offset is not None}
 
     @property
@@ -57,14 +57,14 @@ class Delivery:
         return self._open_batches > 0 and self._error is None
 
     def opened(self, batches: int) -> None:
-        """So many more batches whose outcome is open."""
+        """Count so many more batches whose outcome is open."""
         with self._settled:
             self._open_batches += batches
 
     def acknowledged(
         self, tp: TopicPartition, records: int, size: int, last_offset: int | None, *, in_order: bool = True
     ) -> None:
-        """One batch is stored as `acks` demands; `last_offset` inclusive, None where the broker did not say.
+        """One batch is stored as `acks` demands. `last_offset` is inclusive, or None if the broker did not say it.
 
         `in_order`: the broker keeps order over retries, so batches that were handed over earlier lie before this one.
         """
@@ -78,14 +78,14 @@ class Delivery:
             self._settled.notify_all()
 
     def stored(self, tp: TopicPartition, records: int, first_offset: int | None) -> None:
-        """For subclasses: a batch that counts as written lies from `first_offset` on, None where that is not certain.
+        """For subclasses: a batch that counts as written lies from `first_offset` on. None: that is not certain.
 
         Called by the sender thread, under the delivery's lock.
         """
 
     def fail(self, error: BaseException) -> None:
-        """Give the delivery up. Only the first error counts: the others follow from it. Nothing is left to give up once
-        the task has handed over its last row and all is acknowledged."""
+        """Give the delivery up. Only the first error counts: the others follow from it. Does nothing if the task has
+        handed over its last row and all rows are acknowledged."""
         with self._settled:
             if self._error is None and not (self.flushing and not self._open_batches):
                 self._error = error
@@ -96,15 +96,16 @@ class Delivery:
         self.fail(error)
 
     def drop(self) -> None:
-        """One batch will never be sent (again), and the task does without it: no failure."""
+        """One batch will never be sent (again), and this is no failure: the task continues without it."""
         with self._settled:
             self._open_batches -= 1
             self._settled.notify_all()
 
     def abandon(self, error: BaseException) -> None:
-        """Count nothing more as written, and let `wait` return; nothing to do where all is settled. The task's thread.
+        """Count nothing more as written, and let `wait` return. Does nothing if all batches are settled. For the task's
+        thread.
 
-        `error` is given to the batches that still wait, so that the sender drops them.
+        The batches that still wait get `error`, so that the sender drops them.
         """
         with self._settled:
             if self.waits:
@@ -112,7 +113,7 @@ class Delivery:
                 self._error = error
 
     def late(self, error: BaseException) -> None:
-        """One batch is on the wire for longer than it may; whether it is stored is not known yet."""
+        """One batch has been on the wire for longer than it may. Nobody knows yet whether it is stored."""
         self.fail(error)
 
     def raise_if_failed(self) -> None:
@@ -120,10 +121,11 @@ class Delivery:
             raise self._error
 
     def wait(self, sender_is_alive: Callable[[], bool]) -> None:
-        """Return when every batch is acknowledged, or the delivery abandoned; raise its error as soon as there is one.
+        """Return when every batch is acknowledged, or the delivery is abandoned. Raises the delivery's error as soon as
+        there is one.
 
-        Bounded by the sender, which settles every batch within `delivery.timeout.ms`. A sender thread that has died
-        settles nothing, so this looks whether it lives.
+        The sender bounds the wait: it settles every batch within `delivery.timeout.ms`. A sender thread that has died
+        settles nothing, so this checks that it lives.
         """
         if self._abandoned:
             return

@@ -1,7 +1,7 @@
-"""A batch's way in the DEBUG log, in the words of Kafka's Java producer (its TRACE level).
+"""Logs the way of a batch at DEBUG, in the words of Kafka's Java producer (its TRACE level).
 
-Those who have followed a record through KafkaProducer, RecordAccumulator, Sender and NetworkClient by their log find
-the same stations here, in this order. Those in the middle column are of the logger `kafkasource.client`.
+A reader who knows the logs of KafkaProducer, RecordAccumulator, Sender and NetworkClient finds the same steps here, in
+this order. The logger `kafkasource.client` writes those in the middle column.
 
     task's thread                     sender thread, connections             sender thread, batches
     Starting the Kafka producer       Starting Kafka producer I/O thread
@@ -20,8 +20,8 @@ the same stations here, in this order. Those in the middle column are of the log
                                                                              Produced messages to
     Flushing accumulated records
 
-A line stands for a batch, a request or an Arrow batch of rows, never for a record, and none shows what a record holds.
-With the level above DEBUG each function costs a test of it and nothing else.
+A line stands for a batch, a request or an Arrow batch of rows, never for a record, and no line shows the contents of a
+record. With a level above DEBUG each function only tests the level.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def added(batches: Iterable[ProducerBatch]) -> None:
 
 
 def created(metadata: Metadata, node_id: int, request: ProduceRequest, batches: Sequence[ProducerBatch]) -> None:
-    """A produce request for these encoded batches exists, and is about to be sent."""
+    """A produce request for these encoded batches is made, and will be sent next."""
     if not log.isEnabledFor(logging.DEBUG):
         return
     for batch in batches:
@@ -139,6 +139,6 @@ def gave_up(tp: TopicPartition, error: BaseException) -> None:
 
 
 def expired(count: int) -> None:
-    """So many batches waited longer than `delivery.timeout.ms`."""
+    """Some batches waited longer than `delivery.timeout.ms`."""
     if count:
         log.debug("Expired %d batches in accumulator", count)

@@ -1,14 +1,14 @@
-"""The memory of unsent record batches: one bound per executor worker process (`kafka.buffer.memory`).
+"""The memory for unsent record batches, with one limit per executor worker process (`kafka.buffer.memory`).
 
-Kafka's BufferPool. One size, the poolable one (`kafka.batch.size`), is kept on a free list, which starts empty, and
-used again; any other size is taken from the non-pooled part and left to the garbage collector afterwards. Where the
-non-pooled part runs short, free buffers are given up for it. When there is no room, callers wait in the order they
-came: memory given back goes to the oldest waiter, which may collect its bytes in several steps, and the rest goes to
-the next. Stricter than Kafka's: a caller that comes later is not served while another waits, even where there is room
-for it, so that a large request cannot starve behind small ones.
+Kafka's BufferPool. It keeps buffers of one size, the poolable one (`kafka.batch.size`), on a free list and uses them
+again; the list starts empty. Any other size comes from the non-pooled part, and the garbage collector takes it
+afterwards. When the non-pooled part runs short, the pool gives up free buffers for it. When there is no memory, callers
+wait in the order they came. Returned memory goes to the oldest waiter, which may collect its bytes in several steps;
+the rest goes to the next. This pool is stricter than Kafka's: while a caller waits, it serves no later one, even if
+there is memory for that one, so that a large request cannot starve behind small ones.
 
-The bound moves with the process's memory budget (`resize`). Memory in use stays with its owner: until enough of it came
-back, the non-pooled part is below zero and no caller is served.
+The limit moves with the process's memory budget (`resize`). Memory in use stays with its owner. Until enough of it has
+come back, the non-pooled part is below zero, and the pool serves no caller.
 
 Invariant, under the lock: non_pooled + len(free) * poolable + in use + gathered by waiters == total.
 """
@@ -27,11 +27,11 @@ Buffer = bytearray | memoryview
 
 
 class AllocationTooLarge(KafkaSourceError):
-    """More bytes were asked for than the whole pool has: waiting can never help."""
+    """A caller asked for more bytes than the whole pool has: waiting can never help."""
 
 
 class BufferPoolExhausted(DeadlineExceeded):
-    """No room within `kafka.max.block.ms`."""
+    """The pool had not enough memory within `kafka.max.block.ms`."""
 
 
 class BufferPool(memory.Trimmable):
@@ -45,7 +45,7 @@ class BufferPool(memory.Trimmable):
         clock: Callable[[], float] = time.monotonic,
         new_memory: Callable[[int], Buffer] | None = None,
     ) -> None:
-        """`new_memory`: where buffers come from; by default the heap."""
+        """`new_memory` makes buffers; by default on the heap."""
         self.total_bytes = total_bytes
         self._new_memory = new_memory
         self.poolable_bytes = poolable_bytes
@@ -60,7 +60,7 @@ class BufferPool(memory.Trimmable):
 
     @property
     def available_bytes(self) -> int:
-        """What could be handed out now; bytes that a waiter has gathered already are not counted."""
+        """The bytes that the pool could hand out now, without those that a waiter has gathered already."""
         with self._lock:
             return self._available()
 
@@ -72,16 +72,16 @@ class BufferPool(memory.Trimmable):
 
     @property
     def in_use_bytes(self) -> int:
-        """In the hands of callers."""
+        """The bytes that callers hold."""
         with self._lock:
             return self._in_use_bytes()
 
     def allocate(self, size: int, max_block_ms: int, on_wait: Callable[[], None] | None = None) -> Buffer:
-        """A buffer of exactly `size` bytes, not zeroed when it was used before.
+        """A buffer of exactly `size` bytes. A buffer that was used before is not zeroed.
 
-        Waits up to `max_block_ms` for room, behind callers that came earlier; `on_wait` is called once before waiting
-        (it wakes the sender, whose replies free memory). Raises AllocationTooLarge at once, BufferPoolExhausted after
-        waiting in vain (whatever was gathered goes back), ClientClosed when the pool is closed meanwhile.
+        Waits up to `max_block_ms` for memory, behind callers that came earlier. It calls `on_wait` once before it
+        waits, which wakes the sender, whose replies free memory. Raises AllocationTooLarge at once, BufferPoolExhausted
+        after waiting in vain (whatever was gathered goes back), ClientClosed when the pool is closed meanwhile.
         """
         if size > self.total_bytes:
             raise AllocationTooLarge(
@@ -97,7 +97,8 @@ class BufferPool(memory.Trimmable):
         return self._handed_out(pooled, size)
 
     def try_allocate(self, size: int) -> Buffer | None:
-        """A buffer as `allocate` gives it, if there is one without waiting and no caller waits. Raises ClientClosed."""
+        """A buffer as from `allocate`. None: this caller would have to wait, or another caller waits. Raises
+        ClientClosed."""
         with self._lock:
             self._check_open()
             if self._waiters or self._available() < size:
@@ -106,7 +107,8 @@ class BufferPool(memory.Trimmable):
         return self._handed_out(pooled, size)
 
     def _handed_out(self, pooled: Buffer | None, size: int) -> Buffer:
-        """A free buffer, or new memory, which is accounted for already; made without the lock, as it takes time."""
+        """A free buffer, or new memory, which is accounted for already. Called without the lock, because new memory
+        takes time."""
         buffer = pooled
         if buffer is None:
             try:
@@ -135,7 +137,7 @@ class BufferPool(memory.Trimmable):
             self._wake_first()
 
     def resize(self, total_bytes: int) -> None:
-        """Move the bound. Callers that wait look again; one that wants more than the new bound waits in vain."""
+        """Move the limit. Waiting callers look again; a caller that wants more than the new limit waits in vain."""
         with self._lock:
             self._non_pooled_bytes += total_bytes - self.total_bytes
             self.total_bytes = total_bytes
@@ -149,7 +151,7 @@ class BufferPool(memory.Trimmable):
             self._free.clear()
 
     def close(self) -> None:
-        """Refuse from now on, and let every waiter fail. Buffers in use may still be given back."""
+        """Refuse all calls from now on, and let every waiter fail. Buffers in use may still be given back."""
         with self._lock:
             self._closed = True
             for waiter in self._waiters:
@@ -222,6 +224,6 @@ class BufferPool(memory.Trimmable):
         return buffer
 
     def _wake_first(self) -> None:
-        """Let the oldest waiter look again: there may be room for it, left over by the one before."""
+        """Let the oldest waiter look again: the one before may have left enough memory for it."""
         if self._waiters and (self._free or self._non_pooled_bytes > 0 or self._closed):
             self._waiters[0].notify()

@@ -39,7 +39,7 @@ from kafkasource.types import TopicPartition
 
 log = logging.getLogger("kafkasource.sink")
 
-_MAX_PRODUCERS = 8  # kept by one process, of those not in use; each may hold buffer.memory and a connection per broker
+_MAX_PRODUCERS = 8  # limit of unused producers in a process; each may hold buffer.memory and a connection per broker
 
 
 def monotonic_ms() -> float:
@@ -59,8 +59,8 @@ class Producer:
         clock_ms: Callable[[], float] = monotonic_ms,
         wall_clock_ms: Callable[[], float] = lambda: time.time() * 1000,
     ) -> None:
-        """`pool`: memory shared with other producers that are closed together; `on_wait` then wakes all their senders,
-        since the memory that one of them waits for may be in another's batches."""
+        """`pool`: memory that this producer shares with others that are closed together. `on_wait` then wakes all their
+        senders, because another's batches may hold the memory for which one of them waits."""
         log.debug("Starting the Kafka producer")
         self.config = config
         self._wall_clock_ms = wall_clock_ms
@@ -80,9 +80,9 @@ class Producer:
         self._accumulator = RecordAccumulator(config, self.queues, clock_ms, wakeup, on_wait)
         self.sender = Sender(config, self.queues, self._client, wakeup, clock_ms=clock_ms)
         self.use = Use(lambda: clock_ms() / 1000)
-        self.retire: Callable[[], bool] = lambda: False  # called by the sender thread after long disuse: does it end?
+        self.retire: Callable[[], bool] = lambda: False  # called after long disuse; True: end
         self._closing = False
-        self._forced = False  # requests on their way are given up
+        self._forced = False  # give up requests that are on their way
         self._thread = threading.Thread(target=self._run, name="kafkasource-sender", daemon=True)
         self._thread.start()
         log.debug("Kafka producer started")
@@ -91,10 +91,10 @@ class Producer:
     def delivery(
         self, transaction: TaskTransaction | None = None, delivery: Delivery | None = None
     ) -> Iterator[Delivery]:
-        """One task's writes: in `transaction` where one is given, and kept in `delivery` where one is given.
+        """One task's writes. They go into `transaction`, and the counts into `delivery`, if these are given.
 
-        Leaving it without an error returns only when all is acknowledged; leaving it with an error gives all up. The
-        sender thread drops the batches; a batch that is on the wire at that moment may still be stored.
+        The end of the block returns when all rows are acknowledged. An error in the block gives all of them up: the
+        sender thread drops the batches. A batch that is on the wire at that moment may still be stored.
         """
         with self.use.using(), self._room(), self._delivery(self.sender.begin(transaction, delivery)) as begun:
             yield begun
@@ -127,7 +127,7 @@ class Producer:
             self.sender.end(delivery)
 
     def append(self, rows: Rows, partitioner: Partitioner, delivery: Delivery) -> None:
-        """Hand over rows of one topic. Blocks while the memory is full. Raises what makes the task fail."""
+        """Hand over rows of one topic. Blocks while the memory is full. Raises the error that makes the task fail."""
         last_named = 0 if rows.partitions is None else pc.max(rows.partitions).as_py()
         topic = self.sender.await_topic(rows.topic, max(0, last_named))
         count = max(topic.partitions) + 1
@@ -145,7 +145,7 @@ class Producer:
     def hand_over(
         self, topic: str, columns: RecordColumns, order: memoryview | None, spans: Sequence[Span], delivery: Delivery
     ) -> None:
-        """As `append`, of rows that have their partitions: see `RecordAccumulator.append`."""
+        """Do what `append` does, for rows that have their partitions: see `RecordAccumulator.append`."""
         if delivery.transaction is not None:
             try:
                 delivery.transaction.enroll(TopicPartition(topic, partition) for partition, _, _ in spans)
@@ -160,7 +160,7 @@ class Producer:
 
     @property
     def metadata(self) -> Metadata:
-        """The sender thread's, to look at."""
+        """The sender thread's metadata. Only for reading."""
         return self._client.metadata
 
     def alive(self) -> bool:
@@ -175,8 +175,7 @@ class Producer:
         """Take no more rows, send what tasks have handed over, then stop the thread and close the sockets.
 
         A batch that is not acknowledged after `timeout_ms` fails its task; by default `delivery.timeout.ms` bounds the
-        wait. Deliveries end by themselves, so there is something to wait for only while other threads write. Not from
-        the sender thread.
+        wait. Deliveries end by themselves, so this waits only while other threads write. Not for the sender thread.
         """
         self._closing = True
         self.queues.close()
@@ -197,7 +196,7 @@ class Producer:
                     log.debug("The Kafka producer was not used for %d s", IDLE_S)
                     self._closing = True
         except BaseException as error:
-            # No thread settles deliveries after this, whatever the error: each task must hear of it.
+            # After this no thread settles deliveries, so each task must get the error.
             self.sender.fail_all(error, for_good=True)
         else:
             self.sender.fail_all(ClientClosed("the producer was closed"), for_good=True)
@@ -239,10 +238,10 @@ _kept = PerProcess(_Kept)
 
 
 def shared_producer(config: ProducerConfig) -> Producer:
-    """This process's producer for a configuration, made when there is none (any more).
+    """The producer of this process for a configuration. Made if there is none (any more).
 
-    Producers unused for five minutes end in their own thread. Of more than `_MAX_PRODUCERS`, those unused for longest
-    end here. A producer that a task uses never ends.
+    Producers that are unused for five minutes end in their own threads. If there are more than `_MAX_PRODUCERS`, this
+    call ends those that are unused for longest. A producer that a task uses never ends.
     """
     gone: list[Producer] = []
     kept = _kept.get()
@@ -267,7 +266,7 @@ def _retire(producer: Producer) -> bool:
     kept = _kept.get()
     with kept.lock:
         if producer.use.idle_s < IDLE_S:
-            return False  # a task was quicker
+            return False  # a task took the producer first
         if kept.producers.get(producer.config) is producer:
             del kept.producers[producer.config]
         return True

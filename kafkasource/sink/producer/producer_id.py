@@ -1,11 +1,12 @@
-"""What brokers know a producer by: its id and epoch, and the next sequence of each partition (KIP-98).
+"""The identity by which brokers know a producer: its id and epoch, and the next sequence of each partition (KIP-98).
 
-Two kinds. The producer's own identity is for deliveries at least once; all tasks share it. A `TaskTransaction` is
-the transaction in which one task writes: it comes with the delivery and ends with it.
+There are two kinds. The producer's own identity is for deliveries at least once; all tasks share it. A
+`TaskTransaction` is the transaction in which one task writes: it comes with the delivery and ends with it.
 
-The producer's own is the sender thread's. An id is asked for when there is something to write, and given up for good
-(`forget`) as soon as a batch is given up that the broker may or may not have: its sequences must never stand for other
-records, which the broker would drop as duplicates. A batch in flight under the old id is sent again under the old id.
+The sender thread has the producer's own identity. It asks for an id when there is something to write. It gives the id
+up for good (`forget`) when it gives up a batch that the broker may have stored: the batch's sequences must never stand
+for other records, which the broker would drop as duplicates. A batch in flight under the old id is sent again under the
+old id.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _NO_TRANSACTION = {"transactional_id": None, "transaction_timeout_ms": 2**31 - 1
 
 
 def sequence_after(sequence: int, records: int) -> int:
-    """That of the record so many further on; wraps at 2^31."""
+    """The sequence that is `records` further on. It wraps at 2^31."""
     return (sequence + records) & 0x7FFFFFFF
 
 
@@ -51,7 +52,7 @@ class Identity:
 
     @property
     def in_line(self) -> int:
-        """The producer id under which a batch may follow others in flight; -2, which none of them has: never."""
+        """The producer id under which a batch may follow others in flight. -2, which no batch has: it never may."""
         return -2 if self.keeps_order_alone else self.producer_id
 
     def take(self, tp: TopicPartition, count: int) -> int:
@@ -65,17 +66,18 @@ class Identity:
 
 @dataclass(eq=False)
 class TaskTransaction(Identity):
-    """One transactional id under one epoch: what one task writes, seen by read_committed once the driver commits it.
+    """One transactional id under one epoch, for the rows of one task. Readers with read_committed see them once the
+    driver commits.
 
-    Made and enrolled by the task's thread; sequences and `known_to_leader` are the sender thread's.
+    The task's thread makes and enrolls it. The sender thread uses sequences and `known_to_leader`.
     """
 
     transactional_id: str = ""
     transaction_version: int = 2  # KIP-890: from 2 on a produce request (v12) adds its partitions
     transactions: Transactions | None = None
     known_to_leader: set[TopicPartition] = field(default_factory=set)  # partitions with a batch stored under this epoch
-    left: threading.Event = field(default_factory=threading.Event)  # nothing of it is on the wire, nor will be
-    unanswered: bool = False  # a request was sent that brokers may or may not have acted on, or may yet
+    left: threading.Event = field(default_factory=threading.Event)  # none of its batches is on the wire, nor will be
+    unanswered: bool = False  # brokers may have acted on a request that was sent, or may still act on it
     _enrolled: set[TopicPartition] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -85,7 +87,7 @@ class TaskTransaction(Identity):
     def open(
         cls, transactions: Transactions, transactional_id: str, timeout_ms: int, transaction_version: int
     ) -> TaskTransaction:
-        """A new epoch of the id, which aborts and fences whatever an earlier attempt left open. Blocks."""
+        """Begin a new epoch of the id, which aborts and fences anything that an earlier attempt left open. Blocks."""
         given = transactions.init_producer_id(transactional_id, timeout_ms)
         log.debug("%s: ProducerId set to %d with epoch %d", transactional_id, *given)
         return cls.join(transactions, transactional_id, given, transaction_version)
@@ -94,7 +96,7 @@ class TaskTransaction(Identity):
     def join(
         cls, transactions: Transactions, transactional_id: str, producer_id: ProducerId, transaction_version: int
     ) -> TaskTransaction:
-        """Part of a transaction that the driver has opened. No other task may write to this task's partitions."""
+        """Join a transaction that the driver has opened. No other task may write to this task's partitions."""
         return cls(
             producer_id.producer_id,
             producer_id.producer_epoch,
@@ -104,7 +106,7 @@ class TaskTransaction(Identity):
         )
 
     def enroll(self, partitions: Iterable[TopicPartition]) -> None:
-        """Add partitions to the transaction before their first batch. Blocks. Nothing to do from version 2 on."""
+        """Add partitions to the transaction before their first batch. Blocks. Does nothing from version 2 on."""
         if self.transaction_version >= 2:
             return
         new = [tp for tp in partitions if tp not in self._enrolled]
@@ -116,7 +118,8 @@ class TaskTransaction(Identity):
 
 
 class ProducerIdentity:
-    """The identity in use, asked for when there is none. A producer that is not idempotent has that without an id."""
+    """The producer's own identity, for which it asks when it has none. A producer that is not idempotent uses one
+    without an id."""
 
     def __init__(self, config: ProducerConfig, client: Client, clock_ms: Callable[[], float]) -> None:
         self._config = config
@@ -125,8 +128,8 @@ class ProducerIdentity:
         self._asked: Pending | None = None
         self._asked_node = -1
         self._failures = 0
-        self._in_vain: Counter[int] = Counter()  # asked since the last id came, and gave none; by node
-        self.retry_at_ms = 0.0  # not asked again before
+        self._in_vain: Counter[int] = Counter()  # by node: how often it was asked since the last id came, and gave none
+        self.retry_at_ms = 0.0  # do not ask again before this time
         self.current: Identity | None = None if config.idempotent else Identity()
 
     def forget(self) -> None:
@@ -135,8 +138,8 @@ class ProducerIdentity:
             self.current = None
 
     def do_without(self, why: str) -> None:
-        """From now on no id: some broker is too old. The first batch of a partition under an id goes alone, so nothing
-        has overtaken it.
+        """Use no id from now on: some broker is too old. The first batch of a partition under an id goes alone, so no
+        batch has overtaken it.
         """
         if self.current is None or not self.current.keeps_order_alone:
             log.warning(
@@ -147,8 +150,8 @@ class ProducerIdentity:
             self.current = Identity(keeps_order_alone=True)
 
     def ask(self, now_ms: float) -> bool:
-        """Ask for an id, if one is needed: the least loaded broker, another one at each retry. False: one is needed,
-        but not to be had now.
+        """Ask for an id, if one is needed: the least loaded broker, and another one at each retry. False: an id is
+        needed, but cannot be had now.
         """
         if self.current is not None or self._asked is not None:
             return True
@@ -170,9 +173,9 @@ class ProducerIdentity:
         return self._asked is not None and self._asked.done
 
     def settle(self) -> BaseException | None:
-        """Take in the broker's answer, if it has come; the error where asking again will not help.
+        """Use the broker's answer, if it has come. Returns the error if asking again will not help.
 
-        Retried without an end of its own: the batches that wait for the id expire by `delivery.timeout.ms`.
+        Retries have no end of their own: the batches that wait for the id expire by `delivery.timeout.ms`.
         """
         if self._asked is None or not self._asked.done:
             return None

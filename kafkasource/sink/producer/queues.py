@@ -1,7 +1,7 @@
-"""Record batches by topic-partition, those that wait and those in flight: what the sender thread asks and does.
+"""The record batches by topic-partition, waiting and in flight, with the questions and actions of the sender thread.
 
-Which partitions are `ready`, in which order they have their turns, what goes back to be sent again, what expires. The
-task's thread adds batches through a `RecordAccumulator`, which has these queues.
+They know which partitions are `ready`, the order of their turns, which batches must be sent again, and which expire.
+The task's thread adds batches through a `RecordAccumulator`, which has these queues.
 
 Memory: every batch lives in one buffer of the pool from its first row until `release`, which the sender calls on a
 reply or a closed socket, never earlier (CVE-2026-35554: a buffer reused too early carried its data to another
@@ -36,11 +36,11 @@ class ReadyCheck:
     nodes: dict[int, list[PartitionBatches]]
     next_check_delay_ms: float | None  # None: nothing waits
     unknown_leader_topics: set[str]
-    wants_producer_id: bool = False  # something is ready but for the producer's own id
+    wants_producer_id: bool = False  # some batch is ready except for the producer's own id
 
 
 class PartitionQueues:
-    """See the module. Under a lock of its own."""
+    """See the module. It has a lock of its own."""
 
     def __init__(self, config: ProducerConfig, pool: BufferPool, new_builder: Callable[[Buffer], BatchBuilder]) -> None:
         self.config = config
@@ -56,8 +56,8 @@ class PartitionQueues:
         self._closed = False
 
     def close(self) -> None:
-        """Take no more rows; a thread that waits for memory fails; what waits is ready to be sent at once. Any
-        thread."""
+        """Take no more rows. A thread that waits for memory fails. Waiting batches are ready to be sent at once. For
+        any thread."""
         self._closed = True
         self.pool.close()
 
@@ -66,7 +66,7 @@ class PartitionQueues:
         return self._closed
 
     def holders(self) -> str:
-        """Which partitions' batches hold the memory, for the text of an error. Any thread."""
+        """Which partitions' batches hold the memory, for the text of an error. For any thread."""
         with self._lock:
             held = sorted(((p.held_bytes, str(p)) for p in self._partitions.values()), reverse=True)
         names = "; ".join(name for _, name in held[:_NAMED_HOLDERS])
@@ -80,13 +80,13 @@ class PartitionQueues:
         return len(self._partitions)
 
     def fitting_bytes(self, topic: str) -> int | None:
-        """How large a batch of the topic may be, where its brokers have called larger ones too large."""
+        """How large a batch of the topic may be, if its brokers have refused larger ones."""
         return self._fitting_bytes.get(topic)
 
     def take_open(
         self, topic: str, spans: Sequence[Span], delivery: Delivery
     ) -> tuple[list[ProducerBatch], list[Span], list[Span]]:
-        """This task's open batches, marked as `appending`, the spans that go on in them, and the spans without one."""
+        """This task's open batches, marked as `appending`, the spans for them, and the spans without an open batch."""
         batches: list[ProducerBatch] = []
         taken: list[Span] = []
         rest: list[Span] = []
@@ -103,7 +103,7 @@ class PartitionQueues:
         return batches, taken, rest
 
     def add(self, batches: Sequence[ProducerBatch]) -> None:
-        """Show new batches to the sender, behind what waits already."""
+        """Show new batches to the sender, behind those that wait already."""
         with self._lock:
             for batch in batches:
                 tp = batch.topic_partition
@@ -121,16 +121,16 @@ class PartitionQueues:
             return [batch for partition in self._waiting for batch in partition.waiting if batch.number < 0]
 
     def take_unsent(self, chosen: Collection[ProducerBatch]) -> list[ProducerBatch]:
-        """Remove those of them that still wait and were never sent. Only by the thread that appends."""
+        """Remove those of the batches that still wait and were never sent. Only for the thread that appends."""
         return self._take(lambda batch: batch.number < 0 and batch in chosen)
 
     # The sender thread.
 
     def ready(self, leader_of: LeaderOf, now_ms: float, producer_id: int | None = -1) -> ReadyCheck:
-        """Partitions whose first batch is full, has lingered, is being flushed, or must make room, and all of them once
-        the accumulator is closed; by leader.
+        """The partitions, by leader, whose first batch is full, has lingered, is flushed, or must free memory. Once the
+        accumulator is closed, all partitions.
 
-        `producer_id` is the one that batches without a transaction get now; None: there is none to be had yet.
+        `producer_id` is the id that batches without a transaction get now. None: there is no id yet.
         """
         nodes: dict[int, list[PartitionBatches]] = {}
         unknown: set[str] = set()
@@ -143,7 +143,7 @@ class PartitionQueues:
                 if wait_ms == NEVER:
                     continue
                 leader = leader_of(partition.topic_partition)
-                if leader is None:  # found while the batch lingers
+                if leader is None:  # it is found while the batch lingers
                     unknown.add(partition.topic_partition.topic)
                 elif wait_ms > 0:
                     delay = min(delay, wait_ms)
@@ -154,9 +154,9 @@ class PartitionQueues:
         return ReadyCheck(nodes, None if delay == NEVER else delay, unknown, wants_producer_id)
 
     def drain(self, partitions: Sequence[PartitionBatches]) -> list[ProducerBatch]:
-        """Take one batch of each of these ready partitions, in turn, up to `max.request.size`; they are in flight.
+        """Take one batch of each of these ready partitions, in turn, up to `max.request.size`. They are in flight then.
 
-        All of one transaction or all of none, as the first: a request names one transactional id.
+        All have the transaction of the first, or all have none: a request names one transactional id.
         """
         taken: list[ProducerBatch] = []
         size = 0
@@ -179,7 +179,7 @@ class PartitionQueues:
         return taken
 
     def put_back(self, batch: ProducerBatch) -> None:
-        """To be sent again, before anything else of its partition that was first sent later or not yet."""
+        """Send the batch again, before any batch of its partition that was first sent later or not yet."""
         with self._lock:
             partition = self._partitions[batch.topic_partition]
             partition.put_back(batch)
@@ -187,11 +187,11 @@ class PartitionQueues:
             self._oldest_ms = min(self._oldest_ms, batch.created_ms)
 
     def split(self, batch: ProducerBatch) -> int:
-        """Put the pieces of a batch in flight in its place, as `pieces_of`; how many. Its request has been answered, or
-        it was encoded but not sent.
+        """Replace a batch in flight with its pieces (`pieces_of`). Returns their number. Its request has been answered,
+        or it was encoded but not sent.
 
-        Batches of its topic that are opened from now on are no larger than the pieces. Nothing is changed where
-        CorruptRecordBatch is raised.
+        Batches of its topic that are opened from now on are no larger than the pieces. If it raises CorruptRecordBatch,
+        nothing has changed.
         """
         pieces = pieces_of(batch, self.new_builder)
         tp, fitting = batch.topic_partition, max(target_bytes(batch), _SMALLEST_SPLIT_BYTES)
@@ -208,7 +208,7 @@ class PartitionQueues:
         return len(pieces)
 
     def answered(self, batch: ProducerBatch, *, stored: bool) -> None:
-        """The batch in flight was answered for good."""
+        """The batch in flight has its final answer."""
         with self._lock:
             partition = self._partitions[batch.topic_partition]
             partition.in_flight.remove(batch)
@@ -219,7 +219,7 @@ class PartitionQueues:
             self._forget_if_empty(partition)
 
     def is_next(self, batch: ProducerBatch) -> bool:
-        """Is nothing that was sent to its partition before this batch still without its final answer?"""
+        """Does every batch that was sent to its partition before this one have its final answer?"""
         with self._lock:
             return self._partitions[batch.topic_partition].is_next(batch)
 

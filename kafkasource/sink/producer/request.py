@@ -1,12 +1,12 @@
-"""One Produce request: what it says to a broker, and what its end means for each of its batches.
+"""One Produce request: its contents for a broker, and the outcome for each of its batches.
 
-What it says depends on the version that its connection has negotiated. Batches are built as record batches v2, which
-brokers take from Produce v3 on (Kafka 0.11). An older broker gets the same records as a message set. They are converted
-when the request is written, since only then the version is certain; a retry may meet a broker that was upgraded
-meanwhile, and converts again or not. A batch with something that the broker has no place for is refused here, alone,
-before anything of it is sent: nothing is dropped quietly.
+Its contents depend on the version that its connection has negotiated. Batches are built as record batches v2, which
+brokers take from Produce v3 on (Kafka 0.11). An older broker gets the same records as a message set. This module
+converts them when the request is written, because only then the version is certain. A retry may meet a broker that was
+upgraded meanwhile, so it decides again. If the broker's format has no place for something in a batch, this module
+refuses that batch alone, before any of it is sent: nothing is dropped silently.
 
-What its end means is a decision (`outcome_of`); the sender carries it out.
+`outcome_of` decides what the end of a request means, and the sender carries that out.
 """
 
 from __future__ import annotations
@@ -44,20 +44,20 @@ _MAGIC_1, _MAGIC_2, _ZSTD = 2, 3, 7  # the first versions with timestamps (KIP-3
 
 
 class ProduceRequest:
-    """The body, for `NetworkClient.send`. For the sender thread; `refused` tells of batches that were left out."""
+    """The body, for `NetworkClient.send`. For the sender thread. `refused` has the batches that were left out."""
 
     def __init__(self, batches: Sequence[ProducerBatch], config: ProducerConfig, node_id: int) -> None:
         transaction = batches[0].delivery.transaction
         self.transactional_id = None if transaction is None else transaction.transactional_id
         self.acks, self.timeout_ms = config.acks, config.request_timeout_ms
-        self.lost_idempotence = False  # a batch had a sequence, and the broker no place for it
+        self.lost_idempotence = False  # a batch had a sequence, which the broker's format cannot hold
         self._idempotence_demanded = config.idempotence_demanded
         self.refused: dict[ProducerBatch, KafkaSourceError] = {}
         self._batches = batches
         self._node_id = node_id
 
     def __call__(self, version: int) -> dict[str, Any]:
-        """Raises the error of the first batch where all are refused."""
+        """Raises the error of the first batch if all are refused."""
         topics: dict[str, list[dict[str, object]]] = {}
         for batch in self._batches:
             tp = batch.topic_partition
@@ -95,7 +95,7 @@ class ProduceRequest:
             return down_convert(
                 batch.encoded, magic, codec=builder.codec, level=builder.level, max_bytes=builder.estimated_size
             )
-        except UnsupportedRecordFormat:  # of what the sink writes only headers
+        except UnsupportedRecordFormat:  # among the sink's data only headers can raise this
             lack = self._lack(batch, version, "headers", _MAGIC_2, "0.11", "a DataFrame without column 'headers'")
             raise lack from None
 
@@ -110,7 +110,7 @@ class ProduceRequest:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What became of one batch: stored (no error), or not stored, or not known (errors of the connection)."""
+    """The result for one batch: stored (no error), not stored, or not known (errors of the connection)."""
 
     batch: ProducerBatch
     error: BaseException | None = None
@@ -123,7 +123,7 @@ class Answer:
 
 
 class Outcome(Enum):
-    """What the sender does with a batch whose request has ended."""
+    """The step that the sender takes with a batch whose request has ended."""
 
     STORED = "stored"
     RETRY = "retry"
@@ -134,7 +134,7 @@ class Outcome(Enum):
 def answers_of(
     body: Mapping[str, Any], error: BaseException | None, batches: Sequence[ProducerBatch], node_id: int
 ) -> Iterator[Answer]:
-    """One answer per batch of a request that ended with this body, or with this error. An empty body: acks=0."""
+    """One result for each batch of a request that ended with this body, or with this error. An empty body: acks=0."""
     if error is not None or not body:
         yield from (Answer(batch, error) for batch in batches)
         return
@@ -158,14 +158,14 @@ def answers_of(
 
 
 def outcome_of(answer: Answer, *, is_next: bool, retries: int) -> Outcome:
-    """What to do with a batch that its task still wants in time.
+    """Decide about a batch that its task still wants and whose time is not over.
 
-    `is_next`: every batch that was sent to the partition before it has its final answer. While one has not, a
-    sequence out of order says no more than that the one before is still missing: it is sent again first. Otherwise it
-    may mean a batch that the broker stored and has forgotten (it remembers five), which must not be sent as new.
+    `is_next`: every batch that was sent to the partition before this one has its final answer. While one has none, a
+    sequence out of order only means that the earlier batch is missing, which is sent again first. Otherwise the broker
+    may have stored the batch and forgotten it (it remembers five), so it must not be sent as new.
     """
     error = answer.error
-    if error is None or isinstance(error, DuplicateSequenceNumber):  # stored by an earlier attempt, where is forgotten
+    if error is None or isinstance(error, DuplicateSequenceNumber):  # an earlier attempt stored it
         return Outcome.STORED
     if isinstance(error, (MessageTooLarge, RecordListTooLarge)) and answer.batch.record_count > 1:
         return Outcome.SPLIT  # refused whole, so nothing of it is stored; no attempt is counted, as in Java
@@ -190,7 +190,7 @@ _OF_TRANSACTIONS: dict[type[BrokerError], str] = {
 
 
 def of_transaction(error: BaseException, transactional_id: str) -> BaseException:
-    """The same error with what it means for a transaction, where that is known."""
+    """The same error, with its meaning for a transaction, if that is known."""
     if not isinstance(error, BrokerError) or type(error) not in _OF_TRANSACTIONS:
         return error
     what = f"transactional id {transactional_id!r}: {_OF_TRANSACTIONS[type(error)]}"
@@ -198,7 +198,7 @@ def of_transaction(error: BaseException, transactional_id: str) -> BaseException
 
 
 def explained(error: BaseException, batch: ProducerBatch) -> BaseException:
-    """What to do about it, where the error itself cannot know."""
+    """Advice for the user that the error itself cannot give."""
     transaction = batch.delivery.transaction
     if transaction is not None and type(error) in _OF_TRANSACTIONS:
         return of_transaction(error, transaction.transactional_id)
@@ -213,7 +213,7 @@ def explained(error: BaseException, batch: ProducerBatch) -> BaseException:
 
 
 def _detail(answer: Mapping[str, Any]) -> str:
-    """What the broker says beyond the code (KIP-467): its text and which records, never their content."""
+    """The broker's details beyond the code (KIP-467): its text and the numbers of the records, never their contents."""
     text = ""
     if answer.get("record_errors"):
         indexes = [entry["batch_index"] for entry in answer["record_errors"][:20]]

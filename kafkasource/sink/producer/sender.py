@@ -1,13 +1,13 @@
 """The sender thread's work: from waiting batches to produce requests, and from their answers to settled deliveries.
 
-Kafka's Sender. One per executor worker process; `run_once` is one turn of its loop: expire, look what is ready,
-drain it per broker, send, poll, settle. It owns the client and the producer's id (a task
-transaction's comes with its delivery). The task's thread touches only the accumulator, its delivery and `await_topic`.
+Kafka's Sender. One per executor worker process; `run_once` is one turn of its loop: expire batches, find ready ones,
+drain them per broker, send, poll, settle. It owns the client and the producer's id (a task transaction's comes with its
+delivery). The task's thread touches only the accumulator, its delivery and `await_topic`.
 
 Order and duplicates: up to `max.in.flight` requests are unanswered on a connection, so as many batches of a partition.
-A batch sent again carries the same bytes, producer id and sequence, so the broker knows a copy when it sees one and
-refuses what comes before its time (KIP-98); `PartitionBatches` keeps the order. When a batch that the broker may or
-may not have is given up, the producer id is given up with it.
+A batch sent again carries the same bytes, producer id and sequence, so the broker recognizes a copy, and refuses a
+batch whose turn has not come (KIP-98). `PartitionBatches` keeps the order. When the sender gives up a batch that the
+broker may have stored, it gives up the producer id, too.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class _InFlight:
 
 
 class Sender:
-    """State of the sender thread. Methods are for that thread, except those that say otherwise."""
+    """The state of the sender thread. Methods are for that thread, except those that say otherwise."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Sender:
         self.wakeup = wakeup
         self._topics = AwaitedTopics(config, client, wakeup, clock_ms)
         self._in_flight: list[_InFlight] = []
-        self._leaving: set[Delivery] = set()  # that failed: nothing more of them is sent, some may be on the wire
+        self._leaving: set[Delivery] = set()  # failed: no more of their batches are sent, some may be on the wire
         self._lock = threading.Lock()  # of what follows
         self._deliveries: set[Delivery] = set()
         self._without_transaction = 0  # of them
@@ -88,7 +88,7 @@ class Sender:
         return delivery
 
     def end(self, delivery: Delivery) -> None:
-        """Its task appends no more."""
+        """The delivery's task appends no more rows."""
         with self._lock:
             self._deliveries.discard(delivery)
             self._without_transaction -= delivery.transaction is None
@@ -101,12 +101,12 @@ class Sender:
 
     @property
     def broken(self) -> bool:
-        """The thread has ended; a new producer is needed."""
+        """Has the thread ended? Then a new producer is needed."""
         return self._failure is not None
 
     @property
     def waited_for(self) -> bool:
-        """Has a task handed over batches whose outcome it does not know yet?"""
+        """Is there a task that waits for the outcome of batches?"""
         with self._lock:
             return any(delivery.waits for delivery in self._deliveries)
 
@@ -117,7 +117,7 @@ class Sender:
     # The sender thread.
 
     def run_once(self) -> None:
-        """One turn. Raises ClusterMismatch when brokers of two clusters answered; nothing may be sent after that."""
+        """Do one turn. Raises ClusterMismatch if brokers of two clusters answered: nothing may be sent after that."""
         self.wakeup.turn_begins()
         now_ms = self._clock_ms()
         self._topics.ask()
@@ -133,7 +133,8 @@ class Sender:
         self._topics.tell()
 
     def fail_all(self, error: BaseException, *, for_good: bool) -> None:
-        """Fail every delivery that is going on, and every later one; not `for_good`: those without a transaction."""
+        """Fail every delivery that is going on, and every later one. If not `for_good`: only those without a
+        transaction."""
         with self._lock:
             if for_good:
                 self._failure = error
@@ -146,7 +147,7 @@ class Sender:
     def _drop(self, now_ms: float) -> None:
         """Drop batches that no task wants any more; fail batches that were not delivered in time.
 
-        In flight, a batch keeps its buffer until the answer or the closed socket.
+        A batch in flight keeps its buffer until its answer comes or its socket closes.
         """
         expired = self._queues.take_expired(now_ms)
         producer_log.expired(len(expired))
@@ -157,7 +158,7 @@ class Sender:
             for batch in request.batches:
                 if self._is_late(batch, now_ms):
                     batch.delivery.late(self._too_late(batch))
-        with self._lock:  # only now: nothing that has just failed is sent in this turn
+        with self._lock:  # only now, so that this turn sends nothing of a delivery that has just failed
             unwanted = {delivery for delivery in self._deliveries if delivery.failed} | self._ended_in_failure
             self._leaving |= self._ended_in_failure
             self._ended_in_failure.clear()
@@ -179,9 +180,9 @@ class Sender:
         )
 
     def _send_ready(self, now_ms: float) -> float:
-        """Send what can be sent; returns how long the poll may last."""
+        """Send the batches that can be sent. Returns how long the poll may last."""
         sent = True
-        while sent:  # a partition has one batch in a request
+        while sent:  # a request has one batch of a partition
             sent = False
             identity = self._identity.current
             producer_id = identity.in_line if identity is not None else None
@@ -205,13 +206,13 @@ class Sender:
         return min(waits)
 
     def _wait_for_identity_ms(self, now_ms: float) -> float:
-        """How long the poll may last for want of a producer id, beyond the coming of its answer."""
+        """How long the poll may last while a producer id is missing, apart from the coming of its answer."""
         if self._identity.ask(now_ms):
             return 0.0 if self._identity.answer_is_here else _IDLE_POLL_MS
         return max(self._identity.retry_at_ms - now_ms, 1.0)
 
     def _next_expiry_ms(self, now_ms: float) -> float:
-        """When the next batch runs out of time, waiting or in flight. Batches of failed deliveries do not count."""
+        """When the time of the next batch is over, waiting or in flight. Batches of failed deliveries do not count."""
         created = (
             batch.created_ms
             for request in self._in_flight
@@ -225,12 +226,13 @@ class Sender:
         return sum(request.node_id == node_id for request in self._in_flight)
 
     def _closed(self, batches: list[ProducerBatch], own: Identity | None) -> list[ProducerBatch]:
-        """Encode those that are sent for the first time; a batch that cannot be encoded fails its task alone."""
+        """Encode the batches that are sent for the first time. A batch that cannot be encoded fails only its own
+        task."""
         closed = []
         for batch in batches:
             if batch.encoded is None:
                 identity = batch.delivery.transaction or own
-                assert identity is not None  # `ready` gave none without a transaction otherwise
+                assert identity is not None  # otherwise `ready` gave no batch without a transaction
                 try:
                     sequence = identity.take(batch.topic_partition, batch.builder.record_count)
                     batch.close(identity.producer_id, identity.producer_epoch, sequence)
@@ -267,7 +269,7 @@ class Sender:
         self._in_flight.append(_InFlight(node_id, pending, batches, request, now_ms))
 
     def _settle(self) -> None:
-        """Take in every answer that has come."""
+        """Process every answer that has come."""
         no_identity = self._identity.settle()
         if no_identity is not None:
             self.fail_all(no_identity, for_good=False)
@@ -296,7 +298,7 @@ class Sender:
                     self._take(Answer(batch, refusal), now_ms)
 
     def _let_go(self) -> None:
-        """Tell the tasks that failed when nothing of theirs is on the wire any more."""
+        """Notify failed tasks when none of their batches is on the wire any more."""
         if self._leaving:
             held = {batch.delivery for request in self._in_flight for batch in request.batches}
             for delivery in self._leaving - held:
@@ -305,7 +307,7 @@ class Sender:
             self._leaving &= held
 
     def _take(self, answer: Answer, now_ms: float) -> None:
-        """Send a batch again where that can help and its task still wants it; else its task fails."""
+        """Send a batch again if that can help and its task still wants it. Otherwise fail the task."""
         batch, error = answer.batch, answer.error
         outcome = outcome_of(answer, is_next=self._queues.is_next(batch), retries=self.config.retries)
         if outcome is Outcome.STORED:
@@ -339,7 +341,7 @@ class Sender:
         metrics.count(name, amount, self.config.cluster_name, batch.topic_partition.topic)
 
     def _split(self, batch: ProducerBatch, refused: BaseException | None) -> None:
-        """Send a batch in pieces instead: the broker refused it, or it would."""
+        """Send a batch in pieces: the broker refused it, or would refuse it."""
         try:
             if refused is not None:
                 producer_log.splitting(batch, refused)
@@ -357,6 +359,6 @@ class Sender:
             self._identity.forget()
 
     def _finish(self, batch: ProducerBatch, *, stored: bool = False) -> None:
-        """Nothing of the batch is on the wire any more."""
+        """The batch is not on the wire any more."""
         self._queues.release(batch)
         self._queues.answered(batch, stored=stored)
