@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+import lying_authentication
 import lying_log
 import lying_sink
 from frame_mutations import Frame, damaged, damaged_records, fetched_records, frames, with_records
@@ -300,4 +301,6 @@ TARGETS = (
     Target("reads", 1, reads),
     Target("memberships", 1, memberships),
     Target("writes", 1, writes),
+    Target("authentications", 2, lying_authentication.authenticate),
+    Target("credentials", 2, lying_authentication.read_credentials),
 )

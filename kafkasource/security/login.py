@@ -1,0 +1,92 @@
+"""What the connections of one process share to authenticate: salted keys and tokens; a machine for each connection."""
+
+from __future__ import annotations
+
+import ssl
+import threading
+from collections.abc import Callable
+
+from kafkasource.errors import OptionError
+from kafkasource.process import PerProcess
+from kafkasource.security.endpoint import HttpClient
+from kafkasource.security.sasl.mechanism import Mechanism
+from kafkasource.security.sasl.oauthbearer import OauthBearer
+from kafkasource.security.sasl.plain import Plain
+from kafkasource.security.sasl.scram import SaltedKeys, Scram
+from kafkasource.security.sasl_config import SaslConfig, SaslOptions
+from kafkasource.security.tokens.keeper import TokenKeeper
+
+_MOST_LOGINS = 64
+
+
+class Login:
+    """Of one cluster's options. Thread-safe."""
+
+    def __init__(
+        self,
+        options: SaslOptions,
+        bootstrap_host: str,
+        tls: Callable[[], ssl.SSLContext] = ssl.create_default_context,
+    ) -> None:
+        """`tls`: the context for token endpoints."""
+        self._options = options
+        self._bootstrap_host = bootstrap_host
+        self._tls = tls
+        self._lock = threading.Lock()
+        self._config: SaslConfig | None = None
+        self._keys: SaltedKeys | None = None
+        self._keeper: TokenKeeper | None = None
+
+    def mechanism(self, host: str) -> Mechanism:
+        """A machine for one authentication with the broker at `host`, its advertised name.
+
+        References are resolved anew, so a password that was changed in its file counts from the next connection on.
+        Reads files, asks no server. Raises OptionError.
+        """
+        config = self._options.resolve(self._bootstrap_host)
+        with self._lock:
+            if config != self._config:
+                self._config = config
+                self._keys = None if config.password is None else SaltedKeys(config.password)
+                source = config.token_source
+                http = HttpClient(config.http, self._tls)
+                self._keeper = None if source is None else TokenKeeper(source, http, config.refresh)
+            keys, keeper = self._keys, self._keeper
+        return _machine(config, keys, keeper)
+
+
+def _machine(config: SaslConfig, keys: SaltedKeys | None, keeper: TokenKeeper | None) -> Mechanism:
+    if keeper is not None:
+        return OauthBearer(keeper.token, keeper.due, config.extensions)
+    if keys is None or config.username is None or config.password is None:
+        raise OptionError(f"the mechanism {config.mechanism} is not supported yet")
+    if config.mechanism == "PLAIN":
+        return Plain(config.username, config.password)
+    return Scram(config.mechanism, config.username, keys, config.delegation_token)
+
+
+class _Logins:
+    """The logins of this process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._by_options: dict[tuple[SaslOptions, str], Login] = {}
+
+    def of(self, options: SaslOptions, bootstrap_host: str, tls: Callable[[], ssl.SSLContext]) -> Login:
+        key = (options, bootstrap_host)
+        with self._lock:
+            found = self._by_options.pop(key, None) or Login(options, bootstrap_host, tls)
+            self._by_options[key] = found  # at the end: the one that was used last
+            while len(self._by_options) > _MOST_LOGINS:
+                del self._by_options[next(iter(self._by_options))]
+            return found
+
+
+_logins: PerProcess[_Logins] = PerProcess(_Logins)
+
+
+def login_of(
+    options: SaslOptions, bootstrap_host: str, tls: Callable[[], ssl.SSLContext] = ssl.create_default_context
+) -> Login:
+    """The process's login of these options: clusters with the same options share tokens. A forked child has its own."""
+    return _logins.get().of(options, bootstrap_host, tls)

@@ -1,0 +1,184 @@
+"""SASL options as values: `SaslOptions` as plans hold them, `SaslConfig` as the process that connects uses them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kafkasource.errors import OptionError
+from kafkasource.secrets import References, Secret, has_reference
+from kafkasource.security import jaas
+from kafkasource.security.endpoint import HttpLimits
+from kafkasource.security.oauth_config import extensions_of, token_source
+from kafkasource.security.option_values import OptionValues
+from kafkasource.security.sasl.scram import HASHES
+from kafkasource.security.sasl_options import BY_NAME, canonical, shown, vendor_defaults
+from kafkasource.security.tokens.keeper import Refresh
+from kafkasource.security.tokens.token import TokenSource
+
+MECHANISMS = ("PLAIN", *HASHES, "OAUTHBEARER", "GSSAPI")
+_MODULES = {
+    jaas.PLAIN: ("PLAIN",),
+    jaas.SCRAM: tuple(HASHES),
+    jaas.OAUTHBEARER: ("OAUTHBEARER",),
+    jaas.KERBEROS: ("GSSAPI",),
+    jaas.MSK_IAM: ("OAUTHBEARER",),
+}
+
+
+@dataclass(frozen=True)
+class SaslOptions:
+    """The SASL options of one cluster as the user has given them: references in them are names still.
+
+    Pickles into plans and tasks; a cache key. `repr` shows no value of an option that may be secret.
+    """
+
+    given: tuple[tuple[str, Secret], ...] = field(repr=False)  # sorted by name; Java's names
+    references: References = field(default_factory=References)
+
+    @classmethod
+    def of(cls, options: Mapping[str, str], host: str = "") -> SaslOptions:
+        """From all options of a cluster without their prefix `kafka.`; those that are not SASL's are passed over.
+
+        `host`: a bootstrap server's. Without references everything is checked here, on the driver; with some, what
+        can be checked before they are resolved. Raises OptionError.
+        """
+        every = {**vendor_defaults(options), **options}
+        given = canonical(every)
+        found = cls(tuple((name, Secret(given[name])) for name in sorted(given)), References.of(options))
+        if not any(map(has_reference, given.values())):
+            found.resolve(host)
+        return found
+
+    def resolve(self, host: str) -> SaslConfig:
+        """The values, with what references stand for now. For the process that connects. Raises OptionError."""
+        texts = self.references.resolve_all({name: text.reveal() for name, text in self.given})
+        return SaslConfig.of(texts, host)
+
+    def __repr__(self) -> str:
+        shown_values = (f"{name}={text if BY_NAME[name].secret else text.reveal()}" for name, text in self.given)
+        return f"SaslOptions({', '.join(shown_values)})"
+
+
+@dataclass(frozen=True)
+class KerberosConfig:
+    """Who the client is to the KDC. Neither principal nor keytab: whoever the ticket cache is of."""
+
+    service_name: str
+    principal: str | None = None
+    keytab: str | None = None
+    ticket_cache: str | None = None
+
+
+@dataclass(frozen=True)
+class SaslConfig:
+    """What one authentication needs. Exactly the parts of its mechanism are there."""
+
+    mechanism: str  # one of MECHANISMS
+    username: str | None = None  # PLAIN, SCRAM
+    password: Secret | None = None
+    delegation_token: bool = False  # SCRAM: user and password are a delegation token's
+    token_source: TokenSource | None = None  # OAUTHBEARER
+    extensions: tuple[tuple[str, str], ...] = ()
+    refresh: Refresh = field(default_factory=Refresh)
+    http: HttpLimits = field(default_factory=HttpLimits)
+    kerberos: KerberosConfig | None = None  # GSSAPI
+
+    @classmethod
+    def of(cls, options: Mapping[str, str], host: str = "") -> SaslConfig:
+        """From canonical options (`sasl_options.canonical`) whose references are resolved. Raises OptionError."""
+        values = OptionValues(options)
+        text = options.get("sasl.jaas.config")
+        module = None if text is None else jaas.parse(text)
+        mechanism = options.get("sasl.mechanism", BY_NAME["sasl.mechanism"].default).upper()
+        if mechanism == "AWS_MSK_IAM":
+            mechanism, values = "OAUTHBEARER", values.with_default("auth", "aws")
+        _check_names(mechanism, module, options)
+        if mechanism == "OAUTHBEARER":
+            return cls(
+                mechanism,
+                token_source=token_source(values, module, host),
+                extensions=extensions_of(values, module),
+                refresh=_refresh_of(values),
+                http=_limits_of(values),
+            )
+        if mechanism == "GSSAPI":
+            return cls(mechanism, kerberos=_kerberos_of(values, module))
+        return _with_password(mechanism, values, module)
+
+
+def _check_names(mechanism: str, module: jaas.LoginModule | None, options: Mapping[str, str]) -> None:
+    """Raises OptionError where mechanism, login module and options do not go together."""
+    if mechanism not in MECHANISMS:
+        raise OptionError(f"option {shown('sasl.mechanism')}: expected one of {', '.join(MECHANISMS)}")
+    if module is not None and mechanism not in _MODULES[module.kind]:
+        raise OptionError(
+            f"option {shown('sasl.jaas.config')} has a login module for {' or '.join(_MODULES[module.kind])}, but "
+            f"{shown('sasl.mechanism')} is {mechanism}" + ("" if "sasl.mechanism" in options else " unless it is given")
+        )
+    with_password = mechanism == "PLAIN" or mechanism in HASHES
+    for name in options:
+        others = (
+            (name.startswith("sasl.oauthbearer.") and mechanism != "OAUTHBEARER" and "OAUTHBEARER")
+            or (name.startswith("sasl.kerberos.") and mechanism != "GSSAPI" and "GSSAPI")
+            or (name in ("sasl.username", "sasl.password") and not with_password and "PLAIN or SCRAM")
+        )
+        if others:
+            raise OptionError(f"option {shown(name)} is for {others}, but {shown('sasl.mechanism')} is {mechanism}")
+        if name in ("sasl.username", "sasl.password") and module is not None:
+            raise OptionError(f"options {shown(name)} and {shown('sasl.jaas.config')} both give credentials: give one")
+
+
+def _with_password(mechanism: str, values: OptionValues, module: jaas.LoginModule | None) -> SaslConfig:
+    if module is None:
+        username, password = values.text("sasl.username"), values.secret("sasl.password")
+        where = f"{shown('sasl.username')} and {shown('sasl.password')}"
+    else:
+        username, password = module.text("username"), module.options.get("password")
+        where = f"username and password in {shown('sasl.jaas.config')}"
+    if not username or not password:
+        raise OptionError(f"{mechanism} needs a user and a password: give {where}")
+    token = module is not None and (module.text("tokenauth") or "").lower() == "true"
+    if token and mechanism == "PLAIN":
+        raise OptionError("a delegation token (tokenauth) needs SCRAM-SHA-256 or SCRAM-SHA-512")
+    return SaslConfig(mechanism, username, password, token)
+
+
+def _kerberos_of(values: OptionValues, module: jaas.LoginModule | None) -> KerberosConfig:
+    service = values.text("sasl.kerberos.service.name")
+    if module is None:
+        return KerberosConfig(
+            service or "kafka", values.text("sasl.kerberos.principal"), values.text("sasl.kerberos.keytab")
+        )
+    of_module = module.text("serviceName")
+    if service and of_module and service != of_module:
+        raise OptionError(f"serviceName in sasl.jaas.config and {shown('sasl.kerberos.service.name')} are not the same")
+    uses_keytab = (module.text("useKeyTab") or "").lower() == "true"
+    keytab = module.text("keyTab") if uses_keytab else None
+    if uses_keytab and not keytab:
+        raise OptionError("sasl.jaas.config has useKeyTab=true without keyTab: name the file")
+    return KerberosConfig(service or of_module or "kafka", module.text("principal"), keytab, module.text("ticketCache"))
+
+
+def _refresh_of(values: OptionValues) -> Refresh:
+    """With the bounds of Java's ConfigDef."""
+    name = "sasl.login.refresh"
+    return Refresh(
+        values.real(f"{name}.window.factor", 0.5, 1.0),
+        values.real(f"{name}.window.jitter", 0.0, 0.25),
+        values.whole(f"{name}.min.period.seconds", 0, 900),
+        values.whole(f"{name}.buffer.seconds", 0, 3600),
+    )
+
+
+def _limits_of(values: OptionValues) -> HttpLimits:
+    def time_ms(name: str) -> int:
+        return values.whole(f"sasl.login.{name}.ms", 1, 600_000)
+
+    return HttpLimits(
+        time_ms("connect.timeout"),
+        time_ms("read.timeout"),
+        time_ms("retry.backoff"),
+        time_ms("retry.backoff.max"),
+        values.flag("sasl.oauthbearer.token.endpoint.allow.http"),
+    )

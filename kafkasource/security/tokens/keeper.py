@@ -1,0 +1,109 @@
+"""Keeps the token of one source for all connections of a process, and asks for the next one in time (KIP-255).
+
+There is no thread: who authenticates asks, and the first who asks after the token is due fetches the next one. While
+the old token is valid, a source that fails is only a warning. So a source that is down for a while ends no connection,
+and nobody asks it in vain where no connection needs a token.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kafkasource.errors import KafkaSourceError, TokenRefused
+from kafkasource.security.endpoint import HttpClient
+from kafkasource.security.tokens.token import Token, TokenSource
+
+log = logging.getLogger(__name__)
+
+_AFTER_FAILURE_S = 10  # as in Java
+
+
+@dataclass(frozen=True)
+class Refresh:
+    """`sasl.login.refresh.*`, with Java's defaults."""
+
+    window_factor: float = 0.8  # of the token's life
+    window_jitter: float = 0.05  # at most so much more
+    min_period_s: int = 60  # between two tokens
+    buffer_s: int = 300  # before the end
+
+    def at_s(self, token: Token, now_s: float, uniform: float) -> float:
+        """When the next token is due, as Java decides. `uniform` is in [0, 1).
+
+        Period and buffer do not count for a token that lives no longer than both together.
+        """
+        if token.expires_at_s is None:
+            return now_s
+        part = self.window_factor + self.window_jitter * uniform
+        left_s = token.expires_at_s - now_s
+        if self.min_period_s + self.buffer_s > left_s:
+            return now_s + left_s * part
+        begin_s = now_s if token.issued_at_s is None else token.issued_at_s
+        proposed_s = begin_s + (token.expires_at_s - begin_s) * part
+        if proposed_s > token.expires_at_s - self.buffer_s:
+            return token.expires_at_s - self.buffer_s
+        return max(proposed_s, now_s + self.min_period_s)
+
+
+class TokenKeeper:
+    """Thread-safe. `token` may wait for the source; ask `due` first, and call it in another thread if so."""
+
+    def __init__(
+        self,
+        source: TokenSource,
+        http: HttpClient,
+        refresh: Refresh,
+        clock: Callable[[], float] = time.time,
+        uniform: Callable[[], float] = random.random,
+    ) -> None:
+        self._source = source
+        self._http = http
+        self._refresh = refresh
+        self._clock = clock
+        self._uniform = uniform
+        self._lock = threading.Lock()  # held while one thread fetches for all
+        self._token: Token | None = None
+        self._due_at_s = 0.0
+
+    def due(self) -> bool:
+        """Whether `token` would wait for another server."""
+        return self._source.waits and (self._token is None or self._clock() >= self._due_at_s)
+
+    def token(self) -> Token:
+        """A token that is valid now. Raises TokenNotAvailable, TokenRefused, OptionError."""
+        with self._lock:
+            now_s = self._clock()
+            if self._token is None or not self._source.waits or now_s >= self._due_at_s:
+                self._renew(now_s)
+            assert self._token is not None
+            return self._token
+
+    def forget(self) -> None:
+        """A broker has refused the token: the next call fetches another one."""
+        self._due_at_s = 0.0
+        self._token = None
+
+    def _renew(self, now_s: float) -> None:
+        old = self._token
+        try:
+            new = self._source.fetch(self._http, now_s)
+        except KafkaSourceError as error:
+            if old is None or old.expires_at_s is None or old.expires_at_s <= now_s:
+                raise
+            log.warning(
+                "the OAuth token cannot be renewed, %.0f s before it expires: %s", old.expires_at_s - now_s, error
+            )
+            self._due_at_s = now_s + _AFTER_FAILURE_S
+            return
+        if new.expires_at_s is not None and new.expires_at_s <= now_s:
+            raise TokenRefused(
+                f"the OAuth token expired {now_s - new.expires_at_s:.0f} s ago by this machine's clock. Check the clock"
+                ", and where the token comes from"
+            )
+        self._token = new
+        self._due_at_s = self._refresh.at_s(new, now_s, self._uniform())

@@ -1,0 +1,138 @@
+"""A token is renewed in time, by one thread for all, and a source that is down for a while ends nothing."""
+
+import logging
+import threading
+from dataclasses import dataclass, field
+
+import pytest
+
+from kafkasource.errors import TokenNotAvailable, TokenRefused
+from kafkasource.secrets import Secret
+from kafkasource.security.tokens.keeper import Refresh, TokenKeeper
+from kafkasource.security.tokens.token import Token
+
+
+@dataclass
+class Source:
+    life_s: float | None = 3600
+    waits: bool = True
+    error: Exception | None = None
+    fetched: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def fetch(self, http, now_s):
+        assert self.lock.acquire(blocking=False), "two threads fetch at once"
+        try:
+            if self.error is not None:
+                raise self.error
+            self.fetched += 1
+            return Token(Secret(f"token {self.fetched}"), None if self.life_s is None else now_s + self.life_s)
+        finally:
+            self.lock.release()
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self):
+        return self.now
+
+
+def a_keeper(source, clock, refresh=None):
+    return TokenKeeper(source, None, refresh or Refresh(), clock, lambda: 0.0)
+
+
+def taken(keeper):
+    return keeper.token().value.reveal()
+
+
+@pytest.mark.parametrize(
+    ("token", "now", "uniform", "due"),
+    [
+        (Token(Secret("t"), 4600, 1000), 1000, 0.0, 1000 + 2880),  # 80 % of an hour
+        (Token(Secret("t"), 4600, 1000), 1000, 0.999999, 1000 + 3060),  # and 5 % more
+        (Token(Secret("t"), 2000, 1000), 1000, 0.0, 1700),  # not within the buffer of 300 s
+        (Token(Secret("t"), 4600, 0), 4000, 0.0, 4060),  # not within the minimal period of 60 s
+        (Token(Secret("t"), 1300, 1000), 1000, 0.0, 1240),  # too short for both: 80 %
+        (Token(Secret("t"), 1360, 1000), 1000, 0.0, 1060),  # just long enough
+        (Token(Secret("t"), 4600, None), 1000, 0.0, 1000 + 2880),  # no word on when it was issued
+    ],
+)
+def test_a_token_is_due_when_javas_login_would_refresh_it(token, now, uniform, due):
+    assert Refresh().at_s(token, now, uniform) == pytest.approx(due, abs=0.01)
+
+
+def test_a_token_is_shared_until_it_is_due():
+    source, clock = Source(), Clock()
+    keeper = a_keeper(source, clock)
+    assert keeper.due()
+    assert [taken(keeper), taken(keeper)] == ["token 1", "token 1"]
+    assert not keeper.due()
+    clock.now += 2879
+    assert not keeper.due()
+    assert taken(keeper) == "token 1"
+    clock.now += 1
+    assert keeper.due()
+    assert taken(keeper) == "token 2"
+    assert not keeper.due()
+
+
+def test_a_source_that_fails_is_a_warning_while_the_token_is_valid(caplog):
+    source, clock = Source(), Clock()
+    keeper = a_keeper(source, clock)
+    keeper.token()
+    clock.now += 3000
+    source.error = TokenNotAvailable("down")
+    with caplog.at_level(logging.WARNING):
+        assert taken(keeper) == "token 1"
+    assert "600 s before it expires" in caplog.text
+    assert not keeper.due()  # it is not asked by every connection
+    clock.now += 10
+    assert keeper.due()
+    clock.now += 600
+    with pytest.raises(TokenNotAvailable):
+        keeper.token()
+    source.error = None
+    assert taken(keeper) == "token 2"
+
+
+def test_a_first_failure_is_the_callers():
+    for error in (TokenNotAvailable("down"), TokenRefused("no")):
+        with pytest.raises(type(error)):
+            a_keeper(Source(error=error), Clock()).token()
+
+
+def test_an_expired_token_is_refused_here_and_not_by_the_broker():
+    with pytest.raises(TokenRefused, match="100 s ago"):
+        a_keeper(Source(life_s=-100), Clock()).token()
+
+
+def test_a_source_that_does_not_wait_is_asked_each_time():
+    source, clock = Source(waits=False), Clock()
+    keeper = a_keeper(source, clock)
+    assert not keeper.due()
+    assert [taken(keeper), taken(keeper)] == ["token 1", "token 2"]
+
+
+def test_a_token_without_an_end_is_asked_for_each_time():
+    keeper = a_keeper(Source(life_s=None), Clock())
+    assert [taken(keeper), taken(keeper)] == ["token 1", "token 2"]
+
+
+def test_a_refused_token_is_not_used_again():
+    keeper = a_keeper(Source(), Clock())
+    keeper.token()
+    keeper.forget()
+    assert keeper.due()
+    assert taken(keeper) == "token 2"
+
+
+def test_one_thread_fetches_for_all():
+    source = Source()
+    keeper = a_keeper(source, Clock())
+    threads = [threading.Thread(target=keeper.token) for _ in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert source.fetched == 1
