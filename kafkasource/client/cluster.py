@@ -29,7 +29,8 @@ from kafkasource.client.groups import Groups
 from kafkasource.client.metadata import Metadata
 from kafkasource.client.network.connection import RequestBody
 from kafkasource.client.network.network_client import NetworkClient
-from kafkasource.client.network.pending import Pending, Selector
+from kafkasource.client.network.pending import Pending
+from kafkasource.client.network.poller import Selector
 from kafkasource.client.network.sockets import Connector
 from kafkasource.client.offsets import Offsets
 from kafkasource.client.routing import Coordinators, Leaders

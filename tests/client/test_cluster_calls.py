@@ -464,7 +464,7 @@ def wait(monkeypatch, kafka):
 
 
 def has_sockets(cluster):
-    return cluster.network._wakers is not None
+    return cluster.network.poller.is_open
 
 
 def test_a_cluster_that_nobody_has_used_for_five_minutes_goes_when_another_is_asked_for(wait):

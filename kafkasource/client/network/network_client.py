@@ -17,8 +17,6 @@ from __future__ import annotations
 
 import logging
 import random as random_module
-import selectors
-import socket
 import time
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -27,7 +25,8 @@ from kafkasource.client.config import ClientConfig
 from kafkasource.client.metadata import Metadata, metadata_body
 from kafkasource.client.network.connection import RequestBody
 from kafkasource.client.network.link import Link
-from kafkasource.client.network.pending import READ, Pending, Selector, Shared, address_of
+from kafkasource.client.network.pending import Pending, Shared, address_of
+from kafkasource.client.network.poller import Poller, Selector
 from kafkasource.client.network.sockets import Connector, SocketConnector
 from kafkasource.errors import (
     ClientClosed,
@@ -36,7 +35,6 @@ from kafkasource.errors import (
     ConnectionLost,
     KafkaSourceError,
     ProtocolError,
-    RequestTimeout,
 )
 from kafkasource.protocol.apis import METADATA, Api
 from kafkasource.protocol.schema import Fields
@@ -60,7 +58,8 @@ class NetworkClient:
     ) -> None:
         self.config = config
         self.metadata = metadata or Metadata(config)
-        self._shared = Shared(config, self.metadata, connector or SocketConnector(config), random, self.wakeup)
+        self.poller = Poller(selector)
+        self._shared = Shared(config, self.metadata, connector or SocketConnector(config), random, self.poller)
         self.bootstrap_errors = self._shared.bootstrap_errors  # by "host:port", the last of each
         self._links: dict[int, Link] = {}
         self._bootstrap = {-1 - i: server for i, server in enumerate(config.bootstrap_servers)}
@@ -69,9 +68,6 @@ class NetworkClient:
         self._clock = clock
         self._metadata_request: Pending | None = None
         self._closed = False
-        self._given_selector = selector
-        self._wakers: tuple[socket.socket, socket.socket] | None = None  # in, out; None: it rests
-        self._woken = False  # while it rested
         self._last_used_s = clock()
 
     # The caller's side.
@@ -106,12 +102,7 @@ class NetworkClient:
             self._shared.fail([pending], ConnectFailed(f"no broker {node_id} in the cluster's metadata"))
             self.metadata.request_update()
             return pending
-        if link.ready and not link.load and not link.out:
-            link.receive(now)  # has the broker closed it since the last poll, between two micro-batches?
-        pending.deadline_ms = max(now, link.throttled_until_ms) + timeout
-        link.queue.append(pending)
-        if link.ready:
-            link.write_queued(now)
+        link.take(pending, now)
         return pending
 
     def poll(self, timeout_ms: float) -> list[Pending]:
@@ -121,22 +112,19 @@ class NetworkClient:
         """
         if self._closed:
             raise ClientClosed("the client is closed")
-        self._open()
+        self.poller.open()
         now = self._used_ms()
         self._connect_due(now)
         wait = min(timeout_ms, self._update_metadata(now), self._next_timer(now))
         if self._shared.completed:
             wait = 0
-        ready = self._shared.selector.select(max(wait, 0) / 1000)
+        ready = self.poller.select(wait)
         now = self._used_ms()
         for key, events in ready:
-            link = key.data
-            if link is None:
-                self._drain_wakeups()
-            elif link.transport is not None and link.transport is key.fileobj:  # else: closed by an event before
-                link.serve(events, now)
-        self._take_resolved(now)
-        self._expire(now)
+            key.data.serve(key.fileobj, events, now)
+        for link in self._links.values():
+            link.take_resolved(now)
+            link.expire(now)
         self._connect_due(now)
         completed, self._shared.completed = self._shared.completed, []
         for pending in completed:
@@ -145,23 +133,12 @@ class NetworkClient:
 
     def wakeup(self) -> None:
         """Make a `poll` that is blocked, or else the next one, return at once. Any thread may call it."""
-        if self._wakers is None:
-            self._woken = True
-        wakers = self._wakers  # a poll in another thread may have opened them since
-        if wakers is not None:
-            try:
-                wakers[1].send(b"w")
-            except BlockingIOError:
-                pass  # full: it will wake up
-            except OSError:
-                if wakers is self._wakers and not self._closed:
-                    raise
-                self._woken = True  # it was put to rest meanwhile
+        self.poller.wakeup()
 
     @property
     def idle_s(self) -> float:
         """How long nobody has used it; 0: a request is under way."""
-        if self._shared.completed or any(link.load or link.out for link in self._links.values()):
+        if self._shared.completed or any(link.busy for link in self._links.values()):
             return 0.0
         return max(self._clock() - self._last_used_s, 1e-9)
 
@@ -170,29 +147,8 @@ class NetworkClient:
         request is under way. Of the polling thread, as all but `wakeup`."""
         if self.idle_s and not self._closed:
             for link in self._links.values():
-                link.disconnect(None)
-            self._close_selector()
-
-    def _open(self) -> None:
-        if self._wakers is None and not self._closed:
-            self._shared.selector = self._given_selector or selectors.DefaultSelector()
-            wakers = socket.socketpair()
-            for end in wakers:
-                end.setblocking(False)
-            self._shared.selector.register(wakers[0], READ, None)
-            self._wakers = wakers
-            if self._woken:
-                self._woken = False
-                wakers[1].send(b"w")
-
-    def _close_selector(self) -> None:
-        wakers, self._wakers = self._wakers, None
-        if wakers is not None:
-            self._shared.selector.unregister(wakers[0])
-            if self._given_selector is None:
-                self._shared.selector.close()
-            for end in wakers:
-                end.close()
+                link.disconnect(self.now_ms(), None)
+            self.poller.close()
 
     def _used_ms(self) -> float:
         self._last_used_s = self._clock()
@@ -220,7 +176,7 @@ class NetworkClient:
         Of the node's present connection, or of any ready one. Raises ConnectFailed where there is none.
         """
         for link in self._links.values():
-            if link.connection is not None and link.ready and node_id in (None, link.node_id):
+            if link.ready and link.connection is not None and node_id in (None, link.node_id):
                 return link.connection.served(api)
         raise ConnectFailed("not connected")
 
@@ -232,8 +188,8 @@ class NetworkClient:
     def disconnect(self, node_id: int, reason: str) -> None:
         """Close the connection to a node, if there is one; what is under way on it fails with ConnectionLost."""
         link = self._links.get(node_id)
-        if link is not None and link.transport is not None:
-            link.disconnect(ConnectionLost(f"{link.name}: {reason}"))
+        if link is not None and link.stream is not None:
+            link.disconnect(self.now_ms(), ConnectionLost(f"{link.name}: {reason}"))
 
     def bootstrap_is_hopeless(self) -> bool:
         """Did every bootstrap server answer with something other than Kafka's protocol? Twice: a bit may flip once."""
@@ -249,9 +205,9 @@ class NetworkClient:
             return
         self._closed = True
         for link in self._links.values():
-            link.disconnect(ClientClosed("the client was closed before the answer came"))
+            link.disconnect(self.now_ms(), ClientClosed("the client was closed before the answer came"))
         self._links.clear()
-        self._close_selector()
+        self.poller.close()
         completed, self._shared.completed = self._shared.completed, []
         for pending in completed:
             pending.call_back()
@@ -269,7 +225,7 @@ class NetworkClient:
                 return link  # what is connected may be used to the end
             host, port = node.host, node.port
         if link is not None and (link.host, link.port) != (host, port) and not link.load:
-            link.disconnect(None)
+            link.disconnect(self.now_ms(), None)
             link = None
         if link is None:
             link = self._links[node_id] = Link(node_id, host, port, self._shared)
@@ -277,75 +233,11 @@ class NetworkClient:
 
     def _connect_due(self, now: float) -> None:
         for link in self._links.values():
-            if link.queue and link.transport is None and link.resolution is None and link.retry_at_ms <= now:
-                link.connect(now)
-
-    def _take_resolved(self, now: float) -> None:
-        """Go on with the links whose names have been looked up."""
-        for link in self._links.values():
-            if link.resolution is not None and link.resolution.done:
-                link.resolved(link.resolution, now)
-
-    # Time.
+            link.connect_if_due(now)
 
     def _next_timer(self, now: float) -> float:
         """Milliseconds until something is due that no socket will tell of."""
-        at = NEVER
-        for link in self._links.values():
-            for pending in link.pending():
-                at = min(at, pending.deadline_ms)
-            at = min(at, link.connect_deadline_ms, link.nudge_at_ms)
-            if link.queue and link.transport is None and link.resolution is None:
-                at = min(at, link.retry_at_ms)
-            elif link.queue and link.ready:
-                at = min(at, link.throttled_until_ms)
-            elif link.ready and not link.load and self.config.connections_max_idle_ms >= 0:
-                at = min(at, link.last_used_ms + self.config.connections_max_idle_ms)
-        return at - now
-
-    def _expire(self, now: float) -> None:
-        for link in list(self._links.values()):
-            if now >= link.connect_deadline_ms:
-                what = "no answer to ApiVersions" if link.connected else "no connection"
-                if link.resolution is not None:
-                    what = "cannot resolve the name: no answer"
-                link.address_failed(now, f"{what} in time (socket.connection.setup.timeout.ms)")
-            if now >= link.nudge_at_ms:
-                link.nudge(now)
-            if not link.receiving:  # what nobody polled for in time may be here in full
-                self._expire_requests(link, now)
-            link.receiving = False
-            if link.queue and link.ready:
-                link.write_queued(now)  # a throttle ended
-            idle_ms = self.config.connections_max_idle_ms
-            idle = idle_ms >= 0 and link.last_used_ms + idle_ms <= now  # added up as for the timer, so rounded alike
-            if link.ready and not link.load and not link.out and idle:
-                log.debug("closing the idle connection to %s", link.name)
-                link.disconnect(None)
-
-    def _expire_requests(self, link: Link, now: float) -> None:
-        late = [pending for pending in link.pending() if pending.deadline_ms <= now]
-        if not late:
-            return
-        waiting = [pending for pending in late if pending in link.queue]
-        for pending in waiting:
-            link.queue.remove(pending)
-            why = "; ".join(link.reasons) or (
-                "ApiVersions not answered yet" if link.connected else "it is still being made"
-            )
-            self._shared.fail(
-                [pending], ConnectFailed(f"{link.name}: {pending.api.name} not sent, no connection in time ({why})")
-            )
-        sent = [pending for pending in late if not pending.done]
-        if sent:
-            # Closing is the only way to take a request back: its memory is ours again and a late answer meets no one.
-            got = link.connection.pending_bytes if link.connection else 0
-            names = ", ".join(sorted({pending.api.name for pending in sent}))
-            text = f"no complete response to {names} in time ({got} bytes of a response had come)"
-            error = RequestTimeout(f"{link.name}: {text}")
-            error.received_bytes = got
-            self._shared.fail(sent, error)
-            link.lost(now, text, error)
+        return min((link.next_timer_ms() for link in self._links.values()), default=NEVER) - now
 
     # Metadata.
 
@@ -407,8 +299,8 @@ class NetworkClient:
                 del self._links[link.node_id]
                 link.node_id = ids[0]
                 self._links[link.node_id] = link
-            elif not link.load and not link.out:
-                link.disconnect(None)
+            elif not link.busy:
+                link.disconnect(self.now_ms(), None)
 
     def least_loaded(
         self, now: float | None = None, in_vain: Mapping[int, int] = MappingProxyType({})
@@ -434,19 +326,11 @@ class NetworkClient:
         wait = NEVER
         for place, node_id in enumerate(order):
             link = self._links.get(node_id)
-            if link is not None and link.transport is None and link.retry_at_ms > now:
-                wait = min(wait, link.retry_at_ms - now)
+            if link is not None and link.backs_off_ms(now) > 0:
+                wait = min(wait, link.backs_off_ms(now))
                 continue
-            kind = 0 if link and link.ready else 1 if link and link.transport is not None else 2
+            kind = 0 if link and link.ready else 1 if link and link.stream is not None else 2
             failed = in_vain.get(node_id, 0) + (link.failures if link else 0)
             rank = (failed, kind, link.load if link else 0, place)
             best = min(best, rank) if best else rank
         return (order[best[3]], 0.0) if best else (None, wait)
-
-    def _drain_wakeups(self) -> None:
-        assert self._wakers is not None
-        try:
-            while self._wakers[0].recv(4096):
-                pass
-        except BlockingIOError:
-            pass

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import selectors
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
 
 from kafkasource.client.config import ClientConfig
 from kafkasource.client.metadata import Metadata
 from kafkasource.client.network.connection import RequestBody
+from kafkasource.client.network.poller import Poller
 from kafkasource.client.network.sockets import Connector
 from kafkasource.errors import KafkaSourceError
 from kafkasource.protocol.apis import Api
 from kafkasource.protocol.schema import Body
-
-READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 
 
 def address_of(host: str, port: int) -> str:
@@ -79,16 +76,6 @@ class Pending:
             callback(self)
 
 
-class Selector(Protocol):
-    """The part of `selectors.BaseSelector` used here; tests bring one that moves a fake clock."""
-
-    def register(self, fileobj: Any, events: int, data: Any = None) -> Any: ...
-    def modify(self, fileobj: Any, events: int, data: Any = None) -> Any: ...
-    def unregister(self, fileobj: Any) -> Any: ...
-    def select(self, timeout: float | None = None) -> list[tuple[Any, int]]: ...
-    def close(self) -> None: ...
-
-
 @dataclass
 class Shared:
     """What the links of one client use together. `random`: uniform numbers in [0, 1)."""
@@ -97,10 +84,9 @@ class Shared:
     metadata: Metadata
     connector: Connector
     random: Callable[[], float]
-    wakeup: Callable[[], None]  # any thread: make a `poll` that is blocked, or else the next one, return at once
+    poller: Poller
     bootstrap_errors: dict[str, KafkaSourceError] = field(default_factory=dict)  # by "host:port", the last of each
     completed: list[Pending] = field(default_factory=list)  # for `poll` to return
-    selector: Selector = field(init=False)  # once there is something to poll
 
     def fail(self, pendings: Iterable[Pending], error: Exception) -> None:
         """Finish these requests with an error, unless they are done."""

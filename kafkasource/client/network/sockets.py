@@ -123,3 +123,10 @@ class SocketConnector:
             sock.close()
             raise
         return PlaintextTransport(sock)
+
+
+def reason_of(error: OSError | UnicodeError) -> str:
+    """What a user reads of it."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.strerror} (errno {error.errno})" if error.errno is not None else error.strerror
+    return str(error) or type(error).__name__
