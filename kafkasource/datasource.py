@@ -1,7 +1,7 @@
-"""What Spark sees: one class that hands out the four roles. Thin and picklable, no Kafka logic, nothing heavy imported.
+"""The class that Spark sees. It hands out the four roles: thin, picklable, without Kafka logic or heavy imports.
 
-Spark makes an instance in a Python process of its own for every planning step; the options it carries are checked each
-time, on the driver, before any broker is contacted.
+Spark makes an instance in a Python process of its own for every planning step. The instance checks its options each
+time, on the driver, before it contacts a broker.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Configures the log of Spark's Python processes, by `KAFKASOURCE_LOG=DEBUG` in their environment.
 
-Python shows warnings where nothing is set up, and nothing below. A job's own `logging` setup is in the user's process;
-planning, tasks and commits run in others. With the variable each of them writes our lines of that level and above to
-its stderr, which is the executor's or the driver's: `spark.executorEnv.KAFKASOURCE_LOG=INFO` for executors, the
-environment of the driver for the rest. Loggers: `kafkasource.source`, `kafkasource.sink`, `kafkasource.client`.
+Without a setup Python's logging shows warnings, and nothing below. A job's own `logging` setup is in the user's
+process; planning, tasks and commits run in others. With the variable each of these processes writes our lines of that
+level and above to its stderr, which is the executor's or the driver's: `spark.executorEnv.KAFKASOURCE_LOG=INFO` for
+executors, the environment of the driver for the rest. Loggers: `kafkasource.source`, `kafkasource.sink`,
+`kafkasource.client`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ _FORMAT = "%(asctime)s %(process)d %(levelname)s %(name)s: %(message)s"
 
 
 def show(level: str) -> None:
-    """Let our loggers speak from this level on; on stderr, where the process has no handlers of its own."""
+    """Let our loggers log from this level on; to stderr, if the process has no handlers of its own."""
     log = logging.getLogger("kafkasource")
     wanted = _LEVELS.get(level.strip().upper())
     if wanted is None:

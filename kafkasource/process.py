@@ -1,4 +1,4 @@
-"""State that belongs to one process, and what a forked child has in its place.
+"""State that belongs to one process, and its replacement in a forked child.
 
 Spark forks its Python workers from a daemon, and programs fork too. A child cannot use what its parent has: the
 parent's threads do not run in it, a lock that one of them held stays held for ever, and sockets are the parent's.
@@ -23,7 +23,7 @@ class PerProcess(Generic[T]):
     """
 
     def __init__(self, make: Callable[[], T], renew: Callable[[T], None] | None = None) -> None:
-        """`renew`: the child goes on with its parent's value, after this call. It must not raise."""
+        """`renew`: a child calls it on its parent's value, and keeps that value. It must not raise."""
         self._make = make
         self._renew = renew
         self._lock = threading.RLock()  # a destructor that runs within `make` may ask for the value

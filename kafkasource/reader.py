@@ -1,4 +1,4 @@
-"""Reading topics in this process, without Spark: Arrow batches of the source's rows, by the source's own fetcher.
+"""Reads topics in this process, without Spark: Arrow batches of the source's rows, from the source's own fetcher.
 
     with Reader({"kafka.bootstrap.servers": "localhost:9092", "subscribe": "events"}) as reader:
         for batch in reader:                     # all records of now; `follow` continues with new ones
@@ -54,7 +54,7 @@ _OF_QUERIES = (
 
 
 class Reader:
-    """See the module. Asks no broker before the first record, position or plan is asked for."""
+    """See the module. Contacts no broker before the first call for records, positions or a plan."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class Reader:
         start: Position | None = None,
         end: Position | None = None,
     ) -> None:
-        """`start` and `end`: in place of what the options say. Raises OptionError."""
+        """`start` and `end` replace those of the options. Raises OptionError."""
         parsed = options if isinstance(options, option_table.Options) else option_table.parse(options, "source")
         for name in _OF_QUERIES:
             if name in parsed.given:
@@ -86,14 +86,14 @@ class Reader:
         self.cluster.close()
 
     def plan(self) -> list[OffsetRange]:
-        """What there is to read now, by partition: from where the start says to the end, as far as the log goes.
+        """The ranges to read now, by partition: from the start to the end, as far as the log goes.
 
-        Empty ranges are left out. Raises DataLoss as `FetchPositions.begin`.
+        Leaves out empty ranges. Raises DataLoss as `FetchPositions.begin` does.
         """
         assigned = self._offsets.assigned()
         positions = self.positions()
         positions.begin(assigned)
-        assert self._end is not None  # as of a batch read
+        assert self._end is not None  # a batch read has one
         ends = self._end.resolve(assigned, self._offsets)
         earliest = {tp for tp, symbol in self._start.symbols(assigned).items() if symbol == EARLIEST}
         ranges = [
@@ -107,19 +107,20 @@ class Reader:
         return [one for one in ranges if one.size > 0]
 
     def positions(self, *, clock: Callable[[], float] = time.monotonic) -> FetchPositions:
-        """For partitions that are given and taken away, as a consumer group does: see `FetchPositions`.
+        """Positions for partitions that a consumer group gives and takes away: see `FetchPositions`.
 
-        They begin where the start of this reader says (`startingOffsets`; with `committed:earliest` and
-        `kafka.group.id` where the group stands, and at the earliest offset where it stands nowhere).
+        They begin at the start of this reader (`startingOffsets`). With `committed:earliest` and `kafka.group.id` that
+        is the group's committed offset, or the earliest offset where it has committed none.
         """
         return FetchPositions(self._offsets, self._start, fail_on_data_loss=self._fail_on_data_loss, clock=clock)
 
     def read(self, ranges: Iterable[OffsetRange]) -> Iterator[pa.RecordBatch]:
-        """The records of ranges, one range after the other, the coming ones fetched ahead. Holds few fetches' bytes."""
+        """The records of ranges, one range after the other. It fetches later ranges ahead, and holds the bytes of a few
+        fetches."""
         return fetch(self.cluster, ranges, self._settings)
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        """All that is there now, partition by partition."""
+        """All records that exist now, partition by partition."""
         return self.read(self.plan())
 
     def follow(
@@ -129,10 +130,11 @@ class Reader:
         sleep: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> Iterator[pa.RecordBatch]:
-        """From the start on for ever: what is there, then what comes, within about `poll_s` of its arrival.
+        """Records from the start on, for ever: the existing ones, then new ones, within about `poll_s` of their
+        arrival.
 
-        New partitions are read from their beginning. The end is not looked at. Raises DataLoss as
-        `FetchPositions.next_ranges`.
+        It reads new partitions from their beginning, and ignores the end. Raises DataLoss as
+        `FetchPositions.next_ranges` does.
         """
         offsets = self._offsets
         positions = FetchPositions(
@@ -147,7 +149,7 @@ class Reader:
                 sleep(poll_s)
 
     def start_of(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Where the start lies in each of these logs, moved to the nearer end of what they hold where it is beyond.
+        """The start in each of these logs. A start outside of a log moves to the log's nearer end.
 
         For tools that show or set offsets. To read from there, use `positions`, which also detects lost records.
         """

@@ -1,11 +1,12 @@
-"""pytest fixtures for tests that need a real Kafka, ours and users'. A pytest plugin once installed: nothing to import.
+"""pytest fixtures for tests that need a real Kafka, ours and users'. Installing the package makes them a pytest plugin:
+there is nothing to import.
 
     def test_my_job(spark, kafka_broker, kafka_topic):
         topic = kafka_topic(partitions=3)
         df.write.format("pykafka").option("kafka.bootstrap.servers", kafka_broker.bootstrap_servers) \\
             .option("topic", topic).mode("append").save()
 
-The broker is started when the first test asks for it and serves the whole session (with pytest-xdist: one per worker);
+The first test that asks for the broker starts it, and it serves the whole session (with pytest-xdist: one per worker);
 KAFKA_BOOTSTRAP_SERVERS in the environment uses an existing cluster instead.
 """
 
@@ -32,7 +33,7 @@ def kafka_broker() -> Iterator[Broker]:
 
 @pytest.fixture
 def kafka_topic(kafka_broker: Broker, request: pytest.FixtureRequest) -> Iterator[KafkaTopic]:
-    """Makes topics that no other test has, deleted after it: `kafka_topic(partitions=3, config={...}) -> name`."""
+    """Makes topics for one test, and deletes them after it: `kafka_topic(partitions=3, config={...}) -> name`."""
     from kafkasource.client.cluster import Cluster
     from kafkasource.client.config import ClientConfig
 
@@ -43,7 +44,7 @@ def kafka_topic(kafka_broker: Broker, request: pytest.FixtureRequest) -> Iterato
         partitions: int = 1,
         config: Mapping[str, str] | None = None,
         replication_factor: int = -1,  # the cluster's default
-        prefix: str | None = None,  # of the name; the test's own name when absent
+        prefix: str | None = None,  # of the topic's name; default: the test's name
     ) -> str:
         stem = re.sub(r"[^a-zA-Z0-9._-]+", "-", prefix or request.node.name)[:100]
         name = f"{stem}-{uuid.uuid4().hex[:10]}"

@@ -1,15 +1,16 @@
-"""Writing to topics from this process, without Spark: Arrow rows, by the sink's own producer.
+"""Writes Arrow rows to topics from this process, without Spark, with the sink's own producer.
 
     with Writer({"kafka.bootstrap.servers": "localhost:9092", "topic": "events"}) as writer:
         writer.write(pa.table({"key": ["a", "b"], "value": ["1", "2"]}))
     print(writer.written)                         # {TopicPartition('events', 0): Written(records=2, ...)}
 
 Options are those of `df.write.format("pykafka")`, in one table with them (`options`). Columns, by name: value (string
-or binary), and as you like key, topic, partition (int), headers (list of key and value), timestamp. Rows of a partition
-keep their order; with the default `acks=all` and idempotence each is stored once, unless this process ends and somebody
-writes again. Exactly once over restarts is Spark's affair (`deliveryGuarantee`) and refused here.
+or binary); key, topic, partition (int), headers (list of key and value) and timestamp are optional. Rows of a partition
+keep their order; with the default `acks=all` and idempotence each is stored once, unless this process ends and another
+one writes it again. Only Spark can write exactly once over restarts (`deliveryGuarantee`), so this class refuses that
+option.
 
-`write` may be called by one thread at a time; sending happens on a thread of its own.
+One thread at a time may call `write`. A thread of the writer sends.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _COLUMNS = ("topic", "key", "value", "headers", "partition", "timestamp")
 
 
 class Writer:
-    """See the module. Connects at once, on its own thread; makes no topic before something is written."""
+    """See the module. Connects at once, on its own thread. Creates no topic before the first row."""
 
     def __init__(self, options: Mapping[str, str] | option_table.Options) -> None:
         """Raises OptionError."""
@@ -61,14 +62,14 @@ class Writer:
 
     @property
     def written(self) -> dict[TopicPartition, Written]:
-        """What is acknowledged, of all that was flushed, by partition."""
+        """The acknowledged records among those that were flushed, by partition."""
         return dict(self._written)
 
     def write(self, rows: pa.RecordBatch | pa.Table) -> None:
-        """Hand rows over. Returns when they are in the producer's memory, waiting for room where it is full; they are
-        sent at once where record batches are full, else within `kafka.linger.ms`.
+        """Hand rows over. Returns when they are in the producer's memory, and waits while that is full. The writer
+        sends full record batches at once, others within `kafka.linger.ms`.
 
-        Raises InvalidSchema and InvalidRow for what cannot be written, and what made earlier rows fail.
+        Raises InvalidSchema and InvalidRow for rows that cannot be written, and the error that made earlier rows fail.
         """
         schema = self._schema(rows)
         if self._delivery is None:
@@ -88,9 +89,9 @@ class Writer:
         return SinkSchema(self._topic, {name: names.index(name) for name in _COLUMNS if name in names})
 
     def flush(self) -> dict[TopicPartition, Written]:
-        """Wait until all that was handed over is acknowledged; what became of it since the last flush.
+        """Wait until all rows are acknowledged. Returns the records that were written since the last flush.
 
-        Raises what made a row fail. What comes after it in the same call may or may not be stored.
+        Raises the error that made a row fail. Rows behind it may or may not be stored.
         """
         delivering, delivery = self._delivering, self._delivery
         self._delivering = self._delivery = None
@@ -104,7 +105,7 @@ class Writer:
         return dict(delivery.written)
 
     def close(self) -> None:
-        """Give up what is not acknowledged, if anything, and end. Idempotent. `with` flushes before."""
+        """Give up rows that are not acknowledged, and end. Idempotent. The end of a `with` block flushes before."""
         delivering, self._delivering, self._delivery = self._delivering, None, None
         if delivering is not None:
             with suppress(_GivenUp):
@@ -123,4 +124,4 @@ class Writer:
 
 
 class _GivenUp(Exception):
-    """Ends a delivery that is given up."""
+    """Ends a delivery that the writer gives up."""

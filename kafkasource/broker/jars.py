@@ -195,7 +195,8 @@ def _run_ivy(java: Path, ivy: Path, ivy_home: Path, wanted: Coordinate, dest: Pa
     command += ["-retrieve", f"{dest}/[artifact]-[revision].[ext]", "-types", "jar", "bundle", "-confs", "default"]
     if not wanted.transitive:
         command.append("-notransitive")
-    # In `dest`'s parent: Ivy litters the working directory on some errors, and it must not be the user's.
+    # Run Ivy in `dest`'s parent: on some errors Ivy leaves files in the working directory, which must not be the
+    # user's.
     try:
         done = subprocess.run(
             command,
@@ -214,7 +215,7 @@ def _run_ivy(java: Path, ivy: Path, ivy_home: Path, wanted: Coordinate, dest: Pa
 
 
 def _complaint(said: str) -> str:
-    """The lines in which Ivy says what went wrong, of the hundreds it prints."""
+    """The lines with Ivy's errors among the hundreds that it prints."""
     lines = [line.strip() for line in said.splitlines()]
     telling = [line for line in lines if re.search(r"UNRESOLVED|not found|FAILED|Exception|Server access error", line)]
     return " | ".join(dict.fromkeys(telling or lines[-3:]))[:600] or "Ivy said nothing"

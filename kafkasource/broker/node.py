@@ -22,9 +22,9 @@ _STOPPED, _ENDED = frozenset("T"), frozenset("ZX")  # letters of proc(5)
 class NodeProcess:
     """A running JVM and its supervisor, which share a process group that the supervisor leads.
 
-    Both hold the writing end of a pipe whose end of file tells us that neither is left: with only the supervisor's exit
-    to go by, a killed JVM could still hold its port and the lock on its data when we start the next one.
-    Owned by the process that made it: a forked child sees the object but must not end what its parent runs.
+    Both hold the writing end of a pipe. Its end of file shows that both are gone: after the supervisor's exit alone, a
+    killed JVM could still hold its port and the lock on its data when we start the next one. Owned by the process that
+    made it: a forked child sees the object but must not end what its parent runs.
     """
 
     def __init__(self, command: Sequence[str], log: Path, remove_after_crash: Path | None) -> None:
@@ -75,7 +75,8 @@ class NodeProcess:
         self._close_pipes()
 
     def send_signal(self, which: signal.Signals) -> None:
-        """To the node and its supervisor alike. SIGSTOP returns when both stand still, where /proc tells (Linux)."""
+        """Send a signal to the node and its supervisor. SIGSTOP returns when both have stopped, where /proc shows that
+        (Linux)."""
         if not self._gone(0):
             os.killpg(self._process.pid, which)
             if which == signal.SIGSTOP:
@@ -88,14 +89,14 @@ class NodeProcess:
             time.sleep(0.002)
 
     def terminate(self) -> None:
-        """In order: leaderships handed over, logs flushed. Killed when that takes longer than 20 s."""
+        """Stop the node cleanly: it hands over leaderships and flushes logs. Kill it if that takes longer than 20 s."""
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
             self._gone(TERMINATE_TIMEOUT_S)
         self.kill()
 
     def let_go(self) -> None:
-        """From now on the node outlives this process; only `pid` leads back to it."""
+        """Let the node outlive this process. Only `pid` leads back to it."""
         os.write(self._pipe, b"d")
         self._close_pipes()
         self._process.returncode = 0  # Popen would warn that it was left running, which is what was asked for

@@ -38,8 +38,8 @@ def probe(host: str, port: int, timeout_s: float) -> list[Node]:
 def ask_for_coordinator(host: str, port: int, timeout_s: float) -> None:
     """Have the broker make the topic of groups' offsets if it is not there; raises as `probe` does.
 
-    A broker of 0.8 in whose cluster there is no topic names no brokers, not even itself: its controller tells of
-    brokers only together with partitions.
+    A broker of 0.8 in a cluster without topics names no brokers, not even itself: its controller announces brokers only
+    together with partitions.
     """
     _ask(host, port, COORDINATOR_REQUEST, timeout_s)
 

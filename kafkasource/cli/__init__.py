@@ -76,7 +76,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _drop_stdout() -> None:
-    """What is still in its buffer goes nowhere, without an error at the end of the process."""
+    """Discard what is still in its buffer, without an error at the end of the process."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 HELP = "list, describe (members, lag), delete consumer groups"
 
-_OF_CONSUMERS = (None, "classic", "consumer")  # the types of groups whose members can be told; None: brokers before 3.8
+_OF_CONSUMERS = (None, "classic", "consumer")  # group types with known members; None: brokers before 3.8
 
 
 def add(parser: argparse.ArgumentParser) -> None:

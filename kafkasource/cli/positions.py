@@ -59,7 +59,7 @@ def _milliseconds(text: str, now_ms: float | None) -> int:
 
 @dataclass(frozen=True, slots=True)
 class LastRecords(Position):
-    """So many offsets before the end of each partition; all that the log holds where that is less."""
+    """So many offsets before the end of each partition; the whole log if it has fewer."""
 
     count: int = 0
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 class Progress(Protocol):
     def advance(self, count: int) -> None:
-        """So many more are done."""
+        """Count so many more as done."""
 
 
 class _Silent:
@@ -53,8 +53,8 @@ class _Rich:
 
 @contextmanager
 def progress(what: str, total: int | None, *, shares_with: TextIO | None = None) -> Iterator[Progress]:
-    """Something to tell how far it is. `total` None: nobody knows. Silent where `shares_with` is a terminal too: what
-    is printed or typed there is not to be written over.
+    """Shows how far some work is. `total` None: not known. Silent if `shares_with` is a terminal, too: it must not
+    write over output or input there.
     """
     if not sys.stderr.isatty() or (shares_with is not None and shares_with.isatty()):
         yield _Silent()

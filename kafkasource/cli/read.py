@@ -161,7 +161,8 @@ def _format(arguments: argparse.Namespace) -> formats.Format:
 
 @contextlib.contextmanager
 def _stream(file: str | None) -> Iterator[IO[bytes]]:
-    """Stdout, or a file that has its name only when all is in it: after an error there is none, or the old one."""
+    """Stdout, or a file that gets its name only when it is complete: after an error there is no file, or the old
+    one."""
     if file is None:
         yield sys.stdout.buffer
         return

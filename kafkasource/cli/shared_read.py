@@ -35,9 +35,10 @@ def read_as_member(
     rack: str | None = None,
     join: Callable[..., GroupMember] = GroupMember,
 ) -> None:
-    """Until the assigned partitions are read to their ends, or `--count` is reached; with `--follow` for ever.
+    """Read until the assigned partitions are read to their ends, or `--count` is reached; with `--follow` for ever.
 
-    Leaves the group in any case, so that the others take over at once; after Ctrl-C what was written out is committed.
+    Leaves the group in any case, so that the others take over at once. After Ctrl-C it commits the records that it has
+    written out.
     """
     with join(
         reader.cluster,
@@ -76,7 +77,7 @@ class _Share:
         self.busy = False  # did the last step find anything?
 
     def look(self, wait_s: float) -> bool:
-        """Take in what the group has changed."""
+        """Apply the group's changes."""
         changes = self._member.poll(wait_s)
         gone = changes.revoked | changes.lost
         self._positions.drop(gone)
@@ -96,7 +97,8 @@ class _Share:
         self._positions.begin(assigned - known.keys())
 
     def step(self, left: int | None) -> int | None:
-        """Read out some thousand offsets at most, and `left` records at most; how many of these are left then."""
+        """Read out at most some thousand offsets, and at most `left` records. Returns how many of these are left
+        then."""
         room = _STEP
         ranges = self._positions.next_ranges()
         self.busy = bool(ranges)

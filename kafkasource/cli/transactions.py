@@ -101,7 +101,7 @@ def _identity(arguments: argparse.Namespace) -> QueryIdentity:
 
 
 def _all_ids(cluster: Cluster, identity: QueryIdentity, arguments: argparse.Namespace) -> list[TransactionalIds]:
-    """Every name of the query's in this cluster. A prefix that was given may be the beginning of another query's."""
+    """Every name of the query in this cluster. A prefix that the user gave may be the beginning of another query's."""
     from kafkasource.sink.open_transactions import all_ids, clusters_of
 
     found = all_ids(cluster, identity)
@@ -113,7 +113,8 @@ def _all_ids(cluster: Cluster, identity: QueryIdentity, arguments: argparse.Name
 
 
 def _strangers(cluster: Cluster, identity: QueryIdentity, names: list[TransactionalIds]) -> list[OpenTransaction]:
-    """Open under what earlier versions made of the location's text, and not known to be this query's."""
+    """The open transactions under names that earlier versions made of the location's text. They may be another
+    query's."""
     from kafkasource.sink.open_transactions import open_transactions
 
     others = [ids for ids in identity.former if ids not in names]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 HELP = "offsets of a mirrored cluster as offsets at a target of the mirror"
 DESCRIPTION = (
     "Asks the target (--bootstrap-servers) for the map that the mirror keeps there. Whoever goes on reading at a "
-    "translated offset misses nothing; where it is not exact, some records are read twice. docs/mirror.md tells why."
+    "translated offset misses nothing; where it is not exact, some records are read twice. docs/mirror.md says why."
 )
 
 

@@ -97,7 +97,7 @@ def _write(arguments: argparse.Namespace) -> int:
                 if bad_line is not None:
                     raise bad_line
         except (_BadLine, KeyboardInterrupt) as error:
-            ended_by = error  # what came before is written
+            ended_by = error  # the lines before it are written
     _report(arguments, writer.written)
     if ended_by is not None:
         raise ended_by
@@ -131,7 +131,7 @@ class _BadLine(KafkaSourceError):
 
 
 def _lines(fd: int) -> Iterator[tuple[int, list[bytes]]]:
-    """Lines as they come, without their ends, and the number of the first, from 1: never waits for more to come."""
+    """Lines as they come, without their ends, and the number of the first, from 1. It never waits for more lines."""
     begun, begun_bytes, number = [b""], 0, 1  # the pieces of a line that has not ended: joined once, however many
     while data := os.read(fd, _READ_BYTES):
         if b"\n" in data:
@@ -203,7 +203,7 @@ def from_json(document: object) -> Row:
 
 
 def _name(value: object) -> str:
-    """Of a header. JSON can write half of a character (a lone surrogate), which is a ValueError here."""
+    """The bytes of a header. JSON can write half of a character (a lone surrogate), which is a ValueError here."""
     return str(value).encode().decode()
 
 

@@ -34,7 +34,7 @@ Placement = dict[str, list[TopicPartition]]
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One member as the leader sees it."""
+    """One member, as the leader sees it."""
 
     subscription: Subscription
     instance_id: str | None = None  # of a static member (KIP-345)
@@ -81,7 +81,7 @@ def assign_range(counts: PartitionCounts, members: Members, racks: ReplicaRacks 
 
 
 class _Topic:
-    """What is left of one topic, and how much each reader may still have of it."""
+    """The partitions of one topic that are still free, and how many each reader may still get."""
 
     def __init__(self, name: str, count: int, readers: list[str], placed: Placement) -> None:
         self.name = name
@@ -120,7 +120,8 @@ def _share_nearby(topics: list[_Topic], near: Nearness) -> None:
 
 
 def _share_together(topics: list[_Topic], count: int, near: Nearness) -> None:
-    """Partition n of all these topics to the first reader that is near all of them and may still have one of each."""
+    """Give partition n of all these topics to the first reader that is near all of them and may still get one of
+    each."""
     for partition in range(count):
         for member_id in topics[0].taken:
             if all(
@@ -132,7 +133,8 @@ def _share_together(topics: list[_Topic], count: int, near: Nearness) -> None:
 
 
 def assign_roundrobin(counts: PartitionCounts, members: Members, racks: ReplicaRacks = NO_RACKS) -> Placement:
-    """Who does not read a topic is passed over, and is next again for the one that follows. Racks play no part."""
+    """A member that does not read a topic is skipped, and is next again for the following topic. Racks do not
+    matter."""
     placed: Placement = {member_id: [] for member_id in members}
     readers = _readers(members)
     turns = cycle(sorted(members, key=lambda member_id: _rank(member_id, members)))
@@ -145,7 +147,7 @@ def assign_roundrobin(counts: PartitionCounts, members: Members, racks: ReplicaR
 
 
 def assign_cooperative_sticky(counts: PartitionCounts, members: Members, racks: ReplicaRacks = NO_RACKS) -> Placement:
-    """Of a partition that changes hands neither the old nor the new owner has it in the result."""
+    """In the result, neither the old nor the new owner has a partition that changes hands."""
     subscriptions = {member_id: member.subscription for member_id, member in members.items()}
     placed, moving = assign_sticky(counts, subscriptions, racks)
     return {member_id: [tp for tp in tps if tp not in moving] for member_id, tps in placed.items()}
@@ -177,7 +179,7 @@ ASSIGNORS: dict[str, Assignor] = {
 
 
 def assignors_named(names: Iterable[str]) -> tuple[Assignor, ...]:
-    """In order of preference. Raises OptionError for a name that is not one of ours, and for none at all."""
+    """The assignors in order of preference. Raises OptionError for an unknown name, and for none at all."""
     wanted = list(names)
     unknown = [name for name in wanted if name not in ASSIGNORS]
     if unknown or not wanted:

@@ -175,10 +175,10 @@ class MemberLoop:
     def _assign(self) -> dict[str, Assignment]:
         with self._changed.lock:
             members, skip = self._membership.leading, self._membership.skip_assignment
-        told = [member.subscription for member in (members or {}).values()]
-        topics = {topic for subscription in told for topic in subscription.topics}
+        subscriptions = [member.subscription for member in (members or {}).values()]
+        topics = {topic for subscription in subscriptions for topic in subscription.topics}
         counts = self._count(topics)
-        racks = self._racks(counts) if any(subscription.rack_id for subscription in told) else NO_RACKS
+        racks = self._racks(counts) if any(subscription.rack_id for subscription in subscriptions) else NO_RACKS
         with self._changed.lock:
             if self._membership.leading is not members:
                 return {}  # out of date meanwhile

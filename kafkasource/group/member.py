@@ -46,11 +46,11 @@ LOOK_AGAIN_S = 0.1
 class GroupMember:
     """See the module. For one user thread, that of `poll`; `close` and `commit` may come from others.
 
-    `cluster` stays the caller's and is used on his threads alone, for commits. `assignors` by name, in order of
-    preference; with an eager one among them each rebalance revokes everything. `rebalance_timeout_ms` is also how long
-    the user may go without a poll (Java: `max.poll.interval.ms`). With `instance_id` the member is static (KIP-345): a
-    close does not leave the group, and whoever comes back with the id within the session has its partitions again.
-    Raises OptionError for unknown assignors; what brokers refuse is raised by `poll`.
+    `cluster` stays the caller's. The member uses it only on the caller's threads, for commits. `assignors` by name, in
+    order of preference; with an eager one among them each rebalance revokes everything. `rebalance_timeout_ms` is also
+    how long the user may go without a poll (Java: `max.poll.interval.ms`). With `instance_id` the member is static
+    (KIP-345): a close does not leave the group, and a member that comes back with the id within the session has its
+    partitions again. Raises OptionError for unknown assignors; `poll` raises the errors of brokers.
     """
 
     def __init__(
@@ -127,14 +127,15 @@ class GroupMember:
 
     @property
     def member_id(self) -> str:
-        """Given by the coordinator; empty before, and again after the coordinator gave the member up."""
+        """The member id that the coordinator gave. Empty before, and again after the coordinator gave the member up."""
         with self._changed.lock:
             return self._membership.identity.member_id
 
     def poll(self, timeout_s: float = 0.0) -> Changes:
-        """What changed since the last poll; waits at most `timeout_s` for something to change.
+        """The changes since the last poll. Waits at most `timeout_s` for a change.
 
-        Raises what the group refuses: FencedInstanceId, GroupAuthorizationFailed, an inconsistent protocol (23), ...
+        Raises the errors of a group that refuses: FencedInstanceId, GroupAuthorizationFailed, an inconsistent protocol
+        (23), ...
         """
         deadline_s = self._clock() + timeout_s
         try:
@@ -170,8 +171,8 @@ class GroupMember:
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Commit the next offset to read of partitions that are this member's, revoked ones included.
 
-        Waits while the group rebalances. Raises CommitFailed where they are not the member's any more: who has them
-        now begins where the last commit was.
+        Waits while the group rebalances. Raises CommitFailed if they are not the member's any more: their new owner
+        begins at the last commit.
         """
         if any(offset < 0 for offset in offsets.values()):
             raise ValueError(f"a negative offset to commit for group {self.group!r}")  # brokers would take it
@@ -215,7 +216,8 @@ class GroupMember:
             raise ClientClosed(f"the member of group {self.group!r} is closed")
 
     def _identity_to_commit(self, offsets: Mapping[TopicPartition, int], deadline_s: float) -> Identity:
-        """Of the generation that is in force; between two the coordinator takes no commits."""
+        """The identity for commits in the current generation. Between two generations the coordinator accepts no
+        commits."""
         membership = self._membership
         done = self._changed.wait_for(lambda: membership.state is not State.SYNCING, deadline_s - self._clock())
         with self._changed.lock:

@@ -69,7 +69,7 @@ class Identity:
 
 @dataclass(frozen=True)
 class Terms:
-    """What a member brings to its group. Times in milliseconds."""
+    """The terms on which a member joins its group. Times in milliseconds."""
 
     topics: tuple[str, ...]
     assignors: tuple[Assignor, ...]
@@ -116,7 +116,7 @@ class Membership:
     # What it wants.
 
     def take_actions(self) -> list[Action]:
-        """What to carry out, in order; a request replaces the one before, whose answer counts no more."""
+        """The actions to carry out, in order. A request replaces the one before, whose answer counts no more."""
         actions, self._actions = self._actions, []
         return actions
 
@@ -125,12 +125,12 @@ class Membership:
         return bool(self._actions)
 
     def wait_ms(self, now_ms: float) -> float:
-        """How long until `tick` has something to do; NEVER: only an answer or the user brings something new."""
+        """Milliseconds until `tick` has something to do. NEVER: only an answer or the user brings news."""
         due = min((at for at, _ in self._timers()), default=NEVER)
         return max(0.0, due - now_ms)
 
     def tick(self, now_ms: float) -> None:
-        """Let happen what is due."""
+        """Let due events happen."""
         for at, event in self._timers():
             if at <= now_ms and (self.state, event) in TRANSITIONS:
                 self._fire(event, now_ms)
@@ -202,14 +202,15 @@ class Membership:
             self._fire(Event.HEARTBEAT_DONE, now_ms)
 
     def failed(self, request: Action, error: Exception, now_ms: float, member_id: str = "") -> None:
-        """A request ended without its answer. `member_id`: what came along with MEMBER_ID_REQUIRED."""
+        """A request ended without its answer. `member_id`: the id that came with MEMBER_ID_REQUIRED."""
         if self.under_way is not request:
             return
         self.under_way = None
         self._take_error(error, now_ms, member_id)
 
     def commit_failed(self, identity: Identity, error: Exception, now_ms: float) -> None:
-        """A commit, sent under this identity, was refused: it may be the first to hear of it."""
+        """A commit under this identity was refused. It may be the first request that shows the loss of the
+        membership."""
         alive = self.state in (State.STABLE, State.REVOKING)
         if alive and identity == self.identity and isinstance(error, COMMIT_ERRORS):
             self._take_error(error, now_ms)
@@ -241,7 +242,7 @@ class Membership:
     # What the user does.
 
     def poll(self, now_ms: float) -> Changes:
-        """Tell the user what changed. Raises the error of a member that has FAILED."""
+        """Report to the user what changed. Raises the error of a member that has FAILED."""
         if self.error is not None:
             raise self.error
         if self.terms.must_poll:
@@ -257,7 +258,7 @@ class Membership:
         return Changes(lost, revoked, assigned)
 
     def polling(self, begins: bool, now_ms: float) -> None:
-        """The user waits in its poll: meanwhile it cannot be late."""
+        """The user waits in a poll, so it cannot be late meanwhile."""
         self._polling = begins
         if self.terms.must_poll:
             self._poll_by_ms = now_ms + self.terms.rebalance_timeout_ms

@@ -26,7 +26,7 @@ class Nearness:
         return rack is None or rack in self.racks.get(tp, ())
 
     def beside(self, member_id: str, tp: TopicPartition) -> bool:
-        """Near, and known to be."""
+        """Whether the member is known to be near the partition."""
         return member_id in self.rack_of and self.near(member_id, tp)
 
     def matters(self, member_ids: Iterable[str], partitions: Iterable[TopicPartition]) -> bool:

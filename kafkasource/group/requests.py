@@ -32,7 +32,8 @@ def join_body(group: str, membership: Membership) -> BodyOf:
 
 
 def sync_body(group: str, membership: Membership, assignments: Mapping[str, Assignment]) -> BodyOf:
-    """`assignments` of everybody, from the leader; empty from the others, and where they shall stay as they are."""
+    """`assignments` has those of all members, if the leader sends it. It is empty from other members, and if the
+    assignments stay as they are."""
     rows = [{"member_id": member_id, "assignment": each.encode()} for member_id, each in assignments.items()]
     identity, protocol_name = membership.identity, membership.protocol_name
 

@@ -27,7 +27,7 @@ class State(Enum):
     REVOKING = "revoking"  # still of its generation, with heartbeats; joins again when the user has given up
     ABSENT = "absent"  # the user did not poll in time
     CLOSED = "closed"
-    FAILED = "failed"  # an error that no retry mends; `poll` raises it
+    FAILED = "failed"  # an error that no retry can repair; `poll` raises it
 
 
 class Event(Enum):
@@ -48,7 +48,7 @@ class Event(Enum):
     SYNCED_LESS = "synced with less"  # a cooperative assignment takes something away
     HEARTBEAT_DONE = "heartbeat done"
     REBALANCE = "rebalance"  # the group rebalances, and the user holds what has to be given up before
-    REJOIN = "rejoin"  # it rebalances, and he does not
+    REJOIN = "rejoin"  # the group rebalances, and the user holds no such partition
     UNKNOWN_MEMBER = "unknown member"  # the coordinator has given us up
     STALE_GENERATION = "stale generation"  # the group went on without us; it still knows our member id
     COORDINATOR_GONE = "coordinator gone"  # it moved, or cannot be reached, or did not answer
@@ -70,8 +70,8 @@ class Action(Enum):
     BACK_OFF = "wait longer after each failure"
     FORGET_MEMBER_ID = "be a new member next time"
     FORGET_GENERATION = "what was assigned in it is void"
-    LOSE = "own nothing any more; the user is told that it is lost"
-    REVOKE = "the user is told to give up everything"
+    LOSE = "own nothing any more; a poll reports that it is lost"
+    REVOKE = "a poll reports that everything must be given up"
     GIVE_UP = "own no longer what was revoked"
 
 
@@ -84,7 +84,7 @@ _AWAY = (_A.LEAVE, _A.FORGET_MEMBER_ID, _A.FORGET_GENERATION, _A.LOSE)
 
 TRANSITIONS: dict[tuple[State, Event], tuple[State, tuple[Action, ...]]] = {
     (_S.UNJOINED, _E.READY): (_S.JOINING, (_A.JOIN,)),
-    (_S.UNJOINED, _E.SESSION_EXPIRED): (_S.UNJOINED, _START_ANEW),  # a cooperative one that owned something
+    (_S.UNJOINED, _E.SESSION_EXPIRED): (_S.UNJOINED, _START_ANEW),  # a cooperative member that owned something
     (_S.UNJOINED, _E.POLL_EXPIRED): (_S.ABSENT, _AWAY),
     (_S.UNJOINED, _E.CLOSE): (_S.CLOSED, _AWAY),
     # A JoinGroup is under way. A cooperative member still owns what it had.

@@ -244,8 +244,8 @@ class TopicKeeper:
         asked = {kept: set(names) if due[kept] else kept.new(names) for kept, names in taken.items()}
         here = _state_of(source, topics, set().union(*asked.values()))
         for kept, names in taken.items():
-            told = {name: here.settings[name] for name in asked[kept] if name in here.settings}
-            kept.work = self._threads.submit(self._work, kept, names, Known(here.partitions, told), due[kept], first)
+            copied = {name: here.settings[name] for name in asked[kept] if name in here.settings}
+            kept.work = self._threads.submit(self._work, kept, names, Known(here.partitions, copied), due[kept], first)
         return idle
 
     def _work(self, kept: _Kept, topics: list[str], here: Known, settings: bool, first: bool) -> None:
@@ -265,11 +265,11 @@ def _state_of(of: Topics, topics: Iterable[TopicMetadata], settings_of: Iterable
     partitions = {topic.name: len(topic.partitions) for topic in topics}
     asked = sorted(set(settings_of) & partitions.keys())
     try:
-        told = of.settings(asked) if asked else {}
+        answered = of.settings(asked) if asked else {}
     except UnsupportedApiVersion:  # before 0.11: the mirror does not copy settings
-        told = {}
+        answered = {}
     settings = {
         name: {each.name: each.value for each in found if each.source == "topic" and each.value is not None}
-        for name, found in told.items()
+        for name, found in answered.items()
     }
     return Known(partitions, settings)

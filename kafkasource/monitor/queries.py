@@ -277,10 +277,10 @@ def _places(
 def _began_s(progress: Progress, now_s: float) -> float:
     """When the trigger began, by the clock of the driver."""
     try:
-        told = datetime.fromisoformat(progress["timestamp"].replace("Z", "+00:00")).timestamp()
+        began_s = datetime.fromisoformat(progress["timestamp"].replace("Z", "+00:00")).timestamp()
     except (KeyError, ValueError, AttributeError):
         return now_s
-    return min(told, now_s)
+    return min(began_s, now_s)
 
 
 def _number(value: Any) -> float | None:

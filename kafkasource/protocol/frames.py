@@ -4,7 +4,7 @@
                               tagged fields where the request is flexible | body
     response   int32 length | header: correlation_id int32, tagged fields where the response is flexible | body
 
-The length counts what follows it. ApiVersions answers with the header without tags in every version, since whoever asks
+The length counts what follows it. ApiVersions answers with the header without tags in every version, because the client
 does not yet know what the broker speaks (KIP-511). A broker answers the requests of a connection in order.
 """
 
@@ -20,7 +20,7 @@ from kafkasource.protocol.primitives import Buffer, Reader, Writer
 from kafkasource.protocol.schema import Body, Fields
 
 READ_AHEAD_BYTES = 64 * 1024
-"""What `FrameReader` reads at once between large frames."""
+"""The bytes that `FrameReader` reads at once between large frames."""
 
 TRUSTED_BYTES = (1 << 20) + READ_AHEAD_BYTES
 """A frame that claims no more gets its memory at once: a fetch of the default size, with its header."""
@@ -77,7 +77,7 @@ def decode_response(api: Api, version: int, frame: Buffer) -> Body:
 
 
 class Block(Protocol):
-    """Memory that tells whether anybody views it."""
+    """Memory that knows whether it is viewed."""
 
     @property
     def size(self) -> int: ...
@@ -114,11 +114,11 @@ class FrameMemory(Protocol):
 
 
 class FrameBuffers:
-    """Memory of large frames, used again once nobody views it: fresh pages cost a quarter of a read's time.
+    """Memory of large frames, used again when nothing views it any more: fresh pages cost a quarter of a read's time.
 
-    Whoever holds a view of a frame keeps it. Keeps the last few blocks, none above a size. `allocate`: where they come
-    from. Any thread: a block belongs to the thread that took it out of the list, and that looks only then whether
-    somebody views it.
+    A view of a frame keeps the frame's block in use. This object keeps the last few blocks, none above a size;
+    `allocate` makes them. For any thread: a block belongs to the thread that took it out of the list, and only then
+    that thread checks whether the block is viewed.
     """
 
     def __init__(self, keep: int = 2, most_bytes: int = 16 << 20, allocate: Callable[[int], Block] = HeapBlock) -> None:
@@ -132,7 +132,7 @@ class FrameBuffers:
         return sum(block.size for block in list(self._kept))
 
     def resize(self, keep: int, most_bytes: int) -> None:
-        """Keep so many blocks from now on, none above this size. What is viewed goes with its last view."""
+        """Keep so many blocks from now on, none above this size. A viewed block goes with its last view."""
         self._most, self._most_bytes = keep, most_bytes
         for block in list(self._kept):
             if block.size > most_bytes:
@@ -140,7 +140,7 @@ class FrameBuffers:
         del self._kept[: max(0, len(self._kept) - keep)]
 
     def take(self, at_least: int, at_most: int) -> memoryview:
-        """A view of `at_least` bytes; of up to `at_most` where they are at hand. What is in them is not said."""
+        """A view of `at_least` bytes, or of up to `at_most` if a kept block has them. Their contents are undefined."""
         block = self._free(at_least, at_most)
         if block is None:
             for small in list(self._kept):
@@ -154,13 +154,13 @@ class FrameBuffers:
         return view[:at_most]
 
     def _free(self, at_least: int, at_most: int) -> Block | None:
-        """A kept block that nobody views, out of the list."""
+        """Take a kept block that nothing views out of the list."""
         free = [block for block in list(self._kept) if block.size >= at_least and block.is_free]
         for block in sorted(free, key=lambda block: min(block.size, at_most), reverse=True):
             if self._claim(block):
                 if block.is_free:
                     return block
-                self._kept.append(block)  # another thread was quicker, and has put it back by now
+                self._kept.append(block)  # another thread has put it back by now
         return None
 
     def _claim(self, block: Block) -> bool:
@@ -172,11 +172,11 @@ class FrameBuffers:
 
 
 class FrameReader:
-    """Cuts what a broker sends into frames, with memory that follows what arrived and not what a length claims.
+    """Cuts what a broker sends into frames, with memory for the bytes that arrived, not for those that a length claims.
 
-    Receive into `writable()`, then tell `advance()` how much came; or give bytes to `feed()`. A frame's memory belongs
-    to whoever views it (records are views of it), for as long as a view is kept. After a `ProtocolError` the stream has
-    lost its place: close the connection. For one thread at a time. `buffers` may be shared by many.
+    Receive into `writable()`, then tell `advance()` how much came; or give bytes to `feed()`. A frame's memory stays in
+    use as long as something views it (records are views of it). After a `ProtocolError` the stream has lost its place:
+    close the connection. For one thread at a time. `buffers` may be shared by many.
     """
 
     def __init__(self, max_frame_bytes: int, buffers: FrameMemory | None = None) -> None:
@@ -216,7 +216,7 @@ class FrameReader:
         return [frame]
 
     def feed(self, data: Buffer) -> list[memoryview]:
-        """The same for bytes that are already there, which are copied."""
+        """Do the same with bytes that have been received already. It copies them."""
         view = memoryview(data).cast("B")
         frames: list[memoryview] = []
         while len(view):

@@ -1,7 +1,7 @@
 """Record batches between wire bytes and Arrow: `batches` decodes, `builder` encodes, `kernel` is the one compiled file.
 
-`COMPILED` tells whether this process runs the compiled kernel: ask it in the process that does the work, as the driver
-may have a library that an executor lacks (a zip on `--py-files` never loads one). The environment variable
+`COMPILED` says whether this process runs the compiled kernel. Read it in the process that does the work: the driver may
+have a library that an executor lacks (a zip on `--py-files` never loads one). The environment variable
 `KAFKASOURCE_KERNEL_INTERPRETED=1`, read at import, takes kernel.py itself: tests run both.
 """
 

@@ -1,4 +1,4 @@
-"""What kernel.py asks of the `cython` module where Cython is not installed; the compiled kernel never looks here."""
+"""Stands for the `cython` module in kernel.py if Cython is not installed. The compiled kernel does not use it."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """Record batches v2 (KIP-98) to Arrow: the `records` field of a Fetch response becomes rows of the source's schema.
 
-What a broker before 0.11 wrote is in older formats, which `message_set` reads; both may stand in one response. Here are
-three steps: `BatchWalk` reads headers, checks CRCs, drops control batches and aborted transactions and decompresses, so
-that sizes are known; output buffers of the largest possible size are allocated (pages never touched cost nothing); the
-kernel fills them. Memory of a call: the decompressed bytes (4 MiB, or one larger batch) twice, and for batches that are
-not compressed their own size.
+Brokers before 0.11 wrote older formats, which `message_set` reads; one response may have both. Decoding has three
+steps. `BatchWalk` reads headers, checks CRCs, drops control batches and aborted transactions, and decompresses, so that
+sizes are known. Then this module allocates output buffers of the largest possible size (untouched pages cost nothing),
+and the kernel fills them. A call takes twice the decompressed bytes (4 MiB, or one larger batch), and for uncompressed
+batches once their size.
 
 Any bytes give rows, or an error of this family: CorruptRecordBatch (fetching again can help), UnsupportedRecordFormat,
 RecordBatchTooLarge. Its text names topic, partition and the offset of the batch.
@@ -38,13 +38,13 @@ MAX_DECOMPRESSED_BYTES = 64 << 20
 
 @dataclass(frozen=True)
 class Decoded:
-    """What one call took from the bytes. Rows ascend by offset; a batch holds one timestampType."""
+    """The result of one call. Rows ascend by offset; a batch holds one timestampType."""
 
     batches: list[pa.RecordBatch]
     next_offset: int  # last offset of the last batch used + 1 (at least end_offset once that was passed)
     bytes_used: int  # the rest is a cut last batch, batches at or behind end_offset, or what the limit put off
-    required_bytes: int | None = None  # nothing whole came: what the first batch claims to need in full
-    aborted_transactions: tuple[tuple[int, int], ...] = ()  # those to hand to a call that goes on behind bytes_used
+    required_bytes: int | None = None  # no whole batch came: the size that the first one claims
+    aborted_transactions: tuple[tuple[int, int], ...] = ()  # for a call that continues behind bytes_used
     limited: bool = False  # ended by what it decompressed or a change of format: data[bytes_used:] holds more
 
     @property
@@ -93,7 +93,7 @@ def decode(
 
 
 def decode_all(data: Buffer, *, start_offset: int, **arguments: Any) -> Iterator[Decoded]:
-    """`decode`, called again behind what it used until `data` holds no more whole batches; memory is bounded per item.
+    """Calls `decode` again and again, until `data` holds no more whole batches. Each item has bounded memory.
 
     Yields at least one item; the last one has the `next_offset` to fetch from.
     """
@@ -116,7 +116,7 @@ def decode_all(data: Buffer, *, start_offset: int, **arguments: Any) -> Iterator
 def next_fetch_offset(data: Buffer) -> int | None:
     """Last offset of the last complete batch + 1, from headers alone: the next fetch can leave before this is decoded.
 
-    None where no batch is complete or the first bytes make no sense; decode then says what is wrong.
+    None: no batch is complete, or the first bytes are no batch; `decode` then raises the error.
     """
     view = memoryview(data).cast("B")
     used, next_offset = message_set.survey(view)

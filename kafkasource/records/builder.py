@@ -1,9 +1,9 @@
 """Rows of Arrow columns to record batches v2 (KIP-98), encoded by the kernel straight into a given buffer.
 
 A `BatchBuilder` is one open batch of one partition: rows are appended until it is full, then `close`. `append_spans`
-fills many of them in one call, as a column of Spark's holds rows of many partitions. A buffer belongs to the caller
-(the accumulator's pool) and limits the batch *before* compression. Offsets start at 0 and the leader epoch is -1, as a
-producer sends them.
+fills many of them in one call, because a column of Spark's holds rows of many partitions. A buffer belongs to the
+caller (the accumulator's pool) and limits the batch *before* compression. Offsets start at 0 and the leader epoch is
+-1, as a producer sends them.
 """
 
 from __future__ import annotations
@@ -127,12 +127,12 @@ class BatchBuilder:
 
     @property
     def codec(self) -> int:
-        """Kafka's number of it."""
+        """Kafka's number of the codec."""
         return self._codec
 
     @property
     def level(self) -> int | None:
-        """As `compress` takes it."""
+        """The level, as `compress` takes it."""
         return self._level
 
     @property
@@ -150,8 +150,8 @@ class BatchBuilder:
         """Append rows until the buffer is full; return the position of the first one that was not written.
 
         `rows` is a buffer of int32 row numbers, such as `order_by_partition` gives, and [first, last) are positions in
-        it; None means the columns' own rows. `first` comes back where not even one fitted. Raises ValueError for a row
-        that cannot be encoded; rows before it are in.
+        it; None means the columns' own rows. Returns `first` if not even one row fitted. Raises ValueError for a row
+        that cannot be encoded; the rows before it are written.
         """
         if last is None:
             last = columns.count if rows is None else len(int32_view(rows))
@@ -164,8 +164,8 @@ class BatchBuilder:
         base_sequence: int = -1,
         transactional: bool = False,
     ) -> memoryview:
-        """The complete batch with its CRC: a view of the buffer, of new memory where compressed records are larger than
-        plain ones and have no room there. Writable by `stamp`.
+        """The complete batch with its CRC: a view of the buffer, or of new memory if the compressed records are larger
+        than the plain ones and do not fit. `stamp` may write to it.
 
         Raises ValueError where no record was appended. Nothing may be appended afterwards.
         """
@@ -205,12 +205,12 @@ class BatchBuilder:
 def append_spans(
     columns: RecordColumns, order: Buffer | None, spans: Sequence[tuple[BatchBuilder, int, int]]
 ) -> list[int]:
-    """Append rows to many open batches in one call: for each (builder, first, last) as many as its buffer has room for.
+    """Append rows to many open batches in one call: for each (builder, first, last) as many as fit into its buffer.
 
     `order` is a buffer of int32 row numbers, such as `order_by_partition` gives, and [first, last) are positions in it;
     None means the columns' own rows. Returns for each span the position of the first row that was not written: `last`
     where all fitted, `first` where not even one did. Raises ValueError for a row that cannot be encoded; rows and spans
-    before it are in. The GIL is released once for all of it.
+    before it are written. It releases the GIL once for all of them.
     """
     positions: list[int] = kernel.write_spans(columns.source, None if order is None else int32_view(order), spans)
     return positions
@@ -223,7 +223,8 @@ def stamp(
     base_sequence: int,
     transactional: bool = False,
 ) -> None:
-    """Write who sends a closed batch into its header, in place, and renew the CRC (KIP-98). No recompression.
+    """Write the producer's identity into the header of a closed batch, in place, and renew the CRC (KIP-98). It does
+    not compress again.
 
     Only for a batch that was never sent, or after its producer id was given up: a retry must send the same bytes.
     """

@@ -20,27 +20,28 @@ ROW_SCHEMA = pa.schema(_FIELDS)
 ROW_SCHEMA_WITH_HEADERS = ROW_SCHEMA.append(pa.field("headers", HEADERS_TYPE))
 NO_TIMESTAMP_TYPE, CREATE_TIME, LOG_APPEND_TIME = -1, 0, 1  # values of timestampType
 
-MAX_ROWS = 1 << 17  # of an Arrow batch
+MAX_ROWS = 1 << 17  # limit of an Arrow batch
 
-_MOST_TOPIC_BYTES = 2 << 20  # of a batch's column of topics: 8,289 rows of the longest name that Kafka allows
+_MOST_TOPIC_BYTES = 2 << 20  # limit of a batch's column of topics: 8,289 rows of the longest name that Kafka allows
 _MOST_KEPT = 32
 
-# Constant columns for the next batches, with their bytes; the one used last at the end. Replaced as a whole, so any
-# thread may: what two of them build at the same time is kept once.
+# Constant columns for the next batches, with their bytes; the one used last is at the end. Any thread may replace this
+# as a whole: if two threads build a column at the same time, one of the two is kept.
 _kept: dict[str | int, tuple[pa.Array, int]] = {}
-# What is kept must not be of a pool that somebody sets for a while and then drops.
+# Kept columns must not come from a pool that a program sets for a while and then drops.
 _POOL = pa.default_memory_pool()
 
 
 def most_rows(topic: str, piece_bytes: int) -> int:
-    """Rows of an Arrow batch at most, so that its column of topics takes no more than a piece, and 2 MiB."""
+    """The most rows of an Arrow batch, so that its column of topics takes at most the size of a piece, and 2 MiB."""
     return max(1, min(MAX_ROWS, min(piece_bytes, _MOST_TOPIC_BYTES) // (len(topic.encode()) + 4)))
 
 
 def topic_column(topic: str, rows: int, piece_bytes: int = PIECE_BYTES) -> pa.Array:
-    """`rows` (at most `most_rows`) times the same name; a slice of an array that is kept, as a task's batches share it.
+    """`rows` (at most `most_rows`) times the same name: a slice of an array that is kept, because a task's batches
+    share it.
 
-    What is kept takes `piece_bytes` at most, all constant columns of the process together.
+    All constant columns that the process keeps take at most `piece_bytes` together.
     """
     return _column(topic, pa.string(), rows, most_rows(topic, piece_bytes), piece_bytes)
 

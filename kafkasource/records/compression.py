@@ -1,8 +1,9 @@
-"""Kafka's five codecs over whole sections of records. What comes out is bounded before it is allocated.
+"""Kafka's five codecs over whole sections of records. The size of the output is bounded before memory is allocated.
 
-Written as Kafka's Java classes write: gzip with its header, snappy in xerial's framing, lz4 as frames of independent
-64 KiB blocks (Kafka's reader refuses linked blocks, which is what a plain LZ4 frame encoder writes for more than one
-block), zstd frames. Read: those, and snappy without framing as librdkafka's oldest and Go clients write.
+Output has the form that Kafka's Java classes write: gzip with its header, snappy in xerial's framing, lz4 as frames of
+independent 64 KiB blocks (Kafka's reader refuses linked blocks, which is what a plain LZ4 frame encoder writes for more
+than one block), zstd frames. Input may have this form, or snappy without framing, as librdkafka's oldest and Go clients
+write it.
 """
 
 from __future__ import annotations
@@ -85,10 +86,10 @@ def _lz4_blocks(data: memoryview, level: int | None) -> Iterator[bytes]:
     yield bytes(4)
 
 
-_POOL = pa.default_memory_pool()  # arenas are kept, so not of a pool that somebody sets for a while and then drops
+_POOL = pa.default_memory_pool()  # arenas are kept, so they never come from a pool that is set for a while
 
 
-_KEPT_ARENA_BYTES = 8 << 20  # what pieces of 4 MiB make it grow to
+_KEPT_ARENA_BYTES = 8 << 20  # pieces of 4 MiB make it grow to this
 
 
 class Arena:
@@ -96,7 +97,7 @@ class Arena:
 
     It doubles up to 8 MiB. A section that does not fit there is decompressed once to learn its size, and once more into
     memory of just that size: so a bomb is refused before anything is allocated for it. Positions stay valid when it
-    grows, views do not: take `view()` when all sections are in. Native, as all that is large.
+    grows, views do not: take `view()` when all sections are in. The memory is native, as all large memory here.
     """
 
     def __init__(self) -> None:
@@ -112,7 +113,7 @@ class Arena:
         return memoryview(self._memory)
 
     def decompress(self, codec: int, data: pa.Buffer, limit: int) -> tuple[int, int]:
-        """Append what `data` holds, at most `limit` bytes; return its [start, end) here.
+        """Append the contents of `data`, at most `limit` bytes. Returns their [start, end) here.
 
         Raises RecordBatchTooLarge beyond `limit`, having allocated no more than 8 MiB, or `limit` where that is less;
         and CorruptRecordBatch for bytes that are not the codec's. Beside that the codec has its own memory: zstd its
@@ -168,7 +169,7 @@ class Arena:
             raise CorruptRecordBatch(f"{name} data is corrupt: {e}") from e
 
     def _decompress_snappy(self, data: memoryview, end: int) -> None:
-        """Blocks say how large they are, so all is known before anything is allocated."""
+        """Blocks have their sizes, so the total is known before anything is allocated."""
         total = sum(_snappy_size(block) for block in _snappy_blocks(data))
         if total > end - self.used:
             raise RecordBatchTooLarge("")
@@ -204,7 +205,7 @@ def scratch_arena() -> Iterator[Arena]:
 
 
 def _count(stream: pa.NativeFile, most: int) -> int:
-    """How many bytes are left in the stream. Raises RecordBatchTooLarge beyond `most`."""
+    """The number of bytes left in the stream. Raises RecordBatchTooLarge beyond `most`."""
     scratch = memoryview(bytearray(4 * _STEP_BYTES))
     total: int = 0
     while True:
@@ -252,9 +253,9 @@ def _with_bounded_windows(data: pa.Buffer, limit: int) -> pa.Buffer:
     """zstd frames whose windows are as large as `limit` needs, and no larger: the same bytes in nearly all cases.
 
     A decoder allocates what the frame's header claims as its window: 128 MiB for a few bytes that Java's producer wrote
-    at level 22. No match reaches back beyond the first byte, and what holds more than `limit` is refused, so a window
-    of that size serves as well, and the claim in the header is lowered to it. Raises RecordBatchTooLarge where a header
-    says that its frame holds more than `limit`, and CorruptRecordBatch for frames from before zstd 0.8.
+    at level 22. No match reaches back beyond the first byte, and a frame with more than `limit` bytes is refused. So a
+    window of that size is enough, and this function lowers the header's claim to it. Raises RecordBatchTooLarge where a
+    header says that its frame holds more than `limit`, and CorruptRecordBatch for frames from before zstd 0.8.
     """
     raw = data.to_pybytes()
     window_log = max((limit - 1).bit_length() if limit > 1 else 0, _ZSTD_BLOCK_LOG)
@@ -292,7 +293,8 @@ def _zstd_windows(raw: bytes, limit: int) -> Iterator[int]:
 
 
 def _zstd_end(raw: bytes, pos: int) -> int:
-    """Behind the blocks of a frame; at the end of the bytes where they make no sense, for the decoder to say so."""
+    """The position behind the blocks of a frame; the end of the bytes if they are no blocks, so that the decoder raises
+    the error."""
     last = False
     while not last and pos + 3 <= len(raw):
         header = int.from_bytes(raw[pos : pos + 3], "little")
@@ -306,7 +308,7 @@ def _zstd_end(raw: bytes, pos: int) -> int:
 def decompress_section(
     arena: Arena, codec: int, section: memoryview | bytes, limit: int, where: str
 ) -> tuple[int, int]:
-    """`Arena.decompress` of what a batch or message holds, with its place in the text of errors."""
+    """`Arena.decompress` for the contents of a batch or message, with its place in the text of errors."""
     compressed = pa.py_buffer(section)
     try:
         return arena.decompress(codec, compressed, max(limit, 0))
@@ -323,7 +325,7 @@ def decompress_section(
 def with_right_lz4_header(frame: memoryview) -> bytes:
     """An LZ4 frame with the checksum byte that its header should have.
 
-    In message sets v0 it is that of other bytes: Kafka's first LZ4 took the frame's magic number in (KIP-57).
+    In message sets v0 the checksum is over other bytes: Kafka's first LZ4 included the frame's magic number (KIP-57).
     """
     flags = frame[4] if len(frame) > 4 else 0
     end = 6 + (8 if flags & 0x08 else 0) + (4 if flags & 0x01 else 0)  # with content size, with dictionary id
@@ -332,12 +334,12 @@ def with_right_lz4_header(frame: memoryview) -> bytes:
 
 
 def with_first_lz4_header(frame: bytes) -> bytes:
-    """An LZ4 frame of ours as message sets v0 want it: the header's checksum takes the magic number in."""
+    """One of our LZ4 frames in the form of message sets v0: the header's checksum includes the magic number."""
     return frame[:6] + bytes([_xxh32(frame[:6]) >> 8 & 0xFF]) + frame[7:]
 
 
 def _xxh32(data: bytes) -> int:
-    """Of fewer than 16 bytes, seed 0: all that a frame's header can have."""
+    """xxh32 of fewer than 16 bytes, seed 0: a frame's header has no more."""
     p1, p2, p3, p4, p5 = _XXH32_PRIMES
     words = len(data) // 4 * 4
     value = p5 + len(data)

@@ -1,9 +1,10 @@
-"""A record batch v2 as the message set v0 or v1 of the same records, for brokers before 0.11 (layout: `message_set`).
+"""Converts a record batch v2 to the message set v0 or v1 of the same records, for brokers before 0.11 (layout:
+`message_set`).
 
-As Kafka's own producers wrote them: offsets count from 0; where there is a codec, all messages are the value of one
-wrapper, whose offset is that of the last one inside and whose timestamp the largest. What the older formats have no
-place for is dropped or refused here: producer id, epoch and sequence say nothing to such a broker and go, timestamps go
-with magic 0 (the caller knows whether they matter), headers and zstd are refused.
+The result is as Kafka's own producers wrote it. Offsets count from 0. With a codec all messages are the value of one
+wrapper, which has the offset of the last message inside and the largest timestamp. The older formats have no place for
+some things. Producer id, epoch and sequence mean nothing to such a broker and are dropped. Magic 0 drops timestamps
+(the caller knows whether they matter). Headers and zstd are refused.
 
 One Python step a message, about a microsecond; the kernel writes only today's format.
 """

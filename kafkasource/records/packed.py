@@ -1,12 +1,13 @@
-"""Rows of a partition packed into one value, for programs that only carry them on: a mirror.
+"""Packs rows of a partition into one value, for programs that only carry them on: a mirror.
 
 Spark looks at each row that passes it: from a Python source to a Python sink that is about a microsecond of CPU a row,
-where decoding and encoding take 40 ns each. A value of a MiB costs it what a row costs. Inside is an Arrow IPC stream:
+where decoding and encoding take 40 ns each. A value of a MiB costs Spark as much as a row. The value is an Arrow IPC
+stream:
 
     metadata of the schema   `kafkasource`: 1, topic, partition
     columns                  key, value, offset, timestamp, and headers where a record has any
 
-Not a format for keeping: both ends are of one release of this package.
+Do not store this format: both ends must be of one release of this package.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def pack(batch: pa.RecordBatch, packing: Packing | None = None) -> pa.RecordBatc
 
 
 def unpack(value: pa.Scalar) -> Unpacked:
-    """What `pack` made of it, without a copy; `value` is a pyarrow buffer. Raises ValueError for anything else."""
+    """The inverse of `pack`, without a copy. `value` is a pyarrow buffer. Raises ValueError for any other value."""
     try:
         reader = pa.ipc.open_stream(value)
         about = reader.schema.metadata or {}
@@ -77,7 +78,8 @@ def unpack(value: pa.Scalar) -> Unpacked:
 
 
 def with_headers(headers: pa.ListArray | None, rows: int, added: Sequence[tuple[str, pa.Array]]) -> pa.ListArray:
-    """A column of headers (None: there are none) in which each row has some more, last: names, and binary columns."""
+    """A column of headers (None: there are none) with further ones at the end of each row: names, and binary
+    columns."""
     entry = HEADERS_TYPE.value_type
     numbers = pa.array(range(rows), pa.int64())
     entries = [
@@ -90,7 +92,7 @@ def with_headers(headers: pa.ListArray | None, rows: int, added: Sequence[tuple[
         entries.insert(0, headers.flatten().cast(entry))
         parents.insert(0, pc.list_parent_indices(headers).cast(pa.int64()))
         lengths = pc.add(lengths, pc.list_value_length(headers).fill_null(0))
-    order = pc.array_sort_indices(pa.concat_arrays(parents))  # stable: what a row has comes before what it gets
+    order = pc.array_sort_indices(pa.concat_arrays(parents))  # stable: a row's own headers come before the further ones
     ends = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(lengths).cast(pa.int32())])
     return pa.ListArray.from_arrays(ends, pa.concat_arrays(entries).take(order), type=HEADERS_TYPE)
 

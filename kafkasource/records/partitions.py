@@ -1,4 +1,4 @@
-"""Which partition a key goes to, as Java's default partitioner has it, and rows grouped by partition."""
+"""Gives keys their partitions as Java's default partitioner does, and groups rows by partition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Arrow batches of the rows that a walk found: buffers of the largest possible size, filled by the kernel, then cut."""
+"""Makes Arrow batches of the rows that a walk found: the kernel fills buffers of the largest possible size, which are
+then cut."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ _BAD_TIMESTAMP = 4  # the kernel's; compiled, it shows only the texts of its cod
 
 
 def row_batches(walk: BatchWalk, include_headers: bool) -> Iterator[pa.RecordBatch]:
-    """Rows of a walk that was run, in its range of offsets. A batch has one timestampType, and `most_rows` at most."""
+    """The rows of a walk after its `run`, in its range of offsets. A batch has one timestampType, and at most
+    `most_rows`."""
     schema = ROW_SCHEMA_WITH_HEADERS if include_headers else ROW_SCHEMA
     piece_bytes = walk.arena.piece_bytes
     most = most_rows(walk.topic, piece_bytes)

@@ -15,7 +15,7 @@ class AbortedTransactions:
         self._open: dict[int, int] = {}  # producer id of those begun and not ended: first offset
 
     def advance(self, next_offset: int) -> None:
-        """Those that begin below this offset have begun."""
+        """Transactions that begin below this offset have begun."""
         while self._queue and self._queue[-1][1] < next_offset:
             producer_id, first_offset = self._queue.pop()
             self._open[producer_id] = first_offset
@@ -24,16 +24,16 @@ class AbortedTransactions:
         return producer_id in self._open
 
     def end(self, producer_id: int) -> None:
-        """Its abort marker was read: what the producer writes behind it is another transaction's."""
+        """Its abort marker was read: the producer's records behind it belong to another transaction."""
         del self._open[producer_id]
 
     def remaining(self) -> tuple[tuple[int, int], ...]:
-        """What to hand to whoever reads on."""
+        """The aborted transactions for the call that continues."""
         return (*self._open.items(), *reversed(self._queue))
 
 
 def is_abort_marker(section: memoryview) -> bool | None:
-    """Of the records of a control batch: does the first one abort? None where it has no key of 4 bytes or more."""
+    """Does the first record of a control batch abort? None: it has no key of 4 bytes or more."""
     end = len(section)
     length, pos = _read_varint(section, 0)
     if length < 0 or length > end - pos:

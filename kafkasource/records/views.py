@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 EMPTY = memoryview(b"")
 NO_INTS = memoryview(b"").cast("i")
-NO_LONGS = memoryview(bytearray()).cast("q")  # also where something to write to is asked for
+NO_LONGS = memoryview(bytearray()).cast("q")  # also where the kernel wants memory to write to
 
 
 def view_of(buffer: pa.Buffer | None, item: Literal["i", "q"]) -> memoryview:

@@ -1,7 +1,8 @@
-"""From batch to batch: what is wanted of a run of record batches, checked and decompressed, before anything is filled.
+"""Walks a run of record batches: finds the wanted ones, checks and decompresses them, before the kernel fills any
+column.
 
-The kernel reads the headers and checks the CRCs. What needs more than that is here: compressed batches, control
-batches, transactions, and saying what is wrong where the kernel stopped.
+The kernel reads the headers and checks the CRCs. This module does the rest: compressed batches, control batches,
+transactions, and the error where the kernel stopped.
 """
 
 from __future__ import annotations
@@ -70,7 +71,8 @@ class BatchWalk:
         return f"{self.topic}-{self.partition}, record batch at offset {base_offset}"
 
     def _check_crcs(self) -> bool:
-        """Keep what is before the first wrong one; are all right? For a kernel that cannot do it itself."""
+        """Check the CRCs, for a kernel that cannot. Keeps the batches before the first wrong one. True: all are
+        right."""
         for section in range(self.sections.count):
             pos, end, *_ = self.sections.batch(section)
             if self._crc32c(pos, end) != self._stored_crc(pos):
@@ -85,7 +87,8 @@ class BatchWalk:
         return int.from_bytes(self.data[pos + h.CRC_POS : pos + h.CRC_POS + 4], "big")
 
     def _take(self, section: int) -> bool:
-        """Decompress it, or skip it as control batches and aborted transactions are. False where the limit ends all."""
+        """Decompress the batch, or skip it if it is a control batch or of an aborted transaction. False: the limit is
+        reached."""
         pos, end, wanted, base_offset, attributes = self.sections.batch(section)
         if attributes & (h.TRANSACTIONAL | h.CONTROL):
             fields = h.HEADER.unpack_from(self.data, pos)
@@ -128,18 +131,18 @@ class BatchWalk:
         return aborts
 
     def _decompress(self, codec: int, base_offset: int, pos: int, end: int) -> tuple[int, int]:
-        """[start, end) in the arena. Raises RecordBatchTooLarge where it does not fit beside the ones before it."""
+        """Its [start, end) in the arena. Raises RecordBatchTooLarge if it does not fit beside earlier batches."""
         used = self.arena.used
         limit = min(self.max_decompressed_bytes, self.arena.piece_bytes if used else MAX_SECTION_BYTES) - used
         section = self.data[pos + h.HEADER_BYTES : end]
         return decompress_section(self.arena, codec, section, limit, self.where(base_offset))
 
     def _say_why_it_ends(self) -> None:
-        """The kernel took no batch at `pos`: it is cut, or there is none, or this raises what is wrong with it."""
+        """The kernel took no batch at `pos`: it is cut, or there is none. Otherwise raises what is wrong with it."""
         data, pos, expected = self.data, self.pos, self.sections.next_offset
         rest = len(data) - pos
         if message_set.begins(data, pos):
-            self.limited = True  # whoever goes on behind `pos` reads them
+            self.limited = True  # a call that continues behind `pos` reads them
             return
         if rest > h.MAGIC_POS and data[pos + h.MAGIC_POS] != 2:
             self._corrupt(h.PREFIX.unpack_from(data, pos)[0], f"magic is {data[pos + h.MAGIC_POS]}, not 2")

@@ -1,4 +1,4 @@
-"""DescribeProducers (key 61): what a partition's leader remembers of those who write to it (KIP-664)."""
+"""DescribeProducers (key 61): what a partition's leader remembers about its producers (KIP-664)."""
 
 from __future__ import annotations
 

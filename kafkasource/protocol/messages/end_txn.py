@@ -1,7 +1,7 @@
 """EndTxn (key 26): commit or abort a transaction (KIP-98).
 
 Version 5 raises the producer epoch at each end (KIP-890); brokers take it only where the feature `transaction.version`
-is 2. Whoever asks again, because the answer was lost, must ask in the version of the first time.
+is 2. A client that asks again, because the answer was lost, must use the version of its first request.
 """
 
 from __future__ import annotations

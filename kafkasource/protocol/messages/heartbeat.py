@@ -1,4 +1,4 @@
-"""Heartbeat (key 12): a member of a group lives; the answer tells it when to join again (REBALANCE_IN_PROGRESS)."""
+"""Heartbeat (key 12): a member of a group lives. The answer says when it must join again (REBALANCE_IN_PROGRESS)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""OffsetCommit (key 8): where a group stands, told to its coordinator."""
+"""OffsetCommit (key 8): store a group's offsets, at its coordinator."""
 
 from __future__ import annotations
 

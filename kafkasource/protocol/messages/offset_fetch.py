@@ -1,4 +1,4 @@
-"""OffsetFetch (key 9): where a group stands, as its coordinator remembers.
+"""OffsetFetch (key 9): a group's committed offsets, from its coordinator.
 
 Version 8 asks for several groups at once, in fields of its own: up to 7 the top-level ones count, from 8 on `groups`.
 """

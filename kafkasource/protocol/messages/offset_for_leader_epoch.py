@@ -1,5 +1,5 @@
-"""OffsetForLeaderEpoch (key 23, KIP-101, KIP-320): where a leader epoch ends in the leader's log. Tells who has read
-further than that that the log was truncated meanwhile.
+"""OffsetForLeaderEpoch (key 23, KIP-101, KIP-320): where a leader epoch ends in the leader's log. A reader beyond that
+end learns so that the log was truncated.
 """
 
 from __future__ import annotations

@@ -213,7 +213,7 @@ class OffsetReader:
         return {tp: one.offset for tp, one in found.items() if one.offset is not None}
 
     def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> Offsets:
-        """Where leader epochs end in the logs of now (exclusive); a partition whose leader cannot tell is missing.
+        """Where leader epochs end in the logs of now (exclusive); a partition whose leader does not know is missing.
 
         Brokers before 0.11 know no epochs, those before 2.3 answer only clients that may act as a replica.
         """

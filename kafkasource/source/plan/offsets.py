@@ -13,7 +13,7 @@ identify it, and an offset means nothing in another topic of the name, or in a l
 `@1` is the version of the key. Then come the topics in order, each with its name, its id and its leader epochs. The id
 is written as Kafka's tools print it; it is empty where brokers have none (before 2.8). No record below the offset is of
 a later epoch than the one written here. Neighbouring partitions with one epoch stand together; a partition is missing
-where brokers tell no epoch (before 2.1). No topic's name holds any of `@;/=,|`.
+where brokers give no epoch (before 2.1). No topic's name holds any of `@;/=,|`.
 
 The end of a query's first micro-batch also says where that batch begins (`first_batch`). Behind a `|` follows the same
 list for the start, and after each topic's epochs its offsets. Such a key has version 2; all later ones stay version 1.
@@ -54,7 +54,7 @@ _MAX_PARTITIONS = 1_000_000  # of one key; nothing real comes near
 class StreamOffset:
     """Offsets in the logs of all partitions of a streaming query, and which logs these are. Never modified.
 
-    What is not known is missing: brokers before 2.8 tell no topic ids, brokers before 2.1 no leader epochs, and a
+    What is not known is missing: brokers before 2.8 give no topic ids, brokers before 2.1 no leader epochs, and a
     checkpoint of the JVM connector has neither. No record below an offset is of a later epoch than the one beside it.
     """
 
