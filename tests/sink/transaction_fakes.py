@@ -22,6 +22,7 @@ from types import MappingProxyType
 
 from kafkasource.client.transactions import Ahead, DescribedTransaction, Listed, ListedTransaction
 from kafkasource.errors import BrokerError, DeadlineExceeded, error_for
+from kafkasource.sink.transactions.driver import ExactlyOnce
 from kafkasource.types import ProducerId, TopicPartition
 
 OFFSETS = TopicPartition("__consumer_offsets", 0)
@@ -324,6 +325,19 @@ class FakeGroupCalls:
             self.cluster.kept_longer.update((group, tp) for tp in offsets)
 
         self.cluster._call("keep", act)
+
+
+class CommitsOtherwise(ExactlyOnce):
+    """The driver's side, which calls `end_tasks` to commit the task transactions of a decided batch."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.tasks = self._prefix.tasks
+        self.commit_all, self.tasks.commit_all = self.tasks.commit_all, self.end_tasks
+
+    def end_tasks(self, decision, transactions):
+        """A test's own. Returns the transactions that are gone."""
+        return self.commit_all(decision, transactions)
 
 
 def read_committed(log):

@@ -17,6 +17,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from kafkasource.sink.commit_report import TransactionCounts
 from kafkasource.sink.transactions.decision import Kind
 from kafkasource.sink.transactions.names import TransactionalIds
 from kafkasource.sink.transactions.query_identity import IdentitySource
@@ -39,6 +40,10 @@ class DriverTransaction:
     aborted: int = 0  # task transactions that were left open, which begin aborted
     former: TransactionalIds | None = None  # under which the last decision lies, where that is not `ids`
     first: bool = False  # nothing was ever decided under the prefix, as far as the brokers know
+
+    def counts(self, opened: int = 0, committed: int = 0, oldest_open_ms: float | None = None) -> TransactionCounts:
+        """Of its batch, with what begin recovered and aborted."""
+        return TransactionCounts(opened, committed, oldest_open_ms, self.recovered, self.aborted)
 
 
 def write_file(source: IdentitySource, cluster: str, driver: DriverTransaction) -> None:

@@ -48,6 +48,10 @@ class UnreadableDecision(KafkaSourceError):
     """The group of the decision record holds what this version did not write. Nobody may guess what was decided."""
 
 
+class ImpossibleEvent(KafkaSourceError):
+    """A fault of this package: a batch met what the table of its states (`states.BATCH`) does not have."""
+
+
 class TooManyTransactions(KafkaSourceError):
     """More tasks wrote than the decision record has room for. Nothing was decided."""
 

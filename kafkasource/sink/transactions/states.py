@@ -1,4 +1,4 @@
-"""The states of exactly once as tables: of a task transaction, of what begin finds, of the batch that is to be written.
+"""The states of exactly once as tables: of a task transaction, of the driver's batch, of what begin finds and plans.
 
 A task transaction goes this way (`TRANSITIONS`: tests lead the sink through each cell). No process sees all of it: the
 task opens it, the driver decides and commits, brokers or another producer may abort it at any time.
@@ -9,6 +9,14 @@ task opens it, the driver decides and commits, brokers or another producer may a
       │ BATCH_FAILED,      │ TAKEN              ▼
       │ TAKEN              ▼                  LOST: what 'lostTransactions' says
       └─────────────▶ ABORTED
+
+`begin`, `commit` and `abort` move a batch by `BATCH` (`batch_moves`). Each of the three is a process that knows nothing
+of the others', so each starts in a state of its own:
+
+    begin   LEFT ─▶ DECIDED ─▶ COMMITTED ─▶ ENDED, of the last batch under the prefix; or LOST, or UNRECORDED
+    commit  RETURNED ─▶ WRITTEN ─▶ OPEN ─▶ ANNOUNCED ─▶ OFFERED ─▶ DECIDED ─▶ COMMITTED ─▶ ENDED; or WITHOUT_ROWS;
+            before DECIDED also UNSURE and UNDECIDED, after it also LOST
+    abort   FAILED ─▶ CLOSED ─▶ UNDECIDED ─▶ ABORTED; or COMMITTED or LOST, where it is decided
 
 A begin finds what an earlier run left in two groups: the decision record in P-marker, its status in P-kept. `FOUND`
 says what is known by these two (`decision_status`), `PLANS` what happens to a batch by that (`task_plan`). There is no
@@ -72,6 +80,156 @@ TRANSITIONS: dict[tuple[State, Event], tuple[State, Action | None]] = {
     (_S.ABORTED, _E.BATCH_FAILED): (_S.ABORTED, _A.ABORT),  # that fails, which changes nothing
 }
 """What is not in it cannot happen: only the driver decides, and it commits nothing before."""
+
+
+# The driver's batch.
+
+
+class BatchState(Enum):
+    """What the process that moves the batch knows of it."""
+
+    # Where a process starts.
+    LEFT = "left by an earlier process"
+    RETURNED = "all its tasks are done"
+    FAILED = "one of its tasks failed, or its commit"
+    # On the way to its decision.
+    WRITTEN = "its tasks have written rows"
+    REPLACING = "its tasks have written the rows of lost task transactions again"
+    OPEN = "each transaction that the decision is to name is open"
+    ANNOUNCED = "P-kept says that it is about to be decided"
+    OFFERED = "the decision is in the driver's transaction, which is open"
+    UNSURE = "the driver's transaction was to be committed, and no answer says whether it was"
+    # On the way to its abort: the driver that began the batch decides nothing any more.
+    CLOSED = "the driver's transaction has ended"
+    TAKEN_OVER = "another driver has the driver's transactional id"
+    # Known for good, while this process looks.
+    WITHOUT_ROWS = "there is nothing to decide"
+    DECIDED = "the decision record is there"
+    COMMITTED = "decided, and its task transactions are committed"
+    ENDED = "committed, and P-kept says so, or the next begin makes that good"
+    LOST = "decided, and some of its task transactions are lost"
+    UNDECIDED = "not decided"
+    ABORTED = "not decided, and its task transactions are aborted"
+    UNRECORDED = "no record says that it was decided: `FOUND` says what that means"
+
+
+class BatchEvent(Enum):
+    # What Spark asks for.
+    BEGIN = "begin"  # of this batch again, or of the next one
+    ABORT = "abort"
+    # What the tasks say, where Spark asks for a commit.
+    WROTE = "wrote"
+    WROTE_LOST = "wrote lost rows again"  # or no task came that could
+    NO_ROWS = "no rows"  # or all tasks skipped: it was decided in an earlier run
+    FIRST_WITHOUT_ROWS = "no rows, and nothing was ever decided under the prefix"
+    GONE_WITHOUT = "gone without, as the user wants it"
+    NO_TASKS = "no tasks"
+    # What the brokers say.
+    NO_RECORD = "no decision record of it"
+    RECORD = "a decision record of it"
+    ENDED_BEFORE = "P-kept says that its transactions have ended"
+    ALL_OPEN = "all open"
+    NOT_OPEN = "a task transaction is not open any more, or another driver is there"
+    SHARED = "tasks that share a producer id share a partition"
+    MERGED = "merged"
+    KEPT = "kept"
+    SENT = "sent"
+    ANSWERED = "answered"
+    UNANSWERED = "an error in place of an answer"
+    OWN_ENDED = "the driver's transaction has ended, or was never begun"
+    FENCED = "fenced"
+    ALL_COMMITTED = "all committed"
+    SOME_LOST = "some lost"
+    LOST_BEFORE = "some lost, of an earlier run"
+    ABORTED = "aborted"
+    TOLD = "told"
+
+
+class BatchAction(Enum):
+    LOOK = "fence an older driver, and read both groups"
+    RECOVER = "commit the decision's task transactions, then abort all others that are open"
+    ABORT_OPEN = "abort all task transactions that are open"
+    TAKE_OVER = "the same under the prefixes that earlier versions gave this query"
+    LOOK_WHETHER_FIRST = "read both groups"
+    KEEP_NONE_YET = "P-kept: no batch had rows so far"
+    KEEP_GONE_WITHOUT = "P-kept: ended, though nothing was written"
+    CHECK_OPEN = "DescribeTransactions"
+    MERGE = "commit what is left of the earlier decision, and put it together with what was written again"
+    KEEP_DECIDING = "P-kept: deciding; nothing of a batch write, which is never replayed"
+    SEND_DECISION = "TxnOffsetCommit of the decision record, in the driver's transaction"
+    DECIDE = "EndTxn (commit) of the driver's transaction"
+    END_OWN = "EndTxn (abort) of the driver's transaction"
+    READ_RECORD = "read the decision record"
+    COMMIT_TASKS = "EndTxn (commit) of the decision's task transactions"
+    KEEP_ENDED = "P-kept: ended"
+    ABORT_REPORTED = "EndTxn (abort) of what the tasks reported and the decision does not name"
+    ABORT_TASKS = "the same, and InitProducerId of the slots of tasks that did not report"
+    REFUSE = "raise NotDecided"
+    TELL_LOST = "raise LostTransactions, or warn where 'lostTransactions' is skip"
+
+
+_BS, _BE, _BA = BatchState, BatchEvent, BatchAction
+
+BATCH: dict[tuple[BatchState, BatchEvent], tuple[BatchState, BatchAction | None]] = {
+    # begin: of the last batch.
+    (_BS.LEFT, _BE.BEGIN): (_BS.LEFT, _BA.LOOK),
+    (_BS.LEFT, _BE.RECORD): (_BS.DECIDED, _BA.RECOVER),
+    (_BS.LEFT, _BE.ENDED_BEFORE): (_BS.ENDED, _BA.ABORT_OPEN),
+    (_BS.LEFT, _BE.NO_RECORD): (_BS.UNRECORDED, _BA.ABORT_OPEN),
+    (_BS.ENDED, _BE.ABORTED): (_BS.ENDED, None),
+    (_BS.UNRECORDED, _BE.ABORTED): (_BS.UNRECORDED, _BA.TAKE_OVER),
+    (_BS.UNRECORDED, _BE.NO_RECORD): (_BS.UNRECORDED, None),
+    (_BS.UNRECORDED, _BE.ALL_COMMITTED): (_BS.COMMITTED, _BA.KEEP_ENDED),
+    (_BS.UNRECORDED, _BE.LOST_BEFORE): (_BS.LOST, None),  # the tasks are told, and obey 'lostTransactions'
+    (_BS.DECIDED, _BE.LOST_BEFORE): (_BS.LOST, None),
+    # commit.
+    (_BS.RETURNED, _BE.NO_TASKS): (_BS.RETURNED, _BA.LOOK_WHETHER_FIRST),
+    (_BS.RETURNED, _BE.NO_ROWS): (_BS.WITHOUT_ROWS, None),
+    (_BS.RETURNED, _BE.FIRST_WITHOUT_ROWS): (_BS.WITHOUT_ROWS, _BA.KEEP_NONE_YET),
+    (_BS.RETURNED, _BE.GONE_WITHOUT): (_BS.WITHOUT_ROWS, _BA.KEEP_GONE_WITHOUT),
+    (_BS.WITHOUT_ROWS, _BE.KEPT): (_BS.WITHOUT_ROWS, None),
+    (_BS.RETURNED, _BE.WROTE): (_BS.WRITTEN, _BA.CHECK_OPEN),
+    (_BS.RETURNED, _BE.WROTE_LOST): (_BS.REPLACING, _BA.CHECK_OPEN),
+    (_BS.WRITTEN, _BE.NOT_OPEN): (_BS.UNDECIDED, _BA.REFUSE),
+    (_BS.WRITTEN, _BE.SHARED): (_BS.UNDECIDED, _BA.END_OWN),
+    (_BS.UNDECIDED, _BE.OWN_ENDED): (_BS.UNDECIDED, _BA.REFUSE),
+    (_BS.UNDECIDED, _BE.FENCED): (_BS.UNDECIDED, _BA.REFUSE),
+    (_BS.WRITTEN, _BE.ALL_OPEN): (_BS.OPEN, _BA.KEEP_DECIDING),
+    (_BS.REPLACING, _BE.NOT_OPEN): (_BS.UNDECIDED, _BA.REFUSE),
+    (_BS.REPLACING, _BE.ALL_OPEN): (_BS.REPLACING, _BA.MERGE),
+    (_BS.REPLACING, _BE.NO_RECORD): (_BS.UNDECIDED, _BA.REFUSE),
+    (_BS.REPLACING, _BE.SOME_LOST): (_BS.LOST, _BA.TELL_LOST),  # not all of them were written again
+    (_BS.REPLACING, _BE.MERGED): (_BS.OPEN, _BA.KEEP_DECIDING),
+    (_BS.OPEN, _BE.KEPT): (_BS.ANNOUNCED, _BA.SEND_DECISION),
+    (_BS.ANNOUNCED, _BE.SENT): (_BS.OFFERED, _BA.DECIDE),
+    (_BS.ANNOUNCED, _BE.FENCED): (_BS.UNDECIDED, _BA.REFUSE),
+    (_BS.OFFERED, _BE.ANSWERED): (_BS.DECIDED, _BA.COMMIT_TASKS),
+    (_BS.OFFERED, _BE.UNANSWERED): (_BS.UNSURE, _BA.READ_RECORD),  # also where it was fenced after it was committed
+    (_BS.UNSURE, _BE.RECORD): (_BS.DECIDED, _BA.COMMIT_TASKS),
+    (_BS.UNSURE, _BE.NO_RECORD): (_BS.UNDECIDED, _BA.REFUSE),
+    (_BS.DECIDED, _BE.ALL_COMMITTED): (_BS.COMMITTED, _BA.KEEP_ENDED),  # of begin, too
+    (_BS.DECIDED, _BE.SOME_LOST): (_BS.LOST, _BA.TELL_LOST),
+    (_BS.COMMITTED, _BE.KEPT): (_BS.ENDED, None),
+    (_BS.LOST, _BE.TOLD): (_BS.LOST, None),
+    # abort. No decision can come after the driver's transaction has ended, so the record is read after that.
+    (_BS.FAILED, _BE.ABORT): (_BS.FAILED, _BA.END_OWN),
+    (_BS.FAILED, _BE.OWN_ENDED): (_BS.CLOSED, _BA.READ_RECORD),
+    (_BS.FAILED, _BE.FENCED): (_BS.TAKEN_OVER, _BA.READ_RECORD),
+    (_BS.CLOSED, _BE.NO_RECORD): (_BS.UNDECIDED, _BA.ABORT_TASKS),
+    (_BS.CLOSED, _BE.RECORD): (_BS.CLOSED, _BA.COMMIT_TASKS),  # commit failed after it had decided; or an earlier run's
+    (_BS.CLOSED, _BE.ALL_COMMITTED): (_BS.COMMITTED, _BA.ABORT_TASKS),
+    (_BS.CLOSED, _BE.SOME_LOST): (_BS.LOST, _BA.ABORT_TASKS),
+    # What silent tasks of another driver have open is that driver's.
+    (_BS.TAKEN_OVER, _BE.NO_RECORD): (_BS.UNDECIDED, _BA.ABORT_REPORTED),
+    (_BS.TAKEN_OVER, _BE.RECORD): (_BS.TAKEN_OVER, _BA.COMMIT_TASKS),
+    (_BS.TAKEN_OVER, _BE.ALL_COMMITTED): (_BS.COMMITTED, _BA.ABORT_REPORTED),
+    (_BS.TAKEN_OVER, _BE.SOME_LOST): (_BS.LOST, _BA.ABORT_REPORTED),
+    (_BS.UNDECIDED, _BE.ABORTED): (_BS.ABORTED, None),
+    (_BS.COMMITTED, _BE.ABORTED): (_BS.COMMITTED, None),
+    (_BS.LOST, _BE.ABORTED): (_BS.LOST, _BA.TELL_LOST),
+}
+"""What is not in it cannot happen, and raises ImpossibleEvent. An error that is no event here (a broker that does not
+answer, a missing right) ends the process's work on the batch where it stands; the next begin continues from there."""
 
 
 # What begin finds.

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -15,6 +16,7 @@ from kafkasource.sink.transactions.errors import (
     CheckpointBehind,
     LostDecision,
     LostTransactions,
+    NotDecided,
     lost_text,
 )
 from kafkasource.sink.transactions.names import TransactionalIds, WrittenTransaction
@@ -57,6 +59,14 @@ class TaskResult:
     replaces: bool = False  # the transaction has the rows of a lost one
     partitions: tuple[TopicPartition, ...] = ()  # written to
     gone_without: bool = False  # skipped, though it is not known to be decided: 'lostTransactions' is skip
+
+
+def driver_of(results: Sequence[TaskResult]) -> tuple[DriverTransaction, str]:
+    """The driver's transaction and the query's id, as all tasks of the batch say them. Raises NotDecided."""
+    found = {(result.driver, result.query_id) for result in results}
+    if len(found) != 1:
+        raise NotDecided(f"begin said {len(found)} different things to the tasks of one batch")
+    return found.pop()
 
 
 def plan_task(begun: BegunBatch, query_id: str, batch_id: int, slot: int, on_lost: OnLost) -> TaskPlan:

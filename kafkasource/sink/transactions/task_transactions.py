@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from kafkasource.client.caller import few
 from kafkasource.client.transactions import ONGOING, DescribedTransaction, Listed
 from kafkasource.errors import BrokerError, KafkaSourceError, UnsupportedApiVersion
+from kafkasource.sink.transactions.crash_points import crash_point, crashes_at
 from kafkasource.sink.transactions.decision import Decision
 from kafkasource.sink.transactions.errors import FENCED, GONE, NotDecided
 from kafkasource.sink.transactions.names import TransactionalIds, WrittenTransaction
@@ -65,6 +66,16 @@ class TaskTransactions:
             if error is not None and not isinstance(error, GONE):
                 raise error
         return [slots[name] for name, error in answers.items() if error is not None]
+
+    def commit_all(
+        self, decision: Decision, transactions: Sequence[WrittenTransaction]
+    ) -> tuple[WrittenTransaction, ...]:
+        """The same, with a crash point in the middle. Returns those that are gone."""
+        half = len(transactions) // 2 if crashes_at("half_ended") else 0
+        gone = self.commit(decision, transactions[:half])
+        crash_point("half_ended")
+        gone += self.commit(decision, transactions[half:])
+        return tuple(each for each in transactions if each.slot in gone)
 
     def abort(self, transactions: Iterable[WrittenTransaction], transaction_version: int) -> None:
         """Abort these. What cannot be aborted is left: it has ended, or the next begin aborts it."""

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as TheirTopicPartition
-from transaction_fakes import LAST_EPOCH
+from transaction_fakes import LAST_EPOCH, CommitsOtherwise
 
 from kafkasource import options
 from kafkasource.broker import Broker
@@ -108,11 +108,11 @@ class Query:
         return results
 
 
-class Killed(ExactlyOnce):
+class Killed(CommitsOtherwise):
     """With the batch decided, and one transaction of two committed."""
 
-    def _end(self, decision, transactions):
-        assert self._tasks.commit(decision, transactions[:1]) == []
+    def end_tasks(self, decision, transactions):
+        assert self.tasks.commit(decision, transactions[:1]) == []
         raise KeyboardInterrupt
 
 

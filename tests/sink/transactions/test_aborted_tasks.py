@@ -15,7 +15,7 @@ import pytest
 from fake_broker import SILENCE, FakeKafka, FakeNet
 from pyspark.sql.types import BinaryType, StructField, StructType
 from sink_fakes import T0, FakeTransactions, Rig
-from transaction_fakes import FakeContext, FakeTransactionCluster, read_committed
+from transaction_fakes import CommitsOtherwise, FakeContext, FakeTransactionCluster, read_committed
 
 from kafkasource.errors import ConnectionLost, KafkaSourceError
 from kafkasource.protocol.apis import END_TXN
@@ -270,8 +270,8 @@ def test_decided_transactions_are_never_aborted(version):
     begun = driver(cluster).begin()
     results = [run(cluster, begun, slot) for slot in range(2)]
 
-    class Crashing(ExactlyOnce):
-        def _end(self, decision, transactions):
+    class Crashing(CommitsOtherwise):
+        def end_tasks(self, decision, transactions):
             raise Boom
 
     with pytest.raises(Boom):

@@ -8,6 +8,7 @@ from transaction_fakes import OFFSETS, Crash, FakeGroupCalls, FakeTransactionClu
 
 from kafkasource.client.transactions import DescribedTransaction
 from kafkasource.errors import DeadlineExceeded, TopicAuthorizationFailed, UnsupportedApiVersion
+from kafkasource.sink.transactions.batch_commit import BatchCommit
 from kafkasource.sink.transactions.decision import Decision, last_decision
 from kafkasource.sink.transactions.decision_status import MAX_PLACES, DecisionStatus, last_status, was_decided
 from kafkasource.sink.transactions.driver import ExactlyOnce
@@ -271,22 +272,22 @@ def test_each_topic_that_has_room_has_a_copy_of_the_whole_record():
 
 @ANY_DIALECT
 @BOTH_WAYS
-def test_what_an_older_driver_keeps_too_late_hides_no_decision(version, atomic):
+def test_what_an_older_driver_keeps_too_late_hides_no_decision(version, atomic, monkeypatch):
     """It was about to decide batch 0 when it stood still, and another run decided batches 0 and 1."""
     cluster = FakeTransactionCluster(version)
     old, new = Query(cluster, atomic=atomic), Query(cluster, atomic=atomic)
     begun = old.new_driver().begin()
     late = [old.task(begun, 0, slot) for slot in range(3)]
-    stands_still = ExactlyOnce._require_open
+    require_open = BatchCommit._require_open
 
-    class StandsStill(ExactlyOnce):
-        def _require_open(self, transactions, decider):
-            answer = stands_still(self, transactions, decider)
-            new.run_batch(0)
-            new.run_batch(1)
-            return answer
+    def stands_still(commit):
+        monkeypatch.undo()
+        answer = require_open(commit)
+        new.run_batch(0)
+        new.run_batch(1)
+        return answer
 
-    old.driver = StandsStill
+    monkeypatch.setattr(BatchCommit, "_require_open", stands_still)
     with pytest.raises(NotDecided):
         old.new_driver().commit(late, 0)
     new.done = {0}  # it dies before Spark has noted batch 1

@@ -3,6 +3,7 @@
 import time
 
 import pytest
+from transaction_fakes import CommitsOtherwise
 
 from kafkasource.broker import Broker
 from kafkasource.client.cluster import Cluster
@@ -39,8 +40,8 @@ def test_what_is_known_of_a_batch_outlives_its_decision_record(cluster):
         result = TaskResult(decider, "q", partitions=tuple(TopicPartition(topic, 0) for topic in topics))
         driver(name, kind).commit([result], batch_id)
 
-    class Dies(ExactlyOnce):
-        def _end(self, decision, transactions):
+    class Dies(CommitsOtherwise):
+        def end_tasks(self, decision, transactions):
             raise KeyboardInterrupt  # decided, and nobody comes back for a week
 
     decide("whole", 0, "tu")

@@ -11,6 +11,7 @@ import pytest
 from transaction_fakes import Crash, FakeTransactionCluster, read_committed, still_open
 
 from kafkasource.errors import DeadlineExceeded, UnsupportedApiVersion
+from kafkasource.sink.transactions.batch_commit import BatchCommit
 from kafkasource.sink.transactions.driver import ExactlyOnce
 from kafkasource.sink.transactions.errors import CheckpointBehind, LostTransactions, NotDecided
 from kafkasource.sink.transactions.names import TransactionalIds, WrittenTransaction
@@ -28,16 +29,15 @@ class Query:
 
     ids = IDS
 
-    def __init__(self, cluster, *, atomic=False, on_lost="fail", query_id="q", driver=ExactlyOnce, batches=3):
+    def __init__(self, cluster, *, atomic=False, on_lost="fail", query_id="q", batches=3):
         self.cluster, self.atomic, self.on_lost, self.query_id = cluster, atomic, on_lost, query_id
-        self.driver = driver
         self.batches = range(batches)
         self.done = set()  # Spark's checkpoint
         self.attempt = 0
 
     def new_driver(self):
         """A process's own: nothing is kept from one to the next."""
-        return self.driver(self.cluster, IDS, timeout_ms=600_000, atomic=self.atomic, on_lost=self.on_lost)
+        return ExactlyOnce(self.cluster, IDS, timeout_ms=600_000, atomic=self.atomic, on_lost=self.on_lost)
 
     def rows_of(self, batch_id, slot):
         if (batch_id, slot) == (1, 2):
@@ -120,10 +120,10 @@ def calls_of_a_run(version, atomic):
     return len(cluster.calls)
 
 
-def run_with(version, atomic, crashes=None, errors=None, driver=ExactlyOnce):
+def run_with(version, atomic, crashes=None, errors=None):
     cluster = FakeTransactionCluster(version)
     cluster.crash_at, cluster.raise_at = crashes or {}, errors or {}
-    query = Query(cluster, atomic=atomic, driver=driver)
+    query = Query(cluster, atomic=atomic)
     query.run_to_the_end()
     return cluster, query
 
@@ -173,15 +173,17 @@ def test_the_checks_would_see_a_driver_that_does_not_recover(version, moment, mo
 
 
 @ANY_DIALECT
-def test_the_checks_would_see_a_driver_that_ends_transactions_before_it_decides(version):
-    class Hasty(ExactlyOnce):
-        def _decide(self, decision, decider, partitions):
-            self._tasks.commit(decision, decision.transactions)
-            super()._decide(decision, decider, partitions)
+def test_the_checks_would_see_a_driver_that_ends_transactions_before_it_decides(version, monkeypatch):
+    send_decision = BatchCommit._send_decision
 
+    def hasty(commit):
+        commit._prefix.tasks.commit(commit._decision, commit._decision.transactions)
+        return send_decision(commit)
+
+    monkeypatch.setattr(BatchCommit, "_send_decision", hasty)
     wrong = 0
     for number in range(calls_of_a_run(version, False)):
-        cluster, query = run_with(version, False, {number: "after"}, driver=Hasty)
+        cluster, query = run_with(version, False, {number: "after"})
         wrong += seen(cluster) != query.expected()
     assert wrong > 3
 

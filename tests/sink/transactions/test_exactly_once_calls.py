@@ -2,6 +2,7 @@
 
 import pytest
 from fake_broker import CLOSE, Cut, Error, FakeKafka, FakeNet
+from transaction_fakes import CommitsOtherwise
 
 from kafkasource.protocol.apis import (
     ADD_OFFSETS_TO_TXN,
@@ -96,10 +97,10 @@ def test_transactions_that_timed_out_before_the_decision_undo_it_and_after_it_ar
     world.driver().abort(results, 7)
     assert "Ongoing" not in world.states()
 
-    class Late(ExactlyOnce):
-        def _end(self, decision, transactions):
+    class Late(CommitsOtherwise):
+        def end_tasks(self, decision, transactions):
             world.kafka.time_out("p-3")
-            super()._end(decision, transactions)
+            return super().end_tasks(decision, transactions)
 
     results = world.written()
     with pytest.raises(LostTransactions, match=r"tasks \[3\] \(1 rows\)"):

@@ -2,6 +2,7 @@
 
 import pytest
 from fake_broker import FakeKafka, FakeNet
+from transaction_fakes import CommitsOtherwise
 
 from kafkasource.protocol.apis import LIST_TRANSACTIONS
 from kafkasource.sink.commit_report import TransactionCounts
@@ -57,9 +58,9 @@ def test_what_was_left_undecided_is_counted_as_aborted_by_the_batch_that_comes_n
 
 
 def test_what_was_decided_and_not_committed_is_counted_as_recovered_by_the_replay(world):
-    class Killed(ExactlyOnce):
-        def _end(self, decision, transactions):
-            self._tasks.commit(decision, transactions[:1])
+    class Killed(CommitsOtherwise):
+        def end_tasks(self, decision, transactions):
+            self.tasks.commit(decision, transactions[:1])
             raise Dies
 
     results = world.write(world.driver().begin().driver, range(4))
@@ -77,10 +78,10 @@ def test_a_newer_transaction_in_the_slot_of_a_decided_one_is_aborted_and_not_rec
 
 
 def test_what_brokers_gave_up_is_missing_among_the_committed(world):
-    class Late(ExactlyOnce):
-        def _end(self, decision, transactions):
+    class Late(CommitsOtherwise):
+        def end_tasks(self, decision, transactions):
             world.kafka.time_out(IDS.task(2))
-            return super()._end(decision, transactions)
+            return super().end_tasks(decision, transactions)
 
     results = world.write(world.driver().begin().driver, range(4))
     assert world.driver(Late, on_lost="skip").commit(results, 7) == TransactionCounts(4, 3, 2_500)

@@ -1,0 +1,122 @@
+"""A batch begins: what an earlier process left of the last one is brought to its end. The steps of `states.BATCH`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kafkasource.client.transactions import Listed
+from kafkasource.sink.transactions.batch_moves import move
+from kafkasource.sink.transactions.decision import Decision
+from kafkasource.sink.transactions.decision_status import DecisionStatus, last_batch
+from kafkasource.sink.transactions.driver_transaction import DriverTransaction
+from kafkasource.sink.transactions.names import TransactionalIds
+from kafkasource.sink.transactions.prefix import Prefix
+from kafkasource.sink.transactions.states import BatchAction, BatchEvent, BatchState
+from kafkasource.sink.transactions.task_plan import BegunBatch
+from kafkasource.sink.transactions.task_transactions import Recovered
+from kafkasource.types import ProducerId
+
+
+class BatchBegin:
+    """One begin. `run` is called once and blocks."""
+
+    def __init__(self, prefix: Prefix, write_id: str | None) -> None:
+        self._prefix = prefix
+        self._write_id = write_id
+        # Known once the brokers were looked at.
+        self._producer = ProducerId(-1, -1)
+        self._version = 0
+        self._open: Callable[[], Listed] | None = None
+        self._last: Decision | None = None
+        self._status: DecisionStatus | None = None
+        self._decided: bool | None = None  # what the coordinator says, where P-kept says `deciding`
+        self._found = Recovered()
+        self._former: TransactionalIds | None = None  # under which the last decision lies
+
+    def run(self) -> BegunBatch:
+        steps = {
+            BatchAction.LOOK: self._look,
+            BatchAction.RECOVER: self._recover,
+            BatchAction.ABORT_OPEN: self._abort_open,
+            BatchAction.TAKE_OVER: self._take_over,
+            BatchAction.KEEP_ENDED: self._keep_ended,
+        }
+        move(f"the last batch under {self._prefix.ids.prefix}", BatchState.LEFT, BatchEvent.BEGIN, steps)
+        known = last_batch(self._last, self._status, self._decided)
+        # Of an older decision than the last batch's they are lost only in name: their slots were in use again since.
+        of_last = known is not None and self._last is not None and known.number == self._last.number
+        lost = self._found.lost if of_last else ()
+        driver = DriverTransaction(
+            self._prefix.ids,
+            self._producer,
+            self._version,
+            number=1 + max(self._last.number if self._last else 0, self._status.number if self._status else 0),
+            kind="stream" if self._write_id is None else "write",
+            lost=tuple(each.slot for each in lost),
+            recovered=self._found.recovered,
+            aborted=self._found.aborted,
+            former=self._former,
+            first=known is None,
+        )
+        return BegunBatch(driver, self._write_id, self._prefix.identity.query_id, known, lost)
+
+    def _look(self) -> BatchEvent:
+        prefix, ids, transactions = self._prefix, self._prefix.ids, self._prefix.cluster.transactions
+        ahead = transactions.ahead(f"{ids.prefix}-", ids.driver, [ids.kept_group, ids.marker_group])
+        # InitProducerId ends what the coordinator remembers.
+        self._status, places, self._decided = prefix.status.settled()
+        status = self._status
+        self._producer = transactions.init_producer_id(ids.driver, prefix.timeout_ms)  # an older driver decides no more
+        self._version = ahead.version()
+        self._open = ahead.open_transactions
+        last = prefix.decisions.last(places if status is not None and status.state == "deciding" else ())
+        self._last = last
+        if status is not None and (status.says_ended(last) if last is not None else status.state == "ended"):
+            return BatchEvent.ENDED_BEFORE
+        return BatchEvent.NO_RECORD if last is None else BatchEvent.RECORD
+
+    def _recover(self) -> BatchEvent:
+        self._found = self._prefix.tasks.recover(self._last, False, self._open)
+        return BatchEvent.LOST_BEFORE if self._found.lost else BatchEvent.ALL_COMMITTED
+
+    def _abort_open(self) -> BatchEvent:
+        self._found = self._prefix.tasks.recover(self._last, True, self._open)
+        return BatchEvent.ABORTED
+
+    def _take_over(self) -> BatchEvent:
+        """What this query decided under a prefix made of its location's text, as earlier versions made it.
+
+        Another query may have, or have had, the same text: what does not name this query is left alone. Where the last
+        decision does name it, whoever still uses the prefix is fenced, and recovery is done as of an own prefix. It is
+        done at each begin until there is a decision under the present prefix.
+        """
+        taken = []
+        for ids in self._prefix.identity.former:
+            decisions, tasks = self._prefix.under(ids)
+            if self._is_own(decisions.last_seen()):
+                self._prefix.cluster.transactions.init_producer_id(ids.driver, self._prefix.timeout_ms)
+                last = decisions.last()
+                if last is not None and self._is_own(last):
+                    taken.append((ids, last, tasks.recover(last)))
+        if not taken:
+            return BatchEvent.NO_RECORD
+        self._former, self._last, found = max(taken, key=lambda each: (each[1].batch_id, each[1].number))
+        before = self._found
+        self._found = Recovered(found.lost, before.recovered + found.recovered, before.aborted + found.aborted)
+        return BatchEvent.LOST_BEFORE if found.lost else BatchEvent.ALL_COMMITTED
+
+    def _is_own(self, decision: Decision | None) -> bool:
+        return decision is not None and decision.query_id == self._prefix.identity.query_id
+
+    def _keep_ended(self) -> BatchEvent:
+        """A crash, or a version that kept nothing, has left out that the last decision's transactions have ended."""
+        last, status = self._last, self._status
+        assert last is not None
+        is_stream = last.kind == "stream" or (last.kind is None and last.batch_id > 0)
+        if is_stream and (status is None or status.number <= last.number):
+            ended = DecisionStatus(last.number, last.query_id, last.batch_id, "ended", self._producer)
+            if places := self._prefix.decisions.places():
+                self._prefix.status.write(ended, places)
+            else:  # it was taken over, and lies under another prefix
+                self._prefix.status.write_without_rows(ended)
+        return BatchEvent.KEPT

@@ -1,0 +1,67 @@
+"""What the driver works with: the groups and transactions of one prefix at one cluster, and the options."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kafkasource.errors import InvalidTxnState
+from kafkasource.sink.transactions.decision import DecisionLog
+from kafkasource.sink.transactions.decision_status import StatusLog
+from kafkasource.sink.transactions.driver_transaction import DriverTransaction
+from kafkasource.sink.transactions.errors import GONE, LostTransactions, lost_text
+from kafkasource.sink.transactions.names import TransactionalIds, WrittenTransaction
+from kafkasource.sink.transactions.query_identity import QueryIdentity
+from kafkasource.sink.transactions.states import BatchEvent
+from kafkasource.sink.transactions.task_plan import OnLost
+from kafkasource.sink.transactions.task_transactions import TaskTransactions
+from kafkasource.types import ProducerId
+
+if TYPE_CHECKING:
+    from kafkasource.client.cluster import Cluster
+
+log = logging.getLogger("kafkasource.sink")
+
+
+@dataclass(frozen=True)
+class Prefix:
+    """See the module."""
+
+    cluster: Cluster
+    identity: QueryIdentity
+    decisions: DecisionLog
+    status: StatusLog
+    tasks: TaskTransactions
+    timeout_ms: int  # `kafka.transaction.timeout.ms`
+    atomic: bool
+    on_lost: OnLost
+    wall_clock_ms: Callable[[], float]
+
+    @property
+    def ids(self) -> TransactionalIds:
+        return self.identity.ids
+
+    def under(self, ids: TransactionalIds) -> tuple[DecisionLog, TaskTransactions]:
+        """What an earlier version left under another prefix of this query."""
+        decisions = DecisionLog(self.cluster.groups, ids)
+        return decisions, TaskTransactions(self.cluster.transactions, ids, self.timeout_ms)
+
+    def end_own(self, driver: DriverTransaction) -> tuple[BatchEvent, ProducerId]:
+        """Abort the driver's own transaction, if it is open. Returns the epoch that the driver has after it, too."""
+        try:
+            after = self.cluster.transactions.end(self.ids.driver, driver.producer, False, driver.transaction_version)
+            return BatchEvent.OWN_ENDED, after
+        except InvalidTxnState:  # which only says that it had ended, or was never begun
+            return BatchEvent.OWN_ENDED, driver.producer
+        except GONE:
+            return BatchEvent.FENCED, driver.producer
+
+    def tell_lost(self, batch_id: int, lost: Iterable[WrittenTransaction]) -> BatchEvent:
+        """Raises LostTransactions, unless these are to be skipped."""
+        text = lost_text(batch_id, lost)
+        if self.on_lost != "skip":
+            raise LostTransactions(text)
+        log.warning("%s", text)
+        return BatchEvent.TOLD

@@ -1,0 +1,370 @@
+"""Every cell of the table of the driver's batch, by the driver itself on a cluster that answers as brokers do.
+
+A case says how the batch came where it is, which call Spark makes then, the cells that this call goes through, the
+requests that it sends, and what a reader at read_committed sees after it.
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+from itertools import product
+
+import pytest
+from test_exactly_once import IDS, Query, T, seen
+from test_whose_prefix import OLD, Upgraded
+from transaction_fakes import Crash, FakeTransactionCluster
+
+from kafkasource.errors import DeadlineExceeded
+from kafkasource.sink.transactions import batch_moves
+from kafkasource.sink.transactions.batch_moves import move, next_move
+from kafkasource.sink.transactions.errors import ImpossibleEvent, LostTransactions, NotDecided
+from kafkasource.sink.transactions.states import BATCH, BatchAction, BatchEvent, BatchState
+from kafkasource.sink.transactions.task_plan import TaskResult
+
+
+class Batch:
+    """Batch 0 of three tasks, each with rows for two partitions, and what the brokers have of it."""
+
+    def __init__(self, version, **how):
+        self.version = version
+        self.cluster = FakeTransactionCluster(version)
+        self.query = Query(self.cluster, batches=2, **how)
+        self.results = []
+        self.begun = None
+
+    # How it comes where it is.
+
+    def written(self):
+        self.begun = self.query.new_driver().begin()
+        self.results = [self.query.task(self.begun, 0, slot) for slot in range(3)]
+
+    def failed(self):
+        """Task 2 did not report."""
+        self.written()
+        self.results.pop()
+
+    def crashed(self, before):
+        """Its driver died in the commit, before the first request whose name begins so."""
+        self.written()
+        self.cluster.crash_before = before
+        with pytest.raises(Crash):
+            self.commit()
+
+    def decided(self):
+        self.crashed("end p-1 True")
+
+    def lost(self):
+        self.decided()
+        self.cluster.time_is_up()
+
+    def rewritten(self):
+        """The rows of lost task transactions were written again."""
+        self.query.on_lost = "rewrite"
+        self.lost()
+        self.written()
+
+    def another_begins(self):
+        return self.query.new_driver().begin()
+
+    # What Spark calls.
+
+    def begin(self):
+        self.begun = self.query.new_driver().begin()
+
+    def commit(self):
+        self.query.new_driver().commit(self.results, 0)
+
+    def abort(self):
+        self.query.new_driver().abort(self.results, 0, range(len(self.results), 3), self.begun.driver)
+
+
+@dataclass(frozen=True)
+class Case:
+    """`cells`: state and event, in order; `sent`: requests, where dialect 2 is spoken; `seen`: the batch's tasks."""
+
+    name: str
+    arrive: object
+    call: str
+    cells: str
+    sent: str
+    seen: tuple[int, ...] = ()
+    raises: type[Exception] | None = None
+    atomic: bool = False
+
+
+def skipping(batch):
+    batch.query.on_lost = "skip"
+
+
+def each(*steps):
+    def arrive(batch):
+        for step in steps:
+            step(batch)
+
+    return arrive
+
+
+def upgraded(lost):
+    """The batch was decided under the prefix of an earlier version."""
+
+    def arrive(batch):
+        batch.query = Upgraded(batch.cluster, batches=1)
+        batch.written()
+        batch.cluster.crash_before = f"end {OLD.task(1)} True"
+        with pytest.raises(Crash):
+            batch.commit()
+        if lost:
+            batch.cluster.time_is_up()
+        batch.query.upgrade()
+
+    return arrive
+
+
+def rewritten_less(batch):
+    batch.rewritten()
+    batch.results.pop()
+
+
+def rewritten_and_taken(batch):
+    batch.rewritten()
+    batch.cluster.transactions.init_producer_id("p-1", 600_000)
+
+
+def rewritten_without_record(batch):
+    batch.rewritten()
+    batch.cluster.offsets = {key: row for key, row in batch.cluster.offsets.items() if key[0] != IDS.marker_group}
+
+
+def failed_while_rewriting(batch):
+    batch.rewritten()
+    batch.results.pop()
+
+
+def without_rows(first=True, gone_without=False, tasks=1):
+    def arrive(batch):
+        if not first:
+            batch.written()
+            batch.commit()
+        batch.begin()
+        batch.results = [TaskResult(batch.begun.driver, "q", skipped=gone_without, gone_without=gone_without)] * tasks
+
+    return arrive
+
+
+def taken(name):
+    return lambda batch: batch.cluster.transactions.init_producer_id(name, 600_000)
+
+
+def fenced_before_the_decision_is_sent(batch):
+    """Another run begins while this one writes to P-kept."""
+    keep = batch.cluster.groups.keep
+
+    def and_another_begins(*args):
+        batch.cluster.groups.keep = keep
+        keep(*args)
+        taken(IDS.driver)(batch)
+        batch.cluster.calls.pop()
+
+    batch.cluster.groups.keep = and_another_begins
+
+
+def lost_after_the_decision(batch):
+    """The brokers are late with the answer to the decision, and the time of the task transactions is up."""
+    end = batch.cluster.transactions.end
+
+    def and_time_is_up(*args):
+        batch.cluster.transactions.end = end
+        answer = end(*args)
+        batch.cluster.time_is_up()
+        return answer
+
+    batch.cluster.transactions.end = and_time_is_up
+
+
+def overlap(batch):
+    batch.written()
+    batch.results[1] = TaskResult(batch.results[1].driver, "q", partitions=(T[0], T[1]))
+
+
+def no_answer(batch):
+    """The decision is made, and its answer is lost."""
+    end = batch.cluster.transactions.end
+
+    def and_the_answer_is_lost(*args):
+        batch.cluster.transactions.end = end
+        end(*args)
+        raise DeadlineExceeded("no answer")
+
+    batch.cluster.transactions.end = and_the_answer_is_lost
+
+
+def refused(batch):
+    """Another run begins while the decision is on its way."""
+    end = batch.cluster.transactions.end
+
+    def too_late(*args):
+        batch.cluster.transactions.end = end
+        taken(IDS.driver)(batch)
+        batch.cluster.calls.pop()
+        return end(*args)
+
+    batch.cluster.transactions.end = too_late
+
+
+W, F = Batch.written, Batch.failed
+DECIDES = "RETURNED-WROTE WRITTEN-ALL_OPEN OPEN-KEPT ANNOUNCED-SENT"
+DECIDED = f"{DECIDES} OFFERED-ANSWERED"
+CHECKS = "describe; keep; offsets p-driver; end p-driver True"
+TASKS = "end p-0 True; end p-1 True; end p-2 True"
+LOOKS = "fetch committed; init p-driver; transaction_version; fetch committed; list"
+ASKS = "fetch committed; describe; init p-driver; transaction_version; fetch committed; fetch committed; list"
+CLOSES = "end p-driver False; fetch committed; fetch committed"
+REWRITES = "describe; fetch committed; end p-0 True; end p-1 True; end p-2 True"
+ALL = (0, 1, 2)
+
+CASES = [
+    # begin
+    Case("nothing is known", lambda batch: None, "begin",
+         "LEFT-BEGIN LEFT-NO_RECORD UNRECORDED-ABORTED UNRECORDED-NO_RECORD", LOOKS),
+    Case("a crash before the decision", W, "begin",
+         "LEFT-BEGIN LEFT-NO_RECORD UNRECORDED-ABORTED UNRECORDED-NO_RECORD",
+         f"{LOOKS}; list; init p-0; init p-1; init p-2"),
+    Case("a crash after the decision", Batch.decided, "begin",
+         "LEFT-BEGIN LEFT-RECORD DECIDED-ALL_COMMITTED COMMITTED-KEPT",
+         f"{ASKS}; {TASKS}; list; fetch committed; keep", ALL),
+    Case("the batch before was written whole", each(W, Batch.commit), "begin",
+         "LEFT-BEGIN LEFT-ENDED_BEFORE ENDED-ABORTED", LOOKS, ALL),
+    Case("its transactions are lost", Batch.lost, "begin",
+         "LEFT-BEGIN LEFT-RECORD DECIDED-LOST_BEFORE", f"{ASKS}; {TASKS}", (0,)),
+    Case("decided under a former prefix", upgraded(lost=False), "begin",
+         "LEFT-BEGIN LEFT-NO_RECORD UNRECORDED-ABORTED UNRECORDED-ALL_COMMITTED COMMITTED-KEPT",
+         f"{LOOKS}; fetch committed; fetch committed; init {OLD.driver}; fetch committed; list; "
+         f"end {OLD.task(0)} True; end {OLD.task(1)} True; end {OLD.task(2)} True; list; fetch committed; keep", ALL),
+    Case("lost under a former prefix", upgraded(lost=True), "begin",
+         "LEFT-BEGIN LEFT-NO_RECORD UNRECORDED-ABORTED UNRECORDED-LOST_BEFORE",
+         f"{LOOKS}; fetch committed; fetch committed; init {OLD.driver}; fetch committed; list; "
+         f"end {OLD.task(0)} True; end {OLD.task(1)} True; end {OLD.task(2)} True", (0,)),
+    # commit
+    Case("all goes well", W, "commit", f"{DECIDED} DECIDED-ALL_COMMITTED COMMITTED-KEPT",
+         f"{CHECKS}; {TASKS}; keep", ALL),
+    Case("one transaction for all", W, "commit", f"{DECIDED} DECIDED-ALL_COMMITTED COMMITTED-KEPT",
+         f"{CHECKS}; keep", ALL, atomic=True),
+    Case("a task transaction is gone", each(W, taken("p-1")), "commit", "RETURNED-WROTE WRITTEN-NOT_OPEN",
+         "describe", raises=NotDecided),
+    Case("another driver is there", each(W, taken("p-driver")), "commit", "RETURNED-WROTE WRITTEN-NOT_OPEN",
+         "describe", raises=NotDecided),
+    Case("tasks share a partition", overlap, "commit", "RETURNED-WROTE WRITTEN-SHARED UNDECIDED-OWN_ENDED",
+         "end p-driver False", raises=NotDecided, atomic=True),
+    Case("tasks share a partition, and another driver is there", each(overlap, taken("p-driver")), "commit",
+         "RETURNED-WROTE WRITTEN-SHARED UNDECIDED-FENCED", "end p-driver False", raises=NotDecided, atomic=True),
+    Case("another driver comes", each(W, fenced_before_the_decision_is_sent), "commit",
+         "RETURNED-WROTE WRITTEN-ALL_OPEN OPEN-KEPT ANNOUNCED-FENCED", "describe; keep; offsets p-driver",
+         raises=NotDecided),
+    Case("the decision's answer is lost", each(W, no_answer), "commit",
+         f"{DECIDES} OFFERED-UNANSWERED UNSURE-RECORD DECIDED-ALL_COMMITTED COMMITTED-KEPT",
+         f"{CHECKS}; fetch committed; fetch committed; {TASKS}; keep", ALL),
+    Case("the decision is refused", each(W, refused), "commit",
+         f"{DECIDES} OFFERED-UNANSWERED UNSURE-NO_RECORD", f"{CHECKS}; fetch committed; fetch committed",
+         raises=NotDecided),
+    Case("task transactions are lost", each(W, lost_after_the_decision), "commit", f"{DECIDED} DECIDED-SOME_LOST",
+         f"{CHECKS}; {TASKS}", raises=LostTransactions),
+    Case("task transactions are lost, and skipped", each(W, lost_after_the_decision, skipping), "commit",
+         f"{DECIDED} DECIDED-SOME_LOST LOST-TOLD", f"{CHECKS}; {TASKS}"),
+    Case("lost rows are written again", Batch.rewritten, "commit",
+         "RETURNED-WROTE_LOST REPLACING-ALL_OPEN REPLACING-MERGED OPEN-KEPT ANNOUNCED-SENT OFFERED-ANSWERED "
+         "DECIDED-ALL_COMMITTED COMMITTED-KEPT",
+         f"{REWRITES}; keep; offsets p-driver; end p-driver True; end p-1 True; end p-2 True; keep", ALL),
+    Case("not all lost rows are written again", rewritten_less, "commit",
+         "RETURNED-WROTE_LOST REPLACING-ALL_OPEN REPLACING-SOME_LOST", REWRITES, (0,), LostTransactions),
+    Case("lost rows are written again, and gone again", rewritten_and_taken, "commit",
+         "RETURNED-WROTE_LOST REPLACING-NOT_OPEN", "describe", (0,), NotDecided),
+    Case("lost rows are written again, and the decision is gone", rewritten_without_record, "commit",
+         "RETURNED-WROTE_LOST REPLACING-ALL_OPEN REPLACING-NO_RECORD", "describe; fetch committed", (0,), NotDecided),
+    # commit without rows
+    Case("no rows", without_rows(first=False), "commit", "RETURNED-NO_ROWS", "", ALL),
+    Case("no rows so far", without_rows(), "commit", "RETURNED-FIRST_WITHOUT_ROWS WITHOUT_ROWS-KEPT", "keep"),
+    Case("no tasks", without_rows(first=False, tasks=0), "commit", "RETURNED-NO_TASKS RETURNED-NO_ROWS",
+         "fetch committed", ALL),
+    Case("no tasks so far", without_rows(tasks=0), "commit",
+         "RETURNED-NO_TASKS RETURNED-FIRST_WITHOUT_ROWS WITHOUT_ROWS-KEPT", "fetch committed; fetch committed; keep"),
+    Case("gone without", without_rows(gone_without=True), "commit", "RETURNED-GONE_WITHOUT WITHOUT_ROWS-KEPT", "keep"),
+    # abort
+    Case("a task failed", F, "abort",
+         "FAILED-ABORT FAILED-OWN_ENDED CLOSED-NO_RECORD UNDECIDED-ABORTED",
+         f"{CLOSES}; end p-0 False; end p-1 False; init p-driver; describe; init p-2"),
+    Case("a task failed, and another run began", each(F, Batch.another_begins), "abort",
+         "FAILED-ABORT FAILED-FENCED TAKEN_OVER-NO_RECORD UNDECIDED-ABORTED",
+         f"{CLOSES}; end p-0 False; end p-1 False"),
+    Case("commit failed after it had decided", Batch.decided, "abort",
+         "FAILED-ABORT FAILED-OWN_ENDED CLOSED-RECORD CLOSED-ALL_COMMITTED COMMITTED-ABORTED",
+         f"{CLOSES}; {TASKS}", ALL),
+    Case("the same, and its transactions are lost", Batch.lost, "abort",
+         "FAILED-ABORT FAILED-OWN_ENDED CLOSED-RECORD CLOSED-SOME_LOST LOST-ABORTED",
+         f"{CLOSES}; {TASKS}", (0,), LostTransactions),
+    Case("the same, and they are skipped", each(Batch.lost, skipping), "abort",
+         "FAILED-ABORT FAILED-OWN_ENDED CLOSED-RECORD CLOSED-SOME_LOST LOST-ABORTED LOST-TOLD",
+         f"{CLOSES}; {TASKS}", (0,)),
+    Case("a task failed while lost rows were written again", failed_while_rewriting, "abort",
+         "FAILED-ABORT FAILED-OWN_ENDED CLOSED-RECORD CLOSED-SOME_LOST LOST-ABORTED",
+         f"{CLOSES}; {TASKS}; end p-1 False; init p-driver; describe; init p-2", (0,), LostTransactions),
+    Case("commit had decided, and another run began", each(Batch.decided, Batch.another_begins), "abort",
+         "FAILED-ABORT FAILED-FENCED TAKEN_OVER-RECORD TAKEN_OVER-ALL_COMMITTED COMMITTED-ABORTED",
+         f"{CLOSES}; {TASKS}", ALL),
+    Case("the same, and its transactions are lost to it", each(Batch.lost, Batch.another_begins), "abort",
+         "FAILED-ABORT FAILED-FENCED TAKEN_OVER-RECORD TAKEN_OVER-SOME_LOST LOST-ABORTED",
+         f"{CLOSES}; {TASKS}", (0,), LostTransactions),
+]  # fmt: skip
+
+
+def cell(text):
+    state, event = text.split("-")
+    return BatchState[state], BatchEvent[event]
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.call}: {case.name}")
+def test_a_batch_goes_as_the_table_says(version, case, monkeypatch):
+    batch = Batch(version, atomic=case.atomic)
+    case.arrive(batch)
+    before, gone_through = len(batch.cluster.calls), []
+
+    def watched(state, event):
+        gone_through.append((state, event))
+        return next_move(state, event)
+
+    monkeypatch.setattr(batch_moves, "next_move", watched)
+    if case.raises is None:
+        getattr(batch, case.call)()
+    else:
+        with pytest.raises(case.raises):
+            getattr(batch, case.call)()
+    assert gone_through == [cell(text) for text in case.cells.split()]
+    sent = [name.removeprefix("add ") for name in batch.cluster.calls[before:]]
+    if sent.count("offsets p-driver") == 2:  # in dialect 1 the group is added first
+        sent.remove("offsets p-driver")
+    assert sent == [name for name in case.sent.split("; ") if name]
+    rows = [row for slot in case.seen for some in batch.query.rows_of(0, slot).values() for row in some]
+    assert seen(batch.cluster) == Counter(rows)
+
+
+def test_every_cell_of_the_table_has_a_test():
+    assert {cell(text) for case in CASES for text in case.cells.split()} == BATCH.keys()
+
+
+def test_every_state_event_and_action_is_in_the_table():
+    assert {state for state, _ in BATCH} | {state for state, _ in BATCH.values()} == set(BatchState)
+    assert {event for _, event in BATCH} == set(BatchEvent)
+    assert {action for _, action in BATCH.values()} - {None} == set(BatchAction)
+
+
+def test_nothing_but_a_decision_makes_a_batch_decided():
+    """A batch's task transactions are committed where the record is there, and nowhere else."""
+    shows_the_record = {BatchEvent.RECORD, BatchEvent.ANSWERED}
+    commits = {BatchAction.COMMIT_TASKS, BatchAction.RECOVER}
+    for (_, event), (_, action) in BATCH.items():
+        assert (action in commits) is (event in shows_the_record)
+
+
+def test_what_is_not_in_the_table_is_an_error_that_says_so_and_does_nothing():
+    for state, event in set(product(BatchState, BatchEvent)) - BATCH.keys():
+        with pytest.raises(ImpossibleEvent, match=f"internal error.* {event.name} cannot happen .* {state.name}"):
+            move("batch 7", state, event, {})
