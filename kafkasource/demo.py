@@ -17,8 +17,8 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from kafkasource.broker import Broker
 from kafkasource.client.cluster import Cluster
@@ -26,7 +26,7 @@ from kafkasource.client.config import ClientConfig
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming import StreamingQuery, StreamingQueryProgress
 
 EVENTS = 400_000
 EVENTS_PER_BATCH = 80_000
@@ -233,7 +233,7 @@ def _live_table(query: StreamingQuery) -> None:
                 print(_table_row(progress), flush=True)
 
 
-def _table_row(progress: Any) -> str:
+def _table_row(progress: StreamingQueryProgress) -> str:
     source = progress["sources"][0]
     elapsed_ms = progress["durationMs"]["triggerExecution"]
     rows = progress["numInputRows"]
@@ -243,7 +243,7 @@ def _table_row(progress: Any) -> str:
     )
 
 
-def _sum_of(offset: Any) -> int:
+def _sum_of(offset: str | Mapping[str, Mapping[str, int]] | None) -> int:
     """The sum of all offsets in an offset JSON, `{"topic":{"0":23}}`."""
     parsed = json.loads(offset) if isinstance(offset, str) else offset
     return sum(value for topic in (parsed or {}).values() for value in topic.values())

@@ -14,14 +14,16 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkasource.cli.arguments import many
 from kafkasource.errors import KafkaSourceError, OptionError
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from pyspark.sql import SparkSession
 
     from kafkasource.mirror.plan import Plan, Route
@@ -83,7 +85,7 @@ class _End:
     def __init__(self) -> None:
         self.event = threading.Event()
         self.code = 0  # as a shell says it: 130 after Ctrl-C, 143 after SIGTERM
-        self._before: dict[int, Any] = {}
+        self._before: dict[int, Callable[[int, FrameType | None], object] | int | None] = {}
 
     def watch(self) -> None:
         """Also where a script's shell ignores SIGINT for us. Again, too: Spark sets a handler of its own when it

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from kafkasource.client.caller import checked
 from kafkasource.client.cluster import Cluster
@@ -23,6 +22,7 @@ from kafkasource.group.membership import Membership
 from kafkasource.group.racks import NO_RACKS, ReplicaRacks
 from kafkasource.group.states import REQUESTS, Action, State
 from kafkasource.protocol.apis import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
+from kafkasource.protocol.schema import Body
 from kafkasource.types import TopicPartition
 
 log = logging.getLogger("kafkasource.group")
@@ -152,7 +152,7 @@ class MemberLoop:
         if pending is None or request is None or not pending.done:
             return
         self._pending = self._request = None
-        answer: dict[str, Any] = {}
+        answer: Body = {}
         with self._changed.lock:
             now_ms = self._now_ms()
             try:
@@ -162,7 +162,7 @@ class MemberLoop:
                 self._membership.failed(request, error, now_ms, answer.get("member_id") or "")
             self._changed.notify_all()
 
-    def _tell(self, request: Action, answer: dict[str, Any], now_ms: float) -> None:
+    def _tell(self, request: Action, answer: Body, now_ms: float) -> None:
         if request is Action.JOIN:
             self._membership.joined(answer, now_ms)
         elif request is Action.HEARTBEAT:

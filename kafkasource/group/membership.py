@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from kafkasource.errors import (
     BrokerError,
@@ -32,6 +31,7 @@ from kafkasource.group.assignors import Assignor, Member, PartitionCounts
 from kafkasource.group.consumer_protocol import Assignment, Subscription
 from kafkasource.group.racks import NO_RACKS, ReplicaRacks
 from kafkasource.group.states import REQUESTS, TRANSITIONS, Action, Event, State
+from kafkasource.protocol.schema import Fields
 from kafkasource.types import NEVER, TopicPartition
 
 _EVENTS: dict[type[Exception], Event] = {
@@ -157,7 +157,7 @@ class Membership:
 
     # What the coordinator says.
 
-    def joined(self, answer: Mapping[str, Any], now_ms: float) -> None:
+    def joined(self, answer: Fields, now_ms: float) -> None:
         """Raises ProtocolError where a member's metadata is none."""
         if self.under_way is not Action.JOIN:
             return
@@ -376,7 +376,7 @@ _MEMORY: dict[Action, Callable[[Membership, float], None]] = {
 }
 
 
-def _member(row: Mapping[str, Any]) -> Member:
+def _member(row: Fields) -> Member:
     try:
         return Member(Subscription.decode(row["metadata"]), row["group_instance_id"])
     except ProtocolError as error:

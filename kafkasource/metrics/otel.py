@@ -12,13 +12,17 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import accumulate
-from typing import Any
+from typing import TYPE_CHECKING
 
 from opentelemetry import metrics as otel
 from opentelemetry.metrics import Observation
 
 from kafkasource.metrics.snapshot import Snapshot
 from kafkasource.metrics.table import TABLE, Metric
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.metrics import MeterProvider
+    from opentelemetry.sdk.metrics.export import MetricExporter
 
 _KEEP_S = 0.5  # one look serves all instruments of one collection
 _PUSH_EVERY_MS = 10_000  # Spark ends a worker that idles after a minute
@@ -47,7 +51,7 @@ def bind(source: Callable[[], Snapshot], meter_provider: otel.MeterProvider | No
                 )
 
 
-def push(source: Callable[[], Snapshot], process: str, exporter: Any = None) -> Any:
+def push(source: Callable[[], Snapshot], process: str, exporter: MetricExporter | None = None) -> MeterProvider:
     """From now on, send the counts of this process to a collector. Returns the SDK's MeterProvider.
 
     `source` and `process`: what the process has counted, and its name (`Registry.snapshot`, `Registry.process`).

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import accumulate
-from typing import Any
 
 from prometheus_client import CollectorRegistry
+from prometheus_client import Metric as Family
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
@@ -27,11 +27,11 @@ class Collector:
     def __init__(self, source: Callable[[], Snapshot]) -> None:
         self._source = source
 
-    def describe(self) -> list[Any]:
+    def describe(self) -> list[Family]:
         """Registering the collector collects nothing."""
         return []
 
-    def collect(self) -> Iterator[Any]:
+    def collect(self) -> Iterator[Family]:
         """A family for each metric that has a value, in the order of the table."""
         found = self._source()
         for metric in TABLE:
@@ -48,7 +48,7 @@ def text(snapshot: Snapshot) -> bytes:
     return written
 
 
-def _family(metric: Metric, found: Snapshot) -> Any:
+def _family(metric: Metric, found: Snapshot) -> Family:
     if metric.kind == "histogram":
         family = HistogramMetricFamily(metric.name, metric.help, labels=metric.labels)
         bounds = [*(repr(bound) for bound in metric.buckets), "+Inf"]

@@ -19,8 +19,8 @@ from __future__ import annotations
 import difflib
 import re
 import sys
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 from kafkasource import options
 from kafkasource.errors import OptionError
@@ -31,6 +31,8 @@ if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
+
+T = TypeVar("T")
 
 _OF_PLAN = (
     "checkpoint",
@@ -139,35 +141,35 @@ class _Values:
     def __init__(self, table: Mapping[str, object], prefix: str) -> None:
         self._table, self._prefix = table, prefix
 
-    def _get(self, key: str, kinds: type | tuple[type, ...], expected: str) -> Any:
+    def _get(self, key: str, expected: str, *kinds: type[T]) -> T | None:
         value = self._table.get(key)
-        if value is not None and (not isinstance(value, kinds) or (isinstance(value, bool) and kinds is not bool)):
-            raise OptionError(f"{self._prefix}{key}: expected {expected}, got {value!r}")
-        return value
+        if value is None or (isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool))):
+            return value
+        raise OptionError(f"{self._prefix}{key}: expected {expected}, got {value!r}")
 
     def text(self, key: str) -> str | None:
-        found: str | None = self._get(key, str, "a text")
-        return found
+        return self._get(key, "a text", str)
 
     def boolean(self, key: str, default: bool) -> bool:
-        found: bool | None = self._get(key, bool, "true or false")
+        found = self._get(key, "true or false", bool)
         return default if found is None else found
 
     def number(self, key: str, default: int) -> int:
-        found: int | None = self._get(key, int, "a whole number")
+        found = self._get(key, "a whole number", int)
         return default if found is None else found
 
     def texts(self, key: str, default: tuple[str, ...]) -> tuple[str, ...]:
-        found: Any = self._get(key, (str, list), "a text, or a list of them")
+        found = self._get(key, "a text, or a list of them", str, list)
         if found is None:
             return default
-        several = [found] if isinstance(found, str) else found
-        if not all(isinstance(one, str) and one for one in several):
+        several: Sequence[object] = [found] if isinstance(found, str) else found
+        texts = tuple(one for one in several if isinstance(one, str) and one)
+        if len(texts) < len(several):
             raise OptionError(f"{self._prefix}{key}: expected non-empty strings, got {found!r}")
-        return tuple(several)
+        return texts
 
     def seconds(self, key: str, default: float) -> float:
-        text = self._get(key, (str, int), 'a time such as "5s"')
+        text = self._get(key, 'a time such as "5s"', str, int)
         if text is None:
             return default
         try:

@@ -15,7 +15,7 @@ SINK: tuple[Role, ...] = ("sink",)
 BOTH: tuple[Role, ...] = ("source", "sink")
 
 
-def as_text(value: Any) -> str:
+def as_text(value: object) -> str:
     """A typed value as a user writes it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
@@ -29,18 +29,18 @@ class Other:
     """
 
     name: str
-    values: tuple[Any, ...] = ()
+    values: tuple[object, ...] = ()
     at_most: int | None = None
-    mine: tuple[Any, ...] = ()  # the rule counts while the row's own option has one of these values; empty: any
+    mine: tuple[object, ...] = ()  # the rule counts while the row's own option has one of these values; empty: any
     why: str = ""  # what would go wrong: a clause of the error
 
-    def holds(self, value: Any) -> bool:
+    def holds(self, value: object) -> bool:
         """`value`: what the other option has, typed."""
         if self.at_most is not None:
-            return bool(value <= self.at_most)
+            return isinstance(value, int) and value <= self.at_most
         return value in self.values if self.values else value is not None
 
-    def counts(self, own: Any) -> bool:
+    def counts(self, own: object) -> bool:
         """Whether the rule applies to the value that the user gave to the row's own option. To switch a feature off
         (false) breaks no rule."""
         return own in self.mine if self.mine else own is not False
@@ -57,8 +57,8 @@ class Option:
     """One row of the table. `default` is already typed; None means "not set". Bounds are inclusive."""
 
     name: str
-    type: Type
-    default: Any
+    type: Type[object]
+    default: object
     used_by: tuple[Role, ...]
     doc: str
     at_least: int | None = None
@@ -95,7 +95,7 @@ class Option:
         complaint = f"{self.complaint}: " if self.complaint else ""
         return OptionError(f"option {self.name!r}: {complaint}expected {self.allowed}, got {text!r}")
 
-    def check(self, value: Any, other: Callable[[str], Any]) -> None:
+    def check(self, value: object, other: Callable[[str], object]) -> None:
         """Compare the value that the user gave with the options named in `only` and `not_with`. Raises OptionError.
 
         `other` gives the typed value of another option by its name; None where that one is not set.
@@ -116,7 +116,7 @@ class Option:
                     f"{rule.name!r}={as_text(other(rule.name))}: {rule.why}. Leave out one of the two"
                 )
 
-    def _given(self, value: Any, rule: Other) -> str:
+    def _given(self, value: object, rule: Other) -> str:
         return f"{self.name!r}={as_text(value)}" if rule.mine else repr(self.name)
 
 

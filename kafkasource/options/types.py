@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Generic, NoReturn, TypeVar
 
 from kafkasource.types import IsolationLevel, NewTopic
 
@@ -14,16 +14,16 @@ KIB, MIB = 1024, 1024 * 1024
 MAX_INT32, MAX_INT64 = 2**31 - 1, 2**63 - 1
 _DURATION_US = {"us": 1, "ms": 10**3, "s": 10**6, "m": 6 * 10**7, "min": 6 * 10**7, "h": 36 * 10**8, "d": 864 * 10**8}
 
-Parser = Callable[[str], Any]
+T_co = TypeVar("T_co", covariant=True)
 
 
 @dataclass(frozen=True)
-class Type:
+class Type(Generic[T_co]):
     """How the text of an option becomes a value. `parse` raises ValueError; `expected` completes "expected ..."."""
 
     name: str
     expected: str
-    parse: Parser
+    parse: Callable[[str], T_co]
 
 
 def _boolean(text: str) -> bool:
@@ -139,11 +139,11 @@ ISOLATION_LEVEL = Type(
 SERVERS = Type("servers", "host:port[,host:port...] with IPv6 addresses in brackets", _bootstrap_servers)
 
 
-def _refuse(text: str) -> Any:
+def _refuse(text: str) -> NoReturn:
     raise ValueError(text)
 
 
-def choice(*allowed: str) -> Type:
+def choice(*allowed: str) -> Type[str]:
     """One of a few words, in any case; the value is the word as it is written here."""
     words = {word.lower(): word for word in allowed}
     return Type(" \\| ".join(allowed), "one of " + ", ".join(allowed), lambda text: words[text.strip().lower()])

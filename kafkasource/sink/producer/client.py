@@ -10,7 +10,7 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
 from kafkasource.client.metadata import Metadata, TopicMetadata
 from kafkasource.client.network.connection import RequestBody
@@ -22,6 +22,7 @@ from kafkasource.errors import (
     error_for,
 )
 from kafkasource.protocol.apis import Api
+from kafkasource.protocol.schema import Body
 from kafkasource.sink.producer.config import ProducerConfig
 
 log = logging.getLogger("kafkasource.sink")
@@ -34,7 +35,7 @@ class Pending(Protocol):
     def done(self) -> bool: ...
     @property
     def error(self) -> BaseException | None: ...
-    def result(self) -> dict[str, Any]: ...
+    def result(self) -> Body: ...
 
 
 class Client(Protocol):

@@ -11,10 +11,9 @@ refuses that batch alone, before any of it is sent: nothing is dropped silently.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
 
 from kafkasource.errors import (
     BrokerError,
@@ -34,6 +33,7 @@ from kafkasource.errors import (
     UnsupportedRecordFormat,
     error_for,
 )
+from kafkasource.protocol.schema import Body, Fields
 from kafkasource.records.compression import ZSTD
 from kafkasource.records.down_conversion import down_convert
 from kafkasource.sink.producer.batch import ProducerBatch
@@ -56,7 +56,7 @@ class ProduceRequest:
         self._batches = batches
         self._node_id = node_id
 
-    def __call__(self, version: int) -> dict[str, Any]:
+    def __call__(self, version: int) -> Body:
         """Raises the error of the first batch if all are refused."""
         topics: dict[str, list[dict[str, object]]] = {}
         for batch in self._batches:
@@ -132,7 +132,7 @@ class Outcome(Enum):
 
 
 def answers_of(
-    body: Mapping[str, Any], error: BaseException | None, batches: Sequence[ProducerBatch], node_id: int
+    body: Fields, error: BaseException | None, batches: Sequence[ProducerBatch], node_id: int
 ) -> Iterator[Answer]:
     """One result for each batch of a request that ended with this body, or with this error. An empty body: acks=0."""
     if error is not None or not body:
@@ -212,7 +212,7 @@ def explained(error: BaseException, batch: ProducerBatch) -> BaseException:
     return error if isinstance(error, KafkaSourceError) else KafkaSourceError(f"{type(error).__name__}: {error}")
 
 
-def _detail(answer: Mapping[str, Any]) -> str:
+def _detail(answer: Fields) -> str:
     """The broker's details beyond the code (KIP-467): its text and the numbers of the records, never their contents."""
     text = ""
     if answer.get("record_errors"):
