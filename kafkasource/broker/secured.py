@@ -12,6 +12,7 @@ Whoever reads these files may use the cluster: the folder is the owner's alone, 
 from __future__ import annotations
 
 import secrets
+import shutil
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -39,8 +40,8 @@ class SecuredCluster:
         """Raises KafkaSourceError where certificates or tokens are needed and `cryptography` is not installed."""
         self.security = security
         self._folder, self._ports = folder / "security", ports
-        self._folder.mkdir(exist_ok=True)
-        self._folder.chmod(0o700)
+        shutil.rmtree(self._folder, ignore_errors=True)  # with `log_dir`: of a run before, signed by another CA
+        self._folder.mkdir(mode=0o700)
         self._password = secrets.token_urlsafe(24)
         self._authority: Authority | None = None
         self._tokens: TokenSigner | None = None

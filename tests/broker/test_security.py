@@ -8,6 +8,7 @@ import ssl
 import subprocess
 
 import pytest
+from cryptography import x509
 
 from kafkasource.broker import Acl, Broker, Kerberos, Listener, Security
 from kafkasource.broker.certificates import Authority, truststore
@@ -78,6 +79,15 @@ def test_files_that_hold_secrets_are_their_owners_alone(tmp_path):
     assert secured.client_properties_file.stat().st_mode & 0o777 == 0o600
     assert secured.client_keystore("alice").stat().st_mode & 0o777 == 0o600
     assert secured.ca.parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_kept_folder_gets_client_certificates_of_its_new_ca(tmp_path):
+    security = Security((Listener("SSL", client_auth="required"),))
+    ports = [NodePorts(client=9092, controller=9093, advertised=9092, plaintext=9094)]
+    SecuredCluster(security, tmp_path, ports).client_keystore("alice")
+    again = SecuredCluster(security, tmp_path, ports)
+    (certificate,) = x509.load_pem_x509_certificates(again.client_keystore("alice").read_bytes())
+    certificate.verify_directly_issued_by(again.authority.certificate)  # raises otherwise
 
 
 def test_clients_are_told_the_advertised_address_and_nodes_have_one_of_their_own(tmp_path):
