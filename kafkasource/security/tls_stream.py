@@ -191,18 +191,22 @@ def name_to_check(host: str) -> str:
 
 def _records(pieces: Sequence[Buffer]) -> Iterator[Buffer]:
     """The plain text of each record: a slice of a large piece, or small pieces joined."""
-    run: list[memoryview] = []
+    run: list[Buffer] = []
     size = 0
     for piece in pieces:
+        if size + len(piece) < RECORD_BYTES:  # the most frequent case, without a slice
+            run.append(piece)
+            size += len(piece)
+            continue
         view = memoryview(piece)
         while view:
             run.append(view[: RECORD_BYTES - size])
-            size += len(run[-1])
             view = view[len(run[-1]) :]
+            size += len(run[-1])
             if size == RECORD_BYTES:
                 yield run[0] if len(run) == 1 else b"".join(run)
                 run, size = [], 0
-    if run:
+    if size:
         yield run[0] if len(run) == 1 else b"".join(run)
 
 
