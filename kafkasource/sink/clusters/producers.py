@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from kafkasource import memory
-from kafkasource.client.cache import IDLE_S, Use, surplus
+from kafkasource.client.cache import Use
 from kafkasource.process import PerProcess
 from kafkasource.sink.clusters.deliveries import Dropped
 from kafkasource.sink.clusters.slow_cluster import Health, Queue
 from kafkasource.sink.clusters.targets import ClusterTarget
 from kafkasource.sink.producer.batch import ProducerBatch
 from kafkasource.sink.producer.client import Client
+from kafkasource.sink.producer.kept import Kept
 from kafkasource.sink.producer.pool import BufferPool
 from kafkasource.sink.producer.producer import Producer, monotonic_ms
 
@@ -117,55 +117,27 @@ class ClusterProducers:
                 batch.delivery.gave_up(error)
         return freed
 
-    def retire(self) -> bool:
-        """The sender thread of a producer that no task has used for long asks whether it must end. All producers end,
-        or none."""
-        kept = _kept.get()
-        with kept.lock:
-            if self.use.idle_s < IDLE_S:
-                return False
-            if kept.producers.get(self.target) is self:
-                del kept.producers[self.target]
-            return True
-
     def close(self, timeout_ms: float | None = None) -> None:
         """Close all producers, as `Producer.close` does."""
         for producer in self.producers:
             producer.close(timeout_ms)
 
 
-class _Kept:
-    """The producers of clusters that this process keeps for its next task."""
+def _made(target: ClusterTarget) -> ClusterProducers:
+    producers = ClusterProducers(target)
+    for producer in producers.producers:
+        producer.retire = lambda: _kept.get().retire(target, producers)  # all producers of the cluster end, or none
+    return producers
 
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.producers: dict[ClusterTarget, ClusterProducers] = {}
+
+def _keep() -> Kept[ClusterTarget, ClusterProducers]:
+    return Kept(_made, lambda producers: producers.close(0))
 
 
-_kept = PerProcess(_Kept)
+_kept = PerProcess(_keep)
 
 
 def shared_producers(targets: Mapping[str, ClusterTarget]) -> dict[str, ClusterProducers]:
     """The producers of this process for these clusters. Missing ones are made. Unused ones end as those of
     `shared_producer` do."""
-    gone = []
-    kept = _kept.get()
-    with kept.lock:
-        found = {}
-        for name, target in targets.items():
-            producers = kept.producers.pop(target, None)
-            if producers is not None and not producers.usable:
-                gone.append(producers)
-                producers = None
-            if producers is None:
-                producers = ClusterProducers(target)
-                for producer in producers.producers:
-                    producer.retire = producers.retire
-            producers.use.hand_out()
-            found[name] = producers
-        kept.producers.update((producers.target, producers) for producers in found.values())
-        idle_s = {target: each.use.idle_s for target, each in kept.producers.items()}
-        gone += [kept.producers.pop(target) for target in surplus(idle_s, _MAX_CLUSTERS)]
-    for each in gone:  # without the lock, which a sender thread may wait for
-        each.close(0)
-    return found
+    return dict(zip(targets, _kept.get().hand_out(targets.values(), _MAX_CLUSTERS), strict=True))

@@ -17,7 +17,7 @@ from functools import partial
 import pyarrow.compute as pc
 
 from kafkasource import memory, metrics
-from kafkasource.client.cache import IDLE_S, Use, surplus
+from kafkasource.client.cache import IDLE_S, Use
 from kafkasource.client.metadata import Metadata, TopicMetadata
 from kafkasource.client.network.network_client import NetworkClient
 from kafkasource.errors import BrokerError, ClientClosed, KafkaSourceError
@@ -30,6 +30,7 @@ from kafkasource.sink.producer.accumulator import RecordAccumulator
 from kafkasource.sink.producer.client import Client, Wakeup
 from kafkasource.sink.producer.config import ProducerConfig
 from kafkasource.sink.producer.delivery import Delivery
+from kafkasource.sink.producer.kept import Kept
 from kafkasource.sink.producer.pool import Buffer, BufferPool
 from kafkasource.sink.producer.producer_id import TaskTransaction
 from kafkasource.sink.producer.queues import PartitionQueues, Span
@@ -226,15 +227,17 @@ def _int32_buffer(partitions: object) -> memoryview:
     return memoryview(values).cast("B")[4 * offset : 4 * (offset + length)].cast("i")
 
 
-class _Kept:
-    """The producers that this process keeps for its next task."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.producers: dict[ProducerConfig, Producer] = {}
+def _made(config: ProducerConfig) -> Producer:
+    producer = Producer(config)
+    producer.retire = lambda: _kept.get().retire(config, producer)
+    return producer
 
 
-_kept = PerProcess(_Kept)
+def _keep() -> Kept[ProducerConfig, Producer]:
+    return Kept(_made, lambda producer: producer.close())
+
+
+_kept = PerProcess(_keep)
 
 
 def shared_producer(config: ProducerConfig) -> Producer:
@@ -243,30 +246,4 @@ def shared_producer(config: ProducerConfig) -> Producer:
     Producers that are unused for five minutes end in their own threads. If there are more than `_MAX_PRODUCERS`, this
     call ends those that are unused for longest. A producer that a task uses never ends.
     """
-    gone: list[Producer] = []
-    kept = _kept.get()
-    with kept.lock:
-        producer = kept.producers.pop(config, None)
-        if producer is not None and not producer.usable:
-            gone.append(producer)
-            producer = None
-        if producer is None:
-            producer = Producer(config)
-            producer.retire = partial(_retire, producer)
-        producer.use.hand_out()
-        kept.producers[config] = producer
-        idle_s = {key: each.use.idle_s for key, each in kept.producers.items()}
-        gone += [kept.producers.pop(key) for key in surplus(idle_s, _MAX_PRODUCERS)]
-    for each in gone:  # without the lock, which a sender thread may wait for
-        each.close()
-    return producer
-
-
-def _retire(producer: Producer) -> bool:
-    kept = _kept.get()
-    with kept.lock:
-        if producer.use.idle_s < IDLE_S:
-            return False  # a task took the producer first
-        if kept.producers.get(producer.config) is producer:
-            del kept.producers[producer.config]
-        return True
+    return _kept.get().hand_out([config], _MAX_PRODUCERS)[0]

@@ -321,9 +321,6 @@ def test_a_worker_keeps_its_producers_for_the_next_task_and_not_for_ever(monkeyp
             self.target, self.usable, self.closed, self.producers = target, True, False, ()
             self.use = Use(lambda: now[0])
 
-        def retire(self):
-            return False
-
         def close(self, timeout_ms):
             self.closed = True
 
