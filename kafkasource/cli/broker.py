@@ -91,7 +91,7 @@ def _start(arguments: argparse.Namespace) -> int:
 
 
 def _security(arguments: argparse.Namespace) -> Security | None:
-    """What --security, --mechanism and --client-auth ask for, with one user whose password nobody has seen."""
+    """The security that --security, --mechanism and --client-auth ask for, with one user and a new random password."""
     from kafkasource.broker.secured import CLIENT
     from kafkasource.broker.security import Security
 

@@ -199,7 +199,7 @@ _LOCAL = {"localhost", "127.0.0.1", "::1"}
 
 
 def _broker(cluster: Cluster, node: Node, local: bool) -> Finding:
-    """By the address that it advertises, which all clients are sent to."""
+    """Check a broker at the address that it advertises, to which all clients must connect."""
     from kafkasource.client.metadata import metadata_body
     from kafkasource.protocol.apis import FETCH, METADATA
 

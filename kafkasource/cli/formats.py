@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """What the formats of lines let one choose."""
+    """The choices that formats of lines have."""
 
     key_separator: bytes | None = None  # between key and value; None: no keys
     null: bytes = b""  # for a key or value that is null

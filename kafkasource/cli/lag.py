@@ -64,7 +64,7 @@ def _print_line(found: LagReport, trend: _Trend, as_json: bool) -> None:
 
 
 class _Trend:
-    """What is read and written between two looks."""
+    """The offsets that were read and written between two looks."""
 
     def __init__(self) -> None:
         self._last: tuple[float, int, int] | None = None  # seconds, sum of offsets read, sum of ends

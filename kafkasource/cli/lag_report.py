@@ -126,7 +126,7 @@ def committed_offsets(cluster: Cluster, group: str) -> dict[TopicPartition, int]
 
 
 def commit_offsets(cluster: Cluster, group: str, wanted: Mapping[TopicPartition, int]) -> None:
-    """For a group without members. Raises KafkaSourceError where it has some."""
+    """Check that the group has no members. Raises KafkaSourceError if it has some."""
     described = described_group(cluster, group)
     members = len(described.members) if described else 0
     busy = KafkaSourceError(

@@ -171,7 +171,7 @@ def _check_held(cluster: Cluster, offsets: dict[TopicPartition, int]) -> None:
 
 
 def _partitions(cluster: Cluster, named: list[str]) -> set[TopicPartition]:
-    """Of `TOPIC` and `TOPIC:0,1`. Raises KafkaSourceError for what does not exist."""
+    """The partitions that `TOPIC` and `TOPIC:0,1` name. Raises KafkaSourceError if one does not exist."""
     wanted = {}
     for text in named:
         topic, colon, numbers = text.partition(":")

@@ -128,7 +128,7 @@ def _health(topic: TopicMetadata) -> str:
 
 
 def _bounds(cluster: Cluster, topics: Iterable[TopicMetadata]) -> dict[TopicPartition, _Bounds]:
-    """Where each log begins and ends. One without a leader is not asked about: it would be waited for."""
+    """The first and last offsets of each log. Skips partitions without a leader: the call would wait for one."""
     from kafkasource.client.offsets import EARLIEST, LATEST
 
     all_of_them = [tp for topic in topics for tp in topic.topic_partitions]

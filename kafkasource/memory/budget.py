@@ -158,7 +158,7 @@ class Budget:
 
     @property
     def rows_bytes(self) -> int:
-        """Arrow's native memory that is charged to no part: Arrow batches, whoever made them."""
+        """Arrow's native memory that is charged to no part: all Arrow batches."""
         charged = sum(account.used_bytes for account in self.accounts.values())
         native: int = pa.total_allocated_bytes()
         return max(0, native - charged)

@@ -7,9 +7,9 @@
     heap_bytes                                            the rest of the process's own memory: Python's objects,
                                                           imported modules, what allocators keep
 
-The part `decoded` is native memory that is charged to no other part: scratch memory, and Arrow batches of rows, whoever
-made them. (Spark hands them to a task that writes.) Native memory counts as soon as it is reserved; the process has it
-only when it is touched. So `heap_bytes` would be negative at times, and is 0 then.
+The part `decoded` is native memory that is charged to no other part: scratch memory, and all Arrow batches of rows.
+(Spark hands them to a task that writes.) Native memory counts as soon as it is reserved; the process has it only when
+it is touched. So `heap_bytes` would be negative at times, and is 0 then.
 """
 
 from __future__ import annotations

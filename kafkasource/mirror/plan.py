@@ -131,7 +131,7 @@ class Route:
     patterns: Mapping[str, str]  # by target: a pattern for the topics that it gets
     read: Mapping[str, str]  # options of the read
     write: Mapping[str, str]  # and of the write
-    headers: Mapping[str, str]  # that the source adds to each record
+    headers: Mapping[str, str]  # the headers that the source adds to each record
     checkpoint: str | None
     clients: Mapping[str, Mapping[str, str]]  # by cluster, the source included: the options to reach it
 

@@ -1,18 +1,18 @@
-"""Message sets v0 and v1, which brokers before 0.11 wrote; Kafka serves old segments as they are on disk.
+"""Decodes message sets v0 and v1, which brokers before 0.11 wrote; Kafka serves old segments as they are on disk.
 
-A message, big-endian; a message set is any number of them, the last one perhaps cut:
+A message is big-endian. A message set is any number of messages, of which the last may be cut:
 
     offset int64 | size int32, counted from here on | crc uint32 | magic int8, 0 or 1 | attributes int8
     | timestamp int64, only with magic 1 (KIP-32) | keyLength int32 key | valueLength int32 value
 
-The crc is zlib's CRC32 from `magic` on; a length of -1 is null. Of the attributes three bits are the codec, the fourth
-means log append time. The value of a compressed message, the wrapper, is a message set again, one level deep; its
-offset is that of the last one inside. Offsets inside are absolute with magic 0; with magic 1 their distances count
-(KIP-31), and log append time is the wrapper's.
+The crc is zlib's CRC32 from `magic` on; a length of -1 is null. Three bits of the attributes are the codec, the fourth
+means log append time. The value of a compressed message, the wrapper, is again a message set, one level deep. The
+wrapper has the offset of the last message inside. Offsets inside are absolute with magic 0; with magic 1 their
+distances count (KIP-31), and log append time is the wrapper's.
 
-One Python step a message: some microseconds, where the kernel takes 25 ns for a record of today's format. Bounds: a key
-or value lies within its message, a message within the bytes; what a wrapper holds, within the caller's limit; nothing
-is kept of a message but what its row needs.
+A message costs one Python step of some microseconds, where the kernel takes 25 ns for a record of today's format.
+Bounds: a key or value lies within its message, a message within the bytes, and the contents of a wrapper within the
+caller's limit. The decoder keeps only what a message's row needs.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _LONG = struct.Struct(">q")
 _LENGTH = struct.Struct(">i")
 LEAST_SIZES = (14, 22)  # of magic 0 and 1, with null for key and value
 _MAX_OFFSET = (1 << 63) - 1
-_MAX_MS = _MAX_OFFSET // 1000  # that microseconds can hold
+_MAX_MS = _MAX_OFFSET // 1000  # the most that microseconds can hold
 _NO_TIMESTAMP_MS = -1
 
 
@@ -63,7 +63,8 @@ def begins(data: memoryview, pos: int = 0) -> bool:
 
 
 def survey(data: memoryview) -> tuple[int, int | None]:
-    """(bytes, last offset + 1) of the whole messages that `data` begins with, by headers alone; None for none."""
+    """(bytes, last offset + 1) of the whole messages at the beginning of `data`, by headers alone. None: there are
+    none."""
     pos, next_offset = 0, None
     while begins(data, pos):
         offset, length = h.PREFIX.unpack_from(data, pos)
@@ -77,7 +78,7 @@ def survey(data: memoryview) -> tuple[int, int | None]:
 
 
 class _Message(NamedTuple):
-    """A whole one. Positions are in the buffer that it was read from; a key or value of length -1 is null."""
+    """A whole message. Positions are in the buffer that it was read from. A key or value of length -1 is null."""
 
     offset: int
     end: int
@@ -153,7 +154,7 @@ class _Binary:
 class MessageWalk:
     """After `run`, `batches` gives the rows, all of one timestampType, and `pos` the bytes used.
 
-    It ends, `limited`, where a record batch follows, the timestampType changes, or some MiB were taken in.
+    It ends, `limited`, if a record batch follows, the timestampType changes, or it has read some MiB.
     """
 
     data: memoryview
@@ -223,7 +224,7 @@ class MessageWalk:
     def _message(self, data: memoryview, pos: int, expected: int, wrapper: int | None = None) -> _Message:
         """The message at `pos` of `data`, whose size fits both. `wrapper`: the offset of what it was wrapped in.
 
-        Raises CorruptRecordBatch where its offset is below `expected`, its CRC wrong, or its parts do not fill it.
+        Raises CorruptRecordBatch if its offset is below `expected`, its CRC is wrong, or its parts do not fill it.
         """
         offset, size, crc, magic, attributes = _HEAD.unpack_from(data, pos)
         shown = offset if wrapper is None else wrapper
@@ -263,7 +264,7 @@ class MessageWalk:
         return pos, length
 
     def _take(self, message: _Message) -> bool:
-        """Add its rows; False where this call ends before it."""
+        """Add the message's rows. False: this call ends before it."""
         rows = self._rows
         if len(rows) and (rows.timestamp_type != message.timestamp_type or rows.size >= self.arena.piece_bytes):
             return False
@@ -307,7 +308,7 @@ class MessageWalk:
         return first, offset
 
     def _decompress(self, wrapper: _Message) -> tuple[int, int]:
-        """[start, end) in the arena, where it replaces the wrapper before, whose rows were copied."""
+        """Its [start, end) in the arena, where it replaces the wrapper before, whose rows were copied."""
         if wrapper.value_length < 0:
             self._corrupt(wrapper.offset, "a compressed message without a value")
         if wrapper.codec == ZSTD:

@@ -26,7 +26,7 @@ PARTITION_OFFSET_CHANGED = "PARTITION_OFFSET_CHANGED"
 COULD_NOT_READ_OFFSET_RANGE = "COULD_NOT_READ_OFFSET_RANGE"
 TOPIC_RECREATED = "TOPIC_RECREATED"  # by its id: also where the new log is as long as the old one, or longer
 LOG_TRUNCATED = "LOG_TRUNCATED"  # by its leader's epoch (KIP-320), likewise
-FIRST_START_UNKNOWN = "FIRST_START_UNKNOWN"  # of a first micro-batch that another connector, or version, planned
+FIRST_START_UNKNOWN = "FIRST_START_UNKNOWN"  # another connector, or version, planned the first micro-batch
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ class FirstBatch:
         self._fail_on_data_loss = fail_on_data_loss
         self._start: StreamOffset | None = None  # the answer to the first question
         self._error: KafkaSourceError | None = None  # why that is a placeholder
-        self._planned_here = False  # by this process: the query is new
+        self._planned_here = False  # this process planned it: the query is new
         self._replayed = False
 
     def start(self, resolve: Callable[[], StreamOffset]) -> StreamOffset:

@@ -47,7 +47,7 @@ _VERSION, _WITH_START = "@1", "@2"
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _ID = re.compile(r"[a-zA-Z0-9_-]{22}")
 _RUN = re.compile(r"([0-9]{1,10})(?:-([0-9]{1,10}))?=([0-9]{1,19})")
-_MAX_PARTITIONS = 1_000_000  # of one key; nothing real comes near
+_MAX_PARTITIONS = 1_000_000  # in one key; no real query comes near
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class StreamOffset:
     offsets: Offsets
     topic_ids: Mapping[str, uuid.UUID] = field(default_factory=dict)
     leader_epochs: Mapping[TopicPartition, int] = field(default_factory=dict)
-    start: StreamOffset | None = None  # of the query's first micro-batch, in the end of that one alone
+    start: StreamOffset | None = None  # the start of the query's first micro-batch; only the end of that batch has it
 
 
 def to_json(offset: StreamOffset) -> OffsetJson:
@@ -103,7 +103,7 @@ def from_json(document: Mapping[str, Mapping[str, object]]) -> StreamOffset:
 
 
 def partition_number(number: str) -> int:
-    """Of a JSON key. Raises ValueError."""
+    """The partition number in a JSON key. Raises ValueError."""
     if not (number.isascii() and number.isdecimal() and len(number) <= 10):
         raise ValueError(f"{number!r} is not a partition number")
     return int(number)
