@@ -140,7 +140,7 @@ class SaslExchangeFailed(AuthenticationFailed):
 
 
 class TokenNotAvailable(KafkaSourceError):
-    """The source of OAuth tokens did not answer. It may later."""
+    """The source of credentials (a token endpoint, a file, a vendor's metadata) did not answer. It may later."""
 
     retriable = True
 

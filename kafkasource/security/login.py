@@ -6,9 +6,9 @@ import ssl
 import threading
 from collections.abc import Callable
 
-from kafkasource.errors import OptionError
 from kafkasource.process import PerProcess
 from kafkasource.security.endpoint import HttpClient
+from kafkasource.security.sasl.gssapi import Gssapi
 from kafkasource.security.sasl.mechanism import Mechanism
 from kafkasource.security.sasl.oauthbearer import OauthBearer
 from kafkasource.security.sasl.plain import Plain
@@ -52,14 +52,17 @@ class Login:
                 http = HttpClient(config.http, self._tls)
                 self._keeper = None if source is None else TokenKeeper(source, http, config.refresh)
             keys, keeper = self._keys, self._keeper
-        return _machine(config, keys, keeper)
+        return _machine(config, host, keys, keeper)
 
 
-def _machine(config: SaslConfig, keys: SaltedKeys | None, keeper: TokenKeeper | None) -> Mechanism:
+def _machine(config: SaslConfig, host: str, keys: SaltedKeys | None, keeper: TokenKeeper | None) -> Mechanism:
     if keeper is not None:
         return OauthBearer(keeper.token, keeper.due, config.extensions)
-    if keys is None or config.username is None or config.password is None:
-        raise OptionError(f"the mechanism {config.mechanism} is not supported yet")
+    if config.kerberos is not None:
+        return Gssapi(config.kerberos, host)
+    assert keys is not None
+    assert config.username is not None
+    assert config.password is not None
     if config.mechanism == "PLAIN":
         return Plain(config.username, config.password)
     return Scram(config.mechanism, config.username, keys, config.delegation_token)

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from urllib.parse import unquote, urlsplit
 
 from kafkasource.errors import OptionError
 from kafkasource.secrets import Secret
-from kafkasource.security.jaas import LoginModule
+from kafkasource.security.jaas import MSK_IAM, LoginModule
 from kafkasource.security.option_values import OptionValues
 from kafkasource.security.sasl.oauthbearer import check_extension
 from kafkasource.security.sasl_options import AMAZONS_HANDLERS, shown
+from kafkasource.security.tokens.assertion import ALGORITHMS, AssertionFile, SignedAssertion
+from kafkasource.security.tokens.aws import AwsToken, region_of
+from kafkasource.security.tokens.azure import AzureToken
 from kafkasource.security.tokens.client_credentials import ClientCredentials
 from kafkasource.security.tokens.file import TokenFile
 from kafkasource.security.tokens.function import FunctionToken
+from kafkasource.security.tokens.google import GoogleToken
+from kafkasource.security.tokens.jwt_bearer import JWT_BEARER, AssertedClient, Assertion, JwtBearer
 from kafkasource.security.tokens.token import TokenSource
 from kafkasource.security.tokens.unsecured import Claim, UnsecuredToken
 
@@ -22,6 +28,11 @@ _ID = "sasl.oauthbearer.client.credentials.client.id"
 _SECRET = "sasl.oauthbearer.client.credentials.client.secret"
 _HANDLER = "sasl.login.callback.handler.class"
 _OF_KAFKA = "OAuthBearerLoginCallbackHandler"  # with packages that differ from release to release
+_OF_GOOGLE = "com.google.cloud.hosted.kafka.auth.GcpLoginCallbackHandler"
+_METADATA = "sasl.oauthbearer.metadata.authentication.type"
+_METADATAS = {"azure_imds": "azure", "aws_iam": "aws"}
+_RETRIEVER = "sasl.oauthbearer.jwt.retriever.class"
+_ASSERTION = "sasl.oauthbearer.assertion"
 _OF_STRIMZI = "io.strimzi.kafka.oauth.client.JaasClientOauthLoginCallbackHandler"
 
 # Strimzi's JAAS options, by what they are here.
@@ -38,6 +49,7 @@ def token_source(values: OptionValues, module: LoginModule | None, host: str) ->
     _check_handler(values)
     of_jaas = _Merged(values, {} if module is None else module.options)
     function, url = values.text("sasl.oauthbearer.token.function"), of_jaas.text(_URL)
+    vendor = _vendor(values, module)
     if function is not None and url is not None:
         raise OptionError(
             f"options {shown('sasl.oauthbearer.token.function')} and {shown(_URL)} both give tokens: give one"
@@ -45,9 +57,15 @@ def token_source(values: OptionValues, module: LoginModule | None, host: str) ->
     if function is not None:
         return FunctionToken(function)
     if url is not None:
-        return _of_endpoint(of_jaas, url)
+        return _of_endpoint(of_jaas, url, f"https://{host}/.default" if vendor == "azure" else "")
     if module is not None and any(name.startswith(_UNSECURED) for name in module.options):
         return _unsecured(module.options)
+    if vendor == "aws":
+        return _aws({} if module is None else module.options, host)
+    if vendor == "azure":
+        return AzureToken(f"https://{host}", of_jaas.text(_ID) or "")
+    if vendor == "google":
+        return GoogleToken()
     raise OptionError(
         f"OAUTHBEARER needs a token: give {shown(_URL)}, {shown('sasl.oauthbearer.token.function')}, or {shown('auth')}"
     )
@@ -90,27 +108,105 @@ class _Merged:
 
 def _check_handler(values: OptionValues) -> None:
     handler = values.text(_HANDLER)
-    if handler is not None and not handler.endswith((_OF_KAFKA, _OF_STRIMZI, *AMAZONS_HANDLERS)):
+    if handler is not None and not handler.endswith((_OF_KAFKA, _OF_STRIMZI, _OF_GOOGLE, *AMAZONS_HANDLERS)):
         raise OptionError(
             f"option {shown(_HANDLER)}: a Java class that only a JVM can run. Give tokens by a function of yours: "
             f"{shown('sasl.oauthbearer.token.function')}"
         )
 
 
-def _of_endpoint(options: _Merged, url: str) -> TokenSource:
-    parts = urlsplit(url)
+def _vendor(values: OptionValues, module: LoginModule | None) -> str | None:
+    """Whose identity service gives tokens where nothing else does: `auth`, or what others call it."""
+    given = values.text("auth")
+    if given is not None:
+        return given.lower()
+    metadata = values.text(_METADATA)
+    if metadata is not None:
+        if metadata not in _METADATAS:
+            raise OptionError(f"option {shown(_METADATA)}: expected one of {', '.join(_METADATAS)}")
+        return _METADATAS[metadata]
+    handler = values.text(_HANDLER) or ""
+    if handler.endswith(AMAZONS_HANDLERS) or (module is not None and module.kind == MSK_IAM):
+        return "aws"
+    return "google" if handler.endswith(_OF_GOOGLE) else None
+
+
+def _of_endpoint(options: _Merged, url: str, default_scope: str) -> TokenSource:
+    values, scope = options.values, options.text("sasl.oauthbearer.scope") or default_scope
+    jwt_bearer, parts = _uses_jwt_bearer(values), urlsplit(url)
     if parts.scheme == "file":
         return TokenFile(unquote(parts.path))
-    client_id, client_secret = options.text(_ID), options.secret(_SECRET)
+    assertion, client_id = _assertion(values), options.text(_ID)
+    if jwt_bearer:
+        if assertion is None:
+            raise OptionError(
+                f"the grant jwt-bearer needs an assertion: give {shown(f'{_ASSERTION}.private.key.file')}"
+            )
+        return JwtBearer(url, assertion, scope)
+    if assertion is not None:
+        return AssertedClient(url, assertion, client_id or "", scope)
+    client_secret = options.secret(_SECRET)
     if not client_id or not client_secret:
         raise OptionError(f"the token endpoint wants client credentials: give {shown(_ID)} and {shown(_SECRET)}")
-    return ClientCredentials(
-        url,
-        client_id,
-        client_secret,
-        options.text("sasl.oauthbearer.scope") or "",
-        options.values.flag("sasl.oauthbearer.header.urlencode"),
+    return ClientCredentials(url, client_id, client_secret, scope, values.flag("sasl.oauthbearer.header.urlencode"))
+
+
+def _uses_jwt_bearer(values: OptionValues) -> bool:
+    """By librdkafka's option or by Java's class. Raises OptionError for what is neither grant."""
+    method = values.text("sasl.oauthbearer.method")
+    if method is not None and method.lower() != "oidc":
+        raise OptionError(f"option {shown('sasl.oauthbearer.method')}: expected oidc; leave it out otherwise")
+    retriever = (values.text(_RETRIEVER) or "").rpartition(".")[2]
+    if retriever not in ("", *(f"{way}JwtRetriever" for way in ("Default", "ClientCredentials", "JwtBearer", "File"))):
+        raise OptionError(
+            f"option {shown(_RETRIEVER)}: expected Kafka's ClientCredentialsJwtRetriever, JwtBearerJwtRetriever, or "
+            "FileJwtRetriever for a file: another Java class only a JVM can run"
+        )
+    grant = values.text("sasl.oauthbearer.grant.type")
+    if grant not in ("client_credentials", JWT_BEARER):
+        raise OptionError(f"option {shown('sasl.oauthbearer.grant.type')}: expected client_credentials or {JWT_BEARER}")
+    return retriever == "JwtBearerJwtRetriever" or grant == JWT_BEARER
+
+
+def _assertion(values: OptionValues) -> Assertion | None:
+    """None where no option speaks of one. A file goes before a key, as in Java. Raises OptionError."""
+    file = values.text(f"{_ASSERTION}.file")
+    if file is not None:
+        return AssertionFile(file)
+    key_file, key_pem = values.text(f"{_ASSERTION}.private.key.file"), values.secret(f"{_ASSERTION}.private.key.pem")
+    if key_file is None and key_pem is None:
+        return None
+    algorithm = (values.text(f"{_ASSERTION}.algorithm") or "").upper()
+    if algorithm not in ALGORITHMS:
+        raise OptionError(f"option {shown(f'{_ASSERTION}.algorithm')}: expected {' or '.join(ALGORITHMS)}")
+    claims = ((name, values.text(f"{_ASSERTION}.claim.{name}")) for name in ("aud", "iss", "sub"))
+    return SignedAssertion(
+        key_file,
+        key_pem,
+        values.secret(f"{_ASSERTION}.private.key.passphrase"),
+        algorithm,
+        values.text(f"{_ASSERTION}.template.file"),
+        tuple((name, text) for name, text in claims if text is not None),
+        values.whole(f"{_ASSERTION}.claim.exp.seconds", 0, 86_400),
+        values.whole(f"{_ASSERTION}.claim.nbf.seconds", 0, 3_600),
+        values.flag(f"{_ASSERTION}.claim.jti.include"),
     )
+
+
+def _aws(of_jaas: Mapping[str, Secret], host: str) -> AwsToken:
+    """The options of Amazon's login module count, too. Raises OptionError without a region."""
+
+    def text(name: str) -> str | None:
+        return of_jaas[name].reveal() if name in of_jaas else None
+
+    region = (
+        region_of(host) or text("awsStsRegion") or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+    )
+    if not region:
+        raise OptionError(
+            "kafka.auth=aws: the bootstrap server's name has no region: set AWS_REGION in the environment"
+        )
+    return AwsToken(region, text("awsProfileName"), text("awsRoleArn"), text("awsRoleSessionName"))
 
 
 def _unsecured(options: Mapping[str, Secret]) -> UnsecuredToken:

@@ -9,6 +9,7 @@ from kafkasource.errors import OptionError
 from kafkasource.secrets import References, Secret, has_reference
 from kafkasource.security import jaas
 from kafkasource.security.endpoint import HttpLimits
+from kafkasource.security.kerberos_config import KerberosConfig
 from kafkasource.security.oauth_config import extensions_of, token_source
 from kafkasource.security.option_values import OptionValues
 from kafkasource.security.sasl.scram import HASHES
@@ -58,16 +59,6 @@ class SaslOptions:
     def __repr__(self) -> str:
         shown_values = (f"{name}={text if BY_NAME[name].secret else text.reveal()}" for name, text in self.given)
         return f"SaslOptions({', '.join(shown_values)})"
-
-
-@dataclass(frozen=True)
-class KerberosConfig:
-    """Who the client is to the KDC. Neither principal nor keytab: whoever the ticket cache is of."""
-
-    service_name: str
-    principal: str | None = None
-    keytab: str | None = None
-    ticket_cache: str | None = None
 
 
 @dataclass(frozen=True)

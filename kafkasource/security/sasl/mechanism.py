@@ -59,9 +59,3 @@ def require_complete(mechanism: str, complete: bool) -> None:
             f"{mechanism}: the broker calls the client authenticated before the exchange is over. It has not proven "
             "that it knows the credentials, so it may be an impostor"
         )
-
-
-def printable(text: str, most: int = 120) -> str:
-    """What a broker or an endpoint has sent, as an error may quote it: ASCII without controls, cut."""
-    plain = "".join(c if " " <= c <= "~" else "?" for c in text[: most + 1])
-    return plain if len(plain) <= most else plain[:most] + "..."

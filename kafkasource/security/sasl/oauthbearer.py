@@ -12,7 +12,8 @@ import re
 from collections.abc import Callable, Iterable
 
 from kafkasource.errors import OptionError, SaslExchangeFailed, TokenRefused
-from kafkasource.security.sasl.mechanism import checked, printable, require_complete
+from kafkasource.security.quoting import printable
+from kafkasource.security.sasl.mechanism import checked, require_complete
 from kafkasource.security.tokens.token import Token
 
 _TOKEN = re.compile(r"[-A-Za-z0-9._~+/]+=*")  # RFC 6750; Kafka takes no other

@@ -23,7 +23,8 @@ from dataclasses import dataclass
 
 from kafkasource.errors import AuthenticationFailed, OptionError, SaslExchangeFailed
 from kafkasource.secrets import Secret
-from kafkasource.security.sasl.mechanism import checked, printable, require_complete
+from kafkasource.security.quoting import printable
+from kafkasource.security.sasl.mechanism import checked, require_complete
 
 LEAST_ITERATIONS = 4096  # RFC 7677; fewer would let an impostor try out passwords on the client's proof
 MOST_ITERATIONS = 1_000_000  # half a second of work; more would let an impostor keep the client busy

@@ -1,0 +1,148 @@
+"""Tokens of vendors' identity services: what they are asked, and what becomes of their answers."""
+
+import base64
+import json
+import sys
+from types import SimpleNamespace
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from token_server import an_endpoint, granted
+
+from kafkasource.errors import OptionError, TokenNotAvailable, TokenRefused
+from kafkasource.secrets import Secret
+from kafkasource.security.endpoint import HttpClient, HttpLimits
+from kafkasource.security.sasl_config import SaslOptions
+from kafkasource.security.tokens.aws import AwsToken, region_of
+from kafkasource.security.tokens.azure import AzureToken
+from kafkasource.security.tokens.client_credentials import ClientCredentials
+from kafkasource.security.tokens.file import TokenFile
+from kafkasource.security.tokens.google import GoogleToken
+
+NOW = 1_700_000_000.0
+HTTP = HttpClient(HttpLimits(retry_backoff_max_ms=1))
+MSK = "b-1.mine.x1y2z3.c4.kafka.eu-central-1.amazonaws.com"
+
+
+def source(host="h", **options):
+    given = {name.replace("_", "."): text for name, text in options.items()}
+    return SaslOptions.of(given, host).resolve(host).token_source
+
+
+class Signer:
+    """Of Amazon's package: its three functions, which give a token and when it expires, in ms since 1970."""
+
+    calls: list = None
+
+    def __getattr__(self, name):
+        def sign(*given):
+            self.calls.append((name, *given))
+            if given[0] == "broken":
+                raise RuntimeError("geheim")
+            return "abc_-", (NOW + 900) * 1000
+
+        return sign
+
+
+@pytest.fixture
+def signer(monkeypatch):
+    monkeypatch.setattr(Signer, "calls", [])
+    monkeypatch.setitem(sys.modules, "aws_msk_iam_sasl_signer", SimpleNamespace(MSKAuthTokenProvider=Signer()))
+    return Signer
+
+
+def test_amazons_signer_is_asked_for_the_region_of_the_host(signer):
+    token = source(MSK, auth="aws").fetch(HTTP, NOW)
+    assert (token.value, token.expires_at_s) == (Secret("abc_-"), NOW + 900)
+    AwsToken("r", profile="p").fetch(HTTP, NOW)
+    AwsToken("r", role_arn="arn", role_session="s").fetch(HTTP, NOW)
+    assert signer.calls == [
+        ("generate_auth_token", "eu-central-1"),
+        ("generate_auth_token_from_profile", "r", "p"),
+        ("generate_auth_token_from_role_arn", "r", "arn", "s"),
+    ]
+    with pytest.raises(TokenNotAvailable, match="RuntimeError") as raised:
+        AwsToken("broken").fetch(HTTP, NOW)
+    assert "geheim" not in str(raised.value)
+
+
+def test_without_amazons_signer_the_error_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "aws_msk_iam_sasl_signer", None)
+    with pytest.raises(OptionError, match=r"kafkasource\[aws\]"):
+        AwsToken("r").fetch(HTTP, NOW)
+
+
+def test_a_region_comes_from_the_host_or_the_environment(monkeypatch):
+    assert region_of(MSK) == "eu-central-1"
+    assert region_of("boot-x1.c2.kafka-serverless.us-east-1.amazonaws.com") == "us-east-1"
+    assert region_of("localhost") is None
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(OptionError, match="AWS_REGION"):
+        source(auth="aws")
+    monkeypatch.setenv("AWS_REGION", "r")
+    assert source(auth="aws") == AwsToken("r")
+
+
+def test_jobs_with_amazons_java_classes_move_unchanged():
+    options = 'awsProfileName="p" awsRoleArn="a" awsRoleSessionName="s"'
+    jaas = f"software.amazon.msk.auth.iam.IAMLoginModule required {options};"
+    handler = "software.amazon.msk.auth.iam.IAMClientCallbackHandler"
+    given = {"sasl.mechanism": "AWS_MSK_IAM", "sasl.jaas.config": jaas, "sasl.client.callback.handler.class": handler}
+    found = SaslOptions.of(given, MSK).resolve(MSK)
+    assert (found.mechanism, found.token_source) == ("OAUTHBEARER", AwsToken("eu-central-1", "p", "a", "s"))
+    handler = handler.replace("Client", "OAuthBearerLogin")
+    oauth = {"sasl.mechanism": "OAUTHBEARER", "sasl.login.callback.handler.class": handler}
+    assert SaslOptions.of(oauth, MSK).resolve(MSK).token_source == AwsToken("eu-central-1")
+
+
+def test_azures_metadata_service_is_asked_for_the_namespace():
+    assert source("ns.servicebus.windows.net", auth="azure") == AzureToken("https://ns.servicebus.windows.net")
+    assert source(
+        sasl_mechanism="OAUTHBEARER", sasl_oauthbearer_metadata_authentication_type="azure_imds"
+    ) == AzureToken("https://h")
+    with an_endpoint((200, b'{"access_token":"abc","expires_in":"3599","expires_on":"1"}')) as endpoint:
+        token = AzureToken("https://ns", "my id", url=endpoint.url).fetch(HTTP, NOW)
+    (request,) = endpoint.requests
+    assert (token.value, token.expires_at_s) == (Secret("abc"), NOW + 3599)
+    assert request.method == "GET"
+    assert request.headers["Metadata"] == "true"
+    assert parse_qs(urlsplit(request.path).query) == {
+        "api-version": ["2018-02-01"],
+        "resource": ["https://ns"],
+        "client_id": ["my id"],
+    }
+
+
+def test_googles_token_has_three_parts_of_which_the_last_is_the_access_token():
+    assert source(auth="google") == GoogleToken()
+    with an_endpoint((200, b"me@project.iam"), granted("ya29.abc", expires_in=600)) as endpoint:
+        token = GoogleToken(endpoint.url).fetch(HTTP, NOW)
+    header, claims, access = (base64.urlsafe_b64decode(part + "==") for part in token.value.reveal().split("."))
+    assert json.loads(header) == {"typ": "JWT", "alg": "GOOG_OAUTH2_TOKEN"}
+    assert json.loads(claims) == {
+        "exp": NOW + 600,
+        "iat": NOW,
+        "iss": "Google",
+        "scope": "kafka",
+        "sub": "me@project.iam",
+    }
+    assert access == b"ya29.abc"
+    assert token.expires_at_s == NOW + 600
+    assert [request.path for request in endpoint.requests] == ["/token/email", "/token/token"]
+    assert all(request.headers["Metadata-Flavor"] == "Google" for request in endpoint.requests)
+    with an_endpoint((200, b"<html>")) as endpoint, pytest.raises(TokenRefused):
+        GoogleToken(endpoint.url).fetch(HTTP, NOW)
+
+
+def test_a_vendors_token_can_be_replaced_by_any_other():
+    url = {"sasl.oauthbearer.token.endpoint.url": "file:/t"}
+    for vendor in ("aws", "azure", "google", "confluent"):
+        given = {"auth": vendor, **url}
+        assert SaslOptions.of(given, "h").resolve("h").token_source == TokenFile("/t")
+    url = {"sasl.oauthbearer.token.endpoint.url": "https://login/t"}
+    client = {"sasl.oauthbearer.client.id": "i", "sasl.oauthbearer.client.secret": "s"}
+    entra = SaslOptions.of({"auth": "azure", **url, **client}, "ns.net").resolve("ns.net").token_source
+    assert entra == ClientCredentials("https://login/t", "i", Secret("s"), "https://ns.net/.default")
+    with pytest.raises(OptionError, match="token"):
+        SaslOptions.of({"auth": "confluent"}, "h")
