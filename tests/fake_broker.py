@@ -458,6 +458,11 @@ class FakeTransport:
                         self.incoming += answer
         return len(data)
 
+    def flush(self) -> bool:
+        return True
+
+    unread = False
+
     def close(self) -> None:
         self.closed = True
 

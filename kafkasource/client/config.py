@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from kafkasource.errors import OptionError
-from kafkasource.options import BY_NAME
+from kafkasource.options import BY_NAME, security_of
+from kafkasource.security.config import SecurityConfig
 
 
 @dataclass(frozen=True)
@@ -16,7 +17,7 @@ class ClientConfig:
 
     bootstrap_servers: tuple[tuple[str, int], ...]  # (host, port), asked in random order
     client_id: str = "kafkasource"
-    security_protocol: str = "PLAINTEXT"
+    security: SecurityConfig = field(default_factory=SecurityConfig)
     request_timeout_ms: int = 30_000  # one request: from `send` to the response's last byte
     default_api_timeout_ms: int = 60_000  # one call of `Cluster` with its retries; the bootstrap's deadline too
     socket_connection_setup_timeout_ms: int = 10_000  # one address; doubles with each failure of the broker
@@ -35,11 +36,6 @@ class ClientConfig:
     def __post_init__(self) -> None:
         if not self.bootstrap_servers:
             raise OptionError("option 'kafka.bootstrap.servers' is empty: give host:port,host:port")
-        if self.security_protocol != "PLAINTEXT":
-            raise OptionError(
-                f"option 'kafka.security.protocol': {self.security_protocol} is not supported yet"
-                " (TLS and SASL come in a later release); only PLAINTEXT listeners can be used"
-            )
 
     @classmethod
     def of(cls, bootstrap_servers: str, **settings: Any) -> ClientConfig:
@@ -51,7 +47,8 @@ class ClientConfig:
     def from_options(cls, options: Mapping[str, Any]) -> ClientConfig:
         """Take the client's part of parsed options (typed values by canonical name, as `options.parse` gives them)."""
         names = {field.name: "kafka." + field.name.replace("_", ".") for field in fields(cls)}
-        return cls(**{field: options[name] for field, name in names.items() if name in options})
+        plain = {field: options[name] for field, name in names.items() if name in options}
+        return cls(security=security_of(options), **plain)
 
 
 def backoff_ms(attempt: int, first_ms: int, most_ms: int, random: float) -> float:

@@ -6,6 +6,7 @@ Names are those of Spark's JVM connector; `kafka.*` are those of Kafka's Java cl
 from kafkasource.options.markdown import markdown_table
 from kafkasource.options.option import Option, Role
 from kafkasource.options.parse import Options, canonical, parse, refused, unknown
+from kafkasource.options.security import security_of
 from kafkasource.options.table import BY_NAME, OPTIONS, SPARKS_OWN
 from kafkasource.options.types import DURATION, MAX_INT32
 
@@ -22,5 +23,6 @@ __all__ = [
     "markdown_table",
     "parse",
     "refused",
+    "security_of",
     "unknown",
 ]

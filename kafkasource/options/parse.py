@@ -10,6 +10,7 @@ from typing import Any
 
 from kafkasource.errors import OptionError
 from kafkasource.options.option import Option, Refused, Role
+from kafkasource.options.security import security_of
 from kafkasource.options.table import BY_KEY, OPTIONS, REFUSED, SPARKS_OWN
 
 log = logging.getLogger(__name__)
@@ -112,11 +113,9 @@ def _check(options: Options, role: Role, of_cluster: bool) -> None:
     if options["kafka.bootstrap.servers"] is None:
         client = "consumer" if role == "source" else "producer"
         raise OptionError(f"Option 'kafka.bootstrap.servers' must be specified for configuring Kafka {client}")
-    if options["kafka.security.protocol"] != "PLAINTEXT":
-        raise OptionError(
-            f"option 'kafka.security.protocol': {options['kafka.security.protocol']} is not supported yet "
-            "(TLS and SASL come in a later release); only PLAINTEXT listeners can be used"
-        )
+    if not security_of(options).encrypts:
+        for name in sorted(name for name in options.given if name.startswith("kafka.ssl.")):
+            log.warning("option %r has no effect, as 'kafka.security.protocol' is not SSL: nothing is encrypted", name)
 
     def other(name: str) -> Any:
         if name == "clusters":

@@ -9,6 +9,7 @@ to use instead (`REFUSED`). An unknown option is a warning with the most similar
 from __future__ import annotations
 
 from kafkasource.options.option import BOTH, SINK, SOURCE, Option, Other, Refused
+from kafkasource.options.security import SECURITY_OPTIONS, SECURITY_REFUSED
 from kafkasource.options.types import (
     BOOLEAN,
     BYTES,
@@ -622,8 +623,10 @@ OPTIONS: tuple[Option, ...] = (
         choice("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
         "PLAINTEXT",
         BOTH,
-        "Only PLAINTEXT works today. The client refuses the others until it supports TLS and SASL.",
+        "How connections are secured. SSL: TLS, and the options `kafka.ssl.*` say whom to trust. The client refuses "
+        "SASL_PLAINTEXT and SASL_SSL until it supports SASL.",
     ),
+    *SECURITY_OPTIONS,
     Option(
         "kafka.request.timeout.ms",
         MILLISECONDS,
@@ -973,7 +976,8 @@ REFUSED: tuple[Refused, ...] = (
         "kafka.transactional.id", "each task has its own; use deliveryGuarantee=exactly_once and transactionalIdPrefix"
     ),
     Refused("kafka.metric.reporters", "it names a Java class"),
-    Refused("kafka.ssl.", "TLS is not built yet", later=True),
+    *SECURITY_REFUSED,
+    Refused("kafka.ssl.", "docs/options.md lists the options of TLS that there are"),
     Refused("kafka.sasl.", "SASL is not built yet", later=True),
     Refused("path", "load() and save() take no path; use the option subscribe to read, topic to write"),
 )

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, NoReturn, TypeVar
 
+from kafkasource.secrets import Secret
 from kafkasource.types import IsolationLevel, NewTopic
 
 KIB, MIB = 1024, 1024 * 1024
@@ -102,6 +103,7 @@ def _old_release(text: str) -> str:
 
 
 TEXT = Type("string", "a text", str)  # may be empty: the code that reads it says what is wrong then
+SECRET = Type("secret", "a text", Secret)  # may be empty, and never prints
 STRING = Type("string", "a text that is not empty", lambda text: text.strip() or _refuse(text))
 JSON = Type("json", "JSON", lambda text: text.strip() or _refuse(text))
 BOOLEAN = Type("boolean", "true or false", _boolean)

@@ -22,7 +22,15 @@ from kafkasource.client.network.resolver import Resolution, is_address, process_
 from kafkasource.client.network.sockets import reason_of
 from kafkasource.client.network.states import TRANSITIONS, Action, Event, State
 from kafkasource.client.network.stream import BudgetedFrames, Stream
-from kafkasource.errors import ConnectFailed, ConnectionLost, KafkaSourceError, ProtocolError, RequestTimeout
+from kafkasource.errors import (
+    ConnectFailed,
+    ConnectionLost,
+    KafkaSourceError,
+    OptionError,
+    ProtocolError,
+    RequestTimeout,
+    TlsError,
+)
 from kafkasource.types import NEVER
 
 log = logging.getLogger("kafkasource.client")
@@ -152,6 +160,9 @@ class Link:
         except OSError as error:
             self._address_failed(now, reason_of(error))
             return
+        except OptionError as error:  # a truststore that cannot be read here
+            self._on(Event.ATTEMPT_FAILED, now, error)
+            return
         log.debug("Initiating connection to node %d at %s", self.node_id, self.address)
         connection: Connection[Pending] = Connection(
             self.name, config.client_id, config.receive_message_max_bytes, BudgetedFrames(), attempt.step
@@ -163,8 +174,13 @@ class Link:
         assert self.stream is not None
         try:
             connected = self.stream.transport.finish_connect()
+            if not connected:
+                self.stream.await_handshake()
         except OSError as error:
             self._address_failed(now, reason_of(error))
+            return False
+        except KafkaSourceError as error:
+            self._address_failed(now, str(error), error)
             return False
         if connected:
             self._on(self._attempt.connected(), now)
@@ -173,7 +189,8 @@ class Link:
     def _negotiate(self, now: float, _: Exception | None) -> None:
         assert self.stream is not None
         self.stream.put(self.stream.connection.negotiate())
-        self._nudge_at_ms = now + self._nudge_after_ms
+        if not self._shared.config.security.encrypts:
+            self._nudge_at_ms = now + self._nudge_after_ms
 
     def _nudge(self, now: float, _: Exception | None) -> None:
         """No answer to ApiVersions so far; see `old_releases`."""
@@ -182,14 +199,15 @@ class Link:
             self.stream.put(self.stream.connection.nudge())
             self._write(now)
 
-    def _address_failed(self, now: float, reason: str, error: ProtocolError | None = None) -> None:
+    def _address_failed(self, now: float, reason: str, error: KafkaSourceError | None = None) -> None:
         """This address did not work out; go on with the next one of the host, if there is one.
 
-        `error`: it does not speak Kafka's protocol. Before any broker did, that ends the attempt: all addresses of one
-        name are one service.
+        `error`: what will happen again at the host's other addresses, as all are one service: TLS refused, or, before
+        any broker did, an answer that is not Kafka's protocol. It ends the attempt.
         """
         event = self._attempt.failed(reason)
-        if error is not None and self._shared.metadata.version == 0:
+        first = self._shared.metadata.version == 0
+        if isinstance(error, TlsError) or (isinstance(error, ProtocolError) and first):
             self._on(Event.ATTEMPT_FAILED, now, error)
         else:
             self._on(event, now, ConnectFailed("; ".join(self._attempt.reasons)))
@@ -260,6 +278,8 @@ class Link:
 
     def next_timer_ms(self) -> float:
         """When something is due, by the clock, that no socket will tell of."""
+        if self.unread:
+            return 0.0
         at = min((pending.deadline_ms for pending in self.pending()), default=NEVER)
         at = min(at, self._connect_deadline_ms, self._nudge_at_ms)
         if self._requests.waiting and self.state in (State.IDLE, State.BACKING_OFF):
@@ -326,14 +346,23 @@ class Link:
         if stream is not None and self.stream is stream:  # else: closed, or the next attempt began
             self._write(now)
 
+    def receive_unread(self, now: float) -> None:
+        """Take what was left when a poll had taken enough, and what no event of the socket will tell of."""
+        if self.unread:
+            self._receive(now)
+
+    @property
+    def unread(self) -> bool:
+        return self.stream is not None and self.state in _CONNECTED and self.stream.unread
+
     def _receive(self, now: float) -> None:
         stream = self.stream
         assert stream is not None
         for _ in range(_RECEIVES_PER_POLL):
             try:
                 received = stream.receive()
-            except OSError as error:
-                self._stream_ended(now, reason_of(error))
+            except (OSError, TlsError) as error:
+                self._stream_ended(now, error)
                 return
             if received is None:
                 return
@@ -355,18 +384,25 @@ class Link:
             if stream.emptied or self.stream is not stream:
                 return
 
-    def _stream_ended(self, now: float, reason: str) -> None:
-        connection = self.connection
+    def _stream_ended(self, now: float, error: OSError | TlsError) -> None:
+        connection, config = self.connection, self._shared.config
         assert connection is not None
+        reason = reason_of(error) if isinstance(error, OSError) else str(error)
         if self.ready:
             if connection.pending_bytes:
                 reason += f" in the middle of a response ({connection.pending_bytes} bytes had come)"
-            self._lost(now, reason)
+            self._lost(now, reason, error if isinstance(error, TlsError) else None)
+            return
+        if isinstance(error, TlsError):  # TLS 1.3: the broker checks the client's certificate after the handshake
+            self._address_failed(now, reason, error)
             return
         if connection.pending_bytes:
             self._address_failed(now, reason)
             return
-        step = next_step(self._attempt.step, connection.identified, self._shared.config.broker_version_fallback)
+        if config.security.encrypts:  # no broker from before ApiVersions speaks this TLS, unless a user says so
+            self._address_failed(now, f"{reason} (no answer to ApiVersions)")
+            return
+        step = next_step(self._attempt.step, connection.identified, config.broker_version_fallback)
         if step is not None:
             self._attempt.again(step)
             self._on(Event.UNANSWERED, now)
@@ -385,7 +421,7 @@ class Link:
             if self.stream.write(self._shared.completed):
                 self._last_used_ms = now
         except OSError as error:
-            self._stream_ended(now, reason_of(error))
+            self._stream_ended(now, error)
 
 
 _ACTIONS: dict[Action, Callable[[Link, float, Exception | None], None]] = {

@@ -24,10 +24,11 @@ from types import MappingProxyType
 from kafkasource.client.config import ClientConfig
 from kafkasource.client.metadata import Metadata, metadata_body
 from kafkasource.client.network.connection import RequestBody
+from kafkasource.client.network.connector import SocketConnector
 from kafkasource.client.network.link import Link
 from kafkasource.client.network.pending import Pending, Shared, address_of
 from kafkasource.client.network.poller import Poller, Selector
-from kafkasource.client.network.sockets import Connector, SocketConnector
+from kafkasource.client.network.sockets import Connector
 from kafkasource.errors import (
     ClientClosed,
     ClusterMismatch,
@@ -123,6 +124,7 @@ class NetworkClient:
         for key, events in ready:
             key.data.serve(key.fileobj, events, now)
         for link in self._links.values():
+            link.receive_unread(now)
             link.take_resolved(now)
             link.expire(now)
         self._connect_due(now)

@@ -1,18 +1,15 @@
-"""Sockets: host names to addresses, addresses to byte streams. All non-blocking, but for `resolve` (see `resolver`).
+"""What a connection is to the layers above: addresses, and byte streams to them. And the plain stream.
 
-`Transport` is where TLS and SASL will sit: `finish_connect` then also drives their handshakes. PLAINTEXT only today.
+`Transport` is where TLS sits (`tls_transport`): `finish_connect` then drives its handshake, too.
 """
 
 from __future__ import annotations
 
-import errno
 import os
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
-
-from kafkasource.client.config import ClientConfig
 
 Buffer = bytes | bytearray | memoryview
 _MAX_PIECES = 64  # of one sendmsg; systems allow 1024, and more than a few gain nothing
@@ -24,6 +21,7 @@ class Address:
 
     family: int
     sockaddr: tuple[Any, ...]
+    name: str = ""  # that was looked up: what the broker's certificate must be for
 
     def __str__(self) -> str:
         host, port = self.sockaddr[:2]
@@ -31,18 +29,25 @@ class Address:
 
 
 class Transport(Protocol):
-    """A byte stream to one address. Methods raise OSError when the stream broke."""
+    """A byte stream to one address. Methods raise OSError when the stream broke, and TlsError where TLS refuses."""
 
     def fileno(self) -> int: ...
 
     def finish_connect(self) -> bool:
-        """Called when the socket got writable: True once bytes may flow."""
+        """Called when the socket got writable, and after a False for each event of it: True once bytes may flow."""
 
     def receive_into(self, target: memoryview) -> int | None:
         """Bytes received; 0 at the end of the stream, None when there are none right now."""
 
     def send(self, pieces: Sequence[Buffer]) -> int:
         """Bytes taken, from the front of the pieces; 0 when the socket is full."""
+
+    def flush(self) -> bool:
+        """Send what the transport itself holds back; False: the socket is full, so call again when it is not."""
+
+    @property
+    def unread(self) -> bool:
+        """Are there bytes to receive that the socket does not have any more, so that no selector tells of them?"""
 
     def close(self) -> None: ...
 
@@ -58,7 +63,7 @@ class Connector(Protocol):
         """All addresses of a host name, in the system's order. Raises OSError."""
 
     def open(self, address: Address) -> Transport:
-        """Begin to connect. Raises OSError where that fails at once."""
+        """Begin to connect. Raises OSError where that fails at once, and OptionError where TLS cannot be set up."""
 
 
 class PlaintextTransport:
@@ -86,43 +91,16 @@ class PlaintextTransport:
         except (BlockingIOError, InterruptedError):
             return 0
 
+    def flush(self) -> bool:
+        return True
+
+    @property
+    def unread(self) -> bool:
+        return False
+
     def close(self) -> None:
         # close, not shutdown: after a fork the other process may still use the connection.
         self._socket.close()
-
-
-class SocketConnector:
-    """TCP, without delay: a request is complete when it is written, so there is nothing for Nagle to wait for."""
-
-    resolve_blocks = True
-
-    def __init__(self, config: ClientConfig) -> None:
-        self._config = config
-
-    @staticmethod
-    def resolve(host: str, port: int) -> list[Address]:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        return list(dict.fromkeys(Address(family, sockaddr) for family, _, _, _, sockaddr in found))
-
-    def open(self, address: Address) -> Transport:
-        sock = socket.socket(address.family, socket.SOCK_STREAM)
-        try:
-            sock.setblocking(False)
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            for option, size in (
-                (socket.SO_RCVBUF, self._config.receive_buffer_bytes),
-                (socket.SO_SNDBUF, self._config.send_buffer_bytes),
-            ):
-                if size > 0:
-                    sock.setsockopt(socket.SOL_SOCKET, option, size)
-            code = sock.connect_ex(address.sockaddr)
-            if code not in (0, errno.EINPROGRESS, errno.EWOULDBLOCK):
-                raise OSError(code, os.strerror(code))
-        except OSError:
-            sock.close()
-            raise
-        return PlaintextTransport(sock)
 
 
 def reason_of(error: OSError | UnicodeError) -> str:

@@ -45,6 +45,15 @@ class Stream:
         self.emptied = size < len(target)  # if it is not, select says so
         return self.connection.received(size)
 
+    @property
+    def unread(self) -> bool:
+        """Is there something to receive that the selector does not tell of?"""
+        return self.transport.unread
+
+    def await_handshake(self) -> None:
+        """The transport connects no further without bytes from the broker, or before it has sent its own."""
+        self._want(READ if self.transport.flush() else READ | WRITE)
+
     def put(self, parts: Parts) -> None:
         """Bytes for the next `write`."""
         self.out.extend(memoryview(part).cast("B") for part in parts if len(part))
@@ -53,6 +62,7 @@ class Stream:
         """Write as much as the socket takes; bytes written. Requests without answer that are done by that are added to
         `completed`."""
         out, written = self.out, 0
+        flushed = self.transport.flush()
         while out:
             first = out[0]
             if isinstance(first, Pending):
@@ -65,7 +75,8 @@ class Stream:
                 break
             written += sent
             self._taken(sent)
-        self._want(READ | WRITE if out else READ)
+            flushed = self.transport.flush()
+        self._want(READ if flushed and not out else READ | WRITE)
         return written
 
     def _pieces(self) -> list[memoryview]:

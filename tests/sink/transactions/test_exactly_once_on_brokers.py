@@ -25,7 +25,7 @@ from transaction_fakes import FakeContext
 from kafkasource.broker import Broker
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
-from kafkasource.client.network.sockets import SocketConnector
+from kafkasource.client.network.connector import SocketConnector
 from kafkasource.client.routing import GROUP, TRANSACTION
 from kafkasource.errors import DeadlineExceeded, KafkaSourceError
 from kafkasource.sink import writer

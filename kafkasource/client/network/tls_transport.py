@@ -1,0 +1,90 @@
+"""TLS over a socket that does not block: `security.tls_stream` encrypts and decrypts, this moves the bytes.
+
+The thread that polls the client calls all methods.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+
+from kafkasource.client.network.sockets import Buffer, PlaintextTransport
+from kafkasource.errors import KafkaSourceError
+from kafkasource.security.tls_stream import TlsStream
+
+RECEIVE_BYTES = 256 * 1024  # of one read of the socket: smaller reads cost calls, larger ones gain nothing
+
+
+class TlsTransport:
+    """A `Transport`. `finish_connect` drives the handshake, too: it is called again for each event of the socket."""
+
+    def __init__(self, socket: PlaintextTransport, tls: TlsStream, received: memoryview) -> None:
+        """`received`: where encrypted bytes arrive. Transports of one thread share it: nothing stays in it."""
+        self._socket, self._tls, self._received = socket, tls, received
+        self._connected = False  # the TCP connection is there
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def finish_connect(self) -> bool:
+        """Raises TlsError, or ConnectFailed where the broker closed in the middle of the handshake."""
+        self._connected = self._connected or self._socket.finish_connect()
+        try:
+            while not self._tls.handshake():
+                self.flush()
+                if not self._fill():
+                    return False
+        except KafkaSourceError:
+            with contextlib.suppress(OSError):
+                self.flush()  # the alert, by which the broker's log says why
+            raise
+        self.flush()
+        return True
+
+    def receive_into(self, target: memoryview) -> int | None:
+        """Fills the target until the socket is empty. What is decrypted and has no place there stays for the next."""
+        filled, size = 0, len(target)
+        try:
+            while filled < size:
+                got = self._tls.read_into(target[filled:])
+                if got == 0:
+                    return filled
+                filled += got or 0
+                if filled < size and not self._fill():
+                    break
+            self.flush()  # the answer to a key update, or an alert
+        except (OSError, KafkaSourceError):
+            if not filled:
+                raise  # else: at the next call, as the end of the stream does
+        return filled or None
+
+    def send(self, pieces: Sequence[Buffer]) -> int:
+        if not self.flush():
+            return 0
+        taken = self._tls.write(pieces)
+        self.flush()
+        return taken
+
+    def flush(self) -> bool:
+        while unsent := self._tls.outgoing():
+            sent = self._socket.send([unsent])
+            if not sent:
+                return False
+            self._tls.sent(sent)
+        return True
+
+    @property
+    def unread(self) -> bool:
+        return self._tls.may_have_more
+
+    def close(self) -> None:
+        """Without close_notify: after a fork the other process may still use the connection."""
+        self._socket.close()
+
+    def _fill(self) -> bool:
+        """Take what the socket has; False: nothing right now."""
+        size = self._socket.receive_into(self._received)
+        if size is None:
+            return False
+        self._tls.feed(self._received[:size])
+        return True

@@ -1,0 +1,62 @@
+"""How a client's connections are secured: what plans and tasks carry, before files are read and references resolved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kafkasource.errors import OptionError
+from kafkasource.secrets import References, Secret, has_reference
+from kafkasource.security.tls_config import TlsConfig
+from kafkasource.security.tls_context import TlsContext, context_of
+from kafkasource.security.tls_options import ALIASES, BY_NAME
+
+PLAINTEXT = "PLAINTEXT"
+_PROTOCOL = "security.protocol"
+
+
+@dataclass(frozen=True)
+class SecurityConfig:
+    """The protocol, and the options of TLS as the user has given them: references in them are names still.
+
+    Pickles into plans and tasks; part of the key by which a process caches clients. `repr` shows no secret.
+    """
+
+    protocol: str = PLAINTEXT  # or SSL
+    tls: tuple[tuple[str, Secret], ...] = field(default=(), repr=False)  # sorted by name; without `kafka.`
+    references: References = field(default_factory=References)
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> SecurityConfig:
+        """From all options of a cluster without their prefix `kafka.`; those of other things are passed over.
+
+        Without references everything but the files is checked here, on the driver. Raises OptionError.
+        """
+        protocol = options.get(_PROTOCOL, PLAINTEXT).upper()
+        if protocol not in (PLAINTEXT, "SSL"):
+            raise OptionError(
+                f"option 'kafka.{_PROTOCOL}': {protocol} is not supported yet (SASL comes in a later release);"
+                " PLAINTEXT and SSL listeners can be used"
+            )
+        tls = {name: text for name, text in options.items() if name in BY_NAME or name in ALIASES}
+        if not protocol.endswith("SSL"):
+            return cls(protocol)
+        config = cls(protocol, tuple((name, Secret(tls[name])) for name in sorted(tls)), References.of(options))
+        if not any(map(has_reference, tls.values())):
+            config._tls_config()
+        return config
+
+    @property
+    def encrypts(self) -> bool:
+        return self.protocol.endswith("SSL")
+
+    def tls_context(self) -> TlsContext:
+        """The process's context, with what references stand for now. For the process that connects.
+
+        Raises OptionError.
+        """
+        return context_of(self._tls_config())
+
+    def _tls_config(self) -> TlsConfig:
+        texts = {name: text.reveal() for name, text in self.tls}
+        return TlsConfig.of(self.references.resolve_all(texts))
