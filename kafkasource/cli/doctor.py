@@ -206,7 +206,7 @@ def _broker(cluster: Cluster, node: Node, local: bool) -> Finding:
     what, where = f"broker {node.node_id}", f"{node.host}:{node.port}"
     remedy = f"the broker advertises {where} (advertised.listeners): it must be an address that clients can reach"
     try:
-        cluster.call(node.node_id, METADATA, metadata_body([]), timeout_ms=_ANSWER_MS)
+        cluster.caller.call(node.node_id, METADATA, metadata_body([]), timeout_ms=_ANSWER_MS)
         served = cluster.caller.served(FETCH, node.node_id)
     except KafkaSourceError as error:
         return Finding(FAILED, what, str(error), remedy)

@@ -58,8 +58,8 @@ def read_as_member(
                     return
         except KeyboardInterrupt:
             for node in reader.cluster.metadata.nodes():  # it may have come in the middle of a request
-                reader.cluster.disconnect(node.node_id)
-            with contextlib.suppress(GivenUp), reader.cluster.giving_up(after_ms=_LAST_COMMIT_MS):
+                reader.cluster.caller.disconnect(node.node_id)
+            with contextlib.suppress(GivenUp), reader.cluster.caller.giving_up(after_ms=_LAST_COMMIT_MS):
                 share.commit()
             raise
 

@@ -141,6 +141,10 @@ class Caller:
         finally:
             self._limit = before
 
+    def wakeup(self) -> None:
+        """Make another thread's blocked `poll` return. Any thread."""
+        self.network.wakeup()
+
     def disconnect(self, node_id: int) -> None:
         """Close the connection to a node; the next request opens another. Requests under way on it fail."""
         with self.lock:

@@ -7,7 +7,7 @@
     cluster.leaders, cluster.coordinators    which broker answers
     cluster.caller          one request, retries, deadlines
 
-The fetcher, the sender and the loop of a group member pipeline: they `send` requests and `poll` for the answers.
+The fetcher and the loop of a group member pipeline: they give `caller.send` requests and `caller.poll` for the answers.
 
 Threads: every call holds the caller's lock, so several threads may use one cluster. A thread that drives `send` and
 `poll` itself should have a cluster of its own. A cluster does not pickle, and a forked child must not use its parent's
@@ -16,20 +16,16 @@ Threads: every call holds the caller's lock, so several threads may use one clus
 
 from __future__ import annotations
 
-import math
 import random as random_module
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from typing import NamedTuple, NoReturn
 
 from kafkasource.client.caller import Caller
 from kafkasource.client.config import ClientConfig
 from kafkasource.client.groups import Groups
 from kafkasource.client.metadata import Metadata
-from kafkasource.client.network.connection import RequestBody
 from kafkasource.client.network.network_client import NetworkClient
-from kafkasource.client.network.pending import Pending
 from kafkasource.client.network.poller import Selector
 from kafkasource.client.network.sockets import Connector
 from kafkasource.client.offsets import Offsets
@@ -37,7 +33,6 @@ from kafkasource.client.routing import Coordinators, Leaders
 from kafkasource.client.topics import Topics
 from kafkasource.client.transactions import Transactions
 from kafkasource.protocol.apis import Api
-from kafkasource.protocol.schema import Body
 from kafkasource.types import Node
 
 
@@ -104,48 +99,3 @@ class Cluster:
     def close(self) -> None:
         """Close all connections; requests under way fail with ClientClosed."""
         self.caller.close()
-
-    # For those who pipeline. See `Caller`.
-
-    def send(
-        self,
-        node_id: int,
-        api: Api,
-        body: RequestBody,
-        *,
-        timeout_ms: float | None = None,
-        expect_response: bool = True,
-        max_version: int | None = None,
-    ) -> Pending:
-        return self.caller.send(
-            node_id, api, body, timeout_ms=timeout_ms, expect_response=expect_response, max_version=max_version
-        )
-
-    def poll(self, timeout_ms: float) -> list[Pending]:
-        return self.caller.poll(timeout_ms)
-
-    def wait(self, *pendings: Pending) -> None:
-        self.caller.wait(*pendings)
-
-    def call(
-        self,
-        node_id: int,
-        api: Api,
-        body: RequestBody,
-        *,
-        timeout_ms: float | None = None,
-        max_version: int | None = None,
-    ) -> Body:
-        return self.caller.call(node_id, api, body, timeout_ms=timeout_ms, max_version=max_version)
-
-    def giving_up(
-        self, unwanted: Callable[[], bool] = bool, *, after_ms: float = math.inf
-    ) -> AbstractContextManager[None]:
-        return self.caller.giving_up(unwanted, after_ms=after_ms)
-
-    def disconnect(self, node_id: int) -> None:
-        self.caller.disconnect(node_id)
-
-    def wakeup(self) -> None:
-        """Make another thread's blocked `poll` return. Any thread."""
-        self.network.wakeup()

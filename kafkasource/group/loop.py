@@ -1,7 +1,7 @@
 """The thread of a group member: it does what the membership asks for, and reports the results to it.
 
 All threads use the membership only with the lock of `changed`, and call its `notify_all` after a change. The loop has a
-cluster of its own. Another thread that needs the loop's attention calls `cluster.wakeup()`.
+cluster of its own. Another thread that needs the loop's attention calls `cluster.caller.wakeup()`.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ class MemberLoop:
         reach_by_ms: float,
     ) -> None:
         self._cluster = cluster
+        self._caller = cluster.caller
         self._group = group
         self._membership = membership
         self._changed = changed
@@ -87,7 +88,7 @@ class MemberLoop:
                 return False
             wait = min(self._membership.wait_ms(self._now_ms()), MOST_WAIT_MS)
         if self._pending is None or not self._pending.done:
-            self._cluster.poll(wait)
+            self._caller.poll(wait)
         self._take_answer()
         self._watch_partitions()
         return True
@@ -113,10 +114,10 @@ class MemberLoop:
         """The coordinator does nothing for this connection while it holds a JoinGroup or SyncGroup of ours."""
         pending, self._pending = self._pending, None
         if pending is not None and not pending.done and self._request is not Action.HEARTBEAT:
-            self._cluster.disconnect(pending.node_id)
+            self._caller.disconnect(pending.node_id)
 
     def _send(self, action: Action) -> Pending | None:
-        with self._cluster.giving_up(lambda: self._membership.under_way is not action):  # the user has closed it, say
+        with self._caller.giving_up(lambda: self._membership.under_way is not action):  # the user has closed it, say
             node_id = self._cluster.coordinators.of(GROUP, self._group)
             assignments = self._assign() if action is Action.SYNC_AS_LEADER else {}
         with self._changed.lock:
@@ -127,13 +128,13 @@ class MemberLoop:
             if action is Action.JOIN:
                 body = requests.join_body(self._group, membership)
                 timeout = float(max(terms.rebalance_timeout_ms, terms.session_timeout_ms) + JOIN_GRACE_MS)
-                return self._cluster.send(node_id, JOIN_GROUP, body, timeout_ms=timeout)
+                return self._caller.send(node_id, JOIN_GROUP, body, timeout_ms=timeout)
             if action is Action.HEARTBEAT:
                 body = requests.heartbeat_body(self._group, membership.identity)
-                return self._cluster.send(node_id, HEARTBEAT, body, timeout_ms=terms.session_timeout_ms)
+                return self._caller.send(node_id, HEARTBEAT, body, timeout_ms=terms.session_timeout_ms)
             body = requests.sync_body(self._group, membership, assignments)
             timeout = float(terms.rebalance_timeout_ms + JOIN_GRACE_MS)
-            return self._cluster.send(node_id, SYNC_GROUP, body, timeout_ms=timeout)
+            return self._caller.send(node_id, SYNC_GROUP, body, timeout_ms=timeout)
 
     def _leave(self) -> None:
         """Send LeaveGroup once. If no broker receives it, the session ends after its timeout."""
@@ -143,9 +144,9 @@ class MemberLoop:
             return
         body = requests.leave_body(self._group, identity)
         network = self._cluster.network
-        with contextlib.suppress(Exception), self._cluster.giving_up(lambda: network.unreachable, after_ms=LEAVE_MS):
+        with contextlib.suppress(Exception), self._caller.giving_up(lambda: network.unreachable, after_ms=LEAVE_MS):
             node_id = self._cluster.coordinators.of(GROUP, self._group)
-            self._cluster.wait(self._cluster.send(node_id, LEAVE_GROUP, body))
+            self._caller.wait(self._caller.send(node_id, LEAVE_GROUP, body))
 
     def _take_answer(self) -> None:
         pending, request = self._pending, self._request
@@ -208,7 +209,7 @@ class MemberLoop:
         if not leads or self._now_ms() < self._look_again_ms:
             return
         try:
-            with self._cluster.giving_up(lambda: self._membership.state is not State.STABLE):
+            with self._caller.giving_up(lambda: self._membership.state is not State.STABLE):
                 counts = dict.fromkeys(self._counts, 0) | self._count(self._counts)
         except Exception:
             return  # asked again when it is due

@@ -148,7 +148,7 @@ class GroupMember:
                     changes = self._membership.poll(self._now_ms())
                     moved = self._membership.state is not before
                 if moved:
-                    self._own_cluster.wakeup()
+                    self._own_cluster.caller.wakeup()
                 left_s = deadline_s - self._clock()
                 if changes or left_s <= 0:
                     return changes
@@ -188,7 +188,7 @@ class GroupMember:
                     self._membership.commit_failed(identity, error, self._now_ms())
                     self._changed.notify_all()
                     between = not self._settles()
-                self._own_cluster.wakeup()
+                self._own_cluster.caller.wakeup()
                 if not isinstance(error, RebalanceInProgress) or not between or self._clock() >= deadline_s:
                     raise CommitFailed(f"group {self.group!r}: the coordinator refused the commit: {error}") from error
                 self._changed.wait_for(self._settles, LOOK_AGAIN_S)
@@ -198,7 +198,7 @@ class GroupMember:
         with self._changed.lock:
             self._membership.close(self._now_ms())
             self._changed.notify_all()
-        self._own_cluster.wakeup()
+        self._own_cluster.caller.wakeup()
         self._thread.join(timeout_s)
 
     def _stable(self) -> bool:

@@ -289,7 +289,7 @@ def _best_effort(cluster: Cluster, batch_id: int) -> Iterator[None]:
     """Abort within seconds, because `query.stop()` waits for it. The query's next start aborts what this leaves
     open."""
     try:
-        with cluster.giving_up(after_ms=_ABORT_MS):
+        with cluster.caller.giving_up(after_ms=_ABORT_MS):
             yield
     except KafkaSourceError as error:
         log.warning(

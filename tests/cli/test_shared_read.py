@@ -77,7 +77,7 @@ class Reader:
         self.cluster = SimpleNamespace(
             groups=SimpleNamespace(committed_offsets=lambda group, tps: {tp: (committed or {}).get(tp) for tp in tps}),
             metadata=SimpleNamespace(nodes=list),
-            giving_up=lambda after_ms: contextlib.nullcontext(),
+            caller=SimpleNamespace(giving_up=lambda after_ms: contextlib.nullcontext()),
         )
 
     def positions(self):

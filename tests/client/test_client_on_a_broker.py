@@ -89,11 +89,11 @@ def test_producer_ids_are_new_and_a_transactional_one_grows_its_epoch(cluster, k
 def test_acks_0_has_no_answer_and_the_connection_goes_on(cluster, kafka_topic):
     topic = kafka_topic()
     leader = cluster.leaders.of(TopicPartition(topic, 0))
-    silent = cluster.send(
+    silent = cluster.caller.send(
         leader, PRODUCE, {"acks": 0, "timeout_ms": 1000, "topic_data": []}, expect_response=False, max_version=12
     )
-    asked = cluster.send(leader, METADATA, EVERYTHING)
-    cluster.wait(silent, asked)
+    asked = cluster.caller.send(leader, METADATA, EVERYTHING)
+    cluster.caller.wait(silent, asked)
     assert silent.result() == {}
     assert asked.result()["cluster_id"] == cluster.metadata.cluster_id
 
@@ -101,7 +101,7 @@ def test_acks_0_has_no_answer_and_the_connection_goes_on(cluster, kafka_topic):
 def test_versions_are_the_highest_that_the_broker_and_we_have(cluster):
     cluster.topics.list()
     (link,) = [link for link in cluster.network._links.values() if link.connection]
-    answer = cluster.call(link.node_id, API_VERSIONS, {}, max_version=2)
+    answer = cluster.caller.call(link.node_id, API_VERSIONS, {}, max_version=2)
     served = {row["api_key"]: row for row in answer["api_keys"]}
     for api in APIS.values():
         ours, theirs = api.stable_versions, served[api.key]
@@ -117,31 +117,31 @@ def through(proxy, **settings):
 def test_a_connection_reset_inside_an_answer_is_seen_as_lost(proxy, after):
     with through(proxy) as cluster:
         cluster.topics.list()
-        cluster.call(-1, METADATA, EVERYTHING)
+        cluster.caller.call(-1, METADATA, EVERYTHING)
         proxy.cut(after)
         with pytest.raises(ConnectionLost):
-            cluster.call(-1, METADATA, EVERYTHING)
+            cluster.caller.call(-1, METADATA, EVERYTHING)
         assert proxy.harmed == 1
-        assert cluster.call(-1, METADATA, EVERYTHING)["brokers"]
+        assert cluster.caller.call(-1, METADATA, EVERYTHING)["brokers"]
 
 
 @pytest.mark.parametrize("at", [0, 1, 4, 7])  # length and correlation id: what only the client can notice
 def test_a_flipped_bit_in_the_frame_is_seen_and_the_next_connection_works(proxy, at):
     # The bit may be that of an answer to ApiVersions, which is waited for as long as for a connect.
     with through(proxy, request_timeout_ms=1500, socket_connection_setup_timeout_ms=1000) as cluster:
-        cluster.call(-1, METADATA, EVERYTHING)
+        cluster.caller.call(-1, METADATA, EVERYTHING)
         proxy.flip(at)
         with pytest.raises(TransportError):
-            cluster.call(-1, METADATA, EVERYTHING)
-        assert cluster.call(-1, METADATA, EVERYTHING)["brokers"]
+            cluster.caller.call(-1, METADATA, EVERYTHING)
+        assert cluster.caller.call(-1, METADATA, EVERYTHING)["brokers"]
 
 
 def test_a_blackhole_ends_at_the_request_deadline(proxy):
     with through(proxy, request_timeout_ms=300) as cluster:
-        cluster.call(-1, METADATA, EVERYTHING)
+        cluster.caller.call(-1, METADATA, EVERYTHING)
         proxy.blackhole = True
         with pytest.raises(TransportError):
-            cluster.call(-1, METADATA, EVERYTHING)
+            cluster.caller.call(-1, METADATA, EVERYTHING)
 
 
 def test_a_server_that_closes_every_connection_is_named(proxy):

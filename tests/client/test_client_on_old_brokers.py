@@ -35,7 +35,7 @@ def topic(cluster, request):
     name = request.node.originalname
 
     def leaders():
-        (found,) = cluster.call(1, METADATA, {"topics": [{"name": name}]})["topics"]
+        (found,) = cluster.caller.call(1, METADATA, {"topics": [{"name": name}]})["topics"]
         return [partition["leader_id"] for partition in found["partitions"]]
 
     cluster.caller.served(METADATA)

@@ -491,17 +491,17 @@ def test_a_cluster_in_use_stays_and_one_that_went_is_used_on_by_who_holds_it(wai
     monkeypatch.setattr(cache, "_MOST_CLUSTERS", 1)
     first = shared_cluster(ClientConfig.of("bootstrap:1"))
     node = first.topics.list() and next(iter(first.metadata.nodes())).node_id
-    asked = first.send(node, METADATA, {"topics": []})  # its answer is not here yet
+    asked = first.caller.send(node, METADATA, {"topics": []})  # its answer is not here yet
     wait(20)
     second = shared_cluster(ClientConfig.of("bootstrap:2"))
     assert shared_cluster(first.config) is first
-    first.wait(asked)
+    first.caller.wait(asked)
     assert asked.result()
     wait(400)
     shared_cluster(ClientConfig.of("bootstrap:3"))
     assert not has_sockets(first)
-    first.wakeup()
-    assert first.poll(60_000) == []  # the next poll, and at once
+    first.caller.wakeup()
+    assert first.caller.poll(60_000) == []  # the next poll, and at once
     assert first.topics.list()
     assert second.topics.list()
     wait(400)

@@ -82,7 +82,7 @@ class World:
         }
         until = time.monotonic() + 10
         while True:
-            answer = cluster.call(cluster.leaders.of(tp), PRODUCE, body, max_version=11 if self.tv == 1 else 12)
+            answer = cluster.caller.call(cluster.leaders.of(tp), PRODUCE, body, max_version=11 if self.tv == 1 else 12)
             row = answer["responses"][0]["partition_responses"][0]
             if row["error_code"] not in (3, 6, 51) or time.monotonic() >= until:
                 break  # else the topic is new, or the markers of the last transaction are being written

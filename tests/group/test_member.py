@@ -299,7 +299,7 @@ def test_a_member_whose_thread_died_holds_nothing_and_says_why(join):
     def broken(timeout_ms):
         raise ClusterMismatch("another cluster answered")
 
-    member._own_cluster.poll = broken
+    member._own_cluster.caller.poll = broken
     with pytest.raises(ClusterMismatch):
         member.poll(WAIT_S)
     assert member.assignment == frozenset()

@@ -87,6 +87,7 @@ class FakeTransactionCluster:
         self._next_id = 1000
         self.before_transactions = False  # Kafka before 0.11
         self.transactions = FakeTransactionCalls(self)
+        self.caller = self
         self.groups = FakeGroupCalls(self)
 
     def supports(self, api, version=0):

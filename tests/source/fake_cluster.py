@@ -32,6 +32,7 @@ class FakeCluster:
         self.isolation_levels = set()
         self.patience = []  # of questions for topics
         self.closed = False
+        self.caller = self
         self.metadata = SimpleNamespace(
             leader_id=lambda tp: None, topic_id=self.topic_ids.get, partition=self._known_partition
         )

@@ -192,7 +192,7 @@ class ExactlyOnceTask:
         transaction, version = self.transaction, self.begun.driver.transaction_version
         name = self.begun.driver.ids.task(self.task.slot)
         try:
-            with cluster.giving_up(after_ms=_ABORT_MS):
+            with cluster.caller.giving_up(after_ms=_ABORT_MS):
                 if transaction is not None and (
                     version >= 2 or (transaction.left.wait(_QUIET_S) and not transaction.unanswered)
                 ):

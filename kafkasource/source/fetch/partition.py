@@ -131,7 +131,7 @@ class ClusterPartition:
             wait=replica is None,  # a replica without records is behind: the leader has them now
         )
         self._node_id = leader if replica is None else replica
-        pending = cluster.send(
+        pending = cluster.caller.send(
             self._node_id, FETCH, body, timeout_ms=self._timeout_ms, max_version=last_version([topic_id])
         )
         return _Sent(pending, fetch_offset, max_bytes, topic_id, replica is None)
@@ -175,7 +175,7 @@ class ClusterPartition:
         # Spark may have taken longer over earlier rows than a request may take, while the answer was here already.
         begun_ms = cluster.network.now_ms()
         sent.pending.deadline_ms = max(sent.pending.deadline_ms, begun_ms + self._timeout_ms)
-        cluster.wait(sent.pending)
+        cluster.caller.wait(sent.pending)
         took_s, waited_s = sent.pending.took_ms / 1000, (cluster.network.now_ms() - begun_ms) / 1000
         metrics.observe("kafkasource_fetch_latency_seconds", took_s)
         line = line_to(cluster, sent.pending.node_id)
@@ -211,7 +211,7 @@ class ClusterPartition:
     def reconnect(self) -> None:
         node_id = self._node_id
         if node_id is not None:
-            self._cluster.disconnect(node_id)
+            self._cluster.caller.disconnect(node_id)
             if node_id != self._cluster.metadata.leader_id(self._tp):
                 self._leave_replica()
 

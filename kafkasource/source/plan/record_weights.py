@@ -166,9 +166,11 @@ def fetch_samples(
     for leader, partitions in requests:
         ids = {tp.topic: cluster.metadata.topic_id(tp.topic) for tp in partitions}
         body = _request(cluster, partitions, begin, ids, each, isolation_level)
-        pending = cluster.send(leader, FETCH, body, timeout_ms=_TIMEOUT_MS, max_version=last_version(ids.values()))
+        pending = cluster.caller.send(
+            leader, FETCH, body, timeout_ms=_TIMEOUT_MS, max_version=last_version(ids.values())
+        )
         sent.append((pending, partitions, ids))
-    cluster.wait(*(pending for pending, _, _ in sent))
+    cluster.caller.wait(*(pending for pending, _, _ in sent))
     for pending, partitions, ids in sent:
         try:
             yield from _records_of(pending.result(), partitions, ids)

@@ -229,6 +229,7 @@ def _(world):
     assert world.link.state is State.IDLE
     assert isinstance(world.request.error, ClientClosed)
     assert world.opened() == []
+    assert world.link.failures == 0
 
 
 @cell(State.BACKING_OFF, Event.ATTEMPT)

@@ -124,9 +124,10 @@ def use_up(cluster, name, left):
     epoch, last = 0, LAST_EPOCH - left
     while epoch < last:
         pendings = [
-            cluster.send(node_id, INIT_PRODUCER_ID, body, timeout_ms=30_000) for _ in range(min(500, last - epoch))
+            cluster.caller.send(node_id, INIT_PRODUCER_ID, body, timeout_ms=30_000)
+            for _ in range(min(500, last - epoch))
         ]
-        cluster.wait(*pendings)
+        cluster.caller.wait(*pendings)
         epoch = pendings[-1].result()["producer_epoch"]
 
 

@@ -100,7 +100,7 @@ def test_the_coordinators_are_looked_up_together(version):
     world = World(version)
     world.cluster.supports(LIST_TRANSACTIONS)
     for node in world.kafka.node_ids:
-        world.cluster.call(node, LIST_TRANSACTIONS, {"state_filters": []})
+        world.cluster.caller.call(node, LIST_TRANSACTIONS, {"state_filters": []})
     assert round_trips(world, world.driver().begin) == 4
 
 

@@ -6,7 +6,7 @@ import pytest
 from confluent_topic import Topic, eventually, rows_of
 
 from kafkasource.broker import Broker
-from kafkasource.client.cluster import Cluster
+from kafkasource.client.caller import Caller
 from kafkasource.errors import DataLoss
 from kafkasource.protocol.apis import FETCH
 
@@ -33,14 +33,14 @@ def topic(broker):
 @pytest.fixture
 def fetched_from(monkeypatch):
     """Node ids that this process sends fetches to, in order."""
-    nodes, send = [], Cluster.send
+    nodes, send = [], Caller.send
 
     def listen(self, node_id, api, *args, **kwargs):
         if api is FETCH:
             nodes.append(node_id)
         return send(self, node_id, api, *args, **kwargs)
 
-    monkeypatch.setattr(Cluster, "send", listen)
+    monkeypatch.setattr(Caller, "send", listen)
     return nodes
 
 

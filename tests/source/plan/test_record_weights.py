@@ -81,6 +81,7 @@ class Leaders:
     """Two leaders (by the partition's parity) whose partitions answer what `records` has for them."""
 
     def __init__(self, records):
+        self.caller = self
         self.records = records  # by partition: bytes, or an error code
         self.requests = []
         self.failing = None
