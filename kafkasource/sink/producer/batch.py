@@ -1,23 +1,23 @@
 """One record batch on its way out, the batches of one topic-partition in order, and the pieces of a split batch.
 
-Order within a partition, whatever is retried: a batch is numbered by its records when it is first sent, so that the
-pieces of a split batch have their numbers in its place. A batch that must be sent again goes back among the waiting
-ones by its number, and is sent only when nothing with a lower number is under way. So a partition that recovers has one
-request in flight until the failed batch is stored (as in Kafka's RecordAccumulator).
+A partition keeps its order, whatever is retried. A batch gets its number, counted in records, when it is first sent, so
+that the pieces of a split batch have their numbers in its place. A batch that must be sent again goes back among the
+waiting ones by its number. It is sent only when no batch with a lower number is under way. So a partition that recovers
+has one request in flight until the failed batch is stored (as in Kafka's RecordAccumulator).
 
-A batch sent for the first time follows others in flight only where a retry could keep the order: they are of the same
-task, carry the same producer id, and the broker has that id in its books for this partition. A broker that does not
-know an id takes whatever sequence comes first (seen on 4.3.1: of two batches in flight to a partition just created the
-first was answered NOT_LEADER_OR_FOLLOWER, the second stored, and the first refused ever after), so the first batch of
-each run goes alone.
+A batch that is sent for the first time follows others in flight only if a retry could keep the order: they are of the
+same task and carry the same producer id, and the broker knows that id for this partition. A broker that does not know
+an id accepts any first sequence, so the first batch of each run goes alone. (Seen on 4.3.1 with two batches in flight
+to a partition just created: the broker answered the first with NOT_LEADER_OR_FOLLOWER, stored the second, and refused
+the first ever after.)
 
-A batch that is too large is split into smaller ones of the same records in the same order. The broker refuses a batch
-beyond the topic's max.message.bytes whole (MESSAGE_TOO_LARGE: nothing of it is stored), and compression may make
+The sender splits a batch that is too large into smaller ones of the same records in the same order. The broker refuses
+a batch beyond the topic's max.message.bytes as a whole (MESSAGE_TOO_LARGE: it stores nothing), and compression may make
 records grow beyond `max.request.size`. As in Kafka's ProducerBatch.split, the pieces take over the batch's producer id,
 epoch and sequences: the first piece its base sequence, each further piece the sequence after the piece before. So
 batches that were sent behind it keep their own sequences. An earlier attempt may have been stored after all (its answer
-was lost, then max.message.bytes lowered). The broker then knows no such sequences as the pieces carry and refuses them
-as out of order: nothing is stored twice.
+was lost, then max.message.bytes lowered). Then the broker does not know the sequences that the pieces carry, and
+refuses them as out of order: it stores nothing twice.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from kafkasource.types import NEVER, TopicPartition
 
 @dataclass(eq=False, slots=True)
 class Allotment:
-    """A buffer of the pool and how many batches are charged to it: the pieces of a split batch share theirs."""
+    """A buffer of the pool, and the number of batches that are charged to it: the pieces of a split batch share one."""
 
     buffer: Buffer
     holders: int = 1
@@ -62,12 +62,13 @@ class ProducerBatch:
     attempts: int = 0  # times it was sent
     last_attempt_ms: float = 0.0
     encoded: bytes | memoryview | None = None  # once closed: what is sent, the same at every attempt
-    record_count: int = 0  # of `encoded`
+    record_count: int = 0  # records in `encoded`
     producer_id: int = -1  # -1: not idempotent; else the broker knows the batch from others by its sequence
-    last_error: BaseException | None = None  # of the last attempt
+    last_error: BaseException | None = None  # the error of the last attempt
 
     def close(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
-        """Encode for sending; -1 for all three where the producer is not idempotent. Raises what the codec raises."""
+        """Encode the batch for sending. All three are -1 if the producer is not idempotent. Raises the codec's
+        errors."""
         self.full = True
         self.record_count = self.builder.record_count
         self.producer_id = producer_id
@@ -81,8 +82,8 @@ class ProducerBatch:
 
     @property
     def held_back(self) -> bool:
-        """It is being filled this very moment, or its task has failed: the next turn drops it. What came before it may
-        have been given up, so that it must not be stored."""
+        """Whether its task is filling it at this moment, or has failed. In the second case the next turn drops it:
+        batches before it may have been given up, so it must not be stored."""
         return self.appending or self.delivery.failed
 
     @property
@@ -93,7 +94,7 @@ class ProducerBatch:
 class PartitionBatches:
     """The batches of one topic-partition: those that wait, the last of them open for more rows, and those in flight.
 
-    Under the accumulator's lock.
+    Used under the accumulator's lock.
     """
 
     __slots__ = ("in_flight", "known_producer_id", "next_number", "topic_partition", "waiting")
@@ -103,12 +104,13 @@ class PartitionBatches:
         self.waiting: deque[ProducerBatch] = deque()
         self.in_flight: list[ProducerBatch] = []  # by number
         self.next_number = 0
-        # Of the last batch stored that had no transaction; forgotten with this object, so after each idle time.
+        # The id of the last stored batch without a transaction. It is forgotten with this object, so after each idle
+        # time.
         self.known_producer_id = -1
 
     @property
     def held_bytes(self) -> int:
-        """Of the buffer pool."""
+        """Bytes of the buffer pool that its batches hold."""
         return sum(len(buffer) for buffer in {id(b.allotment): b.allotment.buffer for b in self._batches()}.values())
 
     def __str__(self) -> str:
@@ -127,7 +129,7 @@ class PartitionBatches:
         return None
 
     def wait_ms(self, config: ProducerConfig, in_a_hurry: bool, producer_id: int | None, now_ms: float) -> float:
-        """How long until the first waiting batch may be sent; <= 0: now; NEVER: an answer must come first."""
+        """Milliseconds until the first waiting batch may be sent. <= 0: now. NEVER: an answer must come first."""
         batch = self.waiting[0]
         if self.in_flight and not self._may_follow(batch, config, producer_id):
             return NEVER
@@ -167,7 +169,7 @@ class PartitionBatches:
         return batch
 
     def put_back(self, batch: ProducerBatch) -> None:
-        """From flight among the waiting ones, in the order of first sends."""
+        """Move a batch from flight to the waiting ones, in the order of first sends."""
         self.in_flight.remove(batch)
         place = 0
         while place < len(self.waiting) and 0 <= self.waiting[place].number < batch.number:
@@ -175,7 +177,7 @@ class PartitionBatches:
         self.waiting.insert(place, batch)
 
     def replace(self, batch: ProducerBatch, pieces: Sequence[ProducerBatch]) -> None:
-        """The pieces take the place of the batch in flight, to be sent one after the other."""
+        """Replace the batch in flight with its pieces, which are sent one after the other."""
         self.put_back(batch)
         place = self.waiting.index(batch)
         del self.waiting[place]
@@ -183,7 +185,7 @@ class PartitionBatches:
             self.waiting.insert(place, piece)
 
     def is_next(self, batch: ProducerBatch) -> bool:
-        """Is nothing that was sent before this batch still without its final answer?"""
+        """Does every batch that was sent before this one have its final answer?"""
         return not any(0 <= other.number < batch.number for other in self._batches())
 
 
@@ -191,10 +193,10 @@ class PartitionBatches:
 
 
 def pieces_of(batch: ProducerBatch, new_builder: Callable[[Buffer], BatchBuilder]) -> list[ProducerBatch]:
-    """Closed batches of about half the records' bytes each; more only where one record alone is larger.
+    """Closed batches of about half the records' bytes each. There are more than two only if one record is larger.
 
     `batch` is encoded and holds two records at least. The pieces share its memory account, but have bytes of their own.
-    Raises CorruptRecordBatch where the encoded bytes are no longer what was written; nothing is changed then.
+    Raises CorruptRecordBatch if the encoded bytes are no longer those that were written; then it changes nothing.
     """
     assert batch.encoded is not None
     columns = _columns_of(batch)
@@ -223,7 +225,7 @@ def pieces_of(batch: ProducerBatch, new_builder: Callable[[Buffer], BatchBuilder
 
 
 def target_bytes(batch: ProducerBatch) -> int:
-    """How large a piece may be, before compression, header included: the larger half of an odd number of records."""
+    """The limit of a piece before compression, header included: the larger half of an odd number of records."""
     count = batch.record_count
     return h.HEADER_BYTES + -(-(batch.builder.estimated_size - h.HEADER_BYTES) * ((count + 1) // 2) // count)
 
