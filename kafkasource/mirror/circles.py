@@ -13,6 +13,14 @@ A flow *stops* (does not copy) the records that have been in certain clusters:
 A flow recognizes these records by the topic's name where all flows of the way put their cluster's name before it
 (`${source}.${topic}`), else by a header. Then `decide` goes through all ways. It refuses a plan in which two ways that
 end in the same cluster may carry the same record.
+
+A flow that stops records must not take them from any cluster. So `decide` also goes through the ways as they would be
+without the stops for a direct flow. A record that does not get to the end of such a way by any other way is *lost*:
+
+    at the target of the flow      the direct flow does not take it: the flow must not stop it
+    at a cluster behind it         the target has the record under the name that the direct flow gave, and a flow on
+                                   from there takes only the other name. Without the stop the target would get the
+                                   record twice, so `decide` refuses the plan
 """
 
 from __future__ import annotations
@@ -21,10 +29,11 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from kafkasource.errors import OptionError
-from kafkasource.mirror.names import UNDECIDED, Names, NotUnderstood, Part
+from kafkasource.mirror.flow import INTERNAL_WITH_PREFIX
+from kafkasource.mirror.names import ALL, UNDECIDED, Names, NotUnderstood, Part
 
 if TYPE_CHECKING:
     from kafkasource.mirror.flow import Flow
@@ -70,6 +79,9 @@ class _Way:
         return ", ".join(map(str, self.flows))
 
 
+_Arrived: TypeAlias = dict[str, list[_Way]]  # by cluster: the ways that end there
+
+
 @dataclass
 class _Found:
     """The result of a search through all ways."""
@@ -80,6 +92,8 @@ class _Found:
     lost: dict[str, set[str]] = field(
         default_factory=dict
     )  # by flow: clusters that it stops although their records reach the target no other way
+    arrived: dict[str, _Arrived] = field(default_factory=dict)  # by origin
+    stopped: list[_Way] = field(default_factory=list)  # whose last flow stops them, for a direct flow
 
 
 def _separator(flow: Flow) -> str | None:
@@ -94,7 +108,7 @@ def decide(flows: Sequence[Flow], clusters: Iterable[str], patterns: Mapping[str
     """What each flow stops, by `str(flow)`. `patterns`: the topics that each flow takes. Raises OptionError."""
     graph = _Graph(flows, sorted(clusters))
     search = _Search(flows, patterns)
-    back = {str(flow): {flow.target} if graph.leads(flow.target, flow.source) else set() for flow in flows}
+    back = {str(flow): {flow.target} if flow.source in graph.onward[flow.target] else set() for flow in flows}
     none_back = {name: graph.stop(name, stopped) for name, stopped in back.items()}
     found = search.run(none_back, at_most=_ENOUGH_WAYS)
     straight = {
@@ -109,10 +123,12 @@ def decide(flows: Sequence[Flow], clusters: Iterable[str], patterns: Mapping[str
             break
         for name, lost in found.lost.items():
             straight[name] -= lost
+    if found.error is None:
+        search.look_behind(found, none_back, graph, at_most=_MOST_WAYS)
     if found.ways > _MOST_WAYS:
         raise OptionError(
-            f"the flows give records more than {_MOST_WAYS} routes, too many to prove that no record runs in a circle "
-            "or arrives twice: use fewer flows, or fewer topics in each flow"
+            f"the flows give records more than {_MOST_WAYS} routes, too many to prove that no record runs in a circle, "
+            "arrives twice or is lost: use fewer flows, or fewer topics in each flow"
         )
     if found.error is not None:
         raise OptionError(found.error)
@@ -125,7 +141,7 @@ class _Graph:
     def __init__(self, flows: Sequence[Flow], clusters: Sequence[str]) -> None:
         self.flows = {str(flow): flow for flow in flows}
         self._clusters = clusters
-        self._onward = {cluster: self._from(cluster) for cluster in clusters}
+        self.onward = {cluster: self._from(cluster) for cluster in clusters}  # where flows lead to from there
         self._separators = {name: _separator(flow) for name, flow in self.flows.items()}
         self._separators |= dict.fromkeys(self._unclear())
 
@@ -154,13 +170,10 @@ class _Graph:
             for either in (flow, other)
         }
 
-    def leads(self, one: str, to: str) -> bool:
-        return to in self._onward[one]
-
     def passed(self) -> dict[str, set[str]]:
         """By flow, where its records may have been, whatever their names."""
         return {
-            name: {cluster for cluster in self._clusters if self.leads(cluster, flow.source)}
+            name: {cluster for cluster in self._clusters if flow.source in self.onward[cluster]}
             for name, flow in self.flows.items()
         }
 
@@ -170,8 +183,8 @@ class _Graph:
             other
             for other, flow in self.flows.items()
             for cluster in clusters
-            if flow.source == cluster or self.leads(cluster, flow.source)
-            if flow.target == source or self.leads(flow.target, source)
+            if flow.source == cluster or flow.source in self.onward[cluster]
+            if flow.target == source or source in self.onward[flow.target]
         ]
         if not clusters or any(self._separators[other] is None for other in on_the_way):
             return Stop(frozenset(clusters))
@@ -197,6 +210,7 @@ class _Search:
             except NotUnderstood:
                 self._wanted[name] = None
         self._passing: dict[str, int] = {}  # names that a flow's stop lets pass
+        self._taken: dict[str, int] = {}  # by cluster: see `_ever_taken`
 
     def run(
         self,
@@ -215,7 +229,7 @@ class _Search:
         self._passing = self._let_pass(stops)
         not_back = self._let_pass(none_back)
         for origin in self._by_source:
-            arrived: dict[str, list[_Way]] = {}
+            arrived = found.arrived[origin] = {}
             stopped: list[tuple[_Way, set[str]]] = []
             todo = [_Way(origin)]
             while todo and found.ways <= at_most:
@@ -231,9 +245,40 @@ class _Search:
                         if new.end not in way.clusters:
                             todo.append(new)
             for way, clusters in stopped:
-                if way.end not in {flow.source for flow in way.flows} and self._is_lost(way, arrived):
-                    found.lost.setdefault(str(way.flows[-1]), set()).update(clusters)
+                if way.end not in {flow.source for flow in way.flows}:
+                    found.stopped.append(way)
+                    if self._lost(way, arrived.get(way.end, ())) is not None:
+                        found.lost.setdefault(str(way.flows[-1]), set()).update(clusters)
         return found
+
+    def look_behind(self, found: _Found, none_back: Mapping[str, Stop], graph: _Graph, *, at_most: int) -> None:
+        """Follow each stopped way on, as if nothing had stopped it: does a cluster lose records?
+
+        Called when no flow loses records at its own target. Sets `found.error`, and adds to `found.ways`. A way that
+        goes on carries the same topics or fewer. So where a cluster has all topics of a way that it ever takes, it
+        loses nothing further on, and the search ends early.
+        """
+        not_back = self._let_pass(none_back)
+        # With a prefix these topics are internal: whoever does not take them behind it, does so on purpose.
+        others = self._names.without(self._names.matching(f"^(?:{'|'.join(INTERNAL_WITH_PREFIX)})$")), ""
+        for stopped in found.stopped:
+            arrived = found.arrived[stopped.origin]
+            first = self._on(_Way(stopped.origin, parts=frozenset({others})), stopped.flows[0])
+            start = replace(stopped, parts=stopped.parts | {others})
+            todo = [(start, self._without(first, graph.onward[start.end], arrived))]
+            while todo and found.ways <= at_most:
+                way, clusters = todo.pop()
+                way = replace(way, parts=way.parts | self._not_like_others(way, arrived.get(way.end, ())))
+                without = self._without(way, clusters & graph.onward[way.end] - way.clusters, arrived)
+                for flow in self._by_source.get(way.end, ()) if without else ():
+                    if flow.target not in way.clusters:
+                        found.ways += 1
+                        new = self._on(way, flow, not_back.get(str(flow)))
+                        topic = self._lost(new, arrived.get(new.end, ()))
+                        if topic is not None:
+                            found.error = self._shown_loss(topic, way, new, stopped.flows[-1], arrived)
+                            return
+                        todo.append((new, without))
 
     def _let_pass(self, stops: Mapping[str, Stop]) -> dict[str, int]:
         return {name: self._names.matching(f"^(?!(?:{one.by_name})$)") for name, one in stops.items() if one.by_name}
@@ -282,9 +327,63 @@ class _Search:
                 )
         arrived.append(new)
 
-    def _is_lost(self, way: _Way, arrived: Mapping[str, list[_Way]]) -> bool:
-        others = [other.parts for other in arrived.get(way.end, ()) if other.exact]
-        return self._names.example(way.parts, others) is not None
+    def _without(self, way: _Way, clusters: Iterable[str], arrived: _Arrived) -> set[str]:
+        """The clusters that may get records of the way, and do not have all of them by others."""
+        found = set()
+        for cluster in clusters:
+            taken = set() if way.unclear else {(self._names.after(self._ever_taken(cluster), way.prefix), way.suffix)}
+            if self._lost(replace(way, parts=way.parts | taken), arrived.get(cluster, ())) is not None:
+                found.add(cluster)
+        return found
+
+    def _ever_taken(self, cluster: str) -> int:
+        """The names that records have anywhere before they get to the cluster; maybe more names."""
+        if cluster not in self._taken:
+            flows = [flow for some in self._by_source.values() for flow in some]
+            templates = [flow.template.partition(_TOPIC) for flow in flows]
+            wanted = [self._wanted[str(flow)] for flow in flows if flow.target == cluster]
+            if any(behind for _, _, behind in templates):
+                self._taken[cluster] = ALL
+            else:
+                added = {before for before, _, _ in templates}
+                sets = [ALL if one is None else self._names.after_some(one, added) for one in wanted]
+                self._taken[cluster] = self._names.either(*sets)
+        return self._taken[cluster]
+
+    def _lost(self, way: _Way, others: Iterable[_Way]) -> str | None:
+        """A topic of the way that none of the others has."""
+        return self._names.example(way.parts, [other.parts for other in others if other.exact])
+
+    def _not_like_others(self, way: _Way, arrived: Iterable[_Way]) -> set[Part]:
+        """The topics whose names at the end of the way are not such as the ways that arrived there give to others.
+
+        Where a flow takes `a.t` for t of a, the topic a.t of a (there a.a.t) is not missed.
+        """
+        return {
+            (self._names.after(self._names.without(self._names.matching(pattern)), way.prefix), way.suffix)
+            for other in arrived
+            if not (way.prefix.startswith(other.prefix) and way.suffix.endswith(other.suffix))
+            for pattern in (f"^{re.escape(other.prefix)}.*{re.escape(other.suffix)}$",)
+        }
+
+    def _shown_loss(self, topic: str, before: _Way, lost: _Way, stopping: Flow, arrived: _Arrived) -> str:
+        """`lost` goes one flow further than `before`. All records of `before` got to its end by ways in `arrived`."""
+        origin, here, last = lost.origin, before.end, lost.flows[-1]
+        if topic == UNDECIDED:
+            return (
+                f"{lost.end} may miss records of {origin}: some come to {here} otherwise than by {before}, and {last} "
+                "may not take the names that they have then. The expressions of these flows are too hard to tell: "
+                "write them simpler, or leave out one of the flows"
+            )
+        this = {(self._names.matching(f"^{re.escape(topic)}$"), "")}
+        other = next(one for one in arrived[here] if one.exact and self._names.example(one.parts | this) is not None)
+        name, missed = other.prefix + topic + other.suffix, before.prefix + topic + before.suffix
+        return (
+            f"{lost.end} would get no record of topic {topic!r} of {origin}: {here} has them under the name {name!r} "
+            f"(by {other}), so the mirror does not carry them there under the name {missed!r} too (by {before}), and "
+            f"{last} does not take {name!r}. Let {last} take names like {name!r} too, or give the topics one name at "
+            f"{here}; if {lost.end} is not to have them, exclude them from {stopping}{_doubt(lost, other)}"
+        )
 
 
 def _shown(topic: str | None) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 _SAME = "${topic}"
 INTERNAL = (r"__.*", r".*[-.]internal", r".*\.replica")  # not mirrored, unless a flow names the topic in full
+INTERNAL_WITH_PREFIX = ("internal", "replica")  # topics whose copies are internal, as `east.replica`
 
 # Settings that concern one cluster only. The mirror does not copy them to another.
 LOCAL_SETTINGS = (

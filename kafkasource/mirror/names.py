@@ -21,6 +21,7 @@ NOTHING, EMPTY, ALL = 0, 1, 2  # no text; the empty text alone; every text
 UNDECIDED = "..."  # stands for a name: the search reached its limit before it found one
 
 _MOST_STATES = 20_000  # a search through so many takes some tenths of a second
+_MOST_AFTER = 100  # sets that `after_some` puts together
 _MOST_REPEATS = 260  # a name has 249 letters at most
 _Set: TypeAlias = tuple[Any, ...]  # its kind, then its parts
 _Argument: TypeAlias = Any  # what belongs to an item; its type depends on the item's kind
@@ -123,6 +124,20 @@ class Names:
             of = following
         return of
 
+    def after_some(self, of: int, texts: Iterable[str]) -> int:
+        """What may follow in this set after none, one or several of the texts, in any order; maybe more names."""
+        several = list(texts)
+        found: set[int] = set()
+        todo = [of]
+        while todo:
+            one = todo.pop()
+            if one not in found:
+                found.add(one)
+                todo += [self.after(one, text) for text in several]
+            if len(found) > _MOST_AFTER:
+                return ALL
+        return self.either(*found)
+
     def _after_letter(self, of: int, letter: str) -> int:
         kind, *parts = self._sets[of]
         if kind == "letters":
@@ -144,6 +159,8 @@ class Names:
         None: there is no such name. UNDECIDED: the search reached its limit, and there may be one.
         """
         key = frozenset(within), frozenset(frozenset(each) for each in outside)
+        if any(each <= key[0] for each in key[1]):
+            return None  # whatever is in all parts of a group is in all of fewer parts
         if key not in self._found:
             self._found[key] = self._search(list(key[0]), [list(each) for each in key[1]])
         return self._found[key]

@@ -3,8 +3,8 @@
 A route is one streaming query: all flows that leave one cluster. It reads the union of their topics once. The sink
 then gives each target its own topics (`onlyTopics`).
 
-No record runs in a circle, and none arrives at a cluster twice. `circles` decides which records a flow leaves out, and
-whether the flow recognizes them by their topics' names or by headers.
+No record runs in a circle, none arrives at a cluster twice, and none is lost for that. `circles` decides which records
+a flow leaves out, and whether the flow recognizes them by their topics' names or by headers.
 """
 
 from __future__ import annotations

@@ -53,6 +53,17 @@ def test_a_shortest_name_is_found_if_and_only_if_there_is_one(wanted, excluded, 
         assert not shorter or len(shorter[0]) >= len(found)
 
 
+@given(wanted=patterns, texts=st.lists(st.text("ab.", min_size=1, max_size=2), max_size=2))
+@settings(max_examples=100, deadline=None)
+def test_what_may_follow_some_texts_is_all_that_gives_a_name_of_the_set_behind_them(wanted, texts):
+    names = Names()
+    after = names.after_some(names.matching(f"^(?:{wanted})$"), texts)
+    chains = ["".join(chain) for size in range(4) for chain in itertools.product(texts, repeat=size)]
+    for name in SHORT[:39]:
+        if any(re.fullmatch(wanted, chain + name) for chain in chains):
+            assert names.example([(after, ""), (names.matching(f"^{re.escape(name)}$"), "")]) == name
+
+
 @pytest.mark.parametrize("pattern", [r"(a)\1", r"(?<=a)b", r"\ba", "a|^b", "(a(b|$))+"])
 def test_what_no_set_can_be_made_of_is_refused(pattern):
     with pytest.raises(NotUnderstood):
