@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from kafkasource.errors import OptionError, TokenNotAvailable, TokenRefused
+from kafkasource.shipped_files import find_file
 
 MOST_ANSWER_BYTES = 1 << 20
 _FINAL_5XX = (501, 505)  # as for Java; every other one may be over in a moment
@@ -37,6 +38,28 @@ class HttpLimits:
     retry_backoff_ms: int = 100
     retry_backoff_max_ms: int = 10_000  # all attempts together, as in Java
     allow_http: bool = False
+    ca_location: str | None = None  # a PEM file of the authorities that are trusted; else `ca_pem`, else the system's
+    ca_pem: str | None = None
+
+    def tls(self) -> ssl.SSLContext:
+        """The context of one connection: chain and name are checked. Raises OptionError.
+
+        Not `create_default_context`: from Python 3.13 on it refuses certificates that Java and librdkafka take.
+        """
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+        try:
+            if self.ca_location is not None:
+                context.load_verify_locations(cafile=find_file(self.ca_location))
+            elif self.ca_pem is not None:
+                context.load_verify_locations(cadata=self.ca_pem)
+            else:
+                context.load_default_certs()
+        except (OSError, ValueError) as error:  # SSLError is an OSError
+            name = "https.ca.pem" if self.ca_location is None else "https.ca.location"
+            reason = getattr(error, "strerror", None) or "no certificate as PEM"
+            raise OptionError(f"option 'kafka.{name}' cannot be read on this machine: {reason}") from None
+        return context
 
 
 class HttpClient:
@@ -45,13 +68,13 @@ class HttpClient:
     def __init__(
         self,
         limits: HttpLimits,
-        tls: Callable[[], ssl.SSLContext] = ssl.create_default_context,
+        tls: Callable[[], ssl.SSLContext] | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """`tls`: makes the context of one connection, with the authorities that the user trusts."""
+        """`tls`: makes the context of one connection; None: as the limits say."""
         self._limits = limits
-        self._tls = tls
+        self._tls = tls or limits.tls
         self._clock = clock
         self._sleep = sleep
 
@@ -169,10 +192,11 @@ class _Connection(http.client.HTTPConnection):
 
     def connect(self) -> None:
         connecting_s = self._limits.connect_timeout_ms / 1000
+        context = self._tls() if self._address.scheme == "https" else None
         address = (self._address.host, self._address.port)
         self._connected = socket.create_connection(address, timeout=connecting_s)
-        if self._address.scheme == "https":
-            self._connected = self._tls().wrap_socket(self._connected, server_hostname=self._address.host)
+        if context is not None:
+            self._connected = context.wrap_socket(self._connected, server_hostname=self._address.host)
         self.sock = _Timed(self._connected, self._clock, self._clock() + self._limits.read_timeout_ms / 1000)
 
 

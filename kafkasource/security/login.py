@@ -26,9 +26,9 @@ class Login:
         self,
         options: SaslOptions,
         bootstrap_host: str,
-        tls: Callable[[], ssl.SSLContext] = ssl.create_default_context,
+        tls: Callable[[], ssl.SSLContext] | None = None,
     ) -> None:
-        """`tls`: the context for token endpoints."""
+        """`tls`: the context for token endpoints; None: by `https.ca.*`."""
         self._options = options
         self._bootstrap_host = bootstrap_host
         self._tls = tls
@@ -75,7 +75,7 @@ class _Logins:
         self._lock = threading.Lock()
         self._by_options: dict[tuple[SaslOptions, str], Login] = {}
 
-    def of(self, options: SaslOptions, bootstrap_host: str, tls: Callable[[], ssl.SSLContext]) -> Login:
+    def of(self, options: SaslOptions, bootstrap_host: str, tls: Callable[[], ssl.SSLContext] | None) -> Login:
         key = (options, bootstrap_host)
         with self._lock:
             found = self._by_options.pop(key, None) or Login(options, bootstrap_host, tls)
@@ -88,8 +88,6 @@ class _Logins:
 _logins: PerProcess[_Logins] = PerProcess(_Logins)
 
 
-def login_of(
-    options: SaslOptions, bootstrap_host: str, tls: Callable[[], ssl.SSLContext] = ssl.create_default_context
-) -> Login:
+def login_of(options: SaslOptions, bootstrap_host: str, tls: Callable[[], ssl.SSLContext] | None = None) -> Login:
     """The process's login of these options: clusters with the same options share tokens. A forked child has its own."""
     return _logins.get().of(options, bootstrap_host, tls)

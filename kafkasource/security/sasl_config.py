@@ -110,7 +110,7 @@ def _check_names(mechanism: str, module: jaas.LoginModule | None, options: Mappi
     with_password = mechanism == "PLAIN" or mechanism in HASHES
     for name in options:
         others = (
-            (name.startswith("sasl.oauthbearer.") and mechanism != "OAUTHBEARER" and "OAUTHBEARER")
+            (name.startswith(("sasl.oauthbearer.", "https.")) and mechanism != "OAUTHBEARER" and "OAUTHBEARER")
             or (name.startswith("sasl.kerberos.") and mechanism != "GSSAPI" and "GSSAPI")
             or (name in ("sasl.username", "sasl.password") and not with_password and "PLAIN or SCRAM")
         )
@@ -172,4 +172,6 @@ def _limits_of(values: OptionValues) -> HttpLimits:
         time_ms("retry.backoff"),
         time_ms("retry.backoff.max"),
         values.flag("sasl.oauthbearer.token.endpoint.allow.http"),
+        values.text("https.ca.location"),
+        values.text("https.ca.pem"),
     )

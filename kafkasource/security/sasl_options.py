@@ -92,6 +92,11 @@ ROWS = (
         default="false",
     ),
     SaslOption(
+        "https.ca.location",
+        "A PEM file of the authorities that token endpoints are trusted by. Default: those of the operating system.",
+    ),
+    SaslOption("https.ca.pem", "The same as PEM text."),
+    SaslOption(
         "sasl.oauthbearer.token.function",
         "A function of yours that gives tokens, as module:function, shipped with --py-files. It returns the token, or"
         " the token and the seconds for which it is valid.",
@@ -216,6 +221,8 @@ def canonical(options: Mapping[str, str]) -> dict[str, str]:
         if why is not None:
             raise OptionError(f"option {shown(given)} is not supported: {why}")
         if name not in BY_NAME:
+            if name.startswith("sasl."):
+                raise OptionError(f"option {shown(given)} is unknown: no Kafka client has a SASL option of this name")
             continue
         value = text.strip()
         if found.setdefault(name, value) != value:

@@ -186,7 +186,7 @@ def kdc(tmp_path, monkeypatch):
     ) as process:
         try:
             for line in process.stdout:
-                if "commencing operation" in line:
+                if "starting" in line:
                     break
             yield tmp_path
         finally:

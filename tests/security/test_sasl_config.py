@@ -129,6 +129,8 @@ REFUSED = {
     "another Java class": {"sasl.client.callback.handler.class": "com.acme.Handler"},
     "a Java handler": {"sasl.mechanism": "OAUTHBEARER", "sasl.login.callback.handler.class": "com.acme.Handler"},
     "what brokers check": {"sasl.oauthbearer.jwks.endpoint.url": "https://idp/keys"},
+    "an option that does not exist": {"sasl.usrname": "alice"},
+    "authorities for PLAIN": {"sasl.mechanism": "PLAIN", "sasl.jaas.config": PLAIN, "https.ca.location": "/ca.pem"},
     "kinit": {"sasl.kerberos.kinit.cmd": "/usr/bin/kinit"},
     "an unknown vendor": {"auth": "acme"},
     "a keytab that is not named": {

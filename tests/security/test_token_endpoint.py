@@ -1,12 +1,18 @@
 """Token endpoints that fail, lie, or take their time: bounded, asked again only where that helps, and never quoted."""
 
 import base64
+import datetime
+import ipaddress
 import ssl
 import threading
 import time
 import tracemalloc
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 from token_server import an_endpoint, granted, jwt
 
 from kafkasource.errors import AuthenticationFailed, OptionError, TokenNotAvailable, TokenRefused
@@ -185,8 +191,59 @@ def test_http_is_only_for_those_who_ask_for_it(endpoint):
 def test_plain_http_behind_an_https_url_is_no_answer(endpoint):
     endpoint.url = endpoint.url.replace("http:", "https:")
     with pytest.raises((TokenNotAvailable, AuthenticationFailed)):
-        fetch(endpoint, HttpClient(HttpLimits(retry_backoff_max_ms=1), tls=ssl.create_default_context, sleep=Sleep()))
+        fetch(endpoint, HttpClient(HttpLimits(retry_backoff_max_ms=1), sleep=Sleep()))
     assert not endpoint.requests
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory):
+    """An authority's certificate, and a server's for 127.0.0.1 with its key, as PEM files."""
+    folder = tmp_path_factory.mktemp("certificates")
+    now = datetime.datetime.now(datetime.timezone.utc)
+    keys = [ec.generate_private_key(ec.SECP256R1()) for _ in range(2)]
+    names = [x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]) for name in ("authority", "server")]
+    for name, subject, key, more in (
+        ("ca", names[0], keys[0], x509.BasicConstraints(True, None)),
+        ("server", names[1], keys[1], x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])),
+    ):
+        builder = x509.CertificateBuilder(names[0], subject, key.public_key(), x509.random_serial_number())
+        builder = builder.not_valid_before(now - datetime.timedelta(1)).not_valid_after(now + datetime.timedelta(1))
+        certificate = builder.add_extension(more, critical=False).sign(keys[0], hashes.SHA256())
+        (folder / f"{name}.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    encoding = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    (folder / "key.pem").write_bytes(keys[1].private_bytes(*encoding))
+    return folder
+
+
+def test_an_https_endpoint_is_asked_only_where_its_authority_is_trusted(certificates):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificates / "server.pem", certificates / "key.pem")
+
+    def trusting(**authority):
+        return HttpClient(HttpLimits(retry_backoff_max_ms=1, **authority), sleep=Sleep())
+
+    with an_endpoint(granted("opaque"), context=context) as endpoint:
+        for authority in (
+            {"ca_location": str(certificates / "ca.pem")},
+            {"ca_pem": (certificates / "ca.pem").read_text()},
+            {"ca_location": str(certificates / "server.pem")},  # a leaf is an anchor, too, as for Java
+        ):
+            assert fetch(endpoint, trusting(**authority)).value == Secret("opaque")
+        asked = len(endpoint.requests)
+        with pytest.raises(TokenRefused, match="not trusted"):
+            fetch(endpoint, trusting())
+        endpoint.url = endpoint.url.replace("127.0.0.1", "localhost")
+        with pytest.raises(TokenRefused, match="not trusted"):
+            fetch(endpoint, trusting(ca_location=str(certificates / "ca.pem")))
+        for authority in (
+            {"ca_location": "/none"},
+            {"ca_pem": "geheim"},
+            {"ca_location": str(certificates / "key.pem")},
+        ):
+            with pytest.raises(OptionError, match=r"https\.ca\.") as raised:
+                fetch(endpoint, trusting(**authority))
+            assert "geheim" not in str(raised.value)
+    assert len(endpoint.requests) == asked == 3
 
 
 def test_nothing_prints_the_secret():
