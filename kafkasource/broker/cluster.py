@@ -154,18 +154,18 @@ class Broker:
 
     @property
     def ports(self) -> list[int]:
-        """Where the nodes listen, node 1 first, whatever they advertise: what a proxy connects to."""
+        """The addresses where the nodes listen, node 1 first, whatever they advertise. A proxy connects to these."""
         self._refuse_existing("ports")
         return [each.client for each in self._ports]
 
     @property
     def pids(self) -> list[int]:
-        """Of the supervisors of the nodes that run."""
+        """The pids of the supervisors of the nodes that run."""
         return [process.pid for process in self._running.values()]
 
     @property
     def zookeeper_pid(self) -> int | None:
-        """Of the supervisor of the ZooKeeper, which must go last."""
+        """The pid of the supervisor of the ZooKeeper, which must end last."""
         return self._zookeeper.pid if self._zookeeper is not None else None
 
     @property
@@ -270,7 +270,7 @@ class Broker:
         for node in list(self._running):
             process = self._running.pop(node)
             if self._log_dir is None:
-                process.kill()  # nobody will read that data again
+                process.kill()  # its data is removed next
             else:
                 process.terminate()
         if self._zookeeper is not None:
@@ -345,7 +345,7 @@ class Broker:
         self._running[node] = NodeProcess(command, self.folder / f"node-{node}.log", remove)
 
     def _await_nodes(self, nodes: Sequence[int]) -> None:
-        """Until Metadata from each of these nodes names all of them; raises as soon as one has ended."""
+        """Wait until Metadata from each of these nodes names all of them. Raises as soon as one has ended."""
         deadline, waiting, reason = time.monotonic() + self._start_timeout_s, set(nodes), "it did not answer"
         while waiting:
             for node in nodes:

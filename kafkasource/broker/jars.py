@@ -157,7 +157,7 @@ def _retrieve(wanted: Sequence[Coordinate], dest: Path) -> None:
     """Fill `dest` at once or not at all; the caller holds the lock."""
     java, ivy = find_java(), find_ivy()
     dest.parent.mkdir(parents=True, exist_ok=True)
-    for leftover in dest.parent.glob(f"{dest.name}.*"):  # of a process that died; we hold the lock
+    for leftover in dest.parent.glob(f"{dest.name}.*"):  # left by a process that died; we hold the lock
         shutil.rmtree(leftover, ignore_errors=True)
     print(f"kafkasource: downloading {', '.join(map(str, wanted))} to {dest} ...", file=sys.stderr, flush=True)
     ivy_home, said = cache_dir() / "ivy", ""

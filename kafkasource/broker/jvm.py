@@ -11,9 +11,9 @@ from pathlib import Path
 class Jvm:
     java: Path
     jars: Path  # the folder
-    folder: Path  # of the cluster: temporary files of the JVM go there
+    folder: Path  # the cluster's folder: temporary files of the JVM go there
     heap_mb: int
-    flags: tuple[str, ...]  # of every JVM of the cluster: logging, and what its security needs
+    flags: tuple[str, ...]  # for every JVM of the cluster: logging, and its security's settings
 
     def command(self, *main_class: str, heap_mb: int | None = None) -> list[str]:
         # Killed, a JVM leaves its codecs' libraries in java.io.tmpdir and its counters in /tmp: both go with the rest.

@@ -53,7 +53,7 @@ class NodeProcess:
 
     @property
     def pid(self) -> int:
-        """Of the supervisor: SIGTERM to it stops the broker in order, its process group is both."""
+        """The pid of the supervisor. SIGTERM to it stops the broker cleanly. Its process group has both processes."""
         return self._process.pid
 
     @property
@@ -83,7 +83,8 @@ class NodeProcess:
                 self._await(_STOPPED)
 
     def _await(self, states: frozenset[str]) -> None:
-        """Until all threads are in one of these: each stops or ends when it is scheduled, on a laden machine late."""
+        """Wait until all threads are in one of these states: each stops or ends when it is scheduled, which is late on
+        a busy machine."""
         deadline = time.monotonic() + KILL_TIMEOUT_S
         while set(_states(self._process.pid)) - states and time.monotonic() < deadline:
             time.sleep(0.002)

@@ -27,7 +27,7 @@ def _request(api_key: int, body: bytes) -> bytes:
 
 
 REQUEST = _request(3, struct.pack(">i", 0))
-COORDINATOR_REQUEST = _request(10, struct.pack(">h", len(_CLIENT_ID)) + _CLIENT_ID)  # of a group that nobody is in
+COORDINATOR_REQUEST = _request(10, struct.pack(">h", len(_CLIENT_ID)) + _CLIENT_ID)  # for a group without members
 
 
 def probe(host: str, port: int, timeout_s: float) -> list[Node]:

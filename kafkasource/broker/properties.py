@@ -27,7 +27,7 @@ class NodePorts:
     controller: int  # where the nodes agree with each other (KRaft); the first one is ZooKeeper's before that
     advertised: int  # what Metadata says: `client`, or a proxy's port in front of it
     plaintext: int | None = None  # with security: where the nodes themselves and readiness probes connect
-    further: tuple[int, ...] = ()  # of the secured listeners after the first
+    further: tuple[int, ...] = ()  # ports of the secured listeners after the first
 
     @property
     def unsecured(self) -> int:
@@ -58,7 +58,7 @@ def server_properties(
         "share.coordinator.state.topic.min.isr": in_sync,
         "default.replication.factor": replicas,
         "min.insync.replicas": in_sync,
-        "offsets.topic.num.partitions": 4,  # of 50: creating them is most of the first commit's time
+        "offsets.topic.num.partitions": 4,  # default 50: creating them takes most of the first commit's time
         "transaction.state.log.num.partitions": 4,
         "group.initial.rebalance.delay.ms": 0,  # groups in milliseconds instead of 3 s
         # A killed broker counts as alive for this long (default 9 s): nobody takes over its partitions, and it cannot
@@ -75,12 +75,13 @@ def server_properties(
 def write_private(path: Path, text: str) -> None:
     """Write a file that only its owner can read: it may hold passwords."""
     path.touch(mode=0o600)
-    path.chmod(0o600)  # of a file from before
+    path.chmod(0o600)  # the file may be an older one
     path.write_text(text)
 
 
 def render(properties: Mapping[str, str]) -> str:
-    """As Java reads a properties file, in ISO-8859-1; line ends, backslashes and spaces stay inside the value."""
+    """The text of a properties file for Java, in ISO-8859-1. Line ends, backslashes and spaces stay inside the
+    value."""
     return "".join(f"{name}={_escape(value)}\n" for name, value in properties.items())
 
 

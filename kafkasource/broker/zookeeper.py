@@ -65,7 +65,7 @@ def legacy_server_properties(
         "offsets.topic.num.partitions": 4,
         "default.replication.factor": replicas,
         "min.insync.replicas": in_sync,
-        "num.partitions": 4,  # of topics that come into being because a client asks for them: no API makes any
+        "num.partitions": 4,  # for topics that brokers create when a client asks for them: no API creates topics
         "delete.topic.enable": "true",
         "message.max.bytes": largest,
         "replica.fetch.max.bytes": largest + 1024,  # a smaller one would stop replication at a large message
@@ -111,7 +111,7 @@ class ZooKeeper:
 
     @property
     def pid(self) -> int:
-        """Of its supervisor."""
+        """The pid of its supervisor."""
         return self._process.pid
 
     def await_ready(self, timeout_s: float) -> str | None:
