@@ -107,7 +107,9 @@ ROWS = (
     TlsOption(
         "ssl.cipher.suites",
         "The cipher suites that the client offers, by the names of IANA (as in Java) or of OpenSSL, separated by commas"
-        " or colons. A version of TLS that none of them belongs to is not offered. Default: OpenSSL's choice.",
+        " or colons. A version of TLS that none of them belongs to is not offered. Python cannot choose among those of"
+        " TLS 1.3: the client offers all of them, and refuses the connection where the broker chooses one that is not"
+        " in the list. Default: OpenSSL's choice.",
     ),
     TlsOption(
         "ssl.crl.location",
