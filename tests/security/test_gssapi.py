@@ -1,12 +1,10 @@
 """GSSAPI: the exchange of RFC 4752 with a library of the test's, and with a real KDC where the library is installed."""
 
-import os
-import socket
-import subprocess
 import sys
 from types import SimpleNamespace
 
 import pytest
+from kdc import Kdc
 
 from kafkasource.errors import AuthenticationFailed, OptionError, SaslExchangeFailed
 from kafkasource.security.kerberos_config import KerberosConfig
@@ -133,65 +131,13 @@ def test_without_the_library_the_error_says_what_to_install(monkeypatch):
 
 # A real KDC.
 
-KRB5_CONF = """\
-[libdefaults]
-default_realm = TEST
-rdns = false
-dns_canonicalize_hostname = false
-dns_lookup_kdc = false
-[realms]
-TEST = {{
-  kdc = 127.0.0.1:{port}
-}}
-"""
-KDC_CONF = """\
-[kdcdefaults]
-kdc_listen = 127.0.0.1:{port}
-kdc_tcp_listen = 127.0.0.1:{port}
-[realms]
-TEST = {{
-  database_name = {folder}/principal
-  key_stash_file = {folder}/stash
-}}
-"""
-
-
-def free_port():
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return taken.getsockname()[1]
-
 
 @pytest.fixture
 def kdc(tmp_path, monkeypatch):
-    """A KDC with the principals me@TEST and kafka/localhost@TEST; their keytabs are in the folder."""
     pytest.importorskip("gssapi", reason="needs the package gssapi, which pip builds with krb5's headers")
-    port = free_port()
-    for name, text in (("krb5.conf", KRB5_CONF), ("kdc.conf", KDC_CONF)):
-        (tmp_path / name).write_text(text.format(port=port, folder=tmp_path))
-    monkeypatch.setenv("KRB5_CONFIG", str(tmp_path / "krb5.conf"))
-    monkeypatch.setenv("KRB5_KDC_PROFILE", str(tmp_path / "kdc.conf"))
-    environment = {**os.environ, "PATH": os.environ["PATH"] + ":/usr/sbin"}
-
-    def run(*command):
-        subprocess.run(command, env=environment, check=True, capture_output=True, timeout=60)
-
-    run("kdb5_util", "create", "-s", "-r", "TEST", "-P", "master")
-    for name in ("me", "kafka/localhost"):
-        run("kadmin.local", "-r", "TEST", "-q", f"addprinc -randkey {name}@TEST")
-        keytab = tmp_path / f"{name.partition('/')[0]}.keytab"
-        run("kadmin.local", "-r", "TEST", "-q", f"ktadd -k {keytab} {name}@TEST")
-    with subprocess.Popen(
-        ["krb5kdc", "-n", "-r", "TEST"], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    ) as process:
-        try:
-            for line in process.stdout:
-                if "starting" in line:
-                    break
-            yield tmp_path
-        finally:
-            process.terminate()
-            process.stdout.close()
+    with Kdc(tmp_path) as found:
+        monkeypatch.setenv("KRB5_CONFIG", str(found.krb5_conf))
+        yield found
 
 
 class Broker:
@@ -217,17 +163,17 @@ class Broker:
 def test_a_real_kdc_lets_both_sides_prove_themselves(kdc):
     import gssapi
 
-    keytab = str(kdc / "me.keytab")
+    keytab, of_broker = str(kdc.keytab("me")), kdc.keytab("kafka/localhost")
     module = "com.sun.security.auth.module.Krb5LoginModule"
     jaas = f'{module} required useKeyTab=true keyTab="{keytab}" principal="me@TEST";'
     login = Login(SaslOptions.of({"sasl.jaas.config": jaas}), "localhost")
     for _ in range(2):
-        chosen, who = Broker(gssapi, kdc / "kafka.keytab").authenticate(login.mechanism("localhost"))
+        chosen, who = Broker(gssapi, of_broker).authenticate(login.mechanism("localhost"))
         assert (chosen, who) == (bytes([1, 1, 0, 0]), "me@TEST")
     with pytest.raises(AuthenticationFailed, match="kafka@elsewhere"):
         login.mechanism("elsewhere").first()
     with pytest.raises(AuthenticationFailed, match=r"principal, keytab"):
-        Gssapi(KerberosConfig("kafka", "me@TEST", str(kdc / "none.keytab")), "localhost").first()
+        Gssapi(KerberosConfig("kafka", "me@TEST", "/none.keytab"), "localhost").first()
     client = login.mechanism("localhost")
     client.first()
     with pytest.raises(AuthenticationFailed):
