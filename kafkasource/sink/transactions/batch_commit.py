@@ -17,7 +17,9 @@ from kafkasource.sink.transactions.names import WrittenTransaction
 from kafkasource.sink.transactions.prefix import Prefix
 from kafkasource.sink.transactions.states import BatchAction, BatchEvent, BatchState
 from kafkasource.sink.transactions.task_plan import TaskResult, driver_of
-from kafkasource.types import TopicPartition
+from kafkasource.types import ProducerId, TopicPartition
+
+_NOBODY = ProducerId(-1, -1)
 
 
 class BatchCommit:
@@ -43,7 +45,10 @@ class BatchCommit:
         )
         self._status = None  # of a batch write nothing is kept: it is never replayed
         if driver.kind == "stream":
-            self._status = DecisionStatus(driver.number, query_id, batch_id, "deciding", driver.producer)
+            # A batch of which some rows are visible was decided before. That its rows were not decided again must not
+            # be taken for a batch without rows once the older record has expired: so nobody is named who could say it.
+            decider = _NOBODY if replaces else driver.producer
+            self._status = DecisionStatus(driver.number, query_id, batch_id, "deciding", decider)
         # Known as it goes on.
         self._oldest_open_ms: float | None = None
         self._lost: Sequence[WrittenTransaction] = ()
@@ -64,7 +69,7 @@ class BatchCommit:
             BatchAction.REFUSE: self._refuse,
             BatchAction.TELL_LOST: lambda: self._prefix.tell_lost(self._decision.batch_id, self._lost),
         }
-        event = BatchEvent.WROTE_LOST if self._replaces and not self._prefix.atomic else BatchEvent.WROTE
+        event = BatchEvent.WROTE_LOST if self._replaces else BatchEvent.WROTE
         move(f"batch {self._decision.batch_id}", BatchState.RETURNED, event, steps)
         crash_point("ended")
         if self._prefix.atomic:
@@ -118,6 +123,7 @@ class BatchCommit:
         """Decide the task transactions of the decision that is made good, the lost ones replaced by those written now.
 
         Where that decision lies under a former prefix, its others have ended under names that this one does not have.
+        With `atomic` this one names none: the driver's transaction holds what was written now.
         """
         decisions, tasks, former = self._prefix.decisions, self._prefix.tasks, self._driver.former
         if former is not None:
@@ -128,11 +134,11 @@ class BatchCommit:
                 f"the decision of batch {batch_id} that was to be made good is not there any more"
             )
             return BatchEvent.NO_RECORD
-        lost, again = set(tasks.commit(last, last.transactions)), {each.slot: each for each in self._written}
+        lost, again = set(tasks.commit(last, last.transactions)), {each.slot: each for each in self._opened}
         self._lost = [each for each in last.transactions if each.slot in lost and each.slot not in again]
         if self._lost:
             return BatchEvent.SOME_LOST
-        if former is None:
+        if former is None and not self._prefix.atomic:
             by_slot = {each.slot: each for each in last.transactions} | again
             merged = tuple(by_slot[slot] for slot in sorted(by_slot))
             self._decision = replace(self._decision, transactions=merged)

@@ -8,7 +8,9 @@ holds the decision, there is the group P-kept, which says where the last decisio
 
     kafkasource/2 number=8 query=6f0c... batch=7 state=deciding producer=4001 epoch=3
 
-    deciding    written before the decision is made, by the driver with this producer id and epoch
+    deciding    written before the decision is made, by the driver with this producer id and epoch (-1 where the rows
+                of lost task transactions were written again: part of the batch is in the topics, whatever the
+                coordinator says of this decision)
     ended       the decision was made, and all its transactions are committed; or the user went on without the batch
     undecided   the decision was not made, nor any after it; number=0: there was none to make, no batch had rows
 

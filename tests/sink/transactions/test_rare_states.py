@@ -1,11 +1,13 @@
 """Rare states of a batch, each of which once went wrong."""
 
+from dataclasses import replace
+
 import pytest
 from test_exactly_once import ANY_DIALECT, IDS, Query, check, decided_then_lost, seen
-from transaction_fakes import FakeTransactionCluster, still_open
+from transaction_fakes import Crash, FakeTransactionCluster, still_open
 
 from kafkasource.sink.transactions.decision_status import DecisionStatus
-from kafkasource.sink.transactions.errors import LostTransactions
+from kafkasource.sink.transactions.errors import LostDecision, LostTransactions
 from kafkasource.types import ProducerId, TopicPartition
 
 
@@ -43,3 +45,36 @@ def test_a_batch_that_is_gone_without_is_skipped_again_though_an_older_record_is
     cluster.groups.keep(IDS.kept_group, gone_without.placed([TopicPartition("t0", 0)]), 1)
     query.run()
     assert seen(cluster) == query.expected([0, 2])
+
+
+@ANY_DIALECT
+@pytest.mark.parametrize("started_since", [False, True])
+def test_a_batch_with_visible_rows_is_not_written_whole_when_its_record_has_expired(version, started_since):
+    """Its lost rows were about to be decided again when the driver died. The coordinator knows that they were not."""
+    cluster, query = decided_then_lost(version, "rewrite")
+    results = query.write(0)
+    cluster.crash_before = "offsets p-driver"
+    with pytest.raises(Crash):
+        query.new_driver().commit(results, 0)
+    if started_since:
+        query.new_driver().begin()
+    cluster.time_is_up()
+    cluster.forget_offsets()  # and no transactional ids: the record is older than the last use of these
+    query.on_lost = "fail"
+    with pytest.raises(LostDecision, match="batch 0 was about to be decided"):
+        query.run()
+    assert sum(seen(cluster).values()) == 4
+
+
+@ANY_DIALECT
+def test_lost_rows_that_no_task_came_to_write_again_stop_the_query_with_atomic_batch_too(version):
+    """Which it was given after the loss."""
+    cluster, query = decided_then_lost(version, "rewrite")
+    query.atomic = True
+    begun = query.new_driver().begin()
+    lost = {each.slot: each for each in begun.lost}
+    results = [query.task(begun, 0, slot) for slot in (0, 1)]  # task 2 had nothing to read any more
+    results[1] = replace(results[1], transaction=lost[1])  # its claim, which names the slot
+    with pytest.raises(LostTransactions, match=r"tasks \[2\]"):
+        query.new_driver().commit(results, 0)
+    assert sum(seen(cluster).values()) == 4
