@@ -57,7 +57,7 @@ class Login:
 
 def _machine(config: SaslConfig, host: str, keys: SaltedKeys | None, keeper: TokenKeeper | None) -> Mechanism:
     if keeper is not None:
-        return OauthBearer(keeper.token, keeper.due, config.extensions)
+        return OauthBearer(keeper.token, keeper.due, config.extensions, keeper.forget)
     if config.kerberos is not None:
         return Gssapi(config.kerberos, host)
     assert keys is not None

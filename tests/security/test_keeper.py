@@ -121,10 +121,12 @@ def test_a_token_without_an_end_is_asked_for_each_time():
 
 def test_a_refused_token_is_not_used_again():
     keeper = a_keeper(Source(), Clock())
-    keeper.token()
-    keeper.forget()
+    refused = keeper.token()
+    keeper.forget(refused)
     assert keeper.due()
     assert taken(keeper) == "token 2"
+    keeper.forget(refused)  # by another connection that had it, too
+    assert not keeper.due()
 
 
 def test_one_thread_fetches_for_all():

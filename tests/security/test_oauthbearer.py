@@ -48,6 +48,15 @@ def test_kafkas_server_takes_it_and_its_refusal_ends_the_exchange():
         assert server.ask("respond", b"\1") == ["!SaslAuthenticationException"]
 
 
+def test_a_refused_token_is_reported_to_whoever_keeps_it():
+    kept, refused = Token(Secret(TOKEN)), []
+    client = OauthBearer(lambda: kept, refused=refused.append)
+    client.first()
+    assert not refused
+    client.respond(REFUSAL)
+    assert refused == [kept]
+
+
 def test_a_refused_token_is_never_a_success():
     client = begun()
     assert client.respond(REFUSAL) == b"\1"

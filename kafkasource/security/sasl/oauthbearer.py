@@ -31,20 +31,26 @@ class OauthBearer:
         token: Callable[[], Token],
         may_block: Callable[[], bool] = lambda: False,
         extensions: Iterable[tuple[str, str]] = (),
+        refused: Callable[[Token], None] = lambda token: None,
     ) -> None:
-        """`token`: gives one that is valid. `may_block`: whether it would have to fetch one. Raises OptionError."""
+        """Raises OptionError.
+
+        `token`: gives one that is valid. `may_block`: whether it would have to fetch one. `refused`: is called with a
+        token that the broker refuses, so that the next connection does not come with the same.
+        """
         self._token = token
+        self._refused = refused
         self._may_block = may_block
         self._extensions = tuple(extensions)
         for key, value in self._extensions:
             check_extension(key, value)
         self._refusal: str | None = None
-        self._sent = False
+        self._sent: Token | None = None
         self.complete = False
 
     @property
     def blocks(self) -> bool:
-        return not self._sent and self._may_block()
+        return self._sent is None and self._may_block()
 
     @property
     def refusal(self) -> str | None:
@@ -53,7 +59,7 @@ class OauthBearer:
 
     def first(self) -> bytes:
         token = self._token()
-        self._sent = True
+        self._sent = token
         value = token.value.reveal()
         if not _TOKEN.fullmatch(value):
             raise TokenRefused("OAUTHBEARER: the token has characters that no bearer token may have (RFC 6750)")
@@ -70,6 +76,8 @@ class OauthBearer:
             self.complete = True
             return None
         self._refusal = _reason(challenge)
+        if self._sent is not None:
+            self._refused(self._sent)
         return b"\1"
 
     def finish(self) -> None:

@@ -78,18 +78,18 @@ class TokenKeeper:
         """A token that is valid now. Raises TokenNotAvailable, TokenRefused, OptionError."""
         with self._lock:
             now_s = self._clock()
-            if self._token is None or not self._source.waits or now_s >= self._due_at_s:
-                self._renew(now_s)
-            assert self._token is not None
-            return self._token
+            token = self._token
+            if token is None or not self._source.waits or now_s >= self._due_at_s:
+                token = self._token = self._renewed(token, now_s)
+            return token
 
-    def forget(self) -> None:
-        """A broker has refused the token: the next call fetches another one."""
-        self._due_at_s = 0.0
-        self._token = None
+    def forget(self, token: Token) -> None:
+        """A broker has refused this token: the next call fetches another one, unless that has been done already."""
+        if self._token is token:  # without the lock, which a fetch may hold: this is the thread that polls
+            self._token = None
 
-    def _renew(self, now_s: float) -> None:
-        old = self._token
+    def _renewed(self, old: Token | None, now_s: float) -> Token:
+        """The next token; the old one where the source fails and it is still valid."""
         try:
             new = self._source.fetch(self._http, now_s)
         except KafkaSourceError as error:
@@ -99,11 +99,11 @@ class TokenKeeper:
                 "the OAuth token cannot be renewed, %.0f s before it expires: %s", old.expires_at_s - now_s, error
             )
             self._due_at_s = now_s + _AFTER_FAILURE_S
-            return
+            return old
         if new.expires_at_s is not None and new.expires_at_s <= now_s:
             raise TokenRefused(
                 f"the OAuth token expired {now_s - new.expires_at_s:.0f} s ago by this machine's clock. Check the clock"
                 ", and where the token comes from"
             )
-        self._token = new
         self._due_at_s = self._refresh.at_s(new, now_s, self._uniform())
+        return new
