@@ -1,13 +1,16 @@
 """Each mechanism with a real broker, by the properties that Kafka's own clients take, on a plain socket."""
 
 import socket
+import ssl
 import struct
 
 import pytest
 from kdc import Kdc
-from secured_brokers import USERS, WITH_PASSWORD
+from secured_brokers import SESSION_MS, USERS, WITH_PASSWORD
+from token_server import an_endpoint, granted
 
 from kafkasource.broker import Broker, Kerberos, Listener, Security
+from kafkasource.broker.tokens import TokenSigner
 from kafkasource.errors import AuthenticationFailed, SaslAuthenticationFailed, UnsupportedSaslMechanism, check
 from kafkasource.protocol.apis import SASL_AUTHENTICATE, SASL_HANDSHAKE
 from kafkasource.protocol.frames import decode_response, encode_request_parts
@@ -22,9 +25,11 @@ LISTENER = "SASL_PLAINTEXT"
 class Conversation:
     """Handshake and tokens, one after the other."""
 
-    def __init__(self, address):
+    def __init__(self, address, tls=None):
         host, _, port = address.rpartition(":")
         self._socket = socket.create_connection((host, int(port)), timeout=30)
+        if tls is not None:
+            self._socket = tls.wrap_socket(self._socket, server_hostname=host)
 
     def __enter__(self):
         return self
@@ -106,6 +111,37 @@ def test_a_mechanism_that_is_off_is_error_33_and_says_which_are_on(each_secured_
     with pytest.raises(UnsupportedSaslMechanism):
         check(answer["error_code"])
     assert set(answer["mechanisms"]) == {*WITH_PASSWORD, "OAUTHBEARER"}
+
+
+def test_a_brokers_session_has_an_end_and_a_new_machine_begins_the_next(each_secured_broker):
+    properties = each_secured_broker.client_properties("REAUTH", "SCRAM-SHA-512", "alice")
+    tls = ssl.create_default_context(cafile=properties["ssl.truststore.location"])
+    with Conversation(properties["bootstrap.servers"], tls) as conversation:
+        for _ in range(2):  # the second time it is a re-authentication (KIP-368)
+            answer = conversation.authenticate(login(properties).mechanism("localhost"), 2)
+            assert 0 < answer["session_lifetime_ms"] <= SESSION_MS
+
+
+def test_a_token_endpoints_token_lets_us_in_and_a_strangers_does_not(each_secured_broker):
+    properties = each_secured_broker.client_properties("JWKS")
+    tls = ssl.create_default_context(cafile=properties["ssl.truststore.location"])
+    for signer, error in ((each_secured_broker.secured.tokens, None), (TokenSigner(), SaslAuthenticationFailed)):
+        with an_endpoint(granted(signer.token("alice"))) as endpoint:
+            given = {
+                "sasl_mechanism": "OAUTHBEARER",
+                "sasl_oauthbearer_token_endpoint_url": endpoint.url,
+                "sasl_oauthbearer_token_endpoint_allow_http": "true",
+                "sasl_oauthbearer_client_id": "me",
+                "sasl_oauthbearer_client_secret": "geheim",
+            }
+            machine = login({}, **given).mechanism("localhost")
+            with Conversation(properties["bootstrap.servers"], tls) as conversation:
+                if error is None:
+                    conversation.authenticate(machine, 2)
+                    continue
+                with pytest.raises(error):
+                    conversation.authenticate(machine, 2)
+            assert machine.refusal.startswith("invalid_token")
 
 
 @pytest.mark.extended
