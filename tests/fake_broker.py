@@ -113,6 +113,7 @@ class FakeKafka(FakeTransactions):
             name: FakeTopic([self.node_ids[i % nodes] for i in range(count)]) for name, count in (topics or {}).items()
         }
         self.versions = {api.key: api.stable_versions for api in APIS.values()}
+        self.mechanisms = ["PLAIN"]
         self.requests: list[Request] = []
         self.silent = False  # about APIs that it does not know
         self.refused: list[tuple[int, int, int]] = []  # node, API key and version of what it does not serve
@@ -206,6 +207,16 @@ class FakeKafka(FakeTransactions):
         level = self.transaction_version
         feature = {"name": "transaction.version", "max_version_level": level, "min_version_level": level}
         return {"error_code": 0, "api_keys": self._api_keys(), "finalized_features": [feature]}
+
+    def _sasl_handshake(self, request: Request) -> dict:
+        known = request.body["mechanism"] in self.mechanisms
+        return {"error_code": 0 if known else 33, "mechanisms": self.mechanisms}
+
+    def _sasl_authenticate(self, request: Request) -> dict:
+        """PLAIN, of one user."""
+        known = bytes(request.body["auth_bytes"]) == b"\0alice\0secret"
+        said = None if known else "Authentication failed: Invalid username or password"
+        return {"error_code": 0 if known else 58, "error_message": said, "auth_bytes": b"", "session_lifetime_ms": 0}
 
     def _metadata(self, request: Request) -> dict:
         asked = request.body["topics"]

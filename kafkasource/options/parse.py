@@ -113,9 +113,12 @@ def _check(options: Options, role: Role, of_cluster: bool) -> None:
     if options["kafka.bootstrap.servers"] is None:
         client = "consumer" if role == "source" else "producer"
         raise OptionError(f"Option 'kafka.bootstrap.servers' must be specified for configuring Kafka {client}")
-    if not security_of(options).encrypts:
-        for name in sorted(name for name in options.given if name.startswith("kafka.ssl.")):
-            log.warning("option %r has no effect, as 'kafka.security.protocol' is not SSL: nothing is encrypted", name)
+    security = security_of(options)
+    for name in sorted(options.given):
+        if (name.startswith("kafka.ssl.") and not security.encrypts) or (
+            name.startswith("kafka.sasl.") and security.sasl is None
+        ):
+            log.warning("option %r has no effect, as 'kafka.security.protocol' is %s", name, security.protocol)
 
     def other(name: str) -> Any:
         if name == "clusters":

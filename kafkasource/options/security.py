@@ -1,35 +1,62 @@
-"""The rows of TLS, for the table of options. Their own tables are in the room `security`, which reads their values."""
+"""The rows of TLS and SASL, for the table of options. Their tables are in `security`, which reads their values."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kafkasource.options.option import BOTH, Option, Refused
 from kafkasource.options.types import SECRET, TEXT
 from kafkasource.secrets import Secret
-from kafkasource.security import tls_options
+from kafkasource.security import sasl_options, tls_options
 from kafkasource.security.config import SecurityConfig
+from kafkasource.security.sasl_options import SaslOption
+from kafkasource.security.tls_options import TlsOption
 
-SECURITY_OPTIONS = tuple(
-    Option(
-        f"kafka.{row.name}",
-        SECRET if row.secret else TEXT,
-        None,
-        BOTH,
-        row.doc,
-        aliases=(f"kafka.{row.alias}",) if row.alias else (),
+
+def _rows(table: Iterable[TlsOption | SaslOption]) -> tuple[Option, ...]:
+    return tuple(
+        Option(
+            f"kafka.{row.name}",
+            SECRET if row.secret else TEXT,
+            None,
+            BOTH,
+            row.doc + (f" Default: `{row.default}`." if row.default else ""),
+            aliases=(f"kafka.{row.alias}",) if row.alias else (),
+        )
+        for row in table
     )
-    for row in tls_options.ROWS
+
+
+REFERENCE_OPTIONS = (
+    SaslOption(
+        "config.providers.env.param.allowlist.pattern",
+        "A regular expression: the environment variables that `${env:NAME}` may name. Without it: all.",
+    ),
+    SaslOption(
+        "config.providers.file.param.allowed.paths",
+        "Files and folders, separated by commas, that `${file:/path:key}` may name. Without it: all.",
+    ),
+    SaslOption(
+        "config.providers.dir.param.allowed.paths",
+        "Folders, separated by commas, that `${dir:/folder:file}` may name. Without it: all.",
+    ),
 )
 
-SECURITY_REFUSED = tuple(Refused(f"kafka.{name}", why) for name, why in tls_options.REFUSED.items())
+SECURITY_OPTIONS = (*_rows(tls_options.ROWS), *_rows(sasl_options.ROWS), *_rows(REFERENCE_OPTIONS))
 
-_PROTOCOL = "kafka.security.protocol"
-_NAMES = (_PROTOCOL, *(option.name for option in SECURITY_OPTIONS))
+SECURITY_REFUSED = tuple(
+    Refused(f"kafka.{name}", why) for name, why in {**sasl_options.REFUSED, **tls_options.REFUSED}.items()
+)
+
+_NAMES = ("kafka.security.protocol", *(option.name for option in SECURITY_OPTIONS))
 
 
 def security_of(options: Mapping[str, Any]) -> SecurityConfig:
     """From parsed options (typed values by canonical name). Raises OptionError for those that contradict each other."""
-    given = {name.removeprefix("kafka."): options[name] for name in _NAMES if options.get(name) is not None}
-    return SecurityConfig.of({name: v.reveal() if isinstance(v, Secret) else v for name, v in given.items()})
+    values = {name.removeprefix("kafka."): options[name] for name in _NAMES if options.get(name) is not None}
+    servers = options.get("kafka.bootstrap.servers")
+    return SecurityConfig.of(
+        {name: value.reveal() if isinstance(value, Secret) else value for name, value in values.items()},
+        servers[0][0] if servers else "",
+    )

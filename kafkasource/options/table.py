@@ -623,8 +623,8 @@ OPTIONS: tuple[Option, ...] = (
         choice("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
         "PLAINTEXT",
         BOTH,
-        "How connections are secured. SSL: TLS, and the options `kafka.ssl.*` say whom to trust. The client refuses "
-        "SASL_PLAINTEXT and SASL_SSL until it supports SASL.",
+        "How connections are secured. SSL: TLS; the options `kafka.ssl.*` say whom to trust. SASL_SSL: TLS, and the "
+        "client logs in as the options `kafka.sasl.*` say. SASL_PLAINTEXT: the same without TLS.",
     ),
     *SECURITY_OPTIONS,
     Option(
@@ -978,7 +978,7 @@ REFUSED: tuple[Refused, ...] = (
     Refused("kafka.metric.reporters", "it names a Java class"),
     *SECURITY_REFUSED,
     Refused("kafka.ssl.", "docs/options.md lists the options of TLS that there are"),
-    Refused("kafka.sasl.", "SASL is not built yet", later=True),
+    Refused("kafka.sasl.", "docs/options.md lists the options of SASL that there are"),
     Refused("path", "load() and save() take no path; use the option subscribe to read, topic to write"),
 )
 

@@ -7,44 +7,57 @@ from dataclasses import dataclass, field
 
 from kafkasource.errors import OptionError
 from kafkasource.secrets import References, Secret, has_reference
+from kafkasource.security.login import Login, login_of
+from kafkasource.security.sasl_config import SaslOptions
+from kafkasource.security.sasl_options import vendor_defaults
 from kafkasource.security.tls_config import TlsConfig
 from kafkasource.security.tls_context import TlsContext, context_of
 from kafkasource.security.tls_options import ALIASES, BY_NAME
 
 PLAINTEXT = "PLAINTEXT"
+PROTOCOLS = (PLAINTEXT, "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _PROTOCOL = "security.protocol"
 
 
 @dataclass(frozen=True)
 class SecurityConfig:
-    """The protocol, and the options of TLS as the user has given them: references in them are names still.
+    """The protocol, and the options of TLS and SASL as the user has given them: references in them are names still.
 
     Pickles into plans and tasks; part of the key by which a process caches clients. `repr` shows no secret.
     """
 
-    protocol: str = PLAINTEXT  # or SSL
+    protocol: str = PLAINTEXT  # one of PROTOCOLS
+    sasl: SaslOptions | None = None  # where the protocol has SASL
     tls: tuple[tuple[str, Secret], ...] = field(default=(), repr=False)  # sorted by name; without `kafka.`
     references: References = field(default_factory=References)
 
     @classmethod
-    def of(cls, options: Mapping[str, str]) -> SecurityConfig:
+    def of(cls, options: Mapping[str, str], bootstrap_host: str = "") -> SecurityConfig:
         """From all options of a cluster without their prefix `kafka.`; those of other things are passed over.
 
         Without references everything but the files is checked here, on the driver. Raises OptionError.
         """
-        protocol = options.get(_PROTOCOL, PLAINTEXT).upper()
-        if protocol not in (PLAINTEXT, "SSL"):
-            raise OptionError(
-                f"option 'kafka.{_PROTOCOL}': {protocol} is not supported yet (SASL comes in a later release);"
-                " PLAINTEXT and SSL listeners can be used"
-            )
-        tls = {name: text for name, text in options.items() if name in BY_NAME or name in ALIASES}
+        protocol = {**vendor_defaults(options), **options}.get(_PROTOCOL, PLAINTEXT).upper()
+        if protocol not in PROTOCOLS:
+            raise OptionError(f"option 'kafka.{_PROTOCOL}': expected one of {', '.join(PROTOCOLS)}, got {protocol!r}")
+        sasl = SaslOptions.of(options, bootstrap_host) if protocol.startswith("SASL") else None
         if not protocol.endswith("SSL"):
-            return cls(protocol)
-        config = cls(protocol, tuple((name, Secret(tls[name])) for name in sorted(tls)), References.of(options))
+            return cls(protocol, sasl)
+        tls = {name: text for name, text in options.items() if name in BY_NAME or name in ALIASES}
+        given = tuple((name, Secret(tls[name])) for name in sorted(tls))
+        config = cls(protocol, sasl, given, References.of(options))
         if not any(map(has_reference, tls.values())):
             config._tls_config()
         return config
+
+    @property
+    def secures(self) -> bool:
+        """Whether there is TLS or SASL, or both."""
+        return self.protocol != PLAINTEXT
+
+    def login(self, bootstrap_host: str) -> Login | None:
+        """The process's login of these options; None without SASL."""
+        return None if self.sasl is None else login_of(self.sasl, bootstrap_host)
 
     @property
     def encrypts(self) -> bool:

@@ -29,7 +29,6 @@ from kafkasource.errors import (
     BootstrapFailed,
     ClusterMismatch,
     DeadlineExceeded,
-    OptionError,
     TopicAlreadyExists,
     TopicAuthorizationFailed,
     UnknownMemberId,
@@ -378,9 +377,22 @@ def test_the_config_comes_from_the_options_and_crosses_processes():
     assert hash(pickle.loads(pickle.dumps(config))) == hash(config)
 
 
-def test_sasl_is_refused_until_it_is_built():
-    with pytest.raises(OptionError, match="SASL comes in a later release"):
-        parse({"kafka.bootstrap.servers": "a:1", "kafka.security.protocol": "SASL_SSL"}, "source")
+def test_a_config_with_secrets_crosses_processes_and_never_prints_them():
+    written = {
+        "kafka.bootstrap.servers": "a:1",
+        "kafka.security.protocol": "sasl_ssl",
+        "kafka.ssl.key.password": "hunter1",
+        "kafka.ssl.keystore.location": "/a/keystore.pem",
+        "kafka.sasl.mechanism": "PLAIN",
+        "kafka.sasl.jaas.config": "kafkashaded.org.apache.kafka.common.security.plain.PlainLoginModule required"
+        ' username="alice" password="hunter2";',
+    }
+    parsed = parse(written, "source")
+    config = ClientConfig.from_options(parsed)
+    assert pickle.loads(pickle.dumps(config)) == config
+    assert hash(pickle.loads(pickle.dumps(config))) == hash(config)
+    for text in (repr(parsed), repr(config), str(config.security), repr(pickle.loads(pickle.dumps(parsed)))):
+        assert "hunter" not in text
 
 
 def test_a_cluster_is_kept_per_config_and_does_not_pickle():

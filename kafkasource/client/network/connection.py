@@ -1,8 +1,9 @@
 """One broker conversation, without its socket: requests to bytes, bytes to responses, versions negotiated first.
 
-Order of events: `negotiate()` gives the ApiVersions request; once its answer is in (`ready`), `send()` gives the bytes
-of any other request. A broker answers in order, so the oldest request in flight owns the next frame; anything else is a
-`ProtocolError`, after which the connection must be closed (nothing is matched by guess).
+Order of events: `negotiate()` gives the ApiVersions request; once its answer is in, and the client has authenticated
+where the listener wants it (`ready`), `send()` gives the bytes of any other request. A broker answers in order, so the
+oldest request in flight owns the next frame; anything else is a `ProtocolError`, after which the connection must be
+closed (nothing is matched by guess).
 
 A broker from before ApiVersions takes more than one connection to be known: see `old_releases`.
 """
@@ -16,9 +17,10 @@ from functools import cache
 from importlib import metadata
 from typing import Generic, TypeAlias, TypeVar
 
+from kafkasource.client.network.authentication import Authentication, SaslStep
 from kafkasource.client.network.old_releases import SILENT, Release, Step
-from kafkasource.errors import ProtocolError, UnsupportedApiVersion, UnsupportedVersion, error_for
-from kafkasource.protocol.apis import API_VERSIONS, METADATA, Api
+from kafkasource.errors import KafkaSourceError, ProtocolError, UnsupportedApiVersion, UnsupportedVersion, error_for
+from kafkasource.protocol.apis import API_VERSIONS, METADATA, SASL_HANDSHAKE, Api
 from kafkasource.protocol.frames import (
     FrameMemory,
     FrameReader,
@@ -55,8 +57,8 @@ class Received(Generic[Token]):
     """What some bytes from the broker amounted to."""
 
     responses: list[Response[Token]]  # complete now, often none
-    reply: Parts  # to be sent at once; only while negotiating
-    error: ProtocolError | None  # the bytes after those responses make no sense: close the connection
+    reply: Parts  # to be sent at once; only before it is ready
+    error: KafkaSourceError | None  # the bytes behind make no sense, or SASL failed: close it
 
 
 @dataclass(frozen=True)
@@ -77,8 +79,12 @@ class Connection(Generic[Token]):
         max_frame_bytes: int,
         buffers: FrameMemory | None = None,
         step: Step | None = None,
+        authentication: Authentication | None = None,
     ) -> None:
+        """`authentication`: where the listener wants SASL; None: it wants none."""
         self._peer = peer
+        self._authentication = authentication
+        self.blocked: SaslStep | None = None  # what to call in another thread; its result: `proceed`
         self._step = step or Step()
         self.identified = False  # did it answer the step's probe?
         self.release: Release | None = self._step.known  # of a broker from before ApiVersions
@@ -91,8 +97,13 @@ class Connection(Generic[Token]):
 
     @property
     def ready(self) -> bool:
-        """Are the versions negotiated, so that requests may be sent?"""
-        return self._versions is not None
+        """Are the versions negotiated, and the client known to the broker, so that requests may be sent?"""
+        return self._versions is not None and (self._authentication is None or self._authentication.done)
+
+    @property
+    def authenticating(self) -> bool:
+        """Are the versions negotiated, and SASL not done?"""
+        return self._versions is not None and not self.ready
 
     @property
     def in_flight(self) -> int:
@@ -197,12 +208,17 @@ class Connection(Generic[Token]):
         reply: Parts = []
         for frame in frames:
             try:
+                if self._authentication is not None and self._authentication.bare:
+                    reply += self._token(self._authentication.answered_bare(bytes(frame)))
+                    continue
                 sent, body = self._complete(frame)
-                if not self.ready:
+                if self.authenticating:
+                    reply += self._authenticated(sent, body)
+                elif not self.ready:
                     reply += self._negotiated(sent, body)
                 elif sent.token is not None:  # else: late, to a nudge
                     responses.append(Response(sent.token, body))
-            except ProtocolError as error:
+            except KafkaSourceError as error:
                 return Received(responses, [], error)
         return Received(responses, reply, None)
 
@@ -254,4 +270,39 @@ class Connection(Generic[Token]):
         if code:
             raise ProtocolError(str(error_for(code, f"{self._peer}, ApiVersions v{sent.version}")))
         self._versions = {row["api_key"]: (row["min_version"], row["max_version"]) for row in body["api_keys"]}
-        return []
+        return self._begin_authentication()
+
+    # SASL.
+
+    def _begin_authentication(self) -> Parts:
+        if self._authentication is None:
+            return []
+        api, version, body = self._authentication.handshake(self.served)
+        return self._request(api, version, body, token=None, expect_response=True)
+
+    def _authenticated(self, sent: _InFlight[Token], body: Body) -> Parts:
+        assert self._authentication is not None
+        if sent.api is SASL_HANDSHAKE:
+            return self._token(self._authentication.accepted(sent.version, body))
+        return self._token(self._authentication.answered(body))
+
+    def _token(self, step: SaslStep) -> Parts:
+        assert self._authentication is not None
+        if self._authentication.blocks:
+            self.blocked = step
+            return []
+        return self.proceed(step())
+
+    def proceed(self, token: bytes | None) -> Parts:
+        """What to send after a step of the exchange. Raises AuthenticationFailed."""
+        self.blocked, authentication = None, self._authentication
+        assert authentication is not None
+        if token is None:
+            authentication.finish()
+            return []
+        if authentication.bare:
+            if authentication.complete:
+                authentication.finish()
+            return [bytearray(len(token).to_bytes(4, "big") + token)]
+        api, body = authentication.request(token)
+        return self._request(api, self.version_of(api), body, token=None, expect_response=True)

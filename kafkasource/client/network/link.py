@@ -13,6 +13,8 @@ import logging
 from collections.abc import Callable, Iterator
 
 from kafkasource.client.network.attempt import Attempt, Backoff
+from kafkasource.client.network.authentication import Authentication
+from kafkasource.client.network.background import BackgroundCall
 from kafkasource.client.network.connection import Connection
 from kafkasource.client.network.old_releases import NUDGE_MS, SILENT, next_step
 from kafkasource.client.network.pending import Pending, Shared, address_of
@@ -23,6 +25,7 @@ from kafkasource.client.network.sockets import reason_of
 from kafkasource.client.network.states import TRANSITIONS, Action, Event, State
 from kafkasource.client.network.stream import BudgetedFrames, Stream
 from kafkasource.errors import (
+    AuthenticationFailed,
     ConnectFailed,
     ConnectionLost,
     KafkaSourceError,
@@ -41,8 +44,14 @@ _NOT_IN_TIME = {
     State.CONNECTING: "no connection",
     State.PROBING: "no answer to ApiVersions",
     State.NEGOTIATING: "no answer to ApiVersions",
+    State.AUTHENTICATING: "SASL was not done",
 }
-_CONNECTED = {State.PROBING, State.NEGOTIATING, State.READY}
+_ANSWERED_NOTHING = (
+    " after ApiVersions, before any other answer. A listener with SASL does that: if it is one, set"
+    " 'kafka.security.protocol' to SASL_SSL or SASL_PLAINTEXT"
+)
+_CONNECTED = {State.PROBING, State.NEGOTIATING, State.AUTHENTICATING, State.READY}
+_FINAL = (TlsError, AuthenticationFailed, OptionError)  # what would happen again at each address, and at each attempt
 
 
 class Link:
@@ -56,6 +65,7 @@ class Link:
         self._requests = RequestQueue(shared)
         self.stream: Stream | None = None  # from CONNECTING to READY
         self.resolution: Resolution | None = None  # while RESOLVING
+        self._login: BackgroundCall[bytes | None] | None = None  # while AUTHENTICATING: what SASL waits for
         self._attempt = Attempt(self.address)  # the last one
         self._connect_deadline_ms = NEVER  # resolving, or connecting and negotiating
         self._nudge_after_ms = NUDGE_MS  # once it was found to be silent: at once
@@ -157,18 +167,23 @@ class Link:
         attempt, config = self._attempt, self._shared.config
         try:
             transport = self._shared.connector.open(attempt.next_address())
+            login = self._authentication()
         except OSError as error:
             self._address_failed(now, reason_of(error))
             return
-        except OptionError as error:  # a truststore that cannot be read here
+        except OptionError as error:  # a truststore or a password's file that cannot be read here
             self._on(Event.ATTEMPT_FAILED, now, error)
             return
         log.debug("Initiating connection to node %d at %s", self.node_id, self.address)
         connection: Connection[Pending] = Connection(
-            self.name, config.client_id, config.receive_message_max_bytes, BudgetedFrames(), attempt.step
+            self.name, config.client_id, config.receive_message_max_bytes, BudgetedFrames(), attempt.step, login
         )
         self.stream = Stream(transport, connection, self._shared.poller.selector, self)
         self._connect_deadline_ms = now + self._backoff.setup_timeout_ms
+
+    def _authentication(self) -> Authentication | None:
+        login = self._shared.login
+        return None if login is None else Authentication(login.mechanism(self.host), self.name)
 
     def _finish_connect(self, now: float) -> bool:
         assert self.stream is not None
@@ -189,7 +204,7 @@ class Link:
     def _negotiate(self, now: float, _: Exception | None) -> None:
         assert self.stream is not None
         self.stream.put(self.stream.connection.negotiate())
-        if not self._shared.config.security.encrypts:
+        if not self._shared.config.security.secures:
             self._nudge_at_ms = now + self._nudge_after_ms
 
     def _nudge(self, now: float, _: Exception | None) -> None:
@@ -202,12 +217,12 @@ class Link:
     def _address_failed(self, now: float, reason: str, error: KafkaSourceError | None = None) -> None:
         """This address did not work out; go on with the next one of the host, if there is one.
 
-        `error`: what will happen again at the host's other addresses, as all are one service: TLS refused, or, before
-        any broker did, an answer that is not Kafka's protocol. It ends the attempt.
+        `error`: what will happen again at the host's other addresses, as all are one service: TLS or SASL refused, or,
+        before any broker did, an answer that is not Kafka's protocol. It ends the attempt.
         """
         event = self._attempt.failed(reason)
         first = self._shared.metadata.version == 0
-        if isinstance(error, TlsError) or (isinstance(error, ProtocolError) and first):
+        if isinstance(error, _FINAL) or (isinstance(error, ProtocolError) and first):
             self._on(Event.ATTEMPT_FAILED, now, error)
         else:
             self._on(event, now, ConnectFailed("; ".join(self._attempt.reasons)))
@@ -268,7 +283,7 @@ class Link:
             self._shared.fail(under_way, error)
 
     def _close_stream(self) -> None:
-        stream, self.stream, self.resolution = self.stream, None, None
+        stream, self.stream, self.resolution, self._login = self.stream, None, None, None
         if stream is not None:
             stream.close()
         self.round_trip_ms = NEVER
@@ -379,10 +394,32 @@ class Link:
                     self._address_failed(now, str(received.error), received.error)
                 return
             stream.put(received.reply)
-            if stream.connection.ready and not self.ready:
-                self._on(Event.VERSIONS_KNOWN, now)
+            self._follow(stream.connection, now)
             if stream.emptied or self.stream is not stream:
                 return
+
+    def _follow(self, connection: Connection[Pending], now: float) -> None:
+        """The link's state follows what the conversation has come to."""
+        if connection.authenticating and self.state is State.NEGOTIATING:
+            self._on(Event.VERSIONS_KNOWN_TO_LOG_IN, now)
+        if connection.ready and not self.ready:
+            self._on(Event.LOGGED_IN if self.state is State.AUTHENTICATING else Event.VERSIONS_KNOWN, now)
+        if connection.blocked is not None and self._login is None:
+            self._login = BackgroundCall(connection.blocked, self._shared.poller.wakeup)
+
+    def take_login(self, now: float) -> None:
+        """Go on with SASL where its next token was waited for."""
+        login, stream = self._login, self.stream
+        if login is None or stream is None or not login.done:
+            return
+        self._login = None
+        try:
+            stream.put(stream.connection.proceed(login.result()))
+        except KafkaSourceError as error:
+            self._address_failed(now, str(error), error)
+            return
+        self._follow(stream.connection, now)
+        self._write(now)
 
     def _stream_ended(self, now: float, error: OSError | TlsError) -> None:
         connection, config = self.connection, self._shared.config
@@ -391,6 +428,8 @@ class Link:
         if self.ready:
             if connection.pending_bytes:
                 reason += f" in the middle of a response ({connection.pending_bytes} bytes had come)"
+            elif self._shared.metadata.version == 0 and self._shared.login is None:
+                reason += _ANSWERED_NOTHING
             self._lost(now, reason, error if isinstance(error, TlsError) else None)
             return
         if isinstance(error, TlsError):  # TLS 1.3: the broker checks the client's certificate after the handshake
@@ -399,8 +438,8 @@ class Link:
         if connection.pending_bytes:
             self._address_failed(now, reason)
             return
-        if config.security.encrypts:  # no broker from before ApiVersions speaks this TLS, unless a user says so
-            self._address_failed(now, f"{reason} (no answer to ApiVersions)")
+        if config.security.secures:  # probes for brokers from before ApiVersions are for PLAINTEXT listeners
+            self._address_failed(now, f"{reason} ({_NOT_IN_TIME[self.state]})")
             return
         step = next_step(self._attempt.step, connection.identified, config.broker_version_fallback)
         if step is not None:

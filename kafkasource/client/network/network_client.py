@@ -61,6 +61,7 @@ class NetworkClient:
         self.metadata = metadata or Metadata(config)
         self.poller = Poller(selector)
         self._shared = Shared(config, self.metadata, connector or SocketConnector(config), random, self.poller)
+        self._shared.login = config.security.login(config.bootstrap_servers[0][0])
         self.bootstrap_errors = self._shared.bootstrap_errors  # by "host:port", the last of each
         self._links: dict[int, Link] = {}
         self._bootstrap = {-1 - i: server for i, server in enumerate(config.bootstrap_servers)}
@@ -126,6 +127,7 @@ class NetworkClient:
         for link in self._links.values():
             link.receive_unread(now)
             link.take_resolved(now)
+            link.take_login(now)
             link.expire(now)
         self._connect_due(now)
         completed, self._shared.completed = self._shared.completed, []

@@ -13,6 +13,7 @@ from kafkasource.client.network.sockets import Connector
 from kafkasource.errors import KafkaSourceError
 from kafkasource.protocol.apis import Api
 from kafkasource.protocol.schema import Body
+from kafkasource.security.login import Login
 
 
 def address_of(host: str, port: int) -> str:
@@ -85,6 +86,7 @@ class Shared:
     connector: Connector
     random: Callable[[], float]
     poller: Poller
+    login: Login | None = None  # where listeners want SASL
     bootstrap_errors: dict[str, KafkaSourceError] = field(default_factory=dict)  # by "host:port", the last of each
     completed: list[Pending] = field(default_factory=list)  # for `poll` to return
 

@@ -28,6 +28,7 @@ class State(Enum):
     CONNECTING = "connecting"  # the socket is not connected yet
     PROBING = "probing"  # connected; the request is sent that only brokers from some old release on answer
     NEGOTIATING = "negotiating"  # connected; ApiVersions is sent
+    AUTHENTICATING = "authenticating"  # the versions are known; SASL is under way
     READY = "ready"  # requests may be sent
 
 
@@ -43,7 +44,9 @@ class Event(Enum):
     CONNECTED_TO_PROBE = "connected to probe"  # the broker closed the connection before: is it an old one?
     CONNECTED_TO_KNOWN = "connected to known"  # the same, and its release is known by now
     IDENTIFIED = "identified"  # the probe is answered, with whatever
-    VERSIONS_KNOWN = "versions known"
+    VERSIONS_KNOWN = "versions known"  # and the listener wants no SASL
+    VERSIONS_KNOWN_TO_LOG_IN = "versions known to log in"  # it wants SASL
+    LOGGED_IN = "logged in"  # the broker knows the client
     UNANSWERED = "unanswered"  # closed without an answer to what was sent, and there is a step left to try there
     ADDRESS_FAILED = "address failed"  # refused, closed, garbage or too late, and there is another address
     ATTEMPT_FAILED = "attempt failed"  # the same, and there is none
@@ -90,12 +93,18 @@ TRANSITIONS: dict[tuple[State, Event], tuple[State, Action | None]] = {
     (_S.PROBING, _E.ATTEMPT_FAILED): (_S.BACKING_OFF, _A.GIVE_UP),
     (_S.PROBING, _E.CLOSE): (_S.IDLE, _A.CLOSE),
     (_S.NEGOTIATING, _E.VERSIONS_KNOWN): (_S.READY, _A.START),
+    (_S.NEGOTIATING, _E.VERSIONS_KNOWN_TO_LOG_IN): (_S.AUTHENTICATING, None),  # `Connection` gives SaslHandshake
     (_S.NEGOTIATING, _E.NUDGE_DUE): (_S.NEGOTIATING, _A.NUDGE),
     (_S.NEGOTIATING, _E.UNANSWERED): (_S.CONNECTING, _A.OPEN),
     (_S.NEGOTIATING, _E.ADDRESS_FAILED): (_S.CONNECTING, _A.OPEN),
     (_S.NEGOTIATING, _E.ATTEMPT_FAILED): (_S.BACKING_OFF, _A.GIVE_UP),
     (_S.NEGOTIATING, _E.LOST): (_S.BACKING_OFF, _A.BACK_OFF),  # the versions came, and garbage right behind them
     (_S.NEGOTIATING, _E.CLOSE): (_S.IDLE, _A.CLOSE),
+    (_S.AUTHENTICATING, _E.LOGGED_IN): (_S.READY, _A.START),
+    (_S.AUTHENTICATING, _E.ADDRESS_FAILED): (_S.CONNECTING, _A.OPEN),
+    (_S.AUTHENTICATING, _E.ATTEMPT_FAILED): (_S.BACKING_OFF, _A.GIVE_UP),
+    (_S.AUTHENTICATING, _E.LOST): (_S.BACKING_OFF, _A.BACK_OFF),  # it was done, and garbage came right behind
+    (_S.AUTHENTICATING, _E.CLOSE): (_S.IDLE, _A.CLOSE),
     (_S.READY, _E.LOST): (_S.BACKING_OFF, _A.BACK_OFF),
     (_S.READY, _E.BROKER_CLOSED): (_S.IDLE, _A.CLOSE),
     (_S.READY, _E.IDLE_EXPIRED): (_S.IDLE, _A.CLOSE),

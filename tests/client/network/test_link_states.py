@@ -9,8 +9,17 @@ from kafkasource.client.network import link as link_module
 from kafkasource.client.network.link import Link
 from kafkasource.client.network.resolver import Resolution
 from kafkasource.client.network.states import TRANSITIONS, Event, State
-from kafkasource.errors import ClientClosed, ConnectFailed, ConnectionLost
-from kafkasource.protocol.apis import API_VERSIONS, DESCRIBE_GROUPS, LIST_OFFSETS, METADATA, OFFSET_FETCH
+from kafkasource.errors import AuthenticationFailed, ClientClosed, ConnectFailed, ConnectionLost
+from kafkasource.protocol.apis import (
+    API_VERSIONS,
+    DESCRIBE_GROUPS,
+    LIST_OFFSETS,
+    METADATA,
+    OFFSET_FETCH,
+    SASL_AUTHENTICATE,
+    SASL_HANDSHAKE,
+)
+from kafkasource.security.config import SecurityConfig
 
 ASK = {"topics": [], "allow_auto_topic_creation": False}
 LIST = {"isolation_level": 0, "topics": []}
@@ -150,6 +159,10 @@ class World:
         self.script = ["hold"]
         self.until(State.NEGOTIATING)
 
+    def authenticating(self):
+        self.script = ["answer", "hold"]
+        self.until(State.AUTHENTICATING)
+
     def being_ready(self):
         self.until_done(self.request)
 
@@ -166,6 +179,7 @@ ARRIVE = {
     State.CONNECTING: World.connecting,
     State.PROBING: World.probing,
     State.NEGOTIATING: World.negotiating,
+    State.AUTHENTICATING: World.authenticating,
     State.READY: World.being_ready,
 }
 CELLS = {}
@@ -477,6 +491,87 @@ def _(world):
     assert isinstance(world.request.error, ConnectionLost)
     assert world.client.connect_failures(1) == 0
     assert world.again() == BACKOFF_S
+
+
+# Where the listener wants SASL.
+
+
+def wants_sasl(password="secret"):
+    options = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.username": "alice"}
+    return {"security": SecurityConfig.of({**options, "sasl.password": password})}
+
+
+@cell(State.NEGOTIATING, Event.VERSIONS_KNOWN_TO_LOG_IN, **wants_sasl())
+def _(world):
+    world.script = ["hold"]
+    world.let_go()
+    world.client.poll(0)
+    assert world.link.state is State.AUTHENTICATING
+    assert world.asked() == [(SASL_HANDSHAKE.key, 1)]
+
+
+@cell(State.AUTHENTICATING, Event.LOGGED_IN, **wants_sasl())
+def _(world):
+    world.script = ["answer", "hold"]
+    world.let_go()
+    world.until(State.READY)
+    assert world.asked() == [(LIST_OFFSETS.key, LIST_OFFSETS.versions[1])]  # the request that waited
+
+
+@cell(State.AUTHENTICATING, Event.ATTEMPT_FAILED, **wants_sasl())
+def _(world):
+    only = world.transport
+    world.net.kafka.mechanisms = ["SCRAM-SHA-512"]
+    world.let_go()
+    world.until(State.BACKING_OFF)
+    assert only.closed
+    assert isinstance(world.request.error, AuthenticationFailed)
+    assert "SCRAM-SHA-512" in str(world.request.error)
+    assert world.client.connect_failures(1) == 1
+    assert world.again() == BACKOFF_S
+
+
+@cell(State.AUTHENTICATING, Event.LOST, **wants_sasl())
+def _(world):
+    only, world.script = world.transport, ["hold"]
+    world.let_go()
+    world.client.poll(0)
+    assert world.asked() == [(SASL_AUTHENTICATE.key, SASL_AUTHENTICATE.versions[1])]
+    world.let_go(times=2)
+    world.client.poll(0)
+    assert world.link.state is State.BACKING_OFF
+    assert only.closed
+    assert isinstance(world.request.error, ConnectionLost)
+
+
+cell(State.AUTHENTICATING, Event.ADDRESS_FAILED, before=two_addresses, **wants_sasl())(
+    garbage_comes_and_the_next_address_is_tried
+)
+cell(State.AUTHENTICATING, Event.CLOSE, **wants_sasl())(closed_by_the_client)
+
+
+def test_nothing_but_apiversions_and_sasl_is_sent_before_the_client_is_known(monkeypatch):
+    """No probe for old brokers either: whatever comes before SASL is over, the broker closes the connection."""
+    world = World(monkeypatch, **wants_sasl())
+    world.script = ["hold"]
+    start = world.net.now
+    world.until_done(world.request)
+    assert world.net.now - start == pytest.approx(SETUP_S)
+    assert {key for key, _ in world.asked()} == {API_VERSIONS.key}
+    assert set(world.opened()) == {"broker-1"}
+
+
+def test_a_wrong_password_fails_what_waits_at_once_and_is_not_tried_at_another_address(monkeypatch):
+    net = FakeNet(FakeKafka())
+    net.hosts["bootstrap"] = [ONE, TWO]
+    client = net.client(**wants_sasl("hunter2"))
+    asked = client.send(-1, METADATA, ASK)
+    while not asked.done:
+        client.poll(NEVER)
+    assert isinstance(asked.error, AuthenticationFailed)
+    assert "hunter2" not in str(asked.error)
+    assert "Invalid username or password" in str(asked.error)
+    assert len(net.opened) == 1
 
 
 # In use.

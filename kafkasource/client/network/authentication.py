@@ -1,0 +1,95 @@
+"""The client's part of SASL on one connection: which request comes next, and what an answer means. Sans-IO, one thread.
+
+    SaslHandshake     names the mechanism; the broker answers with those that its listener has (KIP-43)
+    SaslAuthenticate  a token of the mechanism in each direction, until it is done (KIP-152)
+
+Brokers before 1.0 take the tokens bare, each behind its length, and close the connection where they refuse one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from kafkasource.errors import IllegalSaslState, UnsupportedSaslMechanism, error_for
+from kafkasource.protocol.apis import SASL_AUTHENTICATE, SASL_HANDSHAKE, Api
+from kafkasource.protocol.schema import Body, Fields
+from kafkasource.security.quoting import printable
+from kafkasource.security.sasl.mechanism import Mechanism
+
+SaslStep: TypeAlias = Callable[[], bytes | None]
+"""The next token, which may take a while to make; None: the exchange is over."""
+
+
+class Authentication:
+    """One exchange. `peer` names the broker in errors."""
+
+    def __init__(self, mechanism: Mechanism, peer: str) -> None:
+        self._mechanism, self._peer = mechanism, peer
+        self.bare = False  # do tokens go without Kafka's headers from now on?
+        self.done = False
+        self.session_lifetime_ms = 0  # how long the broker takes requests before the next authentication; 0: for ever
+
+    def handshake(self, broker_serves: Callable[[Api], tuple[int, int] | None]) -> tuple[Api, int, Fields]:
+        """The first request, with its version."""
+        version = 1 if broker_serves(SASL_AUTHENTICATE) is not None else 0
+        return SASL_HANDSHAKE, version, {"mechanism": self._mechanism.name}
+
+    @property
+    def blocks(self) -> bool:
+        """Whether the next step may wait for another server: take it in another thread."""
+        return self._mechanism.blocks
+
+    def accepted(self, version: int, answer: Body) -> SaslStep:
+        """The answer to the handshake. Raises AuthenticationFailed."""
+        code = answer["error_code"]
+        if code == UnsupportedSaslMechanism.CODE:
+            offered = ", ".join(printable(name, 40) for name in answer["mechanisms"][:20]) or "none"
+            raise error_for(
+                code,
+                f"{self._peer} does not offer the mechanism {self._mechanism.name} on this listener, but {offered}: "
+                "change 'kafka.sasl.mechanism'",
+            )
+        if code == IllegalSaslState.CODE:
+            raise error_for(
+                code,
+                f"{self._peer}: this listener has no SASL. Set 'kafka.security.protocol' to PLAINTEXT or SSL, or take "
+                "the port of a SASL listener",
+            )
+        if code:
+            raise error_for(code, f"{self._peer}, SaslHandshake")
+        self.bare = version == 0
+        return self._mechanism.first
+
+    @staticmethod
+    def request(token: bytes) -> tuple[Api, Fields]:
+        """What carries a token."""
+        return SASL_AUTHENTICATE, {"auth_bytes": token}
+
+    def answered(self, answer: Body) -> SaslStep:
+        """The answer to a token. Raises AuthenticationFailed."""
+        code = answer["error_code"]
+        if code:
+            said = printable(answer["error_message"] or "no reason given", 200)
+            raise error_for(
+                code,
+                f"{self._peer} refuses the credentials ({self._mechanism.name}): {said}. Check user, password or "
+                "token, and that the broker has them for this mechanism",
+            )
+        self.session_lifetime_ms = max(0, answer.get("session_lifetime_ms", 0))
+        challenge = bytes(answer["auth_bytes"])
+        return lambda: self._mechanism.respond(challenge)
+
+    def answered_bare(self, token: bytes) -> SaslStep:
+        """The same for a broker before 1.0."""
+        return lambda: self._mechanism.respond(token)
+
+    @property
+    def complete(self) -> bool:
+        """Whether a token that was given is the last message of the exchange: a bare one has no answer then."""
+        return self._mechanism.complete
+
+    def finish(self) -> None:
+        """The exchange is over. Raises SaslExchangeFailed where the broker has not proven its part."""
+        self._mechanism.finish()
+        self.bare, self.done = False, True
