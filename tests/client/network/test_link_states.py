@@ -118,6 +118,17 @@ class World:
             self.client.poll(NEVER)
         return pytest.approx(self.net.now - start)
 
+    def asks_for_metadata(self):
+        """As after whatever may mean that the cluster has changed."""
+        return self.client.metadata.time_to_next_update(self.net.now * 1000) < SETUP_S * 1000
+
+    def stays_ready(self):
+        """No deadline of the time before is left."""
+        transport, until = self.transport, self.net.now + SETUP_S + 1
+        while self.net.now < until:
+            self.client.poll((until - self.net.now) * 1000)
+        return self.link.state is State.READY and self.transport is transport and not self.request.done
+
     # Ways into each state.
 
     def idle(self):
@@ -244,6 +255,7 @@ def _(world):
     assert isinstance(world.request.error, ClientClosed)
     assert world.opened() == []
     assert world.link.failures == 0
+    assert not world.asks_for_metadata()
 
 
 @cell(State.BACKING_OFF, Event.ATTEMPT)
@@ -262,7 +274,11 @@ def _(world):
     world.client.rest()
     assert world.net.live() == []
     assert world.link.state is State.BACKING_OFF
-    assert world.again() == BACKOFF_S
+    late = world.client.send(1, LIST_OFFSETS, LIST)
+    world.client.poll(0)
+    assert world.opened() == ["broker-1"]  # it still waits
+    world.client.close()
+    assert isinstance(late.error, ClientClosed)
 
 
 @cell(State.RESOLVING, Event.RESOLVED)
@@ -282,6 +298,7 @@ def _(world):
     assert world.link.state is State.BACKING_OFF
     assert "cannot resolve the name: Name or service not known" in str(world.request.error)
     assert isinstance(world.request.error, ConnectFailed)
+    assert world.client.connect_failures(1) == 1
     world.net.resolve_blocks, world.net.hosts = False, {}
     assert world.again() == BACKOFF_S
 
@@ -293,6 +310,7 @@ def _(world):
     with pytest.raises(ValueError, match="no number"):
         world.client.poll(0)
     assert world.link.state is State.IDLE
+    assert len(world.names.held) == 1
     world.net.resolve_blocks = False
     world.until_done(world.request)
     assert world.request.error is None
@@ -304,6 +322,8 @@ def _(world):
     assert world.link.state is State.IDLE
     assert isinstance(world.request.error, ClientClosed)
     assert world.link.resolution is None
+    assert world.link.failures == 0
+    assert not world.asks_for_metadata()
 
 
 # Until the socket is connected.
@@ -334,6 +354,7 @@ def _(world):
     world.client.poll(0)
     assert world.link.state is State.READY
     assert world.asked() == [(LIST_OFFSETS.key, 0)]
+    assert world.stays_ready()
 
 
 @cell(State.CONNECTING, Event.ADDRESS_FAILED, before=two_addresses)
@@ -368,6 +389,7 @@ def closed_by_the_client(world):
     assert transport.closed
     assert isinstance(world.request.error, ConnectionLost)
     assert world.client.connect_failures(1) == 0
+    assert not world.asks_for_metadata()
     assert world.again() == 0
 
 
@@ -386,17 +408,20 @@ def _(world):
     world.client.poll(0)
     assert world.link.state is State.NEGOTIATING
     assert world.asked() == [(API_VERSIONS.key, 0)]
+    assert not world.request.done
 
 
 @cell(State.PROBING, Event.NUDGE_DUE)
 def _(world):
-    start, transport = world.net.now, world.transport
+    start, transport, world.script = world.net.now, world.transport, ["hold"]
     while not world.seen:
         world.client.poll(NEVER)
     assert world.net.now - start == pytest.approx(NUDGE_S)
+    world.client.poll(0)
     assert world.link.state is State.PROBING
     assert world.transport is transport
     assert world.asked() == [(DESCRIBE_GROUPS.key, 0)]  # nothing was sent behind it
+    assert not world.request.done
 
 
 @cell(State.PROBING, Event.UNANSWERED)
@@ -444,6 +469,7 @@ def _(world):
     world.client.poll(0)
     assert world.link.state is State.READY
     assert world.asked() == [(LIST_OFFSETS.key, LIST_OFFSETS.versions[1])]  # the request that waited
+    assert world.stays_ready()
 
 
 @cell(State.NEGOTIATING, Event.NUDGE_DUE)
@@ -477,6 +503,7 @@ def _(world):
     assert world.link.state is State.BACKING_OFF
     assert only.closed
     assert "no answer to ApiVersions in time" in str(world.request.error)
+    assert world.client.connect_failures(1) == 1
     assert isinstance(world.request.error, ConnectFailed)
     assert world.again() == BACKOFF_S
 
@@ -597,6 +624,7 @@ def _(world):
     world.client.poll(0)
     assert world.link.state is State.IDLE
     assert only.closed
+    assert not world.asks_for_metadata()
     assert world.again() == 0
 
 
@@ -607,6 +635,7 @@ def _(world):
         world.client.poll(NEVER)
     assert world.net.now - start == pytest.approx(IDLE_S)
     assert world.link.state is State.IDLE
+    assert not world.asks_for_metadata()
     assert world.again() == 0
 
 
