@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from message_bodies import EVERY_VERSION, bodies, full_body, named, with_defaults
 
 from kafkasource.protocol import frames
-from kafkasource.protocol.apis import APIS, CONSUMER_GROUP_DESCRIBE
+from kafkasource.protocol.apis import APIS, CONSUMER_GROUP_DESCRIBE, CREATE_DELEGATION_TOKEN
 from kafkasource.protocol.schema import Array, Body, Field, Message, Struct
 
 pytest.importorskip("kafka.protocol.schemas", reason="needs kafka-python 3")
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.peers
 # What kafka-python calls and holds otherwise: these are sets of bit numbers there, None for "not asked".
 BIT_FIELDS = {"topic_authorized_operations", "cluster_authorized_operations", "authorized_operations"}
 NOT_ASKED = -(2**31)
-NOT_THEIRS = {CONSUMER_GROUP_DESCRIBE.key}  # tests/protocol/test_kafka_classes.py has it
+NOT_THEIRS = {CONSUMER_GROUP_DESCRIBE.key, CREATE_DELEGATION_TOKEN.key}  # tests/protocol/test_kafka_classes.py has them
 
 
 def peer_class(message: Message) -> Any:
