@@ -4,10 +4,11 @@ PYSPARK ?= 4.2.0
 PYSPARK_NEWEST ?= 4.3.0
 PY := .venv/bin/python
 # Read by pip's build of the kernel. Tests want it compiled; a user without a compiler still gets a running demo.
-SOURCES := pyproject.toml setup.py scripts/prepare.sh $(wildcard kafkasource/records/kernel.p* kafkasource/records/*.h)
+KERNEL := $(wildcard kafkasource/records/kernel.p* kafkasource/records/*.h)
+SOURCES := pyproject.toml setup.py scripts/prepare.sh $(KERNEL)
 PYTEST := $(PY) -m pytest -q
 
-.PHONY: demo test lint unit coverage broker spark spark-newest extended sanitize fuzz bench bench-quick bench-mirror readme kernel clean
+.PHONY: demo test lint unit coverage broker spark spark-newest extended floors sanitize fuzz bench bench-quick bench-mirror readme kernel clean
 
 demo: .venv/.ready
 	@.venv/bin/pykafka demo
@@ -58,9 +59,21 @@ spark: .venv/.dev
 	$(PYTEST) $(SPARK_TESTS) -m "spark and not extended"
 
 # What `make test` leaves out to end in time: further releases of brokers, further ways to lose one, jobs of minutes.
-extended: .venv/.dev coverage
+extended: .venv/.dev coverage floors
 	@scripts/install_kdc.sh
 	KAFKASOURCE_TIMES=1 $(PYTEST) $(SPARK_TESTS) -m extended
+
+# The two ends of what pyproject.toml promises, each with the unit tests: the lowest versions with the oldest Python here,
+# and the newest versions with the newest Python. tests/fuzz and tests/protocol stay out: they run no code but our own, for
+# long. pyspark[connect] is not installed (scripts/ends.sh says why); only tests with Spark use it.
+ENDS_TESTS := -n 2 -m "not broker and not spark and not slow and not extended" --ignore=tests/fuzz --ignore=tests/protocol
+
+floors: .venv-lowest/.ready .venv-highest/.ready
+	KAFKASOURCE_KERNEL=require .venv-lowest/bin/python -m pytest -q $(ENDS_TESTS)
+	KAFKASOURCE_KERNEL=require .venv-highest/bin/python -m pytest -q $(ENDS_TESTS)
+
+.venv-lowest/.ready .venv-highest/.ready: .venv-%/.ready: pyproject.toml setup.py scripts/ends.sh $(KERNEL)
+	@scripts/ends.sh .venv-$* $*
 
 # The newest pyspark: only what a release of Spark could change. The JVM connector has no release for it, so the peers
 # stay with the one above.
@@ -95,4 +108,4 @@ kernel: .venv/.dev
 	KAFKASOURCE_KERNEL=require $(PY) setup.py -q build_ext --inplace --force
 
 clean:
-	rm -rf .venv .venv-newest build *.egg-info kafkasource/records/*.so kafkasource/records/*.c
+	rm -rf .venv .venv-newest .venv-lowest .venv-highest build *.egg-info kafkasource/records/*.so kafkasource/records/*.c

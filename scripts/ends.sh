@@ -1,0 +1,54 @@
+#!/bin/sh
+# Makes a virtual environment at one end of what pyproject.toml promises: ends.sh FOLDER lowest|highest.
+# lowest: the oldest Python here that it allows, and the lowest version that it allows of each package it names for the
+# build and for users; what those need in turn is the newest that fits. highest: the newest Python here, and the newest of
+# everything. What only tests use (the extra `dev`) is the newest that fits at both ends. pip cannot choose the lowest
+# version; uv (from PyPI) can.
+set -eu
+venv=$1 end=$2
+say() { echo "$*" >&2; exit 1; }
+
+case $end in
+lowest) minors="10 11 12 13 14" resolution=lowest-direct ;;
+highest) minors="14 13 12 11 10" resolution=highest ;;
+*) say "ends.sh FOLDER lowest|highest, not $end" ;;
+esac
+python=""
+for minor in $minors; do
+    # pyenv's own name of a version that is not its default one does not start: the file behind it does.
+    for candidate in "python3.$minor" "${PYENV_ROOT:-$HOME/.pyenv}/versions/3.$minor".*/bin/python; do
+        if "$candidate" -c 'import ensurepip' >/dev/null 2>&1; then python=$candidate; break 2; fi
+    done
+done
+[ -n "$python" ] || say "no Python from 3.10 to 3.14 with ensurepip was found: install one (apt-get install python3-venv)"
+echo "$venv: $("$python" -V), $end versions"
+
+rm -rf "$venv"
+"$python" -m venv "$venv"
+log=$(mktemp); trap 'rm -f "$log"' EXIT
+run() { "$@" >"$log" 2>&1 || { cat "$log" >&2; say "that failed: $*"; }; }
+pip="$venv/bin/python -m pip --disable-pip-version-check"
+run $pip install uv tomli
+# Left out: pyspark[connect], whose protobuf is newer than what older OpenTelemetry takes (only tests with Spark use it),
+# and gssapi, which pip builds with headers that the machine may lack.
+"$venv/bin/python" - "$venv" <<'PYTHON'
+import sys
+
+import tomli
+
+with open("pyproject.toml", "rb") as file:
+    whole = tomli.load(file)
+extras = whole["project"]["optional-dependencies"]
+dev = [one for one in extras.pop("dev") if not one.startswith("pyspark[connect]")]
+users = [one for extra in extras.values() for one in extra if not one.startswith("gssapi")]
+named = whole["build-system"]["requires"] + whole["project"]["dependencies"] + users
+for name, lines in (("named", named), ("dev", dev)):
+    with open(f"{sys.argv[1]}/{name}.txt", "w") as file:
+        file.writelines(f"{line}\n" for line in lines)
+PYTHON
+run "$venv/bin/uv" pip compile --quiet --resolution "$resolution" --python "$venv/bin/python" \
+    --output-file "$venv/versions.txt" "$venv/named.txt"
+# pip installs them: it has kept its build of pyspark, whose making takes minutes.
+run $pip install --no-compile --requirement "$venv/versions.txt" --requirement "$venv/dev.txt"
+KAFKASOURCE_KERNEL=require run $pip install --no-deps --no-build-isolation --config-settings editable_mode=compat -e .
+touch "$venv/.ready"
