@@ -5,8 +5,10 @@ Arrow buffers from their records. Writing: `Source` is Arrow columns, `write_spa
 batches, each behind a `RecordWriter`. Last, Java's murmur2 and rows grouped by partition.
 
 It allocates nothing but the table of `Sections`: callers hand in views of Arrow buffers and it fills them, the GIL
-released. The same file runs interpreted (C types are in kernel.pxd), a hundred times slower. It is one file because
-Cython inlines C only within one: readers of varints, the table's columns. A record (KIP-98), integers zigzag varints:
+released. The same file runs interpreted (C types are in kernel.pxd), a hundred times slower. Only mypy reads the
+annotations: a view is a `memoryview` there, and compiled what kernel.pxd says, for `out` at times a pointer. It is one
+file because Cython inlines C only within one: readers of varints, the table's columns. A record (KIP-98), integers
+zigzag varints:
 
     length | attributes int8 | timestampDelta | offsetDelta | keyLength key | valueLength value | count headers
     a header: keyLength key | valueLength value;   a length of -1 is null, which a header's key cannot be
@@ -21,12 +23,25 @@ code would make them objects.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 try:
     import cython
 except ImportError:
     from . import _nocython as cython
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Protocol, TypeAlias
+
+    # What views.py makes of an Arrow array: (validity, offsets, data, shift), and (validity, values or offsets, shift).
+    BinaryViews: TypeAlias = tuple[memoryview, memoryview, memoryview, int]
+    FixedViews: TypeAlias = tuple[memoryview, memoryview, int]
+
+    class OpenBuilder(Protocol):
+        @property
+        def writer(self) -> RecordWriter: ...
+
 
 # Error codes of `fill`, which also says the section that `failed`; 0 is success.
 TRUNCATED = 1
@@ -57,7 +72,7 @@ CRC32C = bool(cython.compiled and crc32c_is_supported())  # type: ignore[name-de
 FINGERPRINT = KAFKASOURCE_KERNEL_FINGERPRINT if cython.compiled else 0  # type: ignore[name-defined]  # noqa: F821
 
 
-def read_varint(data: Any, pos: int, end: int) -> tuple[int, int]:
+def read_varint(data: memoryview, pos: int, end: int) -> tuple[int, int]:
     """(value, next pos) of a 32-bit zigzag varint; next pos is -1 where it does not end before `end` or in 5 bytes."""
     raw = 0
     shift = 0
@@ -78,7 +93,7 @@ def read_varint(data: Any, pos: int, end: int) -> tuple[int, int]:
     return 0, -1
 
 
-def read_varlong(data: Any, pos: int, end: int) -> tuple[int, int]:
+def read_varlong(data: memoryview, pos: int, end: int) -> tuple[int, int]:
     """(value, next pos) of a 64-bit zigzag varint; next pos is -1 where it does not end before `end` or in 10 bytes."""
     raw = 0
     shift = 0
@@ -97,22 +112,22 @@ def read_varlong(data: Any, pos: int, end: int) -> tuple[int, int]:
     return 0, -1
 
 
-def uint32_at(data: Any, pos: int) -> int:
+def uint32_at(data: memoryview, pos: int) -> int:
     """The four bytes at `pos`, big-endian. The caller has checked that they are there."""
     raw = data[pos]
     raw = (raw << 8) | data[pos + 1]
     raw = (raw << 8) | data[pos + 2]
-    return (raw << 8) | data[pos + 3]  # type: ignore[no-any-return]
+    return (raw << 8) | data[pos + 3]
 
 
-def int32_at(data: Any, pos: int) -> int:
+def int32_at(data: memoryview, pos: int) -> int:
     raw = uint32_at(data, pos)
     if not cython.compiled:
         raw -= (raw & 0x80000000) << 1
     return raw
 
 
-def int64_at(data: Any, pos: int) -> int:
+def int64_at(data: memoryview, pos: int) -> int:
     raw = uint32_at(data, pos)
     raw = (raw << 32) | uint32_at(data, pos + 4)
     if not cython.compiled:
@@ -131,7 +146,7 @@ def varlong_size(value: int) -> int:
     return size
 
 
-def write_varlong(out: Any, pos: int, value: int) -> int:
+def write_varlong(out: memoryview, pos: int, value: int) -> int:
     """Write a zigzag varint and return the pos after it. The caller has checked the room."""
     raw = value
     raw = (raw << 1) ^ (value >> 63)
@@ -143,10 +158,10 @@ def write_varlong(out: Any, pos: int, value: int) -> int:
     return pos + 1
 
 
-def copy(out: Any, out_pos: int, data: Any, pos: int, size: int) -> None:
+def copy(out: memoryview, out_pos: int, data: memoryview, pos: int, size: int) -> None:
     """Copy bytes; the caller has checked that they are there and have room."""
     if size > 0:
-        if cython.compiled and size <= 16 and out.shape[0] - out_pos >= 16 and data.shape[0] - pos >= 16:
+        if cython.compiled and size <= 16 and len(out) - out_pos >= 16 and len(data) - pos >= 16:
             # Of a fixed size it is two instructions instead of a call; what is too much the next bytes overwrite.
             memcpy(cython.address(out[out_pos]), cython.address(data[pos]), 16)  # type: ignore[name-defined]  # noqa: F821
         elif cython.compiled:
@@ -155,18 +170,18 @@ def copy(out: Any, out_pos: int, data: Any, pos: int, size: int) -> None:
             out[out_pos : out_pos + size] = data[pos : pos + size]
 
 
-def copy_out(out: Any, out_pos: int, data: Any, pos: int, size: int) -> None:
+def copy_out(out: memoryview, out_pos: int, data: memoryview, pos: int, size: int) -> None:
     """`copy` to where an open batch's memory is known by address."""
     if size > 0:
         if cython.compiled:
-            memcpy(out + out_pos, cython.address(data[pos]), size)  # type: ignore[name-defined]  # noqa: F821
+            memcpy(cython.address(out[out_pos]), cython.address(data[pos]), size)  # type: ignore[name-defined]  # noqa: F821
         else:
             out[out_pos : out_pos + size] = data[pos : pos + size]
 
 
-def is_valid(bitmap: Any, index: int) -> int:
+def is_valid(bitmap: memoryview, index: int) -> int:
     """Arrow's validity bit; an empty bitmap means that nothing is null."""
-    return 1 if bitmap.shape[0] == 0 else (bitmap[index >> 3] >> (index & 7)) & 1
+    return 1 if len(bitmap) == 0 else (bitmap[index >> 3] >> (index & 7)) & 1
 
 
 # Where the fields of a record batch's header are; kafkasource.records.header has the whole of it.
@@ -184,10 +199,10 @@ POS, START, END, RECORDS, BASE_OFFSET, LAST_DELTA, BASE_TIMESTAMP, MAX_TIMESTAMP
 SECTION_FIELDS = 11
 
 
-def follows(data: Any, pos: int, expected: int) -> bool:
+def follows(data: memoryview, pos: int, expected: int) -> bool:
     """Is there a whole batch v2 at `pos`, by its header, whose offsets begin at `expected` or above?"""
     max_offset = 9223372036854775807
-    left = data.shape[0] - pos
+    left = len(data) - pos
     if left < HEADER_BYTES or data[pos + MAGIC_POS] != 2:
         return False
     length = int32_at(data, pos + LENGTH_POS)
@@ -198,7 +213,7 @@ def follows(data: Any, pos: int, expected: int) -> bool:
     return base_offset >= expected and last_delta >= 0 and base_offset <= max_offset - last_delta - 1
 
 
-def survey(data: Any) -> tuple[int, int]:
+def survey(data: memoryview) -> tuple[int, int]:
     """(number of whole batches, last offset of the last one + 1) by headers alone, up to the first that makes no sense.
 
     The offset is -1 where there is no batch.
@@ -230,7 +245,7 @@ class Sections:
         self.rows = 0
         self.bytes = 0
 
-    def scan(self, data: Any, start_offset: int, end_offset: int, check_crc: bool) -> bool:
+    def scan(self, data: memoryview, start_offset: int, end_offset: int, check_crc: bool) -> bool:
         """Take the batches of `data` up to the first that is cut, not right, or at or behind `end_offset`.
 
         Returns whether the last was the reason: then nothing is wrong with the batch at `pos`. Those below
@@ -239,7 +254,7 @@ class Sections:
         with cython.nogil:
             return self._scan(data, start_offset, end_offset, check_crc)
 
-    def _scan(self, data: Any, start_offset: int, end_offset: int, check_crc: bool) -> bool:
+    def _scan(self, data: memoryview, start_offset: int, end_offset: int, check_crc: bool) -> bool:
         pos = 0
         expected = 0
         i = 0
@@ -348,24 +363,24 @@ class Sections:
         return i, log_append != 0
 
 
-def crc_is_right(data: Any, pos: int, end: int) -> bool:
+def crc_is_right(data: memoryview, pos: int, end: int) -> bool:
     """Does the CRC32C of a batch in [pos, end) agree with its header? Only where CRC32C is set."""
     return crc32c_at(data, pos + ATTRIBUTES_POS, end) == uint32_at(data, pos + CRC_POS)
 
 
-def crc32c_at(data: Any, pos: int, end: int) -> int:
+def crc32c_at(data: memoryview, pos: int, end: int) -> int:
     crc = 0
     if cython.compiled and pos < end:
         crc = crc32c_of(cython.address(data[pos]), end - pos)  # type: ignore[name-defined]  # noqa: F821
     return crc
 
 
-def crc32c(data: Any) -> int:
+def crc32c(data: memoryview) -> int:
     """CRC32C of all of `data`, the GIL released. Only where CRC32C is set."""
     if not CRC32C:
         raise NotImplementedError("this kernel computes no CRC32C")
     with cython.nogil:
-        return crc32c_at(data, 0, data.shape[0])
+        return crc32c_at(data, 0, len(data))
 
 
 class RowColumns:
@@ -378,15 +393,15 @@ class RowColumns:
 
     def __init__(
         self,
-        key_offsets: Any,
-        keys: Any,
-        key_valid: Any,
-        value_offsets: Any,
-        values: Any,
-        value_valid: Any,
-        offsets: Any,
-        timestamps: Any,
-        header_positions: Any,
+        key_offsets: memoryview,
+        keys: memoryview,
+        key_valid: memoryview,
+        value_offsets: memoryview,
+        values: memoryview,
+        value_valid: memoryview,
+        offsets: memoryview,
+        timestamps: memoryview,
+        header_positions: memoryview,
     ) -> None:
         self._header_positions = header_positions
         self._key_offsets = key_offsets
@@ -421,9 +436,9 @@ class RowColumns:
 
     def fill(
         self,
-        data: Any,
-        scratch: Any,
-        sections: Any,
+        data: memoryview,
+        scratch: memoryview,
+        sections: Sections,
         first: int,
         last: int,
         start_offset: int,
@@ -449,8 +464,8 @@ class RowColumns:
                     break
         return code
 
-    def _fill(self, data: Any, sections: Any, section: int, start_offset: int, end_offset: int) -> int:
-        with_headers = self._header_positions.shape[0] > 0
+    def _fill(self, data: memoryview, sections: Sections, section: int, start_offset: int, end_offset: int) -> int:
+        with_headers = len(self._header_positions) > 0
         pos = sections._table[section, START]
         end = sections._table[section, END]
         count = sections._table[section, RECORDS]
@@ -459,7 +474,7 @@ class RowColumns:
         base_timestamp = sections._table[section, BASE_TIMESTAMP]
         max_timestamp = sections._table[section, MAX_TIMESTAMP]
         log_append = sections._table[section, ATTRIBUTES] & LOG_APPEND_FLAG
-        if pos < 0 or end > data.shape[0]:
+        if pos < 0 or end > len(data):
             return TRUNCATED
         limit = 9223372036854775  # ms that still fit int64 as us
         row = self.rows
@@ -493,7 +508,7 @@ class RowColumns:
             previous = delta
             offset = base_offset + delta
             kept = offset >= start_offset and offset < end_offset
-            if kept and row >= self._offsets.shape[0]:
+            if kept and row >= len(self._offsets):
                 return OVERFLOW
 
             length, pos = read_varint(data, pos, record_end)
@@ -506,7 +521,7 @@ class RowColumns:
                     self._key_valid[row >> 3] &= ~(1 << (row & 7)) & 0xFF
                     self.key_nulls += 1
                 else:
-                    if length > self._keys.shape[0] - key_pos:
+                    if length > len(self._keys) - key_pos:
                         return OVERFLOW
                     copy(self._keys, key_pos, data, pos, length)
                     key_pos += length
@@ -524,7 +539,7 @@ class RowColumns:
                     self._value_valid[row >> 3] &= ~(1 << (row & 7)) & 0xFF
                     self.value_nulls += 1
                 else:
-                    if length > self._values.shape[0] - value_pos:
+                    if length > len(self._values) - value_pos:
                         return OVERFLOW
                     copy(self._values, value_pos, data, pos, length)
                     value_pos += length
@@ -583,14 +598,14 @@ class HeaderColumns:
 
     def __init__(
         self,
-        list_offsets: Any,
-        list_valid: Any,
-        key_offsets: Any,
-        keys: Any,
-        value_offsets: Any,
-        values: Any,
-        value_valid: Any,
-        positions: Any,
+        list_offsets: memoryview,
+        list_valid: memoryview,
+        key_offsets: memoryview,
+        keys: memoryview,
+        value_offsets: memoryview,
+        values: memoryview,
+        value_valid: memoryview,
+        positions: memoryview,
     ) -> None:
         self._positions = positions
         self._list_offsets = list_offsets
@@ -618,7 +633,7 @@ class HeaderColumns:
         key_offsets[0] = 0
         value_offsets[0] = 0
 
-    def fill(self, data: Any, scratch: Any, sections: Any, first: int, last: int) -> int:
+    def fill(self, data: memoryview, scratch: memoryview, sections: Sections, first: int, last: int) -> int:
         """Append the headers of the rows of sections [first, last). Returns 0 or an error code."""
         code = 0
         if first < 0 or last > sections.count:
@@ -634,16 +649,16 @@ class HeaderColumns:
                     break
         return code
 
-    def _fill(self, data: Any, sections: Any, section: int) -> int:
+    def _fill(self, data: memoryview, sections: Sections, section: int) -> int:
         start = sections._table[section, START]
         end = sections._table[section, END]
         last = self.rows + sections._table[section, ROWS]
         header = self.headers
         key_pos = self.key_bytes
         value_pos = self.value_bytes
-        if start < 0 or end > data.shape[0]:
+        if start < 0 or end > len(data):
             return TRUNCATED
-        if last >= self._list_offsets.shape[0]:
+        if last >= len(self._list_offsets):
             return OVERFLOW
         for row in range(self.rows, last):
             pos = self._positions[row]
@@ -652,7 +667,7 @@ class HeaderColumns:
             headers, pos = read_varint(data, pos, end)
             if pos < 0 or headers < 0:
                 return BAD_HEADERS
-            if headers > self._key_offsets.shape[0] - 1 - header:
+            if headers > len(self._key_offsets) - 1 - header:
                 return OVERFLOW
             if headers == 0:
                 self._list_valid[row >> 3] &= ~(1 << (row & 7)) & 0xFF
@@ -661,7 +676,7 @@ class HeaderColumns:
                 length, pos = read_varint(data, pos, end)
                 if pos < 0 or length < 0 or length > end - pos:
                     return BAD_HEADERS
-                if length > self._keys.shape[0] - key_pos:
+                if length > len(self._keys) - key_pos:
                     return OVERFLOW
                 copy(self._keys, key_pos, data, pos, length)
                 key_pos += length
@@ -673,7 +688,7 @@ class HeaderColumns:
                     self._value_valid[header >> 3] &= ~(1 << (header & 7)) & 0xFF
                     self.value_nulls += 1
                 else:
-                    if length > self._values.shape[0] - value_pos:
+                    if length > len(self._values) - value_pos:
                         return OVERFLOW
                     copy(self._values, value_pos, data, pos, length)
                     value_pos += length
@@ -689,11 +704,11 @@ class HeaderColumns:
         return 0
 
 
-def is_ascii(data: Any) -> bool:
+def is_ascii(data: memoryview) -> bool:
     """Is no byte above 127?"""
     bits = 0
     with cython.nogil:
-        for i in range(data.shape[0]):
+        for i in range(len(data)):
             bits |= data[i]
     return bits < 0x80
 
@@ -707,13 +722,13 @@ class Source:
     def __init__(
         self,
         count: int,
-        keys: tuple[Any, Any, Any, int],
-        values: tuple[Any, Any, Any, int],
-        timestamps: tuple[Any, Any, int],
+        keys: BinaryViews,
+        values: BinaryViews,
+        timestamps: FixedViews,
         default_timestamp: int,
-        header_lists: tuple[Any, Any, int],
-        header_keys: tuple[Any, Any, Any, int],
-        header_values: tuple[Any, Any, Any, int],
+        header_lists: FixedViews,
+        header_keys: BinaryViews,
+        header_values: BinaryViews,
     ) -> None:
         self.count = count
         self._key_valid, self._key_offsets, self._keys, self._key_shift = keys
@@ -740,7 +755,7 @@ class Source:
         index = row + self._timestamp_shift
         if not is_valid(self._timestamp_valid, index):
             return self._default_timestamp
-        return self._timestamps[index]  # type: ignore[no-any-return]
+        return self._timestamps[index]
 
     def key_size(self, row: int) -> int:
         """Bytes of the key, -1 for null, -2 where Arrow's offsets are not those of its data."""
@@ -751,9 +766,9 @@ class Source:
             return -1
         start = self._key_offsets[index]
         size = self._key_offsets[index + 1] - start
-        if start < 0 or size < 0 or start + size > self._keys.shape[0]:
+        if start < 0 or size < 0 or start + size > len(self._keys):
             return -2
-        return size  # type: ignore[no-any-return]
+        return size
 
     def value_size(self, row: int) -> int:
         """Bytes of the value, -1 for null, -2 where Arrow's offsets are not those of its data."""
@@ -764,9 +779,9 @@ class Source:
             return -1
         start = self._value_offsets[index]
         size = self._value_offsets[index + 1] - start
-        if start < 0 or size < 0 or start + size > self._values.shape[0]:
+        if start < 0 or size < 0 or start + size > len(self._values):
             return -2
-        return size  # type: ignore[no-any-return]
+        return size
 
     def headers_size(self, row: int) -> int:
         """Bytes of the headers with their count; -2 for a null key or offsets that are not those of the data."""
@@ -780,15 +795,15 @@ class Source:
         if (
             first < 0
             or last < first
-            or last + self._header_key_shift > self._header_key_offsets.shape[0] - 1
-            or last + self._header_value_shift > self._header_value_offsets.shape[0] - 1
+            or last + self._header_key_shift > len(self._header_key_offsets) - 1
+            or last + self._header_value_shift > len(self._header_value_offsets) - 1
         ):
             return -2
         total = varlong_size(last - first)
         for i in range(first + self._header_key_shift, last + self._header_key_shift):
             start = self._header_key_offsets[i]
             size = self._header_key_offsets[i + 1] - start
-            if start < 0 or size < 0 or start + size > self._header_keys.shape[0]:
+            if start < 0 or size < 0 or start + size > len(self._header_keys):
                 return -2
             if not is_valid(self._header_key_valid, i):
                 return -2
@@ -797,7 +812,7 @@ class Source:
             if is_valid(self._header_value_valid, i):
                 start = self._header_value_offsets[i]
                 size = self._header_value_offsets[i + 1] - start
-                if start < 0 or size < 0 or start + size > self._header_values.shape[0]:
+                if start < 0 or size < 0 or start + size > len(self._header_values):
                     return -2
                 total += varlong_size(size) + size
             else:
@@ -822,7 +837,7 @@ class Source:
         return total
 
 
-def _check_column(count: int, valid: Any, items: Any, shift: int, extra: int) -> None:
+def _check_column(count: int, valid: memoryview, items: memoryview, shift: int, extra: int) -> None:
     if shift < 0 or (len(items) > 0 and len(items) < count + shift + extra):
         raise ValueError("a column is shorter than the rows")
     if len(items) > 0 and len(valid) > 0 and len(valid) * 8 < count + shift:
@@ -832,7 +847,7 @@ def _check_column(count: int, valid: Any, items: Any, shift: int, extra: int) ->
 class _OpenBatch:
     """What kernel.pxd declares as a C struct, for the interpreted kernel; there `out` is a pointer."""
 
-    out: Any
+    out: memoryview
     pos: int
     end: int
     count: int
@@ -843,7 +858,7 @@ class _OpenBatch:
 class RecordWriter:
     """Writes records into `out[pos:end)`: what a producer's open batch holds after its 61 bytes of header."""
 
-    def __init__(self, out: Any, pos: int, end: int) -> None:
+    def __init__(self, out: memoryview, pos: int, end: int) -> None:
         if pos < 0 or end > len(out) or end < 1:
             raise ValueError("the range is outside the buffer")
         self._out = out
@@ -874,7 +889,7 @@ class RecordWriter:
         return self._batch.max_timestamp
 
 
-def write_spans(source: Any, rows: Any, spans: Any) -> list[int]:
+def write_spans(source: Source, rows: memoryview | None, spans: Sequence[tuple[OpenBuilder, int, int]]) -> list[int]:
     """Write rows of many batches: for each (builder, first, last) of `spans` as many of those rows as fit.
 
     `rows` are int32 row numbers and [first, last) positions in them; None means the rows themselves. A builder is
@@ -884,12 +899,12 @@ def write_spans(source: Any, rows: Any, spans: Any) -> list[int]:
     """
     size = len(spans)
     all_rows = rows is None
-    if all_rows:
+    if rows is None:
         index = _NO_ROWS
         available = source.count
     else:
         index = rows
-        available = index.shape[0]
+        available = len(index)
     # By span: the address of its open batch (compiled), first, last; then the position reached in place of first.
     table = memoryview(bytearray(24 * size + 8)).cast("q")
     for i in range(size):
@@ -924,7 +939,7 @@ def write_spans(source: Any, rows: Any, spans: Any) -> list[int]:
     return positions
 
 
-def write_rows(batch: Any, source: Any, index: Any, all_rows: bool, first: int, last: int) -> int:
+def write_rows(batch: _OpenBatch, source: Source, index: memoryview, all_rows: bool, first: int, last: int) -> int:
     """Write rows into one open batch while they fit: the position of the first not written, -2 - it for a bad one."""
     limit = 9223372036854775
     out = batch.out
@@ -985,7 +1000,7 @@ def write_rows(batch: Any, source: Any, index: Any, all_rows: bool, first: int, 
     return reached
 
 
-def write_headers(out: Any, pos: int, source: Any, row: int) -> int:
+def write_headers(out: memoryview, pos: int, source: Source, row: int) -> int:
     """Write the headers of a row whose `headers_size` was checked; return the pos after them."""
     first = source._list_offsets[row + source._list_shift]
     last = source._list_offsets[row + source._list_shift + 1]
@@ -1012,7 +1027,7 @@ def write_headers(out: Any, pos: int, source: Any, row: int) -> int:
 _NO_ROWS = memoryview(bytes(4)).cast("i")
 
 
-def murmur2(data: Any, start: int, size: int) -> int:
+def murmur2(data: memoryview, start: int, size: int) -> int:
     """Java's `Utils.murmur2` of `data[start:start+size)`, unsigned."""
     m = 0x5BD1E995
     h = 0x9747B28C
@@ -1053,11 +1068,13 @@ def murmur2(data: Any, start: int, size: int) -> int:
     return h
 
 
-def partition_keys(offsets: Any, data: Any, valid: Any, shift: int, count: int, partitions: int, out: Any) -> int:
+def partition_keys(
+    offsets: memoryview, data: memoryview, valid: memoryview, shift: int, count: int, partitions: int, out: memoryview
+) -> int:
     """Java's default partition of each key, -1 for null. Returns `count`, or -3 - a row whose offsets are bad."""
-    if shift < 0 or count < 0 or partitions < 1 or offsets.shape[0] < count + shift + 1 or out.shape[0] < count:
+    if shift < 0 or count < 0 or partitions < 1 or len(offsets) < count + shift + 1 or len(out) < count:
         raise ValueError("views of different row counts")
-    if valid.shape[0] > 0 and valid.shape[0] * 8 < count + shift:
+    if len(valid) > 0 and len(valid) * 8 < count + shift:
         raise ValueError("a validity bitmap is shorter than the rows")
     # By address: a call with a view would copy its 208 bytes.
     keys = cython.address(data[0]) if cython.compiled else data
@@ -1069,22 +1086,22 @@ def partition_keys(offsets: Any, data: Any, valid: Any, shift: int, count: int, 
                 continue
             start = offsets[index]
             size = offsets[index + 1] - start
-            if start < 0 or size < 0 or start + size > data.shape[0]:
+            if start < 0 or size < 0 or start + size > len(data):
                 return -3 - row
             out[row] = (murmur2(keys, start, size) & 0x7FFFFFFF) % partitions
     return count
 
 
-def group(partitions: Any, starts: Any, rows: Any) -> list[tuple[int, int, int]]:
+def group(partitions: memoryview, starts: memoryview, rows: memoryview) -> list[tuple[int, int, int]]:
     """Stable counting sort: `rows` gets the row numbers by partition; returned are those that have any.
 
     (partition, first, last) says that `rows[first:last]` are its rows. `starts` is scratch, two entries longer than
     there are partitions. Raises ValueError for a partition outside.
     """
-    size = starts.shape[0] - 2
-    total: int = partitions.shape[0]
+    size = len(starts) - 2
+    total: int = len(partitions)
     bad = -1
-    if size < 1 or rows.shape[0] < total:
+    if size < 1 or len(rows) < total:
         raise ValueError("views of different row counts")
     with cython.nogil:
         # starts[p + 2] counts p; summed up, starts[p + 1] is where p begins, and where it ends once it is placed.
