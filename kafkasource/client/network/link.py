@@ -459,7 +459,7 @@ class Link:
         try:
             if self.stream.write(self._shared.completed):
                 self._last_used_ms = now
-        except OSError as error:
+        except (OSError, TlsError) as error:
             self._stream_ended(now, error)
 
 

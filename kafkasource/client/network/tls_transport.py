@@ -59,11 +59,21 @@ class TlsTransport:
         return filled or None
 
     def send(self, pieces: Sequence[Buffer]) -> int:
-        if not self.flush():
-            return 0
-        taken = self._tls.write(pieces)
-        self.flush()
+        try:
+            if not self.flush():
+                return 0
+            taken = self._tls.write(pieces)
+            self.flush()
+        except OSError:
+            self._raise_alert()
+            raise
         return taken
+
+    def _raise_alert(self) -> None:
+        """Where a write failed: the broker may have said why, before it closed."""
+        with contextlib.suppress(OSError):
+            if self._fill():
+                self._tls.read_into(memoryview(bytearray(1)))
 
     def flush(self) -> bool:
         while unsent := self._tls.outgoing():
