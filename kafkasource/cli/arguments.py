@@ -16,6 +16,7 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
 from kafkasource import options
+from kafkasource.cli.command_config import add_command_config, file_options, meant_for
 from kafkasource.errors import KafkaSourceError, OptionError
 
 if TYPE_CHECKING:
@@ -72,11 +73,13 @@ def add_cluster(parser: argparse.ArgumentParser) -> None:
         dest="settings",
         help="a client option of docs/options.md, such as request.timeout.ms=5000; may be repeated",
     )
+    add_command_config(parser)
 
 
 def bootstrap_servers(arguments: argparse.Namespace) -> str:
     """Raises OptionError where no cluster is named and none runs here."""
-    named: str | None = arguments.bootstrap_servers or os.environ.get("KAFKA_BOOTSTRAP_SERVERS")
+    named: str | None = arguments.bootstrap_servers or file_options(arguments).get("kafka.bootstrap.servers")
+    named = named or os.environ.get("KAFKA_BOOTSTRAP_SERVERS")
     if named:
         return named
     from kafkasource.broker import detached
@@ -99,7 +102,9 @@ def parsed_options(arguments: argparse.Namespace, role: Role, more: Mapping[str,
             raise OptionError(
                 f"-X {name}: this option is for {'writing' if role == 'source' else 'reading'}; leave it out"
             )
-    written.setdefault("kafka.bootstrap.servers", bootstrap_servers(arguments))
+    written = {**meant_for(role, file_options(arguments)), **written}
+    if arguments.bootstrap_servers or "kafka.bootstrap.servers" not in written:
+        written["kafka.bootstrap.servers"] = bootstrap_servers(arguments)
     written.setdefault("kafka.client.id", "pykafka")
     written.setdefault("kafka.default.api.timeout.ms", str(_ONE_CALL_MS))
     return options.parse({**written, **(more or {})}, role)
@@ -122,7 +127,7 @@ def client_config(arguments: argparse.Namespace) -> ClientConfig:
     """For commands that neither read nor write records."""
     from kafkasource.client.config import ClientConfig
 
-    meant = {"kafka." + field.name.replace("_", ".") for field in fields(ClientConfig)}
+    meant = {"kafka." + field.name.replace("_", ".") for field in fields(ClientConfig)} | set(options.SECURITY_NAMES)
     for name, _ in arguments.settings:
         if _canonical(name) in options.BY_NAME.keys() - meant:
             raise OptionError(

@@ -49,12 +49,12 @@ SECURITY_REFUSED = tuple(
     Refused(f"kafka.{name}", why) for name, why in {**sasl_options.REFUSED, **tls_options.REFUSED}.items()
 )
 
-_NAMES = ("kafka.security.protocol", *(option.name for option in SECURITY_OPTIONS))
+SECURITY_NAMES = ("kafka.security.protocol", *(option.name for option in SECURITY_OPTIONS))
 
 
 def security_of(options: Mapping[str, Any]) -> SecurityConfig:
     """From parsed options (typed values by canonical name). Raises OptionError for those that contradict each other."""
-    values = {name.removeprefix("kafka."): options[name] for name in _NAMES if options.get(name) is not None}
+    values = {name.removeprefix("kafka."): options[name] for name in SECURITY_NAMES if options.get(name) is not None}
     servers = options.get("kafka.bootstrap.servers")
     return SecurityConfig.of(
         {name: value.reveal() if isinstance(value, Secret) else value for name, value in values.items()},

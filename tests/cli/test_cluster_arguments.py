@@ -13,6 +13,7 @@ from kafkasource.cli import main
 def nothing_set(tmp_path, monkeypatch):
     monkeypatch.setenv("KAFKASOURCE_CACHE", str(tmp_path))
     monkeypatch.delenv("KAFKA_BOOTSTRAP_SERVERS", raising=False)
+    monkeypatch.delenv("KAFKA_COMMAND_CONFIG", raising=False)
 
 
 @pytest.fixture
@@ -53,7 +54,7 @@ def test_a_cluster_that_nobody_reaches_is_one_line_and_not_a_minute(capsys):
         ("xyzzy=1", "docs/options.md lists them"),
         ("request.timeout.ms=soon", "expected a whole number of milliseconds"),
         ("auto.offset.reset=earliest", "use startingOffsets"),
-        ("sasl.mechanism=PLAIN", "SASL is not built yet"),
+        ("ssl.engine.factory.class=com.acme.Engine", "no class of Java's can be loaded"),
     ],
 )
 def test_an_option_that_is_none_is_an_error_with_the_nearest(setting, said, capsys):
@@ -119,3 +120,56 @@ def test_what_contradicts_itself_is_said_before_a_broker_is_asked(words, said, c
     assert main([*words, "-b", "127.0.0.1:1"]) == 1
     err = capsys.readouterr().err
     assert (said in err, err.count("\n")) == (True, 1)
+
+
+@pytest.fixture
+def with_sasl():
+    """A listener with PLAIN, where alice has a password."""
+    kafka = FakeKafka(topics={"t": 2})
+    with serve(kafka) as (host, port):
+        kafka.addresses = {1: (host, port)}
+        yield f"{host}:{port}"
+
+
+def test_a_client_properties_of_kafkas_tools_is_taken_by_argument_and_by_environment(
+    with_sasl, tmp_path, monkeypatch, capsys
+):
+    file = tmp_path / "client.properties"
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    login = f'{module} required username="alice" password="${{env:PASS}}";'
+    file.write_text(
+        f"# of the platform team\nbootstrap.servers={with_sasl}\nsecurity.protocol=SASL_PLAINTEXT\n"
+        f"sasl.mechanism = PLAIN\nsasl.jaas.config={login}\nacks=all\n"
+    )
+    monkeypatch.setenv("PASS", "secret")
+    assert topics(capsys, "--command-config", str(file)) == ["t"]
+    monkeypatch.setenv("KAFKA_COMMAND_CONFIG", str(file))
+    assert topics(capsys) == ["t"]
+    assert topics(capsys, "-X", "client.id=me") == ["t"]
+    monkeypatch.setenv("PASS", "hunter2")
+    assert main(["topics", "list"]) == 1
+    said = capsys.readouterr().err
+    assert "refuses the credentials" in said
+    assert "hunter2" not in said
+
+
+def test_what_is_wrong_with_the_file_is_said_with_its_name(tmp_path, capsys):
+    missing = tmp_path / "none.properties"
+    assert main(["topics", "list", "--command-config", str(missing)]) == 1
+    assert f"--command-config {missing}: cannot be read" in capsys.readouterr().err
+    wrong = tmp_path / "wrong.properties"
+    wrong.write_text("bootstrap.servers=a:1\nsecurity.protokoll=SSL\n")
+    assert main(["topics", "list", "--command-config", str(wrong)]) == 1
+    assert "unknown option 'security.protokoll'" in capsys.readouterr().err
+
+
+def test_options_of_security_are_taken_by_every_command(with_sasl, monkeypatch, capsys):
+    monkeypatch.setenv("PASS", "secret")
+    login = (
+        "security.protocol=SASL_PLAINTEXT",
+        "sasl.mechanism=PLAIN",
+        "sasl.username=alice",
+        "sasl.password=${env:PASS}",
+    )
+    words = [word for setting in login for word in ("-X", setting)]
+    assert topics(capsys, "-b", with_sasl, *words) == ["t"]

@@ -1,0 +1,65 @@
+"""`--command-config FILE`: a client.properties, as Kafka's own tools take it: options by Java's names, no `kafka.`.
+
+Passwords belong there, or into references (`${env:NAME}`), and not on a command line, which every user of the machine
+can see.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+from kafkasource import options, properties
+from kafkasource.errors import OptionError
+from kafkasource.options import Role
+
+ENVIRONMENT = "KAFKA_COMMAND_CONFIG"
+
+
+def add_command_config(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--command-config",
+        metavar="FILE",
+        help="a client.properties, as Kafka's own tools take it: security.protocol=SASL_SSL and so on. -X goes before "
+        f"it. Default: {ENVIRONMENT}, or the file of the broker that `pykafka broker start --security` left running",
+    )
+
+
+def file_options(arguments: argparse.Namespace) -> dict[str, str]:
+    """The options of the file by their canonical names; nothing where there is no file. Raises OptionError."""
+    place = arguments.command_config or os.environ.get(ENVIRONMENT) or _of_running_broker(arguments)
+    if not place:
+        return {}
+    try:
+        found = properties.parse(Path(place).read_text(encoding="iso-8859-1"))  # as Java reads them
+    except OSError as error:
+        raise OptionError(f"--command-config {place}: cannot be read ({error.strerror})") from None
+    except OptionError as error:
+        raise OptionError(f"--command-config {place}: {error}") from None
+    for name in found:
+        if f"kafka.{name}".lower() not in _KNOWN and options.refused(f"kafka.{name}") is None:
+            raise OptionError(f"--command-config {place}: unknown option {name!r}; docs/options.md lists them")
+    return {options.canonical(f"kafka.{name}"): value for name, value in found.items()}
+
+
+def meant_for(role: Role, given: dict[str, str]) -> dict[str, str]:
+    """Without those that only the other role has: one file serves readers and writers."""
+    return {
+        name: value
+        for name, value in given.items()
+        if name not in options.BY_NAME or role in options.BY_NAME[name].used_by
+    }
+
+
+def _of_running_broker(arguments: argparse.Namespace) -> str | None:
+    """Of the broker that the command talks to where nothing else is named."""
+    if arguments.bootstrap_servers or os.environ.get("KAFKA_BOOTSTRAP_SERVERS"):
+        return None
+    from kafkasource.broker import detached
+
+    state = detached.status()
+    return state.client_properties if state is not None and state.running else None
+
+
+_KNOWN = {key.lower() for option in options.OPTIONS for key in (option.name, *option.aliases)}
