@@ -126,15 +126,12 @@ class Refused:
 
     name: str  # a name that ends with a dot means all options that begin with it
     instead: str  # what to do
-    later: bool = False  # a later release takes it
 
     def matches(self, key: str) -> bool:
         lower, name = key.lower(), self.name.lower()
         return lower.startswith(name) if name.endswith(".") else lower == name
 
     def error(self, key: str) -> OptionError:
-        if self.later:
-            return OptionError(f"option {key!r} is not supported yet: {self.instead}")
         kafkas = self.name.startswith("kafka.")
         name = f"Kafka option {self.name[len('kafka.') :]!r}" if kafkas else f"option {self.name!r}"
         return OptionError(f"{name} is not supported: {self.instead}")

@@ -10,11 +10,10 @@ from kafkasource.options.types import SECRET, TEXT
 from kafkasource.secrets import Secret
 from kafkasource.security import sasl_options, tls_options
 from kafkasource.security.config import SecurityConfig
-from kafkasource.security.sasl_options import SaslOption
-from kafkasource.security.tls_options import TlsOption
+from kafkasource.security.security_option import SecurityOption
 
 
-def _rows(table: Iterable[TlsOption | SaslOption]) -> tuple[Option, ...]:
+def _rows(table: Iterable[SecurityOption]) -> tuple[Option, ...]:
     return tuple(
         Option(
             f"kafka.{row.name}",
@@ -23,21 +22,22 @@ def _rows(table: Iterable[TlsOption | SaslOption]) -> tuple[Option, ...]:
             BOTH,
             row.doc + (f" Default: `{row.default}`." if row.default else ""),
             aliases=(f"kafka.{row.alias}",) if row.alias else (),
+            differs=row.differs,
         )
         for row in table
     )
 
 
 REFERENCE_OPTIONS = (
-    SaslOption(
+    SecurityOption(
         "config.providers.env.param.allowlist.pattern",
         "A regular expression: the environment variables that `${env:NAME}` may name. Without it: all.",
     ),
-    SaslOption(
+    SecurityOption(
         "config.providers.file.param.allowed.paths",
         "Files and folders, separated by commas, that `${file:/path:key}` may name. Without it: all.",
     ),
-    SaslOption(
+    SecurityOption(
         "config.providers.dir.param.allowed.paths",
         "Folders, separated by commas, that `${dir:/folder:file}` may name. Without it: all.",
     ),

@@ -621,10 +621,11 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "kafka.security.protocol",
         choice("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
-        "PLAINTEXT",
+        None,
         BOTH,
         "How connections are secured. SSL: TLS; the options `kafka.ssl.*` say whom to trust. SASL_SSL: TLS, and the "
-        "client logs in as the options `kafka.sasl.*` say. SASL_PLAINTEXT: the same without TLS.",
+        "client logs in as the options `kafka.sasl.*` say. SASL_PLAINTEXT: the same without TLS. Default: PLAINTEXT, "
+        "or SASL_SSL where `kafka.auth` names a vendor.",
     ),
     *SECURITY_OPTIONS,
     Option(

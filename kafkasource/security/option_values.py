@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from kafkasource.errors import OptionError
 from kafkasource.secrets import Secret
-from kafkasource.security.sasl_options import BY_NAME, shown
+from kafkasource.security.sasl_options import BY_NAME
+from kafkasource.security.security_option import shown
 
 
 class OptionValues:

@@ -13,7 +13,8 @@ from kafkasource.security.kerberos_config import KerberosConfig
 from kafkasource.security.oauth_config import extensions_of, token_source
 from kafkasource.security.option_values import OptionValues
 from kafkasource.security.sasl.scram import HASHES
-from kafkasource.security.sasl_options import BY_NAME, canonical, shown, vendor_defaults
+from kafkasource.security.sasl_options import BY_NAME, canonical, vendor_defaults
+from kafkasource.security.security_option import shown
 from kafkasource.security.tokens.keeper import Refresh
 from kafkasource.security.tokens.token import TokenSource
 

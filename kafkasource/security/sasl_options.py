@@ -6,167 +6,153 @@ Names stand without the prefix `kafka.`, which Spark's options have. `sasl_confi
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from kafkasource.errors import OptionError
-
-
-@dataclass(frozen=True)
-class SaslOption:
-    name: str  # Java's, where Java has it
-    doc: str
-    alias: str = ""  # librdkafka's
-    secret: bool = False
-    default: str = ""  # as a user writes it; empty: not set
-    differs: str = ""  # where Java's default is another: which, and why
-
-
-def shown(name: str) -> str:
-    """A name as a user of Spark's options writes it, quoted."""
-    return f"'kafka.{name}'"
-
+from kafkasource.security.security_option import SecurityOption, shown
 
 _ENDPOINT = "sasl.oauthbearer.token.endpoint"
 _ASSERTION = "sasl.oauthbearer.assertion"
 
 ROWS = (
-    SaslOption(
+    SecurityOption(
         "auth",
         "What a vendor's clusters need, in one word: aws (MSK with IAM), azure (Event Hubs), google (Managed Kafka)"
         ", confluent (Confluent Cloud). It sets protocol, mechanism, token and idle time. Each of these"
         " options may still be given.",
     ),
-    SaslOption(
+    SecurityOption(
         "sasl.mechanism",
         "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER or GSSAPI (Kerberos). AWS_MSK_IAM means OAUTHBEARER with a"
         " token of Amazon's signer.",
         alias="sasl.mechanisms",
         default="GSSAPI",
     ),
-    SaslOption(
+    SecurityOption(
         "sasl.jaas.config",
         "Credentials as Java clients have them: one login module of Kafka's, with any prefix of a shaded copy. In place"
         " of the options for user, password and client.",
         secret=True,
     ),
-    SaslOption("sasl.username", "The user for PLAIN and SCRAM; with a delegation token its id."),
-    SaslOption("sasl.password", "The password for PLAIN and SCRAM; with a delegation token its HMAC.", secret=True),
-    SaslOption(
+    SecurityOption("sasl.username", "The user for PLAIN and SCRAM; with a delegation token its id."),
+    SecurityOption("sasl.password", "The password for PLAIN and SCRAM; with a delegation token its HMAC.", secret=True),
+    SecurityOption(
         "sasl.login.refresh.window.factor",
         "A token is renewed after this part of its life.",
         default="0.8",
     ),
-    SaslOption(
+    SecurityOption(
         "sasl.login.refresh.window.jitter",
         "At most this part of a token's life is added at random, so that processes do not renew at the same time.",
         default="0.05",
     ),
-    SaslOption("sasl.login.refresh.min.period.seconds", "Least time between two renewals of a token.", default="60"),
-    SaslOption("sasl.login.refresh.buffer.seconds", "A token is renewed so long before it expires.", default="300"),
-    SaslOption(
+    SecurityOption(
+        "sasl.login.refresh.min.period.seconds", "Least time between two renewals of a token.", default="60"
+    ),
+    SecurityOption("sasl.login.refresh.buffer.seconds", "A token is renewed so long before it expires.", default="300"),
+    SecurityOption(
         "sasl.login.connect.timeout.ms",
         "How long a connection to the token endpoint may take, TLS included.",
         default="10000",
         differs="Java waits without end",
     ),
-    SaslOption(
+    SecurityOption(
         "sasl.login.read.timeout.ms",
         "How long the token endpoint's whole answer may take.",
         default="10000",
         differs="Java waits without end",
     ),
-    SaslOption("sasl.login.retry.backoff.ms", "The first pause before the endpoint is asked again.", default="100"),
-    SaslOption(
+    SecurityOption("sasl.login.retry.backoff.ms", "The first pause before the endpoint is asked again.", default="100"),
+    SecurityOption(
         "sasl.login.retry.backoff.max.ms",
         "How long the endpoint is asked again in all, while it gives no answer or one of 5xx, 408, 429.",
         default="10000",
     ),
-    SaslOption(
+    SecurityOption(
         f"{_ENDPOINT}.url",
         "Where OAUTHBEARER gets its token: an https URL for client credentials or an assertion, or `file:` and the path"
         " of a file with the token, which is read again at each authentication.",
     ),
-    SaslOption(
+    SecurityOption(
         f"{_ENDPOINT}.allow.http",
         "true allows an http URL, for tests: id and secret then go in clear.",
         default="false",
     ),
-    SaslOption(
+    SecurityOption(
         "https.ca.location",
         "A PEM file of the authorities that token endpoints are trusted by. Default: those of the operating system.",
     ),
-    SaslOption("https.ca.pem", "The same as PEM text."),
-    SaslOption(
+    SecurityOption("https.ca.pem", "The same as PEM text."),
+    SecurityOption(
         "sasl.oauthbearer.token.function",
         "A function of yours that gives tokens, as module:function, shipped with --py-files. It returns the token, or"
         " the token and the seconds for which it is valid.",
     ),
-    SaslOption(
+    SecurityOption(
         "sasl.oauthbearer.client.credentials.client.id",
         "The client's id at the token endpoint.",
         alias="sasl.oauthbearer.client.id",
     ),
-    SaslOption(
+    SecurityOption(
         "sasl.oauthbearer.client.credentials.client.secret",
         "The client's secret at the token endpoint.",
         alias="sasl.oauthbearer.client.secret",
         secret=True,
     ),
-    SaslOption("sasl.oauthbearer.scope", "The scope to ask the token endpoint for."),
-    SaslOption(
+    SecurityOption("sasl.oauthbearer.scope", "The scope to ask the token endpoint for."),
+    SecurityOption(
         "sasl.oauthbearer.extensions",
         "What is sent to the broker along with the token, as key=value,key=value: at Confluent Cloud logicalCluster and"
         " identityPoolId.",
     ),
-    SaslOption(
+    SecurityOption(
         "sasl.oauthbearer.header.urlencode",
         "true encodes id and secret as RFC 6749 wants it.",
         default="false",
     ),
-    SaslOption(
+    SecurityOption(
         "sasl.oauthbearer.jwt.retriever.class",
         "Which way to a token: a class of Kafka's own, by its name, with the packages or without.",
     ),
-    SaslOption(
+    SecurityOption(
         "sasl.oauthbearer.grant.type",
         "client_credentials, or urn:ietf:params:oauth:grant-type:jwt-bearer for an assertion in place of the client's"
         " secret.",
         default="client_credentials",
     ),
-    SaslOption("sasl.oauthbearer.method", "oidc, which is what a token endpoint means anyhow."),
-    SaslOption(
+    SecurityOption("sasl.oauthbearer.method", "oidc, which is what a token endpoint means anyhow."),
+    SecurityOption(
         "sasl.oauthbearer.metadata.authentication.type",
         "azure_imds or aws_iam: the machine's own identity gives the token. The same as `auth`.",
     ),
-    SaslOption(
+    SecurityOption(
         "sasl.login.callback.handler.class",
         "Kafka's, Amazon's, Google's or Strimzi's handler for tokens, by its class: what it does is done here.",
     ),
-    SaslOption(f"{_ASSERTION}.file", "A file with a signed assertion (a JWT), which is read again at each use."),
-    SaslOption(f"{_ASSERTION}.algorithm", "How an assertion is signed: RS256 or ES256.", default="RS256"),
-    SaslOption(f"{_ASSERTION}.private.key.file", "A PEM file with the private key that signs assertions."),
-    SaslOption(f"{_ASSERTION}.private.key.pem", "The private key that signs assertions, as PEM text.", secret=True),
-    SaslOption(f"{_ASSERTION}.private.key.passphrase", "The password of that key.", secret=True),
-    SaslOption(
+    SecurityOption(f"{_ASSERTION}.file", "A file with a signed assertion (a JWT), which is read again at each use."),
+    SecurityOption(f"{_ASSERTION}.algorithm", "How an assertion is signed: RS256 or ES256.", default="RS256"),
+    SecurityOption(f"{_ASSERTION}.private.key.file", "A PEM file with the private key that signs assertions."),
+    SecurityOption(f"{_ASSERTION}.private.key.pem", "The private key that signs assertions, as PEM text.", secret=True),
+    SecurityOption(f"{_ASSERTION}.private.key.passphrase", "The password of that key.", secret=True),
+    SecurityOption(
         f"{_ASSERTION}.template.file",
         "A JSON file with header and payload of the assertion; options and clock add what it lacks.",
     ),
-    SaslOption(f"{_ASSERTION}.claim.aud", "The assertion's audience: mostly the token endpoint."),
-    SaslOption(f"{_ASSERTION}.claim.iss", "The assertion's issuer: mostly the client's id."),
-    SaslOption(f"{_ASSERTION}.claim.sub", "The assertion's subject: mostly the client's id."),
-    SaslOption(f"{_ASSERTION}.claim.exp.seconds", "How long an assertion is valid.", default="300"),
-    SaslOption(f"{_ASSERTION}.claim.nbf.seconds", "How long before now its validity begins.", default="60"),
-    SaslOption(f"{_ASSERTION}.claim.jti.include", "true gives each assertion an id of its own.", default="false"),
-    SaslOption(
+    SecurityOption(f"{_ASSERTION}.claim.aud", "The assertion's audience: mostly the token endpoint."),
+    SecurityOption(f"{_ASSERTION}.claim.iss", "The assertion's issuer: mostly the client's id."),
+    SecurityOption(f"{_ASSERTION}.claim.sub", "The assertion's subject: mostly the client's id."),
+    SecurityOption(f"{_ASSERTION}.claim.exp.seconds", "How long an assertion is valid.", default="300"),
+    SecurityOption(f"{_ASSERTION}.claim.nbf.seconds", "How long before now its validity begins.", default="60"),
+    SecurityOption(f"{_ASSERTION}.claim.jti.include", "true gives each assertion an id of its own.", default="false"),
+    SecurityOption(
         "sasl.kerberos.service.name",
         "The first part of the brokers' Kerberos principal.",
         default="kafka",
         differs="Java has none: everybody sets kafka",
     ),
-    SaslOption("sasl.kerberos.principal", "The client's Kerberos principal: user@REALM."),
-    SaslOption("sasl.kerberos.keytab", "The keytab with the client's key. Without one the ticket cache counts."),
+    SecurityOption("sasl.kerberos.principal", "The client's Kerberos principal: user@REALM."),
+    SecurityOption("sasl.kerberos.keytab", "The keytab with the client's key. Without one the ticket cache counts."),
 )
-BY_NAME: Mapping[str, SaslOption] = {row.name: row for row in ROWS}
+BY_NAME: Mapping[str, SecurityOption] = {row.name: row for row in ROWS}
 CANONICAL: Mapping[str, str] = {row.alias: row.name for row in ROWS if row.alias}
 
 _JAVA = "it names a Java class, which only a JVM can run"

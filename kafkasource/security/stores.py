@@ -13,9 +13,10 @@ from kafkasource.errors import OptionError
 from kafkasource.secrets import Secret
 from kafkasource.security import jks, pem
 from kafkasource.security.der import INTEGER, SEQUENCE, MalformedDer, sequence
+from kafkasource.security.security_option import shown
 from kafkasource.security.store_files import StoreFiles
 from kafkasource.security.tls_config import TlsConfig
-from kafkasource.security.tls_options import named, shown
+from kafkasource.security.tls_options import named
 
 if TYPE_CHECKING:
     from cryptography import x509

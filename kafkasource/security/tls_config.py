@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from kafkasource.errors import OptionError
 from kafkasource.secrets import Secret
 from kafkasource.security.ciphers import Ciphers, read_ciphers
-from kafkasource.security.tls_options import ALIASES, BY_NAME, REFUSED, named, shown
+from kafkasource.security.security_option import shown
+from kafkasource.security.tls_options import ALIASES, BY_NAME, REFUSED, named
 
 log = logging.getLogger("kafkasource.client")
 

@@ -24,10 +24,11 @@ from kafkasource.security import pem
 from kafkasource.security.certificates import read_certificate
 from kafkasource.security.ciphers import TLS13_SUITES
 from kafkasource.security.der import MalformedDer
+from kafkasource.security.security_option import shown
 from kafkasource.security.store_files import Fingerprint, StoreFiles, current
 from kafkasource.security.stores import Identity, client_identity, pem_blocks, trusted_certificates
 from kafkasource.security.tls_config import TLS12, TLS13, TlsConfig
-from kafkasource.security.tls_options import BY_NAME, named, shown
+from kafkasource.security.tls_options import BY_NAME, named
 
 log = logging.getLogger("kafkasource.client")
 

@@ -19,7 +19,8 @@ from kafkasource.errors import (
     TlsError,
 )
 from kafkasource.security.certificates import Certificate
-from kafkasource.security.tls_options import BY_NAME, shown
+from kafkasource.security.security_option import shown
+from kafkasource.security.tls_options import BY_NAME
 
 _PROTOCOL = shown("security.protocol")
 _TRUSTSTORE = BY_NAME["ssl.truststore.location"].shown

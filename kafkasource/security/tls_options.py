@@ -5,118 +5,98 @@ Names stand without the prefix `kafka.`, which Spark's options have. `tls_config
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-
-@dataclass(frozen=True)
-class TlsOption:
-    name: str  # Java's, where Java has it
-    doc: str
-    alias: str = ""  # librdkafka's
-    secret: bool = False
-    default: str = ""  # as a user writes it; empty: not set
-
-    @property
-    def shown(self) -> str:
-        """The option in an error."""
-        return shown(self.name) + (f" ({shown(self.alias)} for librdkafka)" if self.alias else "")
-
-
-def shown(name: str) -> str:
-    """A name as a user of Spark's options writes it, quoted."""
-    return f"'kafka.{name}'"
-
+from kafkasource.security.security_option import SecurityOption
 
 ROWS = (
-    TlsOption(
+    SecurityOption(
         "ssl.truststore.location",
         "A file with the certificates of the authorities that may have issued the brokers' certificates: PEM, PKCS12 or"
         " JKS. Or a folder of PEM files. Without it, and without `ssl.truststore.certificates`, the roots of the"
         " operating system count. `probe` means the same.",
         alias="ssl.ca.location",
     ),
-    TlsOption(
+    SecurityOption(
         "ssl.truststore.type",
         "PEM, PKCS12 or JKS. Not needed: the file itself shows what it is. PEM for a binary store, or the"
         " reverse, is an error.",
     ),
-    TlsOption(
+    SecurityOption(
         "ssl.truststore.password",
         "The password of a PKCS12 or JKS truststore. A PEM file has none.",
         secret=True,
     ),
-    TlsOption(
+    SecurityOption(
         "ssl.truststore.certificates",
         "The certificates of the authorities themselves, as PEM text, in place of a file. Line ends may be missing.",
         alias="ssl.ca.pem",
     ),
-    TlsOption(
+    SecurityOption(
         "ssl.keystore.location",
         "A file with the client's private key and its chain of certificates: PEM, PKCS12 or JKS. For brokers that ask"
         " clients for a certificate (`ssl.client.auth`).",
     ),
-    TlsOption("ssl.keystore.type", "PEM, PKCS12 or JKS. Not needed: the file itself shows what it is."),
-    TlsOption(
+    SecurityOption("ssl.keystore.type", "PEM, PKCS12 or JKS. Not needed: the file itself shows what it is."),
+    SecurityOption(
         "ssl.keystore.password",
         "The password of a PKCS12 or JKS keystore. A PEM file has none: give `ssl.key.password` where its key is"
         " encrypted.",
         secret=True,
     ),
-    TlsOption(
+    SecurityOption(
         "ssl.keystore.key",
         "The client's private key itself, as PEM text, in place of a file.",
         alias="ssl.key.pem",
         secret=True,
     ),
-    TlsOption(
+    SecurityOption(
         "ssl.keystore.certificate.chain",
         "The client's certificate and the authorities between it and the root, as PEM text, in place of a file.",
         alias="ssl.certificate.pem",
     ),
-    TlsOption(
+    SecurityOption(
         "ssl.key.password",
         "The password of the private key, where it is encrypted. Default: that of the keystore.",
         secret=True,
     ),
-    TlsOption(
+    SecurityOption(
         "ssl.key.location",
         "librdkafka's: a PEM file with the client's private key. Its certificate comes from `ssl.certificate.location`"
         " or `ssl.certificate.pem`.",
     ),
-    TlsOption(
+    SecurityOption(
         "ssl.certificate.location",
         "librdkafka's: a PEM file with the client's certificate, and the authorities between it and the root.",
     ),
-    TlsOption(
+    SecurityOption(
         "ssl.endpoint.identification.algorithm",
         "`https`: the broker's certificate must have the name or the IP address that the client connects to. Empty, or"
         " `none`: any certificate of a trusted authority will do, so whoever has one can read what is sent. The client"
         " then warns.",
         default="https",
     ),
-    TlsOption(
+    SecurityOption(
         "ssl.protocol",
         "`TLSv1.2` excludes TLS 1.3. `TLSv1.3` and `TLS` leave the choice to `ssl.enabled.protocols`.",
         default="TLSv1.3",
     ),
-    TlsOption(
+    SecurityOption(
         "ssl.enabled.protocols",
         "The versions that the client offers. Older ones in the list are left out, with a warning.",
         default="TLSv1.2,TLSv1.3",
     ),
-    TlsOption(
+    SecurityOption(
         "ssl.cipher.suites",
         "The cipher suites that the client offers, by the names of IANA (as in Java) or of OpenSSL, separated by commas"
         " or colons. A version of TLS that none of them belongs to is not offered. Python cannot choose among those of"
         " TLS 1.3: the client offers all of them, and refuses the connection where the broker chooses one that is not"
         " in the list. Default: OpenSSL's choice.",
     ),
-    TlsOption(
+    SecurityOption(
         "ssl.crl.location",
         "librdkafka's: a PEM file with the lists of revoked certificates. A broker's certificate whose authority has no"
         " list in it is refused.",
     ),
-    TlsOption(
+    SecurityOption(
         "enable.ssl.certificate.verification",
         "librdkafka's. Only `true`, the default, is allowed.",
         default="true",

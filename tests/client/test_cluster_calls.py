@@ -395,6 +395,21 @@ def test_a_config_with_secrets_crosses_processes_and_never_prints_them():
         assert "hunter" not in text
 
 
+def test_a_vendors_name_sets_the_protocol_and_a_protocol_that_is_given_counts():
+    cloud = {
+        "kafka.bootstrap.servers": "pkc-1.eu.confluent.cloud:9092",
+        "kafka.auth": "confluent",
+        "kafka.sasl.username": "key",
+        "kafka.sasl.password": "secret",
+    }
+
+    def protocol(**more):
+        return ClientConfig.from_options(parse({**cloud, **more}, "source")).security.protocol
+
+    assert protocol() == "SASL_SSL"
+    assert protocol(**{"kafka.security.protocol": "sasl_plaintext"}) == "SASL_PLAINTEXT"
+
+
 def test_a_cluster_is_kept_per_config_and_does_not_pickle():
     config, other = ClientConfig.of("a:1"), ClientConfig.of("a:2")
     first = shared_cluster(config)

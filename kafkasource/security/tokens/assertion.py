@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from kafkasource.errors import OptionError
 from kafkasource.secrets import Secret
-from kafkasource.security.sasl_options import shown
+from kafkasource.security.security_option import shown
 from kafkasource.security.tokens.file import text_of_file
 
 _PREFIX = "sasl.oauthbearer.assertion"
