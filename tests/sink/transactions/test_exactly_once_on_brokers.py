@@ -82,11 +82,11 @@ class Query:
         with Cluster(ClientConfig.of(servers)) as cluster:
             cluster.topics.create([self.topic], partitions=SLOTS)
         self.done = set()
+        self.crash_at = None
         monkeypatch.setattr(writer.TaskContext, "get", lambda: self.context)  # type: ignore[attr-defined]
         for module in (batch_commit, task_transactions, task_module):
             monkeypatch.setattr(module, "crash_point", self.crash_point)
         monkeypatch.setattr(task_transactions, "crashes_at", lambda name: name == self.crash_at)
-        self.crash_at = None
 
     def crash_point(self, name):
         if name == self.crash_at:
