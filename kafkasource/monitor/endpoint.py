@@ -32,6 +32,7 @@ TOKEN_ENVIRONMENT = "KAFKASOURCE_METRICS_TOKEN"
 
 log = logging.getLogger("kafkasource.metrics")
 
+_POLL_S = 0.1  # how long `close` may wait for the server's thread
 _JSON = "application/json; charset=utf-8"
 _TEXT = "text/plain; charset=utf-8"
 _PAGE_POLICY = (
@@ -79,7 +80,8 @@ class Endpoint:
 
         self._server = ThreadingHTTPServer((host, port), Handler)
         self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, name="kafkasource-metrics", daemon=True)
+        serve = self._server.serve_forever
+        self._thread = threading.Thread(target=serve, args=(_POLL_S,), name="kafkasource-metrics", daemon=True)
         self._thread.start()
 
     @property

@@ -17,6 +17,8 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 PACKAGE = Path(kafkasource.records.__file__).parent
 NOT_AGAIN = ("test_builds.py", "test_sanitized.py", "test_old_segments.py")
+# Minutes each: what the others show of the interpreted kernel, and what these show of the compiled one, is nearly all.
+LONG = ("test_kafka_records.py", "test_compression.py")
 ASK = "import kafkasource.records as r; print(r.COMPILED, r.STALE)"
 
 
@@ -78,7 +80,14 @@ def test_a_library_older_than_its_source_is_noticed(tmp_path, edited):
 
 @pytest.mark.slow
 @pytest.mark.skipif(not COMPILED, reason="this run is that of the interpreted kernel")
-@pytest.mark.parametrize("suite", sorted(path.name for path in HERE.glob("test_*.py") if path.name not in NOT_AGAIN))
+@pytest.mark.parametrize(
+    "suite",
+    [
+        pytest.param(path.name, marks=pytest.mark.extended if path.name in LONG else ())
+        for path in sorted(HERE.glob("test_*.py"))
+        if path.name not in NOT_AGAIN
+    ],
+)
 def test_the_interpreted_kernel_passes_the_same_tests(suite):
     run = python("-m", "pytest", "-q", "-x", "-W", "ignore", str(HERE / suite), interpreted=True)
     assert run.returncode == 0, run.stdout + run.stderr
