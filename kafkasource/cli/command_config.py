@@ -38,7 +38,7 @@ def file_options(arguments: argparse.Namespace) -> dict[str, str]:
     except OptionError as error:
         raise OptionError(f"--command-config {place}: {error}") from None
     for name in found:
-        if f"kafka.{name}".lower() not in _KNOWN and options.refused(f"kafka.{name}") is None:
+        if options.canonical(f"kafka.{name}") not in options.BY_NAME and options.refused(f"kafka.{name}") is None:
             raise OptionError(f"--command-config {place}: unknown option {name!r}; docs/options.md lists them")
     return {options.canonical(f"kafka.{name}"): value for name, value in found.items()}
 
@@ -60,6 +60,3 @@ def _of_running_broker(arguments: argparse.Namespace) -> str | None:
 
     state = detached.status()
     return state.client_properties if state is not None and state.running else None
-
-
-_KNOWN = {key.lower() for option in options.OPTIONS for key in (option.name, *option.aliases)}

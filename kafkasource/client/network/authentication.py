@@ -28,7 +28,6 @@ class Authentication:
         self._mechanism, self._peer = mechanism, peer
         self.bare = False  # do tokens go without Kafka's headers from now on?
         self.done = False
-        self.session_lifetime_ms = 0  # how long the broker takes requests before the next authentication; 0: for ever
 
     def handshake(self, broker_serves: Callable[[Api], tuple[int, int] | None]) -> tuple[Api, int, Fields]:
         """The first request, with its version."""
@@ -76,7 +75,6 @@ class Authentication:
                 f"{self._peer} refuses the credentials ({self._mechanism.name}): {said}. Check user, password or "
                 "token, and that the broker has them for this mechanism",
             )
-        self.session_lifetime_ms = max(0, answer.get("session_lifetime_ms", 0))
         challenge = bytes(answer["auth_bytes"])
         return lambda: self._mechanism.respond(challenge)
 

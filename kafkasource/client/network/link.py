@@ -166,8 +166,8 @@ class Link:
         self._close_stream()
         attempt, config = self._attempt, self._shared.config
         try:
-            transport = self._shared.connector.open(attempt.next_address())
             login = self._authentication()
+            transport = self._shared.connector.open(attempt.next_address())
         except OSError as error:
             self._address_failed(now, reason_of(error))
             return

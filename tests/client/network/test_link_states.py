@@ -9,7 +9,7 @@ from kafkasource.client.network import link as link_module
 from kafkasource.client.network.link import Link
 from kafkasource.client.network.resolver import Resolution
 from kafkasource.client.network.states import TRANSITIONS, Event, State
-from kafkasource.errors import AuthenticationFailed, ClientClosed, ConnectFailed, ConnectionLost
+from kafkasource.errors import AuthenticationFailed, ClientClosed, ConnectFailed, ConnectionLost, OptionError
 from kafkasource.protocol.apis import (
     API_VERSIONS,
     DESCRIBE_GROUPS,
@@ -599,6 +599,18 @@ def test_a_wrong_password_fails_what_waits_at_once_and_is_not_tried_at_another_a
     assert "hunter2" not in str(asked.error)
     assert "Invalid username or password" in str(asked.error)
     assert len(net.opened) == 1
+
+
+def test_a_password_that_cannot_be_read_here_is_said_and_leaves_no_socket_open(monkeypatch):
+    monkeypatch.delenv("KAFKA_PASSWORD", raising=False)
+    net = FakeNet(FakeKafka())
+    client = net.client(**wants_sasl("${env:KAFKA_PASSWORD}"))
+    asked = client.send(-1, METADATA, ASK)
+    while not asked.done:
+        client.poll(NEVER)
+    assert isinstance(asked.error, OptionError)
+    assert "${env:KAFKA_PASSWORD}" in str(asked.error)
+    assert net.live() == []
 
 
 # In use.
