@@ -1,8 +1,6 @@
 """A streaming query's metrics as they come out of Spark: what workers count, what survives them, what a page shows."""
 
 import json
-import os
-import signal
 import time
 import urllib.request
 import uuid
@@ -11,6 +9,7 @@ from pathlib import Path
 import confluent_kafka
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from python_workers import kill_idle_workers
 from served_page import number
 
 import kafkasource
@@ -101,8 +100,7 @@ def test_a_query_is_seen_from_outside_and_its_counters_survive_its_workers(copyi
     assert number(page.tiles[shown["id"], "rows"]) == shown["rows"] == ROWS
     assert number(page.tiles[shown["id"], "lag"]) == shown["lag"]
 
-    killed = kill_workers()
-    assert killed
+    assert kill_idle_workers(spark)
     pykafka.write(rows(spark, ROWS, ROWS + 500), source)
     wait_for(lambda: of_topic(samples(served), "kafkasource_records_written_total", target) == ROWS + 500)
     found = samples(served)
@@ -204,31 +202,6 @@ def test_open_transactions_of_sinks_are_asked_of_their_brokers(pykafka, spark, o
     ages = gauges("kafkasource_oldest_transaction_seconds")
     assert {labels for labels, age in ages.items() if age > 0} == {labels for labels, n in now_open.items() if n}
     assert max(ages.values()) < time.monotonic() - began_s + 60
-
-
-def kill_workers():
-    """kill -9 of our Spark's Python workers, which are children of its daemon, while they wait for a task."""
-    parents = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            pid, parent = int(stat.parent.name), int(stat.read_text().rpartition(")")[2].split()[1])
-            parents[pid] = parent, (stat.parent / "cmdline").read_text()
-        except OSError:
-            continue  # it has ended
-
-    def is_ours(pid):
-        while pid in parents and pid != os.getpid():
-            pid = parents[pid][0]
-        return pid == os.getpid()
-
-    workers = [
-        pid
-        for pid, (parent, command) in parents.items()
-        if "pyspark.daemon" in command and "pyspark.daemon" in parents.get(parent, (0, ""))[1] and is_ours(pid)
-    ]
-    for pid in workers:
-        os.kill(pid, signal.SIGKILL)
-    return workers
 
 
 @pytest.mark.slow

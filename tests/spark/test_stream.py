@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import signal
-import subprocess
-import time
 
 import pytest
+from python_workers import kill_idle_workers
 
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
@@ -152,34 +148,10 @@ def test_workers_that_end_between_two_micro_batches_are_replaced(pykafka, kafka_
     try:
         pykafka.write(numbers(pykafka, 0, 10), topic)
         query.processAllAvailable()
-        ended = idle_workers(pykafka.spark)
-        assert ended
-        for pid in ended:
-            os.kill(pid, signal.SIGKILL)
-        for pid in ended:
-            wait_until_reaped(pid)
+        assert kill_idle_workers(pykafka.spark)
         pykafka.write(numbers(pykafka, 10, 20), topic)
         query.processAllAvailable()
     finally:
         query.stop()
     rows = pykafka.spark.table("workers_replaced").collect()
     assert sorted(int(bytes(row.value)) for row in rows) == list(range(20))
-
-
-def wait_until_reaped(pid):
-    """Until its daemon has: before, Spark takes a dead worker for an idle one and fails the job."""
-    deadline = time.monotonic() + 60
-    with contextlib.suppress(ProcessLookupError):
-        while time.monotonic() < deadline:
-            os.kill(pid, 0)
-            time.sleep(0.01)
-        pytest.fail(f"process {pid} was killed and is still there")
-
-
-def idle_workers(spark):
-    """Processes in which this session's executor ran Python tasks, and will run the next."""
-    listed = subprocess.run(["ps", "-axo", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
-    found = [line.split(None, 2) for line in listed.splitlines() if "pyspark.daemon" in line]
-    jvm = str(spark.sparkContext._gateway.proc.pid)
-    daemons = {pid for pid, parent, _ in found if parent == jvm}
-    return [int(pid) for pid, parent, _ in found if parent in daemons]
