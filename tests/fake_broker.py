@@ -28,9 +28,9 @@ from fake_transactions import FakeTransactions
 
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
+from kafkasource.client.connection.old_releases import RELEASES
 from kafkasource.client.network.network_client import NetworkClient
-from kafkasource.client.network.old_releases import RELEASES
-from kafkasource.client.network.sockets import Address
+from kafkasource.client.transport.sockets import Address
 from kafkasource.protocol.apis import API_VERSIONS, APIS, Api
 from kafkasource.protocol.primitives import Reader, Writer
 

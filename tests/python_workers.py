@@ -12,8 +12,8 @@ import pytest
 def kill_idle_workers(spark) -> list[int]:
     """kill -9 to the session's Python workers while they wait for a task; the pids of those killed.
 
-    It returns when their daemon has reaped all of them: before that, Spark takes a dead worker for an idle one, and fails
-    the job that it gives to it.
+    It returns when their daemon has reaped all of them: before that, Spark takes a dead worker for an idle one, and
+    fails the job that it gives to it.
     """
     pids = _idle_workers(spark)
     for pid in pids:

@@ -20,12 +20,12 @@ from itertools import islice
 from typing import TypeVar
 
 from kafkasource.client.config import ClientConfig, backoff_ms
+from kafkasource.client.connection.connection import RequestBody
 from kafkasource.client.metadata import Metadata
-from kafkasource.client.network.connection import RequestBody
 from kafkasource.client.network.network_client import NetworkClient
 from kafkasource.client.network.pending import Pending, address_of
 from kafkasource.client.network.poller import Selector
-from kafkasource.client.network.sockets import Connector
+from kafkasource.client.transport.sockets import Connector
 from kafkasource.errors import (
     BootstrapFailed,
     BrokerError,

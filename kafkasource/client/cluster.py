@@ -27,11 +27,11 @@ from kafkasource.client.groups import Groups
 from kafkasource.client.metadata import Metadata
 from kafkasource.client.network.network_client import NetworkClient
 from kafkasource.client.network.poller import Selector
-from kafkasource.client.network.sockets import Connector
 from kafkasource.client.offsets import Offsets
 from kafkasource.client.routing import Coordinators, Leaders
 from kafkasource.client.topics import Topics
 from kafkasource.client.transactions import Transactions
+from kafkasource.client.transport.sockets import Connector
 from kafkasource.protocol.apis import Api
 from kafkasource.types import Node
 

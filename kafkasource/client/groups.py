@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kafkasource.client.caller import Caller, checked
-from kafkasource.client.network.connection import RequestBody
+from kafkasource.client.connection.connection import RequestBody
 from kafkasource.client.routing import GROUP, Coordinators, by_topic, indexes_by_topic
 from kafkasource.errors import (
     BrokerError,

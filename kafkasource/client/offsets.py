@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from kafkasource.client.caller import few
-from kafkasource.client.network.connection import RequestBody
+from kafkasource.client.connection.connection import RequestBody
 from kafkasource.client.routing import Leaders, by_topic
 from kafkasource.errors import UnsupportedApiVersion
 from kafkasource.protocol.apis import DELETE_RECORDS, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH

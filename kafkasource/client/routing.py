@@ -12,7 +12,7 @@ from functools import partial
 from typing import TypeAlias, TypeVar
 
 from kafkasource.client.caller import PROPAGATION_MS, Caller, checked, few
-from kafkasource.client.network.connection import RequestBody
+from kafkasource.client.connection.connection import RequestBody
 from kafkasource.client.network.pending import Pending
 from kafkasource.errors import (
     BrokerError,

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from kafkasource.client.caller import PROPAGATION_MS, Caller, few, message_in
+from kafkasource.client.connection.connection import RequestBody
 from kafkasource.client.metadata import TopicMetadata
-from kafkasource.client.network.connection import RequestBody
 from kafkasource.errors import (
     ConnectionLost,
     InvalidPartitions,

@@ -20,8 +20,8 @@ from types import MappingProxyType
 from typing import Literal, NamedTuple, TypeAlias
 
 from kafkasource.client.caller import Caller, checked
+from kafkasource.client.connection.connection import RequestBody, software_version
 from kafkasource.client.groups import check_committed, committed_rows
-from kafkasource.client.network.connection import RequestBody, software_version
 from kafkasource.client.routing import GROUP, TRANSACTION, Coordinators, Leaders, indexes_by_topic
 from kafkasource.client.transaction_listing import (
     ONGOING,

@@ -24,8 +24,8 @@ from lying_group import belong
 from message_bodies import EVERY_VERSION, full_body
 
 from kafkasource.client.config import ClientConfig
+from kafkasource.client.connection.connection import Connection
 from kafkasource.client.metadata import Metadata
-from kafkasource.client.network.connection import Connection
 from kafkasource.errors import KafkaSourceError
 from kafkasource.group.assignors import ASSIGNORS, assignors_named
 from kafkasource.group.consumer_protocol import Assignment, Subscription

@@ -1,6 +1,6 @@
 """The protocol guide against the brokers it was written for: each API in each version that 0.8.2.2 and 0.9.0.1 serve.
 
-Which these are is written here from the guide, apart from the table in `client/network/old_releases.py`.
+Which these are is written here from the guide, apart from the table in `client/connection/old_releases.py`.
 """
 
 from __future__ import annotations

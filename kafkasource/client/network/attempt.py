@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from kafkasource.client.config import ClientConfig, backoff_ms
-from kafkasource.client.network.old_releases import Step
-from kafkasource.client.network.sockets import Address
+from kafkasource.client.connection.old_releases import Step
 from kafkasource.client.network.states import Event
+from kafkasource.client.transport.sockets import Address
 from kafkasource.errors import ConnectFailed
 
 

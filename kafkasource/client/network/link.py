@@ -12,18 +12,18 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 
+from kafkasource.client.connection.authentication import Authentication
+from kafkasource.client.connection.connection import Connection
+from kafkasource.client.connection.old_releases import NUDGE_MS, SILENT, next_step
 from kafkasource.client.network.attempt import Attempt, Backoff
-from kafkasource.client.network.authentication import Authentication
 from kafkasource.client.network.background import BackgroundCall
-from kafkasource.client.network.connection import Connection
-from kafkasource.client.network.old_releases import NUDGE_MS, SILENT, next_step
 from kafkasource.client.network.pending import Pending, Shared, address_of
 from kafkasource.client.network.poller import READ
 from kafkasource.client.network.request_queue import RequestQueue
-from kafkasource.client.network.resolver import Resolution, is_address, process_resolver
-from kafkasource.client.network.sockets import reason_of
 from kafkasource.client.network.states import TRANSITIONS, Action, Event, State
 from kafkasource.client.network.stream import BudgetedFrames, Stream
+from kafkasource.client.transport.resolver import Resolution, is_address, process_resolver
+from kafkasource.client.transport.sockets import reason_of
 from kafkasource.errors import (
     AuthenticationFailed,
     ConnectFailed,

@@ -22,13 +22,13 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from kafkasource.client.config import ClientConfig
+from kafkasource.client.connection.connection import RequestBody
 from kafkasource.client.metadata import Metadata, metadata_body
-from kafkasource.client.network.connection import RequestBody
-from kafkasource.client.network.connector import SocketConnector
 from kafkasource.client.network.link import Link
 from kafkasource.client.network.pending import Pending, Shared, address_of
 from kafkasource.client.network.poller import Poller, Selector
-from kafkasource.client.network.sockets import Connector
+from kafkasource.client.transport.connector import SocketConnector
+from kafkasource.client.transport.sockets import Connector
 from kafkasource.errors import (
     ClientClosed,
     ClusterMismatch,

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from kafkasource.client.config import ClientConfig
+from kafkasource.client.connection.connection import RequestBody
 from kafkasource.client.metadata import Metadata
-from kafkasource.client.network.connection import RequestBody
 from kafkasource.client.network.poller import Poller
-from kafkasource.client.network.sockets import Connector
+from kafkasource.client.transport.sockets import Connector
 from kafkasource.errors import KafkaSourceError
 from kafkasource.protocol.apis import Api
 from kafkasource.protocol.schema import Body

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 
-from kafkasource.client.network.connection import Connection, Parts, Received
+from kafkasource.client.connection.connection import Connection, Parts, Received
 from kafkasource.client.network.pending import Pending
 from kafkasource.client.network.poller import READ, WRITE, Selector
-from kafkasource.client.network.sockets import Transport
+from kafkasource.client.transport.sockets import Transport
 
 
 class Stream:

@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
+from kafkasource.client.connection.connection import RequestBody
 from kafkasource.client.metadata import Metadata, TopicMetadata
-from kafkasource.client.network.connection import RequestBody
 from kafkasource.errors import (
     BootstrapFailed,
     DeadlineExceeded,

@@ -7,8 +7,8 @@ from fake_broker import FakeKafka, FakeNet
 
 from kafkasource.client.network import link as link_module
 from kafkasource.client.network.link import Link
-from kafkasource.client.network.resolver import Resolution
 from kafkasource.client.network.states import TRANSITIONS, Event, State
+from kafkasource.client.transport.resolver import Resolution
 from kafkasource.errors import AuthenticationFailed, ClientClosed, ConnectFailed, ConnectionLost, OptionError
 from kafkasource.protocol.apis import (
     API_VERSIONS,

@@ -10,7 +10,7 @@ from fake_broker import CLOSE, SILENCE, Cut, FakeKafka, FakeNet, Raw, Throttle, 
 
 from kafkasource.client.config import ClientConfig
 from kafkasource.client.network.network_client import NetworkClient
-from kafkasource.client.network.resolver import Resolver, process_resolver
+from kafkasource.client.transport.resolver import Resolver, process_resolver
 from kafkasource.errors import (
     ClientClosed,
     ConnectFailed,

@@ -25,8 +25,8 @@ from transaction_fakes import FakeContext
 from kafkasource.broker import Broker
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
-from kafkasource.client.network.connector import SocketConnector
 from kafkasource.client.routing import GROUP, TRANSACTION
+from kafkasource.client.transport.connector import SocketConnector
 from kafkasource.errors import DeadlineExceeded, KafkaSourceError
 from kafkasource.sink import writer
 from kafkasource.sink.clusters import targets

@@ -3,7 +3,7 @@
 import pytest
 from fake_broker import FakeKafka
 
-from kafkasource.client.network.connection import Connection
+from kafkasource.client.connection.connection import Connection
 from kafkasource.errors import ProtocolError, UnsupportedApiVersion
 from kafkasource.protocol.apis import API_VERSIONS, FETCH, INIT_PRODUCER_ID, LIST_OFFSETS, METADATA, PRODUCE
 from kafkasource.protocol.frames import peek_correlation_id

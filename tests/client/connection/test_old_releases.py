@@ -3,7 +3,7 @@
 import pytest
 from fake_broker import CLOSE, SILENCE, FakeKafka, FakeNet
 
-from kafkasource.client.network.old_releases import AUTO, RELEASES
+from kafkasource.client.connection.old_releases import AUTO, RELEASES
 from kafkasource.errors import ConnectFailed, UnsupportedApiVersion
 from kafkasource.options import BY_NAME
 from kafkasource.protocol.apis import (

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 
-from kafkasource.client.network.sockets import Buffer, PlaintextTransport
+from kafkasource.client.transport.sockets import Buffer, PlaintextTransport
 from kafkasource.errors import KafkaSourceError
 from kafkasource.security.tls_stream import TlsStream
 

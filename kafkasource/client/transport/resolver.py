@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TypeAlias
 
-from kafkasource.client.network.sockets import Address
+from kafkasource.client.transport.sockets import Address
 from kafkasource.process import PerProcess
 
 Resolve: TypeAlias = Callable[[str, int], list[Address]]

@@ -7,8 +7,8 @@ import os
 import socket
 
 from kafkasource.client.config import ClientConfig
-from kafkasource.client.network.sockets import Address, PlaintextTransport, Transport
-from kafkasource.client.network.tls_transport import RECEIVE_BYTES, TlsTransport
+from kafkasource.client.transport.sockets import Address, PlaintextTransport, Transport
+from kafkasource.client.transport.tls_transport import RECEIVE_BYTES, TlsTransport
 from kafkasource.errors import KafkaSourceError
 from kafkasource.security.tls_stream import TlsStream
 

@@ -17,8 +17,8 @@ from functools import cache
 from importlib import metadata
 from typing import Generic, TypeAlias, TypeVar
 
-from kafkasource.client.network.authentication import Authentication, SaslStep
-from kafkasource.client.network.old_releases import SILENT, Release, Step
+from kafkasource.client.connection.authentication import Authentication, SaslStep
+from kafkasource.client.connection.old_releases import SILENT, Release, Step
 from kafkasource.errors import KafkaSourceError, ProtocolError, UnsupportedApiVersion, UnsupportedVersion, error_for
 from kafkasource.protocol.apis import API_VERSIONS, METADATA, SASL_HANDSHAKE, Api
 from kafkasource.protocol.frames import (
