@@ -1,6 +1,7 @@
-"""One broker: its connection if there is one, made, used, given up and closed, and the requests that wait for it.
+"""One broker: its connection if there is one, used, given up and closed, and the requests that wait for it.
 
-`states` says what it does when; here are the decisions which event it is that happened, and the actions. Whatever ends
+`states` says what it does when; here are the decisions which event it is that happened, and the actions. How a
+connection is made is `opening`. Whatever ends
 a connection fails what was under way on it with the reason, once its socket is closed, so that the requests' memory is
 free again.
 
@@ -12,46 +13,27 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 
-from kafkasource.client.connection.authentication import Authentication
 from kafkasource.client.connection.connection import Connection
-from kafkasource.client.connection.old_releases import NUDGE_MS, SILENT, next_step
-from kafkasource.client.network.attempt import Attempt, Backoff
-from kafkasource.client.network.background import BackgroundCall
+from kafkasource.client.network.attempt import Backoff
+from kafkasource.client.network.opening import Happened, Opening
 from kafkasource.client.network.pending import Pending, Shared, address_of
 from kafkasource.client.network.poller import READ
 from kafkasource.client.network.request_queue import RequestQueue
 from kafkasource.client.network.states import TRANSITIONS, Action, Event, State
-from kafkasource.client.network.stream import BudgetedFrames, Stream
-from kafkasource.client.transport.resolver import Resolution, is_address, process_resolver
+from kafkasource.client.network.stream import Stream
+from kafkasource.client.transport.resolver import Resolution
 from kafkasource.client.transport.sockets import reason_of
-from kafkasource.errors import (
-    AuthenticationFailed,
-    ConnectFailed,
-    ConnectionLost,
-    KafkaSourceError,
-    OptionError,
-    ProtocolError,
-    RequestTimeout,
-    TlsError,
-)
+from kafkasource.errors import ConnectFailed, ConnectionLost, KafkaSourceError, RequestTimeout, TlsError
 from kafkasource.types import NEVER
 
 log = logging.getLogger("kafkasource.client")
 
 _RECEIVES_PER_POLL = 32  # of one socket, so that a fast broker does not starve the others
-_NOT_IN_TIME = {
-    State.RESOLVING: "cannot resolve the name: no answer",
-    State.CONNECTING: "no connection",
-    State.PROBING: "no answer to ApiVersions",
-    State.NEGOTIATING: "no answer to ApiVersions",
-    State.AUTHENTICATING: "SASL was not done",
-}
 _ANSWERED_NOTHING = (
     " after ApiVersions, before any other answer. A listener with SASL does that: if it is one, set"
     " 'kafka.security.protocol' to SASL_SSL or SASL_PLAINTEXT"
 )
 _CONNECTED = {State.PROBING, State.NEGOTIATING, State.AUTHENTICATING, State.READY}
-_FINAL = (TlsError, AuthenticationFailed, OptionError)  # what would happen again at each address, and at each attempt
 
 
 class Link:
@@ -64,12 +46,7 @@ class Link:
         self.state = State.IDLE
         self._requests = RequestQueue(shared)
         self.stream: Stream | None = None  # from CONNECTING to READY
-        self.resolution: Resolution | None = None  # while RESOLVING
-        self._login: BackgroundCall[bytes | None] | None = None  # while AUTHENTICATING: what SASL waits for
-        self._attempt = Attempt(self.address)  # the last one
-        self._connect_deadline_ms = NEVER  # resolving, or connecting and negotiating
-        self._nudge_after_ms = NUDGE_MS  # once it was found to be silent: at once
-        self._nudge_at_ms = NEVER
+        self._opening = Opening(host, port, shared)
         self._backoff = Backoff(shared.config, shared.random)
         self._last_used_ms = 0.0
         self._receiving = False  # did bytes come in the poll that runs?
@@ -91,6 +68,11 @@ class Link:
     def failures(self) -> int:
         """Attempts to connect that failed, with none succeeding since."""
         return self._backoff.failures
+
+    @property
+    def resolution(self) -> Resolution | None:
+        """While RESOLVING."""
+        return self._opening.resolution
 
     @property
     def connection(self) -> Connection[Pending] | None:
@@ -125,6 +107,16 @@ class Link:
         if action is not None:
             _ACTIONS[action](self, now, error)
 
+    def _happened(self, happened: Happened | None, now: float) -> None:
+        """The same for what a step of the opening returns."""
+        if happened is None:
+            return
+        event, error = happened
+        self._on(event, now, error)
+        if event is Event.RESOLVER_BROKE:
+            assert error is not None
+            raise error
+
     # Connecting.
 
     def connect_if_due(self, now: float) -> None:
@@ -133,79 +125,24 @@ class Link:
             self._on(Event.ATTEMPT, now)
 
     def _resolve(self, now: float, _: Exception | None) -> None:
-        self._attempt = Attempt(self.address)
-        connector = self._shared.connector
-        if connector.resolve_blocks and not is_address(self.host):
-            self._connect_deadline_ms = now + self._backoff.setup_timeout_ms
-            wakeup = self._shared.poller.wakeup
-            self.resolution = process_resolver().ask(connector.resolve, self.host, self.port, wakeup)
-            return
-        self.resolution = Resolution(connector.resolve, self.host, self.port)
-        self.resolution.run()
-        self.take_resolved(now)
+        self._happened(self._opening.resolve(now, self._backoff.setup_timeout_ms), now)
 
     def take_resolved(self, now: float) -> None:
         """Go on where the host's name has been looked up."""
-        found = self.resolution
-        if found is None or not found.done:
-            return
-        self.resolution = None
-        self._connect_deadline_ms = NEVER
-        error = found.error
-        if error is not None and not isinstance(error, (OSError, UnicodeError)):
-            self._on(Event.RESOLVER_BROKE, now)
-            raise error
-        self._attempt.addresses = list(found.addresses)
-        if found.addresses:
-            self._on(Event.RESOLVED, now)
-        else:  # a label of more than 63 bytes is a UnicodeError
-            why = f"cannot resolve the name: {reason_of(error)}" if error else "the name has no address"
-            self._address_failed(now, why)
+        self._happened(self._opening.resolved(), now)
 
     def _open(self, now: float, _: Exception | None) -> None:
         self._close_stream()
-        attempt, config = self._attempt, self._shared.config
-        try:
-            login = self._authentication()
-            transport = self._shared.connector.open(attempt.next_address())
-        except OSError as error:
-            self._address_failed(now, reason_of(error))
-            return
-        except OptionError as error:  # a truststore or a password's file that cannot be read here
-            self._on(Event.ATTEMPT_FAILED, now, error)
-            return
-        log.debug("Initiating connection to node %d at %s", self.node_id, self.address)
-        connection: Connection[Pending] = Connection(
-            self.name, config.client_id, config.receive_message_max_bytes, BudgetedFrames(), attempt.step, login
-        )
-        self.stream = Stream(transport, connection, self._shared.poller.selector, self)
-        self._connect_deadline_ms = now + self._backoff.setup_timeout_ms
-
-    def _authentication(self) -> Authentication | None:
-        login = self._shared.login
-        return None if login is None else Authentication(login.mechanism(self.host), self.name)
-
-    def _finish_connect(self, now: float) -> bool:
-        assert self.stream is not None
-        try:
-            connected = self.stream.transport.finish_connect()
-            if not connected:
-                self.stream.await_handshake()
-        except OSError as error:
-            self._address_failed(now, reason_of(error))
-            return False
-        except KafkaSourceError as error:
-            self._address_failed(now, str(error), error)
-            return False
-        if connected:
-            self._on(self._attempt.connected(), now)
-        return connected
+        opened = self._opening.open(self.name, self, now, self._backoff.setup_timeout_ms)
+        if isinstance(opened, Stream):
+            log.debug("Initiating connection to node %d at %s", self.node_id, self.address)
+            self.stream = opened
+        else:
+            self._happened(opened, now)
 
     def _negotiate(self, now: float, _: Exception | None) -> None:
         assert self.stream is not None
-        self.stream.put(self.stream.connection.negotiate())
-        if not self._shared.config.security.secures:
-            self._nudge_at_ms = now + self._nudge_after_ms
+        self._opening.negotiate(self.stream, now)
 
     def _nudge(self, now: float, _: Exception | None) -> None:
         """No answer to ApiVersions so far; see `old_releases`."""
@@ -213,19 +150,6 @@ class Link:
         if not self.stream.connection.pending_bytes:
             self.stream.put(self.stream.connection.nudge())
             self._write(now)
-
-    def _address_failed(self, now: float, reason: str, error: KafkaSourceError | None = None) -> None:
-        """This address did not work out; go on with the next one of the host, if there is one.
-
-        `error`: what will happen again at the host's other addresses, as all are one service: TLS or SASL refused, or,
-        before any broker did, an answer that is not Kafka's protocol. It ends the attempt.
-        """
-        event = self._attempt.failed(reason)
-        first = self._shared.metadata.version == 0
-        if isinstance(error, _FINAL) or (isinstance(error, ProtocolError) and first):
-            self._on(Event.ATTEMPT_FAILED, now, error)
-        else:
-            self._on(event, now, ConnectFailed("; ".join(self._attempt.reasons)))
 
     def _give_up(self, now: float, error: Exception | None) -> None:
         """The attempt failed with all addresses: what waited for it fails, the next one waits for its backoff."""
@@ -236,17 +160,16 @@ class Link:
             self._shared.bootstrap_errors[self.address] = error
         if self.failures & (self.failures - 1) == 0:  # the 1st, 2nd, 4th, 8th ...: a dead broker must not fill the log
             log.warning("cannot connect to %s (attempt %d): %s", self.name, self.failures, error)
-        in_full = self._attempt.error(self.name, advertised=self.node_id >= 0)
+        in_full = self._opening.attempt.error(self.name, advertised=self.node_id >= 0)
         self._close(now, in_full if isinstance(error, ConnectFailed) else error)
 
     def _start(self, now: float, _: Exception | None) -> None:
         assert self.stream is not None
         self._backoff.failures = 0
         self._last_used_ms = now
-        self._connect_deadline_ms = self._nudge_at_ms = NEVER
+        self._opening.done(self.stream)
         log.debug("Completed connection to node %d", self.node_id)
         release = self.stream.connection.release
-        self._nudge_after_ms = 0.0 if release is SILENT else NUDGE_MS
         if release is not None:
             log.info("%s knows no ApiVersions: it is spoken to as Kafka %s", self.name, release.name)
         if self.node_id < 0:
@@ -283,11 +206,11 @@ class Link:
             self._shared.fail(under_way, error)
 
     def _close_stream(self) -> None:
-        stream, self.stream, self.resolution, self._login = self.stream, None, None, None
+        stream, self.stream = self.stream, None
         if stream is not None:
             stream.close()
         self.round_trip_ms = NEVER
-        self._connect_deadline_ms = self._nudge_at_ms = NEVER
+        self._opening.stop()
 
     # Time.
 
@@ -296,7 +219,7 @@ class Link:
         if self.unread:
             return 0.0
         at = min((pending.deadline_ms for pending in self.pending()), default=NEVER)
-        at = min(at, self._connect_deadline_ms, self._nudge_at_ms)
+        at = min(at, self._opening.due_ms)
         if self._requests.waiting and self.state in (State.IDLE, State.BACKING_OFF):
             at = min(at, self._backoff.until_ms)
         elif self._requests.waiting and self.ready:
@@ -311,10 +234,10 @@ class Link:
 
     def expire(self, now: float) -> None:
         """Let happen what is due, but for attempts to connect (`connect_if_due`)."""
-        if now >= self._connect_deadline_ms:
-            self._address_failed(now, f"{_NOT_IN_TIME[self.state]} in time (socket.connection.setup.timeout.ms)")
-        if now >= self._nudge_at_ms:
-            self._nudge_at_ms = NEVER
+        if now >= self._opening.deadline_ms:
+            self._happened(self._opening.late(self.state), now)
+        if now >= self._opening.nudge_at_ms:
+            self._opening.nudge_at_ms = NEVER
             self._on(Event.NUDGE_DUE, now)
         if not self._receiving:  # what nobody polled for in time may be here in full
             self._expire_requests(now)
@@ -327,7 +250,7 @@ class Link:
 
     def _expire_requests(self, now: float) -> None:
         so_far = "ApiVersions not answered yet" if self.state in _CONNECTED else "it is still being made"
-        self._requests.fail_late(now, self.name, "; ".join(self._attempt.reasons) or so_far)
+        self._requests.fail_late(now, self.name, "; ".join(self._opening.attempt.reasons) or so_far)
         sent = [pending for pending in self.pending() if pending.deadline_ms <= now]
         if sent:
             # Closing is the only way to take a request back: its memory is ours again and a late answer meets no one.
@@ -353,8 +276,10 @@ class Link:
         """The selector says that the link's socket is ready."""
         if self.stream is None or self.stream.transport is not fileobj:
             return  # closed by an event before
-        if self.state is State.CONNECTING and not self._finish_connect(now):
-            return
+        if self.state is State.CONNECTING:
+            self._happened(self._opening.connected(self.stream), now)
+            if self.state not in _CONNECTED:
+                return
         stream = self.stream
         if events & READ and stream is not None:
             self._receive(now)
@@ -385,69 +310,56 @@ class Link:
             for response in received.responses:
                 self._requests.answered(response.token, response.body, stream, now, self.name)
                 self.round_trip_ms = min(self.round_trip_ms, response.token.took_ms)
-            if self.state is State.PROBING and stream.connection.identified:
-                self._on(Event.IDENTIFIED, now)
             if received.error is not None:
-                if stream.connection.ready:
-                    self._lost(now, f"closed, because {received.error}", received.error)
-                else:
-                    self._address_failed(now, str(received.error), received.error)
+                self._broken(stream, received.error, now)
                 return
             stream.put(received.reply)
-            self._follow(stream.connection, now)
+            self._follow(stream, now)
             if stream.emptied or self.stream is not stream:
                 return
 
-    def _follow(self, connection: Connection[Pending], now: float) -> None:
+    def _broken(self, stream: Stream, error: KafkaSourceError, now: float) -> None:
+        """The broker's bytes make no sense, or it refuses the client."""
+        if self.state is State.PROBING and stream.connection.identified:
+            self._on(Event.IDENTIFIED, now)
+        if stream.connection.ready:
+            self._lost(now, f"closed, because {error}", error)
+        else:
+            self._happened(self._opening.failed(str(error), error), now)
+
+    def _follow(self, stream: Stream, now: float) -> None:
         """The link's state follows what the conversation has come to."""
-        if connection.authenticating and self.state is State.NEGOTIATING:
-            self._on(Event.VERSIONS_KNOWN_TO_LOG_IN, now)
-        if connection.ready and not self.ready:
-            self._on(Event.LOGGED_IN if self.state is State.AUTHENTICATING else Event.VERSIONS_KNOWN, now)
-        if connection.blocked is not None and self._login is None:
-            self._login = BackgroundCall(connection.blocked, self._shared.poller.wakeup)
+        while self.stream is stream and (happened := self._opening.understood(stream, self.state)) is not None:
+            self._happened(happened, now)
+        if self.stream is stream:
+            self._opening.await_login(stream)
 
     def take_login(self, now: float) -> None:
         """Go on with SASL where its next token was waited for."""
-        login, stream = self._login, self.stream
-        if login is None or stream is None or not login.done:
+        stream = self.stream
+        if stream is None:
             return
-        self._login = None
         try:
-            stream.put(stream.connection.proceed(login.result()))
+            taken = self._opening.take_login(stream)
         except KafkaSourceError as error:
-            self._address_failed(now, str(error), error)
+            self._happened(self._opening.failed(str(error), error), now)
             return
-        self._follow(stream.connection, now)
-        self._write(now)
+        if taken:
+            self._follow(stream, now)
+            self._write(now)
 
     def _stream_ended(self, now: float, error: OSError | TlsError) -> None:
-        connection, config = self.connection, self._shared.config
-        assert connection is not None
+        stream = self.stream
+        assert stream is not None
         reason = reason_of(error) if isinstance(error, OSError) else str(error)
-        if self.ready:
-            if connection.pending_bytes:
-                reason += f" in the middle of a response ({connection.pending_bytes} bytes had come)"
-            elif self._shared.metadata.version == 0 and self._shared.login is None:
-                reason += _ANSWERED_NOTHING
-            self._lost(now, reason, error if isinstance(error, TlsError) else None)
+        if not self.ready:
+            self._happened(self._opening.ended(stream, self.state, reason, error), now)
             return
-        if isinstance(error, TlsError):  # TLS 1.3: the broker checks the client's certificate after the handshake
-            self._address_failed(now, reason, error)
-            return
-        if connection.pending_bytes:
-            self._address_failed(now, reason)
-            return
-        if config.security.secures:  # probes for brokers from before ApiVersions are for PLAINTEXT listeners
-            self._address_failed(now, f"{reason} ({_NOT_IN_TIME[self.state]})")
-            return
-        step = next_step(self._attempt.step, connection.identified, config.broker_version_fallback)
-        if step is not None:
-            self._attempt.again(step)
-            self._on(Event.UNANSWERED, now)
-            return
-        hint = "no answer to ApiVersions, nor as Kafka 0.9 or 0.8.2: a TLS listener, or not Kafka?"
-        self._address_failed(now, f"{reason} ({hint})")
+        if stream.connection.pending_bytes:
+            reason += f" in the middle of a response ({stream.connection.pending_bytes} bytes had come)"
+        elif self._shared.metadata.version == 0 and self._shared.login is None:
+            reason += _ANSWERED_NOTHING
+        self._lost(now, reason, error if isinstance(error, TlsError) else None)
 
     def _write_queued(self, now: float) -> None:
         assert self.stream is not None

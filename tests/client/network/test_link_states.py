@@ -5,7 +5,7 @@ from itertools import product
 import pytest
 from fake_broker import FakeKafka, FakeNet
 
-from kafkasource.client.network import link as link_module
+from kafkasource.client.network import opening
 from kafkasource.client.network.link import Link
 from kafkasource.client.network.states import TRANSITIONS, Event, State
 from kafkasource.client.transport.resolver import Resolution
@@ -45,7 +45,7 @@ class World:
 
     def __init__(self, monkeypatch, **settings):
         self.names, self.seen = Names(), []
-        monkeypatch.setattr(link_module, "process_resolver", lambda: self.names)
+        monkeypatch.setattr(opening, "process_resolver", lambda: self.names)
         self.net = FakeNet(FakeKafka(nodes=2, topics={"t": 2}))
         self.answer, self.net.kafka.handle = self.net.kafka.handle, self.handle
         self.script = []  # what broker 1 does with the next requests: close, hold. Then it answers

@@ -1,0 +1,205 @@
+"""The making of one broker's connection: its name looked up, its addresses tried, its answers awaited in time.
+
+It changes no state and fires no event: each step returns what happened, and the link lets its table decide. Nothing
+here is for connections that are in use. The thread that polls the client calls all methods. `now` is milliseconds of
+the client's clock.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TypeAlias
+
+from kafkasource.client.connection.authentication import Authentication
+from kafkasource.client.connection.connection import Connection
+from kafkasource.client.connection.old_releases import NUDGE_MS, SILENT, next_step
+from kafkasource.client.network.attempt import Attempt
+from kafkasource.client.network.background import BackgroundCall
+from kafkasource.client.network.pending import Pending, Shared, address_of
+from kafkasource.client.network.states import Event, State
+from kafkasource.client.network.stream import BudgetedFrames, Stream
+from kafkasource.client.transport.resolver import Resolution, is_address, process_resolver
+from kafkasource.client.transport.sockets import reason_of
+from kafkasource.errors import (
+    AuthenticationFailed,
+    ConnectFailed,
+    KafkaSourceError,
+    OptionError,
+    ProtocolError,
+    TlsError,
+)
+from kafkasource.types import NEVER
+
+log = logging.getLogger("kafkasource.client")
+
+Happened: TypeAlias = tuple[Event, Exception | None]
+"""An event of the link's table, with the error that goes with it."""
+
+_NOT_IN_TIME = {
+    State.RESOLVING: "cannot resolve the name: no answer",
+    State.CONNECTING: "no connection",
+    State.PROBING: "no answer to ApiVersions",
+    State.NEGOTIATING: "no answer to ApiVersions",
+    State.AUTHENTICATING: "SASL was not done",
+}
+_FINAL = (TlsError, AuthenticationFailed, OptionError)  # what would happen again at each address, and at each attempt
+
+
+class Opening:
+    """Of one broker, for all its attempts; see the module."""
+
+    def __init__(self, host: str, port: int, shared: Shared) -> None:
+        self._host, self._port = host, port
+        self._shared = shared
+        self.attempt = Attempt(address_of(host, port))  # the last one
+        self.resolution: Resolution | None = None  # while RESOLVING
+        self._login: BackgroundCall[bytes | None] | None = None  # while AUTHENTICATING: what SASL waits for
+        self.deadline_ms = NEVER  # resolving, or connecting and negotiating
+        self._nudge_after_ms = NUDGE_MS  # once the broker was found to be silent: at once
+        self.nudge_at_ms = NEVER
+
+    @property
+    def due_ms(self) -> float:
+        """When something is due that no socket will tell of."""
+        return min(self.deadline_ms, self.nudge_at_ms)
+
+    def stop(self) -> None:
+        """Wait for nothing any more: the socket is closed."""
+        self.resolution = self._login = None
+        self.deadline_ms = self.nudge_at_ms = NEVER
+
+    # The name.
+
+    def resolve(self, now: float, patience_ms: float) -> Happened | None:
+        """Begin an attempt."""
+        self.attempt = Attempt(address_of(self._host, self._port))
+        connector = self._shared.connector
+        if connector.resolve_blocks and not is_address(self._host):
+            self.deadline_ms = now + patience_ms
+            wakeup = self._shared.poller.wakeup
+            self.resolution = process_resolver().ask(connector.resolve, self._host, self._port, wakeup)
+            return None
+        self.resolution = Resolution(connector.resolve, self._host, self._port)
+        self.resolution.run()
+        return self.resolved()
+
+    def resolved(self) -> Happened | None:
+        """What the look-up gave; None: it is not done. The error of RESOLVER_BROKE is a bug."""
+        found = self.resolution
+        if found is None or not found.done:
+            return None
+        self.resolution = None
+        self.deadline_ms = NEVER
+        error = found.error
+        if error is not None and not isinstance(error, (OSError, UnicodeError)):
+            return Event.RESOLVER_BROKE, error
+        self.attempt.addresses = list(found.addresses)
+        if found.addresses:
+            return Event.RESOLVED, None
+        # A label of more than 63 bytes is a UnicodeError.
+        return self.failed(f"cannot resolve the name: {reason_of(error)}" if error else "the name has no address")
+
+    # The socket.
+
+    def open(self, name: str, served_by: object, now: float, patience_ms: float) -> Stream | Happened:
+        """A socket that connects to the attempt's next address. `name` names the broker in texts."""
+        config = self._shared.config
+        try:
+            login = self._authentication(name)
+            transport = self._shared.connector.open(self.attempt.next_address())
+        except OSError as error:
+            return self.failed(reason_of(error))
+        except OptionError as error:  # a truststore or a password's file that cannot be read here
+            return Event.ATTEMPT_FAILED, error
+        connection: Connection[Pending] = Connection(
+            name, config.client_id, config.receive_message_max_bytes, BudgetedFrames(), self.attempt.step, login
+        )
+        self.deadline_ms = now + patience_ms
+        return Stream(transport, connection, self._shared.poller.selector, served_by)
+
+    def _authentication(self, name: str) -> Authentication | None:
+        login = self._shared.login
+        return None if login is None else Authentication(login.mechanism(self._host), name)
+
+    def connected(self, stream: Stream) -> Happened | None:
+        """Go on with TCP's and TLS's handshakes; None: they are not done."""
+        try:
+            if stream.transport.finish_connect():
+                return self.attempt.connected(), None
+            stream.await_handshake()
+        except OSError as error:
+            return self.failed(reason_of(error))
+        except KafkaSourceError as error:
+            return self.failed(str(error), error)
+        return None
+
+    # The broker's versions, and SASL.
+
+    def negotiate(self, stream: Stream, now: float) -> None:
+        """Send the first request."""
+        stream.put(stream.connection.negotiate())
+        if not self._shared.config.security.secures:
+            self.nudge_at_ms = now + self._nudge_after_ms
+
+    def understood(self, stream: Stream, state: State) -> Happened | None:
+        """What the conversation has come to; None: the link's state says that already."""
+        connection = stream.connection
+        if state is State.PROBING and connection.identified:
+            return Event.IDENTIFIED, None
+        if connection.authenticating and state is State.NEGOTIATING:
+            return Event.VERSIONS_KNOWN_TO_LOG_IN, None
+        if connection.ready and state in (State.NEGOTIATING, State.AUTHENTICATING):
+            return (Event.LOGGED_IN if state is State.AUTHENTICATING else Event.VERSIONS_KNOWN), None
+        return None
+
+    def await_login(self, stream: Stream) -> None:
+        """Where SASL's next token may have to be waited for: do so in another thread."""
+        if stream.connection.blocked is not None and self._login is None:
+            self._login = BackgroundCall(stream.connection.blocked, self._shared.poller.wakeup)
+
+    def take_login(self, stream: Stream) -> bool:
+        """Go on with SASL where its next token was waited for; whether it was. Raises what the making of it raised."""
+        login = self._login
+        if login is None or not login.done:
+            return False
+        self._login = None
+        stream.put(stream.connection.proceed(login.result()))
+        return True
+
+    def done(self, stream: Stream) -> None:
+        """The connection may be used: wait for nothing, and remember how silent the broker was."""
+        self.stop()
+        self._nudge_after_ms = 0.0 if stream.connection.release is SILENT else NUDGE_MS
+
+    # What went wrong.
+
+    def late(self, state: State) -> Happened:
+        return self.failed(f"{_NOT_IN_TIME[state]} in time (socket.connection.setup.timeout.ms)")
+
+    def failed(self, reason: str, error: KafkaSourceError | None = None) -> Happened:
+        """This address did not work out; go on with the next one of the host, if there is one.
+
+        `error`: what will happen again at the host's other addresses, as all are one service: TLS or SASL refused, or,
+        before any broker did, an answer that is not Kafka's protocol. It ends the attempt.
+        """
+        event = self.attempt.failed(reason)
+        first = self._shared.metadata.version == 0
+        if isinstance(error, _FINAL) or (isinstance(error, ProtocolError) and first):
+            return Event.ATTEMPT_FAILED, error
+        return event, ConnectFailed("; ".join(self.attempt.reasons))
+
+    def ended(self, stream: Stream, state: State, reason: str, error: OSError | TlsError) -> Happened:
+        """The broker closed before the connection could be used: it refuses, or it is from before ApiVersions."""
+        config, connection = self._shared.config, stream.connection
+        if isinstance(error, TlsError):  # TLS 1.3: the broker checks the client's certificate after the handshake
+            return self.failed(reason, error)
+        if connection.pending_bytes:
+            return self.failed(reason)
+        if config.security.secures:  # probes for brokers from before ApiVersions are for PLAINTEXT listeners
+            return self.failed(f"{reason} ({_NOT_IN_TIME[state]})")
+        step = next_step(self.attempt.step, connection.identified, config.broker_version_fallback)
+        if step is not None:
+            self.attempt.again(step)
+            return Event.UNANSWERED, None
+        hint = "no answer to ApiVersions, nor as Kafka 0.9 or 0.8.2: a TLS listener, or not Kafka?"
+        return self.failed(f"{reason} ({hint})")
