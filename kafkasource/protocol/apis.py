@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kafkasource.protocol.message import Message
 from kafkasource.protocol.messages import (
     add_offsets_to_txn,
     add_partitions_to_txn,
@@ -45,7 +46,6 @@ from kafkasource.protocol.messages import (
     sync_group,
     txn_offset_commit,
 )
-from kafkasource.protocol.schema import Message
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,8 @@ from message_bodies import EVERY_VERSION, bodies, full_body, named
 from test_peer_codec import from_peer, peer_class
 
 from kafkasource.errors import ProtocolError
-from kafkasource.protocol.schema import Body, Message
+from kafkasource.protocol.message import Message
+from kafkasource.protocol.schema import Body
 
 pytestmark = pytest.mark.peers
 every_version = pytest.mark.parametrize(("message", "version"), EVERY_VERSION, ids=named)

@@ -13,8 +13,9 @@ from message_bodies import EVERY_VERSION, named
 
 from kafkasource.errors import ProtocolError
 from kafkasource.protocol.apis import FETCH, METADATA
+from kafkasource.protocol.message import Message
 from kafkasource.protocol.primitives import MAX_MEMORY_BYTES, Reader
-from kafkasource.protocol.schema import BYTES, RECORDS, Array, Body, Field, Message, Struct, Type
+from kafkasource.protocol.schema import BYTES, RECORDS, Array, Body, Field, Struct, Type
 
 MIB = 1 << 20
 FIRST_AND_LAST = [(m, v) for m, v in EVERY_VERSION if v in m.versions]

@@ -10,7 +10,8 @@ from typing import Any
 from hypothesis import strategies as st
 
 from kafkasource.protocol.apis import APIS
-from kafkasource.protocol.schema import Array, Body, Field, Message, Primitive, Struct, Type
+from kafkasource.protocol.message import Message
+from kafkasource.protocol.schema import Array, Body, Field, Primitive, Struct, Type
 
 MESSAGES = [message for api in APIS.values() for message in (api.request, api.response)]
 EVERY_VERSION = [(m, v) for m in MESSAGES for v in range(m.versions[0], m.versions[1] + 1)]

@@ -37,7 +37,8 @@ from kafkasource.protocol.apis import (
     Api,
 )
 from kafkasource.protocol.frames import FrameReader, decode_response, encode_request, peek_correlation_id
-from kafkasource.protocol.schema import Array, Body, Field, Message, Struct
+from kafkasource.protocol.message import Message
+from kafkasource.protocol.schema import Array, Body, Field, Struct
 
 pytestmark = [pytest.mark.peers, pytest.mark.slow]
 

@@ -14,7 +14,8 @@ from java_programs import ask_java
 from kafka_specs import RELEASES, spec, versions
 from message_bodies import EVERY_VERSION, full_body
 
-from kafkasource.protocol.schema import Array, Body, Message, Struct
+from kafkasource.protocol.message import Message
+from kafkasource.protocol.schema import Array, Body, Struct
 
 pytestmark = pytest.mark.peers
 

@@ -14,7 +14,8 @@ from message_bodies import EVERY_VERSION, MESSAGES, bodies, full_body, named, wi
 
 from kafkasource.errors import ProtocolError
 from kafkasource.protocol.apis import API_VERSIONS, APIS, FETCH, FIND_COORDINATOR, LIST_OFFSETS, METADATA, PRODUCE
-from kafkasource.protocol.schema import INT16, INT32, STRING, Array, Field, Message
+from kafkasource.protocol.message import Message
+from kafkasource.protocol.schema import INT16, INT32, STRING, Array, Field
 
 every_version = pytest.mark.parametrize(("message", "version"), EVERY_VERSION, ids=named)
 a_few = settings(max_examples=5, deadline=None)

@@ -11,7 +11,8 @@ from message_bodies import EVERY_VERSION, bodies, full_body, named, with_default
 
 from kafkasource.protocol import frames
 from kafkasource.protocol.apis import APIS, CONSUMER_GROUP_DESCRIBE, CREATE_DELEGATION_TOKEN
-from kafkasource.protocol.schema import Array, Body, Field, Message, Struct
+from kafkasource.protocol.message import Message
+from kafkasource.protocol.schema import Array, Body, Field, Struct
 
 pytest.importorskip("kafka.protocol.schemas", reason="needs kafka-python 3")
 

@@ -10,7 +10,8 @@ import pytest
 from kafka_specs import RELEASES, fields_of, spec, versions
 
 from kafkasource.protocol.apis import APIS, Api
-from kafkasource.protocol.schema import Array, Field, Message, Primitive, Struct
+from kafkasource.protocol.message import Message
+from kafkasource.protocol.schema import Array, Field, Primitive, Struct
 
 pytestmark = pytest.mark.broker  # for its jars
 

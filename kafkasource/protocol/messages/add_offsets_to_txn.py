@@ -5,7 +5,8 @@ Where the feature `transaction.version` is 2, TxnOffsetCommit does this by itsel
 
 from __future__ import annotations
 
-from kafkasource.protocol.schema import INT16, INT32, INT64, STRING, Field, Message
+from kafkasource.protocol.message import Message
+from kafkasource.protocol.schema import INT16, INT32, INT64, STRING, Field
 
 # fmt: off
 ADD_OFFSETS_TO_TXN_REQUEST = Message("AddOffsetsToTxnRequest", api_key=25, versions=(0, 4), flexible_since=3, fields=[

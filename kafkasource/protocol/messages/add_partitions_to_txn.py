@@ -6,7 +6,8 @@ Versions up to 3 are the clients', later ones the brokers' among themselves (KIP
 
 from __future__ import annotations
 
-from kafkasource.protocol.schema import BOOL, INT16, INT32, INT64, STRING, Array, Field, Message
+from kafkasource.protocol.message import Message
+from kafkasource.protocol.schema import BOOL, INT16, INT32, INT64, STRING, Array, Field
 
 LAST_CLIENT_VERSION = 3
 

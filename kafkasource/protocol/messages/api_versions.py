@@ -6,7 +6,8 @@ version 0 with error UNSUPPORTED_VERSION (KIP-511; `frames.decode_response` sees
 
 from __future__ import annotations
 
-from kafkasource.protocol.schema import BOOL, INT16, INT32, INT64, STRING, Array, Field, Message
+from kafkasource.protocol.message import Message
+from kafkasource.protocol.schema import BOOL, INT16, INT32, INT64, STRING, Array, Field
 
 # fmt: off
 API_VERSIONS_REQUEST = Message("ApiVersionsRequest", api_key=18, versions=(0, 4), flexible_since=3, fields=[

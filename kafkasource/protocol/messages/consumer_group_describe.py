@@ -6,7 +6,8 @@ fields. Of a classic group it says GROUP_ID_NOT_FOUND, as DescribeGroups (key 15
 
 from __future__ import annotations
 
-from kafkasource.protocol.schema import BOOL, INT8, INT16, INT32, STRING, UUID, Array, Field, Message, Struct
+from kafkasource.protocol.message import Message
+from kafkasource.protocol.schema import BOOL, INT8, INT16, INT32, STRING, UUID, Array, Field, Struct
 
 # fmt: off
 _ASSIGNMENT = Struct([

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kafkasource.protocol.schema import INT8, INT16, INT32, STRING, Array, Field, Message
+from kafkasource.protocol.message import Message
+from kafkasource.protocol.schema import INT8, INT16, INT32, STRING, Array, Field
 
 # fmt: off
 CREATE_ACLS_REQUEST = Message("CreateAclsRequest", api_key=30, versions=(0, 3), flexible_since=2, fields=[

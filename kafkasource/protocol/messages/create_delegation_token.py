@@ -5,7 +5,8 @@ A broker answers only on a connection that has authenticated by SASL, or by a cl
 
 from __future__ import annotations
 
-from kafkasource.protocol.schema import BYTES, INT16, INT32, INT64, STRING, Array, Field, Message
+from kafkasource.protocol.message import Message
+from kafkasource.protocol.schema import BYTES, INT16, INT32, INT64, STRING, Array, Field
 
 # fmt: off
 CREATE_DELEGATION_TOKEN_REQUEST = Message(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kafkasource.protocol.schema import BOOL, INT16, INT32, STRING, Array, Field, Message
+from kafkasource.protocol.message import Message
+from kafkasource.protocol.schema import BOOL, INT16, INT32, STRING, Array, Field
 
 # fmt: off
 CREATE_PARTITIONS_REQUEST = Message("CreatePartitionsRequest", api_key=37, versions=(0, 3), flexible_since=2, fields=[

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kafkasource.protocol.schema import BOOL, INT8, INT16, INT32, STRING, UUID, Array, Field, Message
+from kafkasource.protocol.message import Message
+from kafkasource.protocol.schema import BOOL, INT8, INT16, INT32, STRING, UUID, Array, Field
 
 # fmt: off
 CREATE_TOPICS_REQUEST = Message("CreateTopicsRequest", api_key=19, versions=(0, 7), flexible_since=5, fields=[

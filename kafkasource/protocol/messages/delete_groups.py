@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kafkasource.protocol.schema import INT16, INT32, STRING, Array, Field, Message
+from kafkasource.protocol.message import Message
+from kafkasource.protocol.schema import INT16, INT32, STRING, Array, Field
 
 # fmt: off
 DELETE_GROUPS_REQUEST = Message("DeleteGroupsRequest", api_key=42, versions=(0, 2), flexible_since=2, fields=[

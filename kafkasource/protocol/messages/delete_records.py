@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kafkasource.protocol.schema import INT16, INT32, INT64, STRING, Array, Field, Message
+from kafkasource.protocol.message import Message
+from kafkasource.protocol.schema import INT16, INT32, INT64, STRING, Array, Field
 
 # fmt: off
 DELETE_RECORDS_REQUEST = Message("DeleteRecordsRequest", api_key=21, versions=(0, 2), flexible_since=2, fields=[

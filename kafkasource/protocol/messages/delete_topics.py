@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kafkasource.protocol.schema import INT16, INT32, STRING, UUID, Array, Field, Message
+from kafkasource.protocol.message import Message
+from kafkasource.protocol.schema import INT16, INT32, STRING, UUID, Array, Field
 
 # fmt: off
 DELETE_TOPICS_REQUEST = Message("DeleteTopicsRequest", api_key=20, versions=(0, 6), flexible_since=4, fields=[

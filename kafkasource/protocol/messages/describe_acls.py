@@ -5,7 +5,8 @@ The numbers of resource types, pattern types, operations and permissions are Kaf
 
 from __future__ import annotations
 
-from kafkasource.protocol.schema import INT8, INT16, INT32, STRING, Array, Field, Message
+from kafkasource.protocol.message import Message
+from kafkasource.protocol.schema import INT8, INT16, INT32, STRING, Array, Field
 
 # fmt: off
 DESCRIBE_ACLS_REQUEST = Message("DescribeAclsRequest", api_key=29, versions=(0, 3), flexible_since=2, fields=[

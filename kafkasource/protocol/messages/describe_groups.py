@@ -6,7 +6,8 @@ Up to version 5 a group that does not exist is one in the state "Dead", without 
 
 from __future__ import annotations
 
-from kafkasource.protocol.schema import BOOL, BYTES, INT16, INT32, STRING, Array, Field, Message
+from kafkasource.protocol.message import Message
+from kafkasource.protocol.schema import BOOL, BYTES, INT16, INT32, STRING, Array, Field
 
 # fmt: off
 DESCRIBE_GROUPS_REQUEST = Message("DescribeGroupsRequest", api_key=15, versions=(0, 6), flexible_since=5, fields=[

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kafkasource.protocol.schema import INT16, INT32, INT64, STRING, Array, Field, Message
+from kafkasource.protocol.message import Message
+from kafkasource.protocol.schema import INT16, INT32, INT64, STRING, Array, Field
 
 # fmt: off
 DESCRIBE_TRANSACTIONS_REQUEST = Message(

@@ -6,7 +6,8 @@ is 2. A client that asks again, because the answer was lost, must use the versio
 
 from __future__ import annotations
 
-from kafkasource.protocol.schema import BOOL, INT16, INT32, INT64, STRING, Field, Message
+from kafkasource.protocol.message import Message
+from kafkasource.protocol.schema import BOOL, INT16, INT32, INT64, STRING, Field
 
 # fmt: off
 END_TXN_REQUEST = Message("EndTxnRequest", api_key=26, versions=(0, 5), flexible_since=3, fields=[

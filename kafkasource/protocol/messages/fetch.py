@@ -6,7 +6,8 @@ larger than the limits, so that a reader always gets on (KIP-74).
 
 from __future__ import annotations
 
-from kafkasource.protocol.schema import INT8, INT16, INT32, INT64, RECORDS, STRING, UUID, Array, Field, Message, Struct
+from kafkasource.protocol.message import Message
+from kafkasource.protocol.schema import INT8, INT16, INT32, INT64, RECORDS, STRING, UUID, Array, Field, Struct
 
 # fmt: off
 FETCH_REQUEST = Message("FetchRequest", api_key=1, versions=(0, 18), flexible_since=12, fields=[

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kafkasource.protocol.schema import INT8, INT16, INT32, STRING, Array, Field, Message
+from kafkasource.protocol.message import Message
+from kafkasource.protocol.schema import INT8, INT16, INT32, STRING, Array, Field
 
 # fmt: off
 FIND_COORDINATOR_REQUEST = Message("FindCoordinatorRequest", api_key=10, versions=(0, 6), flexible_since=3, fields=[

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kafkasource.protocol.schema import INT16, INT32, STRING, Field, Message
+from kafkasource.protocol.message import Message
+from kafkasource.protocol.schema import INT16, INT32, STRING, Field
 
 # fmt: off
 HEARTBEAT_REQUEST = Message("HeartbeatRequest", api_key=12, versions=(0, 4), flexible_since=4, fields=[

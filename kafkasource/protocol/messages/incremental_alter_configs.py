@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kafkasource.protocol.schema import BOOL, INT8, INT16, INT32, STRING, Array, Field, Message
+from kafkasource.protocol.message import Message
+from kafkasource.protocol.schema import BOOL, INT8, INT16, INT32, STRING, Array, Field
 
 # fmt: off
 INCREMENTAL_ALTER_CONFIGS_REQUEST = Message(

@@ -5,7 +5,8 @@ Version 6 prepares for two-phase commit (KIP-939) and is unstable in 4.3: never 
 
 from __future__ import annotations
 
-from kafkasource.protocol.schema import BOOL, INT16, INT32, INT64, STRING, Field, Message
+from kafkasource.protocol.message import Message
+from kafkasource.protocol.schema import BOOL, INT16, INT32, INT64, STRING, Field
 
 # fmt: off
 INIT_PRODUCER_ID_REQUEST = Message("InitProducerIdRequest", api_key=22, versions=(0, 6), flexible_since=2, fields=[

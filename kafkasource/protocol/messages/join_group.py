@@ -6,7 +6,8 @@ others and what they wrote as metadata (for consumers: group/consumer_protocol.p
 
 from __future__ import annotations
 
-from kafkasource.protocol.schema import BOOL, BYTES, INT16, INT32, STRING, Array, Field, Message
+from kafkasource.protocol.message import Message
+from kafkasource.protocol.schema import BOOL, BYTES, INT16, INT32, STRING, Array, Field
 
 # fmt: off
 JOIN_GROUP_REQUEST = Message("JoinGroupRequest", api_key=11, versions=(0, 9), flexible_since=6, fields=[

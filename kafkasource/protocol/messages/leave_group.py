@@ -5,7 +5,8 @@ From version 3 on one request takes several members out (KIP-345): `members` cou
 
 from __future__ import annotations
 
-from kafkasource.protocol.schema import INT16, INT32, STRING, Array, Field, Message
+from kafkasource.protocol.message import Message
+from kafkasource.protocol.schema import INT16, INT32, STRING, Array, Field
 
 # fmt: off
 LEAVE_GROUP_REQUEST = Message("LeaveGroupRequest", api_key=13, versions=(0, 5), flexible_since=4, fields=[

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kafkasource.protocol.schema import INT16, INT32, STRING, Array, Field, Message
+from kafkasource.protocol.message import Message
+from kafkasource.protocol.schema import INT16, INT32, STRING, Array, Field
 
 # fmt: off
 LIST_GROUPS_REQUEST = Message("ListGroupsRequest", api_key=16, versions=(0, 5), flexible_since=3, fields=[

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kafkasource.protocol.schema import INT8, INT16, INT32, INT64, STRING, Array, Field, Message
+from kafkasource.protocol.message import Message
+from kafkasource.protocol.schema import INT8, INT16, INT32, INT64, STRING, Array, Field
 
 # fmt: off
 LIST_OFFSETS_REQUEST = Message("ListOffsetsRequest", api_key=2, versions=(0, 11), flexible_since=6, fields=[

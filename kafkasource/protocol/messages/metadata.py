@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kafkasource.protocol.schema import BOOL, INT16, INT32, STRING, UUID, Array, Field, Message
+from kafkasource.protocol.message import Message
+from kafkasource.protocol.schema import BOOL, INT16, INT32, STRING, UUID, Array, Field
 
 # fmt: off
 METADATA_REQUEST = Message("MetadataRequest", api_key=3, versions=(0, 13), flexible_since=9, fields=[

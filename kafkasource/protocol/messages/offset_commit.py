@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kafkasource.protocol.schema import INT16, INT32, INT64, STRING, UUID, Array, Field, Message
+from kafkasource.protocol.message import Message
+from kafkasource.protocol.schema import INT16, INT32, INT64, STRING, UUID, Array, Field
 
 # fmt: off
 OFFSET_COMMIT_REQUEST = Message("OffsetCommitRequest", api_key=8, versions=(0, 10), flexible_since=8, fields=[

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kafkasource.protocol.schema import INT16, INT32, STRING, Array, Field, Message
+from kafkasource.protocol.message import Message
+from kafkasource.protocol.schema import INT16, INT32, STRING, Array, Field
 
 # fmt: off
 OFFSET_DELETE_REQUEST = Message("OffsetDeleteRequest", api_key=47, versions=(0, 0), flexible_since=1, fields=[

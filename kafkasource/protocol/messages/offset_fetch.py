@@ -5,7 +5,8 @@ Version 8 asks for several groups at once, in fields of its own: up to 7 the top
 
 from __future__ import annotations
 
-from kafkasource.protocol.schema import BOOL, INT16, INT32, INT64, STRING, UUID, Array, Field, Message
+from kafkasource.protocol.message import Message
+from kafkasource.protocol.schema import BOOL, INT16, INT32, INT64, STRING, UUID, Array, Field
 
 # fmt: off
 OFFSET_FETCH_REQUEST = Message("OffsetFetchRequest", api_key=9, versions=(0, 10), flexible_since=6, fields=[

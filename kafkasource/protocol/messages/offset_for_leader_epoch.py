@@ -4,7 +4,8 @@ end learns so that the log was truncated.
 
 from __future__ import annotations
 
-from kafkasource.protocol.schema import INT16, INT32, INT64, STRING, Array, Field, Message
+from kafkasource.protocol.message import Message
+from kafkasource.protocol.schema import INT16, INT32, INT64, STRING, Array, Field
 
 # fmt: off
 OFFSET_FOR_LEADER_EPOCH_REQUEST = Message(

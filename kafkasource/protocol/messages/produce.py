@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kafkasource.protocol.schema import INT16, INT32, INT64, RECORDS, STRING, UUID, Array, Field, Message, Struct
+from kafkasource.protocol.message import Message
+from kafkasource.protocol.schema import INT16, INT32, INT64, RECORDS, STRING, UUID, Array, Field, Struct
 
 # fmt: off
 PRODUCE_REQUEST = Message("ProduceRequest", api_key=0, versions=(0, 13), flexible_since=9, fields=[

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kafkasource.protocol.schema import BYTES, INT16, INT64, STRING, Field, Message
+from kafkasource.protocol.message import Message
+from kafkasource.protocol.schema import BYTES, INT16, INT64, STRING, Field
 
 # fmt: off
 SASL_AUTHENTICATE_REQUEST = Message("SaslAuthenticateRequest", api_key=36, versions=(0, 2), flexible_since=2, fields=[

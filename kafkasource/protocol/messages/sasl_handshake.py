@@ -3,7 +3,8 @@ length; after version 1 in SaslAuthenticate (KIP-152). No version is flexible.""
 
 from __future__ import annotations
 
-from kafkasource.protocol.schema import INT16, STRING, Array, Field, Message
+from kafkasource.protocol.message import Message
+from kafkasource.protocol.schema import INT16, STRING, Array, Field
 
 # fmt: off
 SASL_HANDSHAKE_REQUEST = Message("SaslHandshakeRequest", api_key=17, versions=(0, 1), flexible_since=2, fields=[

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kafkasource.protocol.schema import BYTES, INT16, INT32, STRING, Array, Field, Message
+from kafkasource.protocol.message import Message
+from kafkasource.protocol.schema import BYTES, INT16, INT32, STRING, Array, Field
 
 # fmt: off
 SYNC_GROUP_REQUEST = Message("SyncGroupRequest", api_key=14, versions=(0, 5), flexible_since=4, fields=[

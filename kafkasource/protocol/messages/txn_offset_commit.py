@@ -6,7 +6,8 @@ Versions up to 4 want AddOffsetsToTxn before; 5 does that itself and is for the 
 
 from __future__ import annotations
 
-from kafkasource.protocol.schema import INT16, INT32, INT64, STRING, Array, Field, Message
+from kafkasource.protocol.message import Message
+from kafkasource.protocol.schema import INT16, INT32, INT64, STRING, Array, Field
 
 # fmt: off
 TXN_OFFSET_COMMIT_REQUEST = Message("TxnOffsetCommitRequest", api_key=28, versions=(0, 5), flexible_since=3, fields=[
