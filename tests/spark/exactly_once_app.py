@@ -2,8 +2,8 @@
 
     python exactly_once_app.py BOOTSTRAP SOURCE FOLDER MASTER '{"topic": "out", ... options of the sink}' ...
 
-Prints what queries died of. Ends when it is killed. Each start of a query spells its checkpoint otherwise than the one
-before; FOLDER/starts tells how, a line of JSON for each start.
+Prints what queries died of, and why one did not start. Ends when it is killed. Each start of a query spells its
+checkpoint otherwise than the one before; FOLDER/starts tells how, a line of JSON for each start.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import sys
 import time
 from pathlib import Path
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
@@ -89,7 +91,13 @@ def main(bootstrap: str, source: str, folder: str, master: str, *sinks: str) -> 
             if query is None or not query.isActive:
                 options = json.loads(sink)
                 checkpoint = spelled(folder, options["topic"])
-                queries[sink] = copied(spark, bootstrap, source, checkpoint, options)
+                try:
+                    queries[sink] = copied(spark, bootstrap, source, checkpoint, options)
+                except (
+                    PySparkException,
+                    Py4JJavaError,
+                ) as error:  # the process was killed, or late, in which Spark plans
+                    print("did not start:", str(error)[:400].splitlines()[:2], flush=True)
         time.sleep(0.05)
 
 
