@@ -9,22 +9,13 @@ from dataclasses import dataclass
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
 from kafkasource.errors import DeadlineExceeded, OptionError, check
+from kafkasource.protocol.acl_operations import OPERATIONS
 from kafkasource.protocol.apis import CREATE_ACLS, DELETE_ACLS, DESCRIBE_ACLS, Api
 from kafkasource.protocol.schema import Body
 
-# Kafka's numbers: ResourceType, PatternType, AclOperation, AclPermissionType.
+# Kafka's numbers: ResourceType, PatternType, AclPermissionType.
 RESOURCE_TYPES = {"topic": 2, "group": 3, "cluster": 4, "transactional_id": 5, "delegation_token": 6, "user": 7}
 PATTERN_TYPES = {"literal": 3, "prefixed": 4}
-OPERATIONS = {
-    name: number
-    for number, name in enumerate(
-        (
-            *("all", "read", "write", "create", "delete", "alter", "describe", "cluster_action"),
-            *("describe_configs", "alter_configs", "idempotent_write", "create_tokens", "describe_tokens"),
-        ),
-        start=2,
-    )
-}
 PERMISSIONS = {"deny": 2, "allow": 3}
 _ANY_NODE = -1
 _APPLIED_WITHIN_S, _POLL_S = 60.0, 0.02

@@ -6,6 +6,7 @@ Python's `ssl` tells these only of a peer that it trusts. Errors must tell them 
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 
@@ -93,6 +94,17 @@ def read_certificate(der: bytes) -> Certificate:
         is_ca=_is_ca(extensions.get(_BASIC_CONSTRAINTS)),
         self_issued=subject.whole == issuer.whole,
     )
+
+
+def readable(chain: Iterable[bytes]) -> tuple[Certificate, ...]:
+    """Those of a chain (DER) up to the first that is no certificate: OpenSSL has refused it, or will."""
+    found = []
+    for der in chain:
+        try:
+            found.append(read_certificate(der))
+        except MalformedDer:
+            break
+    return tuple(found)
 
 
 def _extensions(fields: list[Element]) -> dict[str, bytes]:

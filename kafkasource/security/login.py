@@ -15,6 +15,7 @@ from kafkasource.security.sasl.plain import Plain
 from kafkasource.security.sasl.scram import SaltedKeys, Scram
 from kafkasource.security.sasl_config import SaslConfig, SaslOptions
 from kafkasource.security.tokens.keeper import TokenKeeper
+from kafkasource.security.tokens.token import claims_of
 
 _MOST_LOGINS = 64
 
@@ -43,6 +44,24 @@ class Login:
         References are resolved anew, so a password that was changed in its file counts from the next connection on.
         Reads files, asks no server. Raises OptionError.
         """
+        config, keys, keeper = self._current()
+        return _machine(config, host, keys, keeper)
+
+    def user(self) -> str | None:
+        """The user as whom brokers know this login, unless they map names; None where only they know it.
+
+        May wait for a token endpoint. Raises OptionError, TokenNotAvailable, TokenRefused.
+        """
+        config, _, keeper = self._current()
+        if keeper is not None:
+            subject = claims_of(keeper.token().value.reveal()).get("sub")
+            return subject if isinstance(subject, str) else None
+        if config.kerberos is not None:
+            principal = config.kerberos.principal or ""
+            return principal.partition("@")[0].partition("/")[0] or None  # Kafka's default rule of auth_to_local
+        return None if config.delegation_token else config.username
+
+    def _current(self) -> tuple[SaslConfig, SaltedKeys | None, TokenKeeper | None]:
         config = self._options.resolve(self._bootstrap_host)
         with self._lock:
             if config != self._config:
@@ -51,8 +70,7 @@ class Login:
                 source = config.token_source
                 http = HttpClient(config.http, self._tls)
                 self._keeper = None if source is None else TokenKeeper(source, http, config.refresh)
-            keys, keeper = self._keys, self._keeper
-        return _machine(config, host, keys, keeper)
+            return config, self._keys, self._keeper
 
 
 def _machine(config: SaslConfig, host: str, keys: SaltedKeys | None, keeper: TokenKeeper | None) -> Mechanism:

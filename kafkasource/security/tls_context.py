@@ -52,8 +52,13 @@ class TlsSetup:
     suites: frozenset[str] | None  # of TLS 1.3, the ones that `ssl.cipher.suites` allows; None: all
     trusted: str  # for errors: whom the client trusts
     offered: str  # for errors: the versions of TLS
-    presents_certificate: bool  # to a broker that asks for one
+    own_chain: tuple[bytes, ...]  # DER, the client's own certificate first; empty where it has none
     now: Callable[[], datetime]
+
+    @property
+    def presents_certificate(self) -> bool:
+        """To a broker that asks for one."""
+        return bool(self.own_chain)
 
 
 class TlsContext:
@@ -140,7 +145,8 @@ def _load(config: TlsConfig, now: Callable[[], datetime]) -> tuple[TlsSetup, Fin
             shown("ssl.endpoint.identification.algorithm"),
         )
     offered = " and ".join(config.versions)
-    return TlsSetup(context, suites, trusted, offered, identity is not None, now), files.fingerprint
+    own_chain = identity.chain if identity is not None else ()
+    return TlsSetup(context, suites, trusted, offered, own_chain, now), files.fingerprint
 
 
 def _trust(context: ssl.SSLContext, config: TlsConfig, files: StoreFiles, now: datetime) -> str:

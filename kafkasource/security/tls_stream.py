@@ -8,7 +8,7 @@ in `outgoing`; a read can want to write (a key update, an alert), and a write ne
 record of 16 KiB. It also has none of the traps of `SSLSocket`: no bytes that `select` does not see, no write that must
 be repeated with the same bytes.
 
-No clock, thread or log here. Not thread-safe.
+No clock, thread or log here, but for `warn_of_expiry`. Not thread-safe.
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ import ssl
 from collections.abc import Iterator, Sequence
 
 from kafkasource.errors import TlsError
-from kafkasource.security.certificates import Certificate, read_certificate
-from kafkasource.security.der import MalformedDer
-from kafkasource.security.tls_context import TlsSetup
+from kafkasource.security.certificates import readable
+from kafkasource.security.tls_context import TlsSetup, warn_of_expiry
 from kafkasource.security.tls_errors import Attempt, alert_error, handshake_error, suite_not_allowed
 
 Buffer = bytes | bytearray | memoryview
@@ -160,6 +159,10 @@ class TlsStream:
         sent = self._tls._sslobj.get_unverified_chain()  # type: ignore[attr-defined]
         return tuple(each.public_bytes(_DER) for each in sent or ())
 
+    def warn_of_expiry(self) -> None:
+        """Warn of the broker's certificates that run out within 14 days; of each once in a process."""
+        warn_of_expiry(self.chain(), f"{self._host} presents a certificate that must be renewed:", self._setup.now())
+
     def _check_suite(self) -> None:
         allowed = self._setup.suites
         if allowed is not None and self.version == "TLSv1.3" and self.suite not in allowed:
@@ -176,7 +179,7 @@ class TlsStream:
             presents_certificate=self._setup.presents_certificate,
             offered=self._setup.offered,
             now=self._setup.now(),
-            chain=tuple(_readable(self.chain())),
+            chain=readable(self.chain()),
             first_bytes=self._first_bytes,
         )
 
@@ -208,12 +211,3 @@ def _records(pieces: Sequence[Buffer]) -> Iterator[Buffer]:
                 run, size = [], 0
     if size:
         yield run[0] if len(run) == 1 else b"".join(run)
-
-
-def _readable(chain: Sequence[bytes]) -> Iterator[Certificate]:
-    """Those up to the first that is no certificate: OpenSSL has refused it, or will."""
-    for der in chain:
-        try:
-            yield read_certificate(der)
-        except MalformedDer:
-            return

@@ -4,11 +4,17 @@ import json
 import os
 import stat
 import sys
+from datetime import datetime, timedelta, timezone
 
 import pytest
 
 from kafkasource import __version__
-from kafkasource.cli import doctor, main
+from kafkasource.cli import main
+from kafkasource.cli.doctor import machine
+from kafkasource.cli.doctor.addresses import of_address, of_certificate
+from kafkasource.client.visit import Visit
+from kafkasource.errors import ConnectFailed
+from kafkasource.security.certificates import Certificate
 
 
 @pytest.fixture(autouse=True)
@@ -53,14 +59,14 @@ OURS = sys.version_info[:2]
 )
 def test_the_python_that_spark_will_start_is_asked(answer, level, said, python_that_says):
     path = python_that_says(answer)
-    found = doctor._workers_python()
+    found = machine.workers_python()
     assert (found.level, said in found.found, path in found.found) == (level, True, True)
     assert bool(found.remedy) == (level != "ok")
 
 
 def test_a_python_that_is_not_there_is_a_failure_with_its_remedy(monkeypatch):
     monkeypatch.setenv("PYSPARK_PYTHON", "/nowhere/python")
-    found = doctor._workers_python()
+    found = machine.workers_python()
     assert (found.level, found.remedy) == ("FAILED", f"export PYSPARK_PYTHON={sys.executable}")
 
 
@@ -74,6 +80,23 @@ def test_what_failed_makes_the_exit_code_1_and_every_line_has_its_remedy(python_
 
 def test_without_java_it_says_how_to_get_one(monkeypatch):
     monkeypatch.setenv("JAVA_HOME", os.devnull)
-    found = doctor._java()
+    found = machine.java()
     assert found.level == "FAILED"
     assert "install a JDK 17" in found.remedy
+
+
+@pytest.mark.parametrize(("days", "level"), [(-1, "FAILED"), (29, "warning"), (31, "ok")])
+def test_a_certificate_is_warned_of_30_days_before_its_end(days, level):
+    now = datetime.now(timezone.utc)
+    certificate = Certificate("CN=b", "CN=ca", now, now + timedelta(days=days, hours=1), ("b.test",), (), False, False)
+    found = of_certificate("broker 1 TLS", "10.0.0.1:9093: ", certificate)
+    assert (found.level, bool(found.remedy)) == (level, level != "ok")
+    assert "'CN=b', issued by 'CN=ca'" in found.found
+
+
+def test_an_address_that_nobody_answers_is_no_failure_where_the_host_has_another():
+    refused = Visit("[::1]:9092", "TCP", ConnectFailed("Connection refused"))
+    assert [[each.level for each in of_address("broker 1", refused, alone)] for alone in (True, False)] == [
+        ["FAILED"],
+        ["warning"],
+    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import ssl
 import tempfile
 import threading
@@ -12,6 +13,8 @@ import pytest
 from certificate_maker import DAY, NOW, Issued, authority
 from tls_peers import Server, exchange, read_all, server_context, take
 
+from kafkasource.client.transport.sockets import PlaintextTransport
+from kafkasource.client.transport.tls_transport import TlsTransport
 from kafkasource.errors import BrokerCertificateRefused, OptionError, TlsError
 from kafkasource.process import PerProcess
 from kafkasource.security import tls_context
@@ -184,6 +187,22 @@ def test_a_certificate_that_runs_out_within_14_days_is_a_warning_with_name_and_d
     assert caplog.text.count("CN=client-13") == 1
     assert f"{NOW + 13 * DAY:%Y-%m-%d}" in caplog.text
     assert "client-15" not in caplog.text
+
+
+def test_a_broker_s_certificate_that_runs_out_within_14_days_is_a_warning_of_the_connection(root, caplog):
+    for days in (10, 20):
+        issued = root.issue(f"broker-{days}", ("broker.test",), not_after=NOW + days * DAY)
+        stream = TlsStream(context(truststore_certificates=root.pem).setup(), "broker.test")
+        server, (near, far) = Server(server_context(issued)), socket.socketpair()
+        with near, far:
+            near.setblocking(False)
+            transport = TlsTransport(PlaintextTransport(near), stream, memoryview(bytearray(1 << 16)))
+            while not transport.finish_connect():
+                server.feed(far.recv(1 << 16))
+                far.sendall(server.take())
+    assert caplog.text.count("CN=broker-10") == 1
+    assert f"{NOW + 10 * DAY:%Y-%m-%d}" in caplog.text
+    assert "broker-20" not in caplog.text
 
 
 def test_the_truststore_s_certificates_are_warned_of_too(caplog):

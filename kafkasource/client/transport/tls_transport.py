@@ -20,17 +20,17 @@ class TlsTransport:
 
     def __init__(self, socket: PlaintextTransport, tls: TlsStream, received: memoryview) -> None:
         """`received`: where encrypted bytes arrive. Transports of one thread share it: nothing stays in it."""
-        self._socket, self._tls, self._received = socket, tls, received
-        self._connected = False  # the TCP connection is there
+        self._socket, self.tls, self._received = socket, tls, received
+        self.connected = False  # the TCP connection is there
 
     def fileno(self) -> int:
         return self._socket.fileno()
 
     def finish_connect(self) -> bool:
         """Raises TlsError, or ConnectFailed where the broker closed in the middle of the handshake."""
-        self._connected = self._connected or self._socket.finish_connect()
+        self.connected = self.connected or self._socket.finish_connect()
         try:
-            while not self._tls.handshake():
+            while not self.tls.handshake():
                 self.flush()
                 if not self._fill():
                     return False
@@ -39,6 +39,7 @@ class TlsTransport:
                 self.flush()  # the alert, by which the broker's log says why
             raise
         self.flush()
+        self.tls.warn_of_expiry()
         return True
 
     def receive_into(self, target: memoryview) -> int | None:
@@ -46,7 +47,7 @@ class TlsTransport:
         filled, size = 0, len(target)
         try:
             while filled < size:
-                got = self._tls.read_into(target[filled:])
+                got = self.tls.read_into(target[filled:])
                 if got == 0:
                     return filled
                 filled += got or 0
@@ -62,7 +63,7 @@ class TlsTransport:
         try:
             if not self.flush():
                 return 0
-            taken = self._tls.write(pieces)
+            taken = self.tls.write(pieces)
             self.flush()
         except OSError:
             self._raise_alert()
@@ -73,19 +74,19 @@ class TlsTransport:
         """Where a write failed: the broker may have said why, before it closed."""
         with contextlib.suppress(OSError):
             if self._fill():
-                self._tls.read_into(memoryview(bytearray(1)))
+                self.tls.read_into(memoryview(bytearray(1)))
 
     def flush(self) -> bool:
-        while unsent := self._tls.outgoing():
+        while unsent := self.tls.outgoing():
             sent = self._socket.send([unsent])
             if not sent:
                 return False
-            self._tls.sent(sent)
+            self.tls.sent(sent)
         return True
 
     @property
     def unread(self) -> bool:
-        return self._tls.may_have_more
+        return self.tls.may_have_more
 
     def close(self) -> None:
         """Without close_notify: after a fork the other process may still use the connection."""
@@ -96,5 +97,5 @@ class TlsTransport:
         size = self._socket.receive_into(self._received)
         if size is None:
             return False
-        self._tls.feed(self._received[:size])
+        self.tls.feed(self._received[:size])
         return True

@@ -1,0 +1,196 @@
+"""One connection to one address of a broker, stage by stage, for `pykafka doctor`: what each showed, and which failed.
+
+It uses the parts of the client (connector, connection, authentication), but no loop, no retry and no other address, so
+it sees what a `Link` hides. Each call blocks, and closes what it has opened.
+"""
+
+from __future__ import annotations
+
+import select
+import time
+from dataclasses import dataclass
+
+from kafkasource.client.config import ClientConfig
+from kafkasource.client.connection.authentication import Authentication, SaslStep
+from kafkasource.client.connection.connection import Connection
+from kafkasource.client.transport.connector import SocketConnector
+from kafkasource.client.transport.sockets import Address, Transport, reason_of
+from kafkasource.client.transport.tls_transport import TlsTransport
+from kafkasource.errors import AuthenticationFailed, ConnectFailed, KafkaSourceError, TlsError
+from kafkasource.protocol.schema import Body
+from kafkasource.security.certificates import Certificate, readable
+
+DNS, TCP, TLS, API_VERSIONS, SASL = "DNS", "TCP", "TLS", "ApiVersions", "SASL"
+_UNKNOWN_MECHANISM = "KAFKASOURCE-ASKS"
+_DOING = {
+    TCP: "no connection",
+    TLS: "the TLS handshake was not done",
+    API_VERSIONS: "no answer to ApiVersions",
+    SASL: "SASL was not done",
+}
+
+
+@dataclass
+class Visit:
+    """What one address showed."""
+
+    address: str  # "127.0.0.1:9093"
+    stage: str  # the last one that was begun
+    error: KafkaSourceError | None = None  # why that one failed; None: all went well
+    tls_version: str = ""  # "TLSv1.3"; empty where there is no TLS
+    tls_suite: str = ""
+    chain: tuple[Certificate, ...] = ()  # that the broker sent, trusted or not; its own certificate first
+    mechanisms: tuple[str, ...] = ()  # of SASL, that the listener offers; empty where nobody asked
+    session_lifetime_ms: int = 0  # until the client must authenticate again; 0: no limit
+
+
+def resolve(host: str, port: int) -> list[Address]:
+    """The addresses of a host. Blocks for as long as the system's resolver does. Raises ConnectFailed."""
+    try:
+        found = SocketConnector.resolve(host, port)
+    except (OSError, UnicodeError) as error:
+        raise ConnectFailed(f"cannot resolve the name {host!r}: {reason_of(error)}") from None
+    if not found:
+        raise ConnectFailed(f"the name {host!r} has no address")
+    return found
+
+
+def visit(config: ClientConfig, address: Address, timeout_ms: float) -> Visit:
+    """Connect, and do what the configuration says: TLS, ApiVersions, SASL. Does not raise what the network does.
+
+    Without TLS and SASL it stops behind TCP: brokers from before ApiVersions need more than one connection. Raises
+    OptionError where a file or a reference of the options cannot be read.
+    """
+    found = Visit(str(address), TCP)
+    login = config.security.login(config.bootstrap_servers[0][0])
+    authentication = None if login is None else _Watched(login.mechanism(address.name), str(address), found)
+    _walk(config, address, timeout_ms, found, authentication, secured=config.security.secures)
+    return found
+
+
+def offered_mechanisms(config: ClientConfig, address: Address, timeout_ms: float) -> tuple[str, ...]:
+    """The mechanisms of SASL that the listener offers to a client that has not set one; empty: it has no SASL.
+
+    The client asks for a mechanism that nobody has. Empty, too, where the broker does not answer.
+    """
+    found = Visit(str(address), TCP)
+    _walk(config, address, timeout_ms, found, _Watched(_Unknown(), str(address), found), secured=True)
+    return found.mechanisms
+
+
+def _walk(
+    config: ClientConfig,
+    address: Address,
+    timeout_ms: float,
+    found: Visit,
+    authentication: Authentication | None,
+    secured: bool,
+) -> None:
+    try:
+        line = _Line(SocketConnector(config).open(address), found, timeout_ms)
+    except OSError as error:
+        found.error = ConnectFailed(reason_of(error))
+        return
+    try:
+        line.connect()
+        if secured:
+            line.converse(
+                Connection(str(address), config.client_id, config.receive_message_max_bytes, None, None, authentication)
+            )
+    except OSError as error:
+        found.error = ConnectFailed(reason_of(error))
+    except KafkaSourceError as error:
+        found.error = error
+        if isinstance(error, TlsError):  # TLS 1.3: the broker refuses the client's certificate after the handshake
+            found.stage = TLS
+    finally:
+        line.close()
+
+
+class _Line:
+    """The transport, waited for. Methods raise OSError and KafkaSourceError."""
+
+    def __init__(self, transport: Transport, found: Visit, timeout_ms: float) -> None:
+        self._transport, self._found = transport, found
+        self._timeout_ms = timeout_ms
+        self._end_s = time.monotonic() + timeout_ms / 1000
+
+    def connect(self) -> None:
+        transport, found = self._transport, self._found
+        self._wait(select.POLLOUT)
+        try:
+            while not transport.finish_connect():
+                found.stage = TLS
+                self._wait(select.POLLIN if transport.flush() else select.POLLIN | select.POLLOUT)
+        except (OSError, KafkaSourceError):
+            if isinstance(transport, TlsTransport) and transport.connected:
+                found.stage = TLS
+            raise
+        finally:
+            if isinstance(transport, TlsTransport):
+                found.tls_version, found.tls_suite = transport.tls.version, transport.tls.suite
+                found.chain = readable(transport.tls.chain())
+
+    def converse(self, connection: Connection[object]) -> None:
+        """ApiVersions, and SASL where the connection has it."""
+        self._found.stage = API_VERSIONS
+        self._send(b"".join(connection.negotiate()))
+        while not connection.ready:
+            target = connection.writable()
+            size = self._transport.receive_into(target)
+            if size is None:
+                self._wait(select.POLLIN)
+                continue
+            if not size:
+                raise ConnectFailed("the broker closed the connection")
+            received = connection.received(size)
+            if connection.authenticating or isinstance(received.error, AuthenticationFailed):
+                self._found.stage = SASL
+            if received.error is not None:
+                raise received.error
+            reply = b"".join(received.reply)
+            if connection.blocked is not None:
+                reply += b"".join(connection.proceed(connection.blocked()))
+            self._send(reply)
+
+    def close(self) -> None:
+        self._transport.close()
+
+    def _send(self, data: bytes) -> None:
+        left = memoryview(data)
+        while left:
+            left = left[self._transport.send([left]) :]
+            if left:
+                self._wait(select.POLLOUT)
+        while not self._transport.flush():
+            self._wait(select.POLLOUT)
+
+    def _wait(self, events: int) -> None:
+        left_ms = (self._end_s - time.monotonic()) * 1000
+        poll = select.poll()
+        poll.register(self._transport.fileno(), events)
+        if left_ms <= 0 or not poll.poll(left_ms):
+            raise ConnectFailed(f"{_DOING[self._found.stage]} within {self._timeout_ms / 1000:g} s")
+
+
+class _Watched(Authentication):
+    """Notes what the broker says."""
+
+    def __init__(self, mechanism: object, peer: str, found: Visit) -> None:
+        super().__init__(mechanism, peer)  # type: ignore[arg-type]
+        self._found = found
+
+    def accepted(self, version: int, answer: Body) -> SaslStep:
+        self._found.mechanisms = tuple(answer["mechanisms"])
+        return super().accepted(version, answer)
+
+    def answered(self, answer: Body) -> SaslStep:
+        self._found.session_lifetime_ms = answer.get("session_lifetime_ms", 0)
+        return super().answered(answer)
+
+
+class _Unknown:
+    """A mechanism that no broker has. Its answer ends the exchange, so nothing but the name is asked for."""
+
+    name = _UNKNOWN_MECHANISM
+    blocks = complete = False
