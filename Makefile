@@ -98,10 +98,11 @@ bench-quick: .venv/.dev
 bench-mirror: .venv/.dev
 	$(PY) -m benchmarks.mirror
 
-# The tables of docs/options.md and docs/metrics.md and the parity table of docs/jvm-connector.md, from the tables themselves.
+# The tables of docs/options.md and docs/metrics.md, the parity table of docs/jvm-connector.md and the rights of docs/security.md, from the tables themselves.
 readme: .venv/.dev
 	$(PY) scripts/readme.py
 	$(PY) scripts/parity_table.py
+	$(PY) scripts/rights_table.py
 
 # The kernel again, after an edit of kafkasource/records/kernel.py.
 kernel: .venv/.dev

@@ -11,6 +11,7 @@ Invariant: every error pickles with its message and attributes, because Spark se
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -198,7 +199,33 @@ class BrokerError(KafkaSourceError):
 
 
 class AuthorizationFailed(BrokerError):
-    """An ACL is missing. A retry cannot help. After the ACL is granted, a restart can."""
+    """An ACL is missing. A retry cannot help. After the ACL is granted, a restart can.
+
+    The text names the right to grant. Where that is not the usual one of its code, the API tells which: a context names
+    the API that was refused.
+    """
+
+    def __init__(self, code: int, context: str = "") -> None:
+        super().__init__(code, context)
+        for api in _API.findall(context):
+            self.doc = _GRANTS.get((api, code), self.doc)
+
+
+_API = re.compile(r"\b[A-Z]\w+")
+_GRANTS = {
+    ("CreateTopics", 29): "No permission to create the topic: grant Create on it, or on the cluster.",
+    ("CreatePartitions", 29): "No permission to add partitions: grant Alter on the topic.",
+    ("DeleteTopics", 29): "No permission to delete the topic: grant Delete on it.",
+    ("DescribeConfigs", 29): "No permission to see the topic's settings: grant DescribeConfigs on it.",
+    ("IncrementalAlterConfigs", 29): "No permission to change the topic's settings: grant AlterConfigs on it.",
+    ("OffsetCommit", 29): "No permission to commit offsets of the topic: grant Read on it.",
+    ("TxnOffsetCommit", 29): "No permission to commit offsets of the topic: grant Read on it.",
+    ("OffsetDelete", 29): "No permission to delete offsets of the topic: grant Read on it.",
+    ("DeleteGroups", 30): "No permission to delete the group: grant Delete on it.",
+    ("OffsetDelete", 30): "No permission to delete offsets of the group: grant Delete on it.",
+    ("DescribeGroups", 30): "No permission to see the group: grant Describe on it.",
+    ("ConsumerGroupDescribe", 30): "No permission to see the group: grant Describe on it.",
+}
 
 
 class OffsetOutOfRange(BrokerError):

@@ -87,10 +87,11 @@ class OffsetMapTopic:
     def __init__(self, config: ClientConfig, topic: str) -> None:
         from kafkasource.reader import Reader
 
-        self._options = _as_options(config)
+        self._config, self._options = config, _as_options(config)
         self._topic = topic
         self._tp = TopicPartition(topic, 0)
-        self._reader = Reader({**self._options, "subscribe": topic, "kafka.isolation.level": "read_uncommitted"})
+        reading = {**self._options, "subscribe": topic, "kafka.isolation.level": "read_uncommitted"}
+        self._reader = Reader(reading, client=config)
         self._positions = self._reader.positions()
         self.known: dict[TopicPartition, Mapped] = {}
 
@@ -127,7 +128,8 @@ class OffsetMapTopic:
         known = self.read()
         changed = {tp: extended(known.get(tp), new) for tp, new in mapped.items()}
         rows = [encoded(tp, each) for tp, each in changed.items()]
-        with Writer({**self._options, "topic": self._topic, "kafka.linger.ms": "0"}) as writer:
+        writing = {**self._options, "topic": self._topic, "kafka.linger.ms": "0"}
+        with Writer(writing, client=self._config) as writer:
             writer.write(pa.table({"key": [key for key, _ in rows], "value": [value for _, value in rows]}))
             written = writer.flush()[self._tp]
         self.known.update(changed)
@@ -136,9 +138,11 @@ class OffsetMapTopic:
 
 
 def _as_options(config: ClientConfig) -> dict[str, str]:
-    """The configuration as the options that a user would set: reader and writer take options."""
+    """Times and sizes as the options that a user would set. How to authenticate is in the configuration alone."""
     found = {}
     for each in fields(ClientConfig):
+        if each.name == "security":
+            continue
         value = getattr(config, each.name)
         if each.name == "bootstrap_servers":
             value = ",".join(f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in value)

@@ -62,8 +62,9 @@ class Reader:
         *,
         start: Position | None = None,
         end: Position | None = None,
+        client: ClientConfig | None = None,
     ) -> None:
-        """`start` and `end` replace those of the options. Raises OptionError."""
+        """`start`, `end` and `client` replace those of the options. Raises OptionError."""
         parsed = options if isinstance(options, option_table.Options) else option_table.parse(options, "source")
         for name in _OF_QUERIES:
             if name in parsed.given:
@@ -72,7 +73,7 @@ class Reader:
         self._end = end or ending_position(parsed, streaming=False)
         self._settings = FetchSettings.from_options(parsed)
         self._fail_on_data_loss: bool = parsed["failOnDataLoss"]
-        self.cluster = Cluster(ClientConfig.from_options(parsed))
+        self.cluster = Cluster(client or ClientConfig.from_options(parsed))
         self._offsets = OffsetReader.from_options(self.cluster, parse_subscription(parsed), parsed)
 
     def __enter__(self) -> Reader:

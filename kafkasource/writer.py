@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, suppress
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,7 @@ from kafkasource.types import TopicPartition, Written
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from kafkasource.client.config import ClientConfig
     from kafkasource.sink.producer.delivery import Delivery
 
 _COLUMNS = ("topic", "key", "value", "headers", "partition", "timestamp")
@@ -40,8 +42,10 @@ _COLUMNS = ("topic", "key", "value", "headers", "partition", "timestamp")
 class Writer:
     """See the module. Connects at once, on its own thread. Creates no topic before the first row."""
 
-    def __init__(self, options: Mapping[str, str] | option_table.Options) -> None:
-        """Raises OptionError."""
+    def __init__(
+        self, options: Mapping[str, str] | option_table.Options, *, client: ClientConfig | None = None
+    ) -> None:
+        """`client` replaces that of the options. Raises OptionError."""
         parsed = options if isinstance(options, option_table.Options) else option_table.parse(options, "sink")
         if parsed["deliveryGuarantee"] == "exactly_once":
             raise OptionError(
@@ -52,6 +56,8 @@ class Writer:
                 "option 'commitListener' works only with Spark's commits: leave it out, and use what `flush` returns"
             )
         config = ProducerConfig.from_options(parsed)
+        if client is not None:
+            config = replace(config, client=client)
         self._topic: str | None = parsed["topic"]
         self._create = config.client, self._topic, parsed["createTopic"]
         self._partitioner = Partitioner.from_option(parsed["partitioner"], config.batch_bytes)

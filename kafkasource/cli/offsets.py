@@ -193,7 +193,7 @@ def _delete(arguments: argparse.Namespace) -> int:
         try:
             cluster.groups.delete_offsets(arguments.group, gone)
         except BrokerError as error:
-            raise KafkaSourceError(f"group {arguments.group!r}: {error.name}: {error.doc}") from None
+            raise KafkaSourceError(f"group {arguments.group!r}: {error}") from None
     if arguments.json:
         print(json.dumps({"group": arguments.group, "deleted": list(map(str, gone))}))
     else:

@@ -331,7 +331,8 @@ def checked(body: Body, context: str) -> Body:
         elif isinstance(item, dict):
             code = item.get("error_code", 0)
             if code:
-                raise error_for(code, context + message_in(item))
+                of = f" of {item['resource_name']!r}" if item.get("resource_name") else ""
+                raise error_for(code, context + of + message_in(item))
             stack += (value for value in item.values() if isinstance(value, (list, dict)))
     return body
 

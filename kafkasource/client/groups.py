@@ -169,7 +169,12 @@ class Groups:
             {"name": name, "partitions": [{"partition_index": index} for index in indexes]}
             for name, indexes in indexes_by_topic(partitions).items()
         ]
-        self._coordinators.ask(GROUP, group, OFFSET_DELETE, {"group_id": group, "topics": topics})
+
+        def check(answer: Body, what: str) -> Body:
+            checked({"error_code": answer["error_code"], "rows": _placed_rows(answer)}, what)
+            return answer
+
+        self._coordinators.ask(GROUP, group, OFFSET_DELETE, {"group_id": group, "topics": topics}, check=check)
 
     # Groups themselves.
 
@@ -250,9 +255,18 @@ def check_committed(answer: Body, what: str) -> Body:
 
 def _check_unknown_topics_last(body: Body, context: str) -> Body:
     """Raise the first error code in an answer to OffsetCommit, that of unknown topics only where there is no other."""
-    rows = [row for topic in body["topics"] for row in topic["partitions"]]
+    rows = _placed_rows(body)
     checked({"rows": sorted(rows, key=lambda row: row["error_code"] == UnknownTopicOrPartition.CODE)}, context)
     return body
+
+
+def _placed_rows(body: Body) -> list[Fields]:
+    """The rows of all partitions, each with the name by which `checked` tells an error's place."""
+    return [
+        {**row, "resource_name": f"{topic['name']}-{row['partition_index']}"}
+        for topic in body["topics"]
+        for row in topic["partitions"]
+    ]
 
 
 def _without_membership(group: str) -> Fields:

@@ -192,7 +192,11 @@ class Transactions:
     def add_offsets(self, transactional_id: str, producer: ProducerId, group: str) -> None:
         """To be done before `commit_offsets`."""
         body = {**_of(transactional_id, producer), "group_id": group}
-        self._coordinators.ask(TRANSACTION, transactional_id, ADD_OFFSETS_TO_TXN, body)
+
+        def check(answer: Body, what: str) -> Body:
+            return checked(answer, f"{what}, group {group!r}")
+
+        self._coordinators.ask(TRANSACTION, transactional_id, ADD_OFFSETS_TO_TXN, body, check=check)
 
     # All that there are. Brokers from 3.0 on.
 

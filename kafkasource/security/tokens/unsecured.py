@@ -19,7 +19,8 @@ class UnsecuredToken:
     waits = False
 
     def fetch(self, http: HttpClient, now_s: float) -> Token:
-        claims = {"iat": now_s, "exp": now_s + self.lifetime_s, **dict(self.claims)}
+        # Whole seconds, rounded down: the broker may check in the same millisecond, and refuses what is in its future.
+        claims = {"iat": float(int(now_s)), "exp": now_s + self.lifetime_s, **dict(self.claims)}
         return token_of(f"{_part({'alg': 'none'})}.{_part(claims)}.", now_s)
 
 

@@ -263,7 +263,7 @@ class _Sender:
             " where it reads; monitors of lag see an older state. It is tried again, with no further warning of this"
             " kind",
             self._group,
-            error,
+            str(error).rstrip("."),
         )
 
 

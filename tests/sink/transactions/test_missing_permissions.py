@@ -93,7 +93,8 @@ def test_to_be_idempotent(world):
     world.refused(apis.INIT_PRODUCER_ID, CLUSTER, world.write, "InitProducerId for an idempotent producer")
 
 
-def test_to_make_a_topic(world):
+def test_to_make_a_topic(world, monkeypatch):
+    monkeypatch.setitem(GRANTS, TOPIC, "grant Create on it")
     new = NewTopic(1, 1, ())
     world.refused(apis.CREATE_TOPICS, TOPIC, lambda: create_in(world.cluster, "new", new), "option 'createTopic'")
 
