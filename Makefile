@@ -60,7 +60,7 @@ spark: .venv/.dev
 
 # What `make test` leaves out to end in time: further releases of brokers, further ways to lose one, jobs of minutes.
 extended: .venv/.dev coverage floors
-	@scripts/install_kdc.sh
+	@scripts/install_kerberos.sh .venv
 	KAFKASOURCE_TIMES=1 $(PYTEST) $(SPARK_TESTS) -m extended
 
 # The two ends of what pyproject.toml promises, each with the unit tests: the lowest versions with the oldest Python here,
