@@ -16,10 +16,12 @@ import contextlib
 import re
 import uuid
 from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 import pytest
 
-from kafkasource.broker import Broker
+if TYPE_CHECKING:
+    from kafkasource.broker import Broker
 
 KafkaTopic = Callable[..., str]
 
@@ -27,6 +29,8 @@ KafkaTopic = Callable[..., str]
 @pytest.fixture(scope="session")
 def kafka_broker() -> Iterator[Broker]:
     """A Kafka of one node: `.bootstrap_servers`. Shared, so a test that kills nodes makes a Broker of its own."""
+    from kafkasource.broker import Broker  # not above: pytest loads plugins in every run, with or without a broker
+
     with Broker() as broker:
         yield broker
 
