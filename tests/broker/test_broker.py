@@ -142,7 +142,7 @@ def test_three_nodes_go_on_without_one_of_them():
         produce(broker.bootstrap_servers, "t", b"with two of three")
         broker.restart(2)
         for port in broker.ports:
-            assert [node.node_id for node in probe(HOST, port, timeout_s=5)] == [1, 2, 3]
+            assert [node.node_id for node in probe(HOST, port, timeout_s=60)] == [1, 2, 3]
 
 
 @pytest.mark.broker
@@ -151,7 +151,7 @@ def test_metadata_advertises_the_proxys_port_in_3_9():
     with Broker("3.9.2", advertised_ports=proxy) as broker:
         assert broker.bootstrap_servers == f"{HOST}:{proxy[0]}"
         assert broker.ports != proxy
-        assert [node.port for node in probe(HOST, broker.ports[0], timeout_s=5)] == proxy
+        assert [node.port for node in probe(HOST, broker.ports[0], timeout_s=60)] == proxy
 
 
 @pytest.mark.broker
@@ -256,7 +256,7 @@ def test_the_command_line_starts_one_broker_and_stops_it(tmp_path, monkeypatch, 
         assert main(["broker", "start", "--data", str(tmp_path / "data")]) == 0
         servers = capsys.readouterr().out.strip()
         host, port = servers.split(":")
-        assert [node.node_id for node in probe(host, int(port), timeout_s=5)] == [1]
+        assert [node.node_id for node in probe(host, int(port), timeout_s=60)] == [1]
         assert main(["broker", "start"]) == 0
         again = capsys.readouterr()
         assert again.out.strip() == servers

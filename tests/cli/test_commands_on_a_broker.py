@@ -338,7 +338,7 @@ def test_a_reader_that_is_terminated_leaves_its_group_at_once(typed, admin, prod
     produce(name, {0: [b"one"]})
     process = typed("read", name, "--group", group, "--follow")
     assert process.stdout.readline() == b"one\n"
-    first, deadline_s = TopicPartition(name, 0), time.monotonic() + 30
+    first, deadline_s = TopicPartition(name, 0), time.monotonic() + 60
     while admin.groups.committed_offsets(group, [first])[first] is None:
         assert time.monotonic() < deadline_s
     process.terminate()

@@ -80,7 +80,7 @@ class World:
             "timeout_ms": 10_000,
             "topic_data": [{"name": self.topic, "partition_data": [data]}],
         }
-        until = time.monotonic() + 10
+        until = time.monotonic() + 60
         while True:
             answer = cluster.caller.call(cluster.leaders.of(tp), PRODUCE, body, max_version=11 if self.tv == 1 else 12)
             row = answer["responses"][0]["partition_responses"][0]
@@ -111,7 +111,7 @@ class World:
     def time_out(self) -> None:
         if self.fake is not None:
             self.fake.time_out(self.name)
-        until = time.monotonic() + 30
+        until = time.monotonic() + 60
         while self.cluster.transactions.describe([self.name])[self.name].state != "CompleteAbort":
             assert time.monotonic() < until
             time.sleep(0.1)
@@ -429,7 +429,7 @@ def real_version(real: World) -> str:
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
-    until = time.monotonic() + 10
+    until = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < until
         time.sleep(0.02)

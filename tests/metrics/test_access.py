@@ -38,7 +38,7 @@ def serve():
 
 def status(endpoint, path="/api/queries", at="127.0.0.1", **headers):
     """What the server answers to exactly these headers, and its text."""
-    connection = http.client.HTTPConnection(at, endpoint.port, timeout=10)
+    connection = http.client.HTTPConnection(at, endpoint.port, timeout=60)
     connection.putrequest("GET", path, skip_host=True)
     for name, value in headers.items():
         connection.putheader(name, value)
@@ -47,16 +47,17 @@ def status(endpoint, path="/api/queries", at="127.0.0.1", **headers):
         return answer.status, answer.read().decode()
 
 
-@pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize(
     "host", ["evil.example", "evil.example:9404", "localhost.evil.example", "127.0.0.1.nip.io", ""]
 )
-def test_a_name_that_was_bound_to_this_address_elsewhere_reads_nothing(serve, path, host):
+def test_a_name_that_was_bound_to_this_address_elsewhere_reads_nothing(serve, host):
     """DNS rebinding: the browser takes evil.example for this machine, and says so in Host."""
-    code, text = status(serve(), path, Host=host)
-    assert code == 421
-    assert "allowed_hosts" in text
-    assert "query-1" not in text
+    served = serve()
+    for path in PATHS:
+        code, text = status(served, path, Host=host)
+        assert code == 421, path
+        assert "allowed_hosts" in text
+        assert "query-1" not in text
 
 
 def test_a_request_without_a_host_reads_nothing(serve):
@@ -112,7 +113,7 @@ def test_with_a_token_only_who_has_it_reads(serve):
 
 def test_a_refused_request_says_which_scheme_it_needs(serve):
     with pytest.raises(urllib.error.HTTPError, match="401") as refused:
-        urllib.request.urlopen(serve(token="s3cret").url + "/metrics", timeout=10)
+        urllib.request.urlopen(serve(token="s3cret").url + "/metrics", timeout=60)
     with refused.value as answer:
         assert answer.headers["WWW-Authenticate"] == "Bearer"
 
@@ -156,10 +157,10 @@ def test_the_command_asks_for_the_token_of_a_file(tmp_path):
             url = serving.stderr.readline().strip().replace("/metrics", "/api/metrics")
             asked = urllib.request.Request(url, headers={"Host": "metrics.example"})
             with pytest.raises(urllib.error.HTTPError, match="401") as refused:
-                urllib.request.urlopen(asked, timeout=10)
+                urllib.request.urlopen(asked, timeout=60)
             refused.value.close()
             asked.add_header("Authorization", "Bearer s3cret")
-            with urllib.request.urlopen(asked, timeout=10) as answer:
+            with urllib.request.urlopen(asked, timeout=60) as answer:
                 assert json.load(answer) == []
         finally:
             serving.terminate()

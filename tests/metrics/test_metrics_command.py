@@ -50,8 +50,8 @@ def test_it_serves_until_it_is_ended(metrics_folder):
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as serving:
         try:
             url = re.search(r"http://\S+", serving.stderr.readline())[0]
-            with urllib.request.urlopen(url, timeout=10) as answer:
+            with urllib.request.urlopen(url, timeout=60) as answer:
                 assert read(answer.read().decode()) == counted
         finally:
             serving.send_signal(signal.SIGINT)
-        assert serving.wait(10) == 0
+        assert serving.wait(60) == 0

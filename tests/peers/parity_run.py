@@ -350,7 +350,7 @@ class Run:
     def _committed(self, step):
         with self._watched() as seen:
             wanted = step.expected(self.started_as).ends
-            deadline = time.monotonic() + 10
+            deadline = time.monotonic() + PATIENCE_S
             while True:  # offsets are committed behind the query's back
                 found = self._renamed(self.kafka.committed(self.fill(step.group), set(self._placeholders)))
                 seen.ends = [found] if found else []

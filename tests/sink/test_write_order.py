@@ -98,7 +98,7 @@ def check_each_row_once_and_in_order(brokers, topic):
     consumer.assign([TopicPartition(topic, number, 0) for number in range(PARTITIONS)])
     found, left = {}, BATCHES * ROWS
     while left > 0:
-        messages = consumer.consume(min(left, 10_000), timeout=20)
+        messages = consumer.consume(min(left, 10_000), timeout=60)
         assert messages, f"{left} records did not come"
         left -= len(messages)
         for message in messages:
@@ -138,7 +138,7 @@ class Leaders:
             {kafka.TopicPartition(self._topic, number): nodes for number, nodes in turned.items()}
         )
         self._admin.elect_leaders(0, {self._topic: list(turned)})
-        until = time.monotonic() + 30
+        until = time.monotonic() + 60
         while self.now() != {number: nodes[0] for number, nodes in turned.items()}:
             assert time.monotonic() < until, "the election does not happen"
         self.moves += 1

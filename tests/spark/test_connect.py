@@ -29,7 +29,7 @@ stream = spark.readStream.format("pykafka").options(**kafka, subscribe=source, s
 query = stream.writeStream.format("pykafka").options(**kafka, topic=target, checkpointLocation=checkpoint)
 query = query.trigger(availableNow=True).start()
 query.awaitTermination()
-until = time.monotonic() + 30
+until = time.monotonic() + 60
 while not any(one["rows"] == 100 for one in served.queries()) and time.monotonic() < until:
     time.sleep(0.1)  # progress is told on a thread of its own
 written = served.snapshot().counters

@@ -26,7 +26,7 @@ def test_a_stream_reaches_every_cluster_by_the_options_of_each(pykafka, kafka_to
     }
     writing = rows.select("topic", "key", "value", "partition").writeStream.format("pykafka").options(**options)
     for _ in range(2):  # started again it finds all done
-        assert writing.trigger(availableNow=True).start().awaitTermination(60)
+        assert writing.trigger(availableNow=True).start().awaitTermination(120)
     expected = sorted(str(number) for number in range(3000))
     reading = {"kafka.isolation.level": "read_committed"}
     assert pykafka.values(east, **reading) == pykafka.values(west, **reading) == expected

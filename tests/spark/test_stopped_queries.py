@@ -70,5 +70,5 @@ def test_no_transaction_is_open_afterwards(spark, pykafka, kafka_broker, kafka_t
         else:
             flag.touch()
             with pytest.raises(Exception, match="STREAM_FAILED"):
-                query.awaitTermination(60)
+                query.awaitTermination(120)
         assert open_ones(prefix) == []

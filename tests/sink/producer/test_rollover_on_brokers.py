@@ -166,7 +166,7 @@ def test_batches_are_decided_recovered_and_seen_once_while_producer_ids_change()
             used = producer_ids[name]
             assert len({each.producer_id for each in used}) == 2, f"{name} has not changed its producer id"
             assert max(each.producer_epoch for each in used) == LAST_EPOCH
-        until = time.monotonic() + 10
+        until = time.monotonic() + 60
         for slot in (0, 1):
             expected = [b"%d %d" % (batch_id, slot) for batch_id in range(4)]
             while read(broker.bootstrap_servers, "t", slot) != expected:
