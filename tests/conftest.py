@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,26 @@ os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executa
 os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 
 
+# For a JVM of seconds or minutes: its second compiler costs more than it earns back, a third of the CPU of these tests.
+SHORT_LIVED_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _drivers_of_spark():
+    """The JVM of every Spark driver that a test starts, in this process or in one of its own: short-lived, and with a
+    folder for temporary files. Spark's Python daemon makes its unix socket there, and nobody removes it.
+
+    The folder's path is short, as that of a unix socket must be (107 bytes).
+    """
+    with (
+        tempfile.TemporaryDirectory(prefix="spark-jvm-", ignore_cleanup_errors=True) as folder,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        patch.setenv("SPARK_SUBMIT_OPTS", f"{SHORT_LIVED_JVM} -Djava.io.tmpdir={folder}")
+        patch.setenv("SPARK_LAUNCHER_OPTS", SHORT_LIVED_JVM)
+        yield
+
+
 @pytest.fixture(autouse=True)
 def _clients_of_fake_networks_end_with_their_test():
     yield
@@ -48,8 +69,6 @@ def spark_session(folder: Path, jars: list[Path] | None = None):
         .config("spark.local.dir", str(folder / "local"))
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.log.level", "ERROR")
-        # No job here runs for long enough to earn back what optimizing it costs: a third of the CPU of these tests.
-        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
     )
     if jars:
         builder = builder.config("spark.jars", ",".join(map(str, jars)))
