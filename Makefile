@@ -8,7 +8,7 @@ KERNEL := $(wildcard kafkasource/records/kernel.p* kafkasource/records/*.h)
 SOURCES := pyproject.toml setup.py scripts/prepare.sh $(KERNEL)
 PYTEST := $(PY) -m pytest -q
 
-.PHONY: demo test lint unit coverage broker spark spark-newest extended floors sanitize fuzz bench bench-quick bench-mirror readme kernel clean
+.PHONY: demo test lint style types imports unit coverage broker spark spark-newest extended floors sanitize fuzz bench bench-quick bench-mirror readme kernel clean
 
 demo: .venv/.ready
 	@.venv/bin/pykafka demo
@@ -30,10 +30,18 @@ test: lint unit broker spark spark-newest
 	@echo "installing into .venv-newest (pyspark $(PYSPARK_NEWEST))"
 	@KAFKASOURCE_KERNEL=require scripts/prepare.sh .venv-newest $(PYSPARK_NEWEST) spark,dev
 
+# Side by side: mypy takes as long as the others together.
 lint: .venv/.dev
+	@$(MAKE) --no-print-directory -j 2 types style imports
+
+style: .venv/.dev
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
+
+types: .venv/.dev
 	$(PY) -m mypy
+
+imports: .venv/.dev
 	.venv/bin/lint-imports
 
 # With the compiled kernel; tests/records/test_builds.py runs the records tests again with the interpreted one.
@@ -41,19 +49,21 @@ unit: .venv/.dev
 	KAFKASOURCE_KERNEL=require $(PYTEST) -n 2 -m "not broker and not spark and not slow and not extended"
 
 # Which lines of the package no unit test runs: fails below the floor in pyproject.toml. Counting takes nearly twice the
-# time, so the tests that are loops over bytes are left out; what they run is mostly run by the others, too.
+# time; tests/run_rules.py says which tests are not counted.
 coverage: .venv/.dev
-	$(PYTEST) -n 2 --cov --cov-report=term -m "not broker and not spark and not slow and not extended" \
-		--ignore=tests/fuzz --ignore=tests/protocol --ignore=tests/records
+	$(PYTEST) -n 2 --cov --cov-report=term -m "not broker and not spark and not slow and not extended"
 
 # Most of the time goes by in waiting for brokers to start, to notice a killed one, to elect: more at a time than cores,
 # and in between what computes for long without one (the interpreted kernel, the sanitizer, Kafka's own classes).
+# Whole files, in the order of tests/long_files.py.
+BY_FILE := --dist loadfile --no-loadscope-reorder
+
 broker: .venv/.dev
-	KAFKASOURCE_KERNEL=require $(PYTEST) -n 4 --dist loadfile -m "(broker or slow) and not spark and not extended"
+	KAFKASOURCE_KERNEL=require $(PYTEST) -n 4 $(BY_FILE) -m "(broker or slow) and not spark and not extended"
 
 # No more at a time than cores: Spark gives a Python process ten seconds to start, and takes no word for more. Where a
 # machine is so busy that it took longer, and for that error alone, a test is run again.
-SPARK_TESTS := -n 2 --dist loadfile --reruns 2 --only-rerun "Python worker failed to connect back"
+SPARK_TESTS := -n 2 $(BY_FILE) --reruns 2 --only-rerun "Python worker failed to connect back"
 
 spark: .venv/.dev
 	$(PYTEST) $(SPARK_TESTS) -m "spark and not extended"

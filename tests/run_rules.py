@@ -1,5 +1,5 @@
-"""What holds for every run of the tests: no unseen skip or warning, no test that hangs, Ctrl-C works, a long run says
-its times.
+"""What holds for every run of the tests: no unseen skip or warning, no test that hangs, Ctrl-C works, long files first,
+a long run says its times, and which tests coverage counts.
 
 Hooks of pytest, taken in by conftest.py.
 
@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 from allowed_skips import ENVIRONMENT, fail_on_skips, is_allowed
 from hypothesis import HealthCheck, settings
+from long_files import SECONDS
 
 # A machine that has much else to do fails no test: how long one example takes says nothing here.
 settings.register_profile("kafkasource", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -39,13 +40,27 @@ def give_signals_back() -> None:
 WITH_OTHERS = pytest.mark.filterwarnings("default", "error:::kafkasource")
 
 
+# Loops over bytes: counting lines would take nearly twice their time, and what they run is mostly run by others, too.
+NOT_COUNTED = ("fuzz", "protocol", "records")
+TESTS = Path(__file__).parent
+
+
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items):
+    folders = tuple(f"{TESTS / folder}{os.sep}" for folder in NOT_COUNTED)
     for item in items:
+        if str(item.path).startswith(folders):
+            item.add_marker("no_cover")
         if item.get_closest_marker("spark") or item.get_closest_marker("broker"):
             item.add_marker(WITH_OTHERS)
         if item.get_closest_marker("timeout") is None:
             limit_s = next(LIMITS_S[mark] for mark in LIMITS_S if not mark or item.get_closest_marker(mark))
             item.add_marker(pytest.mark.timeout(limit_s))
+    items.sort(key=_seconds_of_its_file, reverse=True)  # stable: tests of a file stay in their order
+
+
+def _seconds_of_its_file(item):
+    return SECONDS.get(item.path.relative_to(TESTS).as_posix(), 0) if item.path.is_relative_to(TESTS) else 0
 
 
 @pytest.hookimpl(hookwrapper=True)

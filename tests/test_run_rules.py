@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from allowed_skips import ALLOWED, fail_on_skips, is_allowed
+from long_files import SECONDS
 
 TESTS = Path(__file__).parent
 PYTEST = [sys.executable, "-m", "pytest", "-ra", "-p", "no:cacheprovider", "-p", "no:hypothesispytest"]
@@ -56,6 +57,7 @@ def test_there_is_no_such_case():
 """
 
 
+@pytest.mark.slow
 def test_a_skip_that_no_row_allows_fails_where_it_should(run):
     done = run(SKIPS, skips=True, KAFKASOURCE_SKIPS="fail")
     assert "1 failed, 1 skipped, 3 errors" in done.stdout, done.stdout
@@ -77,11 +79,16 @@ def test_every_row_of_the_table_is_of_a_skip_that_there_is():
     assert [pattern for pattern in ALLOWED if not any(re.fullmatch(pattern, reason) for reason in reasons)] == []
 
 
+def test_every_long_file_is_a_file_of_tests():
+    assert [file for file in SECONDS if not (TESTS / file).is_file()] == []
+
+
 @pytest.mark.parametrize("reason", ["", "needs a JDK", "groups came with 0.9, and more", "xgroups came with 0.9"])
 def test_a_reason_is_allowed_as_a_whole_only(reason):
     assert not is_allowed(reason)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [(), ("-n", "1")])
 def test_a_test_that_hangs_ends_with_all_stacks_and_the_next_one_runs(run, arguments):
     text = """
@@ -101,6 +108,7 @@ def test_next(): pass
     assert "threading.Event().wait()" in done.stdout
 
 
+@pytest.mark.slow
 def test_every_test_has_a_limit(run):
     text = """
 def test_plain(request): assert request.node.get_closest_marker("timeout").args == (300,)
@@ -115,6 +123,7 @@ def test_own(request): assert request.node.get_closest_marker("timeout").args ==
     assert "3 passed" in run(text).stdout
 
 
+@pytest.mark.slow
 def test_a_child_can_be_interrupted_where_the_run_ignores_it():
     """As a script's background job does: `nohup sh -c 'make unit &'`."""
     command = [sys.executable, "-m", "pytest", "-q", str(TESTS / "metrics" / "test_metrics_command.py")]
@@ -129,6 +138,7 @@ def test_a_child_can_be_interrupted_where_the_run_ignores_it():
     assert "1 passed" in done.stdout, done.stdout[-3000:]
 
 
+@pytest.mark.slow
 def test_a_long_run_says_what_it_ran_and_how_long(run):
     done = run("def test_a(): time.sleep(0.1)\ndef test_b(): pass\n", KAFKASOURCE_TIMES="1")
     assert re.search(r"\d+ s  test_it.py: 2 passed\n +\d+ s of tests in \d+ s\n", done.stdout), done.stdout

@@ -21,7 +21,7 @@ from kafkasource.errors import ProtocolError
 from kafkasource.protocol.message import Message
 from kafkasource.protocol.schema import Body
 
-pytestmark = pytest.mark.peers
+pytestmark = [pytest.mark.peers, pytest.mark.slow]
 every_version = pytest.mark.parametrize(("message", "version"), EVERY_VERSION, ids=named)
 
 

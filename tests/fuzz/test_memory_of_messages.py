@@ -17,6 +17,7 @@ from kafkasource.protocol.message import Message
 from kafkasource.protocol.primitives import MAX_MEMORY_BYTES, Reader
 from kafkasource.protocol.schema import BYTES, RECORDS, Array, Body, Field, Struct, Type
 
+pytestmark = pytest.mark.slow
 MIB = 1 << 20
 FIRST_AND_LAST = [(m, v) for m, v in EVERY_VERSION if v in m.versions]
 

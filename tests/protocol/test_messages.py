@@ -92,6 +92,7 @@ def test_requests_are_the_bytes_of_the_protocol_guide() -> None:
     assert API_VERSIONS.request.encode(3, software) == b"\x0ckafkasource\x040.1\x00"
 
 
+@pytest.mark.slow  # random bodies; those that set everything, and nothing, are in make unit
 @every_version
 @a_few
 @given(data=st.data())
@@ -128,6 +129,7 @@ def test_bytes_after_it_are_refused(message: Message, version: int) -> None:
         message.decode(version, raw + b"\x00\x00")
 
 
+@pytest.mark.slow
 @every_version
 def test_any_other_bytes_are_a_body_or_a_protocol_error(message: Message, version: int) -> None:
     raw = message.encode(version, full_body(message, version))

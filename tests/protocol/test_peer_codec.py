@@ -84,6 +84,7 @@ def test_every_field_set_gives_the_same_bytes(message: Message, version: int) ->
     assert message.encode(version, body) == to_peer(peer_class(message), body, version).encode(version=version)
 
 
+@pytest.mark.slow  # a few random bodies of each version: one with every field set is in make unit, above
 @every_version
 @settings(max_examples=8, deadline=None)
 @given(data=st.data())
@@ -95,6 +96,7 @@ def test_they_read_what_we_write(message: Message, version: int, data: st.DataOb
     assert from_peer(message.fields, theirs, version) == with_defaults(message.fields, body)
 
 
+@pytest.mark.slow
 @every_version
 @settings(max_examples=8, deadline=None)
 @given(data=st.data())

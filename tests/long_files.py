@@ -1,0 +1,57 @@
+"""Which files of tests take longest, and how long: seconds on two cores that do nothing else, roughly.
+
+A run on several processes gives each process a file at a time (`--dist loadfile`). Given in this order, longest first,
+the last files are short ones, and the processes end at about the same time. A file that is not here comes after these:
+add it when `KAFKASOURCE_TIMES=1` says that it takes more than 20 seconds.
+"""
+
+SECONDS = {
+    # with Spark
+    "mirror/test_mirror_command.py": 390,  # nearly all of it in make extended
+    "peers/test_parity.py": 330,
+    "spark/test_examples.py": 215,
+    "spark/test_exactly_once_crashes.py": 181,
+    "spark/test_every_broker.py": 150,
+    "mirror/test_mirror_ends.py": 144,
+    "spark/test_sink_commits.py": 138,
+    "spark/test_stream_faults.py": 110,
+    "spark/test_connect.py": 101,
+    "spark/test_stopped_queries.py": 70,
+    "spark/test_stream.py": 70,
+    "memory/test_memory_in_spark.py": 65,
+    "spark/test_batch.py": 60,
+    "peers/test_confluent.py": 58,
+    "metrics/test_metrics_of_a_query.py": 50,
+    "spark/test_filter_pushdown.py": 45,
+    "spark/test_exactly_once_options.py": 45,
+    "spark/test_input_partitions.py": 40,
+    "mirror/test_mirror_of_brokers.py": 35,
+    "spark/test_group_offsets.py": 27,
+    "group/test_exclusive_query.py": 20,
+    # without
+    "records/test_builds.py": 143,
+    "sink/transactions/test_transactions_to_broker.py": 120,
+    "sink/transactions/test_exactly_once_on_brokers.py": 120,
+    "client/test_transaction_facts.py": 90,
+    "broker/test_broker.py": 80,
+    "broker/test_old_brokers.py": 75,
+    "sink/clusters/test_fan_out_on_brokers.py": 75,
+    "records/test_sanitized.py": 58,
+    "source/fetch/test_read_from_replicas.py": 55,
+    "cli/test_commands_on_a_broker.py": 50,
+    "sink/test_write_order.py": 50,
+    "source/spark/test_stream_on_a_broker.py": 32,
+    "sink/producer/test_message_sets_on_a_broker.py": 32,
+    "sink/test_write_faults.py": 31,
+    "group/test_members_on_brokers.py": 30,
+    "protocol/test_guide_frames.py": 27,
+    "records/test_old_segments.py": 26,
+    "broker/test_jars.py": 25,
+    "sink/test_write_to_broker.py": 24,
+    "records/test_kafka_records.py": 22,
+    "group/test_assignors.py": 21,
+    "fuzz/test_work_follows_size.py": 21,
+    "group/test_mixed_group.py": 20,
+    "source/fetch/test_read_as_confluent.py": 20,
+    "source/spark/test_pushdown_on_a_broker.py": 20,
+}
