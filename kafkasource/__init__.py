@@ -12,6 +12,7 @@ from kafkasource.metrics.lag import lag
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from pathlib import Path
 
     from pyspark.sql import SparkSession
 
@@ -71,6 +72,8 @@ def serve_metrics(
     sinks: Mapping[str, Mapping[str, str]] | None = None,
     allowed_hosts: Iterable[str] = (),
     token: str | None = None,
+    certificate: str | Path | None = None,
+    key: str | Path | None = None,
 ) -> ServedMetrics:
     """Serve the session's metrics over HTTP: a page at `.url`, Prometheus' text at /metrics, JSON at /api/queries.
 
@@ -81,10 +84,13 @@ def serve_metrics(
       listens for other machines, the host's name.
     - `token`: requests must send it (`Authorization: Bearer ...`; open the page as `/#token=...`). Default: the
       environment's KAFKASOURCE_METRICS_TOKEN. Without a token, everybody who reaches the port can read.
+    - `certificate`, `key`: PEM files, with which the server speaks TLS; the key may be in the certificate's file.
+      Renewed files count from the next connection on. Default: the environment's KAFKASOURCE_METRICS_CERTIFICATE and
+      KAFKASOURCE_METRICS_KEY.
 
     Close the returned object. Raises OSError if the port is taken or the folder for counters belongs to another user,
-    ValueError for a bad token.
+    OptionError for a certificate or key that cannot be used, ValueError for a bad token.
     """
     from kafkasource.monitor import ServedMetrics
 
-    return ServedMetrics(spark, port, host, cluster_name, groups, sinks, allowed_hosts, token)
+    return ServedMetrics(spark, port, host, cluster_name, groups, sinks, allowed_hosts, token, certificate, key)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kafkasource.cli.arguments import add_json
-from kafkasource.errors import KafkaSourceError
+from kafkasource.errors import KafkaSourceError, OptionError
 
 if TYPE_CHECKING:
     from kafkasource.monitor.endpoint import Endpoint
@@ -50,6 +50,16 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="a file with the token that requests must send (Authorization: Bearer); else KAFKASOURCE_METRICS_TOKEN",
     )
+    parser.add_argument(
+        "--certificate",
+        metavar="FILE",
+        help="a PEM file with the server's certificate: serves over TLS; else KAFKASOURCE_METRICS_CERTIFICATE",
+    )
+    parser.add_argument(
+        "--key",
+        metavar="FILE",
+        help="its private key, where it is in another file (PEM, no password); else KAFKASOURCE_METRICS_KEY",
+    )
     add_json(parser)
     parser.set_defaults(run=_metrics)
 
@@ -66,11 +76,21 @@ def _metrics(arguments: argparse.Namespace) -> int:
     try:
         if arguments.port is not None:
             token = Path(arguments.token_file).read_text().strip() if arguments.token_file else None
-            allowed = {"allowed_hosts": arguments.allow_host, "token": token}
-            return _serve(Endpoint(arguments.host, arguments.port, partial(collect, folder), **allowed))
+            endpoint = Endpoint(
+                arguments.host,
+                arguments.port,
+                partial(collect, folder),
+                allowed_hosts=arguments.allow_host,
+                token=token,
+                certificate=arguments.certificate,
+                key=arguments.key,
+            )
+            return _serve(endpoint)
         found = collect(folder)
     except OSError as error:
         raise KafkaSourceError(f"{folder}: {error}") from None
+    except OptionError:
+        raise
     except ValueError as error:
         raise KafkaSourceError(f"--token-file or KAFKASOURCE_METRICS_TOKEN: {error}") from None
     if arguments.json:

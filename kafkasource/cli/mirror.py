@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kafkasource import options
 from kafkasource.cli.arguments import many
 from kafkasource.errors import KafkaSourceError, OptionError
 
@@ -178,12 +179,16 @@ def _show(plan: Plan, routes: list[Route]) -> None:
 
 
 def _as_json(route: Route) -> dict[str, object]:
-    """As it is given to Spark."""
+    """As it is given to Spark, but for secrets."""
+    clusters = json.loads(route.write["clusters"])
     return {
         "query": route.name,
         "checkpoint": route.checkpoint,
         "flows": [str(flow) for flow in route.flows],
-        "read": dict(route.read),
-        "write": {**route.write, "clusters": json.loads(route.write["clusters"])},
+        "read": options.shown(route.read),
+        "write": {
+            **options.shown(route.write),
+            "clusters": {name: options.shown(own) for name, own in clusters.items()},
+        },
         "headers": dict(route.headers),
     }

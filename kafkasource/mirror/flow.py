@@ -32,7 +32,7 @@ class Flow:
     topics: tuple[str, ...] = (".*",)  # Java regular expressions of whole names
     exclude: tuple[str, ...] = ()
     topic: str = _SAME  # the name at the target; ${source}: the source cluster, ${topic}: the topic's name there
-    options: Mapping[str, str] = field(default_factory=dict)  # options of the sink, for this target
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)  # options of the sink, for this target
     replication_factor: int = -1  # for topics that the mirror creates; -1: the brokers' default
     create_topics: bool = True  # and partitions
     sync_settings: bool = True

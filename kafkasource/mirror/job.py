@@ -109,7 +109,10 @@ def check(plan: Plan) -> list[Route]:
     """Check all that can be checked without a broker. Raises OptionError."""
     found = routes(plan)
     for route in found:
-        options.parse(dict(route.read), "source")
+        try:
+            options.parse(dict(route.read), "source")
+        except OptionError as error:
+            raise OptionError(f"cluster {route.source!r}: {error}") from None
         targets.parse(dict(route.write))
     if plan.checkpoint is None:
         raise OptionError(

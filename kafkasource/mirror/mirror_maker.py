@@ -2,6 +2,7 @@
 meaning here.
 
     clusters = A, B
+    A.security.protocol = SASL_SSL           security.protocol, ssl.*, sasl.*: of all clusters without their own
     A.bootstrap.servers = a1:9092            A.consumer.fetch.min.bytes, A.producer.acks, consumer.…, producer.…
     A->B.enabled = true                      a flow's key may stand without the flow, for all of them
     A->B.topics = orders.*, customers
@@ -47,6 +48,10 @@ _OTHERWISE = (
         "group offsets are not carried along: `pykafka offsets translate` does it when you move a group",
     ),
     (r"sync\.topic\.acls.*", "ACLs are not carried along"),
+    (
+        r"config\.providers(\.\w+\.class)?",
+        "the references ${env:NAME}, ${file:/path:key} and ${dir:/folder:file} need no provider; there are no others",
+    ),
     (r"(emit\.)?heartbeats.*", "there are no heartbeats: Spark's progress tells whether the mirror runs"),
     (r"offset-syncs\..*|offset\.lag\.max", "the offset map is in a topic of its own, written after each micro-batch"),
     (
@@ -105,6 +110,7 @@ class _Reading:
         """Options of both roles, the most general first, so that more specific ones override them."""
         found: dict[str, str] = {}
         for prefix, roles in (
+            ("", ("source", "sink")),  # only security: MirrorMaker's clients share it
             ("consumer.", ("source",)),
             ("producer.", ("sink",)),
             (f"{name}.", ("source", "sink")),
@@ -113,7 +119,11 @@ class _Reading:
         ):
             for key in [key for key in self._given if key.startswith(prefix)]:
                 option = options.BY_NAME.get(options.canonical("kafka." + key[len(prefix) :]))
-                if option is not None and set(roles) & set(option.used_by):
+                if (
+                    option is not None
+                    and (prefix or option.name in options.SECURITY_NAMES)
+                    and set(roles) & set(option.used_by)
+                ):
                     found[option.name] = self._given[key]
                     self._taken.add(key)
         return found

@@ -37,13 +37,18 @@ _OURS = (
 
 @dataclass(frozen=True)
 class Plan:
-    """A whole mirror. `warnings`: settings of the file that the mirror does not honour."""
+    """A whole mirror. `warnings`: settings of the file that the mirror does not honour.
 
-    clusters: Mapping[str, Mapping[str, str]]  # options of the format, for reading from it and writing to it
+    `repr` shows no options: there are secrets among them.
+    """
+
+    clusters: Mapping[str, Mapping[str, str]] = field(
+        repr=False
+    )  # options of the format, for reading from it and writing to it
     flows: tuple[Flow, ...]
     checkpoint: str | None = None  # a folder for each route below it
-    read: Mapping[str, str] = field(default_factory=dict)  # options of every read
-    write: Mapping[str, str] = field(default_factory=dict)  # options of every write, to whichever cluster
+    read: Mapping[str, str] = field(default_factory=dict, repr=False)  # options of every read
+    write: Mapping[str, str] = field(default_factory=dict, repr=False)  # options of every write, to whichever cluster
     trigger: str | None = None  # Spark's processingTime; None: one micro-batch after the other
     exactly_once: bool = False
     provenance: bool = False  # add headers that say where a record was read
@@ -129,11 +134,13 @@ class Route:
     source: str
     flows: tuple[Flow, ...]
     patterns: Mapping[str, str]  # by target: a pattern for the topics that it gets
-    read: Mapping[str, str]  # options of the read
-    write: Mapping[str, str]  # and of the write
+    read: Mapping[str, str] = field(repr=False)  # options of the read
+    write: Mapping[str, str] = field(repr=False)  # and of the write
     headers: Mapping[str, str]  # the headers that the source adds to each record
     checkpoint: str | None
-    clients: Mapping[str, Mapping[str, str]]  # by cluster, the source included: the options to reach it
+    clients: Mapping[str, Mapping[str, str]] = field(
+        repr=False
+    )  # by cluster, the source included: the options to reach it
 
     @property
     def name(self) -> str:

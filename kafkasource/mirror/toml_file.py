@@ -212,7 +212,7 @@ def _text(value: object, where: str) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if not isinstance(value, (str, int)):
-        raise OptionError(f"{where}: expected a string, a whole number or a boolean, got {value!r}")
+        raise OptionError(f"{where}: expected a string, a whole number or a boolean, got a {type(value).__name__}")
     return str(value)
 
 

@@ -3,6 +3,7 @@
 log_times   from offsets to seconds       queries    the state of queries, from their progress
 listener    Spark's progress events       endpoint   HTTP: the page, JSON, Prometheus' text
 access      which requests may read it    open_sinks open transactions of exactly-once sinks
+certificate TLS                           server     connections, with TLS or without
 """
 
 from __future__ import annotations
@@ -41,6 +42,8 @@ class ServedMetrics:
         sinks: Mapping[str, Mapping[str, str]] | None,
         allowed_hosts: Iterable[str] = (),
         token: str | None = None,
+        certificate: str | Path | None = None,
+        key: str | Path | None = None,
     ) -> None:
         self._spark = spark
         self._queries = Queries(cluster_name, groups)
@@ -49,7 +52,16 @@ class ServedMetrics:
         folder.use(self.folder)
         if self.folder is not None:
             folder.make(self.folder)
-        self._endpoint = Endpoint(host, port, self.snapshot, self._queries, allowed_hosts=allowed_hosts, token=token)
+        self._endpoint = Endpoint(
+            host,
+            port,
+            self.snapshot,
+            self._queries,
+            allowed_hosts=allowed_hosts,
+            token=token,
+            certificate=certificate,
+            key=key,
+        )
         self._listener = ProgressListener(self._queries)
         take_what_is_pending(spark)
         spark.streams.addListener(self._listener)
@@ -57,7 +69,7 @@ class ServedMetrics:
 
     @property
     def url(self) -> str:
-        """`http://127.0.0.1:port`, without a slash at its end."""
+        """`http://127.0.0.1:port` (`https:` with a certificate), without a slash at its end."""
         return self._endpoint.url
 
     @property

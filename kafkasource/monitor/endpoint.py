@@ -7,7 +7,7 @@
     GET /api/metrics          all metrics as JSON
 
 It shows names of topics and queries, and changes nothing. It listens on this machine only, unless an address is given.
-`access` decides which requests may read.
+`access` decides which requests may read; with a certificate (`certificate`) they come over TLS.
 """
 
 from __future__ import annotations
@@ -19,13 +19,16 @@ import os
 import socket
 import threading
 from collections.abc import Callable, Iterable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from importlib.resources import files
+from pathlib import Path
 
 from kafkasource.metrics.snapshot import Snapshot
 from kafkasource.metrics.table import METRICS
 from kafkasource.monitor.access import LOOKED_AT, Access, Refusal
+from kafkasource.monitor.certificate import ServerCertificate
 from kafkasource.monitor.queries import Queries
+from kafkasource.monitor.server import Server
 
 HOSTS_ENVIRONMENT = "KAFKASOURCE_METRICS_HOSTS"  # names, with commas between them
 TOKEN_ENVIRONMENT = "KAFKASOURCE_METRICS_TOKEN"
@@ -58,11 +61,13 @@ class Endpoint:
         *,
         allowed_hosts: Iterable[str] = (),
         token: str | None = None,
+        certificate: str | Path | None = None,
+        key: str | Path | None = None,
     ) -> None:
-        """`port` 0: any that is free. `allowed_hosts`, `token`: as `serve_metrics` has them.
+        """`port` 0: any that is free. `allowed_hosts`, `token`, `certificate`, `key`: as `serve_metrics` has them.
 
-        The environment adds names, and has the token where none is given. Raises OSError where the port is taken,
-        ValueError for a bad token.
+        The environment adds names, and has the token and the files where none are given. Raises OSError where the port
+        is taken, OptionError for files that cannot be used, ValueError for a bad token.
         """
         self._snapshot = snapshot
         self._queries = queries or Queries()
@@ -78,8 +83,9 @@ class Endpoint:
             answer = staticmethod(endpoint._answer)
             access = Access.of(names, token)
 
-        self._server = ThreadingHTTPServer((host, port), Handler)
-        self._server.daemon_threads = True
+        own = ServerCertificate.of(certificate, key)
+        self._scheme = "http" if own is None else "https"
+        self._server = Server((host, port), Handler, own)
         serve = self._server.serve_forever
         self._thread = threading.Thread(target=serve, args=(_POLL_S,), name="kafkasource-metrics", daemon=True)
         self._thread.start()
@@ -92,7 +98,7 @@ class Endpoint:
     def url(self) -> str:
         host = str(self._server.server_address[0])
         host = _ALL_ADDRESSES.get(host, host)
-        return f"http://{host}:{self.port}"
+        return f"{self._scheme}://{host}:{self.port}"
 
     def close(self) -> None:
         """Close the server, and cut off answers that are under way."""

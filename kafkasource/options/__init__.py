@@ -5,7 +5,7 @@ Names are those of Spark's JVM connector; `kafka.*` are those of Kafka's Java cl
 
 from kafkasource.options.markdown import markdown_table
 from kafkasource.options.option import Option, Role
-from kafkasource.options.parse import Options, canonical, parse, refused, unknown
+from kafkasource.options.parse import Options, canonical, parse, refused, shown, unknown
 from kafkasource.options.security import SECURITY_NAMES, security_of
 from kafkasource.options.table import BY_NAME, OPTIONS, SPARKS_OWN
 from kafkasource.options.types import DURATION, MAX_INT32
@@ -25,5 +25,6 @@ __all__ = [
     "parse",
     "refused",
     "security_of",
+    "shown",
     "unknown",
 ]

@@ -11,7 +11,9 @@ from typing import Any
 from kafkasource.errors import OptionError
 from kafkasource.options.option import Option, Refused, Role
 from kafkasource.options.security import security_of
-from kafkasource.options.table import BY_KEY, OPTIONS, REFUSED, SPARKS_OWN
+from kafkasource.options.table import BY_KEY, BY_NAME, OPTIONS, REFUSED, SPARKS_OWN
+from kafkasource.options.types import SECRET
+from kafkasource.secrets import Secret
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +37,12 @@ class Options(Mapping[str, Any]):
 
     def __repr__(self) -> str:
         return f"Options({', '.join(f'{name}={self[name]!r}' for name in sorted(self.given))})"
+
+
+def shown(written: Mapping[str, str]) -> dict[str, str]:
+    """The options as they may be printed: secrets are hidden."""
+    secret = {option.name for option in BY_NAME.values() if option.type is SECRET}
+    return {name: str(Secret("")) if canonical(name) in secret else text for name, text in written.items()}
 
 
 def parse(written: Mapping[str, str], role: Role, *, of_cluster: bool = False) -> Options:
