@@ -16,6 +16,7 @@ from typing import Any
 
 import lying_authentication
 import lying_log
+import lying_security
 import lying_sink
 from frame_mutations import Frame, damaged, damaged_records, fetched_records, frames, with_records
 from lying_broker import ask
@@ -298,9 +299,13 @@ TARGETS = (
     Target("documents", 4, documents),
     Target("decisions", 1, decisions),
     Target("answers", 1, answers),
-    Target("reads", 1, reads),
+    Target("reads", 2, reads),
     Target("memberships", 1, memberships),
     Target("writes", 1, writes),
     Target("authentications", 2, lying_authentication.authenticate),
     Target("credentials", 2, lying_authentication.read_credentials),
+    Target("stores", 2, lying_security.read_stores),
+    Target("tokens", 1, lying_security.take_token),
+    Target("logins", 1, lying_security.log_in),
+    Target("encryption", 1, lying_security.encrypt),
 )

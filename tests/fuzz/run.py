@@ -28,7 +28,8 @@ from random import Random, SystemRandom
 
 if __name__ != "run":  # as a program, and in the processes that it starts
     TESTS = Path(__file__).parent.parent
-    sys.path += [str(TESTS / name) for name in ("fuzz", "protocol", "records", "source", "sink", "group", "")]
+    FOLDERS = ("fuzz", "protocol", "records", "source", "sink", "group", "security", "")
+    sys.path += [str(TESTS / name) for name in FOLDERS]
 
 from fuzz_targets import TARGETS, Target
 
