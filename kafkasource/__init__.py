@@ -44,9 +44,9 @@ def register(spark: SparkSession) -> None:
     You need it where the package is not installed in the Python that Spark starts: with `--py-files`, on Spark Connect,
     in a virtual environment that is not active. Elsewhere it does no harm. Runs on the driver.
     """
-    from kafkasource.datasource import KafkaDataSource
+    from kafkasource.datasource import of_session
 
-    spark.dataSource.register(KafkaDataSource)
+    spark.dataSource.register(of_session(spark))
 
 
 def open_transactions(options: Mapping[str, str]) -> list[OpenTransaction]:

@@ -15,6 +15,7 @@ from kafkasource import options
 from kafkasource.errors import OptionError
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
     from kafkasource.sink.writer import BatchWriter, StreamWriter
@@ -27,6 +28,8 @@ log = logging.getLogger("kafkasource.source")
 class KafkaDataSource(DataSource):
     """`format("pykafka")`."""
 
+    secrets_are_hidden = False  # whether Spark Connect hides options with secrets, as far as `register` could see
+
     @classmethod
     def name(cls) -> str:
         return "pykafka"
@@ -34,6 +37,7 @@ class KafkaDataSource(DataSource):
     def schema(self) -> StructType:
         from kafkasource.source.spark.schema import spark_schema
 
+        self._warn_of_secrets()
         parsed = options.parse(self.options, "source")
         return spark_schema(bool(parsed["includeHeaders"]), bool(parsed["packRecords"]))
 
@@ -64,6 +68,7 @@ class KafkaDataSource(DataSource):
 
         if overwrite:
             raise OptionError('Save mode Overwrite not allowed for Kafka. Allowed save mode is append: mode("append")')
+        self._warn_of_secrets()
         return BatchWriter(targets.parse(self.options), schema, OffsetMapTopic)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:
@@ -72,7 +77,12 @@ class KafkaDataSource(DataSource):
         from kafkasource.sink.clusters import targets
         from kafkasource.sink.writer import StreamWriter
 
+        self._warn_of_secrets()
         return StreamWriter(targets.parse(self.options), schema, OffsetMapTopic)
+
+    def _warn_of_secrets(self) -> None:
+        if not self.secrets_are_hidden:
+            options.warn_of_secrets_as_text(self.options)
 
     def _source_options(self, schema: StructType) -> options.Options:
         parsed = options.parse(self.options, "source")
@@ -84,3 +94,10 @@ class KafkaDataSource(DataSource):
                 "Kafka source has a fixed schema and cannot be set with a custom one; leave out .schema()"
             )
         return parsed
+
+
+def of_session(spark: SparkSession) -> type[KafkaDataSource]:
+    """The class to register with a session: it knows whether the session's server hides secrets. For the driver."""
+    hidden = options.hides_secrets(spark.conf.get(options.REDACTION, None))
+    # Not a name in a module: Spark then ships the class by value, with the attribute.
+    return type("KafkaDataSource", (KafkaDataSource,), {"secrets_are_hidden": True}) if hidden else KafkaDataSource

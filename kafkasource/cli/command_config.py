@@ -27,7 +27,18 @@ def add_command_config(parser: argparse.ArgumentParser) -> None:
 
 
 def file_options(arguments: argparse.Namespace) -> dict[str, str]:
-    """The options of the file by their canonical names; nothing where there is no file. Raises OptionError."""
+    """The options of the file by their canonical names; nothing where there is no file. Raises OptionError.
+
+    A command reads the file once: what it found stays with its arguments. So the whole command has the same options,
+    and the file may be a pipe, as `--command-config <(...)`.
+    """
+    if not hasattr(arguments, "file_options"):
+        arguments.file_options = _read(arguments)
+    found: dict[str, str] = arguments.file_options
+    return found
+
+
+def _read(arguments: argparse.Namespace) -> dict[str, str]:
     place = arguments.command_config or os.environ.get(ENVIRONMENT) or _of_running_broker(arguments)
     if not place:
         return {}

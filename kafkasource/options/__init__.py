@@ -3,6 +3,7 @@
 Names are those of Spark's JVM connector; `kafka.*` are those of Kafka's Java clients, with librdkafka's as aliases.
 """
 
+from kafkasource.options.connect import REDACTION, hides_secrets, warn_of_secrets_as_text
 from kafkasource.options.markdown import markdown_table
 from kafkasource.options.option import Option, Role
 from kafkasource.options.parse import Options, canonical, parse, refused, shown, unknown
@@ -15,16 +16,19 @@ __all__ = [
     "DURATION",
     "MAX_INT32",
     "OPTIONS",
+    "REDACTION",
     "SECURITY_NAMES",
     "SPARKS_OWN",
     "Option",
     "Options",
     "Role",
     "canonical",
+    "hides_secrets",
     "markdown_table",
     "parse",
     "refused",
     "security_of",
     "shown",
     "unknown",
+    "warn_of_secrets_as_text",
 ]

@@ -1,6 +1,7 @@
 """How commands find their cluster and take client options."""
 
 import json
+import os
 
 import pytest
 from fake_broker import FakeKafka, serve
@@ -151,6 +152,19 @@ def test_a_client_properties_of_kafkas_tools_is_taken_by_argument_and_by_environ
     said = capsys.readouterr().err
     assert "refuses the credentials" in said
     assert "hunter2" not in said
+
+
+def test_a_command_reads_the_file_once_so_it_may_be_a_pipe(servers, capsys):
+    reading, writing = os.pipe()
+    os.write(writing, f"bootstrap.servers={servers}\n".encode())
+    os.close(writing)
+    try:
+        main(["doctor", "--json", "--command-config", f"/dev/fd/{reading}"])
+    finally:
+        os.close(reading)
+    out = capsys.readouterr().out
+    assert servers in out
+    assert "which cluster" not in out
 
 
 def test_what_is_wrong_with_the_file_is_said_with_its_name(tmp_path, capsys):

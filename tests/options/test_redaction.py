@@ -1,0 +1,72 @@
+"""What spark-conf/ tells Spark to hide covers each option that the table marks secret, under each of its names.
+
+`tests/spark/test_secrets_over_connect.py` lets Spark itself apply the expressions.
+"""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from kafkasource import properties
+from kafkasource.options import OPTIONS, REDACTION, hides_secrets
+from kafkasource.options.types import SECRET
+
+CONF = Path(__file__).parent.parent.parent / "spark-conf" / "spark-defaults.conf"
+SECRET_NAMES = sorted(name for row in OPTIONS if row.type is SECRET for name in (row.name, *row.aliases))
+NAMES = [*SECRET_NAMES, *(f"clusters.east.{name}" for name in SECRET_NAMES), "clusters"]
+OTHERS = ["subscribe", "kafka.bootstrap.servers", "kafka.sasl.username", "kafka.ssl.truststore.location", "topic"]
+VALUE = 'ge"h\\eim'
+
+
+def setting(name):
+    return re.compile(properties.parse(CONF.read_text())[name])
+
+
+def hidden(text):
+    return setting(REDACTION).sub("*", text)
+
+
+def escaped(text):
+    """As protobuf's text format writes a string."""
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("'", "\\'")
+
+
+def test_the_table_has_secrets():
+    assert {"kafka.sasl.password", "kafka.sasl.jaas.config", "kafka.ssl.key.pem"} < set(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_secret_is_hidden_wherever_its_name_stands(name):
+    assert setting("spark.redaction.regex").search(name)
+    assert setting("spark.redaction.regex").search(name.upper())
+    assert "eim" not in hidden(f'options {{\n  key: "{name}"\n  value: "{escaped(VALUE)}"\n}}')
+    for written in (f"`{name}` 'geheim'", f"'{name}' = 'geheim'", f'"{name}" "geheim"', f"{name}='geheim'"):
+        statement = f"CREATE VIEW v USING pykafka OPTIONS ({written}, subscribe 'events')"
+        for text in (statement, f'query: "{escaped(statement)}"'):
+            assert "geheim" not in hidden(text), text
+            assert "events" in hidden(text), text
+    for quote in "'\"":
+        statement = f"OPTIONS ('{name}' {quote}ge\\{quote}heim{quote}, subscribe 'events')"
+        for text in (statement, f'query: "{escaped(statement)}"'):
+            assert "heim" not in hidden(text), text
+            assert "events" in hidden(text), text
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_what_is_no_secret_stays_to_be_read(name):
+    assert not setting("spark.redaction.regex").search(name)
+    text = f'options {{\n  key: "{name}"\n  value: "seen"\n}}'
+    assert hidden(text) == text
+
+
+def test_a_path_to_a_file_of_certificates_stays_to_be_read():
+    assert not setting("spark.redaction.regex").search("/etc/kafka/ca.pem,/etc/kafka/client.key.example")
+
+
+def test_the_setting_is_recognised_as_one_that_hides_secrets():
+    assert hides_secrets(setting(REDACTION).pattern)
+    of_spark = 'key: "[^"]*(password|jaas)[^"]*"\\s*value: "(\\\\.|[^"\\\\])*"'
+    assert hides_secrets(of_spark)
+    for other in (None, "", "(?i)url", "(?i)secret|password"):
+        assert not hides_secrets(other), other
