@@ -121,10 +121,17 @@ def test_a_revoked_certificate_and_a_missing_or_old_list_are_told_apart(root, br
 def test_a_certificate_for_clients_only_is_refused_with_openssl_s_reason(root):
     plain = root.issue("b", ("broker.test",))
     usage = x509.ExtendedKeyUsage([x509.ExtendedKeyUsageOID.CLIENT_AUTH])
-    builder = x509.CertificateBuilder(
-        plain.certificate.issuer, plain.certificate.subject, plain.key.public_key(), 7, NOW - DAY, NOW + DAY, [], None
+    certificate = (
+        x509.CertificateBuilder()
+        .issuer_name(plain.certificate.issuer)
+        .subject_name(plain.certificate.subject)
+        .public_key(plain.key.public_key())
+        .serial_number(7)
+        .not_valid_before(NOW - DAY)
+        .not_valid_after(NOW + DAY)
+        .add_extension(usage, critical=False)
+        .sign(root.key, hashes.SHA256())
     )
-    certificate = builder.add_extension(usage, False).sign(root.key, hashes.SHA256())
     assert_says(refusal(Issued(certificate, plain.key), root), "purpose", "CN=b")
 
 
