@@ -114,6 +114,8 @@ class FakeKafka(FakeTransactions):
         }
         self.versions = {api.key: api.stable_versions for api in APIS.values()}
         self.mechanisms = ["PLAIN"]
+        self.password = "secret"  # alice's
+        self.session_lifetime_ms = 0  # what SASL's last answer says; no end of a session is enforced
         self.requests: list[Request] = []
         self.silent = False  # about APIs that it does not know
         self.refused: list[tuple[int, int, int]] = []  # node, API key and version of what it does not serve
@@ -214,9 +216,11 @@ class FakeKafka(FakeTransactions):
 
     def _sasl_authenticate(self, request: Request) -> dict:
         """PLAIN, of one user."""
-        known = bytes(request.body["auth_bytes"]) == b"\0alice\0secret"
+        known = bytes(request.body["auth_bytes"]) == f"\0alice\0{self.password}".encode()
         said = None if known else "Authentication failed: Invalid username or password"
-        return {"error_code": 0 if known else 58, "error_message": said, "auth_bytes": b"", "session_lifetime_ms": 0}
+        lifetime_ms = self.session_lifetime_ms if known else 0
+        answer = {"error_message": said, "auth_bytes": b"", "session_lifetime_ms": lifetime_ms}
+        return {"error_code": 0 if known else 58, **answer}
 
     def _metadata(self, request: Request) -> dict:
         asked = request.body["topics"]

@@ -3,6 +3,8 @@
     SaslHandshake     names the mechanism; the broker answers with those that its listener has (KIP-43)
     SaslAuthenticate  a token of the mechanism in each direction, until it is done (KIP-152)
 
+Where a session has an end (KIP-368), another `Authentication` on the same connection begins the next one.
+
 Brokers before 1.0 take the tokens bare, each behind its length, and close the connection where they refuse one.
 """
 
@@ -28,6 +30,7 @@ class Authentication:
         self._mechanism, self._peer = mechanism, peer
         self.bare = False  # do tokens go without Kafka's headers from now on?
         self.done = False
+        self.session_lifetime_ms = 0  # how long the broker lets the client go on; 0: without an end. Once it is done
 
     def handshake(self, broker_serves: Callable[[Api], tuple[int, int] | None]) -> tuple[Api, int, Fields]:
         """The first request, with its version."""
@@ -75,6 +78,7 @@ class Authentication:
                 f"{self._peer} refuses the credentials ({self._mechanism.name}): {said}. Check user, password or "
                 "token, and that the broker has them for this mechanism",
             )
+        self.session_lifetime_ms = answer.get("session_lifetime_ms", 0)  # not in version 0
         challenge = bytes(answer["auth_bytes"])
         return lambda: self._mechanism.respond(challenge)
 

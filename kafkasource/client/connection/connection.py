@@ -1,7 +1,8 @@
 """One broker conversation, without its socket: requests to bytes, bytes to responses, versions negotiated first.
 
 Order of events: `negotiate()` gives the ApiVersions request; once its answer is in, and the client has authenticated
-where the listener wants it (`ready`), `send()` gives the bytes of any other request. A broker answers in order, so the
+where the listener wants it (`ready`), `send()` gives the bytes of any other request. `authenticate_again()` begins the
+next session, and `ready` is false until the broker has answered. A broker answers in order, so the
 oldest request in flight owns the next frame; anything else is a `ProtocolError`, after which the connection must be
 closed (nothing is matched by guess).
 
@@ -104,6 +105,11 @@ class Connection(Generic[Token]):
     def authenticating(self) -> bool:
         """Are the versions negotiated, and SASL not done?"""
         return self._versions is not None and not self.ready
+
+    @property
+    def session_lifetime_ms(self) -> int:
+        """From the last token on, the broker closes the connection after so long; 0: never. Only when `ready`."""
+        return 0 if self._authentication is None else self._authentication.session_lifetime_ms
 
     @property
     def in_flight(self) -> int:
@@ -273,6 +279,16 @@ class Connection(Generic[Token]):
         return self._begin_authentication()
 
     # SASL.
+
+    def authenticate_again(self, authentication: Authentication) -> Parts:
+        """The first request of a new session: SaslHandshake. Only when `ready`, and with nothing in flight.
+
+        Until it is `ready` again nothing else may be sent: the broker would close the connection.
+        """
+        if not self.ready or self._in_flight:
+            raise RuntimeError(f"{self._peer}: a session begins before the last one has its answers")
+        self._authentication = authentication
+        return self._begin_authentication()
 
     def _begin_authentication(self) -> Parts:
         if self._authentication is None:

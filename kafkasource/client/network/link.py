@@ -13,12 +13,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 
-from kafkasource.client.connection.connection import Connection
+from kafkasource.client.connection.connection import Connection, Parts
 from kafkasource.client.network.attempt import Backoff
 from kafkasource.client.network.opening import Happened, Opening
 from kafkasource.client.network.pending import Pending, Shared, address_of
 from kafkasource.client.network.poller import READ
 from kafkasource.client.network.request_queue import RequestQueue
+from kafkasource.client.network.session import Session
 from kafkasource.client.network.states import TRANSITIONS, Action, Event, State
 from kafkasource.client.network.stream import Stream
 from kafkasource.client.transport.resolver import Resolution
@@ -33,7 +34,9 @@ _ANSWERED_NOTHING = (
     " after ApiVersions, before any other answer. A listener with SASL does that: if it is one, set"
     " 'kafka.security.protocol' to SASL_SSL or SASL_PLAINTEXT"
 )
-_CONNECTED = {State.PROBING, State.NEGOTIATING, State.AUTHENTICATING, State.READY}
+_IN_USE = {State.READY, State.DRAINING}
+_ESTABLISHED = _IN_USE | {State.REAUTHENTICATING}
+_CONNECTED = _ESTABLISHED | {State.PROBING, State.NEGOTIATING, State.AUTHENTICATING}
 
 
 class Link:
@@ -48,6 +51,7 @@ class Link:
         self.stream: Stream | None = None  # from CONNECTING to READY
         self._opening = Opening(host, port, shared)
         self._backoff = Backoff(shared.config, shared.random)
+        self._session = Session(shared.random)
         self._last_used_ms = 0.0
         self._receiving = False  # did bytes come in the poll that runs?
         self.round_trip_ms = NEVER  # the shortest seen on this connection
@@ -62,7 +66,13 @@ class Link:
 
     @property
     def ready(self) -> bool:
+        """May a request be sent at once?"""
         return self.state is State.READY
+
+    @property
+    def established(self) -> bool:
+        """Is the broker known on its connection, and what it serves? Requests may have to wait for the next session."""
+        return self.state in _ESTABLISHED
 
     @property
     def failures(self) -> int:
@@ -167,14 +177,41 @@ class Link:
         assert self.stream is not None
         self._backoff.failures = 0
         self._last_used_ms = now
-        self._opening.done(self.stream)
         log.debug("Completed connection to node %d", self.node_id)
         release = self.stream.connection.release
         if release is not None:
             log.info("%s knows no ApiVersions: it is spoken to as Kafka %s", self.name, release.name)
         if self.node_id < 0:
             self._shared.bootstrap_errors.pop(self.address, None)
+        self._resume(now)
+
+    # The end of a session.
+
+    def _resume(self, now: float, _: Exception | None = None) -> None:
+        """A session begins."""
+        assert self.stream is not None
+        self._opening.done(self.stream)
+        self._session.begin(self.stream.connection.session_lifetime_ms, now)
         self._write_queued(now)
+
+    def _drain(self, now: float, _: Exception | None = None) -> None:
+        """The broker answers in order, so it need not be asked when it is done with what came before."""
+        stream = self.stream
+        if self.state is State.DRAINING and stream is not None and not stream.out and not stream.connection.in_flight:
+            self._on(Event.DRAINED, now)
+
+    def _renew(self, now: float, _: Exception | None) -> None:
+        assert self.stream is not None
+        log.debug("authenticating again with %s: its session ends", self.name)
+        happened = self._opening.renew(self.stream, self.name, now, self._backoff.setup_timeout_ms)
+        if happened is None:
+            self._write(now)
+        else:
+            self._happened(happened, now)
+
+    def _let_go(self, _: float, __: Exception | None) -> None:
+        log.debug("%s ended the session before the next one began: connecting again", self.name)
+        self._close_stream()
 
     # The end of a connection.
 
@@ -250,6 +287,8 @@ class Link:
 
     def _expire_requests(self, now: float) -> None:
         so_far = "ApiVersions not answered yet" if self.state in _CONNECTED else "it is still being made"
+        if self.established:
+            so_far = "the session ends, and the next one has not begun"
         self._requests.fail_late(now, self.name, "; ".join(self._opening.attempt.reasons) or so_far)
         sent = [pending for pending in self.pending() if pending.deadline_ms <= now]
         if sent:
@@ -313,8 +352,9 @@ class Link:
             if received.error is not None:
                 self._broken(stream, received.error, now)
                 return
-            stream.put(received.reply)
+            self._say(stream, received.reply, now)
             self._follow(stream, now)
+            self._drain(now)
             if stream.emptied or self.stream is not stream:
                 return
 
@@ -325,7 +365,13 @@ class Link:
         if stream.connection.ready:
             self._lost(now, f"closed, because {error}", error)
         else:
-            self._happened(self._opening.failed(str(error), error), now)
+            self._happened(self._opening.failed(self.state, str(error), error), now)
+
+    def _say(self, stream: Stream, parts: Parts, now: float) -> None:
+        """What the conversation answers by itself, before it is ready."""
+        if parts:
+            stream.put(parts)
+            self._session.token_sent(now)
 
     def _follow(self, stream: Stream, now: float) -> None:
         """The link's state follows what the conversation has come to."""
@@ -340,11 +386,12 @@ class Link:
         if stream is None:
             return
         try:
-            taken = self._opening.take_login(stream)
+            parts = self._opening.take_login(stream)
         except KafkaSourceError as error:
-            self._happened(self._opening.failed(str(error), error), now)
+            self._happened(self._opening.failed(self.state, str(error), error), now)
             return
-        if taken:
+        if parts is not None:
+            self._say(stream, parts, now)
             self._follow(stream, now)
             self._write(now)
 
@@ -352,7 +399,7 @@ class Link:
         stream = self.stream
         assert stream is not None
         reason = reason_of(error) if isinstance(error, OSError) else str(error)
-        if not self.ready:
+        if self.state not in _IN_USE:
             self._happened(self._opening.ended(stream, self.state, reason, error), now)
             return
         if stream.connection.pending_bytes:
@@ -363,6 +410,9 @@ class Link:
 
     def _write_queued(self, now: float) -> None:
         assert self.stream is not None
+        if now >= self._session.renew_at_ms and self._requests.may_write(now):
+            self._on(Event.SESSION_ENDING, now)
+            return
         self._requests.encode(self.stream, now)
         self._write(now)
 
@@ -371,6 +421,7 @@ class Link:
         try:
             if self.stream.write(self._shared.completed):
                 self._last_used_ms = now
+            self._drain(now)
         except (OSError, TlsError) as error:
             self._stream_ended(now, error)
 
@@ -384,4 +435,8 @@ _ACTIONS: dict[Action, Callable[[Link, float, Exception | None], None]] = {
     Action.GIVE_UP: Link._give_up,
     Action.BACK_OFF: Link._lose,
     Action.CLOSE: Link._close,
+    Action.DRAIN: Link._drain,
+    Action.RENEW: Link._renew,
+    Action.RESUME: Link._resume,
+    Action.LET_GO: Link._let_go,
 }

@@ -180,7 +180,7 @@ class NetworkClient:
         Of the node's present connection, or of any ready one. Raises ConnectFailed where there is none.
         """
         for link in self._links.values():
-            if link.ready and link.connection is not None and node_id in (None, link.node_id):
+            if link.established and link.connection is not None and node_id in (None, link.node_id):
                 return link.connection.served(api)
         raise ConnectFailed("not connected")
 
@@ -299,7 +299,7 @@ class NetworkClient:
             by_address.setdefault((node.host, node.port), []).append(node.node_id)
         for link in [link for link in self._links.values() if link.node_id < 0]:
             ids = by_address.get((link.host, link.port), [])
-            if len(ids) == 1 and ids[0] not in self._links and link.ready:
+            if len(ids) == 1 and ids[0] not in self._links and link.established:
                 del self._links[link.node_id]
                 link.node_id = ids[0]
                 self._links[link.node_id] = link
@@ -333,7 +333,7 @@ class NetworkClient:
             if link is not None and link.backs_off_ms(now) > 0:
                 wait = min(wait, link.backs_off_ms(now))
                 continue
-            kind = 0 if link and link.ready else 1 if link and link.stream is not None else 2
+            kind = 0 if link and link.established else 1 if link and link.stream is not None else 2
             failed = in_vain.get(node_id, 0) + (link.failures if link else 0)
             rank = (failed, kind, link.load if link else 0, place)
             best = min(best, rank) if best else rank

@@ -1,8 +1,8 @@
 """The making of one broker's connection: its name looked up, its addresses tried, its answers awaited in time.
 
-It changes no state and fires no event: each step returns what happened, and the link lets its table decide. Nothing
-here is for connections that are in use. The thread that polls the client calls all methods. `now` is milliseconds of
-the client's clock.
+It changes no state and fires no event: each step returns what happened, and the link lets its table decide. Of a
+connection in use it knows one thing: how SASL goes once more where the session ends. The thread that polls the client
+calls all methods. `now` is milliseconds of the client's clock.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import logging
 from typing import TypeAlias
 
 from kafkasource.client.connection.authentication import Authentication
-from kafkasource.client.connection.connection import Connection
+from kafkasource.client.connection.connection import Connection, Parts
 from kafkasource.client.connection.old_releases import NUDGE_MS, SILENT, next_step
 from kafkasource.client.network.attempt import Attempt
 from kafkasource.client.network.background import BackgroundCall
@@ -41,6 +41,7 @@ _NOT_IN_TIME = {
     State.PROBING: "no answer to ApiVersions",
     State.NEGOTIATING: "no answer to ApiVersions",
     State.AUTHENTICATING: "SASL was not done",
+    State.REAUTHENTICATING: "SASL was not done again",
 }
 _FINAL = (TlsError, AuthenticationFailed, OptionError)  # what would happen again at each address, and at each attempt
 
@@ -53,8 +54,8 @@ class Opening:
         self._shared = shared
         self.attempt = Attempt(address_of(host, port))  # the last one
         self.resolution: Resolution | None = None  # while RESOLVING
-        self._login: BackgroundCall[bytes | None] | None = None  # while AUTHENTICATING: what SASL waits for
-        self.deadline_ms = NEVER  # resolving, or connecting and negotiating
+        self._login: BackgroundCall[bytes | None] | None = None  # what SASL waits for
+        self.deadline_ms = NEVER  # resolving, connecting and negotiating, or authenticating again
         self._nudge_after_ms = NUDGE_MS  # once the broker was found to be silent: at once
         self.nudge_at_ms = NEVER
 
@@ -97,7 +98,8 @@ class Opening:
         if found.addresses:
             return Event.RESOLVED, None
         # A label of more than 63 bytes is a UnicodeError.
-        return self.failed(f"cannot resolve the name: {reason_of(error)}" if error else "the name has no address")
+        why = f"cannot resolve the name: {reason_of(error)}" if error else "the name has no address"
+        return self.failed(State.RESOLVING, why)
 
     # The socket.
 
@@ -108,7 +110,7 @@ class Opening:
             login = self._authentication(name)
             transport = self._shared.connector.open(self.attempt.next_address())
         except OSError as error:
-            return self.failed(reason_of(error))
+            return self.failed(State.CONNECTING, reason_of(error))
         except OptionError as error:  # a truststore or a password's file that cannot be read here
             return Event.ATTEMPT_FAILED, error
         connection: Connection[Pending] = Connection(
@@ -128,9 +130,9 @@ class Opening:
                 return self.attempt.connected(), None
             stream.await_handshake()
         except OSError as error:
-            return self.failed(reason_of(error))
+            return self.failed(State.CONNECTING, reason_of(error))
         except KafkaSourceError as error:
-            return self.failed(str(error), error)
+            return self.failed(State.CONNECTING, str(error), error)
         return None
 
     # The broker's versions, and SASL.
@@ -148,8 +150,21 @@ class Opening:
             return Event.IDENTIFIED, None
         if connection.authenticating and state is State.NEGOTIATING:
             return Event.VERSIONS_KNOWN_TO_LOG_IN, None
-        if connection.ready and state in (State.NEGOTIATING, State.AUTHENTICATING):
-            return (Event.LOGGED_IN if state is State.AUTHENTICATING else Event.VERSIONS_KNOWN), None
+        if connection.ready and state is State.NEGOTIATING:
+            return Event.VERSIONS_KNOWN, None
+        if connection.ready and state in (State.AUTHENTICATING, State.REAUTHENTICATING):
+            return Event.LOGGED_IN, None
+        return None
+
+    def renew(self, stream: Stream, name: str, now: float, patience_ms: float) -> Happened | None:
+        """Begin SASL once more, with what the options' references stand for now."""
+        self.deadline_ms = now + patience_ms
+        try:
+            authentication = self._authentication(name)
+        except OptionError as error:
+            return Event.REFUSED, error
+        assert authentication is not None
+        stream.put(stream.connection.authenticate_again(authentication))
         return None
 
     def await_login(self, stream: Stream) -> None:
@@ -157,14 +172,13 @@ class Opening:
         if stream.connection.blocked is not None and self._login is None:
             self._login = BackgroundCall(stream.connection.blocked, self._shared.poller.wakeup)
 
-    def take_login(self, stream: Stream) -> bool:
-        """Go on with SASL where its next token was waited for; whether it was. Raises what the making of it raised."""
+    def take_login(self, stream: Stream) -> Parts | None:
+        """What to send where SASL's next token was waited for; None: it is not here. Raises what making it raised."""
         login = self._login
         if login is None or not login.done:
-            return False
+            return None
         self._login = None
-        stream.put(stream.connection.proceed(login.result()))
-        return True
+        return stream.connection.proceed(login.result())
 
     def done(self, stream: Stream) -> None:
         """The connection may be used: wait for nothing, and remember how silent the broker was."""
@@ -174,14 +188,19 @@ class Opening:
     # What went wrong.
 
     def late(self, state: State) -> Happened:
-        return self.failed(f"{_NOT_IN_TIME[state]} in time (socket.connection.setup.timeout.ms)")
+        return self.failed(state, f"{_NOT_IN_TIME[state]} in time (socket.connection.setup.timeout.ms)")
 
-    def failed(self, reason: str, error: KafkaSourceError | None = None) -> Happened:
+    def failed(self, state: State, reason: str, error: KafkaSourceError | None = None) -> Happened:
         """This address did not work out; go on with the next one of the host, if there is one.
+
+        Where the client was authenticating again, it does not ask for another address but for another connection.
 
         `error`: what will happen again at the host's other addresses, as all are one service: TLS or SASL refused, or,
         before any broker did, an answer that is not Kafka's protocol. It ends the attempt.
         """
+        if state is State.REAUTHENTICATING:
+            log.debug("no new session with %s: %s", self.attempt.host, reason)
+            return (Event.REFUSED, error) if isinstance(error, _FINAL) else (Event.RENEWAL_LOST, None)
         event = self.attempt.failed(reason)
         first = self._shared.metadata.version == 0
         if isinstance(error, _FINAL) or (isinstance(error, ProtocolError) and first):
@@ -192,14 +211,14 @@ class Opening:
         """The broker closed before the connection could be used: it refuses, or it is from before ApiVersions."""
         config, connection = self._shared.config, stream.connection
         if isinstance(error, TlsError):  # TLS 1.3: the broker checks the client's certificate after the handshake
-            return self.failed(reason, error)
+            return self.failed(state, reason, error)
         if connection.pending_bytes:
-            return self.failed(reason)
+            return self.failed(state, reason)
         if config.security.secures:  # probes for brokers from before ApiVersions are for PLAINTEXT listeners
-            return self.failed(f"{reason} ({_NOT_IN_TIME[state]})")
+            return self.failed(state, f"{reason} ({_NOT_IN_TIME[state]})")
         step = next_step(self.attempt.step, connection.identified, config.broker_version_fallback)
         if step is not None:
             self.attempt.again(step)
             return Event.UNANSWERED, None
         hint = "no answer to ApiVersions, nor as Kafka 0.9 or 0.8.2: a TLS listener, or not Kafka?"
-        return self.failed(f"{reason} ({hint})")
+        return self.failed(state, f"{reason} ({hint})")

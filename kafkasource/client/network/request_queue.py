@@ -26,9 +26,13 @@ class RequestQueue:
         pending.deadline_ms += max(0.0, self.throttled_until_ms - now)
         self.waiting.append(pending)
 
+    def may_write(self, now: float) -> bool:
+        """Does a request wait, and does the broker want no pause?"""
+        return bool(self.waiting) and now >= self.throttled_until_ms
+
     def encode(self, stream: Stream, now: float) -> None:
         """Give the stream what waited for it, in order, unless the broker wants a pause."""
-        while self.waiting and now >= self.throttled_until_ms:
+        while self.may_write(now):
             pending = self.waiting.popleft()
             assert pending.request is not None
             body, max_version = pending.request

@@ -11,6 +11,18 @@
      │                 BACKING_OFF ◀── ATTEMPT_FAILED: the last address has failed; LOST ───────────┤
      └──────────────────────────────────── CLOSE; BROKER_CLOSED, IDLE_EXPIRED: with nothing under way
 
+With SASL it authenticates between NEGOTIATING and READY, and again before the broker ends its session:
+
+                 VERSIONS_KNOWN_TO_LOG_IN                   LOGGED_IN
+    NEGOTIATING ──────────────────────────▶ AUTHENTICATING ───────────▶ READY
+                                                                        │   ▲
+                                                         SESSION_ENDING │   │ LOGGED_IN
+                                                                        ▼   │
+                                                                 DRAINING ─▶ REAUTHENTICATING
+                                                                     DRAINED    │
+    IDLE ◀── RENEWAL_LOST: the requests go on with the next connection ─────────┤
+    BACKING_OFF ◀── REFUSED, or LOST, which can happen while DRAINING, too ─────┘
+
 An attempt to connect tries all addresses of the broker's host, one after the other. A broker that closes the connection
 without an answer to ApiVersions may be one from before Kafka 0.10: the client connects to the same address again, to
 probe for these (`old_releases`).
@@ -30,6 +42,8 @@ class State(Enum):
     NEGOTIATING = "negotiating"  # connected; ApiVersions is sent
     AUTHENTICATING = "authenticating"  # the versions are known; SASL is under way
     READY = "ready"  # requests may be sent
+    DRAINING = "draining"  # the session nears its end: what is in flight is answered, and nothing more is sent
+    REAUTHENTICATING = "reauthenticating"  # SASL is under way once more, on the same connection
 
 
 class Event(Enum):
@@ -53,7 +67,12 @@ class Event(Enum):
     # The connection that was ready.
     LOST = "lost"  # with requests under way, or by bytes that make no sense
     BROKER_CLOSED = "broker closed"  # with nothing under way: brokers close what nobody uses
+    # The session that nears its end.
+    DRAINED = "drained"  # all that was in flight is answered
+    REFUSED = "refused"  # the broker takes the credentials no more, or they cannot be read here
+    RENEWAL_LOST = "renewal lost"  # closed or too late in the middle of SASL; what waits was not sent
     # The clock.
+    SESSION_ENDING = "session ending"  # soon, and a request waits
     NUDGE_DUE = "nudge due"  # no answer to ApiVersions for a moment
     IDLE_EXPIRED = "idle expired"  # not used for `connections.max.idle.ms`
 
@@ -67,6 +86,10 @@ class Action(Enum):
     GIVE_UP = "close the socket, back off longer after each failure, fail all requests"
     BACK_OFF = "close the socket, back off for the shortest time, fail all requests"
     CLOSE = "close the socket, fail all requests if there is a reason to"
+    DRAIN = "go on at once where nothing is in flight"
+    RENEW = "begin SASL once more"
+    RESUME = "write the requests that wait"
+    LET_GO = "close the socket; the requests wait for the next connection"
 
 
 _S, _E, _A = State, Event, Action
@@ -109,5 +132,14 @@ TRANSITIONS: dict[tuple[State, Event], tuple[State, Action | None]] = {
     (_S.READY, _E.BROKER_CLOSED): (_S.IDLE, _A.CLOSE),
     (_S.READY, _E.IDLE_EXPIRED): (_S.IDLE, _A.CLOSE),
     (_S.READY, _E.CLOSE): (_S.IDLE, _A.CLOSE),
+    (_S.READY, _E.SESSION_ENDING): (_S.DRAINING, _A.DRAIN),
+    (_S.DRAINING, _E.DRAINED): (_S.REAUTHENTICATING, _A.RENEW),
+    (_S.DRAINING, _E.LOST): (_S.BACKING_OFF, _A.BACK_OFF),
+    (_S.DRAINING, _E.CLOSE): (_S.IDLE, _A.CLOSE),
+    (_S.REAUTHENTICATING, _E.LOGGED_IN): (_S.READY, _A.RESUME),
+    (_S.REAUTHENTICATING, _E.REFUSED): (_S.BACKING_OFF, _A.GIVE_UP),
+    (_S.REAUTHENTICATING, _E.RENEWAL_LOST): (_S.IDLE, _A.LET_GO),
+    (_S.REAUTHENTICATING, _E.LOST): (_S.BACKING_OFF, _A.BACK_OFF),  # it was done, and garbage came right behind
+    (_S.REAUTHENTICATING, _E.CLOSE): (_S.IDLE, _A.CLOSE),
 }
 """What is not in it cannot happen: a link raises RuntimeError there, which is a bug of this client."""

@@ -3,10 +3,22 @@
 import pytest
 from fake_broker import FakeKafka
 
+from kafkasource.client.connection.authentication import Authentication
 from kafkasource.client.connection.connection import Connection
 from kafkasource.errors import ProtocolError, UnsupportedApiVersion
-from kafkasource.protocol.apis import API_VERSIONS, FETCH, INIT_PRODUCER_ID, LIST_OFFSETS, METADATA, PRODUCE
+from kafkasource.protocol.apis import (
+    API_VERSIONS,
+    FETCH,
+    INIT_PRODUCER_ID,
+    LIST_OFFSETS,
+    METADATA,
+    PRODUCE,
+    SASL_AUTHENTICATE,
+    SASL_HANDSHAKE,
+)
 from kafkasource.protocol.frames import peek_correlation_id
+from kafkasource.secrets import Secret
+from kafkasource.security.sasl.plain import Plain
 
 ASK = {"topics": [], "allow_auto_topic_creation": False}
 
@@ -14,9 +26,9 @@ ASK = {"topics": [], "allow_auto_topic_creation": False}
 class Talk:
     """A connection and the broker it speaks to."""
 
-    def __init__(self, kafka=None, most=100_000_000):
+    def __init__(self, kafka=None, most=100_000_000, login=None):
         self.kafka = kafka or FakeKafka(topics={"t": 1})
-        self.connection = Connection("broker 1 at b:9092", "me", most)
+        self.connection = Connection("broker 1 at b:9092", "me", most, authentication=login)
 
     def answers(self, parts):
         """What the broker sends back for these bytes."""
@@ -25,7 +37,9 @@ class Talk:
         return self.kafka.handle(1, data[4:])
 
     def negotiate(self):
-        parts = self.connection.negotiate()
+        return self.goes_on(self.connection.negotiate())
+
+    def goes_on(self, parts):
         while parts:
             (answer,) = self.answers(parts)
             received = self.connection.receive(answer)
@@ -162,6 +176,39 @@ def test_a_length_is_not_allocated_before_the_bytes_come():
     talk.connection.negotiate()
     assert talk.connection.receive((100_000_000).to_bytes(4, "big") + b"x").error is None
     assert len(talk.connection.writable()) < 1_200_000
+
+
+def plain():
+    return Authentication(Plain("alice", Secret("secret")), "broker 1 at b:9092")
+
+
+@pytest.mark.parametrize(("versions", "lifetime_ms"), [((0, 2), 7000), ((0, 1), 7000), ((0, 0), 0)])
+def test_sasl_gives_the_sessions_lifetime_and_begins_the_next_one_on_the_same_connection(versions, lifetime_ms):
+    kafka = FakeKafka()
+    kafka.session_lifetime_ms, kafka.versions[SASL_AUTHENTICATE.key] = 7000, versions
+    talk = Talk(kafka, login=plain()).negotiate()
+    assert talk.connection.session_lifetime_ms == lifetime_ms
+    kafka.session_lifetime_ms = 9000
+    handshake = talk.connection.authenticate_again(plain())
+    assert not talk.connection.ready
+    talk.goes_on(handshake)
+    assert talk.connection.ready
+    assert talk.connection.session_lifetime_ms == (9000 if lifetime_ms else 0)
+    (answer,) = talk.answers(talk.connection.send(METADATA, ASK, "token"))
+    assert [response.token for response in talk.connection.receive(answer).responses] == ["token"]
+    asked = [SASL_HANDSHAKE, SASL_AUTHENTICATE]
+    assert [request.api for request in kafka.requests] == [API_VERSIONS, *asked, *asked, METADATA]
+
+
+def test_a_session_does_not_begin_while_answers_of_the_last_one_are_due():
+    talk = Talk(login=plain()).negotiate()
+    talk.connection.send(METADATA, ASK, "token")
+    with pytest.raises(RuntimeError, match="before the last one has its answers"):
+        talk.connection.authenticate_again(plain())
+
+
+def test_without_sasl_a_session_has_no_end():
+    assert Talk().negotiate().connection.session_lifetime_ms == 0
 
 
 def test_the_same_metadata_again_is_the_same_dict_and_other_metadata_another():

@@ -25,7 +25,7 @@ ASK = {"topics": [], "allow_auto_topic_creation": False}
 LIST = {"isolation_level": 0, "topics": []}
 NEVER = 10_000_000
 GARBAGE = b"\xff" * 64
-BACKOFF_S, SETUP_S, NUDGE_S, IDLE_S = 0.1, 10, 0.2, 60
+BACKOFF_S, SETUP_S, NUDGE_S, IDLE_S, SESSION_S = 0.1, 10, 0.2, 60, 20
 ONE, TWO = "10.0.0.1", "10.0.0.2"  # where broker 1 has two addresses
 
 
@@ -177,6 +177,31 @@ class World:
     def being_ready(self):
         self.until_done(self.request)
 
+    def session_of(self, seconds):
+        """Ready, with a session that lasts so long."""
+        self.net.kafka.session_lifetime_ms = seconds * 1000
+        self.until_done(self.request)
+
+    def draining(self):
+        """A request is in flight, and the one behind it comes when the session nears its end."""
+        self.session_of(SESSION_S)
+        self.script = ["hold"]
+        self.request = self.client.send(1, LIST_OFFSETS, LIST)
+        self.pass_time(SESSION_S)
+        self.waiting = self.client.send(1, METADATA, ASK)
+
+    def reauthenticating(self):
+        """A request waits."""
+        self.session_of(SESSION_S)
+        self.pass_time(SESSION_S)
+        self.script = ["hold"]
+        self.request = self.client.send(1, LIST_OFFSETS, LIST)
+
+    def pass_time(self, seconds):
+        until = self.net.now + seconds
+        while self.net.now < until:
+            self.client.poll((until - self.net.now) * 1000)
+
 
 def two_addresses(world):
     world.net.hosts["broker-1"] = [ONE, TWO]
@@ -192,6 +217,8 @@ ARRIVE = {
     State.NEGOTIATING: World.negotiating,
     State.AUTHENTICATING: World.authenticating,
     State.READY: World.being_ready,
+    State.DRAINING: World.draining,
+    State.REAUTHENTICATING: World.reauthenticating,
 }
 CELLS = {}
 
@@ -656,6 +683,158 @@ def _(world):
     world.script = ["hold"]
     world.request = world.client.send(1, LIST_OFFSETS, LIST)
     closed_by_the_client(world)
+
+
+# The session that nears its end (KIP-368).
+
+
+HANDSHAKE, TOKEN = (SASL_HANDSHAKE.key, 1), (SASL_AUTHENTICATE.key, SASL_AUTHENTICATE.versions[1])
+OF_REQUEST = (LIST_OFFSETS.key, LIST_OFFSETS.versions[1])
+
+
+@cell(State.READY, Event.SESSION_ENDING, arrive=lambda world: world.session_of(SESSION_S), **wants_sasl())
+def _(world):
+    only, world.script = world.transport, ["hold"]
+    first = world.client.send(1, LIST_OFFSETS, LIST)
+    world.pass_time(SESSION_S)
+    world.client.send(1, METADATA, ASK)
+    assert world.link.state is State.DRAINING
+    world.client.poll(0)
+    assert world.asked() == [OF_REQUEST]  # nothing was sent behind it
+    assert not first.done
+    assert world.transport is only
+
+
+@cell(State.DRAINING, Event.DRAINED, **wants_sasl())
+def _(world):
+    only, world.script = world.transport, ["hold"]
+    world.let_go()
+    world.client.poll(0)
+    assert world.request.error is None
+    assert world.link.state is State.REAUTHENTICATING
+    assert world.asked() == [HANDSHAKE]
+    assert world.transport is only
+    assert not world.waiting.done
+
+
+@cell(State.DRAINING, Event.LOST, **wants_sasl())
+def _(world):
+    only = world.transport
+    only.ended = True
+    world.client.poll(0)
+    assert world.link.state is State.BACKING_OFF
+    assert only.closed
+    assert isinstance(world.request.error, ConnectionLost)
+    assert world.again() == BACKOFF_S
+
+
+cell(State.DRAINING, Event.CLOSE, **wants_sasl())(closed_by_the_client)
+cell(State.REAUTHENTICATING, Event.CLOSE, **wants_sasl())(closed_by_the_client)
+
+
+@cell(State.REAUTHENTICATING, Event.LOGGED_IN, **wants_sasl())
+def _(world):
+    only, world.script = world.transport, ["hold"]
+    world.let_go()
+    world.client.poll(0)
+    assert world.asked() == [TOKEN]
+    world.script = ["hold"]
+    world.let_go()
+    world.client.poll(0)
+    assert world.link.state is State.READY
+    assert world.asked() == [OF_REQUEST]  # the request that waited
+    assert world.transport is only
+    assert world.client.connect_failures(1) == 0
+    world.let_go()
+    world.pass_time(SETUP_S + 1)
+    assert world.link.state is State.READY  # no deadline of SASL is left
+    assert world.request.error is None
+
+
+@cell(State.REAUTHENTICATING, Event.REFUSED, **wants_sasl())
+def _(world):
+    only, world.net.kafka.password = world.transport, "another"
+    world.let_go()
+    world.until(State.BACKING_OFF)
+    assert only.closed
+    assert isinstance(world.request.error, AuthenticationFailed)
+    assert "Invalid username or password" in str(world.request.error)
+    assert world.client.connect_failures(1) == 1
+
+
+@cell(State.REAUTHENTICATING, Event.RENEWAL_LOST, **wants_sasl())
+def _(world):
+    only = world.transport
+    only.ended = True
+    world.until_done(world.request)
+    assert world.request.error is None  # the next connection has sent it
+    assert only.closed
+    assert world.opened() == ["broker-1", "broker-1"]
+    assert not world.asks_for_metadata()
+
+
+@cell(State.REAUTHENTICATING, Event.LOST, **wants_sasl())
+def _(world):
+    only, world.script = world.transport, ["hold"]
+    world.let_go()
+    world.client.poll(0)
+    world.let_go(times=2)
+    world.client.poll(0)
+    assert world.link.state is State.BACKING_OFF
+    assert only.closed
+    assert isinstance(world.request.error, ConnectionLost)
+
+
+@pytest.mark.parametrize(("random", "begins_s"), [(0.0, 17.0), (0.5, 18.0), (1.0, 19.0)])
+def test_a_session_is_renewed_at_85_to_95_percent_of_its_life_and_not_before(monkeypatch, random, begins_s):
+    world = World(monkeypatch, **wants_sasl())
+    world.net.seed = random
+    world.session_of(SESSION_S)
+    only = world.transport
+    for after_s, handshakes in ((begins_s - 0.1, 0), (0.1, 1)):
+        world.pass_time(after_s)
+        world.net.kafka.requests.clear()
+        world.until_done(world.client.send(1, LIST_OFFSETS, LIST))
+        assert len(world.net.kafka.asked(SASL_HANDSHAKE)) == handshakes
+    assert world.transport is only
+
+
+def test_requests_that_come_meanwhile_keep_their_order_behind_the_renewal(monkeypatch):
+    world = World(monkeypatch, **wants_sasl())
+    world.draining()
+    done = []
+    for pending in (world.request, world.waiting, *(world.client.send(1, LIST_OFFSETS, LIST) for _ in range(3))):
+        pending.add_callback(done.append)
+        last = pending
+    world.net.kafka.requests.clear()
+    world.let_go()
+    world.until_done(last)
+    assert [pending.api for pending in done] == [LIST_OFFSETS, METADATA, LIST_OFFSETS, LIST_OFFSETS, LIST_OFFSETS]
+    asked = [request.api for request in world.net.kafka.requests if request.node_id == 1]
+    assert asked == [LIST_OFFSETS, SASL_HANDSHAKE, SASL_AUTHENTICATE, METADATA, *[LIST_OFFSETS] * 3]
+    assert world.opened() == ["broker-1"]
+
+
+def test_a_renewal_that_is_not_answered_in_time_goes_on_with_another_connection(monkeypatch):
+    world = World(monkeypatch, **wants_sasl())
+    world.reauthenticating()
+    start, only = world.net.now, world.transport
+    world.until_done(world.request)
+    assert world.net.now - start == pytest.approx(SETUP_S)
+    assert world.request.error is None
+    assert only.closed
+
+
+def test_what_nobody_sends_renews_no_session(monkeypatch):
+    """An idle connection costs its broker nothing; SASL is taken after the session's end, too."""
+    world = World(monkeypatch, **wants_sasl())
+    world.session_of(SESSION_S)
+    world.net.kafka.requests.clear()
+    world.pass_time(SESSION_S * 2)
+    assert world.net.kafka.asked(SASL_HANDSHAKE) == []
+    world.until_done(world.client.send(1, LIST_OFFSETS, LIST))
+    assert len(world.net.kafka.asked(SASL_HANDSHAKE)) == 1
+    assert world.opened() == ["broker-1"]
 
 
 # What the table made exact.
