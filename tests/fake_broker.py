@@ -33,6 +33,7 @@ from kafkasource.client.network.network_client import NetworkClient
 from kafkasource.client.transport.sockets import Address
 from kafkasource.protocol.apis import API_VERSIONS, APIS, Api
 from kafkasource.protocol.primitives import Reader, Writer
+from kafkasource.security.refusals import process_refusals
 
 LOG_START, LOG_END = 0, 100
 
@@ -496,6 +497,7 @@ def close_clients() -> None:
     """Close the clients and clusters that a FakeNet has made: each has a pair of real sockets for its wake-ups."""
     while _open_clients:
         _open_clients.pop().close()
+    process_refusals.reset()  # another test's alice may have another password
 
 
 class FakeNet:

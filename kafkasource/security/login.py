@@ -38,13 +38,19 @@ class Login:
         self._keys: SaltedKeys | None = None
         self._keeper: TokenKeeper | None = None
 
-    def mechanism(self, host: str) -> Mechanism:
-        """A machine for one authentication with the broker at `host`, its advertised name.
+    def credentials(self) -> SaslConfig:
+        """With what references stand for now, so a password that was changed in its file counts at the next login.
 
-        References are resolved anew, so a password that was changed in its file counts from the next connection on.
-        Reads files, asks no server. Raises OptionError.
+        Reads files. Raises OptionError.
         """
-        config, keys, keeper = self._current()
+        return self._options.resolve(self._bootstrap_host)
+
+    def mechanism(self, host: str, credentials: SaslConfig | None = None) -> Mechanism:
+        """A machine for one authentication with the broker at `host`, its advertised name; None: by those of now.
+
+        Asks no server. Raises OptionError.
+        """
+        config, keys, keeper = self._current(credentials or self.credentials())
         return _machine(config, host, keys, keeper)
 
     def user(self) -> str | None:
@@ -52,7 +58,7 @@ class Login:
 
         May wait for a token endpoint. Raises OptionError, TokenNotAvailable, TokenRefused.
         """
-        config, _, keeper = self._current()
+        config, _, keeper = self._current(self.credentials())
         if keeper is not None:
             subject = claims_of(keeper.token().value.reveal()).get("sub")
             return subject if isinstance(subject, str) else None
@@ -61,8 +67,7 @@ class Login:
             return principal.partition("@")[0].partition("/")[0] or None  # Kafka's default rule of auth_to_local
         return None if config.delegation_token else config.username
 
-    def _current(self) -> tuple[SaslConfig, SaltedKeys | None, TokenKeeper | None]:
-        config = self._options.resolve(self._bootstrap_host)
+    def _current(self, config: SaslConfig) -> tuple[SaslConfig, SaltedKeys | None, TokenKeeper | None]:
         with self._lock:
             if config != self._config:
                 self._config = config

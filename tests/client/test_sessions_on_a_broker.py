@@ -133,7 +133,7 @@ def follow(secured, topic, numbers, writers):
         time.sleep(seconds)
 
     with Reader(options_of(secured, "SCRAM-SHA-512", subscribe=topic, startingOffsets="earliest")) as reader:
-        while topic not in reader.cluster.topics.list():
+        while topic not in [found.name for found in reader.cluster.topics.list()]:
             assert time.monotonic() - numbers.start_s < DEADLINE_S
         with suppress(EndOfNumbers):
             for batch in reader.follow(poll_s=0.01, sleep=rest):
@@ -146,7 +146,7 @@ def test_sessions_are_renewed_on_the_same_connections_and_no_record_is_lost_doub
 ):
     """A writer, a reader that follows it, and a transaction that is open over two sessions, all at once."""
     secured, topic, once = each_secured_broker.secured, *(f"t-{uuid.uuid4().hex[:10]}" for _ in range(2))
-    monkeypatch.setattr(writer_module.TaskContext, "get", lambda: FakeContext())
+    monkeypatch.setattr(writer_module.TaskContext, "get", lambda: FakeContext())  # type: ignore[attr-defined]
     plain, in_transaction = Numbers(renewals.renewed), Numbers(renewals.renewed)
     writers = [
         threading.Thread(target=write, args=(secured, topic, plain)),
@@ -165,6 +165,7 @@ def test_sessions_are_renewed_on_the_same_connections_and_no_record_is_lost_doub
     assert renewals.ended == []
 
 
+@pytest.mark.extended
 def test_a_session_that_ran_out_while_nobody_used_the_connection_is_no_error(secured_broker, renewals, monkeypatch):
     """The broker takes SASL after the end, too. A request it would not take; then there is another connection."""
     given = options_of(secured_broker.secured, "PLAIN")

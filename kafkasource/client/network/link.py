@@ -124,6 +124,7 @@ class Link:
         event, error = happened
         self._on(event, now, error)
         if event is Event.RESOLVER_BROKE:
+            self._opening.end()
             assert error is not None
             raise error
 
@@ -131,7 +132,9 @@ class Link:
 
     def connect_if_due(self, now: float) -> None:
         """Begin an attempt where a request waits for one."""
-        if self._requests.waiting and self.state in (State.IDLE, State.BACKING_OFF) and self.backs_off_ms(now) <= 0:
+        if not self._requests.waiting or self.state not in (State.IDLE, State.BACKING_OFF):
+            return
+        if self.backs_off_ms(now) <= 0 and self._opening.may_begin(now):
             self._on(Event.ATTEMPT, now)
 
     def _resolve(self, now: float, _: Exception | None) -> None:
@@ -212,6 +215,7 @@ class Link:
     def _let_go(self, _: float, __: Exception | None) -> None:
         log.debug("%s ended the session before the next one began: connecting again", self.name)
         self._close_stream()
+        self._opening.end()
 
     # The end of a connection.
 
@@ -239,6 +243,7 @@ class Link:
         under_way = list(self.pending())
         self._requests.waiting.clear()
         self._close_stream()
+        self._opening.end()
         if error is not None:
             self._shared.fail(under_way, error)
 
@@ -258,7 +263,7 @@ class Link:
         at = min((pending.deadline_ms for pending in self.pending()), default=NEVER)
         at = min(at, self._opening.due_ms)
         if self._requests.waiting and self.state in (State.IDLE, State.BACKING_OFF):
-            at = min(at, self._backoff.until_ms)
+            at = min(at, max(self._backoff.until_ms, self._opening.hold_until_ms))
         elif self._requests.waiting and self.ready:
             at = min(at, self._requests.throttled_until_ms)
         elif self.ready and not self.load:

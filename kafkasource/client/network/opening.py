@@ -26,8 +26,11 @@ from kafkasource.errors import (
     KafkaSourceError,
     OptionError,
     ProtocolError,
+    SaslAuthenticationFailed,
     TlsError,
 )
+from kafkasource.security.refusals import Servers, process_refusals
+from kafkasource.security.sasl_config import SaslConfig
 from kafkasource.types import NEVER
 
 log = logging.getLogger("kafkasource.client")
@@ -43,6 +46,7 @@ _NOT_IN_TIME = {
     State.AUTHENTICATING: "SASL was not done",
     State.REAUTHENTICATING: "SASL was not done again",
 }
+_HOLD_MS = 50.0  # a login takes some milliseconds, a refusal 300
 _FINAL = (TlsError, AuthenticationFailed, OptionError)  # what would happen again at each address, and at each attempt
 
 
@@ -56,6 +60,8 @@ class Opening:
         self.resolution: Resolution | None = None  # while RESOLVING
         self._login: BackgroundCall[bytes | None] | None = None  # what SASL waits for
         self.deadline_ms = NEVER  # resolving, connecting and negotiating, or authenticating again
+        self.hold_until_ms = 0.0  # no attempt begins before: another connection tries the password
+        self._credentials: SaslConfig | None = None  # that the broker is asked with
         self._nudge_after_ms = NUDGE_MS  # once the broker was found to be silent: at once
         self.nudge_at_ms = NEVER
 
@@ -68,6 +74,32 @@ class Opening:
         """Wait for nothing any more: the socket is closed."""
         self.resolution = self._login = None
         self.deadline_ms = self.nudge_at_ms = NEVER
+
+    def end(self) -> None:
+        """There is no connection any more, and none is made."""
+        self.stop()
+        process_refusals.get().end(self)
+
+    def may_begin(self, now: float) -> bool:
+        """May an attempt begin? Until a broker has accepted a password, one connection of the process tries it."""
+        login = self._shared.login
+        if login is None:
+            return True
+        if now < self.hold_until_ms:
+            return False
+        try:
+            credentials = login.credentials()
+        except OptionError:
+            return True  # the attempt will say so
+        if process_refusals.get().begin(credentials, self._servers, self):
+            return True
+        self.hold_until_ms = now + _HOLD_MS
+        return False
+
+    @property
+    def _servers(self) -> Servers:
+        """By which the process knows the cluster."""
+        return self._shared.config.bootstrap_servers
 
     # The name.
 
@@ -111,7 +143,10 @@ class Opening:
             transport = self._shared.connector.open(self.attempt.next_address())
         except OSError as error:
             return self.failed(State.CONNECTING, reason_of(error))
-        except OptionError as error:  # a truststore or a password's file that cannot be read here
+        except (
+            OptionError,
+            AuthenticationFailed,
+        ) as error:  # a file that cannot be read here; a password refused before
             return Event.ATTEMPT_FAILED, error
         connection: Connection[Pending] = Connection(
             name, config.client_id, config.receive_message_max_bytes, BudgetedFrames(), self.attempt.step, login
@@ -120,8 +155,14 @@ class Opening:
         return Stream(transport, connection, self._shared.poller.selector, served_by)
 
     def _authentication(self, name: str) -> Authentication | None:
+        """Raises OptionError, and AuthenticationFailed where a broker has refused the password a moment ago."""
         login = self._shared.login
-        return None if login is None else Authentication(login.mechanism(self._host), name)
+        if login is None:
+            return None
+        credentials = login.credentials()
+        process_refusals.get().check(credentials, self._servers)
+        self._credentials = credentials
+        return Authentication(login.mechanism(self._host, credentials), name)
 
     def connected(self, stream: Stream) -> Happened | None:
         """Go on with TCP's and TLS's handshakes; None: they are not done."""
@@ -161,7 +202,7 @@ class Opening:
         self.deadline_ms = now + patience_ms
         try:
             authentication = self._authentication(name)
-        except OptionError as error:
+        except (OptionError, AuthenticationFailed) as error:
             return Event.REFUSED, error
         assert authentication is not None
         stream.put(stream.connection.authenticate_again(authentication))
@@ -183,6 +224,9 @@ class Opening:
     def done(self, stream: Stream) -> None:
         """The connection may be used: wait for nothing, and remember how silent the broker was."""
         self.stop()
+        if self._credentials is not None:
+            process_refusals.get().accepted(self._credentials, self._servers)
+            self._credentials = None
         self._nudge_after_ms = 0.0 if stream.connection.release is SILENT else NUDGE_MS
 
     # What went wrong.
@@ -198,6 +242,8 @@ class Opening:
         `error`: what will happen again at the host's other addresses, as all are one service: TLS or SASL refused, or,
         before any broker did, an answer that is not Kafka's protocol. It ends the attempt.
         """
+        if isinstance(error, SaslAuthenticationFailed) and self._credentials is not None:
+            process_refusals.get().refused(self._credentials, self._servers, error)
         if state is State.REAUTHENTICATING:
             log.debug("no new session with %s: %s", self.attempt.host, reason)
             return (Event.REFUSED, error) if isinstance(error, _FINAL) else (Event.RENEWAL_LOST, None)
