@@ -34,8 +34,8 @@ SHORT_LIVED_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _drivers_of_spark():
-    """The JVM of every Spark driver that a test starts, in this process or in one of its own: short-lived, and with a
+def _jvms_live_for_seconds():
+    """The JVMs of brokers and of Spark drivers, in this process or in one that a test starts. A driver has a
     folder for temporary files. Spark's Python daemon makes its unix socket there, and nobody removes it.
 
     The folder's path is short, as that of a unix socket must be (107 bytes).
@@ -46,6 +46,7 @@ def _drivers_of_spark():
     ):
         patch.setenv("SPARK_SUBMIT_OPTS", f"{SHORT_LIVED_JVM} -Djava.io.tmpdir={folder}")
         patch.setenv("SPARK_LAUNCHER_OPTS", SHORT_LIVED_JVM)
+        patch.setenv("KAFKA_JVM_PERFORMANCE_OPTS", SHORT_LIVED_JVM)
         yield
 
 

@@ -24,7 +24,7 @@ from kafkasource.broker.acls import Acl
 from kafkasource.broker.errors import BrokerNotOurs, BrokerStartFailed
 from kafkasource.broker.jars import kafka_jars
 from kafkasource.broker.java import find_java
-from kafkasource.broker.jvm import Jvm, logging_flags
+from kafkasource.broker.jvm import Jvm, logging_flags, performance_flags
 from kafkasource.broker.node import NodeProcess, tail
 from kafkasource.broker.probe import ask_for_coordinator, probe
 from kafkasource.broker.properties import HOST, NodePorts, is_free, node_ports, render, server_properties, write_private
@@ -204,7 +204,7 @@ class Broker:
             try:
                 if self._security is not None:
                     self._secured = SecuredCluster(self._security, self.folder, self._ports)
-                flags = logging_flags(self.folder, self.legacy)
+                flags = performance_flags() + logging_flags(self.folder, self.legacy)
                 if self._secured is not None:
                     flags += self._secured.jvm_flags(self.legacy)
                 self._jvm = Jvm(java, jars, self.folder, self.heap_mb, flags)

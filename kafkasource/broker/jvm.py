@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +28,14 @@ class Jvm:
         """Run one of Kafka's tools to its end, with its output as text."""
         command = self.command(*main_class)
         return subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=timeout_s)
+
+
+def performance_flags() -> tuple[str, ...]:
+    """What `KAFKA_JVM_PERFORMANCE_OPTS` says, as Kafka's own scripts take it: flags for each JVM of a cluster.
+
+    A cluster that lives for seconds takes a third less processor time with `-XX:TieredStopAtLevel=1 -XX:+UseSerialGC`.
+    """
+    return tuple(shlex.split(os.environ.get("KAFKA_JVM_PERFORMANCE_OPTS", "")))
 
 
 def logging_flags(folder: Path, legacy: bool) -> tuple[str, ...]:
