@@ -33,6 +33,7 @@ def test_known_bytes_are_read_and_written():
 
 
 @pytest.mark.peers
+@pytest.mark.slow
 def test_bytes_of_every_version_are_those_of_kafkas_own_class():
     versioned = [(version, each) for version in range(4) for each in SUBSCRIPTIONS]
     placed = [(version, each, data) for version in range(4) for each in PARTITIONS for data in (None, b"\x07")]
@@ -46,6 +47,7 @@ def test_bytes_of_every_version_are_those_of_kafkas_own_class():
 
 
 @pytest.mark.peers
+@pytest.mark.slow
 def test_kafkas_own_class_reads_what_we_write():
     commands = [["read-subscription", each.encode().hex()] for each in SUBSCRIPTIONS if each.topics]
     commands += [["read-assignment", Assignment(tps(each)).encode().hex()] for each in PARTITIONS]

@@ -17,7 +17,7 @@ from message_bodies import EVERY_VERSION, full_body
 from kafkasource.protocol.message import Message
 from kafkasource.protocol.schema import Array, Body, Struct
 
-pytestmark = pytest.mark.peers
+pytestmark = [pytest.mark.peers, pytest.mark.slow]
 
 PROGRAM = Path(__file__).with_name("KafkaClasses.java")
 

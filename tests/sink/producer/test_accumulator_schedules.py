@@ -273,5 +273,5 @@ class AccumulatorMachine(RuleBasedStateMachine):
             self.patch.undo()
 
 
-TestAccumulatorMachine = AccumulatorMachine.TestCase
+TestAccumulatorMachine = pytest.mark.slow(AccumulatorMachine.TestCase)
 TestAccumulatorMachine.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)

@@ -136,7 +136,7 @@ class PoolMachine(RuleBasedStateMachine):
             self.patch.undo()
 
 
-TestPoolMachine = PoolMachine.TestCase
+TestPoolMachine = pytest.mark.slow(PoolMachine.TestCase)
 TestPoolMachine.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
 
 
@@ -162,6 +162,7 @@ def test_a_large_request_is_served_while_small_ones_keep_coming():
         assert all(task.ended and task.error is None for task in small)
 
 
+@pytest.mark.slow
 def test_ten_thousand_failures_of_eight_threads_leak_nothing():
     schedule, choose = Schedule(), random.Random(7)
     with pytest.MonkeyPatch.context() as patch:

@@ -143,6 +143,7 @@ def test_a_crash_at_any_call_loses_and_doubles_nothing(version, atomic, moment):
         check(cluster, query.expected())
 
 
+@pytest.mark.slow
 @ANY_DIALECT
 @BOTH_WAYS
 def test_nor_does_a_second_crash_while_the_first_is_made_good(version, atomic):
