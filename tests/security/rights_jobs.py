@@ -11,7 +11,7 @@ import io
 import json
 import logging
 import pickle
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from unittest import mock
 
@@ -47,10 +47,13 @@ class CommandFailed(KafkaSourceError):
 class World:
     """One user of a broker, who runs one job. Topics, groups and ids of its own begin with its name."""
 
-    def __init__(self, secured: SecuredCluster, folder: Path, name: str, shared: str) -> None:
-        """`shared`: begins the names of the topic and the group that `prepare` makes."""
-        self.name, self.folder = name, folder
-        self.properties = secured.client_properties("SASL_PLAINTEXT", "OAUTHBEARER", name)
+    def __init__(
+        self, secured: SecuredCluster, properties: Mapping[str, str], folder: Path, name: str, shared: str = ""
+    ) -> None:
+        """`properties`: the user's, as Java has them. `shared`: begins the names of the topic and the group that
+        `prepare` makes."""
+        self.name, self.folder, self.properties = name, folder, properties
+        shared = shared or name
         self.options = {f"kafka.{option}": text for option, text in self.properties.items()}
         self.super_user = secured.bootstrap_servers("PLAINTEXT")
         self.topic, self.group = f"{shared}-topic", f"{shared}-group"
@@ -142,7 +145,8 @@ def stream_that_owns_its_group(world: World) -> str:
 
 
 def member_of_a_group(world: World) -> str:
-    return world.command("read", world.topic, "--group", f"{world.name}-other", "--from", "earliest")
+    how = ("--group", f"{world.name}-other", "--from", "earliest", "-X", "isolation.level=read_committed")
+    return world.command("read", world.topic, *how)
 
 
 def write(world: World, **given: str) -> str:

@@ -37,10 +37,11 @@ def acls_of(world, right, operation, permission):
 def test_a_job_needs_the_rights_of_its_row_and_says_which_one_is_missing(closed_broker, job, tmp_path):
     shared = f"r{uuid.uuid4().hex[:8]}"
     denials = [(right, operation) for right in job.rights for operation in right.denials()]
-    runs = [
-        (rights_jobs.World(closed_broker, tmp_path, f"{shared}-{number}", shared), *denied)
-        for number, denied in enumerate([*denials, (None, "")])
-    ]
+    runs = []
+    for number, denied in enumerate([*denials, (None, "")]):
+        user = f"{shared}-{number}"
+        properties = closed_broker.client_properties("SASL_PLAINTEXT", "OAUTHBEARER", user)
+        runs.append((rights_jobs.World(closed_broker, properties, tmp_path, user, shared), *denied))
     runs[0][0].prepare()
     acls = [Acl(OTHERS, "all", kind, shared, "prefixed") for kind in ("topic", "group", "transactional_id")]
     acls += [Acl(OTHERS, "all", "topic", f"mirror-offsets.{shared}", "prefixed")]
