@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from kafkasource.errors import OptionError
 from kafkasource.secrets import References, Secret, has_reference
@@ -72,4 +73,10 @@ class SecurityConfig:
 
     def _tls_config(self) -> TlsConfig:
         texts = {name: text.reveal() for name, text in self.tls}
-        return TlsConfig.of(self.references.resolve_all(texts))
+        return _config_of(tuple(self.references.resolve_all(texts).items()))
+
+
+@lru_cache(maxsize=16)
+def _config_of(texts: tuple[tuple[str, str], ...]) -> TlsConfig:
+    """Kept, as each connection asks for it, and what it warns of is said once: by the resolved options, sorted."""
+    return TlsConfig.of(dict(texts))

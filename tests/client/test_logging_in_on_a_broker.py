@@ -1,5 +1,7 @@
 """Our client authenticates with real brokers by each mechanism, and says at once why it cannot."""
 
+import base64
+import pickle
 import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
@@ -12,8 +14,9 @@ from secured_brokers import WITH_PASSWORD
 
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
-from kafkasource.errors import AuthenticationFailed, DeadlineExceeded
+from kafkasource.errors import AuthenticationFailed, BrokerError, DeadlineExceeded
 from kafkasource.options import parse
+from kafkasource.protocol.apis import CREATE_DELEGATION_TOKEN
 from kafkasource.reader import Reader
 from kafkasource.writer import Writer
 
@@ -127,3 +130,32 @@ def test_a_wrong_password_of_many_clients_in_a_process_is_asked_about_once(secur
         start = time.monotonic()
         assert all(threads.map(ask, [proxy] * 8))
         assert 2 ** (proxy.connections - 1) - 1 <= time.monotonic() - start  # one, where the machine is not very busy
+
+
+def test_a_delegation_token_lets_us_in_from_a_file_of_properties(secured_broker, tmp_path):
+    """The recipe of docs/jvm-connector.md: somebody with a password makes the token, the job knows its file alone."""
+    secured = secured_broker.secured
+    asked = {"owner_principal_type": None, "owner_principal_name": None, "renewers": [], "max_lifetime_ms": -1}
+    with Cluster(config_of(secured.client_properties("SASL_SSL", "PLAIN", "alice"))) as cluster:
+        made = cluster.caller.call_any(CREATE_DELEGATION_TOKEN, asked)
+    assert (made["error_code"], made["principal_name"]) == (0, "alice")
+    hmac = base64.b64encode(made["hmac"]).decode()
+    file = tmp_path / "token.properties"
+    file.write_text(f"id={made['token_id']}\nhmac={hmac}\n")
+    module = "org.apache.kafka.common.security.scram.ScramLoginModule required"
+    login = f'{module} username="${{file:{file}:id}}" password="${{file:{file}:hmac}}" tokenauth="true";'
+    given = secured.client_properties("SASL_SSL", "SCRAM-SHA-512") | {"sasl.jaas.config": login}
+    deadline = time.monotonic() + 60
+    while True:  # the controller answers before its broker knows the token
+        with Cluster(config_of(given)) as cluster:
+            try:
+                cluster.topics.list()
+                break
+            except AuthenticationFailed:
+                assert time.monotonic() < deadline
+        time.sleep(0.1)
+    assert hmac not in repr(config_of(given))
+    assert hmac.encode() not in pickle.dumps(config_of(given))
+    refused = pytest.raises(BrokerError, match="DELEGATION_TOKEN_REQUEST_NOT_ALLOWED")  # who has logged in by a token
+    with Cluster(config_of(given)) as cluster, refused:
+        cluster.caller.call_any(CREATE_DELEGATION_TOKEN, asked)
