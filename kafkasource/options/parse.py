@@ -10,7 +10,7 @@ from typing import Any
 
 from kafkasource.errors import OptionError
 from kafkasource.options.option import Option, Refused, Role
-from kafkasource.options.security import security_of
+from kafkasource.options.security import security_of, vendors_idle_time
 from kafkasource.options.table import BY_KEY, BY_NAME, OPTIONS, REFUSED, SPARKS_OWN
 from kafkasource.options.types import SECRET
 from kafkasource.secrets import Secret
@@ -61,6 +61,9 @@ def parse(written: Mapping[str, str], role: Role, *, of_cluster: bool = False) -
             raise OptionError(f"options {given[option.name]!r} and {key!r} are the same option; give one of them")
         given[option.name] = key
         values[option.name] = option.parse(str(text))
+    for name, text in vendors_idle_time(values).items():
+        if name not in given:
+            values[name] = BY_NAME[name].parse(text)
     sparks_own = {key.lower(): str(text) for key, text in written.items() if key.lower() in SPARKS_OWN}
     options = Options(values, frozenset(given), sparks_own)
     _check(options, role, of_cluster)

@@ -52,6 +52,13 @@ SECURITY_REFUSED = tuple(
 SECURITY_NAMES = ("kafka.security.protocol", *(option.name for option in SECURITY_OPTIONS))
 
 
+def vendors_idle_time(options: Mapping[str, Any]) -> dict[str, str]:
+    """What `kafka.auth` says of an option that is not one of security; `SecurityConfig` has the others."""
+    name = "connections.max.idle.ms"
+    defaults = sasl_options.vendor_defaults({"auth": options.get("kafka.auth") or ""})
+    return {f"kafka.{name}": defaults[name]} if name in defaults else {}
+
+
 def security_of(options: Mapping[str, Any]) -> SecurityConfig:
     """From parsed options (typed values by canonical name). Raises OptionError for those that contradict each other."""
     values = {name.removeprefix("kafka."): options[name] for name in SECURITY_NAMES if options.get(name) is not None}

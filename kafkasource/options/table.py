@@ -727,7 +727,8 @@ OPTIONS: tuple[Option, ...] = (
         MILLISECONDS,
         540_000,
         BOTH,
-        "The client closes a connection that it has not used for this long. -1: never.",
+        "The client closes a connection that it has not used for this long. -1: never. With `kafka.auth=azure` the "
+        "default is 180000.",
         at_least=-1,
         at_most=MAX_INT32,
     ),

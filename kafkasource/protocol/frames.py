@@ -188,6 +188,7 @@ class FrameReader:
         self._frame_bytes = 0  # its claim
         self._received = 0  # how much of it came
         self._first = True
+        self.has_headers = True  # of what comes next; bare tokens of SASL have none, and may be empty
 
     @property
     def pending_bytes(self) -> int:
@@ -256,7 +257,7 @@ class FrameReader:
                 raise ProtocolError("the other side speaks HTTP, not Kafka: is the port a web server's?")
             if raw[:2] in (b"\x15\x03", b"\x16\x03"):
                 raise ProtocolError("the other side speaks TLS: set kafka.security.protocol to SSL or SASL_SSL")
-        if length < _LENGTH.size or length > self._max_frame_bytes:
+        if length < (_LENGTH.size if self.has_headers else 0) or length > self._max_frame_bytes:
             raise ProtocolError(
                 f"frame of {length} bytes (0x{raw.hex()}), at most {self._max_frame_bytes} expected: not Kafka's answer"
             )

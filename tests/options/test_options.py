@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from kafkasource import options
+from kafkasource.client.config import ClientConfig
 from kafkasource.errors import OptionError
 from kafkasource.types import IsolationLevel, NewTopic
 
@@ -333,3 +334,21 @@ def test_an_unknown_option_warns_with_the_nearest_name(role, key, hint, caplog):
 def test_what_spark_adds_itself_does_not_warn(caplog):
     options.parse({**SERVERS, "checkpointLocation": "/c", "queryName": "q"}, "sink")
     assert caplog.records == []
+
+
+@pytest.mark.parametrize(
+    ("given", "idle_ms"),
+    [
+        ({}, 540_000),
+        ({"kafka.auth": "google"}, 540_000),
+        ({"kafka.auth": "azure"}, 180_000),  # Event Hubs drops a connection that rests for 240 s
+        ({"kafka.auth": "Azure", "kafka.connections.max.idle.ms": "60000"}, 60_000),
+    ],
+)
+@pytest.mark.parametrize("role", ["source", "sink"])
+def test_connections_rest_no_longer_than_the_vendor_lets_them_unless_told(role, given, idle_ms):
+    written = {"kafka.bootstrap.servers": "name.servicebus.windows.net:9093", "topic": "t", "subscribe": "t", **given}
+    del written["topic" if role == "source" else "subscribe"]
+    parsed = options.parse(written, role)
+    assert parsed["kafka.connections.max.idle.ms"] == idle_ms
+    assert ClientConfig.from_options(parsed).connections_max_idle_ms == idle_ms

@@ -13,7 +13,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from kafkasource.errors import IllegalSaslState, UnsupportedSaslMechanism, error_for
+from kafkasource.errors import (
+    IllegalSaslState,
+    KafkaSourceError,
+    SaslAuthenticationFailed,
+    UnsupportedSaslMechanism,
+    error_for,
+)
 from kafkasource.protocol.apis import SASL_AUTHENTICATE, SASL_HANDSHAKE, Api
 from kafkasource.protocol.schema import Body, Fields
 from kafkasource.security.quoting import printable
@@ -85,6 +91,16 @@ class Authentication:
     def answered_bare(self, token: bytes) -> SaslStep:
         """The same for a broker before 1.0."""
         return lambda: self._mechanism.respond(token)
+
+    def refusal_by_close(self) -> KafkaSourceError | None:
+        """What it means that the broker closes the connection now: a bare token has no other refusal."""
+        if not self.bare:
+            return None
+        return error_for(
+            SaslAuthenticationFailed.CODE,
+            f"{self._peer} closes the connection on the credentials ({self._mechanism.name}), as brokers before 1.0 do "
+            "that refuse them. Check user, password or token, and that the broker has them for this mechanism",
+        )
 
     @property
     def complete(self) -> bool:

@@ -106,6 +106,10 @@ class Connection(Generic[Token]):
         """Are the versions negotiated, and SASL not done?"""
         return self._versions is not None and not self.ready
 
+    def refusal_by_close(self) -> KafkaSourceError | None:
+        """What it means that the broker closes the connection now; None: nothing more than that."""
+        return None if self._authentication is None else self._authentication.refusal_by_close()
+
     @property
     def session_lifetime_ms(self) -> int:
         """From the last token on, the broker closes the connection after so long; 0: never. Only when `ready`."""
@@ -304,6 +308,7 @@ class Connection(Generic[Token]):
 
     def _token(self, step: SaslStep) -> Parts:
         assert self._authentication is not None
+        self._frames.has_headers = not self._authentication.bare
         if self._authentication.blocks:
             self.blocked = step
             return []
@@ -315,10 +320,12 @@ class Connection(Generic[Token]):
         assert authentication is not None
         if token is None:
             authentication.finish()
+            self._frames.has_headers = True
             return []
         if authentication.bare:
             if authentication.complete:
                 authentication.finish()
+                self._frames.has_headers = True
             return [bytearray(len(token).to_bytes(4, "big") + token)]
         api, body = authentication.request(token)
         return self._request(api, self.version_of(api), body, token=None, expect_response=True)

@@ -260,6 +260,9 @@ class Opening:
             return self.failed(state, reason, error)
         if connection.pending_bytes:
             return self.failed(state, reason)
+        refusal = connection.refusal_by_close()
+        if refusal is not None:
+            return self.failed(state, reason, refusal)
         if config.security.secures:  # probes for brokers from before ApiVersions are for PLAINTEXT listeners
             return self.failed(state, f"{reason} ({_NOT_IN_TIME[state]})")
         step = next_step(self.attempt.step, connection.identified, config.broker_version_fallback)

@@ -200,6 +200,27 @@ def test_sasl_gives_the_sessions_lifetime_and_begins_the_next_one_on_the_same_co
     assert [request.api for request in kafka.requests] == [API_VERSIONS, *asked, *asked, METADATA]
 
 
+def test_brokers_before_1_0_take_bare_tokens_answer_with_an_empty_one_and_refuse_by_a_close():
+    """As Kafka 0.10.2 and 0.11 do: see tests/client/test_logging_in_to_old_brokers.py."""
+    kafka = FakeKafka()
+    del kafka.versions[SASL_AUTHENTICATE.key]
+    talk = Talk(kafka, login=plain())
+    parts, handshake = talk.connection.negotiate(), None
+    while handshake is None:
+        (answer,) = talk.answers(parts)
+        assert talk.connection.refusal_by_close() is None
+        parts = talk.connection.receive(answer).reply
+        handshake = next(iter(kafka.asked(SASL_HANDSHAKE)), None)
+    assert handshake.version == 0
+    token = b"\0alice\0secret"
+    assert b"".join(parts) == len(token).to_bytes(4, "big") + token
+    assert "before 1.0" in str(talk.connection.refusal_by_close())
+    assert talk.connection.receive(bytes(4)).error is None
+    assert talk.connection.ready
+    assert talk.connection.refusal_by_close() is None
+    assert "frame of 0 bytes" in str(talk.connection.receive(bytes(4)).error)  # from now on all frames have a header
+
+
 def test_a_session_does_not_begin_while_answers_of_the_last_one_are_due():
     talk = Talk(login=plain()).negotiate()
     talk.connection.send(METADATA, ASK, "token")

@@ -1,0 +1,46 @@
+"""Brokers before 1.0 know no SaslAuthenticate: tokens go bare, after SaslHandshake v0. Our own client, real brokers."""
+
+import uuid
+
+import pyarrow as pa
+import pytest
+
+from kafkasource.broker import Broker
+from kafkasource.client.cluster import Cluster
+from kafkasource.client.config import ClientConfig
+from kafkasource.errors import AuthenticationFailed
+from kafkasource.options import parse
+from kafkasource.protocol.apis import SASL_AUTHENTICATE
+from kafkasource.reader import Reader
+from kafkasource.writer import Writer
+
+pytestmark = [pytest.mark.broker, pytest.mark.extended]
+
+USERS = {"alice": "alice-secret"}
+VALUES = [b"%d" % number for number in range(1000)]
+
+
+@pytest.mark.parametrize(
+    ("release", "protocol", "mechanism"),
+    [
+        ("0.10.2.2", "SASL_PLAINTEXT", "PLAIN"),
+        ("0.10.2.2", "SASL_SSL", "SCRAM-SHA-256"),
+        ("0.11.0.3", "SASL_SSL", "PLAIN"),
+        ("0.11.0.3", "SASL_PLAINTEXT", "SCRAM-SHA-512"),
+    ],
+)
+def test_bare_tokens_let_us_in_for_writing_and_reading_and_a_wrong_password_is_said(release, protocol, mechanism):
+    with Broker(release, security=protocol, mechanisms=[mechanism], users=USERS) as broker:
+        given = {f"kafka.{name}": text for name, text in broker.client_properties().items()}
+        topic = f"t-{uuid.uuid4().hex[:10]}"
+        with Writer({**given, "topic": topic, "createTopic": "partitions=1, replication=1"}) as writer:
+            writer.write(pa.table({"value": VALUES}))
+        with Reader({**given, "subscribe": topic, "startingOffsets": "earliest"}) as reader:
+            assert reader.cluster.caller.served(SASL_AUTHENTICATE) is None
+            assert [value for batch in reader for value in batch.column("value").to_pylist()] == VALUES
+        wrong = given | {"kafka.sasl.username": "alice", "kafka.sasl.password": "hunter2"}
+        del wrong["kafka.sasl.jaas.config"]
+        config = ClientConfig.from_options(parse(wrong, "source"))
+        with Cluster(config) as cluster, pytest.raises(AuthenticationFailed, match=r"before 1\.0") as refused:
+            cluster.topics.list()
+        assert "hunter2" not in str(refused.value)
