@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from kafkasource.cli import tables
 from kafkasource.cli.arguments import add_cluster, add_json, client_config, many, reach, reached_cluster
+from kafkasource.cli.command_config import file_options
 from kafkasource.cli.lag_report import commit_offsets, committed_offsets
 from kafkasource.errors import KafkaSourceError, OptionError
 from kafkasource.types import TopicPartition
@@ -15,6 +16,8 @@ from kafkasource.types import TopicPartition
 if TYPE_CHECKING:
     from kafkasource.offset_map import Translated
     from kafkasource.sink.clusters.offset_spans import OffsetMap
+
+_SERVERS = "kafka.bootstrap.servers"
 
 HELP = "offsets of a mirrored cluster as offsets at a target of the mirror"
 DESCRIPTION = (
@@ -44,6 +47,11 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="the offsets that this streaming query of the source has finished",
     )
     parser.add_argument("--source-servers", metavar="HOST:PORT,...", help="with --group: brokers of the source cluster")
+    parser.add_argument(
+        "--source-command-config",
+        metavar="FILE",
+        help="with --group: the client.properties for the source cluster, where it has other security than the target",
+    )
     parser.add_argument(
         "-y", "--yes", action="store_true", help="with --group: commit the offsets for the group at the target"
     )
@@ -97,15 +105,21 @@ def _wanted(arguments: argparse.Namespace) -> dict[TopicPartition, int]:
         if not found:
             raise KafkaSourceError(f"{arguments.checkpoint}: no micro-batch is finished yet")
         return found
-    if not arguments.source_servers:
+    of_source = {"bootstrap_servers": arguments.source_servers}
+    if arguments.source_command_config:
+        of_source["command_config"] = arguments.source_command_config
+    there = argparse.Namespace(**{**vars(arguments), **of_source})
+    named = file_options(there).get(_SERVERS) if arguments.source_command_config else None
+    if not (arguments.source_servers or named):
         raise OptionError(
             "--group needs --source-servers: the cluster where the group committed the offsets to translate"
         )
-    there = argparse.Namespace(**{**vars(arguments), "bootstrap_servers": arguments.source_servers})
     with reached_cluster(there) as source:
         committed = committed_offsets(source, arguments.group)
     if not committed:
-        raise KafkaSourceError(f"group {arguments.group!r} has committed nothing at {arguments.source_servers}")
+        raise KafkaSourceError(
+            f"group {arguments.group!r} has committed nothing at {arguments.source_servers or named}"
+        )
     return committed
 
 
