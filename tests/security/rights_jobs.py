@@ -22,6 +22,7 @@ from transaction_fakes import FakeContext
 from kafkasource import options
 from kafkasource.broker.secured import SecuredCluster
 from kafkasource.cli import main
+from kafkasource.client.cache import close_clusters
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
 from kafkasource.datasource import KafkaDataSource
@@ -91,6 +92,15 @@ class World:
             raise CommandFailed(err.getvalue())
         out.seek(0)
         return out.read()
+
+
+def close_all() -> None:
+    """What the process keeps for its next job."""
+    for recorder in offset_map._kept.values():
+        if recorder._topic is not None:
+            recorder._topic.close()
+    offset_map._kept.clear()
+    close_clusters()
 
 
 @contextlib.contextmanager
@@ -201,7 +211,7 @@ def mirror(world: World) -> str:
         try:
             keeper.look(first=True)
             found.append(_micro_batch(route))
-            offset_map._kept.clear()  # the driver starts again: it reads the map that is there
+            close_all()  # the driver starts again: it reads the map that is there
             found.append(_micro_batch(route))
             world.change_topic()
             keeper.look()

@@ -33,6 +33,12 @@ def acls_of(world, right, operation, permission):
     return Acl(world.name, operation, right.resource, right.ids.format(w=world), right.pattern, permission)
 
 
+@pytest.fixture(autouse=True)
+def _what_jobs_keep_ends_with_their_test():
+    yield
+    rights_jobs.close_all()
+
+
 @pytest.mark.parametrize("job", JOBS, ids=lambda job: job.run)
 def test_a_job_needs_the_rights_of_its_row_and_says_which_one_is_missing(closed_broker, job, tmp_path):
     shared = f"r{uuid.uuid4().hex[:8]}"

@@ -30,6 +30,12 @@ WAYS = [
 THEIRS = [b"theirs %d" % number for number in range(500)]
 
 
+@pytest.fixture(autouse=True)
+def _what_jobs_keep_ends_with_their_test():
+    yield
+    rights_jobs.close_all()
+
+
 class Confluent:
     """confluent-kafka's clients with the same way in."""
 
