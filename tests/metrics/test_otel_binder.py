@@ -92,7 +92,9 @@ def test_a_worker_whose_environment_says_so_pushes_over_http():
         "OTEL_EXPORTER_OTLP_ENDPOINT": endpoint,
         "OTEL_EXPORTER_OTLP_COMPRESSION": "none",
     }
+    # `publish` waits five seconds: on a busy machine the exporter's import alone takes longer.
     worker = (
+        "import opentelemetry.exporter.otlp.proto.http.metric_exporter, opentelemetry.sdk.metrics.export\n"
         "from kafkasource import metrics\nmetrics.count('kafkasource_records_read_total', 5, 'far')\nmetrics.publish()"
     )
     try:
