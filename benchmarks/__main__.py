@@ -27,6 +27,7 @@ STAGES: Mapping[str, str] = {
     "kernel": "kernel_speed",
     "read": "read",
     "write": "write",
+    "tls": "tls",
     "streaming": "streaming",
     "memory": "worker_memory",
     "latency": "latency",

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any
 
 from benchmarks.records import Records
-from kafkasource.broker import Broker, jvm_connector_jars
+from kafkasource.broker import Broker, Security, jvm_connector_jars
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
 
@@ -27,9 +27,12 @@ SPARK_CONF = ROOT / "spark-conf" / "spark-defaults.conf"
 class Lab:
     """A `with` block: the broker runs, `spark` starts when first asked for; all of it is gone afterwards."""
 
-    def __init__(self) -> None:
-        self._broker = Broker(heap_mb=1024, properties={"log.segment.delete.delay.ms": 1000})
+    def __init__(self, security: Security | None = None) -> None:
+        """`security`: further listeners of the broker; it has PLAINTEXT anyway."""
+        self._broker = Broker(heap_mb=1024, properties={"log.segment.delete.delay.ms": 1000}, security=security)
+        self._secured = security is not None
         self._spark: Any = None
+        self.way_in: Mapping[str, str] = {}  # options of Spark's contestants, where they do not take PLAINTEXT
 
     def __enter__(self) -> Lab:
         prepare_environment()
@@ -47,9 +50,26 @@ class Lab:
         self._broker.stop()
         self._temporary.cleanup()
 
+    @contextmanager
+    def beside(self, security: Security) -> Iterator[Lab]:
+        """The same Spark session with another broker, which runs for the block."""
+        other = Lab(security)
+        other._spark, other.folder = self.spark, self.folder
+        with other._broker:
+            other._cluster = Cluster(ClientConfig.of(other.servers, client_id="kafkasource-benchmarks"))
+            with other._cluster:
+                yield other
+
     @property
     def servers(self) -> str:
-        return self._broker.bootstrap_servers
+        """Of PLAINTEXT."""
+        broker = self._broker
+        return broker.secured.bootstrap_servers("PLAINTEXT") if self._secured else broker.bootstrap_servers
+
+    @property
+    def reach(self) -> dict[str, str]:
+        """The options of Spark's contestants that reach the broker."""
+        return {"kafka.bootstrap.servers": self.servers, **self.way_in}
 
     @property
     def broker(self) -> Broker:

@@ -48,7 +48,7 @@ def run(lab: Lab, effort: Effort) -> Iterator[Row]:
 def readers(lab: Lab, topic: str, records: Records) -> dict[str, Run]:
     """Spark's contestants. Each run loads anew, so planning is in the time."""
     kafka = {
-        "kafka.bootstrap.servers": lab.servers,
+        **lab.reach,
         "subscribe": topic,
         "startingOffsets": "earliest",
         "includeHeaders": str(bool(records.headers)).lower(),

@@ -75,14 +75,13 @@ class Topics:
 def writers(lab: Lab, records: Records, new_topic: Callable[[], str]) -> dict[str, Run]:
     """Spark's contestants; making the topic is not in the time. Tuned means lz4 too, where no codec is asked for."""
     codec = {} if records.codec == "none" else {"kafka.compression.type": records.codec}
+    reach = lab.reach
     tuned = {**TUNED, "kafka.compression.type": "lz4" if records.codec == "none" else records.codec}
 
     def kafka(name: str, options: dict[str, str]) -> Run:
         def run() -> float:
             frame, topic = records.frame(lab.spark), new_topic()
-            return timed(
-                lambda: save(frame, name, {"kafka.bootstrap.servers": lab.servers, "topic": topic, **options})
-            )()
+            return timed(lambda: save(frame, name, {**reach, "topic": topic, **options}))()
 
         return run
 
