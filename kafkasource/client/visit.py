@@ -97,6 +97,8 @@ def _walk(
             line.converse(
                 Connection(str(address), config.client_id, config.receive_message_max_bytes, None, None, authentication)
             )
+        if authentication is not None:
+            found.session_lifetime_ms = authentication.session_lifetime_ms
     except OSError as error:
         found.error = ConnectFailed(reason_of(error))
     except KafkaSourceError as error:
@@ -142,7 +144,7 @@ class _Line:
                 self._wait(select.POLLIN)
                 continue
             if not size:
-                raise ConnectFailed("the broker closed the connection")
+                raise connection.refusal_by_close() or ConnectFailed("the broker closed the connection")
             received = connection.received(size)
             if connection.authenticating or isinstance(received.error, AuthenticationFailed):
                 self._found.stage = SASL
@@ -183,10 +185,6 @@ class _Watched(Authentication):
     def accepted(self, version: int, answer: Body) -> SaslStep:
         self._found.mechanisms = tuple(answer["mechanisms"])
         return super().accepted(version, answer)
-
-    def answered(self, answer: Body) -> SaslStep:
-        self._found.session_lifetime_ms = answer.get("session_lifetime_ms", 0)
-        return super().answered(answer)
 
 
 class _Unknown:
