@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
 
-from kafkasource import options
+from kafkasource import options, shipped_files
 from kafkasource.errors import OptionError
 
 if TYPE_CHECKING:
@@ -29,6 +29,10 @@ class KafkaDataSource(DataSource):
     """`format("pykafka")`."""
 
     secrets_are_hidden = False  # whether Spark Connect hides options with secrets, as far as `register` could see
+
+    def __init__(self, options: dict[str, str]) -> None:
+        super().__init__(options)
+        self._shipped_files = shipped_files.folder_of_spark()  # pickled to the process that plans a stream
 
     @classmethod
     def name(cls) -> str:
@@ -56,6 +60,7 @@ class KafkaDataSource(DataSource):
     def streamReader(self, schema: StructType) -> StreamReader:
         from kafkasource.source.spark.stream import StreamReader
 
+        shipped_files.remember_folder(self._shipped_files)
         parsed = self._source_options(schema)
         if parsed["pushDownPredicate"]:
             log.warning("option 'pushDownPredicate' has no effect on a stream")

@@ -6,6 +6,25 @@ import os
 import sys
 from pathlib import Path
 
+_remembered: list[Path] = []  # the folder that another process knows: at most one
+
+
+def folder_of_spark() -> Path | None:
+    """Spark's folder of shipped files, as Spark has told this process. It asks only a pyspark that is loaded."""
+    module = sys.modules.get("pyspark.core.files") or sys.modules.get("pyspark.files")
+    files = getattr(module, "SparkFiles", None)
+    try:
+        root = files.getRootDirectory() if files is not None else None
+    except Exception:  # a driver without a session
+        return None
+    return Path(root) if root else None
+
+
+def remember_folder(folder: Path | None) -> None:
+    """What another process of the same machine knows. The one that plans a stream found no shipped files (4.2.0)."""
+    if folder is not None:
+        _remembered[:] = [folder]
+
 
 def find_file(path: str) -> Path:
     """The file or folder of an option's path, which need not be there.
@@ -16,18 +35,7 @@ def find_file(path: str) -> Path:
     given = Path(os.path.expanduser(path))
     if given.is_absolute() or given.exists():
         return given
-    shipped = _folder_of_spark()
-    if shipped is not None and (shipped / given).exists():
-        return shipped / given
+    for shipped in (folder_of_spark(), *_remembered):
+        if shipped is not None and (shipped / given).exists():
+            return shipped / given
     return given
-
-
-def _folder_of_spark() -> Path | None:
-    """Spark's folder of shipped files. It asks only a pyspark that the process has loaded already."""
-    module = sys.modules.get("pyspark.core.files") or sys.modules.get("pyspark.files")
-    files = getattr(module, "SparkFiles", None)
-    try:
-        root = files.getRootDirectory() if files is not None else None
-    except Exception:  # a driver without a session
-        return None
-    return Path(root) if root else None
