@@ -115,7 +115,7 @@ class FakeKafka(FakeTransactions):
         }
         self.versions = {api.key: api.stable_versions for api in APIS.values()}
         self.mechanisms = ["PLAIN"]
-        self.password = "secret"  # alice's
+        self.user, self.password = "alice", "secret"
         self.session_lifetime_ms = 0  # what SASL's last answer says; no end of a session is enforced
         self.requests: list[Request] = []
         self.silent = False  # about APIs that it does not know
@@ -217,7 +217,7 @@ class FakeKafka(FakeTransactions):
 
     def _sasl_authenticate(self, request: Request) -> dict:
         """PLAIN, of one user."""
-        known = bytes(request.body["auth_bytes"]) == f"\0alice\0{self.password}".encode()
+        known = bytes(request.body["auth_bytes"]) == f"\0{self.user}\0{self.password}".encode()
         said = None if known else "Authentication failed: Invalid username or password"
         lifetime_ms = self.session_lifetime_ms if known else 0
         answer = {"error_message": said, "auth_bytes": b"", "session_lifetime_ms": lifetime_ms}

@@ -76,6 +76,11 @@ class SaslConfig:
     http: HttpLimits = field(default_factory=HttpLimits)
     kerberos: KerberosConfig | None = None  # GSSAPI
 
+    @property
+    def user(self) -> tuple[str, str | None]:
+        """Who logs in, and how, as far as the options say it."""
+        return self.mechanism, self.username
+
     @classmethod
     def of(cls, options: Mapping[str, str], host: str = "") -> SaslConfig:
         """From canonical options (`sasl_options.canonical`) whose references are resolved. Raises OptionError."""

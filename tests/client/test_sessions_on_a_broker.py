@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 from proxy import Proxy, ThroughProxy
 from pyspark.sql.types import BinaryType, StructField, StructType
-from secured_brokers import SESSION_MS
+from secured_brokers import SESSION_MS, USERS
 from transaction_fakes import FakeContext
 
 from kafkasource.client.cluster import Cluster
@@ -184,3 +184,23 @@ def test_a_session_that_ran_out_while_nobody_used_the_connection_is_no_error(sec
         assert (len(renewals.renewed), proxies[0].connections) == (1, 1)
         knows_no_end.topics.list()
         assert (len(renewals.renewed), proxies[1].connections) == (1, 2)
+
+
+@pytest.mark.extended
+def test_a_user_that_changes_in_its_file_is_no_error_though_no_broker_lets_a_connection_change_its_user(
+    secured_broker, renewals, tmp_path
+):
+    given = options_of(secured_broker.secured, "PLAIN")
+    del given["kafka.sasl.jaas.config"]
+    given |= {f"kafka.sasl.{name}": f"${{dir:{tmp_path}:{name}}}" for name in ("username", "password")}
+    with ExitStack() as stack:
+        for user, password in USERS.items():
+            (tmp_path / "username").write_text(user)
+            (tmp_path / "password").write_text(password)
+            if user == "alice":
+                cluster = stack.enter_context(Cluster(ClientConfig.from_options(parse(given, "source"))))
+            cluster.topics.list()
+            time.sleep(SESSION_S / 2 + 0.5)  # until the session is to be renewed
+            cluster.topics.list()
+    assert renewals.ended == [Event.RENEWAL_LOST]
+    assert len(renewals.renewed) == 1  # of alice; bob has a connection of his own

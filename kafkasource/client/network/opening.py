@@ -62,6 +62,7 @@ class Opening:
         self.deadline_ms = NEVER  # resolving, connecting and negotiating, or authenticating again
         self.hold_until_ms = 0.0  # no attempt begins before: another connection tries the password
         self._credentials: SaslConfig | None = None  # that the broker is asked with
+        self._accepted: SaslConfig | None = None  # with which the present session began
         self._nudge_after_ms = NUDGE_MS  # once the broker was found to be silent: at once
         self.nudge_at_ms = NEVER
 
@@ -198,13 +199,19 @@ class Opening:
         return None
 
     def renew(self, stream: Stream, name: str, now: float, patience_ms: float) -> Happened | None:
-        """Begin SASL once more, with what the options' references stand for now."""
+        """Begin SASL once more, with what the options' references stand for now.
+
+        Brokers let a connection change neither its user nor its mechanism. Another user needs another connection.
+        """
         self.deadline_ms = now + patience_ms
         try:
             authentication = self._authentication(name)
         except (OptionError, AuthenticationFailed) as error:
             return Event.REFUSED, error
         assert authentication is not None
+        assert self._credentials is not None
+        if self._accepted is not None and self._accepted.user != self._credentials.user:
+            return Event.RENEWAL_LOST, None
         stream.put(stream.connection.authenticate_again(authentication))
         return None
 
@@ -226,7 +233,7 @@ class Opening:
         self.stop()
         if self._credentials is not None:
             process_refusals.get().accepted(self._credentials, self._servers)
-            self._credentials = None
+            self._accepted, self._credentials = self._credentials, None
         self._nudge_after_ms = 0.0 if stream.connection.release is SILENT else NUDGE_MS
 
     # What went wrong.

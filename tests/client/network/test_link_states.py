@@ -825,6 +825,23 @@ def test_a_renewal_that_is_not_answered_in_time_goes_on_with_another_connection(
     assert only.closed
 
 
+def test_another_user_gets_another_connection(monkeypatch, tmp_path):
+    """Brokers refuse a connection that changes its user (KIP-368), though they would take the user."""
+    (tmp_path / "user").write_text("alice")
+    options = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.password": "secret"}
+    security = SecurityConfig.of({**options, "sasl.username": f"${{dir:{tmp_path}:user}}"})
+    world = World(monkeypatch, security=security)
+    world.session_of(SESSION_S)
+    world.pass_time(SESSION_S)
+    (tmp_path / "user").write_text("bob")
+    world.net.kafka.user = "bob"
+    world.request = world.client.send(1, LIST_OFFSETS, LIST)
+    world.until_done(world.request)
+    assert world.request.error is None
+    assert (State.REAUTHENTICATING, Event.RENEWAL_LOST) in world.seen
+    assert world.opened() == ["broker-1", "broker-1"]
+
+
 def test_what_nobody_sends_renews_no_session(monkeypatch):
     """An idle connection costs its broker nothing; SASL is taken after the session's end, too."""
     world = World(monkeypatch, **wants_sasl())
