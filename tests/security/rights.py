@@ -78,13 +78,15 @@ def group(operation: str, name: str = "the group", ids: str = "{w.group}", **mor
 
 _NO_COMMIT = "cannot commit the query's offsets .*grant Read on it"
 _COMMITS = group("read", "`kafka.group.id`", "{w.name}-other")
+_IDS = "all ids that begin with `transactionalIdPrefix`"
 _EXACTLY_ONCE = (
-    Right("write", "transactional_id", "all ids that begin with `transactionalIdPrefix`", "{w.name}", "prefixed"),
+    Right("write", "transactional_id", _IDS, "{w.name}", "prefixed"),
     group("read", "the group `transactionalIdPrefix`-marker", "{w.name}-marker"),
     group("read", "the group `transactionalIdPrefix`-kept", "{w.name}-kept"),
     topic("write"),
     topic("read"),
 )
+_DECISION = group("describe", "the group `transactionalIdPrefix`-marker", "{w.name}-marker")
 _AT_TARGET, _THERE, _MAP = "{w.name}.{w.topic}", "the target's topics", "mirror-offsets.{w.name}.internal"
 _MAPS = "the target's `mirror-offsets.SOURCE.internal`"
 _SHOWN = topic("describe", without="their offsets are not shown", hides="{w.topic}")
@@ -160,6 +162,21 @@ JOBS = (
     Job("`pykafka offsets show`", "offsets_show", (group("describe"), _SHOWN)),
     Job("`pykafka offsets set`", "offsets_set", (group("read"), topic("read"))),
     Job("`pykafka offsets delete`", "offsets_delete", (group("delete"), topic("read"))),
+    Job(
+        "`pykafka transactions list`",
+        "transactions_list",
+        (
+            Right(
+                "describe", "transactional_id", _IDS, "{w.name}", "prefixed", "they are not listed", hides="{w.name}-0:"
+            ),
+            _DECISION,
+        ),
+    ),
+    Job(
+        "`pykafka transactions abort`",
+        "transactions_abort",
+        (Right("write", "transactional_id", _IDS, "{w.name}", "prefixed"), _DECISION),
+    ),
 )
 
 

@@ -285,3 +285,20 @@ def offsets_set(world: World) -> str:
 
 def offsets_delete(world: World) -> str:
     return world.command("offsets", "delete", "--group", world.group, "--topic", world.topic)
+
+
+def transactions_list(world: World) -> str:
+    _open_transaction(world)
+    return world.command("transactions", "list", "--prefix", world.name)
+
+
+def transactions_abort(world: World) -> str:
+    _open_transaction(world)
+    return world.command("transactions", "abort", "--prefix", world.name)
+
+
+def _open_transaction(world: World) -> None:
+    """As a query of this prefix leaves one when it is killed."""
+    with Cluster(ClientConfig.of(world.super_user)) as cluster:
+        producer = cluster.transactions.init_producer_id(f"{world.name}-0", 60_000)
+        cluster.transactions.add_partitions(f"{world.name}-0", producer, [TopicPartition(world.topic, 0)])
