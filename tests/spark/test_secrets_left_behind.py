@@ -1,0 +1,126 @@
+"""Nothing that a job leaves behind holds a secret of its options: logs, pages, event logs, checkpoints, `ps`."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
+from left_behind import files_with, run
+
+pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.extended]
+
+PLACES = ("text", "env", "file", "dir", "turned")  # where a user's password stands
+
+
+@pytest.fixture
+def passwords(secured_broker):
+    """For each place a user of this name with its own password, which exists nowhere else."""
+    stem = uuid.uuid4().hex
+    made = {f"{place}-{stem}": f"geheim-{place}-{uuid.uuid4().hex}" for place in PLACES}
+    admin = AdminClient({"bootstrap.servers": secured_broker.secured.bootstrap_servers("PLAINTEXT")})
+    kind = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
+    wanted = [UserScramCredentialUpsertion(user, kind, password.encode()) for user, password in made.items()]
+    for done in admin.alter_user_scram_credentials(wanted).values():
+        done.result(60)
+    return {user.partition("-")[0]: (user, password) for user, password in made.items()}
+
+
+class Job:
+    """What secrets_app.py is given, and the secrets in it. `as_text`: those that stand in options themselves."""
+
+    def __init__(self, secured, passwords, folder: Path, connect: bool):
+        self.folder = folder
+        self.files = folder / "shipped"
+        self.files.mkdir(parents=True)
+        ca = self.files / "ca.pem"
+        ca.write_bytes(secured.ca.read_bytes())
+        self._write_passwords(passwords)
+        wrong, mistyped, on_executors = (f"geheim-{word}-{uuid.uuid4().hex}" for word in ("wrong", "mistyped", "execs"))
+        location = ca.name if not connect else str(ca)
+        properties = "secrets.properties" if not connect else str(self.files / "secrets.properties")
+        self._plain = {
+            "kafka.bootstrap.servers": secured.bootstrap_servers("SASL_SSL"),
+            "kafka.security.protocol": "SASL_SSL",
+            "kafka.sasl.mechanism": "SCRAM-SHA-512",
+            "kafka.ssl.truststore.location": location,
+        }
+        values = {
+            "text": passwords["text"][1],
+            "env": "${env:MARKED_PASSWORD}",
+            "file": f"${{file:{properties}:password}}",
+            "dir": f"${{dir:{self.files}/mounted:password}}",
+            "turned": "${env:TURNED_PASSWORD}",
+        }
+        kafka = {place: self._options(passwords[place][0], value) for place, value in values.items()}
+        kafka["wrong"] = self._options(passwords["text"][0], wrong)
+        module = "org.apache.kafka.common.security.scram.ScramLoginModule required"
+        name, password = passwords["text"]
+        kafka["text"] = self._plain | {"kafka.sasl.jaas.config": f'{module} username="{name}" password="{password}";'}
+        key, chain = _key_and_chain(secured.client_keystore("alice"))
+        kafka["key"] = {
+            "kafka.bootstrap.servers": secured.bootstrap_servers("MTLS"),
+            "kafka.security.protocol": "SSL",
+            "kafka.ssl.truststore.location": location,
+            "kafka.ssl.key.pem": key,
+            "kafka.ssl.certificate.pem": chain,
+        }
+        self.topics = {word: f"{word}-{uuid.uuid4().hex[:10]}" for word in ("text", "copy")}
+        self.given = {"connect": connect, "kafka": kafka, "topics": self.topics, "mistyped": mistyped}
+        self.environment = {"MARKED_PASSWORD": passwords["env"][1], "TURNED_PASSWORD": passwords["turned"][1]}
+        self.settings = (
+            {}
+            if connect
+            else {
+                "spark.executorEnv.MARKED_PASSWORD": passwords["env"][1],
+                "spark.executorEnv.TURNED_PASSWORD": on_executors,
+            }
+        )
+        self.as_text = {"password": password, "key": key.split("\n")[2], "wrong": wrong, "mistyped": mistyped}
+        self.by_reference = {place: passwords[place][1] for place in PLACES if place != "text"}
+        self.by_reference["on executors"] = on_executors
+
+    def run(self):
+        shipped = [self.files / "ca.pem", self.files / "secrets.properties"]
+        return run(self.folder, self.given, settings=self.settings, files=shipped, environment=self.environment)
+
+    def found(self, secret):
+        return files_with(self.folder / "left", secret)
+
+    def _options(self, user, password):
+        return self._plain | {"kafka.sasl.username": user, "kafka.sasl.password": password}
+
+    def _write_passwords(self, passwords):
+        (self.files / "secrets.properties").write_text(f"password={passwords['file'][1]}\n")
+        (self.files / "mounted").mkdir()
+        (self.files / "mounted" / "password").write_text(passwords["dir"][1])
+
+
+def _key_and_chain(pem):
+    key, _, chain = pem.read_text().partition("-----BEGIN CERTIFICATE")
+    return key, "-----BEGIN CERTIFICATE" + chain
+
+
+def test_a_job_leaves_no_secret_behind_and_a_reference_not_even_in_pickles(secured_broker, passwords, tmp_path):
+    job = Job(secured_broker.secured, passwords, tmp_path, connect=False)
+    outcomes = job.run()
+    done = [name for name, outcome in outcomes.items() if outcome == "done"]
+    assert done == ["write", "read", "stream", "clusters", "view"], outcomes
+    assert "refuses the credentials" in outcomes["refused in planning"]
+    assert "refuses the credentials" in outcomes["refused in tasks"]
+    # These are what is searched: names that are no secrets are found in them.
+    told = "\n".join(each for name in (*job.topics.values(), "refuses the credentials") for each in job.found(name))
+    for place in ("events/", "ui/", "checkpoint/", "output", "work/"):
+        assert place in told, told
+    for what, secret in job.by_reference.items():
+        # It ships that file itself; Spark keeps a copy for the executors of a machine.
+        left = [each for each in job.found(secret) if not each.endswith(("secrets.properties", "_cache"))]
+        # py4j's log at DEBUG has all settings, spark.executorEnv among them.
+        assert left == (["driver-python.log"] if secret in job.settings.values() else []), what
+    for what, secret in job.as_text.items():
+        # py4j's log at DEBUG has each call of the user's program, as docs/security.md says: the search finds it.
+        driver, *others = job.found(secret)
+        assert driver == "driver-python.log", what
+        assert [each for each in others if not each.startswith(("local/", "work/", "tmp/"))] == [], what
+        assert not any(each.endswith(("stdout", "stderr")) for each in others), what
