@@ -113,7 +113,8 @@ def _started(folder, given, settings, files, environment):
         "PYSPARK_DRIVER_PYTHON": sys.executable,
     }
     if given["connect"]:
-        told["SPARK_TESTING"] = "1"  # any free port for the server
+        # Any free port for the server; without a UI, unless it is asked for.
+        told |= {"SPARK_TESTING": "1", "PYSPARK_SUBMIT_ARGS": "--conf spark.ui.enabled=true pyspark-shell"}
     whole = {**os.environ, **told, **environment}
     whole.pop("SPARK_REMOTE", None)
     with (left / "output").open("wb") as output:

@@ -124,3 +124,18 @@ def test_a_job_leaves_no_secret_behind_and_a_reference_not_even_in_pickles(secur
         assert driver == "driver-python.log", what
         assert [each for each in others if not each.startswith(("local/", "work/", "tmp/"))] == [], what
         assert not any(each.endswith(("stdout", "stderr")) for each in others), what
+
+
+def test_over_connect_the_settings_of_spark_conf_hide_every_secret(secured_broker, passwords, tmp_path):
+    job = Job(secured_broker.secured, passwords, tmp_path, connect=True)
+    outcomes = job.run()
+    done = [name for name, outcome in outcomes.items() if outcome == "done"]
+    assert done[:5] == ["write", "read", "stream", "clusters", "view"], outcomes
+    assert "refuses the credentials" in outcomes["refused in planning"]
+    named = "\n".join(job.found("kafka.ssl.truststore.location"))  # where options show
+    for place in ("events/", "ui/", "connect"):
+        assert place in named, named
+    hidden = {what: secret for what, secret in job.as_text.items() if what != "mistyped"}  # who would know that name?
+    for what, secret in (job.by_reference | hidden).items():
+        assert [each for each in job.found(secret) if not each.startswith(("local/", "tmp/"))] == [], what
+    assert "Spark Connect shows" not in (tmp_path / "left" / "output").read_text()
