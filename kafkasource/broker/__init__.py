@@ -1,11 +1,11 @@
 """A real Apache Kafka for the demo, tests and users' own tests: no docker, only Java and the Ivy inside pyspark."""
 
-from kafkasource.broker.acls import Acl
 from kafkasource.broker.cluster import Broker
 from kafkasource.broker.errors import BrokerNotOurs, BrokerStartFailed
 from kafkasource.broker.jars import JarsNotResolved, cache_dir, jvm_connector_jars, kafka_jars, resolve_jars
 from kafkasource.broker.releases import DEFAULT_VERSION
-from kafkasource.broker.security import Kerberos, Listener, Security
+from kafkasource.broker.security.acls import Acl
+from kafkasource.broker.security.settings import Kerberos, Listener, Security
 
 __all__ = [
     "DEFAULT_VERSION",

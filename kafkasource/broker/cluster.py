@@ -20,7 +20,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
-from kafkasource.broker.acls import Acl
 from kafkasource.broker.errors import BrokerNotOurs, BrokerStartFailed
 from kafkasource.broker.jars import kafka_jars
 from kafkasource.broker.java import find_java
@@ -29,8 +28,9 @@ from kafkasource.broker.node import NodeProcess, tail
 from kafkasource.broker.probe import ask_for_coordinator, probe
 from kafkasource.broker.properties import HOST, NodePorts, is_free, node_ports, render, server_properties, write_private
 from kafkasource.broker.releases import DEFAULT_VERSION, is_legacy, release_of
-from kafkasource.broker.secured import SecuredCluster
-from kafkasource.broker.security import Security
+from kafkasource.broker.security.acls import Acl
+from kafkasource.broker.security.secured import SecuredCluster
+from kafkasource.broker.security.settings import Security
 from kafkasource.broker.storage import format_storage
 from kafkasource.broker.zookeeper import ZooKeeper, legacy_server_properties
 from kafkasource.errors import OptionError

@@ -24,7 +24,7 @@ from kafkasource.broker.cluster import Broker
 from kafkasource.broker.jars import cache_dir, locked
 from kafkasource.broker.node import TERMINATE_TIMEOUT_S
 from kafkasource.broker.releases import DEFAULT_VERSION
-from kafkasource.broker.security import Security
+from kafkasource.broker.security.settings import Security
 from kafkasource.errors import KafkaSourceError
 
 

@@ -18,7 +18,7 @@ from kafkasource.broker.errors import BrokerStartFailed
 from kafkasource.broker.jvm import Jvm
 from kafkasource.broker.node import NodeProcess, tail, telling
 from kafkasource.broker.properties import HOST, RETENTION_HOURS, NodePorts, render
-from kafkasource.broker.security import SCRAM, Security
+from kafkasource.broker.security.settings import SCRAM, Security
 
 MAIN_CLASS = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 HEAP_MB = 64

@@ -13,7 +13,7 @@ from kafkasource.cli.arguments import add_json, name_and_value
 from kafkasource.errors import OptionError
 
 if TYPE_CHECKING:
-    from kafkasource.broker.security import Security
+    from kafkasource.broker.security.settings import Security
 
 HELP = "a real Apache Kafka on this machine"
 
@@ -92,8 +92,8 @@ def _start(arguments: argparse.Namespace) -> int:
 
 def _security(arguments: argparse.Namespace) -> Security | None:
     """The security that --security, --mechanism and --client-auth ask for, with one user and a new random password."""
-    from kafkasource.broker.secured import CLIENT
-    from kafkasource.broker.security import Security
+    from kafkasource.broker.security.secured import CLIENT
+    from kafkasource.broker.security.settings import Security
 
     protocol: str | None = arguments.security
     if protocol is None:

@@ -18,7 +18,7 @@ from kafkasource.client.transport.sockets import Address, Transport, reason_of
 from kafkasource.client.transport.tls_transport import TlsTransport
 from kafkasource.errors import AuthenticationFailed, ConnectFailed, KafkaSourceError, TlsError
 from kafkasource.protocol.schema import Body
-from kafkasource.security.certificates import Certificate, readable
+from kafkasource.security.tls.certificates import Certificate, readable
 
 DNS, TCP, TLS, API_VERSIONS, SASL = "DNS", "TCP", "TLS", "ApiVersions", "SASL"
 _UNKNOWN_MECHANISM = "KAFKASOURCE-ASKS"

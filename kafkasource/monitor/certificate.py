@@ -9,7 +9,7 @@ import threading
 from pathlib import Path
 
 from kafkasource.errors import OptionError
-from kafkasource.security.store_files import Fingerprint, current
+from kafkasource.security.tls.store_files import Fingerprint, current
 
 CERTIFICATE_ENVIRONMENT = "KAFKASOURCE_METRICS_CERTIFICATE"
 KEY_ENVIRONMENT = "KAFKASOURCE_METRICS_KEY"

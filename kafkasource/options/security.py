@@ -8,9 +8,10 @@ from typing import Any
 from kafkasource.options.option import BOTH, Option, Refused
 from kafkasource.options.types import SECRET, TEXT
 from kafkasource.secrets import Secret
-from kafkasource.security import sasl_options, tls_options
 from kafkasource.security.config import SecurityConfig
+from kafkasource.security.sasl import options as sasl_options
 from kafkasource.security.security_option import SecurityOption
+from kafkasource.security.tls import options as tls_options
 
 
 def _rows(table: Iterable[SecurityOption]) -> tuple[Option, ...]:

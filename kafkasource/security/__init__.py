@@ -1,12 +1,10 @@
 """TLS and SASL: who a connection talks to, and who it is. No socket, but for `endpoint`'s to token endpoints.
 
-tls_options    the table                          tls_config    the options as a value
-stores         truststores and keystores          tls_context   OpenSSL's context, renewed when files change
-tls_stream     one connection: bytes to bytes     tls_errors    what to say where it fails
-
-sasl_options   the table; vendors' defaults       sasl_config   the options as values: in a plan, and resolved
-oauth_config   which source of tokens they mean   jaas          `sasl.jaas.config`
-sasl/          a state machine each mechanism     tokens/       OAuth tokens by source; the keeper renews them
-login          what a process's connections share: `login_of(options, host).mechanism(broker)`
-endpoint       HTTP to a token endpoint
+config     how a client's connections are secured: the options of both, as plans carry them
+tls/       the table of options, stores of certificates, OpenSSL's context, one connection: bytes to bytes
+sasl/      the table of options, JAAS, a state machine for each mechanism
+tokens/    OAuth tokens by source; the keeper renews them
+login      what a process's connections share: `login_of(options, host).mechanism(broker)`
+refusals   passwords that brokers refused: all connections of a process wait before they try one again
+endpoint   HTTP to a token endpoint
 """

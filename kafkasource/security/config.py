@@ -9,11 +9,11 @@ from functools import lru_cache
 from kafkasource.errors import OptionError
 from kafkasource.secrets import References, Secret, has_reference
 from kafkasource.security.login import Login, login_of
-from kafkasource.security.sasl_config import SaslOptions
-from kafkasource.security.sasl_options import vendor_defaults
-from kafkasource.security.tls_config import TlsConfig
-from kafkasource.security.tls_context import TlsContext, context_of
-from kafkasource.security.tls_options import ALIASES, BY_NAME
+from kafkasource.security.sasl.config import SaslOptions
+from kafkasource.security.sasl.options import vendor_defaults
+from kafkasource.security.tls.config import TlsConfig
+from kafkasource.security.tls.context import TlsContext, context_of
+from kafkasource.security.tls.options import ALIASES, BY_NAME
 
 PLAINTEXT = "PLAINTEXT"
 PROTOCOLS = (PLAINTEXT, "SSL", "SASL_PLAINTEXT", "SASL_SSL")

@@ -8,12 +8,12 @@ from collections.abc import Callable
 
 from kafkasource.process import PerProcess
 from kafkasource.security.endpoint import HttpClient
+from kafkasource.security.sasl.config import SaslConfig, SaslOptions
 from kafkasource.security.sasl.gssapi import Gssapi
 from kafkasource.security.sasl.mechanism import Mechanism
 from kafkasource.security.sasl.oauthbearer import OauthBearer
 from kafkasource.security.sasl.plain import Plain
 from kafkasource.security.sasl.scram import SaltedKeys, Scram
-from kafkasource.security.sasl_config import SaslConfig, SaslOptions
 from kafkasource.security.tokens.keeper import TokenKeeper
 from kafkasource.security.tokens.token import claims_of
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from kafkasource.errors import SaslAuthenticationFailed
 from kafkasource.process import PerProcess
-from kafkasource.security.sasl_config import SaslConfig
+from kafkasource.security.sasl.config import SaslConfig
 
 _FIRST_S, _MOST_S = 1.0, 60.0  # of the pause, which doubles
 _TRIAL_S = 10.0  # whoever tries for longer keeps nobody waiting

@@ -11,9 +11,9 @@ from java_programs import ask_java
 from secured_brokers import LISTENERS, SESSION_MS, USERS, WITH_PASSWORD
 
 from kafkasource.broker import Acl, Broker, Listener, Security
-from kafkasource.broker.certificates import Authority
 from kafkasource.broker.properties import render
-from kafkasource.broker.tokens import TokenSigner
+from kafkasource.broker.security.certificates import Authority
+from kafkasource.broker.security.tokens import TokenSigner
 
 pytestmark = pytest.mark.broker
 

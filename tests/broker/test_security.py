@@ -11,10 +11,10 @@ import pytest
 from cryptography import x509
 
 from kafkasource.broker import Acl, Broker, Kerberos, Listener, Security
-from kafkasource.broker.certificates import Authority, truststore
 from kafkasource.broker.java import find_java
 from kafkasource.broker.properties import NodePorts
-from kafkasource.broker.secured import SecuredCluster
+from kafkasource.broker.security.certificates import Authority, truststore
+from kafkasource.broker.security.secured import SecuredCluster
 from kafkasource.cli import main
 from kafkasource.errors import OptionError
 

@@ -14,7 +14,7 @@ from kafkasource.cli.doctor import machine
 from kafkasource.cli.doctor.addresses import of_address, of_certificate
 from kafkasource.client.visit import Visit
 from kafkasource.errors import ConnectFailed
-from kafkasource.security.certificates import Certificate
+from kafkasource.security.tls.certificates import Certificate
 
 
 @pytest.fixture(autouse=True)

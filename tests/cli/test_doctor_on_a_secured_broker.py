@@ -10,8 +10,8 @@ from cryptography import x509
 from secured_brokers import SESSION_MS, USERS, WITH_PASSWORD
 
 from kafkasource.broker import Acl
-from kafkasource.broker.certificates import Authority
 from kafkasource.broker.properties import render
+from kafkasource.broker.security.certificates import Authority
 from kafkasource.cli import main
 from kafkasource.client import ClientConfig, Cluster
 

@@ -6,7 +6,7 @@ import confluent_kafka
 import pyarrow as pa
 import pytest
 
-from kafkasource.broker.certificates import Authority
+from kafkasource.broker.security.certificates import Authority
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
 from kafkasource.errors import BootstrapFailed, BrokerCertificateRefused, ClientCertificateRefused, TlsError

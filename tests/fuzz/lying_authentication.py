@@ -8,7 +8,7 @@ from frame_mutations import damaged
 
 from kafkasource import properties
 from kafkasource.secrets import References, Secret
-from kafkasource.security import jaas
+from kafkasource.security.sasl import jaas
 from kafkasource.security.sasl.mechanism import Mechanism
 from kafkasource.security.sasl.oauthbearer import OauthBearer
 from kafkasource.security.sasl.plain import Plain

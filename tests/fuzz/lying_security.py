@@ -22,12 +22,13 @@ from kafkasource.client.connection.authentication import Authentication
 from kafkasource.client.connection.connection import Connection
 from kafkasource.errors import ConnectionLost
 from kafkasource.protocol.apis import API_VERSIONS, SASL_AUTHENTICATE, SASL_HANDSHAKE, Api
-from kafkasource.security import certificates, endpoint, stores
+from kafkasource.security import endpoint
 from kafkasource.security.sasl.scram import Scram
-from kafkasource.security.store_files import StoreFiles
-from kafkasource.security.tls_config import TlsConfig
-from kafkasource.security.tls_context import TlsContext
-from kafkasource.security.tls_stream import TlsStream
+from kafkasource.security.tls import certificates, stores
+from kafkasource.security.tls.config import TlsConfig
+from kafkasource.security.tls.context import TlsContext
+from kafkasource.security.tls.store_files import StoreFiles
+from kafkasource.security.tls.stream import TlsStream
 from kafkasource.security.tokens.token import token_of_answer
 
 URL = "https://idp.example/token"

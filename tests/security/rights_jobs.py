@@ -20,7 +20,7 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 from transaction_fakes import FakeContext
 
 from kafkasource import options
-from kafkasource.broker.secured import SecuredCluster
+from kafkasource.broker.security.secured import SecuredCluster
 from kafkasource.cli import main
 from kafkasource.client.cache import close_clusters
 from kafkasource.client.cluster import Cluster

@@ -12,7 +12,7 @@ from token_server import an_endpoint, granted
 from kafkasource.errors import OptionError, TokenNotAvailable
 from kafkasource.secrets import Secret
 from kafkasource.security.endpoint import HttpClient, HttpLimits
-from kafkasource.security.sasl_config import SaslOptions
+from kafkasource.security.sasl.config import SaslOptions
 from kafkasource.security.tokens.assertion import AssertionFile, SignedAssertion
 from kafkasource.security.tokens.jwt_bearer import AssertedClient, JwtBearer
 

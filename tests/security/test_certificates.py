@@ -15,8 +15,8 @@ from cryptography.x509.oid import NameOID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkasource.security.certificates import read_certificate
-from kafkasource.security.der import MalformedDer, elements, object_identifier
+from kafkasource.security.tls.certificates import read_certificate
+from kafkasource.security.tls.der import MalformedDer, elements, object_identifier
 
 
 @pytest.fixture(scope="module")

@@ -7,10 +7,10 @@ import pytest
 from kdc import Kdc
 
 from kafkasource.errors import AuthenticationFailed, OptionError, SaslExchangeFailed
-from kafkasource.security.kerberos_config import KerberosConfig
 from kafkasource.security.login import Login
+from kafkasource.security.sasl.config import SaslOptions
 from kafkasource.security.sasl.gssapi import Gssapi
-from kafkasource.security.sasl_config import SaslOptions
+from kafkasource.security.sasl.kerberos_config import KerberosConfig
 
 
 class Failure(Exception):

@@ -27,9 +27,9 @@ from kafkasource.errors import (
 )
 from kafkasource.protocol.apis import API_VERSIONS, METADATA, SASL_AUTHENTICATE, SASL_HANDSHAKE
 from kafkasource.security.config import SecurityConfig
-from kafkasource.security.tls_config import TlsConfig
-from kafkasource.security.tls_context import TlsContext
-from kafkasource.security.tls_stream import TlsStream
+from kafkasource.security.tls.config import TlsConfig
+from kafkasource.security.tls.context import TlsContext
+from kafkasource.security.tls.stream import TlsStream
 
 SECRET = "hunter2"
 ROOT = authority()

@@ -7,7 +7,7 @@ import pytest
 from kafka_security import ask, pairs_of, text_of
 
 from kafkasource.errors import OptionError
-from kafkasource.security import jaas
+from kafkasource.security.sasl import jaas
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"

@@ -6,7 +6,7 @@ import pytest
 
 from kafkasource.errors import SaslAuthenticationFailed, error_for
 from kafkasource.security.refusals import Refusals
-from kafkasource.security.sasl_config import SaslConfig
+from kafkasource.security.sasl.config import SaslConfig
 
 HERE, ELSEWHERE = (("one", 9092),), (("other", 9092),)
 LONGEST_S = 60

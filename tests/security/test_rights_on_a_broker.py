@@ -11,7 +11,7 @@ import pytest
 import rights_jobs
 from rights import JOBS
 
-from kafkasource.broker.acls import Acl
+from kafkasource.broker.security.acls import Acl
 from kafkasource.errors import AuthorizationFailed
 
 pytestmark = pytest.mark.broker

@@ -8,14 +8,14 @@ from token_server import an_endpoint, granted, jwt
 
 from kafkasource.errors import OptionError
 from kafkasource.secrets import Secret
-from kafkasource.security import sasl_options
-from kafkasource.security.kerberos_config import KerberosConfig
 from kafkasource.security.login import Login, login_of
+from kafkasource.security.sasl import options as sasl_options
+from kafkasource.security.sasl.config import SaslConfig, SaslOptions
+from kafkasource.security.sasl.kerberos_config import KerberosConfig
 from kafkasource.security.sasl.oauthbearer import OauthBearer
+from kafkasource.security.sasl.options import ROWS, canonical, vendor_defaults
 from kafkasource.security.sasl.plain import Plain
 from kafkasource.security.sasl.scram import Scram
-from kafkasource.security.sasl_config import SaslConfig, SaslOptions
-from kafkasource.security.sasl_options import ROWS, canonical, vendor_defaults
 from kafkasource.security.tokens.client_credentials import ClientCredentials
 from kafkasource.security.tokens.file import TokenFile
 from kafkasource.security.tokens.function import FunctionToken

@@ -10,12 +10,12 @@ from secured_brokers import SESSION_MS, USERS, WITH_PASSWORD
 from token_server import an_endpoint, granted
 
 from kafkasource.broker import Broker, Kerberos, Listener, Security
-from kafkasource.broker.tokens import TokenSigner
+from kafkasource.broker.security.tokens import TokenSigner
 from kafkasource.errors import AuthenticationFailed, SaslAuthenticationFailed, UnsupportedSaslMechanism, check
 from kafkasource.protocol.apis import SASL_AUTHENTICATE, SASL_HANDSHAKE
 from kafkasource.protocol.frames import decode_response, encode_request_parts
 from kafkasource.security.login import login_of
-from kafkasource.security.sasl_config import SaslOptions
+from kafkasource.security.sasl.config import SaslOptions
 
 pytestmark = pytest.mark.broker
 

@@ -20,10 +20,10 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from kafkasource.errors import OptionError
-from kafkasource.security import jks
-from kafkasource.security.store_files import StoreFiles
-from kafkasource.security.stores import Identity, client_identity, trusted_certificates
-from kafkasource.security.tls_config import TlsConfig
+from kafkasource.security.tls import jks
+from kafkasource.security.tls.config import TlsConfig
+from kafkasource.security.tls.store_files import StoreFiles
+from kafkasource.security.tls.stores import Identity, client_identity, trusted_certificates
 
 STORE, KEY = "storesecret", "keysecret"
 

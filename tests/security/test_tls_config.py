@@ -9,9 +9,9 @@ import subprocess
 import pytest
 
 from kafkasource.errors import OptionError
-from kafkasource.security.ciphers import openssl_name
-from kafkasource.security.tls_config import TlsConfig
-from kafkasource.security.tls_options import ALIASES, BY_NAME, REFUSED, ROWS
+from kafkasource.security.tls.ciphers import openssl_name
+from kafkasource.security.tls.config import TlsConfig
+from kafkasource.security.tls.options import ALIASES, BY_NAME, REFUSED, ROWS
 
 TRUST, KEYS, TEXT = "ssl.truststore", "ssl.keystore", "-----BEGIN"
 

@@ -17,10 +17,10 @@ from kafkasource.client.transport.sockets import PlaintextTransport
 from kafkasource.client.transport.tls_transport import TlsTransport
 from kafkasource.errors import BrokerCertificateRefused, OptionError, TlsError
 from kafkasource.process import PerProcess
-from kafkasource.security import tls_context
-from kafkasource.security.tls_config import TlsConfig
-from kafkasource.security.tls_context import TlsContext, context_of
-from kafkasource.security.tls_stream import TlsStream
+from kafkasource.security.tls import context as tls_context
+from kafkasource.security.tls.config import TlsConfig
+from kafkasource.security.tls.context import TlsContext, context_of
+from kafkasource.security.tls.stream import TlsStream
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives import hashes
 from tls_peers import Server, exchange, server_context, stream
 
 from kafkasource.errors import BrokerCertificateRefused, ConnectFailed, KafkaSourceError, TlsError
-from kafkasource.security.tls_errors import hints_at_tls
+from kafkasource.security.tls.errors import hints_at_tls
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from certificate_maker import Issued, authority
 from tls_peers import Server, byte_by_byte, exchange, read_all, server_context, stream, take
 
 from kafkasource.errors import ClientCertificateRefused, ConnectFailed, TlsError
-from kafkasource.security.tls_stream import MOST_OUTGOING_BYTES, RECORD_BYTES, name_to_check
+from kafkasource.security.tls.stream import MOST_OUTGOING_BYTES, RECORD_BYTES, name_to_check
 
 VERSIONS = ["TLSv1.2", "TLSv1.3"]
 

@@ -15,7 +15,7 @@ import pytest
 from certificate_maker import authority
 from tls_peers import stream
 
-from kafkasource.security.tls_stream import TlsStream
+from kafkasource.security.tls.stream import TlsStream
 
 TIMEOUT_S = 20.0
 

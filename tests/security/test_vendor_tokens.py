@@ -12,7 +12,7 @@ from token_server import an_endpoint, granted
 from kafkasource.errors import OptionError, TokenNotAvailable, TokenRefused
 from kafkasource.secrets import Secret
 from kafkasource.security.endpoint import HttpClient, HttpLimits
-from kafkasource.security.sasl_config import SaslOptions
+from kafkasource.security.sasl.config import SaslOptions
 from kafkasource.security.tokens.aws import AwsToken, region_of
 from kafkasource.security.tokens.azure import AzureToken
 from kafkasource.security.tokens.client_credentials import ClientCredentials

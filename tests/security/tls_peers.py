@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 from certificate_maker import Issued
 
-from kafkasource.security.tls_config import TlsConfig
-from kafkasource.security.tls_context import TlsContext
-from kafkasource.security.tls_stream import TlsStream
+from kafkasource.security.tls.config import TlsConfig
+from kafkasource.security.tls.context import TlsContext
+from kafkasource.security.tls.stream import TlsStream
 
 
 def server_context(issued: Issued, clients_of: Issued | None = None, version: str = "") -> ssl.SSLContext:

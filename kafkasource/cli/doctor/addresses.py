@@ -11,9 +11,9 @@ from kafkasource.client.config import ClientConfig
 from kafkasource.client.transport.sockets import Address
 from kafkasource.client.visit import API_VERSIONS, DNS, SASL, TCP, TLS, Visit, offered_mechanisms, resolve, visit
 from kafkasource.errors import AuthenticationFailed, ConnectFailed, KafkaSourceError
-from kafkasource.security.certificates import Certificate
 from kafkasource.security.quoting import printable
-from kafkasource.security.tls_errors import described
+from kafkasource.security.tls.certificates import Certificate
+from kafkasource.security.tls.errors import described
 
 LOCAL = {"localhost", "127.0.0.1", "::1"}
 WARN_BEFORE = timedelta(days=30)

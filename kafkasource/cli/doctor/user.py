@@ -12,8 +12,8 @@ from kafkasource.cli.doctor.addresses import of_certificate
 from kafkasource.cli.doctor.finding import FAILED, OK, Finding
 from kafkasource.client.config import ClientConfig
 from kafkasource.errors import KafkaSourceError
-from kafkasource.security.certificates import Certificate, readable
 from kafkasource.security.quoting import printable
+from kafkasource.security.tls.certificates import Certificate, readable
 
 
 def user_findings(config: ClientConfig) -> Iterator[Finding]:

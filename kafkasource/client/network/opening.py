@@ -30,7 +30,7 @@ from kafkasource.errors import (
     TlsError,
 )
 from kafkasource.security.refusals import Servers, process_refusals
-from kafkasource.security.sasl_config import SaslConfig
+from kafkasource.security.sasl.config import SaslConfig
 from kafkasource.types import NEVER
 
 log = logging.getLogger("kafkasource.client")

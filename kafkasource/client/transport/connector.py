@@ -10,7 +10,7 @@ from kafkasource.client.config import ClientConfig
 from kafkasource.client.transport.sockets import Address, PlaintextTransport, Transport
 from kafkasource.client.transport.tls_transport import RECEIVE_BYTES, TlsTransport
 from kafkasource.errors import KafkaSourceError
-from kafkasource.security.tls_stream import TlsStream
+from kafkasource.security.tls.stream import TlsStream
 
 
 class SocketConnector:

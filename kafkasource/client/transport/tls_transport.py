@@ -1,4 +1,4 @@
-"""TLS over a socket that does not block: `security.tls_stream` encrypts and decrypts, this moves the bytes.
+"""TLS over a socket that does not block: `security.tls.stream` encrypts and decrypts, this moves the bytes.
 
 The thread that polls the client calls all methods.
 """
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from kafkasource.client.transport.sockets import Buffer, PlaintextTransport
 from kafkasource.errors import KafkaSourceError
-from kafkasource.security.tls_stream import TlsStream
+from kafkasource.security.tls.stream import TlsStream
 
 RECEIVE_BYTES = 256 * 1024  # of one read of the socket: smaller reads cost calls, larger ones gain nothing
 

@@ -1,1 +1,6 @@
-"""SASL's mechanisms, each a state machine without socket or clock: `mechanism.Mechanism` says how it is driven."""
+"""SASL: its options, and its mechanisms, each a state machine without socket or clock.
+
+options        the table; vendors' defaults          config   the options as values: in a plan, and resolved
+oauth_config   which source of tokens they mean      jaas     `sasl.jaas.config`
+mechanism      how a machine is driven; `plain`, `scram`, `oauthbearer` and `gssapi` are the machines
+"""

@@ -17,8 +17,8 @@ import importlib
 from typing import Any
 
 from kafkasource.errors import AuthenticationFailed, OptionError, SaslExchangeFailed
-from kafkasource.security.kerberos_config import KerberosConfig
 from kafkasource.security.quoting import printable
+from kafkasource.security.sasl.kerberos_config import KerberosConfig
 from kafkasource.security.sasl.mechanism import checked, require_complete
 from kafkasource.shipped_files import find_file
 

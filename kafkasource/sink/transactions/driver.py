@@ -29,10 +29,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from kafkasource.sink.commit_report import TransactionCounts
-from kafkasource.sink.transactions.batch_abort import BatchAbort
-from kafkasource.sink.transactions.batch_begin import BatchBegin
-from kafkasource.sink.transactions.batch_commit import BatchCommit
-from kafkasource.sink.transactions.batch_without_rows import BatchWithoutRows
+from kafkasource.sink.transactions.batch.abort import BatchAbort
+from kafkasource.sink.transactions.batch.begin import BatchBegin
+from kafkasource.sink.transactions.batch.commit import BatchCommit
+from kafkasource.sink.transactions.batch.without_rows import BatchWithoutRows
 from kafkasource.sink.transactions.decision import DecisionLog
 from kafkasource.sink.transactions.decision_status import StatusLog
 from kafkasource.sink.transactions.driver_transaction import DriverTransaction

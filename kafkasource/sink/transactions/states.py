@@ -10,7 +10,7 @@ task opens it, the driver decides and commits, brokers or another producer may a
       │ TAKEN              ▼                  LOST: what 'lostTransactions' says
       └─────────────▶ ABORTED
 
-`begin`, `commit` and `abort` move a batch by `BATCH` (`batch_moves`). Each of the three is a process that knows nothing
+`begin`, `commit` and `abort` move a batch by `BATCH` (`batch.moves`). Each of the three is a process that knows nothing
 of the others', so each starts in a state of its own:
 
     begin   LEFT ─▶ DECIDED ─▶ COMMITTED ─▶ ENDED, of the last batch under the prefix; or LOST, or UNRECORDED

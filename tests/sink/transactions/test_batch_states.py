@@ -15,8 +15,8 @@ from test_whose_prefix import OLD, Upgraded
 from transaction_fakes import Crash, FakeTransactionCluster
 
 from kafkasource.errors import DeadlineExceeded
-from kafkasource.sink.transactions import batch_moves
-from kafkasource.sink.transactions.batch_moves import move, next_move
+from kafkasource.sink.transactions.batch import moves as batch_moves
+from kafkasource.sink.transactions.batch.moves import move, next_move
 from kafkasource.sink.transactions.errors import ImpossibleEvent, LostTransactions, NotDecided
 from kafkasource.sink.transactions.states import BATCH, BatchAction, BatchEvent, BatchState
 from kafkasource.sink.transactions.task_plan import TaskResult

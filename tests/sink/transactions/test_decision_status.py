@@ -8,7 +8,7 @@ from transaction_fakes import OFFSETS, Crash, FakeGroupCalls, FakeTransactionClu
 
 from kafkasource.client.transactions import DescribedTransaction
 from kafkasource.errors import DeadlineExceeded, TopicAuthorizationFailed, UnsupportedApiVersion
-from kafkasource.sink.transactions.batch_commit import BatchCommit
+from kafkasource.sink.transactions.batch.commit import BatchCommit
 from kafkasource.sink.transactions.decision import Decision, last_decision
 from kafkasource.sink.transactions.decision_status import MAX_PLACES, DecisionStatus, last_status, was_decided
 from kafkasource.sink.transactions.driver import ExactlyOnce

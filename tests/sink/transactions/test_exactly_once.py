@@ -11,7 +11,7 @@ import pytest
 from transaction_fakes import Crash, FakeTransactionCluster, read_committed, still_open
 
 from kafkasource.errors import DeadlineExceeded, UnsupportedApiVersion
-from kafkasource.sink.transactions.batch_commit import BatchCommit
+from kafkasource.sink.transactions.batch.commit import BatchCommit
 from kafkasource.sink.transactions.driver import ExactlyOnce
 from kafkasource.sink.transactions.errors import CheckpointBehind, LostTransactions, NotDecided
 from kafkasource.sink.transactions.names import TransactionalIds, WrittenTransaction

@@ -30,8 +30,9 @@ from kafkasource.client.transport.connector import SocketConnector
 from kafkasource.errors import DeadlineExceeded, KafkaSourceError
 from kafkasource.sink import writer
 from kafkasource.sink.clusters import targets
-from kafkasource.sink.transactions import batch_commit, task_transactions
 from kafkasource.sink.transactions import task as task_module
+from kafkasource.sink.transactions import task_transactions
+from kafkasource.sink.transactions.batch import commit as batch_commit
 from kafkasource.sink.transactions.crash_points import POINTS
 from kafkasource.sink.transactions.decision_status import LastBatch
 from kafkasource.sink.transactions.driver import ExactlyOnce

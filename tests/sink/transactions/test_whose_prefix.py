@@ -8,7 +8,7 @@ import pytest
 from test_exactly_once import ANY_DIALECT, IDS, Query, check, seen
 from transaction_fakes import Crash, FakeTransactionCluster
 
-from kafkasource.sink.transactions.batch_begin import BatchBegin
+from kafkasource.sink.transactions.batch.begin import BatchBegin
 from kafkasource.sink.transactions.decision import last_decision
 from kafkasource.sink.transactions.driver import ExactlyOnce
 from kafkasource.sink.transactions.errors import AnotherQuery, LostDecision, LostTransactions, NotDecided

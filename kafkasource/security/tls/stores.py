@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 from kafkasource.errors import OptionError
 from kafkasource.secrets import Secret
-from kafkasource.security import jks, pem
-from kafkasource.security.der import INTEGER, SEQUENCE, MalformedDer, sequence
 from kafkasource.security.security_option import shown
-from kafkasource.security.store_files import StoreFiles
-from kafkasource.security.tls_config import TlsConfig
-from kafkasource.security.tls_options import named
+from kafkasource.security.tls import jks, pem
+from kafkasource.security.tls.config import TlsConfig
+from kafkasource.security.tls.der import INTEGER, SEQUENCE, MalformedDer, sequence
+from kafkasource.security.tls.options import named
+from kafkasource.security.tls.store_files import StoreFiles
 
 if TYPE_CHECKING:
     from cryptography import x509

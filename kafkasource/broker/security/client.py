@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kafkasource.broker import jaas
-from kafkasource.broker.security import WITH_PASSWORD, Kerberos, Listener
+from kafkasource.broker.security import jaas
+from kafkasource.broker.security.settings import WITH_PASSWORD, Kerberos, Listener
 
 _TOKEN_HANDLER = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
 

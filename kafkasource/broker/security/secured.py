@@ -18,16 +18,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kafkasource.broker import server_security
-from kafkasource.broker.acls import Acl, create_acls, delete_acls
-from kafkasource.broker.client_security import ClientAccess, confluent_properties, java_properties
 from kafkasource.broker.properties import HOST, NodePorts, render, write_private
-from kafkasource.broker.security import WITH_PASSWORD, Listener, Security
+from kafkasource.broker.security import server as server_security
+from kafkasource.broker.security.acls import Acl, create_acls, delete_acls
+from kafkasource.broker.security.client import ClientAccess, confluent_properties, java_properties
+from kafkasource.broker.security.settings import WITH_PASSWORD, Listener, Security
 from kafkasource.errors import KafkaSourceError, OptionError
 
 if TYPE_CHECKING:
-    from kafkasource.broker.certificates import Authority
-    from kafkasource.broker.tokens import TokenSigner
+    from kafkasource.broker.security.certificates import Authority
+    from kafkasource.broker.security.tokens import TokenSigner
 
 CLIENT = "client"  # the user where nobody is named: CN of the client's certificate, subject of its token
 _DAY_S = 86_400
@@ -164,7 +164,7 @@ class SecuredCluster:
 
     def _make_certificates(self) -> None:
         try:
-            from kafkasource.broker.certificates import Authority, truststore
+            from kafkasource.broker.security.certificates import Authority, truststore
         except ImportError as error:
             raise _needs_cryptography("certificates") from error
         self._authority = authority = Authority()
@@ -177,7 +177,7 @@ class SecuredCluster:
 
     def _make_tokens(self) -> None:
         try:
-            from kafkasource.broker.tokens import TokenSigner
+            from kafkasource.broker.security.tokens import TokenSigner
         except ImportError as error:
             raise _needs_cryptography("signed tokens") from error
         self._tokens = TokenSigner()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kafkasource.client.transactions import Listed
-from kafkasource.sink.transactions.batch_moves import move
+from kafkasource.sink.transactions.batch.moves import move
 from kafkasource.sink.transactions.decision import Decision
 from kafkasource.sink.transactions.decision_status import DecisionStatus, last_batch
 from kafkasource.sink.transactions.driver_transaction import DriverTransaction

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 
-from kafkasource.security.der import (
+from kafkasource.security.tls.der import (
     BOOLEAN,
     GENERALIZED_TIME,
     OBJECT_IDENTIFIER,

@@ -1,7 +1,7 @@
 """The options of TLS as one value. No file is read here: files lie on the machines that connect, not where jobs start.
 
 `TlsConfig.of` takes values in which references to secrets are resolved already. So it runs in the process that
-connects. A configuration is hashable: `tls_context` keeps one context for each.
+connects. A configuration is hashable: `context` keeps one context for each.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from kafkasource.errors import OptionError
 from kafkasource.secrets import Secret
-from kafkasource.security.ciphers import Ciphers, read_ciphers
 from kafkasource.security.security_option import shown
-from kafkasource.security.tls_options import ALIASES, BY_NAME, REFUSED, named
+from kafkasource.security.tls.ciphers import Ciphers, read_ciphers
+from kafkasource.security.tls.options import ALIASES, BY_NAME, REFUSED, named
 
 log = logging.getLogger("kafkasource.client")
 

@@ -1,6 +1,6 @@
 """THE table of TLS options: Java's names, librdkafka's aliases, and what is refused with the reason.
 
-Names stand without the prefix `kafka.`, which Spark's options have. `tls_config` reads their values.
+Names stand without the prefix `kafka.`, which Spark's options have. `config` reads their values.
 """
 
 from __future__ import annotations

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kafkasource.broker.acls import Acl
 from kafkasource.broker.properties import HOST
 from kafkasource.broker.releases import is_legacy, release_of, require
+from kafkasource.broker.security.acls import Acl
 from kafkasource.errors import OptionError
 
 if TYPE_CHECKING:
-    from kafkasource.broker.certificates import Certificate
+    from kafkasource.broker.security.certificates import Certificate
 
 PROTOCOLS = ("SSL", "SASL_PLAINTEXT", "SASL_SSL")
 SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")

@@ -18,9 +18,9 @@ import ssl
 from collections.abc import Iterator, Sequence
 
 from kafkasource.errors import TlsError
-from kafkasource.security.certificates import readable
-from kafkasource.security.tls_context import TlsSetup, warn_of_expiry
-from kafkasource.security.tls_errors import Attempt, alert_error, handshake_error, suite_not_allowed
+from kafkasource.security.tls.certificates import readable
+from kafkasource.security.tls.context import TlsSetup, warn_of_expiry
+from kafkasource.security.tls.errors import Attempt, alert_error, handshake_error, suite_not_allowed
 
 Buffer = bytes | bytearray | memoryview
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 
 from kafkasource.errors import OptionError
 from kafkasource.secrets import References, Secret, has_reference
-from kafkasource.security import jaas
 from kafkasource.security.endpoint import HttpLimits
-from kafkasource.security.kerberos_config import KerberosConfig
-from kafkasource.security.oauth_config import extensions_of, token_source
-from kafkasource.security.option_values import OptionValues
+from kafkasource.security.sasl import jaas
+from kafkasource.security.sasl.kerberos_config import KerberosConfig
+from kafkasource.security.sasl.oauth_config import extensions_of, token_source
+from kafkasource.security.sasl.option_values import OptionValues
+from kafkasource.security.sasl.options import BY_NAME, canonical, vendor_defaults
 from kafkasource.security.sasl.scram import HASHES
-from kafkasource.security.sasl_options import BY_NAME, canonical, vendor_defaults
 from kafkasource.security.security_option import shown
 from kafkasource.security.tokens.keeper import Refresh
 from kafkasource.security.tokens.token import TokenSource
@@ -83,7 +83,7 @@ class SaslConfig:
 
     @classmethod
     def of(cls, options: Mapping[str, str], host: str = "") -> SaslConfig:
-        """From canonical options (`sasl_options.canonical`) whose references are resolved. Raises OptionError."""
+        """From canonical options (`options.canonical`) whose references are resolved. Raises OptionError."""
         values = OptionValues(options)
         text = options.get("sasl.jaas.config")
         module = None if text is None else jaas.parse(text)

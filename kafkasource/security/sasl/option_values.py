@@ -1,4 +1,4 @@
-"""Typed values of the options in `sasl_options.ROWS`. Errors name option and expectation, never the value."""
+"""Typed values of the options in `options.ROWS`. Errors name option and expectation, never the value."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from kafkasource.errors import OptionError
 from kafkasource.secrets import Secret
-from kafkasource.security.sasl_options import BY_NAME
+from kafkasource.security.sasl.options import BY_NAME
 from kafkasource.security.security_option import shown
 
 

@@ -18,9 +18,9 @@ from kafkasource.errors import (
     KafkaSourceError,
     TlsError,
 )
-from kafkasource.security.certificates import Certificate
 from kafkasource.security.security_option import shown
-from kafkasource.security.tls_options import BY_NAME
+from kafkasource.security.tls.certificates import Certificate
+from kafkasource.security.tls.options import BY_NAME
 
 _PROTOCOL = shown("security.protocol")
 _TRUSTSTORE = BY_NAME["ssl.truststore.location"].shown

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
-from kafkasource.broker.server_security import TOKEN_AUDIENCE, TOKEN_ISSUER
+from kafkasource.broker.security.server import TOKEN_AUDIENCE, TOKEN_ISSUER
 
 LIFETIME_S = 3600
 _KEY_ID = "kafkasource-test-key"

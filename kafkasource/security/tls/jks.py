@@ -16,7 +16,7 @@ import hmac
 import struct
 from dataclasses import dataclass
 
-from kafkasource.security.der import OBJECT_IDENTIFIER, OCTET_STRING, SEQUENCE, MalformedDer, elements, sequence
+from kafkasource.security.tls.der import OBJECT_IDENTIFIER, OCTET_STRING, SEQUENCE, MalformedDer, elements, sequence
 
 MAGIC = 0xFEEDFEED
 JCEKS_MAGIC = 0xCECECECE

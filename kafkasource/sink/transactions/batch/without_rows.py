@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 
 from kafkasource.sink.commit_report import TransactionCounts
-from kafkasource.sink.transactions.batch_moves import move
+from kafkasource.sink.transactions.batch.moves import move
 from kafkasource.sink.transactions.decision_status import DecisionStatus
 from kafkasource.sink.transactions.driver_transaction import DriverTransaction
 from kafkasource.sink.transactions.prefix import Prefix

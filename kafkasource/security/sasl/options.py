@@ -1,6 +1,6 @@
 """THE table of SASL options: Java's names, librdkafka's aliases, what is refused and why, and vendors' defaults.
 
-Names stand without the prefix `kafka.`, which Spark's options have. `sasl_config` and `oauth_config` read their values.
+Names stand without the prefix `kafka.`, which Spark's options have. `config` and `oauth_config` read their values.
 """
 
 from __future__ import annotations

@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from kafkasource.broker import jaas
 from kafkasource.broker.properties import HOST, NodePorts
-from kafkasource.broker.security import SCRAM, Listener, Security
+from kafkasource.broker.security import jaas
+from kafkasource.broker.security.settings import SCRAM, Listener, Security
 
 _AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 _LEGACY_AUTHORIZER = "kafka.security.auth.SimpleAclAuthorizer"

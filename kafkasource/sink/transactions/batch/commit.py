@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from kafkasource.errors import KafkaSourceError, UnsupportedApiVersion
 from kafkasource.sink.commit_report import TransactionCounts
-from kafkasource.sink.transactions.batch_moves import move
+from kafkasource.sink.transactions.batch.moves import move
 from kafkasource.sink.transactions.crash_points import crash_point
 from kafkasource.sink.transactions.decision import Decision
 from kafkasource.sink.transactions.decision_status import DecisionStatus

@@ -20,15 +20,15 @@ from pathlib import Path
 
 from kafkasource.errors import OptionError
 from kafkasource.process import PerProcess
-from kafkasource.security import pem
-from kafkasource.security.certificates import read_certificate
-from kafkasource.security.ciphers import TLS13_SUITES
-from kafkasource.security.der import MalformedDer
 from kafkasource.security.security_option import shown
-from kafkasource.security.store_files import Fingerprint, StoreFiles, current
-from kafkasource.security.stores import Identity, client_identity, pem_blocks, trusted_certificates
-from kafkasource.security.tls_config import TLS12, TLS13, TlsConfig
-from kafkasource.security.tls_options import BY_NAME, named
+from kafkasource.security.tls import pem
+from kafkasource.security.tls.certificates import read_certificate
+from kafkasource.security.tls.ciphers import TLS13_SUITES
+from kafkasource.security.tls.config import TLS12, TLS13, TlsConfig
+from kafkasource.security.tls.der import MalformedDer
+from kafkasource.security.tls.options import BY_NAME, named
+from kafkasource.security.tls.store_files import Fingerprint, StoreFiles, current
+from kafkasource.security.tls.stores import Identity, client_identity, pem_blocks, trusted_certificates
 
 log = logging.getLogger("kafkasource.client")
 

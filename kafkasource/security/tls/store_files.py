@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kafkasource.errors import OptionError
-from kafkasource.security.tls_options import named
+from kafkasource.security.tls.options import named
 from kafkasource.shipped_files import find_file
 
 Fingerprint = tuple[tuple[str, int, int, int], ...]

@@ -8,10 +8,10 @@ from urllib.parse import unquote, urlsplit
 
 from kafkasource.errors import OptionError
 from kafkasource.secrets import Secret
-from kafkasource.security.jaas import MSK_IAM, LoginModule
-from kafkasource.security.option_values import OptionValues
+from kafkasource.security.sasl.jaas import MSK_IAM, LoginModule
 from kafkasource.security.sasl.oauthbearer import check_extension
-from kafkasource.security.sasl_options import AMAZONS_HANDLERS
+from kafkasource.security.sasl.option_values import OptionValues
+from kafkasource.security.sasl.options import AMAZONS_HANDLERS
 from kafkasource.security.security_option import shown
 from kafkasource.security.tokens.assertion import ALGORITHMS, AssertionFile, SignedAssertion
 from kafkasource.security.tokens.aws import AwsToken, region_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from kafkasource.sink.transactions.batch_moves import move
+from kafkasource.sink.transactions.batch.moves import move
 from kafkasource.sink.transactions.decision import Decision
 from kafkasource.sink.transactions.driver_transaction import DriverTransaction
 from kafkasource.sink.transactions.names import WrittenTransaction

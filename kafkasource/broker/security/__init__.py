@@ -1,0 +1,1 @@
+"""The security of a test cluster: its settings, certificates, tokens and ACLs, for its brokers and its clients."""
