@@ -92,27 +92,33 @@ class References:
         """
         if "${" not in text:
             return text
-        variables = os.environ if environment is None else environment
-        return _REFERENCE.sub(lambda found: self._value(found, variables), text)
+        return self._resolve(text, os.environ if environment is None else environment, _Files())
 
     def resolve_all(self, options: Mapping[str, str], environment: Mapping[str, str] | None = None) -> dict[str, str]:
-        """Each value resolved. Raises OptionError, which names the option and the reference."""
-        found = {}
+        """Each value resolved. Raises OptionError, which names the option and the reference.
+
+        A file is read once for all of them: a user and a password from one file belong together, also while somebody
+        puts another file in its place.
+        """
+        found, files = {}, _Files()
         for name, text in options.items():
             try:
-                found[name] = self.resolve(text, environment)
+                found[name] = self._resolve(text, os.environ if environment is None else environment, files)
             except OptionError as error:
                 raise OptionError(f"option 'kafka.{name}': {error}") from None
         return found
 
-    def _value(self, found: re.Match[str], environment: Mapping[str, str]) -> str:
+    def _resolve(self, text: str, environment: Mapping[str, str], files: _Files) -> str:
+        return _REFERENCE.sub(lambda found: self._value(found, environment, files), text)
+
+    def _value(self, found: re.Match[str], environment: Mapping[str, str], files: _Files) -> str:
         provider, path, key = found.groups()
         if provider == "env":
             return self._variable(found[0], path, key, environment)
         if provider == "file" and path:
-            return self._of_properties(found[0], path, key, environment)
+            return self._of_properties(found[0], path, key, environment, files)
         if provider == "dir" and path:
-            return self._of_folder(found[0], path, key, environment)
+            return self._of_folder(found[0], path, key, environment, files)
         return found[0]
 
     def _variable(self, reference: str, path: str | None, name: str, environment: Mapping[str, str]) -> str:
@@ -131,9 +137,9 @@ class References:
             )
         return environment[name]
 
-    def _of_properties(self, reference: str, path: str, key: str, environment: Mapping[str, str]) -> str:
+    def _of_properties(self, reference: str, path: str, key: str, environment: Mapping[str, str], files: _Files) -> str:
         file = _allowed(reference, find_file(path), self.file_paths, "file", environment)
-        text = _read(reference, file)
+        text = files.read(reference, file)
         try:
             found = properties.parse(text)
         except OptionError as error:
@@ -142,11 +148,11 @@ class References:
             raise OptionError(f"{reference}: the file has no such key")
         return found[key]
 
-    def _of_folder(self, reference: str, path: str, name: str, environment: Mapping[str, str]) -> str:
+    def _of_folder(self, reference: str, path: str, name: str, environment: Mapping[str, str], files: _Files) -> str:
         if not name or "/" in name or name in (".", ".."):
             raise OptionError(f"{reference}: behind the folder stands the name of a file in it, no path")
         folder = _allowed(reference, find_file(path), self.folder_paths, "dir", environment)
-        return _read(reference, folder / name)
+        return files.read(reference, folder / name)
 
 
 def has_reference(text: str) -> bool:
@@ -183,6 +189,18 @@ def _allowed(
         if allowed is not None and not any(absolute.is_relative_to(os.path.normpath(each)) for each in allowed):
             raise OptionError(f"{reference}: the {place} does not allow this path")
     return absolute
+
+
+class _Files:
+    """What one pass over the references has read."""
+
+    def __init__(self) -> None:
+        self._texts: dict[Path, str] = {}
+
+    def read(self, reference: str, file: Path) -> str:
+        if file not in self._texts:
+            self._texts[file] = _read(reference, file)
+        return self._texts[file]
 
 
 def _read(reference: str, file: Path) -> str:

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from pathlib import Path
 
 import pytest
 from kafka_security import ask, text_of
@@ -122,6 +123,24 @@ def test_an_option_that_cannot_be_resolved_is_named_and_no_value_is(folder):
             References().resolve_all({"sasl.username": "${env:USER_A}", "sasl.password": text}, ENVIRONMENT)
         assert not {"geheim", "alice"} & set(str(raised.value).split())
     assert References().resolve_all({"a": "${env:USER_A}", "b": "c"}, ENVIRONMENT) == {"a": "alice", "b": "c"}
+
+
+def test_a_user_and_a_password_of_one_file_belong_together_while_it_is_replaced(tmp_path, monkeypatch):
+    file, later = tmp_path / "login.properties", tmp_path / "later.properties"
+    file.write_text("user=alice\npassword=of alice\n")
+    later.write_text("user=bob\npassword=of bob\n")
+    open_file = Path.open
+
+    def open_and_replace(path, *how):
+        opened = open_file(path, *how)
+        if later.exists():
+            later.replace(file)
+        return opened
+
+    monkeypatch.setattr(Path, "open", open_and_replace)
+    options = {"sasl.username": f"${{file:{file}:user}}", "sasl.password": f"${{file:{file}:password}}"}
+    assert References().resolve_all(options) == {"sasl.username": "alice", "sasl.password": "of alice"}
+    assert References().resolve_all(options) == {"sasl.username": "bob", "sasl.password": "of bob"}
 
 
 def test_a_file_of_spark_is_found_by_its_name(folder, monkeypatch):
