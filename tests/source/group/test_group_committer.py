@@ -430,7 +430,7 @@ def test_a_forked_child_has_a_thread_of_its_own_and_sends_nothing_of_its_parents
 
 
 SENDER = """
-import sys, threading
+import os, sys, threading
 from kafkasource.client.config import ClientConfig
 from kafkasource.source.group.committer import GroupCommitter
 from kafkasource.types import TopicPartition
@@ -441,7 +441,8 @@ class Printing:
         return self
 
     def commit(self, group, offsets):
-        print(group, {str(tp): offset for tp, offset in offsets.items()}, flush=True)
+        # Not print: the signal may interrupt the main thread's own print, which keeps the lock of stdout then.
+        os.write(1, f"{group} { {str(tp): offset for tp, offset in offsets.items()} }\\n".encode())
         if "hang" in sys.argv:
             threading.Event().wait()
 
