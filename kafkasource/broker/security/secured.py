@@ -125,6 +125,15 @@ class SecuredCluster:
         """The same for confluent-kafka's clients."""
         return confluent_properties(self._access(listener, mechanism, user))
 
+    def renew_certificates(self, authority: Authority) -> None:
+        """Each listener gets a certificate of another CA. A node shows it from its next start on.
+
+        What clients trust is theirs: `ca` stays, and so does the CA of client certificates.
+        """
+        for listener in self.security.listeners:
+            if listener.tls:
+                self._keystore(listener).write_bytes(authority.issue("kafka").pkcs12(self._password))
+
     def create_acls(self, *acls: Acl) -> None:
         """As the super user. Every broker obeys them when this returns."""
         create_acls(self.bootstrap_servers("PLAINTEXT"), acls)
