@@ -31,13 +31,16 @@ REFUSED = (Event.REFUSED, Event.ATTEMPT_FAILED)
 
 
 class Logins:
-    """Who logs in right now; in `none` nobody does, and nobody begins to."""
+    """Who logs in right now at this port; in `none` nobody does, and nobody begins to."""
 
-    def __init__(self, monkeypatch):
+    def __init__(self, monkeypatch, port):
         self.under_way, self.renewed, self.refused, self.lock = set(), 0, 0, threading.RLock()
         fire, credentials = Link._on, Login.credentials
 
         def on(link, event, now, error=None):
+            if link.port != port:  # of a client that another test has left
+                fire(link, event, now, error)
+                return
             if event in BEGIN:
                 self.under_way.add(link)
             if event in END:
@@ -145,10 +148,11 @@ class Copy:
 def test_a_password_changes_under_a_writer_and_a_reader_and_nothing_is_lost_doubled_or_moved(
     secured_broker, tmp_path, monkeypatch
 ):
-    rotor, logins = Rotor(secured_broker, tmp_path), Logins(monkeypatch)
-    rotor.change_password("first")
+    rotor = Rotor(secured_broker, tmp_path)
     copy = Copy(rotor.options())
     host, _, port = copy.options["kafka.bootstrap.servers"].rpartition(":")
+    logins = Logins(monkeypatch, int(port))
+    rotor.change_password("first")
     with Proxy((host, int(port))) as proxy:
         resolve = SocketConnector.resolve
         monkeypatch.setattr(SocketConnector, "resolve", staticmethod(lambda host, port: resolve(*proxy.address)))
