@@ -135,5 +135,6 @@ def run_for_two_sessions(numbers, query):
 
 def delete_user(bootstrap_servers, name):
     deletion = UserScramCredentialDeletion(name, ScramMechanism.SCRAM_SHA_512)
-    for done in AdminClient({"bootstrap.servers": bootstrap_servers}).alter_user_scram_credentials([deletion]).values():
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers})  # it has to live until its results are in
+    for done in admin.alter_user_scram_credentials([deletion]).values():
         done.result(60)
