@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from kafkasource.process import PerProcess
 from kafkasource.security.endpoint import HttpClient
+from kafkasource.security.recent import Recent
 from kafkasource.security.sasl.config import SaslConfig, SaslOptions
 from kafkasource.security.sasl.gssapi import Gssapi
 from kafkasource.security.sasl.mechanism import Mechanism
@@ -96,16 +97,11 @@ class _Logins:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._by_options: dict[tuple[SaslOptions, str], Login] = {}
+        self._by_options: Recent[tuple[SaslOptions, str], Login] = Recent(_MOST_LOGINS)
 
     def of(self, options: SaslOptions, bootstrap_host: str, tls: Callable[[], ssl.SSLContext] | None) -> Login:
-        key = (options, bootstrap_host)
         with self._lock:
-            found = self._by_options.pop(key, None) or Login(options, bootstrap_host, tls)
-            self._by_options[key] = found  # at the end: the one that was used last
-            while len(self._by_options) > _MOST_LOGINS:
-                del self._by_options[next(iter(self._by_options))]
-            return found
+            return self._by_options.of((options, bootstrap_host), lambda: Login(options, bootstrap_host, tls))
 
 
 _logins: PerProcess[_Logins] = PerProcess(_Logins)

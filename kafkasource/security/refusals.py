@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from kafkasource.errors import SaslAuthenticationFailed
 from kafkasource.process import PerProcess
+from kafkasource.security.recent import Recent
 from kafkasource.security.sasl.config import SaslConfig
 
 _FIRST_S, _MOST_S = 1.0, 60.0  # of the pause, which doubles
@@ -44,7 +45,7 @@ class Refusals:
         """`clock` gives seconds."""
         self._clock = clock
         self._lock = threading.Lock()
-        self._by_credentials: dict[tuple[SaslConfig, Servers], _Known] = {}
+        self._by_credentials: Recent[tuple[SaslConfig, Servers], _Known] = Recent(_MOST_KEPT)
 
     def begin(self, credentials: SaslConfig, servers: Servers, who: object) -> bool:
         """`who` wants to log in; whether it may now. True where no broker is to be asked: `check` says why.
@@ -91,22 +92,19 @@ class Refusals:
         if credentials.password is None:
             return
         with self._lock:
-            self._by_credentials[credentials, servers] = _Known(accepted=True)
+            known = self._known(credentials, servers)
+            known.accepted, known.refusal, known.failures, known.until_s = True, None, 0, 0.0
+            known.tried_by = None
 
     def end(self, who: object) -> None:
         """`who` tries no more, whatever became of it."""
         with self._lock:
-            for known in self._by_credentials.values():
+            for known in self._by_credentials:
                 if known.tried_by is who:
                     known.tried_by = None
 
     def _known(self, credentials: SaslConfig, servers: Servers) -> _Known:
-        key = (credentials, servers)
-        found = self._by_credentials.pop(key, None) or _Known()
-        self._by_credentials[key] = found  # at the end: the one that was used last
-        while len(self._by_credentials) > _MOST_KEPT:
-            del self._by_credentials[next(iter(self._by_credentials))]
-        return found
+        return self._by_credentials.of((credentials, servers), _Known)
 
 
 process_refusals: PerProcess[Refusals] = PerProcess(Refusals)

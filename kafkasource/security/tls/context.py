@@ -20,6 +20,7 @@ from pathlib import Path
 
 from kafkasource.errors import OptionError
 from kafkasource.process import PerProcess
+from kafkasource.security.recent import Recent
 from kafkasource.security.security_option import shown
 from kafkasource.security.tls import pem
 from kafkasource.security.tls.certificates import read_certificate
@@ -101,15 +102,11 @@ class TlsContext:
 class _Contexts:
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._by_config: dict[TlsConfig, TlsContext] = {}
+        self._by_config: Recent[TlsConfig, TlsContext] = Recent(_MOST_CONTEXTS)
 
     def of(self, config: TlsConfig) -> TlsContext:
         with self._lock:
-            found = self._by_config.pop(config, None) or TlsContext(config)
-            self._by_config[config] = found  # the one that was used last is the last
-            while len(self._by_config) > _MOST_CONTEXTS:
-                del self._by_config[next(iter(self._by_config))]
-            return found
+            return self._by_config.of(config, lambda: TlsContext(config))
 
 
 _contexts = PerProcess(_Contexts)
