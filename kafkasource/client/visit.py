@@ -11,13 +11,12 @@ import time
 from dataclasses import dataclass
 
 from kafkasource.client.config import ClientConfig
-from kafkasource.client.connection.authentication import Authentication, SaslStep
+from kafkasource.client.connection.authentication import Authentication
 from kafkasource.client.connection.connection import Connection
 from kafkasource.client.transport.connector import SocketConnector
 from kafkasource.client.transport.sockets import Address, Transport, reason_of
 from kafkasource.client.transport.tls_transport import TlsTransport
-from kafkasource.errors import AuthenticationFailed, ConnectFailed, KafkaSourceError, TlsError
-from kafkasource.protocol.schema import Body
+from kafkasource.errors import AuthenticationFailed, ConnectFailed, KafkaSourceError, SaslExchangeFailed, TlsError
 from kafkasource.security.tls.certificates import Certificate, readable
 
 DNS, TCP, TLS, API_VERSIONS, SASL = "DNS", "TCP", "TLS", "ApiVersions", "SASL"
@@ -63,7 +62,7 @@ def visit(config: ClientConfig, address: Address, timeout_ms: float) -> Visit:
     """
     found = Visit(str(address), TCP)
     login = config.security.login(config.bootstrap_servers[0][0])
-    authentication = None if login is None else _Watched(login.mechanism(address.name), str(address), found)
+    authentication = None if login is None else Authentication(login.mechanism(address.name), found.address)
     _walk(config, address, timeout_ms, found, authentication, secured=config.security.secures)
     return found
 
@@ -74,7 +73,7 @@ def offered_mechanisms(config: ClientConfig, address: Address, timeout_ms: float
     The client asks for a mechanism that nobody has. Empty, too, where the broker does not answer.
     """
     found = Visit(str(address), TCP)
-    _walk(config, address, timeout_ms, found, _Watched(_Unknown(), str(address), found), secured=True)
+    _walk(config, address, timeout_ms, found, Authentication(_Unknown(), found.address), secured=True)
     return found.mechanisms
 
 
@@ -97,8 +96,6 @@ def _walk(
             line.converse(
                 Connection(str(address), config.client_id, config.receive_message_max_bytes, None, None, authentication)
             )
-        if authentication is not None:
-            found.session_lifetime_ms = authentication.session_lifetime_ms
     except OSError as error:
         found.error = ConnectFailed(reason_of(error))
     except KafkaSourceError as error:
@@ -107,6 +104,9 @@ def _walk(
             found.stage = TLS
     finally:
         line.close()
+        if authentication is not None:
+            found.mechanisms = authentication.offered
+            found.session_lifetime_ms = authentication.session_lifetime_ms
 
 
 class _Line:
@@ -175,20 +175,17 @@ class _Line:
             raise ConnectFailed(f"{_DOING[self._found.stage]} within {self._timeout_ms / 1000:g} s")
 
 
-class _Watched(Authentication):
-    """Notes what the broker says."""
-
-    def __init__(self, mechanism: object, peer: str, found: Visit) -> None:
-        super().__init__(mechanism, peer)  # type: ignore[arg-type]
-        self._found = found
-
-    def accepted(self, version: int, answer: Body) -> SaslStep:
-        self._found.mechanisms = tuple(answer["mechanisms"])
-        return super().accepted(version, answer)
-
-
 class _Unknown:
     """A mechanism that no broker has. Its answer ends the exchange, so nothing but the name is asked for."""
 
     name = _UNKNOWN_MECHANISM
     blocks = complete = False
+
+    def first(self) -> bytes:
+        raise SaslExchangeFailed(f"the broker accepts the mechanism {self.name}, which no broker has")
+
+    def respond(self, challenge: bytes) -> bytes | None:
+        return self.first()
+
+    def finish(self) -> None:
+        self.first()

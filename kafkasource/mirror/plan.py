@@ -42,9 +42,8 @@ class Plan:
     `repr` shows no options: there are secrets among them.
     """
 
-    clusters: Mapping[str, Mapping[str, str]] = field(
-        repr=False
-    )  # options of the format, for reading from it and writing to it
+    # Options of the format, for reading from a cluster and writing to it.
+    clusters: Mapping[str, Mapping[str, str]] = field(repr=False)
     flows: tuple[Flow, ...]
     checkpoint: str | None = None  # a folder for each route below it
     read: Mapping[str, str] = field(default_factory=dict, repr=False)  # options of every read
@@ -138,9 +137,8 @@ class Route:
     write: Mapping[str, str] = field(repr=False)  # and of the write
     headers: Mapping[str, str]  # the headers that the source adds to each record
     checkpoint: str | None
-    clients: Mapping[str, Mapping[str, str]] = field(
-        repr=False
-    )  # by cluster, the source included: the options to reach it
+    # By cluster, the source included: the options to reach it.
+    clients: Mapping[str, Mapping[str, str]] = field(repr=False)
 
     @property
     def name(self) -> str:

@@ -9,7 +9,7 @@ import threading
 from pathlib import Path
 
 from kafkasource.errors import OptionError
-from kafkasource.security.tls.store_files import Fingerprint, current
+from kafkasource.security.tls.store_files import Fingerprint, fingerprint_of
 
 CERTIFICATE_ENVIRONMENT = "KAFKASOURCE_METRICS_CERTIFICATE"
 KEY_ENVIRONMENT = "KAFKASOURCE_METRICS_KEY"
@@ -55,7 +55,7 @@ class ServerCertificate:
             return self._context
 
     def _states(self) -> Fingerprint:
-        return current(tuple((str(path), 0, 0, 0) for path in (self._certificate, self._key)))
+        return fingerprint_of((self._certificate, self._key))
 
     def _load(self) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

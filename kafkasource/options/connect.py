@@ -12,8 +12,7 @@ import os
 from collections.abc import Iterator, Mapping
 
 from kafkasource.options.java_regex import compile_java
-from kafkasource.options.table import BY_KEY
-from kafkasource.options.types import SECRET
+from kafkasource.options.parse import is_secret
 from kafkasource.process import PerProcess
 from kafkasource.secrets import has_reference
 
@@ -44,7 +43,7 @@ def is_over_connect(environment: Mapping[str, str] | None = None) -> bool:
 
 def secrets_as_text(written: Mapping[str, str]) -> list[str]:
     """The options, as the user named them, that hold a secret and not only a reference to one. Sorted."""
-    return sorted({key for key, name, text in _each(written) if _is_secret(name) and text and not has_reference(text)})
+    return sorted({key for key, name, text in _each(written) if is_secret(name) and text and not has_reference(text)})
 
 
 def warn_of_secrets_as_text(written: Mapping[str, str]) -> None:
@@ -58,11 +57,6 @@ def warn_of_secrets_as_text(written: Mapping[str, str]) -> None:
         "${env:NAME} or ${file:/path:key}, or set %s on the server (docs/security.md has the expression)",
         shown, REDACTION,
     )  # fmt: skip
-
-
-def _is_secret(name: str) -> bool:
-    row = BY_KEY.get(name.lower())
-    return row is not None and row.type is SECRET
 
 
 def _each(written: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:

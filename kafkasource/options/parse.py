@@ -41,8 +41,13 @@ class Options(Mapping[str, Any]):
 
 def shown(written: Mapping[str, str]) -> dict[str, str]:
     """The options as they may be printed: secrets are hidden."""
-    secret = {option.name for option in BY_NAME.values() if option.type is SECRET}
-    return {name: str(Secret("")) if canonical(name) in secret else text for name, text in written.items()}
+    return {key: str(Secret("")) if is_secret(key) else text for key, text in written.items()}
+
+
+def is_secret(key: str) -> bool:
+    """Whether an option's value is a secret. `key`: its name as a user writes it, or an alias."""
+    row = BY_KEY.get(key.lower())
+    return row is not None and row.type is SECRET
 
 
 def parse(written: Mapping[str, str], role: Role, *, of_cluster: bool = False) -> Options:

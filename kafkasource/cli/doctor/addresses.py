@@ -17,7 +17,7 @@ from kafkasource.security.tls.errors import described
 
 LOCAL = {"localhost", "127.0.0.1", "::1"}
 WARN_BEFORE = timedelta(days=30)
-_ANSWER_MS = 10_000  # of one address
+ANSWER_MS = 10_000  # the wait for one address
 
 _WANTS_SASL = "the listener wants SASL, and none is set. Set 'kafka.security.protocol' to"
 _REMEDIES = {
@@ -40,9 +40,9 @@ def visits(config: ClientConfig, host: str, port: int) -> list[Visit]:
 
 def _visited(config: ClientConfig, address: Address) -> Visit:
     try:
-        found = visit(config, address, _ANSWER_MS)
+        found = visit(config, address, ANSWER_MS)
         if found.error is None and config.security.sasl is None:
-            found.mechanisms = offered_mechanisms(config, address, _ANSWER_MS)
+            found.mechanisms = offered_mechanisms(config, address, ANSWER_MS)
             if found.mechanisms:
                 protocol = "SASL_SSL" if config.security.encrypts else "SASL_PLAINTEXT"
                 found.stage, found.error = SASL, AuthenticationFailed(f"{_WANTS_SASL} {protocol}")

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterator
 
 from kafkasource.cli.arguments import client_config, many, reach
-from kafkasource.cli.doctor.addresses import LOCAL, of_address, visits
+from kafkasource.cli.doctor.addresses import ANSWER_MS, LOCAL, of_address, visits
 from kafkasource.cli.doctor.finding import FAILED, OK, WARNING, Finding
 from kafkasource.cli.doctor.permissions import permission_findings
 from kafkasource.cli.doctor.user import user_findings
@@ -17,8 +17,6 @@ from kafkasource.client.visit import Visit
 from kafkasource.errors import KafkaSourceError
 from kafkasource.protocol.apis import FETCH, METADATA
 from kafkasource.types import Node
-
-_ANSWER_MS = 10_000  # of one broker
 
 # The newest version of Fetch that a release serves: how old a broker is, seen from outside.
 _FETCH_VERSIONS = (
@@ -99,7 +97,7 @@ def _broker(cluster: Cluster, node: Node, local: bool) -> Finding:
     what, where = f"broker {node.node_id}", f"{node.host}:{node.port}"
     remedy = f"the broker advertises {where} (advertised.listeners): it must be an address that clients can reach"
     try:
-        cluster.caller.call(node.node_id, METADATA, metadata_body([]), timeout_ms=_ANSWER_MS)
+        cluster.caller.call(node.node_id, METADATA, metadata_body([]), timeout_ms=ANSWER_MS)
         served = cluster.caller.served(FETCH, node.node_id)
     except KafkaSourceError as error:
         return Finding(FAILED, what, str(error), remedy)

@@ -53,9 +53,7 @@ def _topic(permissions: Permissions, topic: str) -> Finding:
             WARNING, what, "there is no such topic", "make it: `pykafka topics create`, or the option createTopic"
         )
     except AuthorizationFailed:
-        return Finding(
-            FAILED, what, "not allowed: not even to know of it, if it exists", f"{_allow('read or write', what)}"
-        )
+        return Finding(FAILED, what, "not allowed: not even to know of it, if it exists", _allow("read or write", what))
     except KafkaSourceError as error:
         return Finding(FAILED, what, str(error))
     if operations is None:

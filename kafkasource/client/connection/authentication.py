@@ -36,6 +36,7 @@ class Authentication:
         self._mechanism, self._peer = mechanism, peer
         self.bare = False  # do tokens go without Kafka's headers from now on?
         self.done = False
+        self.offered: tuple[str, ...] = ()  # the listener's mechanisms, once it has answered the handshake
         self.session_lifetime_ms = 0  # how long the broker lets the client go on; 0: without an end. Once it is done
 
     def handshake(self, broker_serves: Callable[[Api], tuple[int, int] | None]) -> tuple[Api, int, Fields]:
@@ -51,8 +52,9 @@ class Authentication:
     def accepted(self, version: int, answer: Body) -> SaslStep:
         """The answer to the handshake. Raises AuthenticationFailed."""
         code = answer["error_code"]
+        self.offered = tuple(answer["mechanisms"])
         if code == UnsupportedSaslMechanism.CODE:
-            offered = ", ".join(printable(name, 40) for name in answer["mechanisms"][:20]) or "none"
+            offered = ", ".join(printable(name, 40) for name in self.offered[:20]) or "none"
             raise error_for(
                 code,
                 f"{self._peer} does not offer the mechanism {self._mechanism.name} on this listener, but {offered}: "

@@ -61,7 +61,7 @@ class Opening:
         self._login: BackgroundCall[bytes | None] | None = None  # what SASL waits for
         self.deadline_ms = NEVER  # resolving, connecting and negotiating, or authenticating again
         self.hold_until_ms = 0.0  # no attempt begins before: another connection tries the password
-        self._credentials: SaslConfig | None = None  # that the broker is asked with
+        self._credentials: SaslConfig | None = None  # that the broker is asked with; read once for an attempt
         self._accepted: SaslConfig | None = None  # with which the present session began
         self._nudge_after_ms = NUDGE_MS  # once the broker was found to be silent: at once
         self.nudge_at_ms = NEVER
@@ -88,11 +88,13 @@ class Opening:
             return True
         if now < self.hold_until_ms:
             return False
+        self._credentials = None
         try:
             credentials = login.credentials()
         except OptionError:
             return True  # the attempt will say so
         if process_refusals.get().begin(credentials, self._servers, self):
+            self._credentials = credentials
             return True
         self.hold_until_ms = now + _HOLD_MS
         return False
@@ -144,10 +146,7 @@ class Opening:
             transport = self._shared.connector.open(self.attempt.next_address())
         except OSError as error:
             return self.failed(State.CONNECTING, reason_of(error))
-        except (
-            OptionError,
-            AuthenticationFailed,
-        ) as error:  # a file that cannot be read here; a password refused before
+        except (OptionError, AuthenticationFailed) as error:  # a file that cannot be read; a password refused before
             return Event.ATTEMPT_FAILED, error
         connection: Connection[Pending] = Connection(
             name, config.client_id, config.receive_message_max_bytes, BudgetedFrames(), self.attempt.step, login
@@ -160,9 +159,8 @@ class Opening:
         login = self._shared.login
         if login is None:
             return None
-        credentials = login.credentials()
+        self._credentials = credentials = self._credentials or login.credentials()
         process_refusals.get().check(credentials, self._servers)
-        self._credentials = credentials
         return Authentication(login.mechanism(self._host, credentials), name)
 
     def connected(self, stream: Stream) -> Happened | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -77,9 +78,14 @@ class StoreFiles:
         return data
 
 
+def fingerprint_of(paths: Iterable[str | Path]) -> Fingerprint:
+    """What these files are like now."""
+    return tuple((str(path), *_state(Path(path))) for path in paths)
+
+
 def current(fingerprint: Fingerprint) -> Fingerprint:
     """What the same files are like now."""
-    return tuple((path, *_state(Path(path))) for path, *_ in fingerprint)
+    return fingerprint_of(path for path, *_ in fingerprint)
 
 
 def _state(path: Path) -> tuple[int, int, int]:
