@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
+from link_events import watch_links
 from proxy import Proxy
 
 from kafkasource.client.network.link import Link
@@ -35,11 +36,10 @@ class Logins:
 
     def __init__(self, monkeypatch, port):
         self.under_way, self.renewed, self.refused, self.lock = set(), 0, 0, threading.RLock()
-        fire, credentials = Link._on, Login.credentials
+        credentials, connect = Login.credentials, Link.connect_if_due
 
-        def on(link, event, now, error=None):
+        def seen(link, event, error):
             if link.port != port:  # of a client that another test has left
-                fire(link, event, now, error)
                 return
             if event in BEGIN:
                 self.under_way.add(link)
@@ -47,13 +47,17 @@ class Logins:
                 self.under_way.discard(link)
             self.renewed += event is Event.LOGGED_IN and link.state is State.REAUTHENTICATING
             self.refused += event in REFUSED
-            fire(link, event, now, error)
 
         def read(login):
             with self.lock:
                 return credentials(login)
 
-        monkeypatch.setattr(Link, "_on", on)
+        def connect_if_due(link, now):
+            with self.lock:  # an attempt reads the password a moment before it begins
+                connect(link, now)
+
+        watch_links(monkeypatch, seen)
+        monkeypatch.setattr(Link, "connect_if_due", connect_if_due)
         monkeypatch.setattr(Login, "credentials", read)
 
     @contextmanager

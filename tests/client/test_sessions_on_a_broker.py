@@ -14,6 +14,7 @@ from contextlib import ExitStack, suppress
 import confluent_kafka
 import pyarrow as pa
 import pytest
+from link_events import watch_links
 from proxy import Proxy, ThroughProxy
 from pyspark.sql.types import BinaryType, StructField, StructType
 from secured_brokers import SESSION_MS, USERS
@@ -23,7 +24,6 @@ from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
 from kafkasource.client.connection.connection import Connection
 from kafkasource.client.network import session
-from kafkasource.client.network.link import Link
 from kafkasource.client.network.states import Event
 from kafkasource.options import parse
 from kafkasource.reader import Reader
@@ -56,19 +56,18 @@ def renewals(monkeypatch):
     seen = Renewals()
     monkeypatch.setattr(session, "_FIRST", 0.5)
     monkeypatch.setattr(session, "_SPREAD", 0.0)
-    again, fire = Connection.authenticate_again, Link._on
+    again = Connection.authenticate_again
 
     def authenticate_again(connection, authentication):
         seen.renewed.append(connection)
         return again(connection, authentication)
 
-    def on(link, event, now, error=None):
+    def on(link, event, error):
         if event in ENDS:
             seen._ended.append((link.port, event))
-        fire(link, event, now, error)
 
     monkeypatch.setattr(Connection, "authenticate_again", authenticate_again)
-    monkeypatch.setattr(Link, "_on", on)
+    watch_links(monkeypatch, on)
     return seen
 
 

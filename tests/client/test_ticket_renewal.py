@@ -6,9 +6,9 @@ import uuid
 import pyarrow as pa
 import pytest
 from kdc import Kdc
+from link_events import watch_links
 
 from kafkasource.broker import Broker, Kerberos, Listener, Security
-from kafkasource.client.network.link import Link
 from kafkasource.client.network.states import Event, State
 from kafkasource.reader import Reader
 from kafkasource.writer import Writer
@@ -21,16 +21,15 @@ TICKET_S, SESSION_MS, DEADLINE_S = 10, 3000, 180
 def test_a_ticket_is_renewed_under_a_writer_and_nothing_is_lost_or_doubled(tmp_path, monkeypatch):
     """Each new session needs a ticket that is valid then; the run lasts for three lifetimes of one."""
     pytest.importorskip("gssapi", reason="needs the package gssapi, which pip builds with krb5's headers")
-    renewed, refused, fire = [], [], Link._on
+    renewed, refused = [], []
 
-    def on(link, event, now, error=None):
+    def seen(link, event, error):
         if event is Event.LOGGED_IN and link.state is State.REAUTHENTICATING:
             renewed.append(time.monotonic())
         if event in (Event.REFUSED, Event.ATTEMPT_FAILED):
             refused.append((link.port, str(error)))
-        fire(link, event, now, error)
 
-    monkeypatch.setattr(Link, "_on", on)
+    watch_links(monkeypatch, seen)
     with Kdc(tmp_path, ticket_lifetime_s=TICKET_S) as kdc:
         monkeypatch.setenv("KRB5_CONFIG", str(kdc.krb5_conf))
         keytabs = kdc.keytab("kafka/localhost"), kdc.keytab("alice")

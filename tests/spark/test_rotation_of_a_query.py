@@ -4,8 +4,9 @@ import time
 import uuid
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic, ScramMechanism, UserScramCredentialDeletion
+from confluent_reader import values_of
 
 from kafkasource.broker import Broker, Listener, Security
 from kafkasource.broker.security.certificates import Authority
@@ -41,22 +42,8 @@ class Numbers:
 
     def copied(self):
         """By partition, in the order of their offsets."""
-        settings = {"bootstrap.servers": self.bootstrap_servers, "group.id": uuid.uuid4().hex}
-        consumer = Consumer({**settings, "isolation.level": "read_committed", "enable.partition.eof": True})
-        consumer.assign([TopicPartition(self.copy, partition, 0) for partition in range(PARTITIONS)])
-        found, open_ones = {partition: [] for partition in range(PARTITIONS)}, set(range(PARTITIONS))
-        deadline = time.monotonic() + DEADLINE_S
-        while open_ones:
-            assert time.monotonic() < deadline
-            message = consumer.poll(1)
-            if message is None:
-                continue
-            if message.error() is not None:
-                open_ones.discard(message.partition())
-            else:
-                found[message.partition()].append(int(message.value()))
-        consumer.close()
-        return found
+        found = values_of(self.bootstrap_servers, self.copy, range(PARTITIONS))
+        return {partition: [int(value) for value in values] for partition, values in found.items()}
 
     def await_copies(self, query):
         deadline = time.monotonic() + DEADLINE_S

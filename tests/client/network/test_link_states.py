@@ -4,9 +4,9 @@ from itertools import product
 
 import pytest
 from fake_broker import FakeKafka, FakeNet
+from link_events import watch_links
 
 from kafkasource.client.network import opening
-from kafkasource.client.network.link import Link
 from kafkasource.client.network.states import TRANSITIONS, Event, State
 from kafkasource.client.transport.resolver import Resolution
 from kafkasource.errors import AuthenticationFailed, ClientClosed, ConnectFailed, ConnectionLost, OptionError
@@ -62,14 +62,12 @@ class World:
         self.until_done(self.client.send(2, METADATA, ASK))
         self.request = self.client.send(1, LIST_OFFSETS, LIST)
         self.link = self.client._links[1]
-        fire = Link._on
 
-        def seen(link, event, now, error=None):
+        def seen(link, event, error):
             if link is self.link:
                 self.seen.append((link.state, event))
-            fire(link, event, now, error)
 
-        monkeypatch.setattr(Link, "_on", seen)
+        watch_links(monkeypatch, seen)
 
     def handle(self, node_id, frame):
         does = self.script.pop(0) if node_id == 1 and self.script else "answer"

@@ -1,12 +1,10 @@
 """Producer ids without epochs left, and sequences past 2^31, as real brokers take them."""
 
 import time
-import uuid
 
 import pyarrow as pa
 import pytest
-from confluent_kafka import Consumer
-from confluent_kafka import TopicPartition as TheirTopicPartition
+from confluent_reader import values_of
 from transaction_fakes import LAST_EPOCH, CommitsOtherwise
 
 from kafkasource import options
@@ -27,28 +25,6 @@ from kafkasource.sink.transactions.task_plan import TaskResult
 from kafkasource.types import TopicPartition
 
 pytestmark = pytest.mark.broker
-
-
-def read(servers, topic, partition, isolation="read_committed"):
-    """Values, to the end that such a reader sees."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": servers,
-            "group.id": uuid.uuid4().hex,
-            "enable.partition.eof": True,
-            "isolation.level": isolation,
-        }
-    )
-    consumer.assign([TheirTopicPartition(topic, partition, 0)])
-    found = []
-    while True:
-        message = consumer.poll(30)
-        assert message is not None, "the reader heard nothing"
-        if message.error():
-            break
-        found.append(message.value())
-    consumer.close()
-    return found
 
 
 def append(producer, delivery, topic, values, partition):
@@ -76,7 +52,7 @@ def test_sequences_go_on_from_0_after_2_31(kafka_broker, kafka_topic, limit):
             append(producer, delivery, topic, values, crossing.partition)
     finally:
         producer.close()
-    assert read(servers, topic, crossing.partition) == values
+    assert values_of(servers, topic, [crossing.partition])[crossing.partition] == values
     with Cluster(ClientConfig.of(servers)) as cluster:
         (known,) = cluster.transactions.producers([crossing])[crossing]
     assert known.last_sequence == 3000 - 1234 - 1
@@ -169,5 +145,5 @@ def test_batches_are_decided_recovered_and_seen_once_while_producer_ids_change()
         until = time.monotonic() + 60
         for slot in (0, 1):
             expected = [b"%d %d" % (batch_id, slot) for batch_id in range(4)]
-            while read(broker.bootstrap_servers, "t", slot) != expected:
+            while values_of(broker.bootstrap_servers, "t", [slot])[slot] != expected:
                 assert time.monotonic() < until

@@ -7,9 +7,8 @@ import uuid
 
 import pyarrow as pa
 import pytest
-from confluent_kafka import Consumer
-from confluent_kafka import TopicPartition as TheirTopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource
+from confluent_reader import values_of
 from proxy import Proxy, ThroughProxy
 
 from kafkasource import options
@@ -75,26 +74,7 @@ class Kafka:
 
     def read(self, topic, partitions=1, isolation="read_committed"):
         """Values by partition, up to the ends that a reader of this isolation sees."""
-        consumer = Consumer(
-            {
-                "bootstrap.servers": self.servers,
-                "group.id": uuid.uuid4().hex,
-                "enable.auto.commit": False,
-                "enable.partition.eof": True,
-                "isolation.level": isolation,
-            }
-        )
-        consumer.assign([TheirTopicPartition(topic, p, 0) for p in range(partitions)])
-        found, ended = {p: [] for p in range(partitions)}, set()
-        while len(ended) < partitions:
-            message = consumer.poll(30)
-            assert message is not None, "the reader heard nothing"
-            if message.error():
-                ended.add(message.partition())
-            else:
-                found[message.partition()].append(message.value())
-        consumer.close()
-        return found
+        return values_of(self.servers, topic, range(partitions), isolation)
 
 
 def append(producer, delivery, topic, values, partition=0):
