@@ -6,7 +6,8 @@ The loop (`loop`) sends the requests that `take_actions` names, and reports thei
 There are two sets of partitions. `owned`: the partitions that the group's current generation assigns to this member.
 `held`: the partitions that `poll` has reported to the user. A revoked partition stays in both until the user has
 polled twice: the first poll reports it, the second means that the user has finished with it. So a user can commit
-offsets of a partition that it is about to lose, and the next owner begins there.
+offsets of a partition that it is about to lose, and the next owner begins there. A member that need not poll gives
+partitions up at once; a later poll reports them as lost.
 """
 
 from __future__ import annotations
@@ -192,6 +193,7 @@ class Membership:
         # An eager member has given up all it had; a cooperative one has yet to give up what it no longer gets.
         taken = self.owned - assigned if self.terms.cooperative else frozenset()
         self.owned = assigned | taken
+        self._take_from_user(self.held - self.owned)  # of an eager member whose user does not poll
         self._owned_in = self.identity.generation_id
         self._revoke(taken)
         self._fire(Event.SYNCED_LESS if taken else Event.SYNCED, now_ms)
@@ -346,9 +348,14 @@ class Membership:
         self.leading = None
 
     def _lose(self, now_ms: float) -> None:
-        self._lost |= self.held
-        self.held = self.owned = frozenset()
+        self._take_from_user(self.held)
+        self.owned = frozenset()
         self._revoke(())
+
+    def _take_from_user(self, partitions: frozenset[TopicPartition]) -> None:
+        """Without a poll that reported them as revoked: the next one reports them as lost."""
+        self._lost |= partitions & self.held
+        self.held -= partitions
 
     def _revoke_all(self, now_ms: float) -> None:
         self._revoke(self.owned)
@@ -359,7 +366,10 @@ class Membership:
 
     def _give_up(self, now_ms: float) -> None:
         self.owned -= self._revoking
-        self.held -= self._revoking
+        if self._revocation_told:
+            self.held -= self._revoking
+        else:
+            self._take_from_user(self._revoking)
         self._revoke(())
 
     def _must_be_told(self, partitions: frozenset[TopicPartition]) -> bool:

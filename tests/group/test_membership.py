@@ -464,6 +464,18 @@ def test_a_member_whom_nobody_polls_keeps_its_place():
     assert driven.member.state is State.JOINING
 
 
+@pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])
+def test_what_the_group_takes_from_a_member_that_need_not_poll_is_reported_as_lost_when_it_does(assignor):
+    driven = Driven((assignor,), must_poll=False)
+    stable(driven)
+    driven.member.rejoin(driven.now)
+    driven.join(generation=2)
+    driven.sync(SOME)
+    assert driven.member.held == SOME
+    assert driven.member.has_news
+    assert driven.poll() == Changes(lost=ALL - SOME)
+
+
 def test_waits_grow_with_each_failure_and_end_with_success():
     driven = Driven(backoff_ms=lambda failures: 100.0 * 2**failures)
     joining(driven)

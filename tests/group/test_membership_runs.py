@@ -1,6 +1,6 @@
 """Any sequence of what can happen to a member, in any order: what it tells its user stays true."""
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from test_membership import BACKOFF, HEARTBEAT, REBALANCE, SESSION, Driven
 
@@ -71,7 +71,20 @@ def step(driven, user, what, value):
         member.close(driven.now)
 
 
+def poll_while_the_group_takes_all(*answers):
+    """A member without duty to poll, polled once, whose next generation gives it nothing."""
+    joined = [("pass", 0), ("answer", set()), ("answer", {PARTITIONS[0]}), ("poll", None), ("rejoin", None)]
+    return [*joined, ("answer", set()), ("answer", set()), *answers]
+
+
 @settings(max_examples=300)
+@example(assignors=("range",), run=poll_while_the_group_takes_all(), must_poll=False, static=False)
+@example(
+    assignors=("cooperative-sticky",),
+    run=poll_while_the_group_takes_all(("answer", set()), ("answer", set())),
+    must_poll=False,
+    static=False,
+)
 @given(
     assignors=st.sampled_from([("range",), ("cooperative-sticky",), ("range", "cooperative-sticky")]),
     run=st.lists(steps, max_size=60),
