@@ -2,6 +2,7 @@
 
 A `Case` is a row: an option, what is done with it (steps), and a verdict. The runner (`parity_run.py`) takes the steps
 once through `format("kafka")` and once through `format("pykafka")`, on topics of the same content; `judge` compares.
+What the JVM connector saw is also on file (`jvm_record.py`), so that ours can be held to it alone.
 
 - `same`: both saw the same, row for row: columns, rows, rows per micro-batch, end offsets; or both failed with the
   phrase that the case gives.
@@ -209,6 +210,11 @@ class Case:
     def reads(self) -> list[Read]:
         return [step for step in self.steps if isinstance(step, Read)]
 
+    @property
+    def needs_both(self) -> bool:
+        """Do both connectors read in it, one after the other?"""
+        return any(isinstance(step, Change) for step in self.steps)
+
 
 def same(what: str, *steps: Step) -> Case:
     return Case("", what, SAME, steps)
@@ -270,7 +276,18 @@ def _shortened(error: str) -> str:
 
 
 def differences(read: Read, theirs: Seen, ours: Seen) -> list[str]:
-    """Where two outcomes that should be the same are not. Errors differ in words; a failed query's progress in timing.
+    """Where two outcomes that should be the same are not."""
+    wrong = []
+    for name in compared(read):
+        their, our = getattr(theirs, name), getattr(ours, name)
+        if their != our:
+            extra, missing = _apart(their, our)
+            wrong.append(f"{name}: the JVM connector alone has {missing}, pykafka alone {extra}")
+    return wrong
+
+
+def compared(read: Read) -> list[str]:
+    """What of two outcomes is to be the same. Errors differ in words; a failed query's progress in timing.
 
     What a task reads (`pieces`) and the metrics are compared where the case asks for them. A query that runs on may
     plan a micro-batch between any two records that are written: where it divides them says nothing.
@@ -278,14 +295,7 @@ def differences(read: Read, theirs: Seen, ours: Seen) -> list[str]:
     if read.expected("kafka").error is not None:
         return []
     untold = {"pieces", "metrics", "error"} | ({"batches"} if isinstance(read, Running) else set())
-    names = [f.name for f in fields(Seen) if f.name not in untold]
-    wrong = []
-    for name in names:
-        their, our = getattr(theirs, name), getattr(ours, name)
-        if their != our:
-            extra, missing = _apart(their, our)
-            wrong.append(f"{name}: the JVM connector alone has {missing}, pykafka alone {extra}")
-    return wrong
+    return [f.name for f in fields(Seen) if f.name not in untold]
 
 
 def _apart(theirs: list[Any], ours: list[Any]) -> tuple[list[Any], list[Any]]:

@@ -1,10 +1,15 @@
-"""Every case of the parity table, on a real broker, through Spark's JVM connector and through ours."""
+"""Every case of the parity table, on a real broker.
+
+`make test` runs ours, and holds it to what the JVM connector saw (`jvm_record.py`). Cases in which both read the same
+checkpoint run through both. `make extended` runs all cases through both, and holds the record to what is seen.
+"""
 
 from __future__ import annotations
 
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 
+import jvm_record
 import pytest
 from parity import judge
 from parity_cases import CASES
@@ -14,6 +19,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.peers]
 
 AT_ONCE = 2  # runs; each starts Python processes, for which Spark waits no longer than ten seconds
 TRIES = 3  # of a run in which Spark did not wait long enough
+BOTH, OURS = ("kafka", "pykafka"), ("pykafka",)
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +33,7 @@ def kafka(kafka_broker):
 def runs(request, pykafka, kafka, tmp_path_factory):
     """What each connector saw of each case that is to be tested: futures, as several run at once."""
     shared = make_shared_topics(kafka)
-    chosen = [item.callspec.params["case"] for item in request.session.items if item.module is request.module]
+    mine = [item.callspec.params for item in request.session.items if item.module is request.module]
     with ThreadPoolExecutor(AT_ONCE) as pool:
 
         def seen(name, steps):
@@ -39,11 +45,28 @@ def runs(request, pykafka, kafka, tmp_path_factory):
                     break
             return run.seen
 
-        yield {(case.id, name): pool.submit(seen, name, case.steps) for case in chosen for name in ("kafka", "pykafka")}
+        wanted = {(each["case"].id, name): each["case"].steps for each in mine for name in each["through"]}
+        yield {(case, name): pool.submit(seen, name, steps) for (case, name), steps in wanted.items()}
         pool.shutdown(cancel_futures=True)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
-def test_our_source_beside_the_jvm_connectors(runs, case):
-    wrong = judge(case, runs[case.id, "kafka"].result(), runs[case.id, "pykafka"].result())
+def through_both(case):
+    return pytest.param(case, BOTH, id=case.id, marks=[] if case.needs_both else [pytest.mark.extended])
+
+
+@pytest.mark.parametrize(("case", "through"), [through_both(case) for case in CASES])
+def test_our_source_beside_the_jvm_connectors(runs, case, through):
+    theirs, ours = (runs[case.id, name].result() for name in through)
+    wrong = judge(case, theirs, ours)
+    assert not wrong, "\n".join(wrong)
+    if jvm_record.WRITES:
+        jvm_record.write(case, theirs)
+    assert jvm_record.outlines(case, theirs) == jvm_record.recorded().get(case.id, [])
+
+
+@pytest.mark.parametrize(
+    ("case", "through"), [pytest.param(case, OURS, id=case.id) for case in CASES if not case.needs_both]
+)
+def test_our_source_beside_what_the_jvm_connector_saw(runs, case, through):
+    wrong = jvm_record.judge_by_record(case, runs[case.id, "pykafka"].result())
     assert not wrong, "\n".join(wrong)
