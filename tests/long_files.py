@@ -7,13 +7,11 @@ add it when `KAFKASOURCE_TIMES=1` says that it takes more than 20 seconds.
 
 SECONDS = {
     # with Spark
-    "spark/test_exactly_once_crashes.py": 1100,  # 180 of them without make extended
+    "spark/test_exactly_once_crashes.py": 1100,  # 120 of them without make extended
     "mirror/test_mirror_command.py": 390,  # nearly all of it in make extended
-    "peers/test_parity.py": 330,
-    "spark/test_examples.py": 215,
+    "peers/test_parity.py": 330,  # half of them without make extended
     "spark/test_every_broker.py": 150,
     "mirror/test_mirror_ends.py": 144,
-    "spark/test_sink_commits.py": 138,
     "spark/test_stream_faults.py": 110,
     "spark/test_connect.py": 101,
     "spark/test_stopped_queries.py": 70,
@@ -22,11 +20,13 @@ SECONDS = {
     "spark/test_batch.py": 60,
     "peers/test_confluent.py": 58,
     "metrics/test_metrics_of_a_query.py": 50,
+    "spark/test_examples.py": 50,
     "spark/test_filter_pushdown.py": 45,
     "spark/test_exactly_once_options.py": 45,
     "spark/test_input_partitions.py": 40,
     "mirror/test_mirror_of_brokers.py": 35,
     "spark/test_group_offsets.py": 27,
+    "spark/test_sink_commits.py": 25,
     "group/test_exclusive_query.py": 20,
     # without
     "records/test_builds.py": 143,

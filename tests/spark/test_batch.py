@@ -181,7 +181,7 @@ def test_a_wrong_option_fails_on_the_driver_before_any_broker_is_asked(pykafka, 
 
 def test_a_topic_that_does_not_exist_is_an_error_that_names_subscribe(pykafka):
     with pytest.raises(PySparkException, match="subscribe"):
-        pykafka.read("there-is-no-such-topic", **{"kafka.default.api.timeout.ms": "3000"}).collect()
+        pykafka.read("there-is-no-such-topic", **{"kafka.default.api.timeout.ms": "1000"}).collect()
 
 
 def test_an_unreachable_broker_is_named_with_its_reason(spark, pykafka):
