@@ -9,18 +9,11 @@ venv=$1 end=$2
 say() { echo "$*" >&2; exit 1; }
 
 case $end in
-lowest) minors="10 11 12 13 14" resolution=lowest-direct ;;
-highest) minors="14 13 12 11 10" resolution=highest ;;
+lowest) age=oldest resolution=lowest-direct ;;
+highest) age=newest resolution=highest ;;
 *) say "ends.sh FOLDER lowest|highest, not $end" ;;
 esac
-python=""
-for minor in $minors; do
-    # pyenv's own name of a version that is not its default one does not start: the file behind it does.
-    for candidate in "python3.$minor" "${PYENV_ROOT:-$HOME/.pyenv}/versions/3.$minor".*/bin/python; do
-        if "$candidate" -c 'import ensurepip' >/dev/null 2>&1; then python=$candidate; break 2; fi
-    done
-done
-[ -n "$python" ] || say "no Python from 3.10 to 3.14 with ensurepip was found: install one (apt-get install python3-venv)"
+python=$("$(dirname "$0")/find_python.sh" $age)
 echo "$venv: $("$python" -V), $end versions"
 
 rm -rf "$venv"

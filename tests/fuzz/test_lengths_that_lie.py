@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lying_encoder import Place, encoded, encoded_with_a_lie, lies
-from message_bodies import EVERY_VERSION, bodies, full_body, named
+from message_bodies import EVERY_VERSION, at_length, bodies, full_body, named
 from peak_memory import peak_bytes
 from test_peer_codec import from_peer, peer_class
 
@@ -22,7 +22,7 @@ from kafkasource.protocol.message import Message
 from kafkasource.protocol.schema import Body
 
 pytestmark = [pytest.mark.peers, pytest.mark.slow]
-every_version = pytest.mark.parametrize(("message", "version"), EVERY_VERSION, ids=named)
+versions_at_length = pytest.mark.parametrize(("message", "version"), at_length(EVERY_VERSION), ids=named)
 
 
 def read(message: Message, version: int, data: bytes) -> Body | None:
@@ -46,13 +46,13 @@ def read_by_the_peer(message: Message, version: int, data: bytes) -> Body | None
         return None
 
 
-@every_version
+@versions_at_length
 def test_told_the_truth_the_encoder_of_this_suite_writes_what_ours_writes(message: Message, version: int) -> None:
     for body in (full_body(message, version), {}):
         assert encoded(message, version, body)[0] == message.encode(version, body)
 
 
-@every_version
+@versions_at_length
 def test_a_lie_in_any_place_is_refused_or_reads_as_something_that_can_be_said(message: Message, version: int) -> None:
     body = full_body(message, version)
     raw, places = encoded(message, version, body)
@@ -66,7 +66,7 @@ def test_a_lie_in_any_place_is_refused_or_reads_as_something_that_can_be_said(me
     assert read(message, version, raw) is not None
 
 
-@every_version
+@versions_at_length
 @settings(max_examples=5, deadline=1000)
 @given(data=st.data())
 def test_a_lie_about_any_body_is_refused_or_reads_as_something_that_can_be_said(
@@ -94,7 +94,7 @@ def test_the_lies_hold_what_matters(form: str) -> None:
     assert not {b"\x05", b"\x00\x05", b"\x00\x00\x00\x05"} & told
 
 
-@every_version
+@versions_at_length
 def test_no_lie_costs_memory(message: Message, version: int) -> None:
     body = full_body(message, version)
     raw, places = encoded(message, version, body)

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from message_bodies import EVERY_VERSION, named
+from message_bodies import EVERY_VERSION, at_length, named
 from peak_memory import peak_bytes
 
 from kafkasource.errors import ProtocolError
@@ -92,7 +92,7 @@ def charged_bytes(message: Message, version: int, data: bytes) -> int:
 
 
 @pytest.mark.parametrize("make", [least, largest])
-@pytest.mark.parametrize(("message", "version"), FIRST_AND_LAST, ids=named)
+@pytest.mark.parametrize(("message", "version"), at_length(FIRST_AND_LAST), ids=named)
 def test_an_array_takes_no_more_memory_than_it_is_charged(message: Message, version: int, make: Any) -> None:
     for path in arrays(message.fields, version):
         data = message.encode(version, crowd(message.fields, version, path, 500, make))

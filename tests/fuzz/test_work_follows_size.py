@@ -24,7 +24,7 @@ from kafkasource.records.batches import decode_all
 from kafkasource.records.compression import Arena
 from kafkasource.source.plan.positions import parse_offsets
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.extended]
 TIMES = 8
 MOST = 30
 XERIAL = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)

@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
 from hypothesis import strategies as st
 
 from kafkasource.protocol.apis import APIS
@@ -19,6 +20,16 @@ EVERY_VERSION = [(m, v) for m in MESSAGES for v in range(m.versions[0], m.versio
 
 def named(value: object) -> str:
     return value.name if isinstance(value, Message) else str(value)
+
+
+def at_length(cases: Sequence[tuple[Message, int]]) -> list[Any]:
+    """For tests that go through much: `make test` has the newest version of each message in either encoding (KIP-482
+    brought the flexible one), `make extended` all of them.
+    """
+    return [
+        pytest.param(m, v, marks=() if v in (m.versions[1], m.flexible_since - 1) else pytest.mark.extended)
+        for m, v in cases
+    ]
 
 
 def _whole(bits: int) -> st.SearchStrategy[int]:

@@ -9,7 +9,7 @@ import uuid
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from message_bodies import EVERY_VERSION, MESSAGES, bodies, full_body, named, with_defaults
+from message_bodies import EVERY_VERSION, MESSAGES, at_length, bodies, full_body, named, with_defaults
 from peak_memory import peak_bytes
 
 from kafkasource.errors import ProtocolError
@@ -18,6 +18,7 @@ from kafkasource.protocol.message import Message
 from kafkasource.protocol.schema import INT16, INT32, STRING, Array, Field
 
 every_version = pytest.mark.parametrize(("message", "version"), EVERY_VERSION, ids=named)
+versions_at_length = pytest.mark.parametrize(("message", "version"), at_length(EVERY_VERSION), ids=named)
 a_few = settings(max_examples=5, deadline=None)
 
 # Worked out by hand from the field tables of https://kafka.apache.org/protocol.
@@ -93,7 +94,7 @@ def test_requests_are_the_bytes_of_the_protocol_guide() -> None:
 
 
 @pytest.mark.slow  # random bodies; those that set everything, and nothing, are in make unit
-@every_version
+@versions_at_length
 @a_few
 @given(data=st.data())
 def test_a_body_comes_back(message: Message, version: int, data: st.DataObject) -> None:
@@ -130,7 +131,7 @@ def test_bytes_after_it_are_refused(message: Message, version: int) -> None:
 
 
 @pytest.mark.slow
-@every_version
+@versions_at_length
 def test_any_other_bytes_are_a_body_or_a_protocol_error(message: Message, version: int) -> None:
     raw = message.encode(version, full_body(message, version))
     chance = random.Random(f"{message.name} {version}")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from message_bodies import EVERY_VERSION, bodies, full_body, named, with_defaults
+from message_bodies import EVERY_VERSION, at_length, bodies, full_body, named, with_defaults
 
 from kafkasource.protocol import frames
 from kafkasource.protocol.apis import APIS, CONSUMER_GROUP_DESCRIBE, CREATE_DELEGATION_TOKEN
@@ -76,6 +76,7 @@ def _from_peer(f: Field, value: Any, version: int) -> Any:
 
 KNOWN_TO_BOTH = [(message, v) for message, v in EVERY_VERSION if message.api_key not in NOT_THEIRS]
 every_version = pytest.mark.parametrize(("message", "version"), KNOWN_TO_BOTH, ids=named)
+versions_at_length = pytest.mark.parametrize(("message", "version"), at_length(KNOWN_TO_BOTH), ids=named)
 
 
 @every_version
@@ -85,7 +86,7 @@ def test_every_field_set_gives_the_same_bytes(message: Message, version: int) ->
 
 
 @pytest.mark.slow  # a few random bodies of each version: one with every field set is in make unit, above
-@every_version
+@versions_at_length
 @settings(max_examples=8, deadline=None)
 @given(data=st.data())
 def test_they_read_what_we_write(message: Message, version: int, data: st.DataObject) -> None:
@@ -97,7 +98,7 @@ def test_they_read_what_we_write(message: Message, version: int, data: st.DataOb
 
 
 @pytest.mark.slow
-@every_version
+@versions_at_length
 @settings(max_examples=8, deadline=None)
 @given(data=st.data())
 def test_we_read_what_they_write(message: Message, version: int, data: st.DataObject) -> None:

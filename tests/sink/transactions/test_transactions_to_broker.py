@@ -36,7 +36,9 @@ pytestmark = pytest.mark.broker
 
 
 @pytest.fixture(
-    scope="module", params=[("3.9.2", 1), ("4.3.1", 1), ("4.3.1", 2)], ids=lambda p: f"{p[0]}-dialect-{p[1]}"
+    scope="module",
+    params=[("3.9.2", 1), pytest.param(("4.3.1", 1), marks=pytest.mark.extended), ("4.3.1", 2)],
+    ids=lambda p: f"{p[0]}-dialect-{p[1]}",
 )
 def kafka(request):
     version, dialect = request.param
