@@ -114,11 +114,9 @@ bench-quick: .venv/.dev
 bench-mirror: .venv/.dev
 	$(PY) -m benchmarks.mirror
 
-# The tables of docs/options.md and docs/metrics.md, the parity table of docs/jvm-connector.md and the rights of docs/security.md, from the tables themselves.
+# The tables in docs/ that are made of tables of the code and of the tests.
 readme: .venv/.dev
-	$(PY) scripts/readme.py
-	$(PY) scripts/parity_table.py
-	$(PY) scripts/rights_table.py
+	$(PY) scripts/doc_tables.py
 
 # The kernel again, after an edit of kafkasource/records/kernel.py.
 kernel: .venv/.dev

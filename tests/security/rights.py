@@ -1,6 +1,6 @@
 """THE table of the rights that each job needs: test_rights_on_a_broker.py proves each row, docs/security.md shows them.
 
-`make readme` writes the table of docs/security.md again (`scripts/rights_table.py`).
+`make readme` writes the table of docs/security.md again.
 """
 
 from __future__ import annotations

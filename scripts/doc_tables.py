@@ -1,0 +1,34 @@
+"""Writes the tables of the documentation that are made of tables of the code and of the tests. Run by `make readme`.
+
+A table's place in its document is between `<!-- NAME -->` and `<!-- end -->`.
+"""
+
+import sys
+from pathlib import Path
+
+from kafkasource import options
+from kafkasource.metrics import table as metrics
+
+ROOT = Path(__file__).parent.parent
+sys.path[:0] = [str(ROOT / "tests" / "peers"), str(ROOT / "tests" / "security")]
+
+import parity  # noqa: E402
+import rights  # noqa: E402
+from parity_cases import CASES  # noqa: E402
+
+TABLES = [
+    ("options.md", "options:source", options.markdown_table("source")),
+    ("options.md", "options:sink", options.markdown_table("sink")),
+    ("options.md", "options:both", options.markdown_table("both")),
+    ("metrics.md", "metrics", metrics.markdown_table()),
+    ("jvm-connector.md", "parity", parity.markdown_table(CASES)),
+    ("security.md", "rights", rights.markdown_table()),
+]
+
+for document, name, table in TABLES:
+    path = ROOT / "docs" / document
+    before, begin, rest = path.read_text().partition(f"<!-- {name} -->\n")
+    _, end, after = rest.partition("<!-- end -->")
+    if not end:
+        sys.exit(f"{path} has no place for the table {name}")
+    path.write_text(f"{before}{begin}{table}\n{end}{after}")
