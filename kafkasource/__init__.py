@@ -89,7 +89,7 @@ def serve_metrics(
       KAFKASOURCE_METRICS_KEY.
 
     Close the returned object. Raises OSError if the port is taken or the folder for counters belongs to another user,
-    OptionError for a certificate or key that cannot be used, ValueError for a bad token.
+    OptionError for a certificate, a key or a token that cannot be used.
     """
     from kafkasource.monitor import ServedMetrics
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kafkasource.cli.arguments import add_json
-from kafkasource.errors import KafkaSourceError, OptionError
+from kafkasource.errors import KafkaSourceError
 
 if TYPE_CHECKING:
     from kafkasource.monitor.endpoint import Endpoint
@@ -66,33 +66,19 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def _metrics(arguments: argparse.Namespace) -> int:
     from kafkasource.metrics.folder import collect
-    from kafkasource.monitor.endpoint import Endpoint, as_json
+    from kafkasource.monitor.endpoint import as_json
 
     if not arguments.folder:
         raise KafkaSourceError("which folder? Name it, or set KAFKASOURCE_METRICS_DIR")
     folder = Path(arguments.folder)
     if arguments.port is None and not folder.is_dir():
         raise KafkaSourceError(f"there is no folder {folder}: workers create it when they write their first metrics")
+    if arguments.port is not None:
+        return _serve(_endpoint(arguments, folder))
     try:
-        if arguments.port is not None:
-            token = Path(arguments.token_file).read_text().strip() if arguments.token_file else None
-            endpoint = Endpoint(
-                arguments.host,
-                arguments.port,
-                partial(collect, folder),
-                allowed_hosts=arguments.allow_host,
-                token=token,
-                certificate=arguments.certificate,
-                key=arguments.key,
-            )
-            return _serve(endpoint)
         found = collect(folder)
     except OSError as error:
         raise KafkaSourceError(f"{folder}: {error}") from None
-    except OptionError:
-        raise
-    except ValueError as error:
-        raise KafkaSourceError(f"--token-file or KAFKASOURCE_METRICS_TOKEN: {error}") from None
     if arguments.json:
         print(json.dumps(as_json(found), indent=1))
         return 0
@@ -104,6 +90,30 @@ def _metrics(arguments: argparse.Namespace) -> int:
         ) from None
     print(prometheus.text(found).decode(), end="")
     return 0
+
+
+def _endpoint(arguments: argparse.Namespace, folder: Path) -> Endpoint:
+    from kafkasource.metrics.folder import collect
+    from kafkasource.monitor.endpoint import Endpoint
+
+    token = None
+    if arguments.token_file:
+        try:
+            token = Path(arguments.token_file).read_text().strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise KafkaSourceError(f"--token-file {arguments.token_file}: {error}") from None
+    try:
+        return Endpoint(
+            arguments.host,
+            arguments.port,
+            partial(collect, folder),
+            allowed_hosts=arguments.allow_host,
+            token=token,
+            certificate=arguments.certificate,
+            key=arguments.key,
+        )
+    except OSError as error:
+        raise KafkaSourceError(f"cannot listen at {arguments.host}, port {arguments.port}: {error}") from None
 
 
 def _serve(endpoint: Endpoint) -> int:

@@ -16,6 +16,8 @@ import ipaddress
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from kafkasource.errors import OptionError
+
 PAGE = "/"
 LOOKED_AT = ("Host", "Origin", "Authorization")
 
@@ -37,9 +39,12 @@ class Access:
 
     @classmethod
     def of(cls, names: Iterable[str], token: str | None) -> Access:
-        """Raises ValueError for a token that no client can send."""
+        """Raises OptionError for a token that no client can send."""
         if token is not None and not (token.isascii() and token.isprintable() and token.strip() == token != ""):
-            raise ValueError("the token must be printable ASCII, at least one character, without spaces at its ends")
+            raise OptionError(
+                "the token of the metrics server must be printable ASCII, at least one character, without spaces at its"
+                " ends: change 'token', the file of --token-file, or KAFKASOURCE_METRICS_TOKEN"
+            )
         return cls(frozenset(name for given in names if (name := host_of(given))), token)
 
     def refusal(self, path: str, headers: Mapping[str, str], local_address: str) -> Refusal | None:

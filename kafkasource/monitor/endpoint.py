@@ -67,7 +67,7 @@ class Endpoint:
         """`port` 0: any that is free. `allowed_hosts`, `token`, `certificate`, `key`: as `serve_metrics` has them.
 
         The environment adds names, and has the token and the files where none are given. Raises OSError where the port
-        is taken, OptionError for files that cannot be used, ValueError for a bad token.
+        is taken, OptionError for files or a token that cannot be used.
         """
         self._snapshot = snapshot
         self._queries = queries or Queries()

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import urllib.request
@@ -41,6 +42,23 @@ def test_it_prints_json(metrics_folder, capsys):
 def test_a_folder_that_is_not_there_is_said(tmp_path, capsys):
     assert main(["metrics", str(tmp_path / "none")]) == 1
     assert "no folder" in capsys.readouterr().err
+
+
+def test_a_token_file_that_cannot_be_read_or_has_no_token_is_named(metrics_folder, tmp_path, capsys):
+    file = tmp_path / "token"
+    serve = ["metrics", str(metrics_folder), "--port", "0", "--token-file", str(file)]
+    assert main(serve) == 1
+    assert f"--token-file {file}: " in capsys.readouterr().err
+    file.write_text("\n")
+    assert main(serve) == 1
+    assert "the file of --token-file" in capsys.readouterr().err
+
+
+def test_a_port_that_is_taken_is_named(metrics_folder, capsys):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert main(["metrics", str(metrics_folder), "--port", str(port)]) == 1
+    assert f"port {port}: " in capsys.readouterr().err
 
 
 def test_it_serves_until_it_is_ended(metrics_folder):
