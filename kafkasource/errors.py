@@ -11,9 +11,8 @@ Invariant: every error pickles with its message and attributes, because Spark se
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 
 class KafkaSourceError(Exception):
@@ -165,6 +164,9 @@ class ErrorCode:
     doc: str  # what it means, and what the user can do
 
 
+E = TypeVar("E", bound="BrokerError")
+
+
 class BrokerError(KafkaSourceError):
     """A broker answered with an error code. `context` names the request, topic, partition or group.
 
@@ -193,25 +195,53 @@ class BrokerError(KafkaSourceError):
         """Whether the cause is unknown: to the broker (code -1), or to this client, which has no row for the code."""
         return self.code == -1 or self.code not in TABLE
 
+    def at(self: E, context: str) -> E:
+        """The same error with another context."""
+        return type(self)(self.code, context, *self.args[2:])
+
+    @property
+    def reason(self) -> str:
+        """The text without its context."""
+        return f"{self.name} ({self.code}): {self.doc}"
+
     def __str__(self) -> str:
-        where = f"{self.context}: " if self.context else ""
-        return f"{where}{self.name} ({self.code}): {self.doc}"
+        return f"{self.context}: {self.reason}" if self.context else self.reason
 
 
 class AuthorizationFailed(BrokerError):
     """An ACL is missing. A retry cannot help. After the ACL is granted, a restart can.
 
-    The text names the right to grant. Where that is not the usual one of its code, the API tells which: a context names
-    the API that was refused.
+    The text names the right to grant, which depends on the API where it is not the usual one of its code, and who the
+    client is. `api`: Kafka's name of the API that was refused; `client`: a predicate, as "is logged in as 'alice'".
+    Both are empty where they are not known.
     """
 
-    def __init__(self, code: int, context: str = "") -> None:
+    def __init__(self, code: int, context: str = "", api: str = "", client: str = "") -> None:
         super().__init__(code, context)
-        for api in _API.findall(context):
-            self.doc = _GRANTS.get((api, code), self.doc)
+        self.api = self.client = ""
+        self.refused(api, client)
+
+    def refused(self, api: str, client: str) -> None:
+        """Take in what whoever asked the broker knows, and the code's place does not; what is known already stays."""
+        self.api, self.client = self.api or api, self.client or client
+        self.doc = _GRANTS.get((self.api, self.code), self.doc)
+        self.args = (self.code, self.context, self.api, self.client)
+
+    @property
+    def reason(self) -> str:
+        return super().reason + (f" This client {self.client}." if self.client else "")
 
 
-_API = re.compile(r"\b[A-Z]\w+")
+X = TypeVar("X", bound=BaseException)
+
+
+def refusal(error: X, api: str, client: str) -> X:
+    """The error; if it is of a missing permission, it knows the API and the client from now on."""
+    if isinstance(error, AuthorizationFailed):
+        error.refused(api, client)
+    return error
+
+
 _GRANTS = {
     ("CreateTopics", 29): "No permission to create the topic: grant Create on it, or on the cluster.",
     ("CreatePartitions", 29): "No permission to add partitions: grant Alter on the topic.",
@@ -221,6 +251,12 @@ _GRANTS = {
     ("OffsetCommit", 29): "No permission to commit offsets of the topic: grant Read on it.",
     ("TxnOffsetCommit", 29): "No permission to commit offsets of the topic: grant Read on it.",
     ("OffsetDelete", 29): "No permission to delete offsets of the topic: grant Read on it.",
+    (
+        "FindCoordinator",
+        30,
+    ): "No permission to see the consumer group: grant Read on it, or Describe to look at it only. "
+    "It is kafka.group.id of a query that reads; of one that writes with exactly_once there are two, "
+    "'transactionalIdPrefix' with -marker and with -kept behind it.",
     ("DeleteGroups", 30): "No permission to delete the group: grant Delete on it.",
     ("OffsetDelete", 30): "No permission to delete offsets of the group: grant Delete on it.",
     ("DescribeGroups", 30): "No permission to see the group: grant Describe on it.",

@@ -478,6 +478,7 @@ class FakeTransport:
         return True
 
     unread = False
+    own_certificate = None
 
     def close(self) -> None:
         self.closed = True

@@ -7,7 +7,7 @@ import pytest
 from java_programs import ask_java
 
 from kafkasource import errors
-from kafkasource.errors import TABLE, BrokerError, KafkaSourceError, check, error_for
+from kafkasource.errors import TABLE, BrokerError, KafkaSourceError, check, error_for, refusal
 
 PROGRAM = Path(__file__).with_name("KafkaErrors.java")
 
@@ -98,6 +98,22 @@ def test_every_error_pickles_with_what_it_says():
         assert type(copy) is type(error)
         assert (str(copy), copy.args, vars(copy)) == (str(error), error.args, vars(error))
         assert (copy.retriable, copy.refresh_metadata) == (error.retriable, error.refresh_metadata)
+
+
+def test_a_refusal_says_of_the_api_which_right_to_grant_and_who_the_client_is_and_pickles_so():
+    error = error_for(29, "topic 'CreateTopics'")
+    plain = str(error)
+    assert plain == f"topic 'CreateTopics': TOPIC_AUTHORIZATION_FAILED (29): {TABLE[29].doc}"  # a name is no API
+    told = refusal(error, "DeleteTopics", "is logged in as 'alice'")
+    assert told is error
+    refusal(error, "Metadata", "is logged in as 'bob'")  # who knows first was nearest
+    assert str(error).endswith("grant Delete on it. This client is logged in as 'alice'.")
+    moved = pickle.loads(pickle.dumps(error.at("option 'topic'")))
+    assert str(moved) == str(error).replace("topic 'CreateTopics'", "option 'topic'")
+    assert (moved.api, moved.client) == ("DeleteTopics", "is logged in as 'alice'")
+    assert type(error)(*error.args).args == error.args
+    other = error_for(3, "t")
+    assert str(refusal(other, "Metadata", "is logged in as 'alice'")) == str(error_for(3, "t"))
 
 
 def test_one_root_and_the_errors_of_python_that_users_expect():

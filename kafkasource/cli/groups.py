@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING
 
 from kafkasource.cli import tables
-from kafkasource.cli.arguments import add_cluster, add_json, reached_cluster
+from kafkasource.cli.arguments import add_cluster, add_json, many, reached_cluster
 from kafkasource.errors import BrokerError, GroupIdNotFound, KafkaSourceError, NonEmptyGroup
 
 if TYPE_CHECKING:
@@ -35,22 +35,29 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def _list(arguments: argparse.Namespace) -> int:
+    """Exit code 1 where a group may not be described; the others are shown all the same."""
     with reached_cluster(arguments) as cluster:
         found = cluster.groups.list()
-        described = cluster.groups.describe([each.group for each in found if each.type in _OF_CONSUMERS])
+        described = cluster.groups.describe_each([each.group for each in found if each.type in _OF_CONSUMERS])
+    refused = {name: each for name, each in described.items() if isinstance(each, BrokerError)}
     rows: list[tuple[str | int | None, ...]] = []
     for each in found:
         known = described.get(each.group)
+        known = None if isinstance(known, BrokerError) else known
         state = known.state if known else each.state
         members = len(known.members) if known else None
-        rows.append((each.group, state, members, each.protocol_type or None, each.type, each.coordinator_id))
-    names = ("group", "state", "members", "protocol", "type", "coordinator")
+        why = (refused[each.group].reason if each.group in refused else None,) if refused else ()
+        rows.append((each.group, state, members, each.protocol_type or None, each.type, each.coordinator_id, *why))
+    names = ("group", "state", "members", "protocol", "type", "coordinator") + (("error",) if refused else ())
     if arguments.json:
         print(json.dumps([dict(zip(names, row, strict=True)) for row in rows], indent=1))
     elif rows:
         tables.show(names, rows)
     else:
         print("no groups: no consumer has joined one or committed offsets")
+    if refused:
+        first = next(iter(refused.values()))
+        raise KafkaSourceError(f"{len(refused)} of {many(len(rows), 'group')} cannot be described: {first}")
     return 0
 
 
@@ -141,4 +148,4 @@ def _why_not(name: str, error: BrokerError) -> str:
         return f"group {name!r} has members: end them first (`pykafka groups describe {name}` shows who)"
     if isinstance(error, GroupIdNotFound):
         return f"no group {name!r} (`pykafka groups list` shows all)"
-    return f"group {name!r}: {error.name}: {error.doc}"
+    return f"group {name!r}: {error.reason}"

@@ -27,6 +27,7 @@ from kafkasource.client.network.pending import Pending, address_of
 from kafkasource.client.network.poller import Selector
 from kafkasource.client.transport.sockets import Connector
 from kafkasource.errors import (
+    AuthorizationFailed,
     BootstrapFailed,
     BrokerError,
     ConcurrentTransactions,
@@ -37,6 +38,7 @@ from kafkasource.errors import (
     ProtocolError,
     UnstableOffsetCommit,
     error_for,
+    refusal,
 )
 from kafkasource.protocol.apis import Api
 from kafkasource.protocol.schema import Body, Fields
@@ -47,6 +49,7 @@ PROPAGATION_MS = 5_000
 _MARKERS_MS = 10  # a transaction writes its markers after its last answer: some milliseconds. Java waits 20 here.
 
 T = TypeVar("T")
+X = TypeVar("X", bound=BaseException)
 
 
 class Caller:
@@ -79,6 +82,19 @@ class Caller:
     def timeout_ms(self, left_ms: float) -> float:
         """The time that one request gets in a call that has `left_ms` left."""
         return min(left_ms, self.config.request_timeout_ms)
+
+    @contextmanager
+    def reading(self, api: Api) -> Iterator[None]:
+        """In this block an answer is looked at: an error of a missing permission says of which API, and who asked."""
+        try:
+            yield
+        except AuthorizationFailed as error:
+            self.refusal(api, error)
+            raise
+
+    def refusal(self, api: Api, error: X) -> X:
+        """The same for an error that is not raised here."""
+        return refusal(error, api.name, self.network.identity)
 
     # One request.
 
@@ -189,6 +205,7 @@ class Caller:
                 with self.lock, self._counting(in_vain):
                     return attempt(max(deadline - self.now_ms(), 1.0))
             except KafkaSourceError as error:
+                refusal(error, "", self.network.identity)
                 never_reached = self.metadata.version == 0
                 if never_reached and self.network.bootstrap_is_hopeless():
                     raise self._no_broker(self.now_ms() - start) from None  # its text has the reasons
@@ -237,7 +254,8 @@ class Caller:
             self.wait(pending)
             answer = pending.result()
             try:
-                return checked(answer, api.name)
+                with self.reading(api):
+                    return checked(answer, api.name)
             except BrokerError:
                 self._in_vain[pending.node_id] += 1  # another broker may be able to
                 raise

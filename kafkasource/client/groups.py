@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kafkasource.client.caller import Caller, checked
+from kafkasource.client.caller import Caller
 from kafkasource.client.connection.connection import RequestBody
 from kafkasource.client.routing import GROUP, Coordinators, by_topic, indexes_by_topic
 from kafkasource.errors import (
@@ -21,6 +21,7 @@ from kafkasource.errors import (
     UnknownTopicOrPartition,
     UnsupportedApiVersion,
     UnsupportedVersion,
+    check,
     error_for,
 )
 from kafkasource.protocol.apis import (
@@ -170,11 +171,7 @@ class Groups:
             for name, indexes in indexes_by_topic(partitions).items()
         ]
 
-        def check(answer: Body, what: str) -> Body:
-            checked({"error_code": answer["error_code"], "rows": _placed_rows(answer)}, what)
-            return answer
-
-        self._coordinators.ask(GROUP, group, OFFSET_DELETE, {"group_id": group, "topics": topics}, check=check)
+        self._coordinators.ask(GROUP, group, OFFSET_DELETE, {"group_id": group, "topics": topics}, check=_check_deleted)
 
     # Groups themselves.
 
@@ -195,7 +192,16 @@ class Groups:
         return [found[name] for name in sorted(found)]
 
     def describe(self, groups: Iterable[str]) -> dict[str, DescribedGroup | None]:
-        """Each group's state and members, from its coordinator. None: it does not exist.
+        """Each group's state and members, from its coordinator. None: it does not exist. Raises the first refusal."""
+        described: dict[str, DescribedGroup | None] = {}
+        for name, found in self.describe_each(groups).items():
+            if isinstance(found, BrokerError):
+                raise found
+            described[name] = found
+        return described
+
+    def describe_each(self, groups: Iterable[str]) -> dict[str, DescribedGroup | BrokerError | None]:
+        """The same, with the error of each group that a broker does not describe: the permission may be missing.
 
         Asks about groups of the newer consumer protocol (KIP-848) by another API: the first one calls them unknown.
         """
@@ -207,13 +213,12 @@ class Groups:
 
     def _describe_with(
         self, api: Api, names: str, groups: Iterable[str], read: Callable[[Fields], DescribedGroup]
-    ) -> dict[str, DescribedGroup | None]:
-        described: dict[str, DescribedGroup | None] = {}
+    ) -> dict[str, DescribedGroup | BrokerError | None]:
+        described: dict[str, DescribedGroup | BrokerError | None] = {}
         for name, answer in self._coordinators.ask_each(GROUP, api, {name: {names: [name]} for name in groups}).items():
             if isinstance(answer, BrokerError):
-                if not isinstance(answer, (GroupIdNotFound, UnsupportedVersion)):  # 3.7 to 3.9 may have it disabled
-                    raise answer
-                described[name] = None
+                absent = isinstance(answer, (GroupIdNotFound, UnsupportedVersion))  # 3.7 to 3.9 may have it disabled
+                described[name] = None if absent else answer
             else:
                 row = next((row for row in answer["groups"] if row["group_id"] == name), None)
                 if row is None:
@@ -240,32 +245,39 @@ def committed_rows(offsets: Mapping[TopicPartition, tuple[int, str]]) -> Sequenc
 
 def check_committed(answer: Body, what: str) -> Body:
     """Raise the first error, with its partition: it may be the permission for one topic that is missing."""
-    for topic in answer["topics"]:
-        for row in topic["partitions"]:
-            if row["error_code"]:
-                context = f"{what}, {topic['name']}-{row['partition_index']}"
-                if row["error_code"] == TopicAuthorizationFailed.CODE:
-                    context += (
-                        " (grant Read on it: with exactly_once the decision record is offsets of the topics that are "
-                        "written, and who commits offsets must be able to read)"
-                    )
-                raise error_for(row["error_code"], context)
+    for error in _partition_errors(answer, what):
+        if isinstance(error, TopicAuthorizationFailed):
+            raise error.at(
+                f"{error.context} (grant Read on it: with exactly_once the decision record is offsets of the topics "
+                "that are written, and who commits offsets must be able to read)"
+            )
+        raise error
     return answer
 
 
-def _check_unknown_topics_last(body: Body, context: str) -> Body:
+def _check_unknown_topics_last(answer: Body, what: str) -> Body:
     """Raise the first error code in an answer to OffsetCommit, that of unknown topics only where there is no other."""
-    rows = _placed_rows(body)
-    checked({"rows": sorted(rows, key=lambda row: row["error_code"] == UnknownTopicOrPartition.CODE)}, context)
-    return body
+    errors = _partition_errors(answer, what)
+    if errors:
+        raise min(errors, key=lambda error: isinstance(error, UnknownTopicOrPartition))
+    return answer
 
 
-def _placed_rows(body: Body) -> list[Fields]:
-    """The rows of all partitions, each with the name by which `checked` tells an error's place."""
+def _check_deleted(answer: Body, what: str) -> Body:
+    """Raise the first error code in an answer to OffsetDelete: the group's own one, or a partition's."""
+    check(answer["error_code"], what)
+    for error in _partition_errors(answer, what):
+        raise error
+    return answer
+
+
+def _partition_errors(answer: Body, what: str) -> Sequence[BrokerError]:
+    """Those of an answer that has rows of partitions in rows of topics."""
     return [
-        {**row, "resource_name": f"{topic['name']}-{row['partition_index']}"}
-        for topic in body["topics"]
+        error_for(row["error_code"], f"{what}, {topic['name']}-{row['partition_index']}")
+        for topic in answer["topics"]
         for row in topic["partitions"]
+        if row["error_code"]
     ]
 
 

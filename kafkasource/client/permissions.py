@@ -41,7 +41,8 @@ class Permissions:
             more = {"include_topic_authorized_operations": True} if version >= 8 else {}
             return {**plain(version), **more}
 
-        (row,) = checked(self._ask_any(METADATA, body), f"Metadata of {name!r}")["topics"]
+        with self._cluster.caller.reading(METADATA):
+            (row,) = checked(self._ask_any(METADATA, body), f"Metadata of {name!r}")["topics"]
         return operations_of(row["topic_authorized_operations"])
 
     def of_group(self, name: str) -> frozenset[str] | None:

@@ -24,7 +24,7 @@ from kafkasource.errors import (
     UnsupportedApiVersion,
     error_for,
 )
-from kafkasource.protocol.apis import FIND_COORDINATOR, Api
+from kafkasource.protocol.apis import FIND_COORDINATOR, METADATA, Api
 from kafkasource.protocol.schema import Body, Fields
 from kafkasource.types import TopicPartition
 
@@ -74,7 +74,7 @@ class Leaders:
             errors = []
             for tp, row in _partition_rows(response):
                 if row["error_code"]:
-                    errors.append(error_for(row["error_code"], f"{api.name} {tp}"))
+                    errors.append(self._caller.refusal(api, error_for(row["error_code"], f"{api.name} {tp}")))
                 elif tp in wanted:
                     found[tp] = answer(row)
             return errors
@@ -122,7 +122,8 @@ class Leaders:
         if not code:
             absent = self._metadata.partition(tp) is None
             code = UnknownTopicOrPartition.CODE if absent else LeaderNotAvailable.CODE
-        return _patient(error_for(code, str(tp)), patience_ms, self._caller.now_ms())
+        error = self._caller.refusal(METADATA, error_for(code, str(tp)))
+        return _patient(error, patience_ms, self._caller.now_ms())
 
 
 class Coordinators:
@@ -155,7 +156,8 @@ class Coordinators:
             timeout_ms = self._caller.timeout_ms(left_ms)
             try:
                 answer = self._caller.call(node_id, api, body, timeout_ms=timeout_ms, max_version=max_version)
-                return check(answer, what)
+                with self._caller.reading(api):
+                    return check(answer, what)
             except KafkaSourceError as error:
                 self._forget_moved(kind, key, error)
                 _patient(error, patience, self._caller.now_ms())
@@ -238,7 +240,8 @@ class Coordinators:
             self._caller.wait(*pendings.values())
             for key, pending in pendings.items():
                 try:
-                    settled[key] = checked(pending.result(), f"{api.name} of {key!r}")
+                    with self._caller.reading(api):
+                        settled[key] = checked(pending.result(), f"{api.name} of {key!r}")
                 except KafkaSourceError as error:
                     take(key, error)
             if again:
@@ -266,7 +269,8 @@ class Coordinators:
         for key, row in self._request(kind, unknown, left_ms).items() if unknown else ():
             code = row["error_code"] or (CoordinatorNotAvailable.CODE if row["node_id"] < 0 else 0)
             if code:
-                found[key] = error_for(code, f"FindCoordinator of {key!r}")
+                error = error_for(code, f"FindCoordinator of {key!r}")
+                found[key] = self._caller.refusal(FIND_COORDINATOR, error)
                 continue
             self._known[kind, key] = row["node_id"]
             if self._caller.metadata.node(row["node_id"]) is None:

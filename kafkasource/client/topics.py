@@ -28,6 +28,7 @@ from kafkasource.protocol.apis import (
     DELETE_TOPICS,
     DESCRIBE_CONFIGS,
     INCREMENTAL_ALTER_CONFIGS,
+    METADATA,
     Api,
 )
 from kafkasource.protocol.schema import Fields
@@ -68,7 +69,7 @@ class Topics:
         errors = {name: self._metadata.topic_errors[name] for name in names if name in self._metadata.topic_errors}
         late = self._caller.now_ms() >= patience_ms
         for name, code in errors.items():
-            error = error_for(code, f"topic {name!r}")
+            error = self._caller.refusal(METADATA, error_for(code, f"topic {name!r}"))
             if not late or not isinstance(error, (UnknownTopicOrPartition, UnknownTopicId)):
                 raise error
         return {name: None if name in errors else self._metadata.topic(name) for name in names}
@@ -183,7 +184,8 @@ class Topics:
             for row in answer[rows]:
                 code = row["error_code"]
                 if code and not (answer_lost and code == done_already):
-                    error = error_for(code, f"{api.name} {row.get('name')!r}" + message_in(row))
+                    text = f"{api.name} {row.get('name')!r}" + message_in(row)
+                    error = self._caller.refusal(api, error_for(code, text))
                     if isinstance(error, UnknownTopicOrPartition):
                         error.retriable = False  # the controller is where topics are made: it knows
                     raise error

@@ -279,7 +279,8 @@ class Transactions:
         def answer() -> DescribedTransaction | None:
             self._caller.wait(pending)
             try:
-                found = checked(pending.result(), f"DescribeTransactions of {transactional_id!r}")
+                with self._caller.reading(DESCRIBE_TRANSACTIONS):
+                    found = checked(pending.result(), f"DescribeTransactions of {transactional_id!r}")
             except KafkaSourceError as error:
                 if not error.retriable and not isinstance(error, TransactionalIdNotFound):
                     raise

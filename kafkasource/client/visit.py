@@ -180,6 +180,7 @@ class _Unknown:
 
     name = _UNKNOWN_MECHANISM
     blocks = complete = False
+    user = None
 
     def first(self) -> bytes:
         raise SaslExchangeFailed(f"the broker accepts the mechanism {self.name}, which no broker has")

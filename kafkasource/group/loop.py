@@ -159,7 +159,9 @@ class MemberLoop:
             now_ms = self._now_ms()
             try:
                 answer = pending.result()
-                self._tell(request, checked(answer, f"{request.value} of group {self._group!r}"), now_ms)
+                with self._caller.reading(pending.api):
+                    checked(answer, f"{request.value} of group {self._group!r}")
+                self._tell(request, answer, now_ms)
             except Exception as error:
                 self._membership.failed(request, error, now_ms, answer.get("member_id") or "")
             self._changed.notify_all()

@@ -16,7 +16,6 @@ from kafkasource.security.sasl.oauthbearer import OauthBearer
 from kafkasource.security.sasl.plain import Plain
 from kafkasource.security.sasl.scram import SaltedKeys, Scram
 from kafkasource.security.tokens.keeper import TokenKeeper
-from kafkasource.security.tokens.token import claims_of
 
 _MOST_LOGINS = 64
 
@@ -61,8 +60,7 @@ class Login:
         """
         config, _, keeper = self._current(self.credentials())
         if keeper is not None:
-            subject = claims_of(keeper.token().value.reveal()).get("sub")
-            return subject if isinstance(subject, str) else None
+            return keeper.token().subject
         if config.kerberos is not None:
             principal = config.kerberos.principal or ""
             return principal.partition("@")[0].partition("/")[0] or None  # Kafka's default rule of auth_to_local

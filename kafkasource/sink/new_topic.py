@@ -52,7 +52,7 @@ def create_in(cluster: Cluster, topic: str, new: NewTopic) -> None:
     except TopicAlreadyExists:
         pass
     except BrokerError as error:
-        raise type(error)(error.code, f"option 'createTopic': {error.context}") from None
+        raise error.at(f"option 'createTopic': {error.context}") from None
 
 
 def _require(cluster: Cluster, topic: str) -> None:

@@ -168,8 +168,10 @@ def test_a_real_kdc_lets_both_sides_prove_themselves(kdc):
     jaas = f'{module} required useKeyTab=true keyTab="{keytab}" principal="me@TEST";'
     login = Login(SaslOptions.of({"sasl.jaas.config": jaas}), "localhost")
     for _ in range(2):
-        chosen, who = Broker(gssapi, of_broker).authenticate(login.mechanism("localhost"))
-        assert (chosen, who) == (bytes([1, 1, 0, 0]), "me@TEST")
+        client = login.mechanism("localhost")
+        assert client.user is None
+        chosen, who = Broker(gssapi, of_broker).authenticate(client)
+        assert (chosen, who, client.user) == (bytes([1, 1, 0, 0]), "me@TEST", "me@TEST")
     with pytest.raises(AuthenticationFailed, match="kafka@elsewhere"):
         login.mechanism("elsewhere").first()
     with pytest.raises(AuthenticationFailed, match=r"principal, keytab"):

@@ -82,3 +82,4 @@ def without(run, world, right, operation):
             run(world)
         assert re.search(right.said(operation), str(ended.value)), f"{denied}: {ended.value}"
         assert right.ids.format(w=world) in str(ended.value), f"{denied}: {ended.value}"
+        assert f"This client is logged in as {world.name!r}." in str(ended.value), f"{denied}: {ended.value}"

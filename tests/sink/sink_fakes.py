@@ -113,6 +113,7 @@ class FakeClient:
         self.metadata = FakeMetadata(leaders)
         self.fatal = None
         self.bootstrap_errors = {}
+        self.identity = ""
         self.sent: list[Sent] = []
         self.polls: list[float] = []
         self.init_codes: list[int] = []  # errors to give first

@@ -49,6 +49,11 @@ class Authentication:
         """Whether the next step may wait for another server: take it in another thread."""
         return self._mechanism.blocks
 
+    @property
+    def user(self) -> str | None:
+        """As whom the client has logged in, as far as it knows; see `Mechanism`."""
+        return self._mechanism.user
+
     def accepted(self, version: int, answer: Body) -> SaslStep:
         """The answer to the handshake. Raises AuthenticationFailed."""
         code = answer["error_code"]

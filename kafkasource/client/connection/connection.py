@@ -116,6 +116,11 @@ class Connection(Generic[Token]):
         return 0 if self._authentication is None else self._authentication.session_lifetime_ms
 
     @property
+    def user(self) -> str | None:
+        """As whom the client has logged in; None: without SASL, or not known here. Only when `ready`."""
+        return None if self._authentication is None else self._authentication.user
+
+    @property
     def in_flight(self) -> int:
         return len(self._in_flight)
 

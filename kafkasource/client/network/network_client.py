@@ -77,6 +77,11 @@ class NetworkClient:
     def now_ms(self) -> float:
         return self._clock() * 1000
 
+    @property
+    def identity(self) -> str:
+        """Who the client is to the brokers, as the predicate of a sentence; empty where that is not known here."""
+        return self._shared.identity
+
     def send(
         self,
         node_id: int,

@@ -29,6 +29,7 @@ from kafkasource.errors import (
     SaslAuthenticationFailed,
     TlsError,
 )
+from kafkasource.security.identity import identity_by, identity_of
 from kafkasource.security.refusals import Servers, process_refusals
 from kafkasource.security.sasl.config import SaslConfig
 from kafkasource.types import NEVER
@@ -229,6 +230,10 @@ class Opening:
     def done(self, stream: Stream) -> None:
         """The connection may be used: wait for nothing, and remember how silent the broker was."""
         self.stop()
+        if self._shared.login is not None:
+            self._shared.identity = identity_of(stream.connection.user)
+        else:
+            self._shared.identity = identity_by(stream.transport.own_certificate)
         if self._credentials is not None:
             process_refusals.get().accepted(self._credentials, self._servers)
             self._accepted, self._credentials = self._credentials, None

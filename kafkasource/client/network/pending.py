@@ -87,6 +87,7 @@ class Shared:
     random: Callable[[], float]
     poller: Poller
     login: Login | None = None  # where listeners want SASL
+    identity: str = ""  # who the client is to the broker that it connected to last, for errors; see `identity_of`
     bootstrap_errors: dict[str, KafkaSourceError] = field(default_factory=dict)  # by "host:port", the last of each
     completed: list[Pending] = field(default_factory=list)  # for `poll` to return
 

@@ -49,6 +49,10 @@ class Transport(Protocol):
     def unread(self) -> bool:
         """Are there bytes to receive that the socket does not have any more, so that no selector tells of them?"""
 
+    @property
+    def own_certificate(self) -> bytes | None:
+        """The client's certificate, which it shows to a broker that asks for one: DER."""
+
     def close(self) -> None: ...
 
 
@@ -67,6 +71,8 @@ class Connector(Protocol):
 
 
 class PlaintextTransport:
+    own_certificate = None
+
     def __init__(self, sock: socket.socket) -> None:
         self._socket = sock
 

@@ -88,6 +88,10 @@ class TlsTransport:
     def unread(self) -> bool:
         return self.tls.may_have_more
 
+    @property
+    def own_certificate(self) -> bytes | None:
+        return self.tls.own_certificate
+
     def close(self) -> None:
         """Without close_notify: after a fork the other process may still use the connection."""
         self._socket.close()

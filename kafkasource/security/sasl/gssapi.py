@@ -50,6 +50,10 @@ class Gssapi:
     def complete(self) -> bool:
         return self._layer_chosen
 
+    @property
+    def user(self) -> str | None:
+        return str(self._context.initiator_name) if self._layer_chosen else None
+
     def first(self) -> bytes:
         library = self._library
         try:

@@ -35,6 +35,10 @@ class Mechanism(Protocol):
     def complete(self) -> bool:
         """Whether the client has nothing more to check. A token that `respond` has returned may still be unsent."""
 
+    @property
+    def user(self) -> str | None:
+        """As whom the client logs in, once it has; None: only the broker knows. Brokers may map it to another name."""
+
     def first(self) -> bytes:
         """The first token to send. Raises AuthenticationFailed, or TokenNotAvailable, which is retriable."""
 

@@ -57,6 +57,10 @@ class OauthBearer:
         """Why the broker refuses the token, where it has said so: for the error 58 that follows."""
         return self._refusal
 
+    @property
+    def user(self) -> str | None:
+        return None if self._sent is None else self._sent.subject
+
     def first(self) -> bytes:
         token = self._token()
         self._sent = token

@@ -21,12 +21,12 @@ class Plain:
         for what, text in (("user name", username), ("password", password.reveal())):
             if not text or "\0" in text:
                 raise OptionError(f"PLAIN: the {what} is empty or holds a NUL character: check kafka.sasl.*")
-        self._username = username
+        self.user = username
         self._password = password
         self.complete = False
 
     def first(self) -> bytes:
-        return f"\0{self._username}\0{self._password.reveal()}".encode()
+        return f"\0{self.user}\0{self._password.reveal()}".encode()
 
     def respond(self, challenge: bytes) -> bytes | None:
         if self.complete or checked(self.name, challenge):

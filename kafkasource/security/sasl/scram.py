@@ -85,6 +85,7 @@ class Scram:
         if not username:
             raise OptionError(f"{name}: the user name is empty: set kafka.sasl.username or kafka.sasl.jaas.config")
         self.name = name
+        self.user = None if delegation_token else username  # of a token, brokers know the owner
         self._hash = HASHES[name]
         self._keys = keys
         self._nonce = nonce or base64.b64encode(os.urandom(24)).decode()

@@ -51,6 +51,11 @@ class TlsStream:
         self._filled = False  # the last read filled its target, so there may be more
         self._failure: Exception | None = None  # behind bytes that were read with it
 
+    @property
+    def own_certificate(self) -> bytes | None:
+        """DER; None: the client has none."""
+        return next(iter(self._setup.own_chain), None)
+
     # The wire.
 
     def feed(self, data: Buffer) -> None:

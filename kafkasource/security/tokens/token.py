@@ -25,6 +25,12 @@ class Token:
     issued_at_s: float | None = None  # None: when it was fetched
     extensions: tuple[tuple[str, str], ...] = ()  # that its source has given along with it (KIP-342)
 
+    @property
+    def subject(self) -> str | None:
+        """Whom a JWT is for, unchecked; None for a token of another kind."""
+        subject = claims_of(self.value.reveal()).get("sub")
+        return subject if isinstance(subject, str) else None
+
 
 class TokenSource(Protocol):
     """Where tokens come from. A frozen dataclass of plain values and secrets: equal sources share their tokens."""

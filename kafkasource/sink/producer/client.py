@@ -20,8 +20,9 @@ from kafkasource.errors import (
     KafkaSourceError,
     UnknownTopicOrPartition,
     error_for,
+    refusal,
 )
-from kafkasource.protocol.apis import Api
+from kafkasource.protocol.apis import METADATA, Api
 from kafkasource.protocol.schema import Body
 from kafkasource.sink.producer.config import ProducerConfig
 
@@ -45,6 +46,8 @@ class Client(Protocol):
     def metadata(self) -> Metadata: ...
     @property
     def fatal(self) -> KafkaSourceError | None: ...
+    @property
+    def identity(self) -> str: ...
     @property
     def bootstrap_errors(self) -> Mapping[str, KafkaSourceError]: ...
     def send(
@@ -141,7 +144,7 @@ class AwaitedTopics:
             if self._failure is not None:
                 raise self._failure
             code = metadata.topic_errors.get(topic, 0) if metadata.version > before else 0
-            error = error_for(code, f"topic {topic!r}") if code else None
+            error = refusal(error_for(code, f"topic {topic!r}"), METADATA.name, self._client.identity) if code else None
             if error is not None and not error.retriable and not isinstance(error, UnknownTopicOrPartition):
                 raise error
             if remaining_ms <= 0:

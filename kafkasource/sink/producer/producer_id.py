@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kafkasource.errors import UnsupportedApiVersion, error_for
+from kafkasource.errors import UnsupportedApiVersion, error_for, refusal
 from kafkasource.protocol.apis import INIT_PRODUCER_ID
 from kafkasource.sink.producer.client import Client, Pending
 from kafkasource.sink.producer.config import ProducerConfig
@@ -190,6 +190,7 @@ class ProducerIdentity:
                 self._in_vain.clear()
                 return None
             error = error_for(body["error_code"], "InitProducerId for an idempotent producer")
+            refusal(error, INIT_PRODUCER_ID.name, self._client.identity)
         if isinstance(error, UnsupportedApiVersion):
             if not self._config.idempotence_demanded:
                 self.do_without(str(error))

@@ -194,7 +194,7 @@ def of_transaction(error: BaseException, transactional_id: str) -> BaseException
     if not isinstance(error, BrokerError) or type(error) not in _OF_TRANSACTIONS:
         return error
     what = f"transactional id {transactional_id!r}: {_OF_TRANSACTIONS[type(error)]}"
-    return type(error)(error.code, f"{error.context}, {what}")
+    return error.at(f"{error.context}, {what}")
 
 
 def explained(error: BaseException, batch: ProducerBatch) -> BaseException:
@@ -204,10 +204,9 @@ def explained(error: BaseException, batch: ProducerBatch) -> BaseException:
         return of_transaction(error, transaction.transactional_id)
     if isinstance(error, MessageTooLarge):
         records = "a batch of one record" if batch.record_count == 1 else f"a batch of {batch.record_count} records"
-        return MessageTooLarge(
-            error.code,
+        return error.at(
             f"{error.context}: {records} in {batch.size} bytes; raise the topic's max.message.bytes, or shrink it "
-            "by 'kafka.compression.type' (several records: also by 'kafka.batch.size')",
+            "by 'kafka.compression.type' (several records: also by 'kafka.batch.size')"
         )
     return error if isinstance(error, KafkaSourceError) else KafkaSourceError(f"{type(error).__name__}: {error}")
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from kafkasource import metrics
 from kafkasource.client.metadata import TopicMetadata
-from kafkasource.errors import CorruptRecordBatch, DeadlineExceeded
+from kafkasource.errors import CorruptRecordBatch, DeadlineExceeded, refusal
 from kafkasource.protocol.apis import PRODUCE
 from kafkasource.sink.producer import log as producer_log
 from kafkasource.sink.producer.batch import ProducerBatch
@@ -320,7 +320,7 @@ class Sender:
             self._finish(batch, stored=True)
             return
         assert error is not None
-        batch.last_error = error
+        batch.last_error = refusal(error, PRODUCE.name, self._client.identity)
         if getattr(error, "refresh_metadata", False):
             self._client.metadata.request_update()
         late = self._is_late(batch, now_ms)

@@ -181,7 +181,8 @@ class ClusterPartition:
         line = line_to(cluster, sent.pending.node_id)
         if isinstance(sent.pending.error, RequestTimeout):
             line.timed_out(sent.max_bytes, sent.pending.error)
-        fetched = read_response(sent.pending.result(), self._tp, sent.fetch_offset, sent.topic_id)
+        with cluster.caller.reading(FETCH):
+            fetched = read_response(sent.pending.result(), self._tp, sent.fetch_offset, sent.topic_id)
         line.came(len(fetched.records), sent.max_bytes, took_s, waited_s)
         self._log.pin(sent.topic_id)
         return fetched
