@@ -28,6 +28,11 @@ TOPIC_RECREATED = "TOPIC_RECREATED"  # by its id: also where the new log is as l
 LOG_TRUNCATED = "LOG_TRUNCATED"  # by its leader's epoch (KIP-320), likewise
 FIRST_START_UNKNOWN = "FIRST_START_UNKNOWN"  # another connector, or version, planned the first micro-batch
 
+UNSEEN = (
+    "With subscribePattern, a topic on which this client lacks the right Describe looks like one that does not exist"
+)
+"""Brokers leave such a topic out when they are asked for all topics. Asked for it by name, they refuse."""
+
 
 @dataclass(frozen=True, slots=True)
 class Loss:

@@ -96,6 +96,11 @@ JOBS = (
     Job("read, batch", "batch_read", (topic("read"),)),
     Job("read, stream", "stream", (topic("read"),)),
     Job(
+        "stream of a `subscribePattern`",
+        "stream_of_a_pattern",
+        (topic("read", no_describe="no topic has a match of .* lacks the right Describe"),),
+    ),
+    Job(
         "stream with `kafka.group.id`",
         "stream_with_a_group",
         (

@@ -27,7 +27,7 @@ from kafkasource.errors import (
     UnsupportedApiVersion,
     UnsupportedVersion,
 )
-from kafkasource.source.loss import describe
+from kafkasource.source.loss import UNSEEN, describe
 from kafkasource.source.plan.offsets import EARLIEST, LATEST, Offsets, StreamOffset
 from kafkasource.source.plan.planner import recreated_topics
 from kafkasource.source.plan.subscription import Assign, SubscribePattern, SubscribeTopics, Subscription
@@ -81,6 +81,7 @@ class OffsetReader:
         self._attempts = attempts
         self._sleep = sleep
         self._warned_missing: frozenset[TopicPartition] = frozenset()
+        self._warned_none = False
 
     @classmethod
     def from_options(cls, cluster: Cluster, subscription: Subscription, options: Options) -> OffsetReader:
@@ -99,8 +100,14 @@ class OffsetReader:
 
         A partition that was read already (`known`) vanishes, or has another id, only if its topic was deleted. But a
         broker with old metadata may give the same answer, so the driver asks again before it believes that. Raises
-        UnknownTopicOrPartition for a subscribed topic that does not exist.
+        UnknownTopicOrPartition for a subscribed topic that does not exist. Warns of a pattern that matches nothing.
         """
+        found = self._believed(known)
+        if isinstance(self._subscription, SubscribePattern):
+            self._tell_none(self._subscription, found)
+        return found
+
+    def _believed(self, known: StreamOffset | None) -> set[TopicPartition]:
         for _ in range(self._attempts - 1):
             found = self._assigned()
             doubt = self._unlike(found, known) if known is not None else None
@@ -112,7 +119,8 @@ class OffsetReader:
     def _unlike(self, found: set[TopicPartition], known: StreamOffset) -> str | None:
         missing = [tp for tp in known.offsets if tp not in found and self._subscription.covers(tp)]
         if missing:
-            return f"{describe(missing)}, read already, do not exist any more"
+            unseen = f" ({UNSEEN})" if isinstance(self._subscription, SubscribePattern) else ""
+            return f"{describe(missing)}, read already, do not exist any more{unseen}"
         others = recreated_topics(known, StreamOffset({}, self.topic_ids(found)))
         return f"topics of other ids than those read: {', '.join(sorted(others))}" if others else None
 
@@ -135,6 +143,12 @@ class OffsetReader:
         if missing and missing != self._warned_missing:
             log.warning("option 'assign': %s do not exist and are left out", describe(missing))
         self._warned_missing = missing
+
+    def _tell_none(self, subscription: SubscribePattern, found: set[TopicPartition]) -> None:
+        if not found and not self._warned_none:
+            text = "option 'subscribePattern': no topic has a match of %r in its name, so nothing is read. %s"
+            log.warning(text, subscription.pattern, UNSEEN)
+        self._warned_none = not found
 
     def _partitions_of(self, subscription: SubscribeTopics | Assign) -> set[TopicPartition]:
         existing: set[TopicPartition] = set()

@@ -150,7 +150,7 @@ def _deleted(partitions: Collection[TopicPartition]) -> Iterator[Loss]:
     if partitions:
         yield Loss(
             loss.PARTITIONS_DELETED,
-            f"Partitions {loss.describe(partitions)} have been deleted.",
+            f"Partitions {loss.describe(partitions)} have been deleted. {loss.UNSEEN}.",
             "They are not read any more.",
         )
 

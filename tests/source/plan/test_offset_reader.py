@@ -114,6 +114,24 @@ def test_each_attempt_has_the_client_s_whole_time():
     assert len(sleep) == 3
 
 
+def test_a_pattern_that_matches_nothing_is_warned_of_until_it_matches_with_what_it_may_mean(caplog):
+    cluster = FakeCluster(other=[(0, 5)])
+    asked = reader(cluster, subscribePattern="^t")
+    said = "option 'subscribePattern': no topic has a match of '^t' in its name, so nothing is read"
+    for _ in range(2):
+        assert asked.assigned() == set()
+    (record,) = caplog.records
+    assert (record.levelname, said in record.getMessage()) == ("WARNING", True)
+    assert "lacks the right Describe looks like one that does not exist" in record.getMessage()
+    cluster.logs["t"] = [(0, 5)]
+    assert asked.assigned() == {T0}
+    cluster.logs.pop("t")
+    asked.assigned(StreamOffset({T0: 5}))
+    assert [record.getMessage().count("lacks the right Describe") for record in caplog.records] == [1, 1, 1, 1]
+    assert caplog.text.count(said) == 2  # between them: it is asked again, twice
+    assert caplog.text.count("t-0, read already, do not exist any more") == 2
+
+
 @pytest.mark.parametrize("error", [Error(29), Error(30), Error(35)])
 def test_what_will_not_pass_is_raised_at_once(error):
     (kafka, net), sleep = brokers(), Sleeps()
