@@ -35,7 +35,9 @@ Harm = Callable[[bytes], tuple[bytes, bool]]  # from bytes to what is passed on 
 
 
 class Proxy:
-    def __init__(self, upstream: tuple[str, int] | None = None, port: int = 0, delay_ms: float = 0) -> None:
+    def __init__(
+        self, upstream: tuple[str, int] | None = None, port: int = 0, delay_ms: float = 0, host: str = "127.0.0.1"
+    ) -> None:
         self.upstream = upstream  # may be set later: a broker needs to know the proxy's port before it starts
         self.delay_s = delay_ms / 1000
         self.blackhole = False
@@ -50,7 +52,7 @@ class Proxy:
         self._cut_after: int | None = None
         self._lock = threading.Lock()
         self._sockets: set[socket.socket] = set()
-        self._server = socket.create_server(("127.0.0.1", port))
+        self._server = socket.create_server((host, port))
         self.address: tuple[str, int] = self._server.getsockname()[:2]
         self._thread = threading.Thread(target=self._accept, daemon=True)
 
