@@ -1,7 +1,11 @@
-"""What a page of ours holds, as it stands in the document."""
+"""What the metrics server serves: samples, as Prometheus' own parser reads them, and what its page holds."""
 
 import re
+import time
+import urllib.request
 from html.parser import HTMLParser
+
+from prometheus_client.parser import text_string_to_metric_families
 
 
 class Page(HTMLParser):
@@ -38,3 +42,29 @@ class Page(HTMLParser):
 def number(text):
     """`1,234` as the page writes it."""
     return int(re.sub(r"[,\s]", "", text))
+
+
+def wait_for(condition, seconds=60):
+    deadline = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    return found
+
+
+def get(url):
+    with urllib.request.urlopen(url, timeout=30) as answer:
+        return answer.read().decode()
+
+
+def samples(served):
+    """By name of the sample: labels and value, as Prometheus' own parser reads them."""
+    found = {}
+    for family in text_string_to_metric_families(get(served.url + "/metrics")):
+        for sample in family.samples:
+            found.setdefault(sample.name, []).append((sample.labels, sample.value))
+    return found
+
+
+def of_topic(found, name, topic):
+    return sum(value for labels, value in found.get(name, ()) if labels["topic"] == topic)

@@ -2,47 +2,19 @@
 
 import json
 import time
-import urllib.request
 import uuid
 from pathlib import Path
 
 import confluent_kafka
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 from python_workers import kill_idle_workers
-from served_page import number
+from served_page import get, number, of_topic, samples, wait_for
 
 import kafkasource
 
 pytestmark = [pytest.mark.spark, pytest.mark.each_spark]
 
 ROWS = 3000
-
-
-def wait_for(condition, seconds=60):
-    deadline = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-    return found
-
-
-def get(url):
-    with urllib.request.urlopen(url, timeout=30) as answer:
-        return answer.read().decode()
-
-
-def samples(served):
-    """By name of the sample: labels and value, as Prometheus' own parser reads them."""
-    found = {}
-    for family in text_string_to_metric_families(get(served.url + "/metrics")):
-        for sample in family.samples:
-            found.setdefault(sample.name, []).append((sample.labels, sample.value))
-    return found
-
-
-def of_topic(found, name, topic):
-    return sum(value for labels, value in found.get(name, ()) if labels["topic"] == topic)
 
 
 def rows(spark, first, last):
