@@ -14,6 +14,8 @@ from contextlib import ExitStack, suppress
 import confluent_kafka
 import pyarrow as pa
 import pytest
+from confluent_kafka import ConsumerGroupState
+from confluent_kafka.admin import AdminClient, NewTopic
 from link_events import watch_links
 from proxy import Proxy, ThroughProxy
 from pyspark.sql.types import BinaryType, StructField, StructType
@@ -25,11 +27,13 @@ from kafkasource.client.config import ClientConfig
 from kafkasource.client.connection.connection import Connection
 from kafkasource.client.network import session
 from kafkasource.client.network.states import Event
+from kafkasource.group.member import GroupMember
 from kafkasource.options import parse
 from kafkasource.reader import Reader
 from kafkasource.sink import writer as writer_module
 from kafkasource.sink.clusters import targets
 from kafkasource.sink.writer import BatchWriter
+from kafkasource.types import TopicPartition
 from kafkasource.writer import Writer
 
 pytestmark = pytest.mark.broker
@@ -167,6 +171,74 @@ def test_sessions_are_renewed_on_the_same_connections_and_no_record_is_lost_doub
     assert len(renewals.renewed) >= 12
     assert time.monotonic() - plain.start_s > 2.5 * SESSION_S
     assert renewals.ended(secured) == []
+
+
+class Theirs:
+    """A member of librdkafka's, which keeps its partitions and holds up a rebalance while nobody polls it."""
+
+    def __init__(self, servers, group, topic):
+        given = {"bootstrap.servers": servers, "group.id": group, "auto.offset.reset": "earliest", "log_level": 0}
+        given |= {"partition.assignment.strategy": "range", "enable.auto.commit": False, "heartbeat.interval.ms": 200}
+        self._consumer = confluent_kafka.Consumer(given)
+        self._consumer.subscribe([topic])
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._consumer.close()
+
+    @property
+    def share(self):
+        """After a poll."""
+        self._consumer.poll(0.05)
+        return {(each.topic, each.partition) for each in self._consumer.assignment()}
+
+    def commit(self, offset):
+        where = [confluent_kafka.TopicPartition(*each, offset) for each in self.share]
+        self._consumer.commit(offsets=where, asynchronous=False)
+
+
+def wait_for(condition):
+    deadline = time.monotonic() + DEADLINE_S
+    while not condition():
+        assert time.monotonic() < deadline
+
+
+def test_a_member_joins_though_its_session_ends_while_the_coordinator_holds_its_join_group(
+    each_secured_broker, renewals
+):
+    """The coordinator answers the JoinGroup after the session's end. The member then logs in again, and goes on."""
+    secured, topic = each_secured_broker.secured, f"t-{uuid.uuid4().hex[:10]}"
+    servers, group = secured.bootstrap_servers("PLAINTEXT"), f"{topic}-group"
+    admin = AdminClient({"bootstrap.servers": servers})
+    admin.create_topics([NewTopic(topic, 4)])[topic].result(60)
+    given = parse(options_of(secured, "SCRAM-SHA-512"), "source")
+
+    def state():
+        return admin.describe_consumer_groups([group])[group].result(60).state
+
+    with Theirs(servers, group, topic) as theirs, Cluster(ClientConfig.from_options(given)) as cluster:
+        wait_for(lambda: len(theirs.share) == 4)
+        theirs.commit(5)
+        with GroupMember(cluster, group, [topic], assignors=["range"], heartbeat_interval_ms=200) as ours:
+            wait_for(lambda: state() is ConsumerGroupState.PREPARING_REBALANCING)  # it holds our JoinGroup now
+            time.sleep(SESSION_S + 0.5)  # of the broker's clock
+            assert (state(), ours.joined) == (ConsumerGroupState.PREPARING_REBALANCING, False)
+            assert renewals.renewed == []
+            changes = []
+            wait_for(lambda: len(theirs.share) == 2 and (changes.append(ours.poll(0.05)) or ours.joined))
+            wait_for(lambda: changes.append(ours.poll(0.05)) or len(ours.assignment) == 2)
+            mine, others = ours.assignment, {TopicPartition(*each) for each in theirs.share}
+            assert len(mine | others) == 4
+            assert cluster.groups.committed_offsets(group, mine) == dict.fromkeys(mine, 5)
+            ours.commit(dict.fromkeys(mine, 6))
+            assert len(renewals.renewed) >= 1
+            assert not any(each.lost or each.revoked for each in changes)
+    assert renewals.ended(secured) == []
+    with Cluster(ClientConfig.of(servers)) as cluster:
+        expected = dict.fromkeys(mine, 6) | dict.fromkeys(others, 5)
+        assert cluster.groups.committed_offsets(group, expected) == expected
 
 
 @pytest.mark.extended
