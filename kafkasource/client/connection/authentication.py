@@ -28,6 +28,12 @@ from kafkasource.security.sasl.mechanism import Mechanism
 SaslStep: TypeAlias = Callable[[], bytes | None]
 """The next token, which may take a while to make; None: the exchange is over."""
 
+_USER_AND_PASSWORD = "'kafka.sasl.username' and 'kafka.sasl.password', or 'kafka.sasl.jaas.config'"
+_GIVEN_BY = {  # by mechanism: where its credentials come from
+    "OAUTHBEARER": "the token of 'kafka.sasl.oauthbearer.*' or 'kafka.sasl.jaas.config'",
+    "GSSAPI": "'kafka.sasl.kerberos.*' or 'kafka.sasl.jaas.config'",
+}
+
 
 class Authentication:
     """One exchange. `peer` names the broker in errors."""
@@ -88,8 +94,7 @@ class Authentication:
             said = printable(answer["error_message"] or "no reason given", 200)
             raise error_for(
                 code,
-                f"{self._peer} refuses the credentials ({self._mechanism.name}): {said}. Check user, password or "
-                "token, and that the broker has them for this mechanism",
+                f"{self._peer} refuses the credentials ({self._mechanism.name}): {said}. {self._to_check}",
             )
         self.session_lifetime_ms = answer.get("session_lifetime_ms", 0)  # not in version 0
         challenge = bytes(answer["auth_bytes"])
@@ -106,8 +111,14 @@ class Authentication:
         return error_for(
             SaslAuthenticationFailed.CODE,
             f"{self._peer} closes the connection on the credentials ({self._mechanism.name}), as brokers before 1.0 do "
-            "that refuse them. Check user, password or token, and that the broker has them for this mechanism",
+            f"that refuse them. {self._to_check}",
         )
+
+    @property
+    def _to_check(self) -> str:
+        """What a user does about a refusal."""
+        given_by = _GIVEN_BY.get(self._mechanism.name, _USER_AND_PASSWORD)
+        return f"Check {given_by}, and that the broker has them for this mechanism"
 
     @property
     def complete(self) -> bool:
