@@ -26,10 +26,11 @@ def show(what, value):
 def run(spark, given, checkpoint):
     """The job's parts by name."""
     kafka, topics = given["kafka"], given["topics"]
+    created = {"createTopic": "partitions=1"}  # the driver logs in; without it only tasks do
 
-    def write(options, topic):
+    def write(options, topic, **more):
         rows = spark.range(10).selectExpr("CONCAT('v', id) AS value")
-        options = {**options, "topic": topic, "createTopic": "partitions=1"}
+        options = {**options, "topic": topic, **more}
         rows.write.format("pykafka").options(**options).mode("append").save()
 
     def read(options, topic):
@@ -52,7 +53,7 @@ def run(spark, given, checkpoint):
 
     def clusters():
         own = {f"clusters.b.{name}": text for name, text in kafka["env"].items()}
-        write(own | {"clusters": json.dumps({"a": kafka["text"]})}, topics["copy"])
+        write(own | {"clusters": json.dumps({"a": kafka["text"]})}, topics["copy"], **created)
 
     def view():
         stated = ", ".join(f"'{name}' '{text}'" for name, text in kafka["key"].items())
@@ -60,7 +61,7 @@ def run(spark, given, checkpoint):
         spark.sql("EXPLAIN EXTENDED SELECT * FROM v").show(100, False)
         show("rows of the view", spark.sql("SELECT value FROM v").count())
 
-    yield "write", lambda: write(kafka["text"], topics["text"])
+    yield "write", lambda: write(kafka["text"], topics["text"], **created)
     yield "read", lambda: read(kafka["env"], topics["text"])
     yield "stream", stream
     yield "clusters", clusters

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import tempfile
 import uuid
 from pathlib import Path
 
@@ -25,6 +27,13 @@ def passwords(secured_broker):
     for done in admin.alter_user_scram_credentials(wanted).values():
         done.result(60)
     return {user.partition("-")[0]: (user, password) for user, password in made.items()}
+
+
+@pytest.fixture
+def folder():
+    """With a short path: executors make unix sockets in it, whose paths have at most 107 bytes."""
+    with tempfile.TemporaryDirectory(prefix="left-", ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
 
 
 class Job:
@@ -97,18 +106,46 @@ class Job:
         (self.files / "mounted" / "password").write_text(passwords["dir"][1])
 
 
+def _assert_a_failed_stage_says_why(job, error):
+    """The executors' password is another than the driver's: tasks fail. Each place that shows why names the option and
+    the listener, and does not hold the password; nor does any other place."""
+    left = job.folder / "left"
+    (listener,) = {
+        each["kafka.bootstrap.servers"] for each in job.given["kafka"].values() if "kafka.sasl.username" in each
+    }
+    events = [json.loads(line) for path in (left / "events").rglob("*") if path.is_file() for line in path.open()]
+    stages = [each["Stage Info"] for each in events if each["Event"] == "SparkListenerStageCompleted"]
+    tasks = [each["Task End Reason"] for each in events if each["Event"] == "SparkListenerTaskEnd"]
+    pages = [json.loads(path.read_text()) for path in (left / "ui").glob("*stages%3Fdetails*")]
+    shown = {
+        "error": [error],
+        "event log, stages": [each["Failure Reason"] for each in stages if "Failure Reason" in each],
+        "event log, tasks": [json.dumps(each) for each in tasks if each["Reason"] != "Success"],
+        "UI, JSON": [each["failureReason"] for page in pages for each in page if each["status"] == "FAILED"],
+        "stderr of the driver": [(left / "output").read_text()],
+    }
+    for place, texts in shown.items():
+        refused = [each for each in texts if "refuses the credentials" in each]
+        assert refused, place
+        for text in refused:
+            assert "'kafka.sasl.password'" in text, place
+            assert listener in text, place
+            assert job.by_reference["on executors"] not in text, place
+
+
 def _key_and_chain(pem):
     key, _, chain = pem.read_text().partition("-----BEGIN CERTIFICATE")
     return key, "-----BEGIN CERTIFICATE" + chain
 
 
-def test_a_job_leaves_no_secret_behind_and_a_reference_not_even_in_pickles(secured_broker, passwords, tmp_path):
-    job = Job(secured_broker.secured, passwords, tmp_path, connect=False)
+def test_a_job_leaves_no_secret_behind_and_a_reference_not_even_in_pickles(secured_broker, passwords, folder):
+    job = Job(secured_broker.secured, passwords, folder, connect=False)
     outcomes = job.run()
     done = [name for name, outcome in outcomes.items() if outcome == "done"]
     assert done == ["write", "read", "stream", "clusters", "view"], outcomes
     assert "refuses the credentials" in outcomes["refused in planning"]
     assert "refuses the credentials" in outcomes["refused in tasks"]
+    _assert_a_failed_stage_says_why(job, outcomes["refused in tasks"])
     # These are what is searched: names that are no secrets are found in them.
     told = "\n".join(each for name in (*job.topics.values(), "refuses the credentials") for each in job.found(name))
     for place in ("events/", "ui/", "checkpoint/", "output", "work/"):
@@ -126,8 +163,8 @@ def test_a_job_leaves_no_secret_behind_and_a_reference_not_even_in_pickles(secur
         assert not any(each.endswith(("stdout", "stderr")) for each in others), what
 
 
-def test_over_connect_the_settings_of_spark_conf_hide_every_secret(secured_broker, passwords, tmp_path):
-    job = Job(secured_broker.secured, passwords, tmp_path, connect=True)
+def test_over_connect_the_settings_of_spark_conf_hide_every_secret(secured_broker, passwords, folder):
+    job = Job(secured_broker.secured, passwords, folder, connect=True)
     outcomes = job.run()
     done = [name for name, outcome in outcomes.items() if outcome == "done"]
     assert done[:5] == ["write", "read", "stream", "clusters", "view"], outcomes
@@ -138,4 +175,4 @@ def test_over_connect_the_settings_of_spark_conf_hide_every_secret(secured_broke
     hidden = {what: secret for what, secret in job.as_text.items() if what != "mistyped"}  # who would know that name?
     for what, secret in (job.by_reference | hidden).items():
         assert [each for each in job.found(secret) if not each.startswith(("local/", "tmp/"))] == [], what
-    assert "Spark Connect shows" not in (tmp_path / "left" / "output").read_text()
+    assert "Spark Connect shows" not in (folder / "left" / "output").read_text()
