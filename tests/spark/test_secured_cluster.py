@@ -2,25 +2,48 @@
 
 import uuid
 
+import confluent_kafka
 import pytest
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
+WAYS = [
+    ("SASL_SSL", "SCRAM-SHA-512"),
+    *(
+        pytest.param(*way, marks=pytest.mark.extended)
+        for way in (("SASL_SSL", "PLAIN"), ("SASL_SSL", "OAUTHBEARER"), ("MTLS", None))
+    ),
+]
+
+
+def committed(secured, way, group, topic, partitions):
+    """The offsets of a group, by partition, as confluent-kafka sees them through the same way in."""
+    theirs = {**secured.confluent_properties(*way), "group.id": group, "log_level": 0}
+    consumer = confluent_kafka.Consumer(theirs)
+    consumer.poll(0)  # where it makes the token
+    found = consumer.committed([confluent_kafka.TopicPartition(topic, each) for each in range(partitions)], timeout=60)
+    consumer.close()
+    return [each.offset for each in found]
+
 
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
-def test_a_stream_is_copied_over_tls_and_scram_by_java_options(spark, secured_broker, tmp_path, guarantee):
+@pytest.mark.parametrize(("listener", "mechanism"), WAYS)
+def test_a_stream_is_copied_by_java_options_and_its_group_sees_how_far_it_has_come(
+    spark, secured_broker, tmp_path, listener, mechanism, guarantee
+):
     import kafkasource
 
     kafkasource.register(spark)
-    secured = secured_broker.secured
-    options = {f"kafka.{name}": text for name, text in secured.client_properties("SASL_SSL", "SCRAM-SHA-512").items()}
-    source, copy = (f"{word}-{uuid.uuid4().hex[:10]}" for word in ("source", "copy"))
+    secured, way = secured_broker.secured, (listener, mechanism, "alice")
+    options = {f"kafka.{name}": text for name, text in secured.client_properties(*way).items()}
+    source, copy, group = (f"{word}-{uuid.uuid4().hex[:10]}" for word in ("source", "copy", "group"))
     values = [f"v{number}" for number in range(500)]
     rows = spark.createDataFrame([(value,) for value in values], "value string")
     rows.write.format("pykafka").options(**options, topic=source, createTopic="partitions=2").mode("append").save()
     query = (
         spark.readStream.format("pykafka")
-        .options(**options, subscribe=source, startingOffsets="earliest", **{"kafka.group.id": "copying"})
+        .options(**options, subscribe=source, startingOffsets="earliest", maxOffsetsPerTrigger=200)
+        .option("kafka.group.id", group)
         .load()
         .select("value")
         .writeStream.format("pykafka")
@@ -31,6 +54,7 @@ def test_a_stream_is_copied_over_tls_and_scram_by_java_options(spark, secured_br
     )
     query.awaitTermination()
     assert query.exception() is None
+    assert sum(committed(secured, way, group, source, 2)) == len(values)
     for name in ("pykafka", "kafka"):  # the JVM connector reads the same with the same options
         reading = spark.read.format(name).options(**options, **{"kafka.isolation.level": "read_committed"})
         there = reading.option("subscribe", copy).load().collect()
