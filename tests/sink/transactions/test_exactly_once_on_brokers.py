@@ -151,8 +151,9 @@ class Query:
         return found
 
 
-@pytest.fixture(scope="module", params=["3.9.2", "4.3.1"])
+@pytest.fixture(scope="module")
 def broker(request):
+    """Of either dialect."""
     with Broker(version=request.param, nodes=3, properties=PROPERTIES, use_existing=False) as broker:
         yield broker
 
@@ -162,6 +163,15 @@ def servers(broker):
     return broker.bootstrap_servers
 
 
+def on(*releases):
+    return pytest.mark.parametrize("broker", releases, indirect=True, scope="module")
+
+
+either = on("3.9.2", "4.3.1")
+the_older_in_make_extended = on(pytest.param("3.9.2", marks=pytest.mark.extended), "4.3.1")
+
+
+@either
 @pytest.mark.parametrize("atomic", ["false", "true"])
 def test_a_crash_at_each_point_loses_and_doubles_nothing(servers, monkeypatch, atomic):
     query = Query(servers, monkeypatch, atomicBatch=atomic)
@@ -174,6 +184,7 @@ def test_a_crash_at_each_point_loses_and_doubles_nothing(servers, monkeypatch, a
     assert query.seen() == query.expected(len(POINTS) + 1)
 
 
+@the_older_in_make_extended
 def test_transactions_that_timed_out_after_the_decision_are_told_of_and_written_again(servers, monkeypatch):
     query = Query(servers, monkeypatch)
     query.run(1)
@@ -201,6 +212,7 @@ def prefix_of(query):
 # Attempts of a task that Spark numbers alike: a stage that is run again.
 
 
+@the_older_in_make_extended
 def test_in_one_transaction_a_task_of_a_stage_that_is_run_again_is_refused_and_the_batch_starts_anew(
     servers, monkeypatch
 ):
@@ -224,6 +236,7 @@ class Failed(Exception):
     pass
 
 
+@the_older_in_make_extended
 @pytest.mark.parametrize("atomic", ["false", "true"])
 @pytest.mark.parametrize("how", ["its task fails", "its worker is killed", "the query is stopped"])
 def test_a_batch_of_one_task_that_ends_in_the_middle_leaves_no_transaction_open(
@@ -276,6 +289,7 @@ def test_a_batch_of_one_task_that_ends_in_the_middle_leaves_no_transaction_open(
 # A decision that is on its way. Brokers leave it out of the list of a group's offsets.
 
 
+@the_older_in_make_extended
 def test_a_begin_right_after_a_decision_finds_it(servers):
     names = [f"early-{uuid.uuid4().hex[:8]}" for _ in range(10)]
     left_out = 0
@@ -291,6 +305,7 @@ def test_a_begin_right_after_a_decision_finds_it(servers):
     print(f"{left_out} of {len(names)} decisions were not listed at first")
 
 
+@the_older_in_make_extended
 def test_what_was_decided_is_waited_for_and_finished_while_its_markers_cannot_be_written(broker, monkeypatch):
     query, keeper = a_query_with_two_coordinators(broker, monkeypatch)
     query.run(1)
@@ -355,6 +370,7 @@ class CutOff(SocketConnector):
         return super().open(address)
 
 
+@the_older_in_make_extended
 def test_a_begin_goes_on_without_a_broker_that_the_driver_cannot_reach(broker, caplog):
     config = ClientConfig.of(broker.bootstrap_servers)
     with Cluster(config) as whole:
