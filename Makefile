@@ -60,10 +60,9 @@ unit: .venv/.dev
 coverage: .venv-newest/.ready
 	core=$$(.venv-newest/bin/python -c 'import sys; print("sysmon" if sys.version_info >= (3, 12) else "ctrace")'); \
 	KAFKASOURCE_KERNEL=require COVERAGE_CORE=$$core .venv-newest/bin/python -m pytest -q $(UNIT_TESTS) --cov --cov-report=
-	@.venv-newest/bin/python -m coverage report --format=total
 
 # Most of the time goes by in waiting for brokers to start, to notice a killed one, to elect: more at a time than cores,
-# and in between what computes for long without one (the interpreted kernel, the sanitizer, Kafka's own classes).
+# and in between what computes for long without one (the interpreted kernel, Kafka's own classes).
 # Whole files, in the order of tests/long_files.py.
 BY_FILE := --dist loadfile --no-loadscope-reorder
 
@@ -85,7 +84,7 @@ extended: .venv/.dev floors
 # The two ends of what pyproject.toml promises, each with the unit tests: the lowest versions with the oldest Python here,
 # and the newest versions with the newest Python. tests/fuzz and tests/protocol stay out: they run no code but our own, for
 # long. pyspark[connect] is not installed (scripts/ends.sh says why); only tests with Spark use it.
-ENDS_TESTS := -n 2 -m "not broker and not spark and not slow and not extended" --ignore=tests/fuzz --ignore=tests/protocol
+ENDS_TESTS := $(UNIT_TESTS) --ignore=tests/fuzz --ignore=tests/protocol
 
 floors: .venv-lowest/.ready .venv-highest/.ready
 	KAFKASOURCE_KERNEL=require .venv-lowest/bin/python -m pytest -q $(ENDS_TESTS)

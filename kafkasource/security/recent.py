@@ -18,11 +18,16 @@ class Recent(Generic[K, V]):
 
     def of(self, key: K, make: Callable[[], V]) -> V:
         """The key's value; `make` gives one where there is none."""
-        found = self._values.pop(key) if key in self._values else make()
-        self._values[key] = found
+        found = self._values[key] if key in self._values else make()
+        self.put(key, found)
+        return found
+
+    def put(self, key: K, value: V) -> None:
+        """In place of the value that there was."""
+        self._values.pop(key, None)
+        self._values[key] = value
         while len(self._values) > self._most:
             del self._values[next(iter(self._values))]
-        return found
 
     def __iter__(self) -> Iterator[V]:
         return iter(self._values.values())

@@ -92,9 +92,7 @@ class Refusals:
         if credentials.password is None:
             return
         with self._lock:
-            known = self._known(credentials, servers)
-            known.accepted, known.refusal, known.failures, known.until_s = True, None, 0, 0.0
-            known.tried_by = None
+            self._by_credentials.put((credentials, servers), _Known(accepted=True))
 
     def end(self, who: object) -> None:
         """`who` tries no more, whatever became of it."""

@@ -63,9 +63,10 @@ def judge_by_record(case: Case, ours: Sequence[Seen]) -> list[str]:
         wrong += [f"{where}: pykafka: {text}" for text in unexpected(read.expected("pykafka"), our)]
     if case.verdict != SAME:
         return wrong
-    if case.id not in recorded():
+    every = recorded()
+    if case.id not in every:
         return [*wrong, f"{FILE.name} does not have this case. {__doc__}"]
-    for number, (theirs, mine) in enumerate(zip(recorded()[case.id], outlines(case, ours), strict=True)):
+    for number, (theirs, mine) in enumerate(zip(every[case.id], outlines(case, ours), strict=True)):
         wrong += [
             f"read {number}: {name}: the JVM connector saw {theirs[name]}, pykafka {seen}"
             for name, seen in mine.items()
