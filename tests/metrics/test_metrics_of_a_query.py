@@ -7,6 +7,7 @@ from pathlib import Path
 
 import confluent_kafka
 import pytest
+from confluent_transactions import open_transactions
 from python_workers import kill_idle_workers
 from served_page import get, number, of_topic, samples, wait_for
 
@@ -122,22 +123,9 @@ def test_a_log_that_does_not_grow_any_more_says_how_far_a_query_is_behind(
 @pytest.fixture
 def open_transaction(kafka_broker, kafka_topic):
     """`open_transaction(transactional_id)`: one of another client, which has written and stays open until the end."""
-    opened, topic = [], kafka_topic()
-
-    def begin(transactional_id):
-        opened.append(
-            confluent_kafka.Producer(
-                {"bootstrap.servers": kafka_broker.bootstrap_servers, "transactional.id": transactional_id}
-            )
-        )
-        opened[-1].init_transactions(30)
-        opened[-1].begin_transaction()
-        opened[-1].produce(topic, b"row")
-        assert opened[-1].flush(30) == 0
-
-    yield begin
-    for one in opened:
-        one.abort_transaction(30)
+    topic = kafka_topic()
+    with open_transactions({"bootstrap.servers": kafka_broker.bootstrap_servers}) as begin:
+        yield lambda transactional_id: begin(transactional_id, topic)
 
 
 def test_open_transactions_of_sinks_are_asked_of_their_brokers(pykafka, spark, open_transaction, tmp_path, kafka_topic):

@@ -7,6 +7,7 @@ import uuid
 import confluent_kafka
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_transactions import open_transactions
 from secured_brokers import USERS
 from served_page import get, number, samples, wait_for
 
@@ -37,20 +38,10 @@ def names(secured_broker):
 
 @pytest.fixture
 def open_transaction(secured_broker):
-    """`open_transaction(transactional_id, topic)`: one of confluent-kafka's, open until the end of the test."""
-    opened = []
-
-    def begin(transactional_id, topic):
-        way_in = secured_broker.secured.confluent_properties("SASL_SSL", "SCRAM-SHA-512", "alice")
-        opened.append(confluent_kafka.Producer({**way_in, "transactional.id": transactional_id}))
-        opened[-1].init_transactions(60)
-        opened[-1].begin_transaction()
-        opened[-1].produce(topic, b"row")
-        assert opened[-1].flush(60) == 0
-
-    yield begin
-    for one in opened:
-        one.abort_transaction(60)
+    """`open_transaction(transactional_id, topic)`: one of another client, open until the end of the test."""
+    way_in = secured_broker.secured.confluent_properties("SASL_SSL", "SCRAM-SHA-512", "alice")
+    with open_transactions(way_in) as begin:
+        yield begin
 
 
 def test_lag_and_open_transactions_of_a_secured_cluster_are_served_without_its_secret(
