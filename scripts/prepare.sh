@@ -1,10 +1,12 @@
 #!/bin/sh
-# Makes a virtual environment with this package in it: prepare.sh FOLDER PYSPARK_VERSION EXTRAS.
+# Makes a virtual environment with this package in it: prepare.sh FOLDER PYSPARK_VERSION EXTRAS. Without EXTRAS it gets
+# pyspark alone, which takes longest (pip makes a wheel of 400 MB). That touches no file of this folder, so several may run
+# side by side; the kernel is built in this folder, so the rest may not.
 # What the machine lacks gives one line with the remedy. Java, and for the tests a JDK (they run Kafka's own classes from
 # source files) and Chromium (they open the metrics page), are installed where that works without asking. Where it does
 # not, the tests that need them skip, and `make test` fails for it (tests/allowed_skips.py).
 set -eu
-venv=$1 pyspark=$2 extras=$3
+venv=$1 pyspark=$2 extras=${3:-}
 say() { echo "$*" >&2; exit 1; }
 
 java_version() { # major version of the Java that Spark will use, 0 when there is none
@@ -45,6 +47,11 @@ fi
 pip="$venv/bin/python -m pip --disable-pip-version-check"
 # Stop at the first failure, and show pip's own words then.
 log=$(mktemp); trap 'rm -f "$log"' EXIT
+if [ -z "$extras" ]; then
+    $pip install "pyspark[sql]==$pyspark" >"$log" 2>&1 || { cat "$log" >&2; say "pip could not install pyspark (its words are above)"; }
+    touch "$venv/.pyspark"
+    exit
+fi
 # compat: a plain path entry. Spark looks for `pyspark_*` modules along sys.path, where the default editable hook hides them.
 $pip install -e ".[$extras]" --config-settings editable_mode=compat "pyspark[sql]==$pyspark" >"$log" 2>&1 || { cat "$log" >&2; say "pip could not install the package (its words are above)"; }
 touch "$venv/.ready"

@@ -47,6 +47,7 @@ def _jvms_live_for_seconds():
         patch.setenv("SPARK_SUBMIT_OPTS", f"{SHORT_LIVED_JVM} -Djava.io.tmpdir={folder}")
         patch.setenv("SPARK_LAUNCHER_OPTS", SHORT_LIVED_JVM)
         patch.setenv("KAFKA_JVM_PERFORMANCE_OPTS", SHORT_LIVED_JVM)
+        patch.setenv("KAFKASOURCE_CLASS_ARCHIVE", "1")
         yield
 
 

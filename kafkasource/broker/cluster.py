@@ -20,6 +20,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
+from kafkasource.broker.class_archive import ClassArchive
 from kafkasource.broker.errors import BrokerNotOurs, BrokerStartFailed
 from kafkasource.broker.jars import kafka_jars
 from kafkasource.broker.java import find_java
@@ -111,6 +112,7 @@ class Broker:
         self._ports: list[NodePorts] = []
         self._running: dict[int, NodeProcess] = {}
         self._zookeeper: ZooKeeper | None = None
+        self._writes: ClassArchive | None = None  # the archive that node 1 writes if it ends in order
         self._owner_pid: int | None = None
 
     @property
@@ -190,6 +192,8 @@ class Broker:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if kind is not None:
+            self._writes = None  # whoever pressed Ctrl-C waits for nothing more
         self.stop()
 
     def start(self) -> None:
@@ -197,6 +201,7 @@ class Broker:
         if self.existing or self._running:
             return
         java, jars = find_java(), kafka_jars(self.version)
+        archive = ClassArchive.of(java, jars)
         self._owner_pid = os.getpid()
         for attempt in range(1, START_ATTEMPTS + 1):
             self._make_folder()
@@ -204,7 +209,7 @@ class Broker:
             try:
                 if self._security is not None:
                     self._secured = SecuredCluster(self._security, self.folder, self._ports)
-                flags = performance_flags() + logging_flags(self.folder, self.legacy)
+                flags = archive.using() + performance_flags() + logging_flags(self.folder, self.legacy)
                 if self._secured is not None:
                     flags += self._secured.jvm_flags(self.legacy)
                 self._jvm = Jvm(java, jars, self.folder, self.heap_mb, flags)
@@ -214,18 +219,21 @@ class Broker:
                 else:
                     scram = self._secured.scram_credentials() if self._secured else ()
                     format_storage(self._jvm, self.nodes, scram, self._start_timeout_s)
+                self._writes = archive if archive.wanted() and self._log_dir is None else None
                 for node in range(1, self.nodes + 1):
                     self._start_node(node)
                 self._await_nodes(range(1, self.nodes + 1))
                 if self._secured is not None and self._secured.security.acls:
                     self._secured.create_acls(*self._secured.security.acls)
             except BrokerStartFailed as failure:
+                self._writes = None
                 self.stop()
                 # Only what we chose ourselves can be chosen again.
                 retry = self._wanted_ports is None and self._log_dir is None and _PORT_TAKEN.search(str(failure))
                 if not retry or attempt == START_ATTEMPTS:
                     raise
             except BaseException:
+                self._writes = None
                 self.stop()
                 raise
             else:
@@ -245,6 +253,7 @@ class Broker:
 
     def pause(self, node: int = 1) -> None:
         """Stop a node where it is (SIGSTOP), until `resume`: it hangs, with all its connections open."""
+        self._writes = None  # it may hang still when it is to end
         self._signal(node, signal.SIGSTOP)
 
     def resume(self, node: int = 1) -> None:
@@ -264,21 +273,26 @@ class Broker:
         self._await_nodes(sorted(self._running))
 
     def stop(self) -> None:
-        """End all nodes and remove the data, at once; with `log_dir`, in order, and the data stays. Idempotent."""
+        """End all nodes and remove the data, at once; with `log_dir`, in order, and the data stays. Idempotent.
+
+        Where a `ClassArchive` is wanted, node 1 ends in order and leaves it.
+        """
         if self._owner_pid != os.getpid():  # not started, or a forked child's copy
             return
         for node in list(self._running):
             process = self._running.pop(node)
-            if self._log_dir is None:
-                process.kill()  # its data is removed next
-            else:
+            if self._log_dir is not None or (node == 1 and self._writes is not None):
                 process.terminate()
+            else:
+                process.kill()  # its data is removed next
         if self._zookeeper is not None:
             self._zookeeper.end(in_order=self._log_dir is not None)
         self._zookeeper = None
+        if self._writes is not None:
+            self._writes.take(self.folder)
         if self._folder is not None and self._log_dir is None:
             shutil.rmtree(self._folder, ignore_errors=True)
-        self._folder, self._ports, self._secured, self._owner_pid = None, [], None, None
+        self._folder, self._ports, self._secured, self._writes, self._owner_pid = None, [], None, None, None
 
     def let_go(self) -> None:
         """Leave the nodes running after this process.
@@ -340,7 +354,8 @@ class Broker:
         # Killed a moment ago, or in an earlier run whose data this one goes on with.
         if self._zookeeper is not None and not self._zookeeper.await_free(node, self._start_timeout_s):
             raise BrokerStartFailed(f"another broker {node} is still registered in ZooKeeper")
-        command = self._jvm.command("kafka.Kafka", str(self.folder / f"node-{node}.properties"))
+        archive = self._writes.writing(self.folder) if self._writes is not None and node == 1 else ()
+        command = self._jvm.command(*archive, "kafka.Kafka", str(self.folder / f"node-{node}.properties"))
         remove = self.folder if self._log_dir is None else None
         self._running[node] = NodeProcess(command, self.folder / f"node-{node}.log", remove)
 

@@ -4,7 +4,7 @@ import pytest
 
 from kafkasource.broker import Acl, Broker
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.extended]
 
 USERS = {"alice": "alice-secret", "bob": "bob-secret"}
 

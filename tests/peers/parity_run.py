@@ -235,13 +235,15 @@ class Run:
 
     # Reads
 
-    def _load(self, reader, step, **chosen):
+    def _options(self, step, **chosen):
+        """Of a read, with the real names in them."""
         options = {"kafka.bootstrap.servers": self.kafka.bootstrap_servers, **QUICK, **chosen, **step.options}
         if not any(key.lower() in ("subscribe", "subscribepattern", "assign") for key in options):
             options["subscribe"] = "$numbers"
-        for key, text in options.items():
-            if text is not None:
-                reader = reader.option(key, self.fill(text))
+        return {key: self.fill(text) for key, text in options.items() if text is not None}
+
+    def _load(self, reader, step, **chosen):
+        reader = reader.options(**self._options(step, **chosen))
         if step.schema is not None:
             reader = reader.schema(step.schema)
         return reader.format(self.format).load()
@@ -363,11 +365,14 @@ class Run:
             seen.columns = frame.dtypes
         names = ("topic", "partition", "offset", "key", "value", "unix_millis(timestamp)", "timestampType")
         headers = ("headers",) if "headers" in frame.columns else ()
-        rows = frame.selectExpr("spark_partition_id()", *names, *headers).collect()
+        self._add(seen, frame.selectExpr("spark_partition_id()", *names, *headers).collect())
+
+    def _add(self, seen, rows):
+        """`rows`: the number of the task, then topic, partition, offset, key, value, ms, timestampType[, headers]."""
         tasks = {}
         for task, topic, partition, offset, key, value, ms, kind, *more in rows:
             topic = self._placeholder(topic)
-            found = [None if of is None else [(h.key, _bytes(h.value)) for h in of] for of in more]
+            found = [None if of is None else [(key, _bytes(value)) for key, value in of] for of in more]
             seen.rows.append((topic, partition, offset, _bytes(key), _bytes(value), ms, kind, *found))
             first, last = tasks.setdefault(task, {}).get((topic, partition), (offset, offset))
             tasks[task][topic, partition] = min(first, offset), max(last, offset)

@@ -1,7 +1,8 @@
 """Every case of the parity table, on a real broker.
 
-`make test` runs ours, and holds it to what the JVM connector saw (`jvm_record.py`). Cases in which both read the same
-checkpoint run through both. `make extended` runs all cases through both, and holds the record to what is seen.
+`make test` runs ours, and holds it to what the JVM connector saw (`jvm_record.py`), streams through Spark and batch
+reads without (`parity_direct.py`). Cases in which both read the same checkpoint run through both. `make extended` runs
+all cases through both, everything through Spark, and holds the record to what is seen.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import jvm_record
 import pytest
 from parity import judge
 from parity_cases import CASES
+from parity_direct import DirectRun
 from parity_run import SPARK_TOO_BUSY, Kafka, Run, make_shared_topics
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.peers]
@@ -36,18 +38,26 @@ def runs(request, pykafka, kafka, tmp_path_factory):
     mine = [item.callspec.params for item in request.session.items if item.module is request.module]
     with ThreadPoolExecutor(AT_ONCE) as pool:
 
-        def seen(name, steps):
+        def seen(kind, name, steps):
             """With topics and a checkpoint of its own each time."""
             for _ in range(TRIES):
-                run = Run(pykafka.spark, kafka, shared, name, tmp_path_factory.mktemp("parity"))
+                run = kind(pykafka.spark, kafka, shared, name, tmp_path_factory.mktemp("parity"))
                 run.do(steps)
                 if not any(each.error and SPARK_TOO_BUSY in each.error for each in run.seen):
                     break
             return run.seen
 
-        wanted = {(each["case"].id, name): each["case"].steps for each in mine for name in each["through"]}
-        yield {(case, name): pool.submit(seen, name, steps) for (case, name), steps in wanted.items()}
+        wanted = {
+            (each["case"].id, name, kind_of(each["through"])): each["case"].steps
+            for each in mine
+            for name in each["through"]
+        }
+        yield {(case, name, kind): pool.submit(seen, kind, name, steps) for (case, name, kind), steps in wanted.items()}
         pool.shutdown(cancel_futures=True)
+
+
+def kind_of(through):
+    return DirectRun if through == OURS else Run
 
 
 def through_both(case):
@@ -56,7 +66,7 @@ def through_both(case):
 
 @pytest.mark.parametrize(("case", "through"), [through_both(case) for case in CASES])
 def test_our_source_beside_the_jvm_connectors(runs, case, through):
-    theirs, ours = (runs[case.id, name].result() for name in through)
+    theirs, ours = (runs[case.id, name, Run].result() for name in through)
     wrong = judge(case, theirs, ours)
     assert not wrong, "\n".join(wrong)
     if jvm_record.WRITES:
@@ -68,5 +78,5 @@ def test_our_source_beside_the_jvm_connectors(runs, case, through):
     ("case", "through"), [pytest.param(case, OURS, id=case.id) for case in CASES if not case.needs_both]
 )
 def test_our_source_beside_what_the_jvm_connector_saw(runs, case, through):
-    wrong = jvm_record.judge_by_record(case, runs[case.id, "pykafka"].result())
+    wrong = jvm_record.judge_by_record(case, runs[case.id, "pykafka", DirectRun].result())
     assert not wrong, "\n".join(wrong)

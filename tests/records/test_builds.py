@@ -17,8 +17,8 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 PACKAGE = Path(kafkasource.records.__file__).parent
 NOT_AGAIN = ("test_builds.py", "test_sanitized.py", "test_old_segments.py")
-# In `make test`: each of the kernel's loops once. The source is one: what else is wrong, the compiled kernel shows too.
-SHORT = ("test_decode.py", "test_builder.py", "test_partitions.py", "test_message_set.py", "test_checksum.py")
+# In `make test`: the loops over record batches. The source is one: what else is wrong, the compiled kernel shows too.
+SHORT = ("test_decode.py", "test_builder.py", "test_checksum.py")
 ASK = "import kafkasource.records as r; print(r.COMPILED, r.STALE)"
 
 

@@ -1,5 +1,6 @@
 """The same jobs on Kafka 0.8.2.2, 0.9.0.1, 3.9.2 and 4.3.1, with kafka-python at its api_version of that release beside
-them: it reads what Spark wrote, writes what Spark reads, and sees the group's offsets as we see its.
+them: it reads what Spark wrote, writes what Spark reads, and sees the group's offsets as we see its. `make test` has
+the oldest and the newest of them.
 """
 
 from __future__ import annotations
@@ -96,7 +97,14 @@ class Release:
             producer.close()
 
 
-@pytest.fixture(scope="module", params=RELEASES)
+# The oldest and the newest; what lies between speaks a part of either's versions.
+BETWEEN = ("0.9.0.1", "3.9.2")
+
+
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(name, marks=pytest.mark.extended if name in BETWEEN else ()) for name in RELEASES],
+)
 def release(request, spark):
     kafkasource.register(spark)
     with Broker(version=request.param, use_existing=False, properties={"num.partitions": PARTITIONS}) as broker:

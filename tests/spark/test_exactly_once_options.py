@@ -57,6 +57,7 @@ def test_one_transaction_for_all_tasks_wants_a_partition_to_have_one_task(spark,
     assert len(committed(spark, kafka_broker, topic)) == 100
 
 
+@pytest.mark.extended
 def test_speculation_is_refused(kafka_broker, kafka_topic, tmp_path):
     """In a Spark of its own, whose configuration alone says so: a task must come to know of it from Spark."""
     source, target = kafka_topic(), kafka_topic()

@@ -50,8 +50,17 @@ def log_of(spark):
         logger.removeAppender(appender)
 
 
-@pytest.mark.parametrize("atomic", ["false", "true"])
-@pytest.mark.parametrize("ending", ["fail", "kill", "stop"])
+ENDINGS = {("fail", "false"), ("kill", "true"), ("stop", "true")}  # of `make test`
+
+
+@pytest.mark.parametrize(
+    ("ending", "atomic"),
+    [
+        pytest.param(ending, atomic, marks=() if (ending, atomic) in ENDINGS else pytest.mark.extended)
+        for ending in ("fail", "kill", "stop")
+        for atomic in ("false", "true")
+    ],
+)
 def test_no_transaction_is_open_afterwards(spark, pykafka, kafka_broker, kafka_topic, tmp_path, ending, atomic):
     source, topic = kafka_topic(), kafka_topic()
     pykafka.write(spark.createDataFrame([(b"x",)], "value binary"), source)
