@@ -11,7 +11,7 @@ PYTEST := $(PY) -m pytest -q
 # all tests in each of its processes: 17 s of processor time instead of 6 for collecting them alone.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test environments lint style types imports unit coverage broker spark spark-newest extended floors sanitize fuzz bench bench-quick bench-mirror readme kernel clean
+.PHONY: demo test environments jars lint style types imports unit coverage broker spark spark-newest extended floors sanitize fuzz bench bench-quick bench-mirror readme kernel clean
 
 demo: .venv/.ready
 	@.venv/bin/pykafka demo
@@ -24,7 +24,11 @@ test: environments coverage broker spark spark-newest
 environments:
 	@$(MAKE) --no-print-directory -j 2 .venv/.pyspark .venv-newest/.pyspark
 	@$(MAKE) --no-print-directory .venv/.dev
-	@$(MAKE) --no-print-directory -j 3 lint .venv-newest/.ready
+	@$(MAKE) --no-print-directory -j 4 lint .venv-newest/.ready jars
+
+# What most tests would else wait for: the two Kafkas that most brokers are, and the JVM connector.
+jars: .venv/.dev
+	@$(PY) -c "from kafkasource.broker import jars; jars.kafka_jars('4.3.1'), jars.kafka_jars('3.9.2'), jars.jvm_connector_jars()"
 
 .venv/.ready: $(SOURCES)
 	@echo "installing into .venv (pyspark $(PYSPARK))"
