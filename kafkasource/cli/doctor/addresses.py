@@ -18,6 +18,7 @@ from kafkasource.security.tls.errors import described
 LOCAL = {"localhost", "127.0.0.1", "::1"}
 WARN_BEFORE = timedelta(days=30)
 ANSWER_MS = 10_000  # the wait for one address
+_OFFER_MS = 2_000  # for the further question what a listener offers: Kafka 0.9 never answers it
 
 _WANTS_SASL = "the listener wants SASL, and none is set. Set 'kafka.security.protocol' to"
 _REMEDIES = {
@@ -42,7 +43,7 @@ def _visited(config: ClientConfig, address: Address) -> Visit:
     try:
         found = visit(config, address, ANSWER_MS)
         if found.error is None and config.security.sasl is None:
-            found.mechanisms = offered_mechanisms(config, address, ANSWER_MS)
+            found.mechanisms = offered_mechanisms(config, address, _OFFER_MS)
             if found.mechanisms:
                 protocol = "SASL_SSL" if config.security.encrypts else "SASL_PLAINTEXT"
                 found.stage, found.error = SASL, AuthenticationFailed(f"{_WANTS_SASL} {protocol}")
