@@ -46,7 +46,12 @@ def register(spark: SparkSession) -> None:
     """
     from kafkasource.datasource import of_session
 
-    spark.dataSource.register(of_session(spark))
+    try:
+        spark.dataSource.register(of_session(spark))
+    except Exception as error:
+        # Spark 4.0 and 4.1 refuse a name that they have found themselves (`pyspark_pykafka`): there is nothing to do.
+        if "[DATA_SOURCE_ALREADY_EXISTS]" not in str(error):
+            raise
 
 
 def open_transactions(options: Mapping[str, str]) -> list[OpenTransaction]:

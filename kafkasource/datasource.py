@@ -52,19 +52,28 @@ class KafkaDataSource(DataSource):
 
         parsed = self._source_options(schema)
         if parsed["pushDownPredicate"]:
+            from kafkasource import spark_api
+
+            if not spark_api.HAS_FILTERS:
+                raise OptionError(
+                    f"option 'pushDownPredicate': Spark {spark_api.SPARK_VERSION} gives no filters to a Python data"
+                    " source. Leave the option out, or use Spark 4.1 or newer"
+                )
             from kafkasource.source.spark.pushdown import FilteringBatchReader
 
             return FilteringBatchReader(parsed)
         return BatchReader(parsed)
 
     def streamReader(self, schema: StructType) -> StreamReader:
+        from kafkasource import spark_api
         from kafkasource.source.spark.stream import StreamReader
+        from kafkasource.source.spark.unaided_stream import UnaidedStreamReader
 
         shipped_files.remember_folder(self._shipped_files)
         parsed = self._source_options(schema)
         if parsed["pushDownPredicate"]:
             log.warning("option 'pushDownPredicate' has no effect on a stream")
-        return StreamReader(parsed)
+        return StreamReader(parsed) if spark_api.TELLS_START_AND_LIMIT else UnaidedStreamReader(parsed)
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
         from kafkasource.offset_map import OffsetMapTopic

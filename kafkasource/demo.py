@@ -203,6 +203,7 @@ def _start_query(spark: SparkSession, bootstrap_servers: str, source: str, targe
         .option("subscribe", source)
         .option("startingOffsets", "earliest")
         .option("maxOffsetsPerTrigger", EVENTS_PER_BATCH)
+        .option("trigger", "availableNow")
         .load()
         .select(from_json(col("value").cast("string"), EVENT_SCHEMA).alias("event"))
         .select("event.*")

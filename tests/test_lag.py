@@ -39,6 +39,14 @@ def test_what_the_offset_holds_beside_topics_is_left_out():
     assert kafkasource.lag(query_of(last)) == {T0: 1}
 
 
+@pytest.mark.parametrize("text", [json.dumps, str], ids=["4.1", "4.0"])
+def test_before_spark_4_2_the_offset_names_the_logs_that_end_behind_it(text):
+    """The texts of a progress on 4.0.4 and 4.1.4: the latest offset is the end offset."""
+    end = text({"t": {"0": 0, "1": 20}, "@1;t/gMEQ3yiCSm-Sq5ze_Tc8eQ/0-1=0": {}, "@logends;t/1=50": {}})
+    last = {"batchId": 3, "sources": [{"description": "d", "endOffset": end, "latestOffset": end}]}
+    assert kafkasource.lag(last) == {T0: 0, T1: 30}
+
+
 def test_other_sources_of_the_query_do_not_count():
     rate = (5, 7)
     files = ({"logOffset": 3}, None)

@@ -7,12 +7,12 @@ markers.
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from kafkasource.metrics.log_ends import UNREADABLE, log_ends_in, parsed
 from kafkasource.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -42,9 +42,18 @@ def lag(query: StreamingQuery) -> dict[TopicPartition, int]:
 def _in_progress(progress: StreamingQueryProgress | Mapping[str, Any]) -> dict[TopicPartition, int]:
     found: dict[TopicPartition, int] = {}
     for source in (progress or {}).get("sources") or ():
-        for tp, offsets in behind(offsets_of(source["endOffset"]), offsets_of(source["latestOffset"])).items():
+        for tp, offsets in behind(offsets_of(source["endOffset"]), ends_of_logs(source)).items():
             found[tp] = max(offsets, found.get(tp, 0))  # two sources of one query may read the same topic
     return found
+
+
+def ends_of_logs(source: Mapping[str, Any]) -> dict[TopicPartition, int]:
+    """The ends of the logs when Spark planned the batch, from one source of a progress.
+
+    Spark 4.0 and 4.1 show the end of the batch as the latest offset. The offset itself then names the logs that end
+    behind it.
+    """
+    return offsets_of(source.get("latestOffset")) | log_ends_in(source.get("endOffset"))
 
 
 def behind(consumed: Mapping[TopicPartition, int], latest: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
@@ -53,18 +62,17 @@ def behind(consumed: Mapping[TopicPartition, int], latest: Mapping[TopicPartitio
 
 
 def offsets_of(document: Any) -> dict[TopicPartition, int]:
-    """An offset as progress has it: JSON text, in some versions parsed already. Other sources' offsets give nothing.
+    """An offset as progress has it. Other sources' offsets give nothing.
 
     Our own offset has an entry beside the topics, whose value is empty.
     """
     try:
-        topics = json.loads(document) if isinstance(document, str) else document
         return {
             TopicPartition(topic, int(partition)): int(offset)
-            for topic, partitions in topics.items()
+            for topic, partitions in parsed(document).items()
             for partition, offset in partitions.items()
         }
-    except (ValueError, TypeError, AttributeError, RecursionError):
+    except UNREADABLE:
         return {}
 
 
@@ -89,12 +97,12 @@ def oldest_from_progress(progress: Mapping[str, Any]) -> dict[tuple[TopicPartiti
     for source in progress.get("sources") or ():
         try:
             latest = source["latestOffset"]
-            keys = [key for key in (json.loads(latest) if isinstance(latest, str) else latest) if key[:1] == "@"]
+            keys = [key for key in parsed(latest) if key[:1] == "@"]
             for entry in (part for key in keys for part in key.split(";")[1:] if key.split(";")[0] == OLDEST):
                 place, _, time_ms = entry.partition("=")
                 topic, partition, offset = place.split("/")
                 found[TopicPartition(topic, int(partition)), int(offset)] = int(time_ms)
-        except (KeyError, ValueError, TypeError, AttributeError, RecursionError):
+        except (KeyError, *UNREADABLE):
             continue
     return found
 

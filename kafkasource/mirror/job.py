@@ -174,7 +174,8 @@ def _keeper(plan: Plan, route: Route) -> TopicKeeper:
 
 
 def _query(plan: Plan, route: Route, spark: SparkSession, once: bool, stop_file: Path) -> StreamingQuery:
-    rows = spark.readStream.format("pykafka").options(**_texts(route.read), stopFile=str(stop_file)).load()
+    reader = spark.readStream.format("pykafka").option("trigger", "availableNow" if once else "processingTime")
+    rows = reader.options(**_texts(route.read), stopFile=str(stop_file)).load()
     writer: DataStreamWriter = (
         rows.writeStream.format("pykafka")
         .queryName(route.name)

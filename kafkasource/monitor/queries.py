@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, TypeAlias
 
-from kafkasource.metrics.lag import lag, offsets_of, oldest_from_progress
+from kafkasource.metrics.lag import ends_of_logs, lag, oldest_from_progress
 from kafkasource.metrics.snapshot import Histogram, Key, Snapshot
 from kafkasource.metrics.table import METRICS
 from kafkasource.monitor.log_times import LogTimes
@@ -258,7 +258,7 @@ def _places(
     """`began_s`: when the driver asked for the ends of the logs."""
     latest: dict[TopicPartition, int] = {}
     for source in progress.get("sources") or ():
-        for tp, offset in offsets_of(source.get("latestOffset")).items():
+        for tp, offset in ends_of_logs(source).items():
             latest[tp] = max(offset, latest.get(tp, 0))
     oldest_ms = oldest_from_progress(progress)
     places = {}

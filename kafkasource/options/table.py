@@ -162,6 +162,17 @@ OPTIONS: tuple[Option, ...] = (
         "then cancels nothing.",
     ),
     Option(
+        "trigger",
+        choice("processingTime", "availableNow", "once"),
+        None,
+        SOURCE,
+        "For streams on Spark 4.0 and 4.1: the trigger that the query has. These releases do not tell it. There, "
+        "`maxOffsetsPerTrigger`, `maxBytesPerTrigger` and `minOffsetsPerTrigger` need this option, and a stream's "
+        "`endingOffsets`, `endingTimestamp` and `endingOffsetsByTimestamp` need `availableNow`. With `availableNow` "
+        "and `once` the run takes all records in one micro-batch there, whatever the limits say. From Spark 4.2 on "
+        "nothing needs this option; a query whose trigger is not the one named here fails.",
+    ),
+    Option(
         "failOnDataLoss",
         BOOLEAN,
         True,

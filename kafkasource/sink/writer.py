@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pyspark import TaskContext
-from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter
+from pyspark.sql.datasource import DataSourceArrowWriter
 
 from kafkasource import metrics
 from kafkasource.client.cache import shared_cluster
@@ -45,6 +45,7 @@ from kafkasource.sink.transactions.driver_transaction import DriverTransaction, 
 from kafkasource.sink.transactions.names import TransactionalIds
 from kafkasource.sink.transactions.query_identity import QueryIdentity
 from kafkasource.sink.transactions.task_plan import BegunBatch, TaskResult
+from kafkasource.spark_api import DataSourceStreamArrowWriter
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -16,7 +16,7 @@ from kafkasource import __version__
 from kafkasource.cli.doctor.finding import FAILED, OK, WARNING, Finding
 from kafkasource.errors import KafkaSourceError
 
-_LEAST_SPARK = (4, 2)
+_LEAST_SPARK = (4, 0)
 
 
 def machine_findings() -> Iterator[Finding]:
@@ -56,7 +56,7 @@ def _spark() -> Finding:
         )
     numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdecimal())
     if numbers < _LEAST_SPARK:
-        return Finding(FAILED, "pyspark", version, "its Python data sources want 4.2 or newer")
+        return Finding(FAILED, "pyspark", version, "its Python data sources want 4.0 or newer")
     return Finding(OK, "pyspark", version)
 
 

@@ -15,10 +15,9 @@ import math
 import time
 from collections.abc import Callable, Mapping
 
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, ReadMaxRows, ReadMinRows
-
 from kafkasource.options import Options
 from kafkasource.source.plan.offsets import Offsets, PartitionOffsets
+from kafkasource.spark_api import ReadAllAvailable, ReadLimit, ReadMaxBytes, ReadMaxRows, ReadMinRows
 from kafkasource.types import TopicPartition
 
 # (begin, end, the limit in bytes) -> bytes per offset of each partition that holds anything between the two.

@@ -19,9 +19,10 @@ from kafkasource.source.plan.positions import Position
 class EndOffsets:
     """The end offsets (exclusive) of one run of a query. Reader process, one thread."""
 
-    def __init__(self, end: Position | None) -> None:
-        """`end`: where the query's options say it stops; None: nowhere."""
+    def __init__(self, end: Position | None, named_trigger: str | None = None) -> None:
+        """`end`: where the query's options say it stops; None: nowhere. `named_trigger`: the option `trigger`."""
         self._end = end
+        self._named_trigger = named_trigger
         self._freezes = False
         self.frozen: StreamOffset | None = None
         self.latest: StreamOffset | None = None  # as listed last, not lowered by `end`
@@ -31,7 +32,17 @@ class EndOffsets:
         self._freezes = True
 
     def check_trigger(self) -> None:
-        """Raise OptionError if the query has an end, but its trigger would let it run for ever."""
+        """Raise OptionError if the query has an end, but its trigger would let it run for ever, or if its trigger is
+        not the one that the option `trigger` names.
+
+        Spark tells only Trigger.AvailableNow from others.
+        """
+        if self._named_trigger is not None and (self._named_trigger == "availableNow") != self._freezes:
+            has = "the query has Trigger.AvailableNow" if self._freezes else "the query has another trigger"
+            raise OptionError(
+                f"option 'trigger'={self._named_trigger}: {has}. Start the query with the trigger that the option"
+                " names, or leave the option out"
+            )
         if self._end is not None and not self._freezes:
             kind = "offset" if self._end.option == "endingOffsets" else "timestamp"
             raise OptionError(

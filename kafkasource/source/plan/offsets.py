@@ -19,6 +19,9 @@ The end of a query's first micro-batch also says where that batch begins (`first
 list for the start, and after each topic's epochs its offsets. Such a key has version 2; all later ones stay version 1.
 
     @2;t/2b1yVQz0RZmGV9kUS9nT6A/0-1=5|t/2b1yVQz0RZmGV9kUS9nT6A/0-1=5/0=12,1=0
+
+On Spark 4.0 and 4.1 a further key may say where the logs ended (`metrics.log_ends`). It is for progress
+alone, and reading an offset skips it.
 """
 
 from __future__ import annotations
@@ -36,6 +39,7 @@ from typing import NamedTuple
 from kafkasource.client.offsets import EARLIEST as EARLIEST
 from kafkasource.client.offsets import LATEST as LATEST
 from kafkasource.errors import KafkaSourceError
+from kafkasource.metrics.log_ends import is_log_ends
 from kafkasource.types import TopicPartition
 
 Offsets = dict[TopicPartition, int]  # next offset to read
@@ -84,6 +88,8 @@ def from_json(document: Mapping[str, Mapping[str, object]]) -> StreamOffset:
     known: _Logs | None = None
     try:
         for topic, partitions in document.items():
+            if is_log_ends(topic):
+                continue
             if topic.startswith(_MARK):
                 if known is not None or partitions != {}:
                     raise ValueError(f"{topic[:20]!r}... stands twice, or has a value")

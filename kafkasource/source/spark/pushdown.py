@@ -19,7 +19,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import (
+from kafkasource.errors import BrokerError, UnsupportedApiVersion
+from kafkasource.source.spark.batch import BatchReader
+from kafkasource.spark_api import (
     EqualNullSafe,
     EqualTo,
     Filter,
@@ -30,9 +32,6 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
     Not,
 )
-
-from kafkasource.errors import BrokerError, UnsupportedApiVersion
-from kafkasource.source.spark.batch import BatchReader
 from kafkasource.types import OffsetRange, TopicPartition
 
 if TYPE_CHECKING:

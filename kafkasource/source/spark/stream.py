@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceStreamReader
-from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 
 from kafkasource.client.cluster import Cluster
 from kafkasource.metrics.lag import LagLog, oldest_to_text
@@ -33,6 +32,7 @@ from kafkasource.source.plan.subscription import parse_subscription
 from kafkasource.source.plan.tasks import OFFSET_BYTES
 from kafkasource.source.spark.input_partition import KafkaInputPartition, PartitionReader, Reduced, input_partitions
 from kafkasource.source.spark.stop_file import StopFile
+from kafkasource.spark_api import ReadLimit, SupportsTriggerAvailableNow
 from kafkasource.types import IsolationLevel
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._cluster: Cluster | None = None
         self._opened: OffsetReader | None = None
         self._weights: RecordWeights | None = None
-        self._end_offsets = EndOffsets(self._end)
+        self._end_offsets = EndOffsets(self._end, self._options["trigger"])
         self._admission = Admission(self._options)
         self._open_transactions = OpenTransactions()
         self._log_lag = LagLog()

@@ -6,7 +6,7 @@ from contextlib import contextmanager, nullcontext
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter
+from pyspark.sql.datasource import DataSourceArrowWriter
 from pyspark.sql.types import BinaryType, StructField, StructType
 from sink_fakes import AcknowledgingClient, FakeMetadata
 from transaction_fakes import Crash, FakeContext, FakeTransactionCluster, read_committed
@@ -25,6 +25,7 @@ from kafkasource.sink.commit_report import SinkCommit
 from kafkasource.sink.reports import ClusterReport, TaskReport
 from kafkasource.sink.transactions.errors import LostDecision, LostTransactions, NotDecided
 from kafkasource.sink.writer import BatchWriter, StreamWriter
+from kafkasource.spark_api import DataSourceStreamArrowWriter
 from kafkasource.types import Discarded, ProducerId, TopicPartition, Written
 
 SCHEMA = StructType([StructField("key", BinaryType()), StructField("value", BinaryType())])

@@ -3,10 +3,10 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows, ReadMinRows
 
 from kafkasource import options
 from kafkasource.source.plan.admission import Admission, Turns, share_offsets
+from kafkasource.spark_api import ReadAllAvailable, ReadMaxBytes, ReadMaxRows, ReadMinRows
 from kafkasource.types import TopicPartition as TP
 
 T0, T1, T2, T3 = (TP("t", number) for number in range(4))

@@ -6,7 +6,6 @@ from types import SimpleNamespace
 
 import confluent_kafka
 import pytest
-from pyspark.sql.streaming.datasource import ReadMaxBytes
 
 from kafkasource import options
 from kafkasource.client.cluster import Cluster
@@ -14,6 +13,7 @@ from kafkasource.client.config import ClientConfig
 from kafkasource.errors import RequestTimeout
 from kafkasource.source.plan.admission import Admission
 from kafkasource.source.plan.record_weights import SAMPLE_BYTES, UNKNOWN_WEIGHT, RecordWeights, weight_of
+from kafkasource.spark_api import ReadMaxBytes
 from kafkasource.types import IsolationLevel, OffsetRange
 from kafkasource.types import TopicPartition as TP
 

@@ -7,11 +7,11 @@ import random
 import pyarrow as pa
 import pytest
 from confluent_topic import Topic
-from pyspark.sql.datasource import GreaterThanOrEqual
 from test_pushdown import moment, random_filters
 
 from kafkasource import options
 from kafkasource.source.spark.pushdown import FilteringBatchReader
+from kafkasource.spark_api import GreaterThanOrEqual
 
 pytestmark = pytest.mark.broker
 

@@ -6,12 +6,12 @@ import uuid
 
 import pytest
 from fake_cluster import FakeCluster
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from kafkasource import options
 from kafkasource.client.metadata import PartitionMetadata
 from kafkasource.errors import DataLoss, KafkaSourceError, OptionError, UnknownTopicOrPartition
 from kafkasource.source.spark.stream import StreamReader
+from kafkasource.spark_api import ReadAllAvailable, ReadMaxRows
 from kafkasource.types import IsolationLevel, OffsetRange, TopicPartition
 
 

@@ -1,0 +1,136 @@
+"""What the releases of Spark have in common: pyspark's data source classes, with stand-ins for what a release lacks.
+
+The only module that knows releases: the others import these classes from here, and ask the two constants. A constant
+says what this pyspark can do, not which release it is: vendors bring features of later releases to older ones.
+
+    Spark                          4.0     4.1     from 4.2
+    TELLS_START_AND_LIMIT          no      no      yes       latestOffset(start, limit); tells of Trigger.AvailableNow
+    HAS_FILTERS                    no      yes     yes       pushFilters
+    DataSourceStreamArrowWriter    no      yes     yes
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark import __version__ as SPARK_VERSION
+from pyspark.sql import datasource
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter
+
+__all__ = [
+    "HAS_FILTERS",
+    "SPARK_VERSION",
+    "TELLS_START_AND_LIMIT",
+    "DataSourceStreamArrowWriter",
+    "EqualNullSafe",
+    "EqualTo",
+    "Filter",
+    "GreaterThan",
+    "GreaterThanOrEqual",
+    "In",
+    "LessThan",
+    "LessThanOrEqual",
+    "Not",
+    "ReadAllAvailable",
+    "ReadLimit",
+    "ReadMaxBytes",
+    "ReadMaxRows",
+    "ReadMinRows",
+    "SupportsTriggerAvailableNow",
+]
+
+try:
+    from pyspark.sql.streaming.datasource import (
+        ReadAllAvailable,
+        ReadLimit,
+        ReadMaxBytes,
+        ReadMaxRows,
+        ReadMinRows,
+        SupportsTriggerAvailableNow,
+    )
+
+    TELLS_START_AND_LIMIT = True
+except ImportError:
+    TELLS_START_AND_LIMIT = False
+
+    class ReadLimit:  # type: ignore[no-redef]
+        """Stands in for pyspark's: the connector makes and reads these objects, Spark never sees them."""
+
+    @dataclass
+    class ReadAllAvailable(ReadLimit):  # type: ignore[no-redef]
+        pass
+
+    @dataclass
+    class ReadMinRows(ReadLimit):  # type: ignore[no-redef]
+        min_rows: int
+
+    @dataclass
+    class ReadMaxRows(ReadLimit):  # type: ignore[no-redef]
+        max_rows: int
+
+    @dataclass
+    class ReadMaxBytes(ReadLimit):  # type: ignore[no-redef]
+        max_bytes: int
+
+    class SupportsTriggerAvailableNow:  # type: ignore[no-redef]
+        """Stands in for pyspark's. Spark does not ask for it and never calls its method."""
+
+
+if hasattr(datasource, "DataSourceStreamArrowWriter"):
+    from pyspark.sql.datasource import DataSourceStreamArrowWriter
+else:
+
+    class DataSourceStreamArrowWriter(DataSourceArrowWriter, DataSourceStreamWriter):  # type: ignore[no-redef]
+        """Spark 4.0 gives Arrow batches to each writer that is a DataSourceArrowWriter, also to that of a stream."""
+
+
+if hasattr(datasource, "EqualNullSafe"):
+    from pyspark.sql.datasource import (
+        EqualNullSafe,
+        EqualTo,
+        Filter,
+        GreaterThan,
+        GreaterThanOrEqual,
+        In,
+        LessThan,
+        LessThanOrEqual,
+        Not,
+    )
+
+    HAS_FILTERS = True
+else:
+    HAS_FILTERS = False
+
+    class Filter:  # type: ignore[no-redef]
+        """Stands in for pyspark's, so that what uses it can be imported. Spark makes none of them."""
+
+    @dataclass(frozen=True)
+    class _Comparison(Filter):
+        attribute: tuple[str, ...]
+        value: Any
+
+    class EqualTo(_Comparison):  # type: ignore[no-redef]
+        pass
+
+    class EqualNullSafe(_Comparison):  # type: ignore[no-redef]
+        pass
+
+    class GreaterThan(_Comparison):  # type: ignore[no-redef]
+        pass
+
+    class GreaterThanOrEqual(_Comparison):  # type: ignore[no-redef]
+        pass
+
+    class LessThan(_Comparison):  # type: ignore[no-redef]
+        pass
+
+    class LessThanOrEqual(_Comparison):  # type: ignore[no-redef]
+        pass
+
+    class In(_Comparison):  # type: ignore[no-redef]
+        pass
+
+    @dataclass(frozen=True)
+    class Not(Filter):  # type: ignore[no-redef]
+        child: Filter
