@@ -11,7 +11,8 @@ PYTEST := $(PY) -m pytest -q
 # all tests in each of its processes: 17 s of processor time instead of 6 for collecting them alone.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test environments jars lint style types imports unit coverage broker spark spark-newest extended floors sanitize fuzz bench bench-quick bench-mirror readme kernel clean
+.PHONY: demo test environments jars lint style types imports unit coverage broker spark spark-newest extended floors \
+	sanitize fuzz bench bench-quick bench-mirror readme kernel dist dist-build dist-check clean
 
 demo: .venv/.ready
 	@.venv/bin/pykafka demo
@@ -140,5 +141,23 @@ readme: .venv/.dev
 kernel: .venv/.dev
 	KAFKASOURCE_KERNEL=require $(PY) setup.py -q build_ext --inplace --force
 
+# A release, into dist/ or DIST: source archive, wheels, sums, bill of materials (docs/releasing.md). Then the checks of what
+# was built, on every Python here; where 3.14 is none of them, Debian's packages bring one into build/.
+export DIST ?= dist
+dist: dist-build
+	@$(MAKE) --no-print-directory dist-check
+
+dist-build: .venv-dist/.ready
+	.venv-dist/bin/python scripts/dist.py build
+
+dist-check: .venv-dist/.ready
+	.venv-dist/bin/python scripts/dist.py check $$(scripts/find_python.sh 3.14 >/dev/null 2>&1 || scripts/debian_python.sh 3.14 build/python3.14)
+
+.venv-dist/.ready: scripts/dist-tools.txt
+	@echo "installing into .venv-dist what builds and checks a release"
+	@rm -rf .venv-dist; $$(scripts/find_python.sh 3.11) -m venv .venv-dist
+	@.venv-dist/bin/python -m pip -q --disable-pip-version-check install -r scripts/dist-tools.txt
+	@touch $@
+
 clean:
-	rm -rf .venv .venv-newest .venv-lowest .venv-highest build *.egg-info kafkasource/records/*.so kafkasource/records/*.c
+	rm -rf .venv .venv-newest .venv-lowest .venv-highest .venv-dist build dist *.egg-info kafkasource/records/*.so kafkasource/records/*.c

@@ -1,4 +1,8 @@
-"""Builds the one compiled file. `KAFKASOURCE_KERNEL`: `auto` (default: compile where possible), `require`, or `skip`.
+"""Builds the one compiled file. `KAFKASOURCE_KERNEL` says how:
+
+- `auto` (default): compile it where that is possible. `require`: fail where it is not. `skip`: leave it interpreted.
+- `abi3`: as `require`, for Python's stable ABI, so that one wheel serves Python 3.11 and all later ones. The kernel's
+  memoryviews need what the stable ABI has from 3.11 on.
 
 The extension is optional: without a C compiler the same file runs interpreted. Note that cythonize() drops `optional`
 from the Extension it is given, so it is set on what cythonize() returns.
@@ -7,13 +11,17 @@ from the Extension it is given, so it is set on what cythonize() returns.
 import hashlib
 import os
 import sys
+import sysconfig
 from pathlib import Path
 
 from setuptools import setup
 
 KERNEL = "kafkasource/records/kernel.py"
 DEPENDS = ["kafkasource/records/kernel.pxd", "kafkasource/records/crc32c.h"]
+MODES = ("auto", "require", "skip", "abi3")
 MODE = os.environ.get("KAFKASOURCE_KERNEL", "auto")
+MUST_COMPILE = MODE in ("require", "abi3")
+LIMITED_API = [("Py_LIMITED_API", "0x030B0000"), ("CYTHON_LIMITED_API", "1")] if MODE == "abi3" else []
 
 
 def fingerprint():
@@ -37,7 +45,8 @@ def kernel_extensions():
                     [KERNEL],
                     depends=DEPENDS,
                     include_dirs=["kafkasource/records"],
-                    define_macros=[("KAFKASOURCE_KERNEL_FINGERPRINT", f"{fingerprint()}LL")],
+                    define_macros=[("KAFKASOURCE_KERNEL_FINGERPRINT", f"{fingerprint()}LL"), *LIMITED_API],
+                    py_limited_api=MODE == "abi3",
                     extra_compile_args=flags,
                 )
             ],
@@ -45,14 +54,29 @@ def kernel_extensions():
             compiler_directives={"language_level": "3"},
         )
     except Exception:
-        if MODE == "require":
+        if MUST_COMPILE:
             raise
         return []
     for extension in extensions:
-        extension.optional = MODE != "require"
+        extension.optional = not MUST_COMPILE
     return extensions
 
 
-if MODE not in ("auto", "require", "skip"):
-    sys.exit(f"KAFKASOURCE_KERNEL={MODE}: expected auto, require or skip")
-setup(ext_modules=kernel_extensions())
+def refusal():
+    """Why this build cannot be, in one line; None if it can."""
+    if MODE not in MODES:
+        return f"KAFKASOURCE_KERNEL={MODE}: expected one of {', '.join(MODES)}"
+    if MODE != "skip" and sysconfig.get_config_var("Py_GIL_DISABLED"):
+        # Loaded there, the kernel would switch the GIL on for the whole process.
+        return (
+            "kafkasource does not build its kernel for free-threaded Python: use the ordinary build of this Python, or "
+            "install with KAFKASOURCE_KERNEL=skip, which runs the kernel interpreted, about a hundred times slower"
+        )
+    if MODE == "abi3" and sys.version_info < (3, 11):
+        return "KAFKASOURCE_KERNEL=abi3 needs Python 3.11 or newer: here, KAFKASOURCE_KERNEL=require builds the kernel"
+    return None
+
+
+if refusal():
+    sys.exit(refusal())
+setup(ext_modules=kernel_extensions(), options={"bdist_wheel": {"py_limited_api": "cp311"}} if MODE == "abi3" else {})

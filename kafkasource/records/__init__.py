@@ -11,6 +11,7 @@ import hashlib
 import importlib.util
 import os
 import sys
+import sysconfig
 import warnings
 from pathlib import Path
 from types import ModuleType
@@ -50,11 +51,19 @@ COMPILED: bool = _loaded.COMPILED
 STALE: bool = COMPILED and _source_fingerprint() not in (None, _loaded.FINGERPRINT)
 
 if not COMPILED:
+    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+        _why = (
+            "kafkasource has no compiled kernel for free-threaded Python, and is not tested on it. Remedy: use the "
+            "ordinary build of this Python."
+        )
+    else:
+        _why = (
+            "Remedy: on the Python that Spark's workers use, with a C compiler present (gcc or clang and Python's "
+            "headers), run `pip install --force-reinstall --no-binary kafkasource kafkasource`; a zip given by "
+            "--py-files never loads a compiled library."
+        )
     warnings.warn(
-        "kafkasource runs its kernel uncompiled in this process: correct, but about a hundred times slower. Remedy: on "
-        "the Python that Spark's workers use, with a C compiler present (gcc or clang and Python's headers), run "
-        "`pip install --force-reinstall --no-binary kafkasource kafkasource`; a zip given by --py-files never loads a "
-        "compiled library.",
+        "kafkasource runs its kernel uncompiled in this process: correct, but about a hundred times slower. " + _why,
         RuntimeWarning,
         stacklevel=2,
     )
