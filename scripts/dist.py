@@ -1,8 +1,8 @@
-"""Builds a release into dist/ and checks it: `dist.py build`, `dist.py check [PYTHON ...]`. docs/releasing.md says more.
+"""Builds a release into dist/ and checks it: `dist.py build`, `dist.py check [PYTHON ...]`. See docs/releasing.md.
 
-Runs in .venv-dist, from the root of a git checkout. All that is built comes from the source archive, and that comes from
-the files that git knows, so nothing that lies about in the checkout gets in. With the same commit, compiler and versions
-of the build's requirements, the same bytes come out: times are those of the commit.
+Runs in .venv-dist, from the root of a git checkout. All that is built comes from the source archive, and that comes
+from the files that git knows, so nothing that lies about in the checkout gets in. With the same commit, compiler and
+versions of the build's requirements, the same bytes come out: times are those of the commit.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-import tomllib
 import zipfile
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import NamedTuple
+
+import tomllib
 
 ROOT = Path(__file__).resolve().parent.parent
 DIST = ROOT / os.environ.get("DIST", "dist")
@@ -28,7 +29,7 @@ TOOLS = Path(sys.executable).parent  # of .venv-dist
 
 
 class Wheel(NamedTuple):
-    """One kind of wheel: the tags that its file name has, the Python that builds it, and KAFKASOURCE_KERNEL for setup.py."""
+    """One kind of wheel: the tags in its file name, the Python that builds it, and KAFKASOURCE_KERNEL for setup.py."""
 
     tags: str
     python: str
@@ -42,8 +43,8 @@ WHEELS = (
 )
 PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
 
-# Every file of a wheel is of one of these kinds, and each kind is there. `records/*.pxd` and `*.h`: the compiled library
-# carries the hash of its three sources, and kafkasource.records compares them.
+# Every file of a wheel is of one of these kinds, and each kind is there. `records/*.pxd` and `*.h`: the compiled
+# library carries the hash of its three sources, and kafkasource.records compares them.
 EVERY_WHEEL = (
     "kafkasource/*.py",
     "pyspark_pykafka/__init__.py",
@@ -80,7 +81,8 @@ with warnings.catch_warnings(record=True) as seen:
     from kafkasource import records
 from importlib.metadata import version
 assert version("kafkasource") == kafkasource.__version__, version("kafkasource")
-print(kafkasource.__file__, records.COMPILED, records.STALE, sum("uncompiled" in str(one.message) for one in seen), sep="|")
+warned = sum("uncompiled" in str(one.message) for one in seen)
+print(kafkasource.__file__, records.COMPILED, records.STALE, warned, sep="|")
 """
 
 
@@ -136,7 +138,7 @@ def build() -> None:
 
 
 def build_archive(folder: Path) -> Path:
-    """The source archive, built from a copy of git's files: setuptools would take what an old build has left beside them."""
+    """The source archive, of a copy of git's files: setuptools would take what an old build has left beside them."""
     copy = folder / "checkout"
     for name in run("git", "ls-files", "-z").split("\0"):
         if name and (ROOT / name).is_file():
@@ -166,7 +168,7 @@ def repack(source: Path, target: Path, time_s: int) -> Path:
 
 
 def build_wheel(wheel: Wheel, archive: Path, folder: Path) -> Path:
-    """A wheel of the source archive, built in an empty environment without an index but for the build's requirements."""
+    """A wheel of the source archive, built in an empty environment with no index but the build's requirements."""
     python = find_python(wheel.python)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     needs, raw = folder / f"needs-{wheel.python}", folder / f"raw-{wheel.tags}"
