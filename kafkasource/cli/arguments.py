@@ -7,7 +7,6 @@ name is an error here; in a Spark job it is a warning, because it may belong to 
 from __future__ import annotations
 
 import argparse
-import difflib
 import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING
 from kafkasource import options
 from kafkasource.cli.command_config import add_command_config, file_options, meant_for
 from kafkasource.errors import KafkaSourceError, OptionError
+from kafkasource.spelling import did_you_mean, nearest
 
 if TYPE_CHECKING:
     from kafkasource.client.cluster import Cluster
@@ -118,8 +118,8 @@ def _canonical(name: str) -> str:
         if options.refused(candidate) is not None:
             return candidate  # the error that `options.parse` raises says why
     short = {key.removeprefix("kafka."): canonical for key, canonical in known.items()}
-    near = difflib.get_close_matches(name.lower().removeprefix("kafka."), short, n=1)
-    hint = f"did you mean {short[near[0]].removeprefix('kafka.')}?" if near else "docs/options.md lists them"
+    near = nearest(name.lower().removeprefix("kafka."), short)
+    hint = "docs/options.md lists them" if near is None else f"did you mean {short[near].removeprefix('kafka.')}?"
     raise OptionError(f"-X {name}: unknown option; {hint}")
 
 
@@ -171,7 +171,9 @@ def existing(cluster: Cluster, topics: Iterable[str]) -> dict[str, TopicMetadata
     described = described_topics(cluster, topics)
     missing = [name for name, topic in described.items() if topic is None]
     if missing:
-        raise KafkaSourceError(f"no topic {', '.join(map(repr, missing))} (`pykafka topics list` shows all)")
+        known = [topic.name for topic in cluster.topics.list() if not topic.internal]
+        named = ", ".join(f"{name!r}{did_you_mean(name, known)}" for name in missing)
+        raise KafkaSourceError(f"no topic {named} (`pykafka topics list` shows all)")
     return {name: topic for name, topic in described.items() if topic is not None}
 
 

@@ -16,7 +16,6 @@ docs/mirror.md has all keys; the tables below name the keys that are accepted.
 
 from __future__ import annotations
 
-import difflib
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,6 +25,7 @@ from kafkasource import options
 from kafkasource.errors import OptionError
 from kafkasource.mirror.flow import LOCAL_SETTINGS, Flow
 from kafkasource.mirror.plan import Plan
+from kafkasource.spelling import nearest
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -227,6 +227,6 @@ def _flat(table: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, 
 def _check(table: Mapping[str, object], known: tuple[str, ...], prefix: str) -> None:
     for key in table:
         if key not in known:
-            near = difflib.get_close_matches(key, known, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+            near = nearest(key, known)
+            hint = f"there are {', '.join(known)}" if near is None else f"did you mean {near}?"
             raise OptionError(f"unknown key {prefix}{key}: {hint}")

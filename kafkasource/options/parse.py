@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from kafkasource.options.security import security_of, vendors_idle_time
 from kafkasource.options.table import BY_KEY, BY_NAME, OPTIONS, REFUSED, SPARKS_OWN
 from kafkasource.options.types import SECRET
 from kafkasource.secrets import Secret
+from kafkasource.spelling import nearest
 
 log = logging.getLogger(__name__)
 
@@ -102,9 +102,8 @@ def unknown(key: str, role: Role) -> str | None:
     if option is not None:
         other = "writing" if role == "source" else "reading"
         return f"it is an option for {other}"
-    names = {name.lower(): o.name for name, o in BY_KEY.items() if role in o.used_by}
-    near = difflib.get_close_matches(key.lower(), names, n=1)
-    return f"did you mean {names[near[0]]!r}?" if near else "it has no effect"
+    near = nearest(key, [name for name, row in BY_KEY.items() if role in row.used_by])
+    return "it has no effect" if near is None else f"did you mean {BY_KEY[near].name!r}?"
 
 
 def canonical(key: str) -> str:

@@ -117,11 +117,15 @@ def test_a_topic_is_made_shown_and_deleted(command, as_json):
     assert [(each["partitions"], each["health"]) for each in as_json("topics", "list") if each["topic"] == name] == [
         (3, "ok")
     ]
+    code, _, err = command("topics", "describe", f"{name}x")
+    assert (code, f"no topic '{name}x' (did you mean {name!r}?)" in err, err.count("\n")) == (1, True, 1)
     code, _, err = command("topics", "delete", name)  # nobody to ask: stdin is no terminal
     assert (code, "give --yes" in err) == (1, True)
     assert command("topics", "delete", name, "--yes")[:2] == (0, [f"deleted {name}"])
     code, _, err = command("topics", "describe", name)
-    assert (code, err) == (1, f"pykafka: no topic {name!r} (`pykafka topics list` shows all)\n")
+    assert (code, err.count("\n")) == (1, 1)
+    assert err.startswith(f"pykafka: no topic {name!r}")
+    assert err.endswith("(`pykafka topics list` shows all)\n")
 
 
 def test_settings_and_partitions_change_and_the_others_stay(command, as_json, kafka_topic):

@@ -22,6 +22,7 @@ from kafkasource.errors import (
     BrokerError,
     ClusterAuthorizationFailed,
     DeadlineExceeded,
+    KafkaSourceError,
     ProtocolError,
     UnknownTopicOrPartition,
     UnsupportedApiVersion,
@@ -31,6 +32,7 @@ from kafkasource.source.loss import UNSEEN, describe
 from kafkasource.source.plan.offsets import EARLIEST, LATEST, Offsets, StreamOffset
 from kafkasource.source.plan.planner import recreated_topics
 from kafkasource.source.plan.subscription import Assign, SubscribePattern, SubscribeTopics, Subscription
+from kafkasource.spelling import did_you_mean
 from kafkasource.types import IsolationLevel, TopicPartition
 
 if TYPE_CHECKING:
@@ -159,8 +161,15 @@ class OffsetReader:
             if topic is not None:
                 existing.update(topic.topic_partitions)
             elif isinstance(subscription, SubscribeTopics):
-                raise UnknownTopicOrPartition(3, f"option 'subscribe': topic {name!r}")
+                raise UnknownTopicOrPartition(3, f"option 'subscribe': topic {name!r}{self._similar_to(name)}")
         return existing
+
+    def _similar_to(self, name: str) -> str:
+        """A hint at an existing topic. Brokers list only topics that the client may describe."""
+        try:
+            return did_you_mean(name, [topic.name for topic in self._cluster.topics.list() if not topic.internal])
+        except KafkaSourceError:  # the missing topic is the error to tell
+            return ""
 
     def topic_ids(self, partitions: Iterable[TopicPartition]) -> dict[str, uuid.UUID]:
         """The ids of topics in the newest metadata, without asking; brokers before 2.8 have none."""

@@ -7,7 +7,7 @@ from fake_broker import Error, FakeKafka, FakeNet
 from fake_cluster import FakeCluster
 
 from kafkasource import options
-from kafkasource.errors import BootstrapFailed, BrokerError
+from kafkasource.errors import BootstrapFailed, BrokerError, DeadlineExceeded, UnknownTopicOrPartition
 from kafkasource.protocol.apis import LIST_OFFSETS, METADATA, OFFSET_FETCH, OFFSET_FOR_LEADER_EPOCH
 from kafkasource.source.plan.offset_reader import OffsetReader
 from kafkasource.source.plan.offsets import StreamOffset
@@ -201,3 +201,21 @@ def test_high_watermarks_are_those_of_readers_without_transactions():
     cluster = FakeCluster(t=[(0, 5)])
     assert reader(cluster, **{"kafka.isolation.level": "read_committed"}).high_watermarks([T0]) == {T0: 5}
     assert cluster.isolation_levels == {IsolationLevel.READ_UNCOMMITTED}
+
+
+def test_the_error_of_a_misspelt_topic_names_the_most_similar_one():
+    cluster = FakeCluster(events=[(0, 1)], orders=[(0, 1)])
+    said = r"^option 'subscribe': topic 'evnets' \(did you mean 'events'\?\): "
+    with pytest.raises(UnknownTopicOrPartition, match=said):
+        reader(cluster, subscribe="evnets").assigned()
+
+
+def test_a_misspelt_topic_stays_the_error_where_the_topics_cannot_be_listed():
+    cluster = FakeCluster(events=[(0, 1)])
+
+    def refused():
+        raise DeadlineExceeded("Metadata: 60000 ms have passed")
+
+    cluster.topics.list = refused
+    with pytest.raises(UnknownTopicOrPartition, match=r"^option 'subscribe': topic 'evnets': UNKNOWN_TOPIC"):
+        reader(cluster, subscribe="evnets").assigned()
