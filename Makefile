@@ -83,15 +83,19 @@ coverage: .venv-newest/.ready
 # Whole files, in the order of tests/long_files.py.
 BY_FILE := --dist loadfile --no-loadscope-reorder
 
+# The files that have tests with one of these marks: pytest imports all files that it is given, in each of its processes.
+files_with = $(shell grep -rlE 'mark\.($(1))\b' tests --include='test_*.py')
+
 broker: .venv/.dev
-	KAFKASOURCE_KERNEL=require $(PYTEST) -n 4 $(BY_FILE) -m "(broker or slow) and not spark and not extended"
+	KAFKASOURCE_KERNEL=require $(PYTEST) -n 4 $(BY_FILE) -m "(broker or slow) and not spark and not extended" \
+		$(call files_with,broker|slow)
 
 # No more at a time than cores: Spark gives a Python process ten seconds to start, and takes no word for more. Where a
 # machine is so busy that it took longer, and for that error alone, a test is run again.
 SPARK_TESTS := -n 2 $(BY_FILE) --reruns 2 --only-rerun "Python worker failed to connect back"
 
 spark: .venv/.dev
-	$(PYTEST) $(SPARK_TESTS) -m "spark and not extended"
+	$(PYTEST) $(SPARK_TESTS) -m "spark and not extended" $(call files_with,spark)
 
 # What `make test` leaves out to end in time: further releases of brokers, further ways to lose one, jobs of minutes.
 extended: .venv/.dev floors
@@ -113,7 +117,7 @@ floors: .venv-lowest/.ready .venv-highest/.ready
 # The newest pyspark: only what a release of Spark could change. The JVM connector has no release for it, so the peers
 # stay with the one above.
 spark-newest: .venv-newest/.ready
-	.venv-newest/bin/python -m pytest -q $(SPARK_TESTS) -m "each_spark and not extended"
+	.venv-newest/bin/python -m pytest -q $(SPARK_TESTS) -m "each_spark and not extended" $(call files_with,each_spark)
 
 # The kernel under AddressSanitizer and UBSan: minutes, for whoever changes it; a part of make extended.
 sanitize: .venv/.dev

@@ -30,8 +30,8 @@ _MODULES = {
 _FLAGS = ("REQUIRED", "REQUISITE", "SUFFICIENT", "OPTIONAL")
 _NUMBER_START = re.compile(r"-?[.0-9]")
 _NUMBER = re.compile(r"-?[0-9]*\.?[0-9]*")
-# Letters, `$`, `_`, `-` and all from U+00A0 on, said by what they are not: Python takes 13 ms to compile the long range,
-# in each process that Spark starts.
+# Letters, `$`, `_`, `-` and all from U+00A0 on, said by what they are not: Python takes 13 ms to compile the long
+# range, in each process that Spark starts.
 _WORD = re.compile(r"[^\x00-#%-,.-@\[-^`{-\x9f][^\x00-#%-,/:-@\[-^`{-\x9f]*")
 _OCTAL = re.compile(r"[0-3][0-7]{0,2}|[4-7][0-7]?")
 _CONTROLS = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
