@@ -12,7 +12,6 @@ says what this pyspark can do, not which release it is: vendors bring features o
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from pyspark import __version__ as SPARK_VERSION
 from pyspark.sql import datasource
@@ -99,38 +98,5 @@ if hasattr(datasource, "EqualNullSafe"):
     )
 
     HAS_FILTERS = True
-else:
+else:  # the module that uses filters is not imported then
     HAS_FILTERS = False
-
-    class Filter:  # type: ignore[no-redef]
-        """Stands in for pyspark's, so that what uses it can be imported. Spark makes none of them."""
-
-    @dataclass(frozen=True)
-    class _Comparison(Filter):
-        attribute: tuple[str, ...]
-        value: Any
-
-    class EqualTo(_Comparison):  # type: ignore[no-redef]
-        pass
-
-    class EqualNullSafe(_Comparison):  # type: ignore[no-redef]
-        pass
-
-    class GreaterThan(_Comparison):  # type: ignore[no-redef]
-        pass
-
-    class GreaterThanOrEqual(_Comparison):  # type: ignore[no-redef]
-        pass
-
-    class LessThan(_Comparison):  # type: ignore[no-redef]
-        pass
-
-    class LessThanOrEqual(_Comparison):  # type: ignore[no-redef]
-        pass
-
-    class In(_Comparison):  # type: ignore[no-redef]
-        pass
-
-    @dataclass(frozen=True)
-    class Not(Filter):  # type: ignore[no-redef]
-        child: Filter
