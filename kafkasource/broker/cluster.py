@@ -219,24 +219,23 @@ class Broker:
                 else:
                     scram = self._secured.scram_credentials() if self._secured else ()
                     format_storage(self._jvm, self.nodes, scram, self._start_timeout_s)
-                self._writes = archive if archive.wanted() and self._log_dir is None else None
+                writes = archive if archive.wanted() and self._log_dir is None else None
                 for node in range(1, self.nodes + 1):
-                    self._start_node(node)
+                    self._start_node(node, *(writes.writing(self.folder) if writes and node == 1 else ()))
                 self._await_nodes(range(1, self.nodes + 1))
                 if self._secured is not None and self._secured.security.acls:
                     self._secured.create_acls(*self._secured.security.acls)
             except BrokerStartFailed as failure:
-                self._writes = None
                 self.stop()
                 # Only what we chose ourselves can be chosen again.
                 retry = self._wanted_ports is None and self._log_dir is None and _PORT_TAKEN.search(str(failure))
                 if not retry or attempt == START_ATTEMPTS:
                     raise
             except BaseException:
-                self._writes = None
                 self.stop()
                 raise
             else:
+                self._writes = writes
                 return
 
     def kill(self, node: int = 1) -> None:
@@ -350,12 +349,11 @@ class Broker:
         if self._security is not None:
             self._zookeeper.add_scram_users(self._jvm, self._security, self._start_timeout_s)
 
-    def _start_node(self, node: int) -> None:
+    def _start_node(self, node: int, *flags: str) -> None:
         # Killed a moment ago, or in an earlier run whose data this one goes on with.
         if self._zookeeper is not None and not self._zookeeper.await_free(node, self._start_timeout_s):
             raise BrokerStartFailed(f"another broker {node} is still registered in ZooKeeper")
-        archive = self._writes.writing(self.folder) if self._writes is not None and node == 1 else ()
-        command = self._jvm.command(*archive, "kafka.Kafka", str(self.folder / f"node-{node}.properties"))
+        command = self._jvm.command(*flags, "kafka.Kafka", str(self.folder / f"node-{node}.properties"))
         remove = self.folder if self._log_dir is None else None
         self._running[node] = NodeProcess(command, self.folder / f"node-{node}.log", remove)
 
