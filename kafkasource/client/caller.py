@@ -199,6 +199,7 @@ class Caller:
         start = self.now_ms()
         deadline = start + self.config.default_api_timeout_ms
         failures = 0
+        answer: BrokerError | None = None
         in_vain: Counter[int] = Counter()
         while True:
             try:
@@ -216,6 +217,7 @@ class Caller:
                         self.metadata.request_update()
                 again = self.now_ms() + self._backoff_ms(error, failures)
                 failures += 1
+                answer = error if isinstance(error, BrokerError) else answer
                 if again >= deadline:
                     waited = self.now_ms() - start
                     if never_reached and self.network.bootstrap_errors:
@@ -223,6 +225,8 @@ class Caller:
                     raise DeadlineExceeded(
                         f"{what}: not done within {round(waited)} ms and {failures} attempts (option"
                         f" kafka.default.api.timeout.ms); the last error: {error}"
+                        # The deadline cut this attempt short. What a broker answered before says more than that.
+                        + ("" if answer in (None, error) else f"; before it: {answer}")
                     ) from error
             while self.now_ms() < again:
                 self.poll(again - self.now_ms())

@@ -167,6 +167,13 @@ def test_an_end_that_stays_unknown_is_an_error_that_says_so(cluster, kafka, net)
     assert 58 < net.now - start <= 60
 
 
+def test_an_attempt_that_the_deadline_cut_short_does_not_hide_what_the_broker_answered_before(cluster, kafka):
+    producer = opened(cluster, kafka, 2)
+    kafka.fault(END_TXN, Error(51), *[SILENCE] * 100)
+    with pytest.raises(DeadlineExceeded, match=r"no complete response to EndTxn.*; before it: .*CONCURRENT"):
+        cluster.transactions.end("task", producer, True, 2)
+
+
 @dialects
 def test_whoever_was_fenced_hears_it_in_each_call(cluster, kafka, tv):
     old = opened(cluster, kafka, tv)
