@@ -98,6 +98,10 @@ class GivenUp(KafkaSourceError):
     """The caller stopped waiting for an answer, by a limit of its own (`Caller.giving_up`)."""
 
 
+class TaskCancelled(KafkaSourceError):
+    """Spark cancelled the task that runs here. Nobody reads its report, nor this error."""
+
+
 class CommitFailed(KafkaSourceError):
     """A group member cannot commit: it has lost its partitions, and other members may read them already."""
 

@@ -19,6 +19,7 @@ from run_rules import (  # noqa: F401 (hooks of pytest)
 from secured_brokers import secured
 
 import kafkasource
+from kafkasource.sink.transactions import crash_points
 
 give_signals_back()
 
@@ -107,9 +108,17 @@ def spark(tmp_path_factory):
         from kafkasource.broker import jvm_connector_jars
 
         jars = jvm_connector_jars()
-    session = spark_session(tmp_path_factory.mktemp("spark"), jars)
+    folder = tmp_path_factory.mktemp("spark")
+    os.environ[crash_points.ENVIRONMENT] = str(folder / "crash")  # the JVM hands it to all Python processes
+    session = spark_session(folder, jars)
     yield session
     session.stop()
+
+
+@pytest.fixture
+def crash_file(spark):
+    """The file that names the point at which one of Spark's Python processes is to kill itself."""
+    return Path(os.environ[crash_points.ENVIRONMENT])
 
 
 @pytest.fixture(scope="session")

@@ -40,6 +40,8 @@ from kafkasource.sink.commit_report import TransactionCounts, gathered, tell
 from kafkasource.sink.functions import load
 from kafkasource.sink.new_topic import create_missing
 from kafkasource.sink.reports import ClusterReport, TaskReport
+from kafkasource.sink.task_input import to_the_end
+from kafkasource.sink.transactions.crash_points import ABORTING, crash_point
 from kafkasource.sink.transactions.driver import ExactlyOnce
 from kafkasource.sink.transactions.driver_transaction import DriverTransaction, read_file, write_file
 from kafkasource.sink.transactions.names import TransactionalIds
@@ -121,11 +123,12 @@ class _Writer:
 
         spare_imports_from_gc()
         tasks = self._tasks()
+        batches = to_the_end(iterator)
         if ONLY in self._targets:
             once = None if tasks is None else tasks[ONLY]
-            reports = {ONLY: task.to_one(iterator, self._schema, self._targets[ONLY], once, self._cluster)}
+            reports = {ONLY: task.to_one(batches, self._schema, self._targets[ONLY], once, self._cluster)}
         else:
-            reports = task.to_several(iterator, self._schema, self._targets, tasks, self._cluster)
+            reports = task.to_several(batches, self._schema, self._targets, tasks, self._cluster)
         return TaskReport(reports, COMPILED, _query_id(), metrics.report(self._metrics_wanted))
 
     def _tasks(self) -> dict[str, ClusterTask] | None:
@@ -201,6 +204,7 @@ class _Writer:
         `drivers`: the driver's transaction in each cluster, if no task reported it. Without any, nobody knows whose
         transactions are open; the next begin aborts them.
         """
+        crash_point(ABORTING)
         for name, last in drivers.items():
             target, results = self._targets[name], _results(messages, name)
             driver = results[0].driver if results else last

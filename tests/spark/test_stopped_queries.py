@@ -14,6 +14,7 @@ import pytest
 
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
+from kafkasource.sink.transactions.crash_points import ABORTING
 from kafkasource.sink.transactions.query_identity import IdentitySource
 
 pytestmark = [pytest.mark.spark, pytest.mark.each_spark]
@@ -53,6 +54,49 @@ def log_of(spark):
 ENDINGS = {("fail", "false"), ("kill", "true"), ("stop", "true")}  # of `make test`
 
 
+class SlowQuery:
+    """An exactly-once query that is in the middle of its first micro-batch, with a transaction open."""
+
+    def __init__(self, spark, pykafka, kafka_broker, kafka_topic, folder, ending, atomic):
+        source = kafka_topic()
+        pykafka.write(spark.createDataFrame([(b"x",)], "value binary"), source)
+        self.flag, checkpoint = folder / "go on", str(folder / "checkpoint")
+        rows = pykafka.reading(source, stream=True, startingOffsets="earliest").load().select("value")
+        self.writing = (
+            rows.mapInArrow(slow_then(ending, str(self.flag)), "value binary")
+            .writeStream.format("pykafka")
+            .option("kafka.bootstrap.servers", kafka_broker.bootstrap_servers)
+            .option("checkpointLocation", checkpoint)
+            .option("topic", kafka_topic())
+            .option("deliveryGuarantee", "exactly_once")
+            .option("atomicBatch", atomic)
+        )
+        self.query = self.writing.start()
+        self.cluster = Cluster(ClientConfig.of(kafka_broker.bootstrap_servers))
+        while not os.path.exists(f"{checkpoint}/metadata"):
+            time.sleep(0.05)
+        self.ids = IdentitySource(None, checkpoint).find().ids
+        while not self.open_transactions():
+            assert self.query.isActive
+            time.sleep(0.05)
+
+    def open_transactions(self):
+        return [each.transactional_id for each in self.cluster.transactions.list(self.ids.prefix)]
+
+
+@pytest.fixture
+def slow_query(spark, pykafka, kafka_broker, kafka_topic, tmp_path):
+    started = []
+
+    def start(ending, atomic):
+        started.append(SlowQuery(spark, pykafka, kafka_broker, kafka_topic, tmp_path, ending, atomic))
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.cluster.close()
+
+
 @pytest.mark.parametrize(
     ("ending", "atomic"),
     [
@@ -61,46 +105,32 @@ ENDINGS = {("fail", "false"), ("kill", "true"), ("stop", "true")}  # of `make te
         for atomic in ("false", "true")
     ],
 )
-def test_no_transaction_is_open_afterwards(spark, pykafka, kafka_broker, kafka_topic, tmp_path, ending, atomic):
-    source, topic = kafka_topic(), kafka_topic()
-    pykafka.write(spark.createDataFrame([(b"x",)], "value binary"), source)
-    flag, checkpoint = tmp_path / "go on", str(tmp_path / "checkpoint")
-    rows = pykafka.reading(source, stream=True, startingOffsets="earliest").load().select("value")
-    writing = (
-        rows.mapInArrow(slow_then(ending, str(flag)), "value binary")
-        .writeStream.format("pykafka")
-        .option("kafka.bootstrap.servers", kafka_broker.bootstrap_servers)
-        .option("checkpointLocation", checkpoint)
-        .option("topic", topic)
-        .option("deliveryGuarantee", "exactly_once")
-        .option("atomicBatch", atomic)
-    )
-    query = writing.start()
-    with Cluster(ClientConfig.of(kafka_broker.bootstrap_servers)) as cluster:
-
-        def open_ones(prefix):
-            return [each.transactional_id for each in cluster.transactions.list(prefix)]
-
-        while not os.path.exists(f"{checkpoint}/metadata"):
-            time.sleep(0.05)
-        prefix = IdentitySource(None, checkpoint).find().ids.prefix
-        while not open_ones(prefix):
-            assert query.isActive
-            time.sleep(0.05)
-        if ending == "stop":
-            with log_of(spark) as log:
-                query.stop()
-                interrupted = "failed to abort" in log()
-            flag.touch()
-            if interrupted:
-                again = writing.start()
-                again.processAllAvailable()
-                again.stop()
-            else:
-                assert open_ones(prefix) == []
-                time.sleep(5)  # a cancelled worker lives for four seconds: it must open nothing, and end what it has
+def test_no_transaction_is_open_afterwards(spark, slow_query, ending, atomic):
+    slow = slow_query(ending, atomic)
+    if ending == "stop":
+        with log_of(spark) as log:
+            slow.query.stop()
+            interrupted = "failed to abort" in log()
+        slow.flag.touch()
+        if interrupted:
+            again = slow.writing.start()
+            again.processAllAvailable()
+            again.stop()
         else:
-            flag.touch()
-            with pytest.raises(Exception, match="STREAM_FAILED"):
-                query.awaitTermination(120)
-        assert open_ones(prefix) == []
+            assert slow.open_transactions() == []
+            time.sleep(5)  # a cancelled worker lives for four seconds: it must open nothing, and end what it has
+    else:
+        slow.flag.touch()
+        with pytest.raises(Exception, match="STREAM_FAILED"):
+            slow.query.awaitTermination(120)
+    assert slow.open_transactions() == []
+
+
+def test_a_task_that_spark_cancels_ends_its_transaction_where_the_drivers_abort_is_killed(slow_query, crash_file):
+    slow = slow_query("stop", "false")
+    crash_file.write_text(ABORTING)
+    slow.query.stop()
+    assert not crash_file.exists()
+    while not set(slow.open_transactions()) <= {slow.ids.driver}:
+        time.sleep(0.05)
+    slow.flag.touch()
