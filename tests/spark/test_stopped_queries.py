@@ -21,14 +21,20 @@ pytestmark = [pytest.mark.spark, pytest.mark.each_spark]
 
 
 def slow_then(ending, flag):
-    """More rows than Spark gathers before it gives them to the sink; then they wait for a file, and end as is told."""
+    """More rows than Spark gathers before it gives them to the sink; then they wait for a file, and end as is told.
+
+    `cancelled`: they go on meanwhile. Spark's task sees at its next rows that it was cancelled, and closes the
+    connection to the sink. A task that waits for rows does not see it, and Spark kills its Python processes.
+    """
 
     def rows(batches):
+        some = pa.record_batch([pa.array([bytes(100)] * 10_000, pa.binary())], names=["value"])
         for _ in batches:
-            for _ in range(4):
-                yield pa.record_batch([pa.array([bytes(100)] * 10_000, pa.binary())], names=["value"])
+            yield from [some] * 4
         while not os.path.exists(flag):
             time.sleep(0.02)
+            if ending == "cancelled":
+                yield some
         if ending == "fail":
             raise ValueError("no more rows")
         if ending == "kill":
@@ -127,7 +133,7 @@ def test_no_transaction_is_open_afterwards(spark, slow_query, ending, atomic):
 
 
 def test_a_task_that_spark_cancels_ends_its_transaction_where_the_drivers_abort_is_killed(slow_query, crash_file):
-    slow = slow_query("stop", "false")
+    slow = slow_query("cancelled", "false")
     crash_file.write_text(ABORTING)
     slow.query.stop()
     assert not crash_file.exists()
