@@ -1,4 +1,4 @@
-"""The known name that a misspelt one most likely stands for."""
+"""Words for people: the known name that a misspelt one most likely stands for; counted nouns."""
 
 from __future__ import annotations
 
@@ -17,3 +17,8 @@ def did_you_mean(written: str, known: Iterable[str]) -> str:
     """` (did you mean 'events'?)`, to stand behind the name in an error; empty where no name is similar."""
     name = nearest(written, known)
     return "" if name is None else f" (did you mean {name!r}?)"
+
+
+def many(count: int, noun: str) -> str:
+    """`1 record`, `1,200 records`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -4,7 +4,7 @@ import contextlib
 
 import pytest
 
-from kafkasource.cli.positions import position
+from kafkasource.admin.positions import position
 from kafkasource.errors import DataLoss, OptionError
 from kafkasource.reader import Reader
 from kafkasource.source.plan.offset_reader import LogEnds

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from kafkasource import options
 from kafkasource.cli.command_config import add_command_config, file_options, meant_for
 from kafkasource.errors import KafkaSourceError, OptionError
-from kafkasource.spelling import did_you_mean, nearest
+from kafkasource.spelling import nearest
 
 if TYPE_CHECKING:
     from kafkasource.client.cluster import Cluster
@@ -154,29 +154,6 @@ def _is_no_warning(record: logging.LogRecord) -> bool:
     return record.levelno < logging.WARNING
 
 
-def described_topics(cluster: Cluster, topics: Iterable[str]) -> dict[str, TopicMetadata | None]:
-    """The topics as they are now; None: no such topic. Brokers before 0.11, which make what is asked for, make none."""
-    from kafkasource.protocol.apis import METADATA
-
-    names = list(topics)
-    if cluster.supports(METADATA, 4):
-        return cluster.topics.describe(names, propagation_ms=0)
-    there = {topic.name for topic in cluster.topics.list()}
-    found = cluster.topics.describe([name for name in names if name in there], propagation_ms=0)
-    return {name: found.get(name) for name in names}
-
-
-def existing(cluster: Cluster, topics: Iterable[str]) -> dict[str, TopicMetadata]:
-    """The topics as they are now. Raises KafkaSourceError naming those that do not exist."""
-    described = described_topics(cluster, topics)
-    missing = [name for name, topic in described.items() if topic is None]
-    if missing:
-        known = [topic.name for topic in cluster.topics.list() if not topic.internal]
-        named = ", ".join(f"{name!r}{did_you_mean(name, known)}" for name in missing)
-        raise KafkaSourceError(f"no topic {named} (`pykafka topics list` shows all)")
-    return {name: topic for name, topic in described.items() if topic is not None}
-
-
 def check_partitions(topic: TopicMetadata, numbers: Iterable[int]) -> None:
     """Raise KafkaSourceError for a partition that the topic does not have."""
     strange = sorted(set(numbers) - topic.partitions.keys())
@@ -184,11 +161,6 @@ def check_partitions(topic: TopicMetadata, numbers: Iterable[int]) -> None:
         raise KafkaSourceError(
             f"topic {topic.name!r} has no partition {strange[0]}; it has 0 to {len(topic.partitions) - 1}"
         )
-
-
-def many(count: int, noun: str) -> str:
-    """`1 record`, `1,200 records`."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 @contextmanager

@@ -7,11 +7,12 @@ import json
 from typing import TYPE_CHECKING
 
 from kafkasource.cli import tables
-from kafkasource.cli.arguments import add_cluster, add_json, many, reached_cluster
+from kafkasource.cli.arguments import add_cluster, add_json, reached_cluster
 from kafkasource.errors import BrokerError, GroupIdNotFound, KafkaSourceError, NonEmptyGroup
+from kafkasource.spelling import many
 
 if TYPE_CHECKING:
-    from kafkasource.cli.lag_report import LagReport
+    from kafkasource.admin.lag import LagReport
     from kafkasource.client.groups import GroupMember
 
 HELP = "list, describe (members, lag), delete consumer groups"
@@ -62,7 +63,7 @@ def _list(arguments: argparse.Namespace) -> int:
 
 
 def _describe(arguments: argparse.Namespace) -> int:
-    from kafkasource.cli.lag_report import of_group
+    from kafkasource.admin.lag import of_group
 
     with reached_cluster(arguments) as cluster:
         found = [of_group(cluster, name) for name in arguments.groups]

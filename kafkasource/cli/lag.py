@@ -8,8 +8,9 @@ import json
 import time
 from datetime import datetime
 
+from kafkasource.admin.lag import LagReport
 from kafkasource.cli.arguments import add_cluster, add_json, at_least, reached_cluster
-from kafkasource.cli.lag_report import LagReport, add_group_or_checkpoint, lag_report
+from kafkasource.cli.lag_report import add_group_or_checkpoint, lag_report
 
 EXAMPLES = """examples:
   pykafka lag --group billing --watch

@@ -1,84 +1,14 @@
-"""The lag of a consumer group or of a streaming query, by partition, and a group's offsets, for several commands.
-
-Lag is counted in offsets. It is an upper bound of the records, because compaction and transaction markers leave holes.
-"""
+"""The lag of what the arguments name: a consumer group, or a streaming query by its checkpoint."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kafkasource.cli.arguments import described_topics, many
-from kafkasource.errors import KafkaSourceError, UnknownMemberId, UnsupportedApiVersion
+from kafkasource.admin.lag import LagReport, PartitionLag, ends_of, of_group
 
 if TYPE_CHECKING:
     from kafkasource.client.cluster import Cluster
-    from kafkasource.client.groups import DescribedGroup, GroupMember
-    from kafkasource.types import TopicPartition
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionLag:
-    """How far a group or a query has read one partition."""
-
-    tp: TopicPartition
-    consumed: int | None  # the next offset to read; None: nothing committed
-    latest: int | None  # the end of the log, exclusive; None: the partition no longer exists
-    member: GroupMember | None = None  # the member that reads the partition now
-
-    @property
-    def lag(self) -> int | None:
-        return None if self.consumed is None or self.latest is None else max(0, self.latest - self.consumed)
-
-    @property
-    def ahead(self) -> bool:
-        """Whether the next offset is beyond the log's end: the topic was created again, or the log was truncated."""
-        return self.consumed is not None and self.latest is not None and self.consumed > self.latest
-
-
-@dataclass(frozen=True, slots=True)
-class LagReport:
-    """The lag of one group or query. `who` is its name for people."""
-
-    who: str
-    places: list[PartitionLag]
-    group: DescribedGroup | None = None
-    facts: Mapping[str, object] = field(default_factory=dict)  # further keys of the JSON output
-
-    @property
-    def lag(self) -> int:
-        return sum(place.lag or 0 for place in self.places)
-
-    @property
-    def totals(self) -> str:
-        """One line for people; the most important number comes first."""
-        behind = sum(1 for place in self.places if place.lag)
-        text = f"lag {self.lag:,} in {behind} of {len(self.places)} partitions, {self.who}"
-        unknown = sum(1 for place in self.places if place.consumed is None)
-        gone = sum(1 for place in self.places if place.latest is None)
-        ahead = sum(1 for place in self.places if place.ahead)
-        text += f"; {unknown} without a committed offset" if unknown else ""
-        text += f"; {ahead} beyond the end of the log: was the topic created again?" if ahead else ""
-        return text + (f"; {gone} no longer exist" if gone else "")
-
-    def as_json(self) -> dict[str, object]:
-        return {
-            **self.facts,
-            "lag": self.lag,
-            "partitions": [
-                {
-                    "topic": place.tp.topic,
-                    "partition": place.tp.partition,
-                    "offset": place.consumed,
-                    "latest": place.latest,
-                    "lag": place.lag,
-                    **({} if place.member is None else {"member": place.member.member_id}),
-                }
-                for place in self.places
-            ],
-        }
 
 
 def add_group_or_checkpoint(parser: argparse.ArgumentParser) -> None:
@@ -90,72 +20,6 @@ def add_group_or_checkpoint(parser: argparse.ArgumentParser) -> None:
 
 def lag_report(cluster: Cluster, arguments: argparse.Namespace) -> LagReport:
     return of_group(cluster, arguments.group) if arguments.group else of_query(cluster, arguments.checkpoint)
-
-
-def of_group(cluster: Cluster, group: str) -> LagReport:
-    """The lag of a consumer group. Raises KafkaSourceError if the cluster has no such group."""
-    described = described_group(cluster, group)
-    committed = committed_offsets(cluster, group)
-    readers = assignments(described) if described else {}
-    if described is None and not committed:
-        raise KafkaSourceError(f"no group {group!r} (`pykafka groups list` shows all)")
-    partitions = sorted(committed.keys() | readers.keys())
-    ends = ends_of(cluster, partitions)
-    state = f"{described.state}, {many(len(described.members), 'member')}" if described else "members not known"
-    who = f"group {group}: {state}"
-    places = [PartitionLag(tp, committed.get(tp), ends.get(tp), readers.get(tp)) for tp in partitions]
-    return LagReport(who, places, described, {"group": group, "state": described.state if described else None})
-
-
-def described_group(cluster: Cluster, group: str) -> DescribedGroup | None:
-    """None: the group does not exist, or the brokers cannot describe groups."""
-    try:
-        return cluster.groups.describe([group])[group]
-    except UnsupportedApiVersion:  # brokers before 0.9 store only a group's offsets
-        return None
-
-
-def committed_offsets(cluster: Cluster, group: str) -> dict[TopicPartition, int]:
-    """All offsets that a group has committed. Offsets in an open transaction do not count yet."""
-    try:
-        found = cluster.groups.committed(group, require_stable=False)
-    except UnsupportedApiVersion:  # 0.8
-        every = [tp for topic in cluster.topics.list() for tp in topic.topic_partitions]
-        found = cluster.groups.committed(group, every, require_stable=False)
-    return {tp: one[0] for tp, one in found.items() if one is not None}
-
-
-def commit_offsets(cluster: Cluster, group: str, wanted: Mapping[TopicPartition, int]) -> None:
-    """Check that the group has no members. Raises KafkaSourceError if it has some."""
-    described = described_group(cluster, group)
-    members = len(described.members) if described else 0
-    busy = KafkaSourceError(
-        f"group {group!r} has {many(members, 'member') if members else 'members'} to commit over it: end them first "
-        f"(`pykafka groups describe {group}` shows who)"
-    )
-    if members:
-        raise busy
-    try:
-        cluster.groups.commit(group, wanted)
-    except UnknownMemberId:
-        raise busy from None
-
-
-def assignments(group: DescribedGroup) -> dict[TopicPartition, GroupMember]:
-    """The member that reads each partition. Empty while a classic group rebalances."""
-    from kafkasource.errors import ProtocolError
-    from kafkasource.group.consumer_protocol import PROTOCOL_TYPE, Assignment
-
-    found: dict[TopicPartition, GroupMember] = {}
-    for member in group.members if group.protocol_type == PROTOCOL_TYPE else ():
-        if isinstance(member.assignment, frozenset):
-            found.update(dict.fromkeys(member.assignment, member))
-            continue
-        try:
-            found.update(dict.fromkeys(Assignment.decode(member.assignment).partitions, member))
-        except ProtocolError:  # the members are no consumers: they use another protocol
-            continue
-    return found
 
 
 def of_query(cluster: Cluster, location: str) -> LagReport:
@@ -170,15 +34,3 @@ def of_query(cluster: Cluster, location: str) -> LagReport:
     return LagReport(
         f"query of {location} after {which}", places, None, {"checkpoint": location, "batch": checkpoint.done_batch}
     )
-
-
-def ends_of(cluster: Cluster, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-    """The current ends of the logs. Partitions that do not exist or have no leader are left out."""
-    from kafkasource.client.offsets import LATEST
-
-    wanted = set(partitions)
-    known = described_topics(cluster, sorted({tp.topic for tp in wanted})) if wanted else {}
-    there = {tp for topic in known.values() if topic is not None for tp in topic.topic_partitions} & wanted
-    led = {tp for tp in there if cluster.metadata.leader_id(tp) is not None}
-    listed = cluster.offsets.list(dict.fromkeys(led, LATEST))
-    return {tp: found.offset for tp, found in listed.items() if found.offset is not None}

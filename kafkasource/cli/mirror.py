@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kafkasource import options
-from kafkasource.cli.arguments import many
 from kafkasource.errors import KafkaSourceError, OptionError
+from kafkasource.spelling import many
 
 if TYPE_CHECKING:
     from types import FrameType

@@ -6,23 +6,18 @@ import argparse
 import json
 from typing import TYPE_CHECKING
 
+from kafkasource.admin.lag import PartitionLag, commit_offsets, committed_offsets, ends_of
+from kafkasource.admin.positions import PLACES, position
+from kafkasource.admin.topics import existing
 from kafkasource.cli import tables, translate
 from kafkasource.cli.arguments import (
     add_cluster,
     add_json,
     check_partitions,
-    existing,
     parsed_options,
     reached_cluster,
 )
-from kafkasource.cli.lag_report import (
-    PartitionLag,
-    add_group_or_checkpoint,
-    commit_offsets,
-    committed_offsets,
-    ends_of,
-)
-from kafkasource.cli.positions import PLACES, position
+from kafkasource.cli.lag_report import add_group_or_checkpoint
 from kafkasource.errors import BrokerError, KafkaSourceError, OptionError
 
 if TYPE_CHECKING:

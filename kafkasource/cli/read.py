@@ -15,11 +15,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+from kafkasource.admin.positions import PLACES, LastRecords, position
+from kafkasource.admin.topics import existing
 from kafkasource.cli import formats
-from kafkasource.cli.arguments import add_cluster, at_least, check_partitions, existing, many, parsed_options, reach
-from kafkasource.cli.positions import PLACES, LastRecords, position
+from kafkasource.cli.arguments import add_cluster, at_least, check_partitions, parsed_options, reach
 from kafkasource.cli.progress import Progress, progress
 from kafkasource.errors import OptionError
+from kafkasource.spelling import many
 
 if TYPE_CHECKING:
     import pyarrow as pa

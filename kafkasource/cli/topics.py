@@ -5,24 +5,22 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
+from kafkasource.admin.topics import Bounds, bounds_of, described_topics, existing, health, settings_of
 from kafkasource.cli import tables
 from kafkasource.cli.arguments import (
     add_cluster,
     add_json,
     at_least,
-    described_topics,
-    existing,
-    many,
     name_and_value,
     reached_cluster,
 )
-from kafkasource.errors import KafkaSourceError, UnsupportedApiVersion
+from kafkasource.errors import KafkaSourceError
+from kafkasource.spelling import many
 
 if TYPE_CHECKING:
-    from kafkasource.client.cluster import Cluster
     from kafkasource.client.metadata import TopicMetadata
     from kafkasource.client.topics import Setting
     from kafkasource.types import TopicPartition
@@ -89,26 +87,16 @@ def add(parser: argparse.ArgumentParser) -> None:
         add_json(command)
 
 
-class _Bounds(NamedTuple):
-    earliest: int | None  # None: the partition has no leader
-    latest: int | None  # exclusive
-
-    @property
-    def offsets(self) -> int | None:
-        """How many there are: at least as many as records."""
-        return None if self.earliest is None or self.latest is None else self.latest - self.earliest
-
-
 def _list(arguments: argparse.Namespace) -> int:
     with reached_cluster(arguments) as cluster:
         found = [topic for topic in cluster.topics.list() if arguments.internal or not topic.internal]
-        bounds = _bounds(cluster, found)
+        bounds = bounds_of(cluster, found)
     rows = []
     for topic in sorted(found, key=lambda topic: topic.name):
         each = [bounds[tp].offsets for tp in topic.topic_partitions]
         known = [offsets for offsets in each if offsets is not None]
         replicas = max((len(one.replicas) for one in topic.partitions.values()), default=0)
-        rows.append((topic.name, len(each), replicas, sum(known) if known else None, _health(topic)))
+        rows.append((topic.name, len(each), replicas, sum(known) if known else None, health(topic)))
     if arguments.json:
         names = ("topic", "partitions", "replication", "offsets", "health")
         print(json.dumps([dict(zip(names, row, strict=True)) for row in rows], indent=1))
@@ -119,36 +107,11 @@ def _list(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _health(topic: TopicMetadata) -> str:
-    leaderless = sum(one.leader_id is None for one in topic.partitions.values())
-    behind = sum(len(one.in_sync_replicas) < len(one.replicas) for one in topic.partitions.values())
-    if leaderless:
-        return f"{leaderless} without a leader"
-    return f"{behind} under-replicated" if behind else "ok"
-
-
-def _bounds(cluster: Cluster, topics: Iterable[TopicMetadata]) -> dict[TopicPartition, _Bounds]:
-    """The first and last offsets of each log. Skips partitions without a leader: the call would wait for one."""
-    from kafkasource.client.offsets import EARLIEST, LATEST
-
-    all_of_them = [tp for topic in topics for tp in topic.topic_partitions]
-    led = [tp for tp in all_of_them if cluster.metadata.leader_id(tp) is not None]
-    try:
-        first = cluster.offsets.list(dict.fromkeys(led, EARLIEST))
-        last = cluster.offsets.list(dict.fromkeys(led, LATEST))
-    except KafkaSourceError as error:
-        print(f"pykafka: cannot show offsets: {error}", file=sys.stderr)
-        first = last = {}
-    return {
-        tp: _Bounds(first[tp].offset, last[tp].offset) if tp in first else _Bounds(None, None) for tp in all_of_them
-    }
-
-
 def _describe(arguments: argparse.Namespace) -> int:
     with reached_cluster(arguments) as cluster:
         found = list(existing(cluster, arguments.topics).values())
-        bounds = _bounds(cluster, found)
-        settings = _settings(cluster, arguments.topics)
+        bounds = bounds_of(cluster, found)
+        settings = settings_of(cluster, arguments.topics)
     if arguments.json:
         print(json.dumps([_as_json(topic, bounds, settings.get(topic.name)) for topic in found], indent=1))
         return 0
@@ -159,20 +122,13 @@ def _describe(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _settings(cluster: Cluster, topics: Iterable[str]) -> dict[str, Sequence[Setting]]:
-    try:
-        return cluster.topics.settings(topics)
-    except UnsupportedApiVersion:  # before 0.11: what else there is to say is said
-        return {}
-
-
 def _print_topic(
-    topic: TopicMetadata, bounds: dict[TopicPartition, _Bounds], settings: Sequence[Setting] | None, everything: bool
+    topic: TopicMetadata, bounds: dict[TopicPartition, Bounds], settings: Sequence[Setting] | None, everything: bool
 ) -> None:
     total = sum(bounds[tp].offsets or 0 for tp in topic.topic_partitions)
     known_id = f", id {topic.topic_id}" if topic.topic_id else ""
     print(
-        f"{topic.name}: {many(len(topic.partitions), 'partition')}, {many(total, 'offset')}, {_health(topic)}{known_id}"
+        f"{topic.name}: {many(len(topic.partitions), 'partition')}, {many(total, 'offset')}, {health(topic)}{known_id}"
     )
     for each in settings or ():
         if everything or each.source == "topic":
@@ -195,7 +151,7 @@ def _print_topic(
 
 
 def _as_json(
-    topic: TopicMetadata, bounds: dict[TopicPartition, _Bounds], settings: Sequence[Setting] | None
+    topic: TopicMetadata, bounds: dict[TopicPartition, Bounds], settings: Sequence[Setting] | None
 ) -> dict[str, object]:
     return {
         "topic": topic.name,
@@ -265,7 +221,7 @@ def _delete(arguments: argparse.Namespace) -> int:
             raise KafkaSourceError(f"no topic {', '.join(map(repr, missing))}; --if-exists makes this no error")
         found = [topic for topic in described.values() if topic is not None]
         if found and not arguments.yes:
-            total = sum(one.offsets or 0 for one in _bounds(cluster, found).values())
+            total = sum(one.offsets or 0 for one in bounds_of(cluster, found).values())
             _confirm(f"delete {', '.join(topic.name for topic in found)} with {total:,} offsets of records?")
         if found:
             cluster.topics.delete([topic.name for topic in found])

@@ -6,11 +6,12 @@ import argparse
 import json
 from typing import TYPE_CHECKING
 
+from kafkasource.admin.lag import commit_offsets, committed_offsets
 from kafkasource.cli import tables
-from kafkasource.cli.arguments import add_cluster, add_json, client_config, many, reach, reached_cluster
+from kafkasource.cli.arguments import add_cluster, add_json, client_config, reach, reached_cluster
 from kafkasource.cli.command_config import file_options
-from kafkasource.cli.lag_report import commit_offsets, committed_offsets
 from kafkasource.errors import KafkaSourceError, OptionError
+from kafkasource.spelling import many
 from kafkasource.types import TopicPartition
 
 if TYPE_CHECKING:

@@ -17,11 +17,12 @@ from collections.abc import Iterator
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from kafkasource.cli.arguments import add_cluster, at_least, many, name_and_value, parsed_options, reach
-from kafkasource.cli.positions import position
+from kafkasource.admin.positions import position
+from kafkasource.cli.arguments import add_cluster, at_least, name_and_value, parsed_options, reach
 from kafkasource.cli.progress import progress
 from kafkasource.cli.read import unescaped
 from kafkasource.errors import KafkaSourceError
+from kafkasource.spelling import many
 
 if TYPE_CHECKING:
     import pyarrow as pa

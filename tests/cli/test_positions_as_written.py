@@ -4,7 +4,7 @@ import argparse
 
 import pytest
 
-from kafkasource.cli.positions import LastRecords, position
+from kafkasource.admin.positions import LastRecords, position
 from kafkasource.types import TopicPartition
 
 T0 = TopicPartition("t", 0)

@@ -1,7 +1,7 @@
 """The lines of `pykafka lag --watch`, and the totals that several commands begin with."""
 
+from kafkasource.admin.lag import LagReport, PartitionLag
 from kafkasource.cli.lag import _Trend
-from kafkasource.cli.lag_report import LagReport, PartitionLag
 from kafkasource.types import TopicPartition
 
 T0, T1, T2 = (TopicPartition("t", n) for n in range(3))

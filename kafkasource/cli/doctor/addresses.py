@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 
-from kafkasource.cli.arguments import many
 from kafkasource.cli.doctor.finding import FAILED, OK, WARNING, Finding
 from kafkasource.client.config import ClientConfig
 from kafkasource.client.transport.sockets import Address
@@ -14,6 +13,7 @@ from kafkasource.errors import AuthenticationFailed, ConnectFailed, KafkaSourceE
 from kafkasource.security.quoting import printable
 from kafkasource.security.tls.certificates import Certificate
 from kafkasource.security.tls.errors import described
+from kafkasource.spelling import many
 
 LOCAL = {"localhost", "127.0.0.1", "::1"}
 WARN_BEFORE = timedelta(days=30)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
-from kafkasource.cli.arguments import client_config, many, reach
+from kafkasource.cli.arguments import client_config, reach
 from kafkasource.cli.doctor.addresses import ANSWER_MS, LOCAL, of_address, visits
 from kafkasource.cli.doctor.finding import FAILED, OK, WARNING, Finding
 from kafkasource.cli.doctor.permissions import permission_findings
@@ -16,6 +16,7 @@ from kafkasource.client.metadata import metadata_body
 from kafkasource.client.visit import Visit
 from kafkasource.errors import KafkaSourceError
 from kafkasource.protocol.apis import FETCH, METADATA
+from kafkasource.spelling import many
 from kafkasource.types import Node
 
 # The newest version of Fetch that a release serves: how old a broker is, seen from outside.
