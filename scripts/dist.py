@@ -52,6 +52,8 @@ EVERY_WHEEL = (
     "kafkasource/records/kernel.pxd",
     "kafkasource/records/crc32c.h",
     "kafkasource/monitor/page.html",
+    "kafkasource/web/common.css",
+    "kafkasource/web/common.js",
     "kafkasource-*.dist-info/METADATA",
     "kafkasource-*.dist-info/RECORD",
     "kafkasource-*.dist-info/WHEEL",

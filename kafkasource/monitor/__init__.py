@@ -2,8 +2,7 @@
 
 log_times   from offsets to seconds       queries    the state of queries, from their progress
 listener    Spark's progress events       endpoint   HTTP: the page, JSON, Prometheus' text
-access      which requests may read it    open_sinks open transactions of exactly-once sinks
-certificate TLS                           server     connections, with TLS or without
+open_sinks  open transactions of exactly-once sinks
 """
 
 from __future__ import annotations

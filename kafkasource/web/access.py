@@ -1,25 +1,41 @@
-"""Which requests may read the metrics: the host names that a request may use, and a token. Pure: no socket.
+"""Which requests a server of ours accepts: the host names that a request may use, and a token. Pure: no socket.
 
 Another website in the user's browser can reach this server by DNS rebinding: its own name then resolves to 127.0.0.1,
 and the browser takes our responses for that website's. Such a request has the other name in `Host`, so the server
 refuses unknown names. It knows `localhost`, loopback addresses, the address that the connection arrived at, the
 machine's own name where it listens beyond loopback, and names that the user adds.
 
-With a token, every request but the one for the page must send it. The page holds no data; it takes the token from the
-fragment of its address (`/#token=...`), which browsers send to no server.
+With a token, every request but those for the page and its files must send it. The page holds no data; it takes the
+token from the fragment of its address (`/#token=...`), which browsers send to no server, and sends it in a header. A
+page of another origin cannot send that header, so it can read and change nothing here.
 """
 
 from __future__ import annotations
 
 import hmac
 import ipaddress
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from kafkasource.errors import OptionError
 
-PAGE = "/"
 LOOKED_AT = ("Host", "Origin", "Authorization")
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One of our servers, for its messages, and for the environment variables that it reads."""
+
+    name: str  # "the metrics server"
+    environment: str  # what its variables begin with
+    names_from: str  # where a user adds a host name
+    token_from: str  # where a user gives the token
+    thread: str
+
+    def variable(self, name: str) -> str | None:
+        """The value of `<environment>_<name>`; None where it is not set, or empty."""
+        return os.environ.get(f"{self.environment}_{name}") or None
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,16 +52,19 @@ class Access:
 
     names: frozenset[str]
     token: str | None = field(default=None, repr=False)
+    open_paths: frozenset[str] = frozenset({"/"})  # without data, so they need no token
+    names_from: str = ""
 
     @classmethod
-    def of(cls, names: Iterable[str], token: str | None) -> Access:
+    def of(cls, kind: Kind, names: Iterable[str], token: str | None, open_paths: Iterable[str] = ("/",)) -> Access:
         """Raises OptionError for a token that no client can send."""
         if token is not None and not (token.isascii() and token.isprintable() and token.strip() == token != ""):
             raise OptionError(
-                "the token of the metrics server must be printable ASCII, at least one character, without spaces at its"
-                " ends: change 'token', the file of --token-file, or KAFKASOURCE_METRICS_TOKEN"
+                f"the token of {kind.name} must be printable ASCII, at least one character, without spaces at its"
+                f" ends: change {kind.token_from}"
             )
-        return cls(frozenset(name for given in names if (name := host_of(given))), token)
+        known = frozenset(name for given in names if (name := host_of(given)))
+        return cls(known, token, frozenset(open_paths), kind.names_from)
 
     def refusal(self, path: str, headers: Mapping[str, str], local_address: str) -> Refusal | None:
         """None: accept the request. `headers`: those of LOOKED_AT that it has. `local_address`: where the request
@@ -54,13 +73,16 @@ class Access:
         if not self._knows(host_of(host), local_address):
             return Refusal(
                 421,
-                f"this server is not known as {host_of(host)!r}: give the name to serve_metrics(allowed_hosts=...),"
-                " pykafka metrics --allow-host or KAFKASOURCE_METRICS_HOSTS",
+                f"this server is not known as {host_of(host)!r}: give the name to {self.names_from}",
             )
         origin = headers.get("Origin")
         if origin is not None and origin.partition("://")[2].lower() != host.lower():
             return Refusal(403, f"a page of {origin} may not read this")
-        if self.token is not None and path != PAGE and not self._has_token(headers.get("Authorization", "")):
+        if (
+            self.token is not None
+            and path not in self.open_paths
+            and not self._has_token(headers.get("Authorization", ""))
+        ):
             return Refusal(401, "send the token: Authorization: Bearer ..., or open the page as /#token=...")
         return None
 

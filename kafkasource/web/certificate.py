@@ -1,28 +1,28 @@
-"""The certificate of the metrics server: TLS 1.2 and later, and files that may be renewed while it serves."""
+"""The certificate of a server of ours: TLS 1.2 and later, and files that may be renewed while it serves."""
 
 from __future__ import annotations
 
 import logging
-import os
 import ssl
 import threading
 from pathlib import Path
 
 from kafkasource.errors import OptionError
 from kafkasource.security.tls.store_files import Fingerprint, fingerprint_of
+from kafkasource.web.access import Kind
 
-CERTIFICATE_ENVIRONMENT = "KAFKASOURCE_METRICS_CERTIFICATE"
-KEY_ENVIRONMENT = "KAFKASOURCE_METRICS_KEY"
-
-log = logging.getLogger("kafkasource.metrics")
+log = logging.getLogger("kafkasource.web")
 
 
 class ServerCertificate:
     """A PEM file with the certificate and those between it and the authority, and one with the private key. For any
     thread."""
 
-    def __init__(self, certificate: str | Path, key: str | Path | None = None) -> None:
-        """`key`: None where the first file has the private key, too. Raises OptionError."""
+    def __init__(self, server: str, certificate: str | Path, key: str | Path | None = None) -> None:
+        """`server`: its name in messages. `key`: None where the first file has the private key, too.
+
+        Raises OptionError."""
+        self._server = server
         self._certificate = Path(certificate)
         self._key = Path(key) if key is not None else self._certificate
         self._lock = threading.Lock()
@@ -30,15 +30,14 @@ class ServerCertificate:
         self._context = self._load()
 
     @classmethod
-    def of(cls, certificate: str | Path | None, key: str | Path | None) -> ServerCertificate | None:
+    def of(cls, kind: Kind, certificate: str | Path | None, key: str | Path | None) -> ServerCertificate | None:
         """Of these files, else of those that the environment names; None where nobody names any. Raises OptionError."""
         if certificate is None:
-            certificate, of_environment = os.environ.get(CERTIFICATE_ENVIRONMENT), os.environ.get(KEY_ENVIRONMENT)
-            key = key or of_environment
+            certificate, key = kind.variable("CERTIFICATE"), key or kind.variable("KEY")
         if certificate:
-            return cls(certificate, key or None)
+            return cls(kind.name, certificate, key or None)
         if key:
-            raise OptionError("the metrics server has a private key without its certificate: name the certificate, too")
+            raise OptionError(f"{kind.name} has a private key without its certificate: name the certificate, too")
         return None
 
     def context(self) -> ssl.SSLContext:
@@ -49,9 +48,9 @@ class ServerCertificate:
                 self._seen = states
                 try:
                     self._context = self._load()
-                    log.info("metrics: %s was read again, as it has changed", self._certificate)
+                    log.info("%s: %s was read again, as it has changed", self._server, self._certificate)
                 except OptionError as error:
-                    log.warning("the metrics server goes on with its certificate of before: %s", error)
+                    log.warning("%s goes on with its certificate of before: %s", self._server, error)
             return self._context
 
     def _states(self) -> Fingerprint:
@@ -64,12 +63,12 @@ class ServerCertificate:
             context.load_cert_chain(self._certificate, self._key, password="")  # none: OpenSSL asks on a terminal
         except ssl.SSLError as error:
             raise OptionError(
-                f"the certificate of the metrics server: {self._certificate} and the private key in {self._key} cannot"
+                f"the certificate of {self._server}: {self._certificate} and the private key in {self._key} cannot"
                 f" be used ({error.reason or error}). Both are PEM, they belong together, and the key has no password"
             ) from None
         except OSError as error:
             raise OptionError(
-                f"the certificate of the metrics server: {self._certificate} or {self._key} cannot be read"
+                f"the certificate of {self._server}: {self._certificate} or {self._key} cannot be read"
                 f" ({error.strerror or error})"
             ) from None
         return context

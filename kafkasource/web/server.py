@@ -1,4 +1,4 @@
-"""The HTTP server below the endpoint: a thread for each connection, and TLS where there is a certificate."""
+"""The HTTP server below a site: a thread for each connection, and TLS where there is a certificate."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import socket
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from kafkasource.monitor.certificate import ServerCertificate
+from kafkasource.web.certificate import ServerCertificate
 
-log = logging.getLogger("kafkasource.metrics")
+log = logging.getLogger("kafkasource.web")
 
 _HANDSHAKE_S = 30.0  # for a client that does not finish its handshake
 _HANDSHAKE = b"\x16"  # the first byte of every connection with TLS

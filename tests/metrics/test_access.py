@@ -13,9 +13,9 @@ import pytest
 from spark_progress import progress
 
 from kafkasource.metrics.registry import Registry
-from kafkasource.monitor.access import Access, host_of
-from kafkasource.monitor.endpoint import Endpoint
+from kafkasource.monitor.endpoint import KIND, Endpoint
 from kafkasource.monitor.queries import Queries
+from kafkasource.web.access import Access, host_of
 
 PATHS = ("/", "/metrics", "/api/queries", "/api/queries/query-1", "/api/metrics", "/none")
 
@@ -130,7 +130,7 @@ def test_the_environment_may_have_the_token(serve, monkeypatch):
 
 
 def test_no_token_is_shown_in_a_repr():
-    assert "s3cret" not in repr(Access.of([], "s3cret"))
+    assert "s3cret" not in repr(Access.of(KIND, [], "s3cret"))
 
 
 def test_hosts_without_their_ports():
