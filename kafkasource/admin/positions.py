@@ -1,8 +1,9 @@
 """Positions in logs, as people write them: `earliest`, `latest`, an offset, a time; for all partitions of a command.
 
-    earliest  latest          the two ends of the log
+    earliest  latest          the two ends of the log; also beginning, start and end, as kcat and rpk say
     1500                      an offset
-    @1795300000000            milliseconds since 1970-01-01 UTC
+    -10                       so many offsets before the end of each partition
+    @1795300000000            milliseconds since 1970-01-01 UTC; kcat's s@1795300000000; rpk's @2026-11-21, @-15m
     2026-11-21  2026-11-21T22:30  2026-11-21T22:30:05.250+01:00     UTC where no zone is given
     90s  15m  2h  7d          this long ago
 
@@ -26,7 +27,7 @@ from kafkasource.types import TopicPartition
 
 PLACES = "earliest, latest, an offset (1500), a time (2026-11-21T22:30, UTC), or how long ago (15m, 2h, 7d)"
 
-_WORDS = {"earliest": EARLIEST, "latest": LATEST}
+_WORDS = {"earliest": EARLIEST, "beginning": EARLIEST, "start": EARLIEST, "latest": LATEST, "end": LATEST}
 _AGO_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
@@ -37,13 +38,16 @@ def position(text: str, *, now_ms: float | None = None) -> Position:
         return AtOffsets(text, everywhere=_WORDS[text.lower()])
     if re.fullmatch(r"\d{1,18}", text):
         return AtOffsets(text, everywhere=int(text))
+    if re.fullmatch(r"-\d{1,18}", text):
+        return LastRecords(text, int(text[1:]))
     return AtTimestamps(text, everywhere_ms=_milliseconds(text, now_ms), else_latest=True)
 
 
 def _milliseconds(text: str, now_ms: float | None) -> int:
-    if re.fullmatch(r"@\d{1,15}", text):
-        return int(text[1:])
-    ago = re.fullmatch(r"(\d{1,9})([smhd])", text)
+    if re.fullmatch(r"s?@\d{1,15}", text):
+        return int(text.removeprefix("s")[1:])
+    said, text = text, text.removeprefix("@")
+    ago = re.fullmatch(r"-?(\d{1,9})([smhd])", text)
     if ago is not None:
         now = time.time() * 1000 if now_ms is None else now_ms
         return max(0, int(now) - int(ago[1]) * _AGO_MS[ago[2]])
@@ -51,7 +55,7 @@ def _milliseconds(text: str, now_ms: float | None) -> int:
         # Python 3.10 takes neither Z nor a fraction of other than 3 or 6 digits
         moment = datetime.fromisoformat(re.sub(r"[zZ]$", "+00:00", text))
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is none of {PLACES}") from None
+        raise argparse.ArgumentTypeError(f"{said!r} is none of {PLACES}") from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=timezone.utc)
     return max(0, round(moment.timestamp() * 1000))

@@ -71,7 +71,8 @@ def add_cluster(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=VALUE",
         type=name_and_value,
         dest="settings",
-        help="a client option of docs/options.md, such as request.timeout.ms=5000; may be repeated",
+        help="a client option of docs/options.md, such as request.timeout.ms=5000; may be repeated. All users of this "
+        "machine see a command line: passwords belong into the file of -F",
     )
     add_command_config(parser)
 

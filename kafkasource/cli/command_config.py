@@ -19,6 +19,7 @@ ENVIRONMENT = "KAFKA_COMMAND_CONFIG"
 
 def add_command_config(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
+        "-F",
         "--command-config",
         metavar="FILE",
         help="a client.properties, as Kafka's own tools take it: security.protocol=SASL_SSL and so on. -X goes before "

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
+from kafkasource.cli.terminal import escaped, escaped_json
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -23,6 +25,7 @@ class Style:
 
     key_separator: bytes | None = None  # between key and value; None: no keys
     null: bytes = b""  # for a key or value that is null
+    terminal: bool = False  # a person reads it: control bytes are shown, not sent
 
 
 class Output(Protocol):
@@ -37,14 +40,20 @@ class Output(Protocol):
 class _Lines:
     durable = True
 
-    def __init__(self, stream: IO[bytes], lines: Callable[[pa.RecordBatch, Style], Iterable[bytes]], style: Style):
-        self._stream, self._lines, self._style = stream, lines, style
+    def __init__(
+        self,
+        stream: IO[bytes],
+        lines: Callable[[pa.RecordBatch, Style], Iterable[bytes]],
+        style: Style,
+        end: bytes,
+    ):
+        self._stream, self._lines, self._style, self._end = stream, lines, style, end
 
     def write(self, batch: pa.RecordBatch) -> None:
         if not batch.num_rows:
             return
         lines = [*self._lines(batch, self._style), b""]
-        self._stream.write(b"\n".join(lines))
+        self._stream.write(self._end.join(lines))
         self._stream.flush()
 
     def close(self) -> None:
@@ -52,12 +61,18 @@ class _Lines:
 
 
 def _text(batch: pa.RecordBatch, style: Style) -> Iterable[bytes]:
-    values = (style.null if each is None else each for each in batch.column("value").to_pylist())
+    values = _shown(batch.column("value").to_pylist(), style)
     if style.key_separator is None:
         return values
-    keys = (style.null if each is None else each for each in batch.column("key").to_pylist())
+    keys = _shown(batch.column("key").to_pylist(), style)
     separator = style.key_separator
     return (key + separator + value for key, value in zip(keys, values, strict=True))
+
+
+def _shown(column: list[bytes | None], style: Style) -> Iterator[bytes]:
+    if style.terminal:
+        return (style.null if each is None else escaped(each) for each in column)
+    return (style.null if each is None else each for each in column)
 
 
 _encode = json.JSONEncoder(ensure_ascii=False).encode
@@ -71,7 +86,8 @@ def _json(batch: pa.RecordBatch, style: Style) -> Iterable[bytes]:
         row.update(_bytes_as_json("value", value))
         if headers:
             row["headers"] = [{"key": each["key"], **_bytes_as_json("value", each["value"])} for each in headers]
-        yield _encode(row).encode()
+        text = _encode(row)
+        yield (escaped_json(text) if style.terminal else text).encode()
 
 
 def _rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
@@ -159,8 +175,11 @@ class _Arrow:
         self._writer.close()
 
 
-def _of_lines(lines: Callable[[pa.RecordBatch, Style], Iterable[bytes]]) -> Callable[[IO[bytes], Style], Output]:
-    return lambda stream, style: _Lines(stream, lines, style)
+def of_lines(
+    lines: Callable[[pa.RecordBatch, Style], Iterable[bytes]], end: bytes = b"\n"
+) -> Callable[[IO[bytes], Style], Output]:
+    """What opens an output of lines."""
+    return lambda stream, style: _Lines(stream, lines, style, end)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,9 +192,9 @@ class Format:
 
 
 FORMATS: tuple[Format, ...] = (
-    Format("text", (".txt",), "values as they are, one a line", _of_lines(_text)),
-    Format("json", (".jsonl", ".ndjson", ".json"), "an object a line, with key, headers and place", _of_lines(_json)),
-    Format("hex", (".hex",), "for bytes: a dump of key, value and headers", _of_lines(_hex)),
+    Format("text", (".txt",), "values as they are, one a line", of_lines(_text)),
+    Format("json", (".jsonl", ".ndjson", ".json"), "an object a line, with key, headers and place", of_lines(_json)),
+    Format("hex", (".hex",), "for bytes: a dump of key, value and headers", of_lines(_hex)),
     Format("parquet", (".parquet",), "all columns, as Spark reads them", _Parquet, only_files=True),
     Format("arrow", (".arrow", ".feather"), "an Arrow IPC file", _Arrow, only_files=True),
 )

@@ -20,6 +20,7 @@ from kafkasource.admin.topics import existing
 from kafkasource.cli import formats
 from kafkasource.cli.arguments import add_cluster, at_least, check_partitions, parsed_options, reach
 from kafkasource.cli.progress import Progress, progress
+from kafkasource.cli.template import LETTERS, Template, format_of
 from kafkasource.errors import OptionError
 from kafkasource.spelling import many
 
@@ -34,6 +35,7 @@ EXAMPLES = """examples:
   pykafka read events                                   all there is, one value a line
   pykafka read events --last 5 -K '\\t'                  the last five of each partition, with keys
   pykafka read events --from 15m --json                 of the last quarter of an hour
+  pykafka read events -o -10 -c 5 -f '%p %o %k=%s\\n'    as kcat takes it: offset, count, format
   pykafka read events --follow --group audit            what comes, shared with the group's other members
   pykafka read events --from 2026-11-21 --to day.parquet"""
 
@@ -43,19 +45,21 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-p", "--partitions", metavar="N,...", type=_numbers, help="only these; default: all")
     start = parser.add_mutually_exclusive_group()
     start.add_argument(
+        "-o",
         "--from",
         dest="start",
-        type=position,
+        action=_Where,
         metavar="WHERE",
         help=f"the first record: {PLACES}. Default: earliest; with --follow latest; with --group the group's committed "
-        "offset, and --from only where the group has committed none",
+        "offset, and --from only where the group has committed none. Also as kcat writes it: beginning, end, -10 (ten "
+        "before the end of each partition), s@MS, and e@MS for --until",
     )
     start.add_argument("--last", type=at_least(0), metavar="N", help="start N offsets before the end of each partition")
     parser.add_argument(
         "--until", type=position, metavar="WHERE", help="stop before this record; default: the current end"
     )
-    parser.add_argument("-f", "--follow", action="store_true", help="continue with new records; Ctrl-C ends")
-    parser.add_argument("-n", "--count", type=at_least(1), metavar="N", help="read at most N records in total")
+    parser.add_argument("-w", "--follow", action="store_true", help="continue with new records; Ctrl-C ends")
+    parser.add_argument("-n", "-c", "--count", type=at_least(1), metavar="N", help="read at most N records in total")
     parser.add_argument(
         "-g", "--group", metavar="GROUP", help="read as a member of this consumer group, and commit offsets"
     )
@@ -66,6 +70,13 @@ def add(parser: argparse.ArgumentParser) -> None:
         + ". Default: text, or the format that the end of --to names",
     )
     parser.add_argument("--json", action="store_const", const="json", dest="format", help="the same as --format json")
+    parser.add_argument(
+        "-f",
+        type=Template,
+        dest="template",
+        metavar="FORMAT",
+        help=rf"kcat's format string, such as '%%t %%p %%o %%k %%s\n': {LETTERS.replace('%', '%%')}; \n \t \x1f",
+    )
     parser.add_argument(
         "--to", metavar="FILE", help="write to a file, such as events.parquet; it appears when it is complete"
     )
@@ -78,6 +89,24 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--null", default="", metavar="TEXT", help="in text: what to print for a null key or value")
     add_cluster(parser)
     parser.set_defaults(run=_read)
+
+
+class _Where(argparse.Action):
+    """`--from`, of which kcat's `e@MS` is the end of the read."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: object,
+        option_string: str | None = None,
+    ) -> None:
+        text = str(values).strip()
+        ends = text.startswith("e@")
+        try:
+            setattr(namespace, "until" if ends else self.dest, position(text[1:] if ends else text))
+        except argparse.ArgumentTypeError as error:
+            raise argparse.ArgumentError(self, str(error)) from None
 
 
 def _numbers(text: str) -> list[int]:
@@ -112,7 +141,9 @@ def _read(arguments: argparse.Namespace) -> int:
 
     reach(ClientConfig.from_options(options))
     style = formats.Style(
-        None if arguments.key_separator is None else unescaped(arguments.key_separator), arguments.null.encode()
+        None if arguments.key_separator is None else unescaped(arguments.key_separator),
+        arguments.null.encode(),
+        terminal=not arguments.to and sys.stdout.isatty(),
     )
     with Reader(options, start=_start(arguments), end=arguments.until) as reader, _stream(arguments.to) as stream:
         for topic in existing(reader.cluster, arguments.topics).values():
@@ -148,6 +179,12 @@ def _start(arguments: argparse.Namespace) -> Position:
 def _format(arguments: argparse.Namespace) -> formats.Format:
     """Raises OptionError where the format and the file do not fit."""
     by_file = formats.of_file(arguments.to) if arguments.to else None
+    if arguments.template is not None:
+        if by_file is not None and by_file.only_files:
+            raise OptionError(f"-f prints text, which is no {by_file.name}: give --to another name, or leave out -f")
+        if arguments.format or arguments.key_separator is not None:
+            raise OptionError("-f says all that is printed: leave out --format, --json and --key-separator")
+        return format_of(arguments.template)
     form = formats.BY_NAME[arguments.format] if arguments.format else by_file
     if form is None and arguments.to:
         known = ", ".join(suffix for each in formats.FORMATS for suffix in each.suffixes)
@@ -194,7 +231,9 @@ def _copy(reader: Reader, arguments: argparse.Namespace, output: formats.Output)
     if arguments.to:
         print(f"{many(copied, 'record')} in {arguments.to}", file=sys.stderr)
     elif not copied and sys.stderr.isatty():
-        print(f"no records of {', '.join(arguments.topics)} in that range", file=sys.stderr)
+        print(
+            f"no records of {', '.join(arguments.topics)} in that range; --follow waits for new ones", file=sys.stderr
+        )
 
 
 def copy_batches(batches: Iterator[pa.RecordBatch], output: formats.Output, most: int | None, bar: Progress) -> int:

@@ -191,16 +191,33 @@ def from_json(document: object) -> Row:
         raise ValueError("expected a JSON object with at least the key `value`")
     if not {"value", "value_base64"} & document.keys():
         raise ValueError("it has no key `value`")
-    headers = document.get("headers") or []
-    if isinstance(headers, dict):
-        headers = [{"key": key, "value": value} for key, value in headers.items()]
     return {
         "key": _bytes(document, "key"),
         "value": _bytes(document, "value"),
-        "headers": [{"key": _name(each["key"]), "value": _bytes(each, "value")} for each in headers],
+        "headers": [
+            {"key": _name(each["key"]), "value": _bytes(each, "value")} for each in _headers(document.get("headers"))
+        ],
         "partition": None if document.get("partition") is None else _partition(document["partition"]),
         "timestamp": _timestamp(document.get("timestamp")),
     }
+
+
+_HEADERS = 'headers are [{"key": "name", "value": "text"}], {"name": "text"}, or ["name", "text"] as kcat prints them'
+
+
+def _headers(value: Any) -> list[Row]:
+    """The headers in one shape, of the three that clients print."""
+    if isinstance(value, dict):
+        return [{"key": name, "value": each} for name, each in value.items()]
+    if not isinstance(value, list | None):
+        raise ValueError(f"{_HEADERS}; this is {json.dumps(value)[:80]}")
+    found: list[Any] = value or []
+    if found and isinstance(found[0], str) and len(found) % 2 == 0:
+        found = [{"key": name, "value": each} for name, each in zip(found[::2], found[1::2], strict=True)]
+    for each in found:
+        if not isinstance(each, dict) or not isinstance(each.get("key"), str):
+            raise ValueError(f"{_HEADERS}; one of these is {json.dumps(each)[:80]}")
+    return found
 
 
 def _name(value: object) -> str:

@@ -93,6 +93,8 @@ def test_options_are_taken_with_and_without_their_prefix(name, servers, capsys):
         ["topics", "create", "x", "-p", "0"],
         ["read", "t", "--from", "yesterday"],
         ["read", "t", "--from", "1", "--last", "1"],
+        ["read", "t", "-o", "e@yesterday"],
+        ["read", "t", "-f", "%v"],
         ["lag"],
         ["lag", "-g", "g", "-c", "/c"],
         ["offsets", "set", "-g", "g", "-t", "t"],
@@ -110,6 +112,8 @@ def test_wrong_arguments_end_with_2(words, capsys):
     ("words", "said"),
     [
         (["read", "t", "--to", "x.foo"], ".parquet"),
+        (["read", "t", "-f", "%s", "--json"], "leave out --format"),
+        (["read", "t", "-f", "%s", "--to", "x.parquet"], "is no parquet"),
         (["read", "t", "--group", "g", "--last", "1"], "cannot be combined with --partitions"),
         (["read", "t", "--group", "g", "--to", "x.txt"], "Redirect stdout"),
         (["read", "t", "--follow", "--until", "latest"], "leave out --until"),
@@ -144,6 +148,7 @@ def test_a_client_properties_of_kafkas_tools_is_taken_by_argument_and_by_environ
     )
     monkeypatch.setenv("PASS", "secret")
     assert topics(capsys, "--command-config", str(file)) == ["t"]
+    assert topics(capsys, "-F", str(file)) == ["t"]  # as kcat calls it
     monkeypatch.setenv("KAFKA_COMMAND_CONFIG", str(file))
     assert topics(capsys) == ["t"]
     assert topics(capsys, "-X", "client.id=me") == ["t"]

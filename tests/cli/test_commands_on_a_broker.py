@@ -2,6 +2,7 @@
 
 import json
 import os
+import pty
 import re
 import signal
 import subprocess
@@ -148,6 +149,24 @@ def test_what_another_client_wrote_is_read_by_offset_by_count_and_from_the_end(c
     assert command("read", name, "-n", "2", "-K", ":")[1] == ["k:a0", "k:a1"]
     assert command("read", name, "--from", "2020-01-01", "--until", "1h")[1] == []
     assert command("read", name, "--from", "1h", "-p", "1")[1] == ["b0"]
+
+
+def test_kcats_words_read_what_kcat_would_and_a_terminal_is_shown_control_bytes(
+    command, produce, kafka_topic, kafka_broker
+):
+    name = kafka_topic()
+    produce(name, {0: [b"old", b"\x1b[31mred", b"new"]}, key=b"k", headers=[("h", b"1")])
+    words = ("-o", "-2", "-c", "1", "-f", r"%p %o %k=%s %h\n")
+    assert command("read", name, *words)[1] == ["0 1 k=\x1b[31mred h=1"]
+    assert command("read", name, "-o", "beginning", "-o", "e@1")[1] == []
+    ours, theirs = pty.openpty()
+    line = [sys.executable, "-m", "kafkasource", "read", name, *words, "-b", kafka_broker.bootstrap_servers]
+    try:
+        subprocess.run(line, stdout=theirs, stderr=subprocess.DEVNULL, check=True, timeout=60)
+        assert os.read(ours, 100) == rb"0 1 k=\x1b[31mred h=1" + b"\r\n"
+    finally:
+        os.close(ours)
+        os.close(theirs)
 
 
 def test_a_file_is_there_when_all_of_it_is(command, produce, kafka_topic, tmp_path):

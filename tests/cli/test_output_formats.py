@@ -1,14 +1,17 @@
 """What `pykafka read` prints, byte by byte, and that `pykafka write` takes it back."""
 
+import argparse
 import io
 import json
 from datetime import datetime, timezone
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
 from kafkasource.cli import formats
+from kafkasource.cli.template import Template, format_of
 from kafkasource.cli.write import from_json
 from kafkasource.records.columns import ROW_SCHEMA_WITH_HEADERS
 
@@ -100,3 +103,59 @@ def test_a_record_without_a_timestamp_shows_none():
 def test_a_files_name_says_its_format(file, name):
     found = formats.of_file(file)
     assert (found and found.name) == name
+
+
+def printed(text, style=formats.Style()):  # noqa: B008
+    stream = io.BytesIO()
+    output = format_of(Template(text)).open(stream, style)
+    output.write(batch())
+    output.close()
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [  # as kcat 1.7's format.c prints them
+        (r"%t %p %o %k %s %h\n", b"t 3 7 k v\xc3\xa9 h=1\nt 3 8  \xff\x00 h=NULL,h=\xfe\nt 3 10   \n"),
+        (r"%K:%S,", b"1:3,-1:2,0:-1,"),
+        ("%R", b"\x00\x00\x00\x03\x00\x00\x00\x02\xff\xff\xff\xff"),
+        ("%T;", b"1795300000250;" * 3),
+        (r"100%%\x1f\t\033\\", b"100%\x1f\t\x1b\\" * 3),
+    ],
+)
+def test_a_format_string_prints_what_kcat_prints(text, expected):
+    assert printed(text) == expected
+
+
+def test_a_letter_of_rpk_is_refused_with_kcats():
+    with pytest.raises(argparse.ArgumentTypeError, match="kcat's letter for it is %s"):
+        Template("%v")
+
+
+EVIL: list[dict[str, Any]] = [
+    {"key": b"\x9b1m", "value": "\x1b]0;title\x07 \x9b2J é\t".encode(), "offset": 7, "headers": None}
+]
+
+
+def test_control_bytes_are_shown_on_a_terminal_and_nowhere_else():
+    on_terminal, plain = formats.Style(b"=", terminal=True), formats.Style(b"=")
+    assert written("text", on_terminal, EVIL) == rb"\x9b1m=\x1b]0;title\x07 \xc2\x9b2J " + "é\t\n".encode()
+    assert written("text", plain, EVIL) == b"=".join([EVIL[0]["key"], EVIL[0]["value"]]) + b"\n"
+    as_json = written("json", on_terminal, EVIL)
+    assert not [byte for byte in as_json.decode().rstrip("\n") if ord(byte) < 32 or 127 <= ord(byte) < 160]
+    assert json.loads(as_json) == json.loads(written("json", rows=EVIL))
+    assert b"\x1b" not in written("hex", on_terminal, EVIL)
+
+
+@pytest.mark.parametrize(
+    "headers", [[{"key": "a", "value": "1"}, {"key": "b", "value": None}], {"a": "1", "b": None}, ["a", "1", "b", None]]
+)
+def test_headers_are_taken_in_the_shape_of_each_client(headers):
+    expected = [{"key": "a", "value": b"1"}, {"key": "b", "value": None}]
+    assert from_json({"value": "v", "headers": headers})["headers"] == expected
+
+
+@pytest.mark.parametrize("headers", [["a"], "a=1", [["a", "1"]], [{"name": "a"}], [{"key": 1, "value": "1"}]])
+def test_headers_in_another_shape_are_refused_with_the_shapes_that_are_taken(headers):
+    with pytest.raises(ValueError, match=r'headers are \[\{"key": "name", "value": "text"\}\]'):
+        from_json({"value": "v", "headers": headers})

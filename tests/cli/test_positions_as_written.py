@@ -31,7 +31,13 @@ class Log:
         return dict.fromkeys(times, 150)
 
 
-@pytest.mark.parametrize(("text", "offset"), [("earliest", 100), ("LATEST", 200), ("123", 123), ("0", 0)])
+@pytest.mark.parametrize(
+    ("text", "offset"),
+    [
+        *(("earliest", 100), ("LATEST", 200), ("123", 123), ("0", 0)),
+        *(("beginning", 100), ("start", 100), ("end", 200), ("-10", 190), ("-1000", 100)),  # kcat's and rpk's
+    ],
+)
 def test_words_and_numbers_are_offsets(text, offset):
     assert position(text).resolve([T0], Log()) == {T0: offset}
 
@@ -40,6 +46,9 @@ def test_words_and_numbers_are_offsets(text, offset):
     ("text", "ms"),
     [
         ("@1795300000000", 1_795_300_000_000),
+        ("s@1795300000000", 1_795_300_000_000),  # kcat's
+        ("@2026-11-21", 1_795_219_200_000),  # rpk's
+        ("@-15m", NOW_MS - 900_000),
         ("2026-11-21", 1_795_219_200_000),
         ("2026-11-21T22:26:40", NOW_MS),
         ("2026-11-21 22:26:40", NOW_MS),
@@ -58,7 +67,7 @@ def test_times_are_utc_and_durations_are_ago(text, ms):
     assert log.asked == {T0: ms}
 
 
-@pytest.mark.parametrize("text", ["", "yesterday", "-5", "5w", "2026-13-01", "1.5", "@", "9" * 30])
+@pytest.mark.parametrize("text", ["", "yesterday", "--5", "5w", "2026-13-01", "1.5", "@", "9" * 30])
 def test_anything_else_is_a_usage_error_that_shows_what_may_stand_there(text):
     with pytest.raises(argparse.ArgumentTypeError, match="earliest, latest, an offset"):
         position(text)
