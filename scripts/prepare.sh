@@ -45,13 +45,20 @@ fi
 
 [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
 pip="$venv/bin/python -m pip --disable-pip-version-check"
+
+# Spark puts pyspark.zip first on the path of each Python process that it starts, and Python keeps no compiled code of what
+# it imports from a zip: 0.7 s of processor time a process. The installed files are the same, and compiled.
+compiled_pyspark() { ln -sfn ../../.. "$venv"/lib/python3.*/site-packages/pyspark/python/lib/pyspark.zip; }
+
 # Stop at the first failure, and show pip's own words then.
 log=$(mktemp); trap 'rm -f "$log"' EXIT
 if [ -z "$extras" ]; then
     $pip install "pyspark[sql]==$pyspark" >"$log" 2>&1 || { cat "$log" >&2; say "pip could not install pyspark (its words are above)"; }
+    compiled_pyspark
     touch "$venv/.pyspark"
     exit
 fi
 # compat: a plain path entry. Spark looks for `pyspark_*` modules along sys.path, where the default editable hook hides them.
 $pip install -e ".[$extras]" --config-settings editable_mode=compat "pyspark[sql]==$pyspark" >"$log" 2>&1 || { cat "$log" >&2; say "pip could not install the package (its words are above)"; }
+compiled_pyspark
 touch "$venv/.ready"
