@@ -42,6 +42,7 @@ _COMMANDS = (
     "broker",
     "demo",
     "doctor",
+    "completion",
 )
 
 _NAMES = {"topic", "topics", "group", "groups", "checkpoint", "to_checkpoint", "bootstrap_servers"}  # never empty
@@ -81,7 +82,7 @@ def _drop_stdout() -> None:
 
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = _parser()
+    parser = parser_of_all()
     arguments = parser.parse_args(argv)
     for name, value in vars(arguments).items():
         if name in _NAMES and "" in (value if isinstance(value, list) else [value]):
@@ -89,7 +90,8 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     return arguments
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser_of_all() -> argparse.ArgumentParser:
+    """Of all commands."""
     parser = _Parser(prog="pykafka", description="Kafka for PySpark without jars.")
     parser.add_argument("--version", action="version", version=f"pykafka {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")

@@ -7,14 +7,14 @@ import sys
 
 import pytest
 
-from kafkasource.cli import _parser, main
+from kafkasource.cli import main, parser_of_all
 
-WITHOUT_A_CLUSTER = {"mirror", "metrics", "demo", "broker start", "broker stop", "broker status"}
+WITHOUT_A_CLUSTER = {"mirror", "metrics", "demo", "broker start", "broker stop", "broker status", "completion"}
 
 
 def commands(parser=None, words=()):
     """(words, parser) of every command that can be run."""
-    parser = parser or _parser()
+    parser = parser or parser_of_all()
     choices = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
     if not choices:
         yield " ".join(words), parser
@@ -33,7 +33,7 @@ def flags(parser):
 def test_there_is_a_command_for_each_of_these():
     assert {words.split()[0] for words in COMMANDS} == {
         *("topics", "read", "write", "groups", "lag", "metrics", "offsets", "transactions", "mirror", "broker", "demo"),
-        "doctor",
+        *("doctor", "completion"),
     }
 
 
@@ -45,7 +45,7 @@ def test_help_is_told_for_each(words, capsys):
     assert capsys.readouterr().out.startswith(f"usage: pykafka {words}")
 
 
-@pytest.mark.parametrize("words", sorted(COMMANDS.keys() - {"demo"}))
+@pytest.mark.parametrize("words", sorted(COMMANDS.keys() - {"demo", "completion"}))
 def test_each_answers_in_json_too(words):
     assert "--json" in flags(COMMANDS[words])
 
