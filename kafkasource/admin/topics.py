@@ -41,6 +41,15 @@ def existing(cluster: Cluster, topics: Iterable[str]) -> dict[str, TopicMetadata
     return {name: topic for name, topic in described.items() if topic is not None}
 
 
+def check_partitions(topic: TopicMetadata, numbers: Iterable[int]) -> None:
+    """Raise KafkaSourceError for a partition that the topic does not have."""
+    strange = sorted(set(numbers) - topic.partitions.keys())
+    if strange:
+        raise KafkaSourceError(
+            f"topic {topic.name!r} has no partition {strange[0]}; it has 0 to {len(topic.partitions) - 1}"
+        )
+
+
 class Bounds(NamedTuple):
     earliest: int | None  # None: the partition has no leader
     latest: int | None  # exclusive

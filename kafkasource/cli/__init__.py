@@ -36,6 +36,7 @@ _COMMANDS = (
     "groups",
     "lag",
     "metrics",
+    "ui",
     "offsets",
     "transactions",
     "mirror",

@@ -9,20 +9,19 @@ from __future__ import annotations
 import argparse
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
 from kafkasource import options
 from kafkasource.cli.command_config import add_command_config, file_options, meant_for
-from kafkasource.errors import KafkaSourceError, OptionError
+from kafkasource.errors import OptionError
 from kafkasource.spelling import nearest
 
 if TYPE_CHECKING:
     from kafkasource.client.cluster import Cluster
     from kafkasource.client.config import ClientConfig
-    from kafkasource.client.metadata import TopicMetadata
     from kafkasource.options import Options, Role
 
 _FIRST_ANSWER_MS = 5_000  # how long a person waits for a cluster that cannot be reached
@@ -153,15 +152,6 @@ def reach(config: ClientConfig) -> None:
 
 def _is_no_warning(record: logging.LogRecord) -> bool:
     return record.levelno < logging.WARNING
-
-
-def check_partitions(topic: TopicMetadata, numbers: Iterable[int]) -> None:
-    """Raise KafkaSourceError for a partition that the topic does not have."""
-    strange = sorted(set(numbers) - topic.partitions.keys())
-    if strange:
-        raise KafkaSourceError(
-            f"topic {topic.name!r} has no partition {strange[0]}; it has 0 to {len(topic.partitions) - 1}"
-        )
 
 
 @contextmanager

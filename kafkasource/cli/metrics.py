@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kafkasource.cli.arguments import add_json
+from kafkasource.cli.serving import add_serving, token_of
 from kafkasource.errors import KafkaSourceError
 
 if TYPE_CHECKING:
@@ -37,29 +38,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="the folder that workers write to; default: KAFKASOURCE_METRICS_DIR",
     )
     parser.add_argument("-p", "--port", type=int, metavar="PORT", help="serve /metrics and /api/metrics; Ctrl-C ends")
-    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (127.0.0.1; 0.0.0.0: all)")
-    parser.add_argument(
-        "--allow-host",
-        metavar="NAME",
-        action="append",
-        default=[],
-        help="a host name that requests may use for this server, besides localhost and its addresses; may be repeated",
-    )
-    parser.add_argument(
-        "--token-file",
-        metavar="FILE",
-        help="a file with the token that requests must send (Authorization: Bearer); else KAFKASOURCE_METRICS_TOKEN",
-    )
-    parser.add_argument(
-        "--certificate",
-        metavar="FILE",
-        help="a PEM file with the server's certificate: serves over TLS; else KAFKASOURCE_METRICS_CERTIFICATE",
-    )
-    parser.add_argument(
-        "--key",
-        metavar="FILE",
-        help="its private key, where it is in another file (PEM, no password); else KAFKASOURCE_METRICS_KEY",
-    )
+    add_serving(parser, "KAFKASOURCE_METRICS")
     add_json(parser)
     parser.set_defaults(run=_metrics)
 
@@ -96,19 +75,13 @@ def _endpoint(arguments: argparse.Namespace, folder: Path) -> Endpoint:
     from kafkasource.metrics.folder import collect
     from kafkasource.monitor.endpoint import Endpoint
 
-    token = None
-    if arguments.token_file:
-        try:
-            token = Path(arguments.token_file).read_text().strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise KafkaSourceError(f"--token-file {arguments.token_file}: {error}") from None
     try:
         return Endpoint(
             arguments.host,
             arguments.port,
             partial(collect, folder),
             allowed_hosts=arguments.allow_host,
-            token=token,
+            token=token_of(arguments),
             certificate=arguments.certificate,
             key=arguments.key,
         )

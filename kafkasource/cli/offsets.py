@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 
 from kafkasource.admin.lag import PartitionLag, commit_offsets, committed_offsets, ends_of
 from kafkasource.admin.positions import PLACES, position
-from kafkasource.admin.topics import existing
+from kafkasource.admin.topics import check_partitions, existing
 from kafkasource.cli import tables, translate
 from kafkasource.cli.arguments import (
     add_cluster,
     add_json,
-    check_partitions,
     parsed_options,
     reached_cluster,
 )

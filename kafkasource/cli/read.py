@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from kafkasource.admin.positions import PLACES, LastRecords, position
-from kafkasource.admin.topics import existing
+from kafkasource.admin.topics import check_partitions, existing
 from kafkasource.cli import formats
-from kafkasource.cli.arguments import add_cluster, at_least, check_partitions, parsed_options, reach
+from kafkasource.cli.arguments import add_cluster, at_least, parsed_options, reach
 from kafkasource.cli.progress import Progress, progress
 from kafkasource.cli.template import LETTERS, Template, format_of
 from kafkasource.errors import OptionError

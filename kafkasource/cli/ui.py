@@ -1,0 +1,73 @@
+"""Serve a page about a cluster: topics, and records of any of them. It only reads, and joins no group.
+
+Open the address that the command prints: it has the token, which every request for data must send.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import secrets
+import sys
+import threading
+from functools import partial
+
+from kafkasource.cli.arguments import add_cluster, add_json, parsed_options, reached_cluster
+from kafkasource.cli.serving import add_serving, token_of
+from kafkasource.errors import KafkaSourceError
+
+EXAMPLES = """examples:
+  pykafka ui                                    prints http://127.0.0.1:9405/#token=...
+  pykafka ui -b kafka:9092 --port 0             at any free port
+  pykafka ui --host 0.0.0.0 --token-file token --certificate server.pem --key server.key"""
+HELP = "a page about a cluster: topics and their records"
+
+_PORT = 9405
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "-p", "--port", type=int, default=_PORT, metavar="PORT", help=f"default: {_PORT}; 0: any that is free"
+    )
+    add_serving(parser, "KAFKASOURCE_UI")
+    parser.add_argument(
+        "--token", metavar="TOKEN", help="the token itself; other users of this machine can see it: use --token-file"
+    )
+    add_cluster(parser)
+    add_json(parser)
+    parser.set_defaults(run=_ui)
+
+
+def _ui(arguments: argparse.Namespace) -> int:
+    from kafkasource.ui.app import KIND, App
+
+    given = arguments.token or token_of(arguments) or KIND.variable("TOKEN")
+    token = given or secrets.token_urlsafe(24)
+    with reached_cluster(arguments) as cluster:
+        try:
+            app = App(
+                cluster,
+                partial(parsed_options, arguments, "source"),
+                host=arguments.host,
+                port=arguments.port,
+                token=token,
+                allowed_hosts=arguments.allow_host,
+                certificate=arguments.certificate,
+                key=arguments.key,
+            )
+        except OSError as error:
+            raise KafkaSourceError(f"cannot listen at {arguments.host}, port {arguments.port}: {error}") from None
+        with contextlib.closing(app), contextlib.suppress(KeyboardInterrupt):
+            _tell(app.site.url, None if given else token, arguments.json)
+            threading.Event().wait()
+    return 0
+
+
+def _tell(url: str, token: str | None, as_json: bool) -> None:
+    """Print the address; a token of the user's is not repeated."""
+    page = f"{url}/" if token is None else f"{url}/#token={token}"
+    if as_json:
+        print(json.dumps({"url": page}), flush=True)
+    else:
+        print(page, file=sys.stderr, flush=True)

@@ -1,0 +1,15 @@
+"""`pykafka ui`: a page about a cluster. Its server answers from this machine, with the project's own client.
+
+    GET /                 the page: page.html with ui.css, ui.js and `web`'s common files; no data, so no token
+    GET /api/cluster      brokers, and whether the server may write
+    GET /api/topics       each topic with its partitions, its offsets, its health
+    GET /api/topic        one topic: partitions, settings
+    GET /api/records      some records of a topic: see `browsing`
+
+app       what each path answers         topics    topics as JSON
+browsing  some records, never too many   records   a record as JSON
+parameters  what a request asks for
+
+It reads with readers of its own, which join no group and commit nothing. What a cluster holds is hostile text: answers
+are JSON, and the page's scripts write text nodes only (`require-trusted-types-for` forbids the rest).
+"""

@@ -1,0 +1,264 @@
+"""Some records of a topic: the newest, or those from a place on, of all partitions, also only those with a key.
+
+A request is bounded by the number of records that it shows and by what it examines (records, bytes, seconds). It keeps
+at most as many records as it shows. Where a bound ends the search, the answer says so, and `older` or `newer` says
+where to continue: an offset for each partition.
+
+Records of several partitions are merged by their timestamps. In a log timestamps may go back; there the largest one so
+far counts, so that what is shown of each partition has no gap.
+"""
+
+from __future__ import annotations
+
+import heapq
+import time
+from collections.abc import Callable, Generator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from kafkasource.ui.records import SHOWN_BYTES, WHOLE_BYTES, Json, as_json, rows_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from kafkasource.reader import Reader
+    from kafkasource.types import OffsetRange
+
+MOST_RECORDS = 500  # that one answer shows
+
+Cursor = Mapping[int, int]
+"""Offsets by partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one request examines at most. Bytes are those of decoded batches."""
+
+    records: int = 200_000
+    bytes: int = 128 << 20
+    seconds: float = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """`key`: only records with it. `exact`: the whole key, else a part of it."""
+
+    count: int
+    key: bytes | None = None
+    exact: bool = True
+
+    @property
+    def most_bytes(self) -> int:
+        return WHOLE_BYTES if self.count == 1 else SHOWN_BYTES
+
+
+@dataclass(slots=True)
+class Found:
+    """`older` and `newer`: see the module. `limited`: a bound ended the search before the log ended."""
+
+    records: list[Json]
+    older: dict[int, int]
+    newer: dict[int, int]
+    examined: int
+    limited: bool
+
+
+@dataclass(slots=True)
+class _Budget:
+    limits: Limits
+    clock: Callable[[], float]
+    began: float
+    records: int = 0
+    bytes: int = 0
+
+    def spend(self, batch: pa.RecordBatch) -> None:
+        self.records += batch.num_rows
+        self.bytes += batch.nbytes
+
+    @property
+    def is_spent(self) -> bool:
+        late = self.clock() - self.began > self.limits.seconds
+        return late or self.records >= self.limits.records or self.bytes >= self.limits.bytes
+
+
+@dataclass(slots=True)
+class _Part:
+    """What one pass has seen of one range. `dropped`: offsets of the records that match and are not kept, lowest and
+    highest."""
+
+    reached: int  # exclusive: examined up to here
+    latest_ms: int = -1
+    dropped: tuple[int, int] | None = None
+
+    @property
+    def first_not_shown(self) -> int:
+        return self.reached if self.dropped is None else min(self.reached, self.dropped[0])
+
+    def drop(self, offset: int) -> None:
+        lowest, highest = self.dropped or (offset, offset)
+        self.dropped = min(lowest, offset), max(highest, offset)
+
+
+class _Kept:
+    """The first `count` records by (time, partition, offset), or the last ones. A heap whose root goes next."""
+
+    def __init__(self, count: int, last: bool) -> None:
+        self._count = count
+        self.last = last
+        self._sign = 1 if last else -1
+        self._heap: list[tuple[tuple[int, int, int], Json]] = []
+
+    def takes(self, order: tuple[int, int, int]) -> bool:
+        return len(self._heap) < self._count or self._signed(order) > self._heap[0][0]
+
+    def add(self, order: tuple[int, int, int], record: Json) -> tuple[int, int] | None:
+        """Partition and offset of the record that gives way, if one must."""
+        if len(self._heap) < self._count:
+            heapq.heappush(self._heap, (self._signed(order), record))
+            return None
+        _, partition, offset = heapq.heapreplace(self._heap, (self._signed(order), record))[0]
+        return self._sign * partition, self._sign * offset
+
+    def _signed(self, order: tuple[int, int, int]) -> tuple[int, int, int]:
+        time_ms, partition, offset = order
+        return self._sign * time_ms, self._sign * partition, self._sign * offset
+
+    def records(self) -> list[Json]:
+        """The root last: newest first where the last ones are kept, else oldest first."""
+        return [record for _, record in sorted(self._heap, key=lambda each: each[0], reverse=True)]
+
+
+class Browser:
+    """One request. `reader`: of the wanted partitions, with headers."""
+
+    def __init__(
+        self, reader: Reader, wanted: Wanted, limits: Limits | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._reader = reader
+        self._wanted = wanted
+        self._limits = limits or Limits()
+        self._budget = _Budget(self._limits, clock, clock())
+
+    def forward(self, starts: Cursor | None = None) -> Found:
+        """Oldest first: from the reader's start, or from `starts`."""
+        ranges = [_from(one, starts) for one in self._reader.plan()]
+        share = self._share(ranges)
+        cut = [replace(one, end_offset=min(one.end_offset, one.start_offset + share)) for one in ranges]
+        kept = _Kept(self._wanted.count, last=False)
+        parts, whole = self._pass(cut, kept)
+        newer = {}
+        for one in ranges:
+            partition = one.topic_partition.partition
+            part = parts.get(partition)
+            newer[partition] = (
+                one.start_offset if part is None else min(part.reached, (part.dropped or (part.reached,))[0])
+            )
+        older = {one.topic_partition.partition: one.start_offset for one in ranges}
+        ended = all(newer[one.topic_partition.partition] >= one.end_offset for one in ranges)
+        limited = not ended and (not whole or len(kept.records()) < self._wanted.count)
+        return Found(kept.records(), older, newer, self._budget.records, limited)
+
+    def back(self, ends: Cursor | None = None) -> Found:
+        """Newest first: before the log's ends, or before `ends`.
+
+        Passes of growing windows, each before the one that it follows: compaction and transactions leave holes. A pass
+        that a bound ends has not seen its newest records, so it counts for nothing and a smaller one takes its place.
+        """
+        ranges = [one for one in (_until(each, ends) for each in self._reader.plan()) if one.size > 0]
+        newer = {one.topic_partition.partition: one.end_offset for one in ranges}
+        older = dict(newer)
+        begins = {one.topic_partition.partition: one.start_offset for one in ranges}
+        share = self._share(ranges)
+        window = share if self._wanted.key is not None else min(self._wanted.count, share)
+        records: list[Json] = []
+        limited = False
+        while len(records) < self._wanted.count and any(older[each] > begins[each] for each in older):
+            if self._budget.is_spent:
+                limited = True
+                break
+            slices = [_before(one, older[one.topic_partition.partition], window) for one in ranges]
+            kept = _Kept(self._wanted.count - len(records), last=True)
+            parts, whole = self._pass([one for one in slices if one.size > 0], kept)
+            if not whole and window > 1:
+                window = max(1, window // 8)
+                self._budget = replace(self._budget, records=0, bytes=0)  # the seconds go on
+                continue
+            records += kept.records()
+            for one in slices:
+                partition = one.topic_partition.partition
+                part = parts.get(partition)
+                older[partition] = part.dropped[1] + 1 if part and part.dropped else one.start_offset
+            window = min(window * 8, share)
+        return Found(records, older, newer, self._budget.records, limited)
+
+    def _share(self, ranges: list[OffsetRange]) -> int:
+        """How many offsets of each partition one request looks at."""
+        return max(1, self._limits.records // max(1, len(ranges)))
+
+    def _pass(self, ranges: list[OffsetRange], kept: _Kept) -> tuple[dict[int, _Part], bool]:
+        """Read ranges one after the other. False: a bound ended it."""
+        parts: dict[int, _Part] = {}
+        for one in ranges:
+            if self._budget.is_spent:
+                return parts, False
+            part = parts[one.topic_partition.partition] = _Part(one.start_offset)
+            with closing(_batches(self._reader, one)) as batches:
+                for batch in batches:
+                    self._budget.spend(batch)
+                    if self._examine(batch, one.topic_partition.partition, parts, kept):
+                        break
+                    if self._budget.is_spent and part.reached < one.end_offset:
+                        return parts, False
+                else:
+                    part.reached = one.end_offset
+        return parts, True
+
+    def _examine(self, batch: pa.RecordBatch, partition: int, parts: dict[int, _Part], kept: _Kept) -> bool:
+        """Keep what belongs to the answer. True: no later record of the partition does."""
+        part = parts[partition]
+        for row in rows_of(self._matching(batch)):
+            part.latest_ms = max(part.latest_ms, row.timestamp_ms)
+            order = part.latest_ms, partition, row.offset
+            if not kept.takes(order):
+                part.drop(row.offset)
+                if not kept.last:
+                    part.reached = row.offset
+                    return True
+                continue
+            gone = kept.add(order, as_json(row, self._wanted.most_bytes))
+            if gone is not None:
+                parts[gone[0]].drop(gone[1])
+        part.reached = batch.column("offset")[-1].as_py() + 1
+        return False
+
+    def _matching(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        key = self._wanted.key
+        if key is None:
+            return batch
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        keys = batch.column("key")
+        if self._wanted.exact:
+            return batch.filter(pc.equal(keys, pa.scalar(key, keys.type)))
+        return batch.filter(pc.match_substring(keys, key))
+
+
+def _batches(reader: Reader, one: OffsetRange) -> Generator[pa.RecordBatch, None, None]:
+    yield from reader.read([one])
+
+
+def _from(one: OffsetRange, starts: Cursor | None) -> OffsetRange:
+    """From the cursor's offset on. It is no longer `earliest`, whose real offset counts when it is fetched."""
+    start = max(one.start_offset, (starts or {}).get(one.topic_partition.partition, one.start_offset))
+    return replace(one, start_offset=min(start, one.end_offset), from_earliest=False)
+
+
+def _until(one: OffsetRange, ends: Cursor | None) -> OffsetRange:
+    end = min(one.end_offset, (ends or {}).get(one.topic_partition.partition, one.end_offset))
+    return replace(one, end_offset=max(end, one.start_offset), from_earliest=False)
+
+
+def _before(one: OffsetRange, end: int, window: int) -> OffsetRange:
+    return replace(one, start_offset=max(one.start_offset, end - window), end_offset=end)

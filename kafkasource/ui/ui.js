@@ -1,0 +1,163 @@
+"use strict";
+/* The address says what is shown: #view=topic&name=orders&... Each view is a function from its parameters to nodes. */
+const state = () => new URLSearchParams(location.hash.slice(1));
+const link = (parameters, ...children) => make("a", {href: "#" + new URLSearchParams(parameters)}, ...children);
+const go = parameters => { location.hash = "#" + new URLSearchParams(parameters); };
+
+async function get(path, parameters = {}) {
+  const answer = await fetch(path + "?" + new URLSearchParams(parameters), {headers: authorized()});
+  if (!answer.ok) throw Object.assign(new Error((await answer.text()).trim()), {status: answer.status});
+  return answer.json();
+}
+
+const tile = (name, text, label) => make("div", {class: "tile"}, make("b", {"data-field": name}, text), make("span", {}, label));
+const card = (...children) => make("section", {class: "card"}, ...children);
+const wide = (...children) => make("div", {class: "wide"}, ...children);
+const tableOf = (kind, head, rows) => { const made = table(head, rows); made.classList.add(kind); return made; };
+const healthNode = text => make("span", {class: text === "ok" ? "good" : "bad"}, text);
+const time = ms => ms === null ? "–" : new Date(ms).toISOString().replace("T", " ").replace("Z", "");
+const field = (label, input, kind = "") => make("label", {class: kind}, label, input);
+const input = (name, value, more = {}) => make("input", {name, value: value ?? "", autocomplete: "off", ...more});
+function select(name, options, value) {
+  const made = make("select", {name}, ...options.map(([key, text]) => make("option", {value: key}, text)));
+  made.value = value ?? options[0][0];
+  return made;
+}
+function form(submit, ...children) {
+  const made = make("form", {class: "fields"}, ...children);
+  made.addEventListener("submit", event => { event.preventDefault(); submit(new FormData(made)); });
+  return made;
+}
+function button(text, act, kind = "") {
+  const made = make("button", {type: "button", class: kind}, text);
+  made.addEventListener("click", act);
+  return made;
+}
+
+async function topicsView(parameters) {
+  const topics = await get("/api/topics"), internal = parameters.get("internal") === "yes";
+  const box = make("input", {type: "checkbox"}), find = input("find", parameters.get("find"), {type: "search", placeholder: "part of a name"});
+  const list = wide(), listed = () => {
+    const found = topics.filter(one => (box.checked || !one.internal) && one.topic.includes(find.value));
+    const rows = found.map(one => [make("span", {}, link({view: "topic", name: one.topic}, visible(one.topic)), one.internal ? make("span", {class: "tag"}, "internal") : ""),
+      full(one.partitions), full(one.replication), full(one.offsets), healthNode(one.health)]);
+    list.replaceChildren(rows.length ? tableOf("topics", ["Topic", "Partitions", "Replicas", "Offsets", "Health"], rows) : make("p", {class: "soft"}, "no such topic"));
+  };
+  box.checked = internal;
+  box.addEventListener("change", listed); find.addEventListener("input", listed);
+  listed();
+  return [card(make("div", {class: "head"}, make("h2", {}, "Topics"), make("span", {class: "soft"}, `${topics.filter(one => !one.internal).length} and ${topics.filter(one => one.internal).length} internal`)),
+    form(() => {}, field("Find", find, "grow"), make("label", {class: "check"}, box, "internal")), list)];
+}
+
+async function topicView(parameters) {
+  const name = parameters.get("name"), tab = parameters.get("tab") ?? "records", topic = await get("/api/topic", {name});
+  const tabs = make("nav", {}, ...["records", "partitions", "settings"].map(each => {
+    const made = link({view: "topic", name, tab: each}, each[0].toUpperCase() + each.slice(1));
+    if (each === tab) made.setAttribute("aria-current", "page");
+    return made;
+  }));
+  const about = card(make("div", {class: "head"}, make("h2", {}, visible(name)), tabs),
+    make("div", {class: "tiles"}, tile("partitions", full(topic.partitions), "partitions"), tile("offsets", full(topic.offsets), "offsets"),
+      tile("replication", full(topic.replication), "replicas"), tile("health", healthNode(topic.health), "health")));
+  const body = {records: recordsTab, partitions: partitionsTab, settings: settingsTab}[tab];
+  return [about, ...await body(topic, parameters)];
+}
+
+function partitionsTab(topic) {
+  const rows = topic.logs.map(one => [full(one.partition), one.leader === null ? make("span", {class: "bad"}, "none") : String(one.leader), one.replicas.join(", "),
+    make("span", {class: one.in_sync.length < one.replicas.length ? "bad" : ""}, one.in_sync.join(", ") || "none"), full(one.earliest), full(one.latest), full(one.offsets)]);
+  return [card(wide(tableOf("numbers", ["Partition", "Leader", "Replicas", "In sync", "Earliest", "Latest", "Offsets"], rows)))];
+}
+
+function settingsTab(topic) {
+  const rows = topic.settings.map(one => [visible(one.name), one.value === null ? make("span", {class: "null"}, "not shown") : visible(one.value), one.source]);
+  return [card(rows.length ? wide(tableOf("left", ["Setting", "Value", "From"], rows)) : make("p", {class: "soft"}, "the brokers are too old to show settings"),
+    topic.topic_id === null ? "" : make("p", {class: "soft"}, "topic id " + topic.topic_id))];
+}
+
+async function recordsTab(topic, parameters) {
+  const kept = {view: "topic", name: topic.topic};
+  for (const each of ["partitions", "from", "key", "match", "count", "form"]) if (parameters.has(each)) kept[each] = parameters.get(each);
+  const shape = select("form", [["auto", "auto"], ["text", "text"], ["json", "JSON"], ["hex", "hex"]], kept.form);
+  const filters = form(data => {
+    const next = {view: "topic", name: topic.topic};
+    for (const [key, value] of data) if (value !== "" && !(key === "match" && data.get("key") === "")) next[key] = value;
+    if (state().toString() === new URLSearchParams(next).toString()) refresh(); else go(next);
+  }, field("From", input("from", kept.from, {placeholder: "newest", title: "empty: the newest; else earliest, an offset, a time (2026-11-21T22:30, UTC), or how long ago (15m, 2h, 7d)", list: "places"})),
+    make("datalist", {id: "places"}, ...["earliest", "15m", "2h", "1d"].map(value => make("option", {value}))),
+    field("Partitions", input("partitions", kept.partitions, {placeholder: "all", class: "narrow"})),
+    field("Key", input("key", kept.key, {placeholder: "any"}), "grow"), field("Key is", select("match", [["whole", "exactly this"], ["part", "with this part"]], kept.match)),
+    field("Most", select("count", [["20", "20"], ["50", "50"], ["100", "100"], ["500", "500"]], kept.count ?? "50")), field("Show as", shape), make("button", {class: "main"}, "Show"));
+  const asked = {topic: topic.topic, ...kept};
+  for (const each of ["older", "newer"]) if (parameters.has(each)) asked[each] = parameters.get(each);
+  for (const each of ["view", "name", "form"]) delete asked[each];
+  const found = await get("/api/records", asked);
+  const list = make("div", {id: "records"}), draw = () => list.replaceChildren(...found.records.map(one => recordNode(topic.topic, one, shape.value)));
+  shape.addEventListener("change", draw); draw();
+  const places = cursor => Object.entries(cursor).map(([partition, offset]) => partition + ":" + offset).join(",");
+  const more = [];
+  if (Object.keys(found.older).length) more.push(button("Older", () => go({...kept, older: places(found.older)})));
+  if (Object.keys(found.newer).length) more.push(button("Newer", () => go({...kept, newer: places(found.newer)})));
+  const said = (found.records.length === 1 ? "1 record" : `${full(found.records.length)} records`) + ` of ${full(found.examined)} examined` +
+    (found.limited ? "; the search stopped at its limit: go on with Older or Newer" : "");
+  return [card(filters), card(found.records.length ? list : make("p", {class: "soft"}, "no such records here"), make("div", {class: "pager"}, ...more, make("span", {class: "soft", id: "said"}, said)))];
+}
+
+function recordNode(topic, one, form) {
+  const node = make("details", {class: "record", "data-place": `${one.partition}:${one.offset}`}, make("summary", {},
+    make("span", {class: "place"}, `${one.partition} : ${one.offset}`), make("span", {class: "time"}, time(one.timestamp)),
+    make("span", {class: "key"}, preview(one.key, form)), make("span", {class: "value"}, preview(one.value, form))));
+  node.addEventListener("toggle", () => { if (node.open && node.children.length === 1) node.append(recordBody(topic, one, form)); });
+  return node;
+}
+
+function recordBody(topic, one, form) {
+  const parts = [["Key", one.key], ["Value", one.value], ...one.headers.map(each => ["Header " + visible(each.key), each.value])];
+  const body = make("div", {class: "body"}, ...parts.flatMap(([name, part]) => partNodes(name, part, form)));
+  if (one.header_count > one.headers.length) body.append(make("p", {class: "soft"}, `${one.header_count} headers in all`));
+  const cut = parts.some(([, part]) => part !== null && isCut(part, bytesOf(part)));
+  if (cut && !one.whole) body.append(button("Show it whole (at most 1 MiB of each part)", async () => {
+    const {records: [whole]} = await get("/api/records", {topic, partitions: one.partition, from: one.offset, count: 1});
+    if (whole?.offset === one.offset) body.replaceWith(recordBody(topic, {...whole, whole: true}, form));
+  }));
+  return body;
+}
+
+function partNodes(name, part, form) {
+  if (part === null) return [make("h3", {}, name), make("pre", {class: "null"}, "null")];
+  const bytes = bytesOf(part), cut = isCut(part, bytes), made = shown(bytes, cut, form);
+  const about = `${name} · ${size(part.size)}` + (cut ? `, the first ${size(bytes.length)} of it` : "");
+  return [make("h3", {}, about), make("pre", {class: made.form}, made.text)];
+}
+
+const VIEWS = {topics: topicsView, topic: topicView};
+const MENU = [["topics", "Topics"]];
+let drawn = 0;  // the number of the newest drawing: an answer that comes late changes nothing
+
+async function refresh() {
+  const number = ++drawn, parameters = state(), view = VIEWS[parameters.get("view")] ? parameters.get("view") : "topics";
+  const problem = document.getElementById("problem"), ask = document.getElementById("ask");
+  document.getElementById("nav").replaceChildren(...MENU.map(([name, text]) => {
+    const made = link({view: name}, text);
+    if (name === view) made.setAttribute("aria-current", "page");
+    return made;
+  }));
+  document.body.dataset.loaded = "no";
+  try {
+    const [cluster, nodes] = await Promise.all([get("/api/cluster"), VIEWS[view](parameters)]);
+    if (number !== drawn) return;
+    document.getElementById("summary").textContent = `${cluster.brokers.length === 1 ? "1 broker" : cluster.brokers.length + " brokers"} · cluster ${visible(cluster.cluster_id ?? "without an id")}`;
+    document.getElementById("view").replaceChildren(...nodes);
+    ask.hidden = problem.hidden = true;
+  } catch (error) {
+    if (number !== drawn) return;
+    ask.hidden = error.status !== 401;
+    problem.hidden = error.status === 401;
+    problem.textContent = error.status === undefined ? `no answer from pykafka ui (${error.message}); what is shown is old` : visible(error.message);
+    document.getElementById("summary").textContent = error.status === 401 ? "the server wants the token that pykafka ui printed" : "";
+  }
+  document.body.dataset.loaded = "yes";
+}
+addEventListener("hashchange", refresh);
+refresh();
