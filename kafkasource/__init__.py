@@ -9,6 +9,7 @@ import os
 from typing import TYPE_CHECKING
 
 from kafkasource.metrics.lag import lag
+from kafkasource.process import is_of_spark
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -23,10 +24,10 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = ["SinkCommit", "__version__", "lag", "open_transactions", "register", "serve_metrics"]
 
-if os.environ.get("KAFKASOURCE_LOG"):
+if os.environ.get("KAFKASOURCE_LOG") or is_of_spark():
     from kafkasource import logs
 
-    logs.show(os.environ["KAFKASOURCE_LOG"])
+    logs.show(os.environ.get("KAFKASOURCE_LOG") or "WARNING")
 
 
 def __getattr__(name: str) -> object:

@@ -7,6 +7,7 @@ time, on the driver, before it contacts a broker.
 from __future__ import annotations
 
 import logging
+import sys
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
@@ -15,6 +16,8 @@ from kafkasource import options, shipped_files
 from kafkasource.errors import OptionError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
@@ -92,14 +95,16 @@ class KafkaDataSource(DataSource):
         from kafkasource.sink.writer import StreamWriter
 
         self._warn_of_secrets()
-        return StreamWriter(targets.parse(self.options), schema, OffsetMapTopic)
+        parsed = targets.parse(self.options, warn_unknown=_is_new_stream(self.options))
+        return StreamWriter(parsed, schema, OffsetMapTopic)
 
     def _warn_of_secrets(self) -> None:
         if not self.secrets_are_hidden:
             options.warn_of_secrets_as_text(self.options)
 
     def _source_options(self, schema: StructType) -> options.Options:
-        parsed = options.parse(self.options, "source")
+        # `schema` has warned of unknown options already, in a process of its own.
+        parsed = options.parse(self.options, "source", warn_unknown=False)
         from kafkasource.source.spark.schema import spark_schema
 
         ours = spark_schema(bool(parsed["includeHeaders"]), bool(parsed["packRecords"]))
@@ -108,6 +113,22 @@ class KafkaDataSource(DataSource):
                 "Kafka source has a fixed schema and cannot be set with a custom one; leave out .schema()"
             )
         return parsed
+
+
+_streams_seen: set[int] = set()  # hashes, as options hold secrets
+
+
+def _is_new_stream(written: Mapping[str, str]) -> bool:
+    """Whether this is the first plan of a streaming write: Spark asks for a writer twice in each micro-batch.
+
+    It asks in two processes, which it keeps: one plans the tasks, the other commits.
+    """
+    if any(argument.endswith("python_streaming_sink_runner") for argument in sys.orig_argv):
+        return False  # the process that commits
+    key = hash(frozenset(written.items()))
+    is_new = key not in _streams_seen
+    _streams_seen.add(key)
+    return is_new
 
 
 def of_session(spark: SparkSession) -> type[KafkaDataSource]:

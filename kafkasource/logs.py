@@ -1,10 +1,10 @@
 """Configures the log of Spark's Python processes, by `KAFKASOURCE_LOG=DEBUG` in their environment.
 
-Without a setup Python's logging shows warnings, and nothing below. A job's own `logging` setup is in the user's
-process; planning, tasks and commits run in others. With the variable each of these processes writes our lines of that
-level and above to its stderr, which is the executor's or the driver's: `spark.executorEnv.KAFKASOURCE_LOG=INFO` for
-executors, the environment of the driver for the rest. Loggers: `kafkasource.source`, `kafkasource.sink`,
-`kafkasource.client`.
+Without a setup Python's logging shows warnings, and nothing below: in the user's process as bare text, in Spark's with
+time, process, level and logger. A job's own `logging` setup is in the user's process; planning, tasks and commits run
+in others. With the variable each of these processes writes our lines of that level and above to its stderr, which is
+the executor's or the driver's: `spark.executorEnv.KAFKASOURCE_LOG=INFO` for executors, the environment of the driver
+for the rest. Loggers: `kafkasource.source`, `kafkasource.sink`, `kafkasource.client`, `kafkasource.options`.
 """
 
 from __future__ import annotations

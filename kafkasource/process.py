@@ -7,12 +7,19 @@ parent's threads do not run in it, a lock that one of them held stays held for e
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 from weakref import WeakSet
 
 T = TypeVar("T")
+
+
+def is_of_spark() -> bool:
+    """Whether Spark started this process, to plan or to run tasks: no code of the user's own set it up."""
+    spec = getattr(sys.modules.get("__main__"), "__spec__", None)
+    return spec is not None and spec.name.startswith(("pyspark.daemon", "pyspark.worker", "pyspark.sql."))
 
 
 class PerProcess(Generic[T]):

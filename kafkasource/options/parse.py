@@ -15,7 +15,7 @@ from kafkasource.options.types import SECRET
 from kafkasource.secrets import Secret
 from kafkasource.spelling import nearest
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("kafkasource.options")
 
 
 @dataclass(frozen=True)
@@ -50,22 +50,26 @@ def is_secret(key: str) -> bool:
     return row is not None and row.type is SECRET
 
 
-def parse(written: Mapping[str, str], role: Role, *, of_cluster: bool = False) -> Options:
+def parse(written: Mapping[str, str], role: Role, *, of_cluster: bool = False, warn_unknown: bool = True) -> Options:
     """Check what the user wrote for one role (a read or a write) and fill in defaults.
 
     `of_cluster`: the options are those of one cluster among several (`sink.clusters.targets`). Runs on the driver and
-    contacts no broker. Raises OptionError, and warns of unknown names.
+    contacts no broker. Raises OptionError. Unknown names are a warning (`warn_unknown`: False where an earlier step of
+    the same query has warned), or an error if the user wants it so (`unknownOptions`).
     """
     values = {option.name: option.default for option in OPTIONS if role in option.used_by}
     given: dict[str, str] = {}
+    strange: list[str] = []
     for key, text in written.items():
         option = _row_of(key, role)
         if option is None:
+            strange += [] if key.lower() in SPARKS_OWN else [key]
             continue
         if option.name in given:
             raise OptionError(f"options {given[option.name]!r} and {key!r} are the same option; give one of them")
         given[option.name] = key
         values[option.name] = option.parse(str(text))
+    _tell_unknown(strange, role, fail=values["unknownOptions"] == "fail", warn=warn_unknown)
     for name, text in vendors_idle_time(values).items():
         if name not in given:
             values[name] = BY_NAME[name].parse(text)
@@ -76,16 +80,13 @@ def parse(written: Mapping[str, str], role: Role, *, of_cluster: bool = False) -
 
 
 def _row_of(key: str, role: Role) -> Option | None:
-    """The row of a key as the user wrote it. None: the key is Spark's own, or unknown, which is logged as a warning."""
-    lower = key.lower()
-    option = BY_KEY.get(lower)
+    """The row of a key as the user wrote it. None: the key is Spark's own, or unknown."""
+    option = BY_KEY.get(key.lower())
     if option is not None and role in option.used_by:
         return option
     refusal = refused(key)
     if refusal is not None:
         raise refusal.error(key)
-    if lower not in SPARKS_OWN:
-        _warn_unknown(key, role)
     return None
 
 
@@ -112,10 +113,12 @@ def canonical(key: str) -> str:
     return key if option is None else option.name
 
 
-def _warn_unknown(key: str, role: Role) -> None:
-    hint = unknown(key, role)
-    # Log it: this runs in a process of Spark's, where `warnings` would quote our own line of code.
-    log.warning("unknown option %r for a pykafka %s: %s", key, role, hint)
+def _tell_unknown(keys: list[str], role: Role, *, fail: bool, warn: bool) -> None:
+    said = [f"unknown option {key!r} for a pykafka {role}: {unknown(key, role)}" for key in keys]
+    if fail and said:
+        raise OptionError(f"{'; '.join(said)} (an error because of unknownOptions=fail)")
+    for text in said if warn else ():
+        log.warning("%s", text)  # `warnings` would quote our own line of code, in a process of Spark's
 
 
 def _check(options: Options, role: Role, of_cluster: bool) -> None:

@@ -3,7 +3,8 @@
 Names are those of Spark's JVM connector; `kafka.*` are those of Kafka's Java clients, with librdkafka's as aliases.
 Keys are case-insensitive, as Spark's are. The checks (`parse`), docs/options.md (`markdown`) and the tests all read
 `OPTIONS`. The connector accepts no option that it ignores. An option that it cannot honour is an error that says what
-to use instead (`REFUSED`). An unknown option is a warning with the most similar name.
+to use instead (`REFUSED`). An unknown option is a warning with the most similar name, or an error
+(`unknownOptions`).
 """
 
 from __future__ import annotations
@@ -615,6 +616,15 @@ OPTIONS: tuple[Option, ...] = (
         "of an executor; the sizes on this page are then upper bounds.",
         at_least=4 * MIB,
         at_most=MAX_INT64,
+        per_cluster=False,
+    ),
+    Option(
+        "unknownOptions",
+        choice("warn", "fail"),
+        "warn",
+        BOTH,
+        "What the connector does with an option that it does not know, or that is for the other direction: `warn` logs "
+        "a warning with the most similar name, `fail` ends the query before it asks a broker.",
         per_cluster=False,
     ),
     Option(

@@ -331,6 +331,17 @@ def test_an_unknown_option_warns_with_the_nearest_name(role, key, hint, caplog):
     assert hint in caplog.text
 
 
+@pytest.mark.parametrize(("role", "key"), [("source", "startingOffset"), ("sink", "startingOffsets")])
+def test_an_unknown_option_is_an_error_where_the_user_wants_it_so(role, key, caplog):
+    with pytest.raises(OptionError, match=f"unknown option '{key}'.*unknownOptions=fail"):
+        options.parse({**SERVERS, "topic": "t", "other": "1", key: "1", "unknownOptions": "FAIL"}, role)
+    assert caplog.records == []
+
+
+def test_no_option_of_sparks_own_is_an_error_where_unknown_ones_are():
+    assert options.parse({**SERVERS, "checkpointLocation": "/c", "queryName": "q", "unknownOptions": "fail"}, "sink")
+
+
 def test_what_spark_adds_itself_does_not_warn(caplog):
     options.parse({**SERVERS, "checkpointLocation": "/c", "queryName": "q"}, "sink")
     assert caplog.records == []
