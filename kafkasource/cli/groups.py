@@ -6,6 +6,7 @@ import argparse
 import json
 from typing import TYPE_CHECKING
 
+from kafkasource.admin.groups import all_groups, as_json
 from kafkasource.cli import tables
 from kafkasource.cli.arguments import add_cluster, add_json, reached_cluster
 from kafkasource.errors import BrokerError, GroupIdNotFound, KafkaSourceError, NonEmptyGroup
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
     from kafkasource.client.groups import GroupMember
 
 HELP = "list, describe (members, lag), delete consumer groups"
-
-_OF_CONSUMERS = (None, "classic", "consumer")  # group types with known members; None: brokers before 3.8
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -38,17 +37,13 @@ def add(parser: argparse.ArgumentParser) -> None:
 def _list(arguments: argparse.Namespace) -> int:
     """Exit code 1 where a group may not be described; the others are shown all the same."""
     with reached_cluster(arguments) as cluster:
-        found = cluster.groups.list()
-        described = cluster.groups.describe_each([each.group for each in found if each.type in _OF_CONSUMERS])
-    refused = {name: each for name, each in described.items() if isinstance(each, BrokerError)}
-    rows: list[tuple[str | int | None, ...]] = []
-    for each in found:
-        known = described.get(each.group)
-        known = None if isinstance(known, BrokerError) else known
-        state = known.state if known else each.state
-        members = len(known.members) if known else None
-        why = (refused[each.group].reason if each.group in refused else None,) if refused else ()
-        rows.append((each.group, state, members, each.protocol_type or None, each.type, each.coordinator_id, *why))
+        found = all_groups(cluster)
+    refused = [each.refusal for each in found if each.refusal is not None]
+    rows: list[tuple[str | int | None, ...]] = [
+        (each.group, each.state, each.members, each.protocol, each.type, each.coordinator_id)
+        + ((each.refusal.reason if each.refusal else None,) if refused else ())
+        for each in found
+    ]
     names = ("group", "state", "members", "protocol", "type", "coordinator") + (("error",) if refused else ())
     if arguments.json:
         print(json.dumps([dict(zip(names, row, strict=True)) for row in rows], indent=1))
@@ -57,8 +52,7 @@ def _list(arguments: argparse.Namespace) -> int:
     else:
         print("no groups: no consumer has joined one or committed offsets")
     if refused:
-        first = next(iter(refused.values()))
-        raise KafkaSourceError(f"{len(refused)} of {many(len(rows), 'group')} cannot be described: {first}")
+        raise KafkaSourceError(f"{len(refused)} of {many(len(rows), 'group')} cannot be described: {refused[0]}")
     return 0
 
 
@@ -68,7 +62,7 @@ def _describe(arguments: argparse.Namespace) -> int:
     with reached_cluster(arguments) as cluster:
         found = [of_group(cluster, name) for name in arguments.groups]
     if arguments.json:
-        print(json.dumps([_as_json(each) for each in found], indent=1))
+        print(json.dumps([as_json(each) for each in found], indent=1))
         return 0
     for number, each in enumerate(found):
         if number:
@@ -111,22 +105,6 @@ def print_partitions(found: LagReport) -> None:
         for place in sorted(found.places, key=lambda place: (-(place.lag or 0), place.tp))
     ]
     tables.show(("topic", "partition", "offset", "latest", "lag") + (("client",) if with_members else ()), rows)
-
-
-def _as_json(found: LagReport) -> dict[str, object]:
-    group = found.group
-    members = [
-        {
-            "member": each.member_id,
-            "instance": each.instance_id,
-            "client": each.client_id,
-            "host": each.host,
-            **({"to_come": [str(tp) for tp in sorted(each.to_come)]} if each.to_come else {}),
-        }
-        for each in (group.members if group else ())
-    ]
-    about = {"type": group.type if group else None, "assignor": group.assignor if group else None}
-    return {**found.as_json(), **about, "members": members}
 
 
 def _delete(arguments: argparse.Namespace) -> int:

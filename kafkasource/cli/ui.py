@@ -1,6 +1,7 @@
-"""Serve a page about a cluster: topics, and records of any of them. It only reads, and joins no group.
+"""Serve a page about a cluster: topics and their records, groups and their lag, open transactions.
 
-Open the address that the command prints: it has the token, which every request for data must send.
+It only reads, and joins no group. Open the address that the command prints: it has the token, which every
+request for data must send.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ EXAMPLES = """examples:
   pykafka ui                                    prints http://127.0.0.1:9405/#token=...
   pykafka ui -b kafka:9092 --port 0             at any free port
   pykafka ui --host 0.0.0.0 --token-file token --certificate server.pem --key server.key"""
-HELP = "a page about a cluster: topics and their records"
+HELP = "a page about a cluster: topics, records, groups, lag, open transactions"
 
 _PORT = 9405
 

@@ -4,10 +4,14 @@
     GET /api/cluster      brokers, and whether the server may write
     GET /api/topics       each topic with its partitions, its offsets, its health
     GET /api/topic        one topic: partitions, settings
+    GET /api/groups       each group with its state
+    GET /api/group        one group: members, lag of each partition
+    GET /api/transactions the open ones, and for how long
     GET /api/records      some records of a topic: see `browsing`
 
 app       what each path answers         topics    topics as JSON
 browsing  some records, never too many   records   a record as JSON
+groups    groups as JSON                 transactions  open transactions as JSON
 parameters  what a request asks for
 
 It reads with readers of its own, which join no group and commit nothing. What a cluster holds is hostile text: answers

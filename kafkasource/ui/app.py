@@ -16,7 +16,7 @@ from kafkasource.options import Options
 from kafkasource.reader import Reader
 from kafkasource.source.plan.positions import Position
 from kafkasource.types import TopicPartition
-from kafkasource.ui import parameters, topics
+from kafkasource.ui import groups, parameters, topics, transactions
 from kafkasource.ui.browsing import MOST_RECORDS, Browser, Found, Limits, Wanted
 from kafkasource.web.access import Kind
 from kafkasource.web.handler import HTML, Answer, Refused, Request, as_json, as_text
@@ -73,6 +73,9 @@ class App:
             "/api/topics": lambda _: topics.all_topics(self._cluster),
             "/api/topic": lambda given: topics.one_topic(self._cluster, parameters.required(given, "name")),
             "/api/records": self._records,
+            "/api/groups": lambda _: groups.all_of_them(self._cluster),
+            "/api/group": lambda given: groups.one(self._cluster, parameters.required(given, "name")),
+            "/api/transactions": lambda _: transactions.open_ones(self._cluster),
         }
         self.site = Site(
             KIND,

@@ -131,8 +131,40 @@ function partNodes(name, part, form) {
   return [make("h3", {}, about), make("pre", {class: made.form}, made.text)];
 }
 
-const VIEWS = {topics: topicsView, topic: topicView};
-const MENU = [["topics", "Topics"]];
+async function groupsView() {
+  const groups = await get("/api/groups");
+  const rows = groups.map(one => [link({view: "group", name: one.group}, visible(one.group)),
+    make("span", {class: one.state === "Stable" ? "good" : ""}, one.error === null ? visible(one.state ?? "–") : make("span", {class: "bad"}, visible(one.error))),
+    full(one.members), visible(one.type ?? one.protocol ?? "–"), String(one.coordinator)]);
+  return [card(make("div", {class: "head"}, make("h2", {}, "Groups"), make("span", {class: "soft"}, String(groups.length))),
+    rows.length ? wide(tableOf("groups", ["Group", "State", "Members", "Type", "Coordinator"], rows)) : make("p", {class: "soft"}, "no consumer has joined a group or committed offsets"))];
+}
+
+async function groupView(parameters) {
+  const name = parameters.get("name"), group = await get("/api/group", {name}), clients = new Map(group.members.map(one => [one.member, one.instance ?? one.client]));
+  const behind = [...group.partitions].sort((a, b) => (b.lag ?? -1) - (a.lag ?? -1));
+  const rows = behind.map(one => [make("span", {}, link({view: "topic", name: one.topic}, visible(one.topic)), ` : ${one.partition}`), full(one.offset), one.latest === null ? "gone" : full(one.latest),
+    full(one.lag), visible(clients.get(one.member) ?? "–")]);
+  const members = group.members.map(one => [visible(one.instance ?? one.member), visible(one.client), visible(one.host), full(group.partitions.filter(each => each.member === one.member).length)]);
+  return [card(make("div", {class: "head"}, make("h2", {}, visible(name))),
+    make("div", {class: "tiles"}, tile("lag", full(group.lag), "offsets behind"), tile("state", visible(group.state ?? "–"), "state"),
+      tile("members", full(group.members.length), "members"), tile("assignor", visible(group.assignor || "–"), "assignor"))),
+    card(make("h2", {}, "Partitions"), rows.length ? wide(table(["Partition", "Offset", "End of log", "Lag", "Client"], rows)) : make("p", {class: "soft"}, "no offsets committed, no partitions assigned")),
+    card(make("h2", {}, "Members"), members.length ? wide(table(["Member", "Client", "Host", "Partitions"], members)) : make("p", {class: "soft"}, "none now"))];
+}
+
+async function transactionsView() {
+  const found = await get("/api/transactions");
+  const rows = found.transactions.map(one => [visible(one.transactional_id), one.state, make("span", {class: one.open_for_s > 60 ? "bad" : ""}, seconds(one.open_for_s)), seconds(one.timeout_s),
+    `${one.producer_id} / ${one.producer_epoch}`, visible(one.partitions.slice(0, 3).join(", ") + (one.partitions.length > 3 ? ` and ${one.partitions.length - 3} more` : ""))]);
+  return [card(make("div", {class: "head"}, make("h2", {}, "Open transactions"), make("span", {class: "soft"}, found.more ? `${rows.length} of ${rows.length + found.more}` : String(rows.length))),
+    rows.length ? wide(table(["Transactional id", "State", "Open for", "Timeout", "Producer / epoch", "Partitions"], rows)) : make("p", {class: "soft"}, "none is open"),
+    found.unreachable.length ? make("p", {class: "bad"}, `brokers ${found.unreachable.join(", ")} do not answer: what they coordinate is not shown`) : "",
+    make("p", {class: "soft"}, "Readers of committed data see no record behind an open transaction until it ends. The brokers abort it after its timeout."))];
+}
+
+const VIEWS = {topics: topicsView, topic: topicView, groups: groupsView, group: groupView, transactions: transactionsView};
+const MENU = [["topics", "Topics"], ["groups", "Groups"], ["transactions", "Transactions"]];
 let drawn = 0;  // the number of the newest drawing: an answer that comes late changes nothing
 
 async function refresh() {
@@ -140,7 +172,7 @@ async function refresh() {
   const problem = document.getElementById("problem"), ask = document.getElementById("ask");
   document.getElementById("nav").replaceChildren(...MENU.map(([name, text]) => {
     const made = link({view: name}, text);
-    if (name === view) made.setAttribute("aria-current", "page");
+    if (view.startsWith(name.slice(0, -1))) made.setAttribute("aria-current", "page");
     return made;
   }));
   document.body.dataset.loaded = "no";
