@@ -48,6 +48,7 @@ class Broker:
     version              as on Maven Central: 3.9 and newer (KRaft), 0.8.2 to 0.11 (with a ZooKeeper of their own)
     nodes                1 or 3, numbered from 1; each is broker and controller (before KRaft: one of them at a time)
     ports                a client port for each node; free ones when absent
+    preferred_ports      without `ports`: taken where all of them are free
     advertised_ports     what Metadata tells clients instead of `ports`: where a test put a TCP proxy
     racks                a `broker.rack` for each node (KIP-36, KIP-392; not before 0.10)
     properties           more of server.properties, for all nodes; they have the last word
@@ -69,6 +70,7 @@ class Broker:
         properties: Mapping[str, object] | None = None,
         log_dir: str | os.PathLike[str] | None = None,
         *,
+        preferred_ports: Sequence[int] = (),
         advertised_ports: Sequence[int] | None = None,
         racks: Sequence[str] | None = None,
         use_existing: bool = True,
@@ -104,6 +106,7 @@ class Broker:
         self.properties = dict(properties or {})
         self._racks = racks
         self._wanted_ports, self._advertised_ports = ports, advertised_ports
+        self._preferred_ports = preferred_ports
         self._log_dir = Path(log_dir).absolute() if log_dir is not None else None
         self._start_timeout_s = start_timeout_s
         existing = os.environ.get("KAFKA_BOOTSTRAP_SERVERS", "").strip() if use_existing and security is None else ""
@@ -205,7 +208,7 @@ class Broker:
         self._owner_pid = os.getpid()
         for attempt in range(1, START_ATTEMPTS + 1):
             self._make_folder()
-            self._ports = self._choose_ports()
+            self._ports = self._choose_ports(preferred=self._preferred_ports if attempt == 1 else ())
             try:
                 if self._security is not None:
                     self._secured = SecuredCluster(self._security, self.folder, self._ports)
@@ -315,7 +318,7 @@ class Broker:
         else:
             self._folder = Path(tempfile.mkdtemp(prefix="kafkasource-broker-"))
 
-    def _choose_ports(self) -> list[NodePorts]:
+    def _choose_ports(self, preferred: Sequence[int]) -> list[NodePorts]:
         for port in self._wanted_ports or ():
             if not is_free(port):
                 self.stop()
@@ -323,7 +326,8 @@ class Broker:
                     f"port {port} of {HOST} is in use: choose another, or let Broker find a free one"
                 )
         secured = len(self._security.listeners) if self._security else 0
-        return node_ports(self.nodes, self._wanted_ports, self._advertised_ports, secured)
+        wanted = self._wanted_ports or (preferred if preferred and all(map(is_free, preferred)) else None)
+        return node_ports(self.nodes, wanted, self._advertised_ports, secured)
 
     def _write_properties(self) -> None:
         """`node-N.properties` for each node, for its owner only: it may hold passwords."""

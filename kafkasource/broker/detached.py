@@ -27,6 +27,8 @@ from kafkasource.broker.releases import DEFAULT_VERSION
 from kafkasource.broker.security.settings import Security
 from kafkasource.errors import KafkaSourceError
 
+USUAL_PORT = 9092  # of Kafka, in its own documentation and in ours; the nodes after the first take the next ones
+
 
 @dataclass(frozen=True)
 class Detached:
@@ -59,7 +61,8 @@ def start(
     security: Security | None = None,
 ) -> tuple[Detached, bool]:
     """The running broker, and whether it ran already (then what was asked for is not looked at). Waits until ready."""
-    broker = Broker(version, nodes, ports, properties, data, security=security)
+    usual = range(USUAL_PORT, USUAL_PORT + nodes)
+    broker = Broker(version, nodes, ports, properties, data, preferred_ports=usual, security=security)
     if broker.existing:
         raise KafkaSourceError(
             f"KAFKA_BOOTSTRAP_SERVERS={broker.bootstrap_servers} names an existing cluster: "

@@ -28,7 +28,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     start.add_argument("--nodes", type=int, choices=(1, 3), default=1, help="default: 1")
     start.add_argument(
-        "--port", type=int, help="port of the first node, the other nodes take the next ones; default: free ports"
+        "--port",
+        type=int,
+        help="port of the first node, the other nodes take the next ones; default: 9092 if free, else any free ports",
     )
     start.add_argument(
         "--property",

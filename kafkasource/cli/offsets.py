@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kafkasource.admin.lag import PartitionLag, commit_offsets, committed_offsets, ends_of
 from kafkasource.admin.positions import PLACES, position
-from kafkasource.admin.topics import check_partitions, existing
+from kafkasource.admin.topics import check_partitions, described_topics, existing
 from kafkasource.cli import tables, translate
 from kafkasource.cli.arguments import (
     add_cluster,
@@ -58,7 +58,8 @@ def add(parser: argparse.ArgumentParser) -> None:
             default=[],
             required=command is forget,
             metavar="TOPIC[:PARTITION,...]",
-            help="only these topics, or some of their partitions; may be repeated",
+            help="only these topics, or some of their partitions; may be repeated"
+            + ("" if command is forget else ". Default: all topics that the group has offsets of, or the checkpoint"),
         )
     for command in (show, change, forget):
         add_cluster(command)
@@ -112,8 +113,6 @@ def _by_topic(offsets: dict[TopicPartition, int]) -> dict[str, dict[str, int]]:
 
 
 def _set(arguments: argparse.Namespace) -> int:
-    if arguments.to is not None and not arguments.topic:
-        raise OptionError("which topics? Give --topic TOPIC or TOPIC:0,1")
     with reached_cluster(arguments) as cluster:
         wanted = _wanted(cluster, arguments)
         before = committed_offsets(cluster, arguments.group)
@@ -145,10 +144,19 @@ def _wanted(cluster: Cluster, arguments: argparse.Namespace) -> dict[TopicPartit
         return found
     from kafkasource.reader import Reader
 
-    partitions = _partitions(cluster, arguments.topic)
+    partitions = _partitions(cluster, arguments.topic or _topics_of_group(cluster, arguments.group))
     options = parsed_options(arguments, "source", {"subscribe": ",".join({tp.topic for tp in partitions})})
     with Reader(options, start=arguments.to) as reader:
         return reader.start_of(partitions)
+
+
+def _topics_of_group(cluster: Cluster, group: str) -> list[str]:
+    """Those that the group has committed offsets of, and that still exist. Raises OptionError if there is none."""
+    topics = sorted({tp.topic for tp in committed_offsets(cluster, group)})
+    found = [name for name, topic in described_topics(cluster, topics).items() if topic is not None]
+    if not found:
+        raise OptionError(f"group {group!r} has committed no offsets, so which topics? Give --topic TOPIC or TOPIC:0,1")
+    return found
 
 
 def _check_held(cluster: Cluster, offsets: dict[TopicPartition, int]) -> None:

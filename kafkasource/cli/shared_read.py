@@ -94,7 +94,10 @@ class _Share:
         committed = self._reader.cluster.groups.committed_offsets(self._group, assigned)
         known = {tp: offset for tp, offset in committed.items() if offset is not None}
         self._positions.begin(known, AtOffsets(f"--group {self._group}", partitions=known))
-        self._positions.begin(assigned - known.keys())
+        fresh = assigned - known.keys()
+        self._positions.begin(fresh)
+        # As Kafka's consumer commits where it stands: `pykafka lag` counts what this share holds and we did not reach.
+        self._uncommitted.update({tp: at for tp, at in self._positions.offsets.items() if tp in fresh})
 
     def step(self, left: int | None) -> int | None:
         """Read out at most some thousand offsets, and at most `left` records. Returns how many of these are left

@@ -245,17 +245,30 @@ def test_ctrl_c_during_a_start_leaves_no_process_and_no_folder(tmp_path, moment)
     assert str(temporary) not in running
 
 
+def test_a_preferred_port_that_is_taken_is_not_used():
+    (taken, free) = free_ports(2)
+    with socket.socket() as other:
+        other.bind((HOST, taken))
+        other.listen()
+        for preferred, used in (([taken], False), ([free], True)):
+            (ports,) = Broker()._choose_ports(preferred)
+            assert (ports.client in preferred) == used
+
+
 @pytest.mark.broker
 def test_the_command_line_starts_one_broker_and_stops_it(tmp_path, monkeypatch, capsys):
     jars = kafka_jars("4.3.1")
     monkeypatch.setenv("KAFKASOURCE_CACHE", str(tmp_path))
     (tmp_path / "kafka-4.3.1").symlink_to(jars)
+    (usual,) = free_ports(1)
+    monkeypatch.setattr("kafkasource.broker.detached.USUAL_PORT", usual)
     assert main(["broker", "status", "--json"]) == 1
     assert json.loads(capsys.readouterr().out) == {"running": False}
     try:
         assert main(["broker", "start", "--data", str(tmp_path / "data")]) == 0
         servers = capsys.readouterr().out.strip()
         host, port = servers.split(":")
+        assert int(port) == usual  # 9092, which the documents name
         assert [node.node_id for node in probe(host, int(port), timeout_s=60)] == [1]
         assert main(["broker", "start"]) == 0
         again = capsys.readouterr()

@@ -117,7 +117,6 @@ def test_wrong_arguments_end_with_2(words, capsys):
         (["read", "t", "--group", "g", "--last", "1"], "cannot be combined with --partitions"),
         (["read", "t", "--group", "g", "--to", "x.txt"], "Redirect stdout"),
         (["read", "t", "--follow", "--until", "latest"], "leave out --until"),
-        (["offsets", "set", "-g", "g", "--to", "latest"], "Give --topic"),
         (["topics", "alter", "t"], "nothing to change"),
     ],
 )

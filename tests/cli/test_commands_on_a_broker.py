@@ -239,6 +239,10 @@ def test_a_groups_offsets_are_set_shown_and_counted_against_the_ends(
     }
     assert as_json("offsets", "show", "-g", group) == {name: {"0": 4, "1": 5}}
     assert as_json("lag", "-g", group)["lag"] == 6
+    would_be = as_json("offsets", "set", "-g", group, "--to", "earliest")["offsets"]
+    assert would_be == {name: {"0": 0, "1": 0}}  # the topics that the group names
+    code, _, err = command("offsets", "set", "-g", f"{group}-new", "--to", "earliest")
+    assert (code, "Give --topic" in err, err.count("\n")) == (1, True, 1)
     assert command("lag", "-g", group, "--fail-above", "5")[0] == 1
     assert command("lag", "-g", group, "--fail-above", "6")[0] == 0
     _, lines, _ = command("groups", "describe", group)
@@ -343,11 +347,12 @@ def test_members_of_other_clients_are_shown_and_their_offsets_not_overwritten(
 
 
 def test_two_readers_of_a_group_read_every_record_once_and_the_next_goes_on_there(
-    typed, command, produce, admin, kafka_topic, group
+    typed, command, as_json, produce, admin, kafka_topic, group
 ):
     name = kafka_topic(partitions=2)
     produce(name, {0: [b"a%d" % n for n in range(50)], 1: [b"b%d" % n for n in range(50)]})
     assert len(command("read", name, "--group", group, "-n", "30")[1]) == 30
+    assert as_json("lag", "-g", group)["lag"] == 70  # as Kafka's consumer: also of the partition it did not reach
     both = [typed("read", name, "--group", group) for _ in range(2)]
     printed = [line for process in both for line in process.communicate(timeout=60)[0].splitlines()]
     assert len(printed) == 70

@@ -154,8 +154,14 @@ def test_ctrl_c_commits_what_was_written_out_and_leaves():
 def test_a_batch_that_ctrl_c_cut_short_is_not_committed():
     member = Member(Changes(assigned=frozenset({T0, T1})))
     with pytest.raises(KeyboardInterrupt):
-        run(Reader({T0: 3, T1: 3}), member, Output(fails_at=4), follow=True)
+        run(Reader({T0: 3, T1: 3}, committed={T1: 0}), member, Output(fails_at=4), follow=True)
     assert member.commits == [{T0: 3}]
+
+
+def test_where_the_group_starts_is_committed_for_partitions_that_were_not_reached_so_that_lag_counts_them():
+    member = Member(Changes(assigned=frozenset({T0, T1})))
+    assert run(Reader({T0: 3, T1: 3}), member, count=2) == [0, 1]
+    assert member.commits == [{T0: 2, T1: 0}]
 
 
 def test_a_commit_that_is_refused_is_told_and_reading_goes_on(capsys):
