@@ -44,6 +44,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def _metrics(arguments: argparse.Namespace) -> int:
+    from kafkasource.metrics import exposition
     from kafkasource.metrics.folder import collect
     from kafkasource.monitor.endpoint import as_json
 
@@ -61,13 +62,7 @@ def _metrics(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(as_json(found), indent=1))
         return 0
-    try:
-        from kafkasource.metrics import prometheus
-    except ImportError:
-        raise KafkaSourceError(
-            "this needs prometheus-client: pip install 'kafkasource[prometheus]', or use --json"
-        ) from None
-    print(prometheus.text(found).decode(), end="")
+    print(exposition.text(found).decode(), end="")
     return 0
 
 

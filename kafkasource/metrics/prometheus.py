@@ -1,8 +1,8 @@
-"""Metrics for Prometheus, with its own client (`pip install 'kafkasource[prometheus]'`).
+"""Metrics in an application's registry of prometheus-client (`pip install 'kafkasource[prometheus]'`).
 
 prometheus-client's multiprocess mode needs its folder in the environment before Python starts, and a user who empties
-it. Spark starts and ends the workers, not the user. So `folder` counts, and the client only writes the sums. The user
-sets up nothing.
+it. Spark starts and ends the workers, not the user. So `folder` counts, and the client's registry only collects the
+sums. `/metrics` needs no client: exposition.py writes that page.
 """
 
 from __future__ import annotations
@@ -10,15 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import accumulate
 
-from prometheus_client import CollectorRegistry
 from prometheus_client import Metric as Family
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
-from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from kafkasource.metrics.snapshot import Snapshot
 from kafkasource.metrics.table import TABLE, Metric
-
-CONTENT_TYPE = CONTENT_TYPE_LATEST
 
 
 class Collector:
@@ -38,14 +34,6 @@ class Collector:
             family = _family(metric, found)
             if family.samples:
                 yield family
-
-
-def text(snapshot: Snapshot) -> bytes:
-    """The metrics in the text format."""
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(Collector(lambda: snapshot))
-    written: bytes = generate_latest(registry)
-    return written
 
 
 def _family(metric: Metric, found: Snapshot) -> Family:

@@ -1,7 +1,7 @@
 """An HTTP server for metrics: Prometheus' text, the same as JSON, and the page. Standard library only.
 
     GET /                     the page
-    GET /metrics              Prometheus' text format (needs the extra `prometheus`)
+    GET /metrics              Prometheus' text format
     GET /api/queries          streaming queries: lag, rates, history
     GET /api/queries/<id>     Spark's last progress of one query, unchanged
     GET /api/metrics          all metrics as JSON
@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable
 from importlib.resources import files
 from pathlib import Path
 
+from kafkasource.metrics import exposition
 from kafkasource.metrics.snapshot import Snapshot
 from kafkasource.metrics.table import METRICS
 from kafkasource.monitor.queries import Queries
@@ -37,7 +38,6 @@ _PAGE_POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self';"
     " base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-_NO_CLIENT = "prometheus-client is not installed: pip install 'kafkasource[prometheus]'; /api/metrics has the same"
 
 
 class Endpoint:
@@ -86,7 +86,7 @@ class Endpoint:
         if path == "/":
             return Answer(200, handler.HTML, page())
         if path == "/metrics":
-            return self._prometheus()
+            return Answer(200, exposition.CONTENT_TYPE, exposition.text(self._snapshot()))
         if path == "/api/metrics":
             return handler.as_json(as_json(self._snapshot()))
         if path == "/api/queries":
@@ -96,13 +96,6 @@ class Endpoint:
             if progress is not None:
                 return handler.as_json(progress)
         return as_text("there is /, /metrics, /api/queries and /api/metrics", 404)
-
-    def _prometheus(self) -> Answer:
-        try:
-            from kafkasource.metrics import prometheus
-        except ImportError:
-            return as_text(_NO_CLIENT, 501)
-        return Answer(200, prometheus.CONTENT_TYPE, prometheus.text(self._snapshot()))
 
 
 def page() -> bytes:
