@@ -14,6 +14,7 @@ from pyspark.sql.datasource import DataSource
 
 from kafkasource import options, shipped_files
 from kafkasource.errors import OptionError
+from kafkasource.tracebacks import without_tracebacks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("kafkasource.source")
 
 
+@without_tracebacks("schema", "reader", "streamReader", "writer", "streamWriter")
 class KafkaDataSource(DataSource):
     """`format("pykafka")`."""
 

@@ -35,4 +35,8 @@ def test_a_mistake_is_said_once_and_plainly(kafka_broker, kafka_topic, tmp_path)
     assert "'kafka.lingr' for a pykafka sink: did you mean 'kafka.linger.ms'?" in of_sink
     for mistake in ("an option that fails", "an option that fails a stream"):
         assert "an error because of unknownOptions=fail" in printed[mistake]
+    for mistake in printed.keys() - {"an option of a batch", "options of a stream"}:
         assert "raised " in printed[mistake]
+        assert "Traceback" not in printed[mistake]
+    of_topic = printed["the topic of a stream"]
+    assert f"topic {topic[:-1]!r} (did you mean {topic!r}?)" in of_topic.partition("raised ")[2].splitlines()[0]

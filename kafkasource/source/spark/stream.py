@@ -33,6 +33,7 @@ from kafkasource.source.plan.tasks import OFFSET_BYTES
 from kafkasource.source.spark.input_partition import KafkaInputPartition, PartitionReader, Reduced, input_partitions
 from kafkasource.source.spark.stop_file import StopFile
 from kafkasource.spark_api import ReadLimit, SupportsTriggerAvailableNow
+from kafkasource.tracebacks import without_tracebacks
 from kafkasource.types import IsolationLevel
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 LEAST_SIZE = 25_000
 
 
+@without_tracebacks("initialOffset", "latestOffset", "partitions", "commit")
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Spark's stream reader. The constructor raises OptionError for faults that show without asking a broker."""
 

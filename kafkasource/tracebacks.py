@@ -1,0 +1,47 @@
+"""An error that we raise on purpose reaches Spark's user without a traceback: its text says what to do.
+
+Spark puts the traceback of a data source's error before the error's text, and prints all of it three times: in its
+log, in the text of the error that the user's program gets, and as frames of that error. The lines of our code tell the
+user nothing, and the one line to read is lost among them. `KAFKASOURCE_LOG=DEBUG` logs the traceback.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import os
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from kafkasource.errors import KafkaSourceError, ProtocolError
+from kafkasource.process import is_of_spark
+
+T = TypeVar("T")
+
+log = logging.getLogger("kafkasource.source")
+
+
+def without_tracebacks(*methods: str) -> Callable[[type[T]], type[T]]:
+    """Make a class whose errors of these methods have no traceback. For methods that Spark calls in order to plan."""
+
+    def decorate(cls: type[T]) -> type[T]:
+        for name in methods:
+            setattr(cls, name, _without_traceback(getattr(cls, name)))
+        return cls
+
+    return decorate
+
+
+def _without_traceback(method: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(method)  # Spark looks at the signature
+    def call(*given: Any, **named: Any) -> Any:
+        try:
+            return method(*given, **named)
+        except KafkaSourceError as error:
+            # Bytes that break the protocol may be a bug of ours: where they were found matters.
+            if is_of_spark() and not isinstance(error, ProtocolError):
+                log.debug("%s", error, exc_info=True)
+                os.environ["SPARK_HIDE_TRACEBACK"] = "1"  # pyspark's own; the process ends with this error
+            raise
+
+    return call
