@@ -34,6 +34,12 @@ os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 SHORT_LIVED_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
 
 
+def _spark_class_archive() -> str:
+    """Flags for a driver that is to map the archive of scripts/spark_class_archive.py; none where it was not made."""
+    file = Path(sys.prefix) / "spark-classes.jsa"
+    return f"-XX:SharedArchiveFile={file} -Xshare:auto -Xlog:cds=off -Xlog:cds+dynamic=off" if file.exists() else ""
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _jvms_live_for_seconds():
     """The JVMs of brokers and of Spark drivers, in this process or in one that a test starts. A driver has a
@@ -45,7 +51,7 @@ def _jvms_live_for_seconds():
         tempfile.TemporaryDirectory(prefix="spark-jvm-", ignore_cleanup_errors=True) as folder,
         pytest.MonkeyPatch.context() as patch,
     ):
-        patch.setenv("SPARK_SUBMIT_OPTS", f"{SHORT_LIVED_JVM} -Djava.io.tmpdir={folder}")
+        patch.setenv("SPARK_SUBMIT_OPTS", f"{SHORT_LIVED_JVM} {_spark_class_archive()} -Djava.io.tmpdir={folder}")
         patch.setenv("SPARK_LAUNCHER_OPTS", SHORT_LIVED_JVM)
         patch.setenv("KAFKA_JVM_PERFORMANCE_OPTS", SHORT_LIVED_JVM)
         patch.setenv("KAFKASOURCE_CLASS_ARCHIVE", "1")
