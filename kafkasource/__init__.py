@@ -6,6 +6,7 @@ Imports nothing heavy: Spark imports this in every Python worker.
 from __future__ import annotations
 
 import os
+import sys
 from typing import TYPE_CHECKING
 
 from kafkasource.metrics.lag import lag
@@ -39,13 +40,25 @@ def __getattr__(name: str) -> object:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
+def __dir__() -> list[str]:
+    """The API alone: no module that an import has left here."""
+    return sorted({name for name in globals() if name.startswith("__")} | set(__all__))
+
+
 def register(spark: SparkSession) -> None:
     """Make the format `pykafka` known to one Spark session.
 
     You need it where the package is not installed in the Python that Spark starts: with `--py-files`, on Spark Connect,
     in a virtual environment that is not active. Elsewhere it does no harm. Runs on the driver.
+
+    With a local master, Spark's workers then are this interpreter, unless PYSPARK_PYTHON or PYSPARK_DRIVER_PYTHON is
+    set. It changes no interpreter of a cluster, whose machines need not have it at this path, and none of Spark
+    Connect, whose server starts the workers. `import kafkasource` changes none at all: it cannot know the master, and
+    programs that this process starts would inherit the choice.
     """
     from kafkasource.datasource import of_session
+
+    _use_this_python(spark)
 
     try:
         spark.dataSource.register(of_session(spark))
@@ -53,6 +66,15 @@ def register(spark: SparkSession) -> None:
         # Spark 4.0 and 4.1 refuse a name that they have found themselves (`pyspark_pykafka`): there is nothing to do.
         if "[DATA_SOURCE_ALREADY_EXISTS]" not in str(error):
             raise
+
+
+def _use_this_python(spark: SparkSession) -> None:
+    """Let the Python functions of a local session run in this interpreter, if nothing names one."""
+    if os.environ.get("PYSPARK_PYTHON") or os.environ.get("PYSPARK_DRIVER_PYTHON"):
+        return
+    context = getattr(spark, "_sc", None)  # Spark Connect has none
+    if context is not None and context.master.split("[")[0] == "local" and context.pythonExec == "python3":
+        context.pythonExec = sys.executable
 
 
 def open_transactions(options: Mapping[str, str]) -> list[OpenTransaction]:

@@ -69,12 +69,16 @@ class Reader:
         for name in _OF_QUERIES:
             if name in parsed.given:
                 raise OptionError(f"option {name!r} is for Spark queries and has no effect here: leave it out")
+        self._shown = repr(parsed)
         self._start = start or starting_position(parsed, streaming=False)
         self._end = end or ending_position(parsed, streaming=False)
         self._settings = FetchSettings.from_options(parsed)
         self._fail_on_data_loss: bool = parsed["failOnDataLoss"]
         self.cluster = Cluster(client or ClientConfig.from_options(parsed))
         self._offsets = OffsetReader.from_options(self.cluster, parse_subscription(parsed), parsed)
+
+    def __repr__(self) -> str:
+        return f"Reader({self._shown})"
 
     def __enter__(self) -> Reader:
         return self

@@ -55,6 +55,7 @@ class Writer:
             raise OptionError(
                 "option 'commitListener' works only with Spark's commits: leave it out, and use what `flush` returns"
             )
+        self._shown = repr(parsed)
         config = ProducerConfig.from_options(parsed)
         if client is not None:
             config = replace(config, client=client)
@@ -117,6 +118,9 @@ class Writer:
             with suppress(_GivenUp):
                 delivering.__exit__(_GivenUp, _GivenUp(), None)
         self._producer.close()
+
+    def __repr__(self) -> str:
+        return f"Writer({self._shown})"
 
     def __enter__(self) -> Writer:
         return self

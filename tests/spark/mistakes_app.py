@@ -10,6 +10,8 @@ from collections.abc import Callable
 
 from pyspark.sql import DataFrame, SparkSession
 
+import kafkasource
+
 BOOTSTRAP, TOPIC, TARGET, FOLDER = sys.argv[1:]
 SERVERS = {"kafka.bootstrap.servers": BOOTSTRAP}
 
@@ -19,6 +21,7 @@ spark = (
     .config("spark.local.dir", f"{FOLDER}/local")
     .getOrCreate()
 )
+kafkasource.register(spark)
 
 
 def batch(**more: str) -> DataFrame:
@@ -42,7 +45,7 @@ def batch_option() -> None:
 
 def stream_option() -> None:
     rows = stream(maxOffsetsPerTriger="1", maxOffsetsPerTrigger="1").select("value")
-    run(rows, "option", "pykafka", topic=TARGET, **SERVERS, **{"kafka.lingr": "1"})
+    run(rows, "option", "pykafka", topic=TARGET, createTopic="partitions=1", **SERVERS, **{"kafka.lingr": "1"})
 
 
 MISTAKES: dict[str, Callable[[], None]] = {
@@ -55,9 +58,9 @@ MISTAKES: dict[str, Callable[[], None]] = {
     "the topic of a stream": lambda: run(stream(subscribe=TOPIC[:-1]), "topic"),
 }
 
-spark.range(3).selectExpr("CAST(id AS STRING) AS value").write.format("pykafka").options(**SERVERS, topic=TOPIC).mode(
-    "append"
-).save()
+spark.range(3).selectExpr("CAST(id AS STRING) AS value").write.format("pykafka").options(
+    **SERVERS, topic=TOPIC, createTopic="partitions=1"
+).mode("append").save()
 for name, mistake in MISTAKES.items():
     print(f"-- {name}", file=sys.stderr, flush=True)
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,17 +13,30 @@ pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.slow]
 APP = Path(__file__).with_name("mistakes_app.py")
 
 
-def printed_by_mistake(bootstrap, topic, target, folder):
-    command = [sys.executable, str(APP), bootstrap, topic, target, str(folder)]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=200)
+@pytest.fixture(scope="module")
+def topic(kafka_broker):
+    """A name that no test before has used."""
+    return f"mistakes-{os.getpid()}"
+
+
+@pytest.fixture(scope="module")
+def printed(kafka_broker, topic, tmp_path_factory):
+    """What is on stderr, by the mistake. The virtual environment of the job is not active."""
+    folder = tmp_path_factory.mktemp("mistakes")
+    here = str(Path(sys.executable).parent)
+    path = os.pathsep.join(each for each in os.environ["PATH"].split(os.pathsep) if each != here)
+    environment = {name: text for name, text in os.environ.items() if not name.startswith("PYSPARK_")} | {"PATH": path}
+    command = [sys.executable, str(APP), kafka_broker.bootstrap_servers, topic, f"{topic}-copy", str(folder)]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=200)
     assert done.returncode == 0, done.stderr
     return {part.partition("\n")[0]: part for part in done.stderr.split("-- ")[1:]}
 
 
-def test_a_mistake_is_said_once_and_plainly(kafka_broker, kafka_topic, tmp_path):
-    topic, target = kafka_topic(partitions=1), kafka_topic(partitions=1)
-    printed = printed_by_mistake(kafka_broker.bootstrap_servers, topic, target, tmp_path)
+def test_a_registered_format_works_from_an_environment_that_is_not_active(printed):
+    assert "raised" not in printed["an option of a batch"]
 
+
+def test_a_mistake_is_said_once_and_plainly(printed, topic):
     def warnings(mistake):
         return [line for line in printed[mistake].splitlines() if "unknown option" in line]
 
