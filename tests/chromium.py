@@ -116,5 +116,11 @@ class Chromium:
     def click(self, selector):
         self.run(f"document.querySelector({json.dumps(selector)}).click()")
 
+    def type(self, selector, text):
+        """Replace what an input has, as a user would."""
+        self.run(f"document.querySelector({json.dumps(selector)}).select()")
+        self.run(f"document.querySelector({json.dumps(selector)}).focus()")
+        self.send("Input.insertText", text=text)
+
     def picture(self, file):
         file.write_bytes(base64.b64decode(self.send("Page.captureScreenshot", captureBeyondViewport=True)["data"]))

@@ -2,4 +2,5 @@
 
 topics     which exist, their health, their bounds      lag        how far groups have read
 positions  places in logs, as people write them         groups     their members, their state
+json_records  records that people write as JSON
 """

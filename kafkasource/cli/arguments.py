@@ -7,6 +7,7 @@ name is an error here; in a Spark job it is a warning, because it may belong to 
 from __future__ import annotations
 
 import argparse
+import copy
 import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -121,6 +122,19 @@ def _canonical(name: str) -> str:
     near = nearest(name.lower().removeprefix("kafka."), short)
     hint = "docs/options.md lists them" if near is None else f"did you mean {short[near].removeprefix('kafka.')}?"
     raise OptionError(f"-X {name}: unknown option; {hint}")
+
+
+def settings_of_role(arguments: argparse.Namespace, role: Role) -> argparse.Namespace:
+    """The same without those -X that only the other role has. For a command that has both."""
+    file_options(arguments)  # read once, before the copy
+    meant = copy.copy(arguments)
+    names = {name: _canonical(name) for name, _ in arguments.settings}
+    meant.settings = [
+        (name, value)
+        for name, value in arguments.settings
+        if names[name] not in options.BY_NAME or role in options.BY_NAME[names[name]].used_by
+    ]
+    return meant
 
 
 def client_config(arguments: argparse.Namespace) -> ClientConfig:

@@ -1,7 +1,7 @@
 """Serve a page about a cluster: topics and their records, groups and their lag, open transactions.
 
-It only reads, and joins no group. Open the address that the command prints: it has the token, which every
-request for data must send.
+It only reads, unless --write is given, and joins no group. Open the address that the command prints: it has
+the token, which every request for data must send.
 """
 
 from __future__ import annotations
@@ -12,11 +12,16 @@ import json
 import secrets
 import sys
 import threading
+from collections.abc import Mapping
 from functools import partial
+from typing import TYPE_CHECKING
 
-from kafkasource.cli.arguments import add_cluster, add_json, parsed_options, reached_cluster
+from kafkasource.cli.arguments import add_cluster, add_json, parsed_options, reach, settings_of_role
 from kafkasource.cli.serving import add_serving, token_of
 from kafkasource.errors import KafkaSourceError
+
+if TYPE_CHECKING:
+    from kafkasource.options import Options, Role
 
 EXAMPLES = """examples:
   pykafka ui                                    prints http://127.0.0.1:9405/#token=...
@@ -35,21 +40,33 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--token", metavar="TOKEN", help="the token itself; other users of this machine can see it: use --token-file"
     )
+    parser.add_argument(
+        "-w",
+        "--write",
+        action="store_true",
+        help="let the page write records, set a group's offsets, create and delete topics; it asks before each",
+    )
     add_cluster(parser)
     add_json(parser)
     parser.set_defaults(run=_ui)
 
 
 def _ui(arguments: argparse.Namespace) -> int:
+    from kafkasource.client.cluster import Cluster
+    from kafkasource.client.config import ClientConfig
     from kafkasource.ui.app import KIND, App
 
-    given = arguments.token or token_of(arguments) or KIND.variable("TOKEN")
-    token = given or secrets.token_urlsafe(24)
-    with reached_cluster(arguments) as cluster:
+    given = token_of(arguments) if arguments.token is None else arguments.token
+    given = KIND.variable("TOKEN") if given is None else given
+    token = secrets.token_urlsafe(24) if given is None else given
+    config = ClientConfig.from_options(_options(arguments, "source", {}))
+    reach(config)
+    with Cluster(config) as cluster:
         try:
             app = App(
                 cluster,
-                partial(parsed_options, arguments, "source"),
+                partial(_options, arguments, "source"),
+                partial(_options, arguments, "sink") if arguments.write else None,
                 host=arguments.host,
                 port=arguments.port,
                 token=token,
@@ -63,6 +80,11 @@ def _ui(arguments: argparse.Namespace) -> int:
             _tell(app.site.url, None if given else token, arguments.json)
             threading.Event().wait()
     return 0
+
+
+def _options(arguments: argparse.Namespace, role: Role, more: Mapping[str, str]) -> Options:
+    """For a reader, or for a writer: -X may have options of both where the page writes, too."""
+    return parsed_options(settings_of_role(arguments, role) if arguments.write else arguments, role, more)
 
 
 def _tell(url: str, token: str | None, as_json: bool) -> None:

@@ -8,16 +8,13 @@ partition, timestamp, and value_base64, key_base64 for bytes. Its topic and offs
 from __future__ import annotations
 
 import argparse
-import base64
-import binascii
 import json
 import os
 import sys
 from collections.abc import Iterator
-from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from kafkasource.admin.positions import position
+from kafkasource.admin.json_records import NO_RECORD, Row, as_batch, from_json
 from kafkasource.cli.arguments import add_cluster, at_least, name_and_value, parsed_options, reach
 from kafkasource.cli.progress import progress
 from kafkasource.cli.read import unescaped
@@ -149,9 +146,6 @@ def _lines(fd: int) -> Iterator[tuple[int, list[bytes]]]:
         yield number, [b"".join(begun).removesuffix(b"\r")]
 
 
-# What a line in JSON can be instead of a record; OverflowError and OSError come of numbers and times beyond all bounds.
-_NO_RECORD = (ValueError, TypeError, AttributeError, KeyError, RecursionError, OverflowError, OSError)
-Row = dict[str, Any]  # by column
 Rows = tuple[list[Row], _BadLine | None]  # up to a bad line
 
 
@@ -177,7 +171,7 @@ def _json_rows(lines: list[bytes], first: int, arguments: argparse.Namespace) ->
             continue
         try:
             row = from_json(json.loads(line))
-        except (*_NO_RECORD, argparse.ArgumentTypeError) as error:
+        except (*NO_RECORD, argparse.ArgumentTypeError) as error:
             return rows, _BadLine(f"line {number} is no record in JSON: {error}")
         if row["key"] is None and arguments.key is not None:
             row["key"] = arguments.key.encode()
@@ -185,89 +179,16 @@ def _json_rows(lines: list[bytes], first: int, arguments: argparse.Namespace) ->
     return rows, None
 
 
-def from_json(document: object) -> Row:
-    """A record as a row for the sink. Raises one of _NO_RECORD."""
-    if not isinstance(document, dict):
-        raise ValueError("expected a JSON object with at least the key `value`")
-    if not {"value", "value_base64"} & document.keys():
-        raise ValueError("it has no key `value`")
-    return {
-        "key": _bytes(document, "key"),
-        "value": _bytes(document, "value"),
-        "headers": [
-            {"key": _name(each["key"]), "value": _bytes(each, "value")} for each in _headers(document.get("headers"))
-        ],
-        "partition": None if document.get("partition") is None else _partition(document["partition"]),
-        "timestamp": _timestamp(document.get("timestamp")),
-    }
-
-
-_HEADERS = 'headers are [{"key": "name", "value": "text"}], {"name": "text"}, or ["name", "text"] as kcat prints them'
-
-
-def _headers(value: Any) -> list[Row]:
-    """The headers in one shape, of the three that clients print."""
-    if isinstance(value, dict):
-        return [{"key": name, "value": each} for name, each in value.items()]
-    if not isinstance(value, list | None):
-        raise ValueError(f"{_HEADERS}; this is {json.dumps(value)[:80]}")
-    found: list[Any] = value or []
-    if found and isinstance(found[0], str) and len(found) % 2 == 0:
-        found = [{"key": name, "value": each} for name, each in zip(found[::2], found[1::2], strict=True)]
-    for each in found:
-        if not isinstance(each, dict) or not isinstance(each.get("key"), str):
-            raise ValueError(f"{_HEADERS}; one of these is {json.dumps(each)[:80]}")
-    return found
-
-
-def _name(value: object) -> str:
-    """The bytes of a header. JSON can write half of a character (a lone surrogate), which is a ValueError here."""
-    return str(value).encode().decode()
-
-
-def _partition(value: Any) -> int:
-    number = int(value)
-    if not 0 <= number < 1 << 31:
-        raise ValueError(f"partition {number} is not a number from 0 to 2^31-1")
-    return number
-
-
-def _bytes(document: Row, name: str) -> bytes | None:
-    if f"{name}_base64" in document:
-        try:
-            return base64.b64decode(document[f"{name}_base64"], validate=True)
-        except binascii.Error as error:
-            raise ValueError(f"{name}_base64: {error}") from None
-    value = document.get(name)
-    if value is None or isinstance(value, str):
-        return None if value is None else value.encode()
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
-
-
-def _timestamp(value: Any) -> datetime | None:
-    """Milliseconds since 1970, or a time as `positions` reads it."""
-    if value is None:
-        return None
-    ms = value if isinstance(value, int) else getattr(position(value), "everywhere_ms", None)
-    if ms is None:
-        raise ValueError(f"timestamp {value!r} is neither a time nor milliseconds")
-    return datetime.fromtimestamp(ms / 1000, timezone.utc)
-
-
 def _batch(rows: list[Row], arguments: argparse.Namespace) -> pa.RecordBatch:
-    import pyarrow as pa
-
-    from kafkasource.records.columns import HEADERS_TYPE
-
     more = [{"key": name, "value": value.encode()} for name, value in arguments.header]
     partition = arguments.partition
-    columns = {
-        "key": pa.array([row["key"] for row in rows], pa.binary()),
-        "value": pa.array([row["value"] for row in rows], pa.binary()),
-        "headers": pa.array([[*row.get("headers", ()), *more] or None for row in rows], HEADERS_TYPE),
-        "partition": pa.array(
-            [partition if row.get("partition") is None else row["partition"] for row in rows], pa.int32()
-        ),
-        "timestamp": pa.array([row.get("timestamp") for row in rows], pa.timestamp("us", "UTC")),
-    }
-    return pa.RecordBatch.from_arrays([*columns.values()], names=[*columns])
+    if more or partition is not None:
+        rows = [
+            {
+                **row,
+                "headers": [*row.get("headers", ()), *more],
+                "partition": partition if row.get("partition") is None else row["partition"],
+            }
+            for row in rows
+        ]
+    return as_batch(rows)

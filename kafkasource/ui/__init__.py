@@ -9,10 +9,12 @@
     GET /api/transactions the open ones, and for how long
     GET /api/records      some records of a topic: see `browsing`
 
+With --write also, by POST: /api/produce, /api/offsets/plan, /api/offsets/set, /api/topic/create, /api/topic/delete.
+
 app       what each path answers         topics    topics as JSON
 browsing  some records, never too many   records   a record as JSON
 groups    groups as JSON                 transactions  open transactions as JSON
-parameters  what a request asks for
+parameters  what a request asks for       changes  what --write allows
 
 It reads with readers of its own, which join no group and commit nothing. What a cluster holds is hostile text: answers
 are JSON, and the page's scripts write text nodes only (`require-trusted-types-for` forbids the rest).

@@ -12,12 +12,12 @@ from pathlib import Path
 from kafkasource.admin.topics import bounds_of, check_partitions, existing
 from kafkasource.client.cluster import Cluster
 from kafkasource.errors import KafkaSourceError, OptionError
-from kafkasource.options import Options
 from kafkasource.reader import Reader
 from kafkasource.source.plan.positions import Position
 from kafkasource.types import TopicPartition
 from kafkasource.ui import groups, parameters, topics, transactions
 from kafkasource.ui.browsing import MOST_RECORDS, Browser, Found, Limits, Wanted
+from kafkasource.ui.changes import Changes, Document, MakeOptions, document
 from kafkasource.web.access import Kind
 from kafkasource.web.handler import HTML, Answer, Refused, Request, as_json, as_text
 from kafkasource.web.page import common
@@ -43,9 +43,6 @@ _FILES = {
     "ui.js": "text/javascript; charset=utf-8",
 }
 
-ReadOptions = Callable[[Mapping[str, str]], Options]
-"""From a request's own options to all that a reader gets."""
-
 
 class App:
     """Serves until it is closed. `cluster` is the caller's, and any thread may use it."""
@@ -53,7 +50,8 @@ class App:
     def __init__(
         self,
         cluster: Cluster,
-        read_options: ReadOptions,
+        read_options: MakeOptions,
+        write_options: MakeOptions | None = None,
         *,
         host: str,
         port: int,
@@ -63,13 +61,13 @@ class App:
         key: str | Path | None = None,
         limits: Limits | None = None,
     ) -> None:
-        """Raises as `Site` does."""
+        """`write_options`: None, so nothing can be changed. Raises as `Site` does."""
         self._cluster = cluster
         self._read_options = read_options
         self._limits = limits or Limits()
         self._browsing = threading.BoundedSemaphore(_MOST_AT_ONCE)
         self._paths: dict[str, Callable[[Mapping[str, str]], object]] = {
-            "/api/cluster": lambda _: topics.brokers(self._cluster),
+            "/api/cluster": lambda _: {**topics.brokers(self._cluster), "writes": write_options is not None},
             "/api/topics": lambda _: topics.all_topics(self._cluster),
             "/api/topic": lambda given: topics.one_topic(self._cluster, parameters.required(given, "name")),
             "/api/records": self._records,
@@ -77,12 +75,23 @@ class App:
             "/api/group": lambda given: groups.one(self._cluster, parameters.required(given, "name")),
             "/api/transactions": lambda _: transactions.open_ones(self._cluster),
         }
+        self._changes: dict[str, Callable[[Document], object]] = {}
+        if write_options is not None:
+            changes = Changes(cluster, read_options, write_options)
+            self._changes = {
+                "/api/produce": changes.produce,
+                "/api/offsets/plan": changes.plan_offsets,
+                "/api/offsets/set": changes.set_offsets,
+                "/api/topic/create": changes.create_topic,
+                "/api/topic/delete": changes.delete_topic,
+            }
         self.site = Site(
             KIND,
             host,
             port,
             self._answer,
             policy=POLICY,
+            takes_posts=write_options is not None,
             open_paths=["/", *(f"/{name}" for name in _FILES)],
             allowed_hosts=allowed_hosts,
             token=token,
@@ -99,10 +108,13 @@ class App:
             return Answer(200, HTML, _own("page.html"))
         if name in _FILES:
             return Answer(200, _FILES[name], common(name).encode() if name.startswith("common.") else _own(name))
-        if request.path not in self._paths:
+        known: Mapping[str, object] = self._paths if request.body is None else self._changes
+        if request.path not in known:
             return as_text("there is /; the docstring of kafkasource.ui names the paths below /api", 404)
         try:
-            return as_json(self._paths[request.path](request.query))
+            if request.body is None:
+                return as_json(self._paths[request.path](request.query))
+            return as_json(self._changes[request.path](document(request.body)))
         except Refused:
             raise
         except OptionError as error:

@@ -32,11 +32,11 @@ def partition_numbers(given: Mapping[str, str], name: str) -> tuple[int, ...]:
         raise Refused(400, f"{name}: {text[:40]!r} is not N,N,...") from None
 
 
-def place(text: str) -> Position:
+def place(text: str, name: str = "from") -> Position:
     try:
         return position(text)
     except (argparse.ArgumentTypeError, OverflowError) as error:
-        raise Refused(400, f"from: {error}") from None
+        raise Refused(400, f"{name}: {error}") from None
 
 
 def cursor(given: Mapping[str, str], name: str) -> dict[int, int] | None:

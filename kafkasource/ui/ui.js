@@ -10,6 +10,33 @@ async function get(path, parameters = {}) {
   return answer.json();
 }
 
+async function post(path, document) {
+  const answer = await fetch(path, {method: "POST", headers: {...authorized(), "Content-Type": "application/json"}, body: JSON.stringify(document)});
+  if (!answer.ok) throw Object.assign(new Error((await answer.text()).trim()), {status: answer.status});
+  return answer.json();
+}
+
+/* Ask before a change: true if the user agrees. With `name` they must write it. */
+function agreed(question, action, name = null) {
+  return new Promise(resolve => {
+    const dialog = make("dialog", {}), typed = input("typed", ""), yes = make("button", {class: name === null ? "main" : "danger"}, action);
+    yes.disabled = name !== null;
+    typed.addEventListener("input", () => { yes.disabled = typed.value !== name; });
+    let answer = false;
+    const body = form(() => { answer = true; dialog.close(); }, ...(name === null ? [] : [field("Write its name to confirm", typed, "grow")]), yes, button("Cancel", () => dialog.close()));
+    dialog.append(make("p", {}, question), body);
+    dialog.addEventListener("close", () => { dialog.remove(); resolve(answer); });
+    document.body.append(dialog);
+    dialog.showModal();
+  });
+}
+
+/* Do a change, then say what was done, or why not, in `said`. */
+async function change(said, act) {
+  try { said.className = "good"; said.textContent = await act() ?? ""; }
+  catch (error) { said.className = "error"; said.textContent = visible(error.message); }
+}
+
 const tile = (name, text, label) => make("div", {class: "tile"}, make("b", {"data-field": name}, text), make("span", {}, label));
 const card = (...children) => make("section", {class: "card"}, ...children);
 const wide = (...children) => make("div", {class: "wide"}, ...children);
@@ -47,12 +74,14 @@ async function topicsView(parameters) {
   box.addEventListener("change", listed); find.addEventListener("input", listed);
   listed();
   return [card(make("div", {class: "head"}, make("h2", {}, "Topics"), make("span", {class: "soft"}, `${topics.filter(one => !one.internal).length} and ${topics.filter(one => one.internal).length} internal`)),
-    form(() => {}, field("Find", find, "grow"), make("label", {class: "check"}, box, "internal")), list)];
+    form(() => {}, field("Find", find, "grow"), make("label", {class: "check"}, box, "internal"), writes ? button("Create a topic…", () => go({view: "create"})) : ""), list)];
 }
 
 async function topicView(parameters) {
-  const name = parameters.get("name"), tab = parameters.get("tab") ?? "records", topic = await get("/api/topic", {name});
-  const tabs = make("nav", {}, ...["records", "partitions", "settings"].map(each => {
+  const name = parameters.get("name"), topic = await get("/api/topic", {name});
+  const bodies = {records: recordsTab, partitions: partitionsTab, settings: settingsTab, ...(writes ? {change: changeTab} : {})};
+  const tab = Object.hasOwn(bodies, parameters.get("tab")) ? parameters.get("tab") : "records";
+  const tabs = make("nav", {}, ...Object.keys(bodies).map(each => {
     const made = link({view: "topic", name, tab: each}, each[0].toUpperCase() + each.slice(1));
     if (each === tab) made.setAttribute("aria-current", "page");
     return made;
@@ -60,8 +89,7 @@ async function topicView(parameters) {
   const about = card(make("div", {class: "head"}, make("h2", {}, visible(name)), tabs),
     make("div", {class: "tiles"}, tile("partitions", full(topic.partitions), "partitions"), tile("offsets", full(topic.offsets), "offsets"),
       tile("replication", full(topic.replication), "replicas"), tile("health", healthNode(topic.health), "health")));
-  const body = {records: recordsTab, partitions: partitionsTab, settings: settingsTab}[tab];
-  return [about, ...await body(topic, parameters)];
+  return [about, ...await bodies[tab](topic, parameters)];
 }
 
 function partitionsTab(topic) {
@@ -131,6 +159,62 @@ function partNodes(name, part, form) {
   return [make("h3", {}, about), make("pre", {class: made.form}, made.text)];
 }
 
+function changeTab(topic) {
+  const said = make("p", {id: "done", role: "status"}), name = topic.topic;
+  const produce = form(data => change(said, async () => {
+    const record = {value: data.get("null") ? null : data.get("value")};
+    if (data.get("key") !== "") record.key = data.get("key");
+    if (data.get("partition") !== "") record.partition = Number(data.get("partition"));
+    if (data.get("headers").trim() !== "") record.headers = JSON.parse(data.get("headers"));
+    if (!await agreed(`Write this record to ${visible(name)}? It cannot be taken back.`, "Write")) return;
+    const {written} = await post("/api/produce", {topic: name, confirm: name, record});
+    return written.map(one => `written: partition ${one.partition}, offset ${one.offset ?? "unknown"}`).join("; ");
+  }), field("Key (empty: null)", input("key", "")), field("Partition", input("partition", "", {placeholder: "by the key", class: "narrow", inputmode: "numeric", pattern: "[0-9]*"})),
+    field("Headers", input("headers", "", {placeholder: '{"name": "text"}'}), "grow"), field("Value", make("textarea", {name: "value", rows: 5}), "whole"),
+    make("label", {class: "check"}, make("input", {type: "checkbox", name: "null"}), "null value (a tombstone)"), make("button", {class: "main"}, "Write…"));
+  const remove = button("Delete this topic…", () => change(said, async () => {
+    if (!await agreed(`Delete ${visible(name)} with ${full(topic.offsets)} offsets of records? Nobody can bring them back.`, "Delete", name)) return;
+    await post("/api/topic/delete", {name, confirm: name});
+    go({view: "topics"});
+  }), "danger");
+  return [card(said, make("h2", {}, "Write a record"), produce), topic.internal ? "" : card(make("h2", {}, "Delete"), make("p", {}, remove))];
+}
+
+function createView() {
+  const said = make("p", {id: "done", role: "status"});
+  return [card(make("h2", {}, "Create a topic"), said, form(data => change(said, async () => {
+    const name = data.get("name"), asked = {name, confirm: name, settings: {}};
+    for (const each of ["partitions", "replication"]) if (data.get(each) !== "") asked[each] = Number(data.get(each));
+    for (const line of data.get("settings").split("\n").filter(one => one.trim() !== "")) {
+      const at = line.indexOf("=");
+      if (at < 1) throw new Error(`${line}: expected name=value`);
+      asked.settings[line.slice(0, at).trim()] = line.slice(at + 1).trim();
+    }
+    if (!await agreed(`Create the topic ${visible(name)}?`, "Create")) return;
+    await post("/api/topic/create", asked);
+    go({view: "topic", name, tab: "partitions"});
+  }), field("Name", input("name", "", {required: ""}), "grow"), field("Partitions", input("partitions", "", {placeholder: "the broker's default", inputmode: "numeric", pattern: "[0-9]*"})),
+    field("Replicas", input("replication", "", {placeholder: "the broker's default", inputmode: "numeric", pattern: "[0-9]*"})),
+    field("Settings, name=value, one a line", make("textarea", {name: "settings", rows: 3}), "whole"), make("button", {class: "main"}, "Create…")))];
+}
+
+function offsetsCard(group, name) {
+  const said = make("p", {id: "done", role: "status"});
+  if (group.members.length) return card(make("h2", {}, "Set offsets"), make("p", {class: "soft"}, "The group has members. End them first: they would commit over it."));
+  const topics = [...new Set(group.partitions.map(one => one.topic))];
+  return card(make("h2", {}, "Set offsets"), said, form(data => change(said, async () => {
+    const topic = data.get("topic"), numbers = data.get("partitions").split(",").filter(one => one.trim() !== "").map(Number);
+    const {offsets} = await post("/api/offsets/plan", {group: name, topic, to: data.get("to"), partitions: numbers});
+    const lines = offsets.slice(0, 20).map(one => `${one.partition}: ${full(one.before)} → ${full(one.after)}`).join("\n") + (offsets.length > 20 ? `\nand ${offsets.length - 20} more` : "");
+    if (!await agreed(`Set the offsets of group ${visible(name)} in ${visible(topic)}?\n${lines}`, "Set")) return;
+    await post("/api/offsets/set", {group: name, confirm: name, topic, offsets: Object.fromEntries(offsets.map(one => [one.partition, one.after]))});
+    refresh();
+    return "set";
+  }), field("Topic", input("topic", topics[0], {required: "", list: "topics"})), make("datalist", {id: "topics"}, ...topics.map(value => make("option", {value}))),
+    field("Partitions", input("partitions", "", {placeholder: "all", class: "narrow"})),
+    field("To", input("to", "", {required: "", placeholder: "earliest, latest, 1500, 2h", title: "earliest, latest, an offset, a time, or how long ago"}), "grow"), make("button", {class: "main"}, "Set…")));
+}
+
 async function groupsView() {
   const groups = await get("/api/groups");
   const rows = groups.map(one => [link({view: "group", name: one.group}, visible(one.group)),
@@ -150,7 +234,7 @@ async function groupView(parameters) {
     make("div", {class: "tiles"}, tile("lag", full(group.lag), "offsets behind"), tile("state", visible(group.state ?? "–"), "state"),
       tile("members", full(group.members.length), "members"), tile("assignor", visible(group.assignor || "–"), "assignor"))),
     card(make("h2", {}, "Partitions"), rows.length ? wide(table(["Partition", "Offset", "End of log", "Lag", "Client"], rows)) : make("p", {class: "soft"}, "no offsets committed, no partitions assigned")),
-    card(make("h2", {}, "Members"), members.length ? wide(table(["Member", "Client", "Host", "Partitions"], members)) : make("p", {class: "soft"}, "none now"))];
+    card(make("h2", {}, "Members"), members.length ? wide(table(["Member", "Client", "Host", "Partitions"], members)) : make("p", {class: "soft"}, "none now")), writes ? offsetsCard(group, name) : ""];
 }
 
 async function transactionsView() {
@@ -163,21 +247,29 @@ async function transactionsView() {
     make("p", {class: "soft"}, "Readers of committed data see no record behind an open transaction until it ends. The brokers abort it after its timeout."))];
 }
 
-const VIEWS = {topics: topicsView, topic: topicView, groups: groupsView, group: groupView, transactions: transactionsView};
+let writes = false;  // may the page change anything?
+const views = () => ({topics: topicsView, topic: topicView, groups: groupsView, group: groupView, transactions: transactionsView, ...(writes ? {create: createView} : {})});
 const MENU = [["topics", "Topics"], ["groups", "Groups"], ["transactions", "Transactions"]];
 let drawn = 0;  // the number of the newest drawing: an answer that comes late changes nothing
 
-async function refresh() {
-  const number = ++drawn, parameters = state(), view = VIEWS[parameters.get("view")] ? parameters.get("view") : "topics";
-  const problem = document.getElementById("problem"), ask = document.getElementById("ask");
+function menu(view) {
   document.getElementById("nav").replaceChildren(...MENU.map(([name, text]) => {
     const made = link({view: name}, text);
     if (view.startsWith(name.slice(0, -1))) made.setAttribute("aria-current", "page");
     return made;
   }));
+}
+
+async function refresh() {
+  const number = ++drawn, parameters = state(), wanted = parameters.get("view");
+  const problem = document.getElementById("problem"), ask = document.getElementById("ask");
   document.body.dataset.loaded = "no";
   try {
-    const [cluster, nodes] = await Promise.all([get("/api/cluster"), VIEWS[view](parameters)]);
+    const cluster = await get("/api/cluster");
+    writes = cluster.writes;
+    const known = views(), view = Object.hasOwn(known, wanted) ? wanted : "topics";
+    menu(view);
+    const nodes = await known[view](parameters);
     if (number !== drawn) return;
     document.getElementById("summary").textContent = `${cluster.brokers.length === 1 ? "1 broker" : cluster.brokers.length + " brokers"} · cluster ${visible(cluster.cluster_id ?? "without an id")}`;
     document.getElementById("view").replaceChildren(...nodes);

@@ -1,0 +1,106 @@
+"""Records that people write as JSON, as rows for the sink: what `pykafka read --json` prints is taken back.
+
+A text under `key` and `value` is UTF-8; bytes are base64 under `key_base64` and `value_base64`.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+from kafkasource.admin.positions import position
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# What JSON can be instead of a record; OverflowError and OSError come of numbers and times beyond all bounds.
+NO_RECORD = (ValueError, TypeError, AttributeError, KeyError, RecursionError, OverflowError, OSError)
+Row = dict[str, Any]  # by column
+
+
+def from_json(document: object) -> Row:
+    """A record as a row for the sink. Raises one of NO_RECORD."""
+    if not isinstance(document, dict):
+        raise ValueError("expected a JSON object with at least the key `value`")
+    if not {"value", "value_base64"} & document.keys():
+        raise ValueError("it has no key `value`")
+    return {
+        "key": _bytes(document, "key"),
+        "value": _bytes(document, "value"),
+        "headers": [
+            {"key": _name(each["key"]), "value": _bytes(each, "value")} for each in _headers(document.get("headers"))
+        ],
+        "partition": None if document.get("partition") is None else _partition(document["partition"]),
+        "timestamp": _timestamp(document.get("timestamp")),
+    }
+
+
+_HEADERS = 'headers are [{"key": "name", "value": "text"}], {"name": "text"}, or ["name", "text"] as kcat prints them'
+
+
+def _headers(value: Any) -> list[Row]:
+    """The headers in one shape, of the three that clients print."""
+    if isinstance(value, dict):
+        return [{"key": name, "value": each} for name, each in value.items()]
+    if not isinstance(value, list | None):
+        raise ValueError(f"{_HEADERS}; this is {json.dumps(value)[:80]}")
+    found: list[Any] = value or []
+    if found and isinstance(found[0], str) and len(found) % 2 == 0:
+        found = [{"key": name, "value": each} for name, each in zip(found[::2], found[1::2], strict=True)]
+    for each in found:
+        if not isinstance(each, dict) or not isinstance(each.get("key"), str):
+            raise ValueError(f"{_HEADERS}; one of these is {json.dumps(each)[:80]}")
+    return found
+
+
+def _name(value: object) -> str:
+    """The bytes of a header. JSON can write half of a character (a lone surrogate), which is a ValueError here."""
+    return str(value).encode().decode()
+
+
+def _partition(value: Any) -> int:
+    number = int(value)
+    if not 0 <= number < 1 << 31:
+        raise ValueError(f"partition {number} is not a number from 0 to 2^31-1")
+    return number
+
+
+def _bytes(document: Row, name: str) -> bytes | None:
+    if f"{name}_base64" in document:
+        try:
+            return base64.b64decode(document[f"{name}_base64"], validate=True)
+        except binascii.Error as error:
+            raise ValueError(f"{name}_base64: {error}") from None
+    value = document.get(name)
+    if value is None or isinstance(value, str):
+        return None if value is None else value.encode()
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _timestamp(value: Any) -> datetime | None:
+    """Milliseconds since 1970, or a time as `positions` reads it."""
+    if value is None:
+        return None
+    ms = value if isinstance(value, int) else getattr(position(value), "everywhere_ms", None)
+    if ms is None:
+        raise ValueError(f"timestamp {value!r} is neither a time nor milliseconds")
+    return datetime.fromtimestamp(ms / 1000, timezone.utc)
+
+
+def as_batch(rows: list[Row]) -> pa.RecordBatch:
+    """Rows as the sink takes them."""
+    import pyarrow as pa
+
+    from kafkasource.records.columns import HEADERS_TYPE
+
+    columns = {
+        "key": pa.array([row["key"] for row in rows], pa.binary()),
+        "value": pa.array([row["value"] for row in rows], pa.binary()),
+        "headers": pa.array([row.get("headers") or None for row in rows], HEADERS_TYPE),
+        "partition": pa.array([row.get("partition") for row in rows], pa.int32()),
+        "timestamp": pa.array([row.get("timestamp") for row in rows], pa.timestamp("us", "UTC")),
+    }
+    return pa.RecordBatch.from_arrays([*columns.values()], names=[*columns])
