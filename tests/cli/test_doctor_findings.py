@@ -64,6 +64,36 @@ def test_the_python_that_spark_will_start_is_asked(answer, level, said, python_t
     assert bool(found.remedy) == (level != "ok")
 
 
+REGISTERS = "import kafkasource\nkafkasource.register(spark)\n"
+REGISTERS_BY_NAME = "from kafkasource import register as known\nknown(spark)\n"
+REGISTERS_ANOTHER = "import kafkasource, atexit\natexit.register(print)  # kafkasource.register(spark)\n"
+
+
+@pytest.mark.parametrize(
+    ("program", "says_it"), [(REGISTERS, True), (REGISTERS_BY_NAME, True), (REGISTERS_ANOTHER, False)]
+)
+def test_a_job_that_registers_the_format_has_its_own_python_for_workers(program, says_it, tmp_path, capsys):
+    job = tmp_path / "job.py"
+    job.write_text(program)
+    main(["doctor", str(job)])
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "spark's python" in line]
+    assert (f"{sys.executable}, from kafkasource.register in job.py, for a local master" in line) == says_it
+    assert ("python3 of the PATH" in line) != says_it
+
+
+def test_an_interpreter_that_the_environment_names_comes_before_that_of_the_job(tmp_path, python_that_says, capsys):
+    job = tmp_path / "job.py"
+    job.write_text(REGISTERS)
+    path = python_that_says(says(OURS))
+    main(["doctor", str(job)])
+    assert f"{path}, from PYSPARK_PYTHON={path}" in capsys.readouterr().out
+
+
+def test_a_job_that_is_no_program_is_an_error_that_names_it(tmp_path, capsys):
+    assert main(["doctor", str(tmp_path / "nowhere.py")]) != 0
+    assert "nowhere.py: cannot be read" in capsys.readouterr().err
+
+
 def test_a_python_that_is_not_there_is_a_failure_with_its_remedy(monkeypatch):
     monkeypatch.setenv("PYSPARK_PYTHON", "/nowhere/python")
     found = machine.workers_python()

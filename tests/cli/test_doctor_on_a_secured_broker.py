@@ -22,7 +22,7 @@ pytestmark = pytest.mark.broker
 def doctor(tmp_path, capsys, monkeypatch):
     """Run it with these options of a client: the lines of the cluster, and all that was printed."""
     monkeypatch.delenv("KAFKA_BOOTSTRAP_SERVERS", raising=False)
-    monkeypatch.setattr("kafkasource.cli.doctor.machine_findings", lambda: iter(()))  # test_doctor_findings has it
+    monkeypatch.setattr("kafkasource.cli.doctor.machine_findings", lambda _job: iter(()))  # test_doctor_findings has it
 
     def run(properties, *words):
         path = tmp_path / "client.properties"

@@ -11,6 +11,7 @@ import argparse
 import json
 from collections.abc import Iterator
 from dataclasses import asdict
+from pathlib import Path
 
 from kafkasource.cli.arguments import add_cluster, add_json, bootstrap_servers
 from kafkasource.cli.doctor.finding import FAILED, OK, Finding
@@ -21,12 +22,20 @@ HELP = "what a job needs: Python, kernel, Spark, Java, brokers, their addresses 
 EXAMPLES = """\
 examples:
   pykafka doctor
+  pykafka doctor job.py
   pykafka doctor --command-config client.properties --json
   pykafka doctor -b broker-1:9093 --topic orders --group billing --exactly-once orders-copy
 """
 
 
 def add(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "job",
+        nargs="?",
+        type=Path,
+        metavar="JOB.py",
+        help="a program that Spark runs: say which Python its workers will be, if this Python runs it",
+    )
     add_cluster(parser)
     parser.add_argument(
         "-t",
@@ -74,7 +83,7 @@ def _doctor(arguments: argparse.Namespace) -> int:
 
 
 def _findings(arguments: argparse.Namespace) -> Iterator[Finding]:
-    yield from machine_findings()
+    yield from machine_findings(arguments.job)
     try:
         servers = bootstrap_servers(arguments)
     except OptionError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import shutil
@@ -10,20 +11,23 @@ import sys
 import warnings
 from collections.abc import Iterator
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 from kafkasource import __version__
 from kafkasource.cli.doctor.finding import FAILED, OK, WARNING, Finding
-from kafkasource.errors import KafkaSourceError
+from kafkasource.errors import KafkaSourceError, OptionError
 
 _LEAST_SPARK = (4, 0)
 
 
-def machine_findings() -> Iterator[Finding]:
+def machine_findings(job: Path | None = None) -> Iterator[Finding]:
+    """`job`: a program in Python that Spark runs. Raises OptionError if it cannot be read."""
+    registers = job is not None and _registers(job)
     yield _python()
     yield _kernel()
     yield _spark()
-    yield workers_python()
+    yield workers_python(None if job is None or not registers else job.name)
     yield java()
 
 
@@ -74,11 +78,33 @@ print(json.dumps(found))
 """
 
 
-def workers_python() -> Finding:
-    """Which Python Spark starts on this machine for its workers, and does it find us?"""
+def _registers(job: Path) -> bool:
+    """Whether the program calls `kafkasource.register`."""
+    try:
+        tree = ast.parse(job.read_bytes(), str(job))
+    except (OSError, SyntaxError, ValueError) as error:
+        raise OptionError(f"{job}: cannot be read as a program in Python: {error}") from None
+    called = {ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    imported = {
+        name.asname or name.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module == "kafkasource"
+        for name in node.names
+        if name.name == "register"
+    }
+    return bool(called & ({"kafkasource.register"} | imported))
+
+
+def workers_python(registering_job: str | None = None) -> Finding:
+    """Which Python Spark starts on this machine for its workers, and does it find us?
+
+    `registering_job`: the name of a program that calls `kafkasource.register`, which this interpreter will run.
+    """
     named = os.environ.get("PYSPARK_PYTHON") or os.environ.get("PYSPARK_DRIVER_PYTHON")
-    command = named or "python3"
+    command = named or (sys.executable if registering_job else "python3")
     origin = f"PYSPARK_PYTHON={named}" if named else "python3 of the PATH (PYSPARK_PYTHON is not set)"
+    if registering_job and not named:
+        origin = f"kafkasource.register in {registering_job}, for a local master"
     what, path = "spark's python", shutil.which(command)
     this_one = f"export PYSPARK_PYTHON={sys.executable}"
     if path is None:
@@ -93,8 +119,9 @@ def workers_python() -> Finding:
     if tuple(found["version"]) != sys.version_info[:2]:
         return Finding(FAILED, what, f"{shown}: Spark wants one version in driver and workers", this_one)
     if found["package"] is None:
-        return Finding(WARNING, what, f"{shown}: has no kafkasource ({found.get('error')})", this_one)
-    if not found.get("by_name"):
+        remedy = f"{this_one}; or, with a local master, let the job call kafkasource.register(spark)"
+        return Finding(WARNING, what, f"{shown}: has no kafkasource ({found.get('error')})", remedy)
+    if not found.get("by_name") and not registering_job:
         return Finding(WARNING, what, f"{shown}: format('pykafka') needs kafkasource.register(spark)", this_one)
     if not found["compiled"]:
         return Finding(WARNING, what, f"{shown}: its kernel is not compiled", this_one)
