@@ -31,14 +31,21 @@ class Checkpoint:
 
 
 def read_checkpoint(location: str) -> Checkpoint:
-    """Raises KafkaSourceError where there is none, or none of a query that reads Kafka."""
+    """The checkpoint there; else the only one in a folder beneath, as a mirror's folder has them. Raises
+    KafkaSourceError where there is none, more than one beneath, or none of a query that reads Kafka."""
     files = _Files(location)
-    plans, commits = files.numbers("offsets"), files.numbers("commits")
+    plans = files.numbers("offsets")
     if not plans:
+        beneath = files.checkpoints_beneath()
+        if len(beneath) == 1:
+            return read_checkpoint(beneath[0])
         raise KafkaSourceError(
-            f"{location} is not the checkpoint of a streaming query: its folder `offsets` is missing or has no "
-            "micro-batch"
+            f"{location} has the checkpoints of several queries: name one of {', '.join(beneath)}"
+            if beneath
+            else f"{location} is not the checkpoint of a streaming query: its folder `offsets` is missing or has no "
+            "micro-batch, and no folder beneath is one"
         )
+    commits = files.numbers("commits")
     done = max((number for number in plans if commits and number <= max(commits)), default=None)
     planned = max(plans) if done is None or max(plans) > done else None
 
@@ -71,6 +78,16 @@ class _Files:
         except OSError as error:
             raise KafkaSourceError(f"{self._location} cannot be read: {error}") from None
         return sorted(int(each.base_name) for each in found if each.base_name.isdecimal())
+
+    def checkpoints_beneath(self) -> list[str]:
+        """Folders directly beneath that have `offsets` with a micro-batch."""
+        try:
+            found = self._fs.get_file_info(self._selector(self._root, allow_not_found=True))
+        except OSError as error:
+            raise KafkaSourceError(f"{self._location} cannot be read: {error}") from None
+        base = self._location.rstrip("/")
+        folders = sorted(f"{base}/{each.base_name}" for each in found if not each.is_file)
+        return [each for each in folders if _Files(each).numbers("offsets")]
 
     def text(self, folder: str, number: int) -> str:
         try:

@@ -1,4 +1,4 @@
-"""Show the lag of a consumer group, or of a streaming query by its checkpoint."""
+"""Show the lag of a consumer group, of a streaming query by its checkpoint, or of a mirror's queries by its file."""
 
 from __future__ import annotations
 
@@ -6,20 +6,26 @@ import argparse
 import contextlib
 import json
 import time
+from collections.abc import Callable, Iterator
 from datetime import datetime
 
 from kafkasource.admin.lag import LagReport
 from kafkasource.cli.arguments import add_cluster, add_json, at_least, reached_cluster
-from kafkasource.cli.lag_report import add_group_or_checkpoint, lag_report
+from kafkasource.cli.lag_report import add_group_or_checkpoint, lag_report, of_mirror
+from kafkasource.errors import OptionError
 
 EXAMPLES = """examples:
   pykafka lag --group billing --watch
-  pykafka lag --checkpoint /checkpoints/billing --fail-above 100000"""
-HELP = "how far a group or a query's checkpoint is behind; --watch"
+  pykafka lag --checkpoint /checkpoints/billing --fail-above 100000
+  pykafka lag --mirror mirror.toml --watch"""
+HELP = "how far a group, a query's checkpoint or a mirror is behind; --watch"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    add_group_or_checkpoint(parser)
+    which = add_group_or_checkpoint(parser)
+    which.add_argument(
+        "--mirror", metavar="FILE", help="the file of `pykafka mirror`, which also says how to reach its clusters"
+    )
     parser.add_argument(
         "-w",
         "--watch",
@@ -38,23 +44,45 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def _lag(arguments: argparse.Namespace) -> int:
-    from kafkasource.cli.groups import print_partitions
-
-    with reached_cluster(arguments) as cluster:
-        found = lag_report(cluster, arguments)
+    with _reports(arguments) as ask:
+        found = ask()
         if arguments.watch:
             with contextlib.suppress(KeyboardInterrupt):
-                trend = _Trend()
+                trends = [_Trend() for _ in found]
                 while True:
-                    _print_line(found, trend, arguments.json)
+                    for each, trend in zip(found, trends, strict=True):
+                        _print_line(each, trend, arguments.json)
                     time.sleep(arguments.watch)
-                    found = lag_report(cluster, arguments)
+                    found = ask()
         elif arguments.json:
-            print(json.dumps(found.as_json(), indent=1))
+            documents = [each.as_json() for each in found]
+            print(json.dumps(documents if arguments.mirror else documents[0], indent=1))
         else:
-            print(found.totals)
-            print_partitions(found)
-    return 1 if arguments.fail_above is not None and found.lag > arguments.fail_above else 0
+            _print_tables(found)
+    return 1 if arguments.fail_above is not None and sum(each.lag for each in found) > arguments.fail_above else 0
+
+
+@contextlib.contextmanager
+def _reports(arguments: argparse.Namespace) -> Iterator[Callable[[], list[LagReport]]]:
+    """What asks for the lag: of one group or query, or of a mirror's queries."""
+    if not arguments.mirror:
+        with reached_cluster(arguments) as cluster:
+            yield lambda: [lag_report(cluster, arguments)]
+        return
+    if arguments.bootstrap_servers or arguments.settings or arguments.command_config:
+        raise OptionError("--mirror FILE says how to reach its clusters: leave out -b, -X and --command-config")
+    with of_mirror(arguments.mirror) as ask:
+        yield ask
+
+
+def _print_tables(found: list[LagReport]) -> None:
+    from kafkasource.cli.groups import print_partitions
+
+    for number, each in enumerate(found):
+        if number:
+            print()
+        print(each.totals)
+        print_partitions(each)
 
 
 def _print_line(found: LagReport, trend: _Trend, as_json: bool) -> None:

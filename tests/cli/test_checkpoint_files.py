@@ -68,3 +68,12 @@ def test_a_query_without_kafka_is_told_so(checkpoint):
     checkpoint(0, '{"logOffset":5}')
     with pytest.raises(KafkaSourceError, match="does not read from Kafka"):
         read_checkpoint(checkpoint.location)
+
+
+def test_a_folder_of_several_checkpoints_is_answered_with_their_names(tmp_path):
+    for name in ("east", "west"):
+        (tmp_path / name / "offsets").mkdir(parents=True)
+        (tmp_path / name / "offsets" / "0").write_text("v1\n{}\n{}")
+    (tmp_path / "else").mkdir()
+    with pytest.raises(KafkaSourceError, match=f"name one of {tmp_path}/east, {tmp_path}/west"):
+        read_checkpoint(str(tmp_path))

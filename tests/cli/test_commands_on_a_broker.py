@@ -275,6 +275,30 @@ def test_a_query_is_counted_by_its_checkpoint_and_a_group_is_set_to_where_it_sta
     assert admin.groups.committed_offsets(group, [TopicPartition(name, 0)]) == {TopicPartition(name, 0): 4}
 
 
+def test_a_mirrors_lag_is_asked_by_its_file_alone_and_its_checkpoint_is_found_beneath(
+    as_json, produce, kafka_broker, kafka_topic, checkpoint, tmp_path, capfdbinary
+):
+    name = kafka_topic(partitions=2)
+    produce(name, {0: [b"1"] * 10, 1: [b"1"] * 5})
+    checkpoint(0, json.dumps({name: {"0": 4, "1": 5}}))
+    (tmp_path / "mirror" / "east").mkdir(parents=True)
+    for folder in ("offsets", "commits"):
+        (tmp_path / folder).rename(tmp_path / "mirror" / "east" / folder)
+    assert as_json("lag", "--checkpoint", f"{tmp_path}/mirror")["lag"] == 6
+    file = tmp_path / "mirror.toml"
+    file.write_text(
+        f'checkpoint = "{tmp_path}/mirror"\n'
+        f'[clusters.east]\nkafka.bootstrap.servers = "{kafka_broker.bootstrap_servers}"\n'
+        '[clusters.west]\nkafka.bootstrap.servers = "127.0.0.1:1"\n'  # what it writes to is not asked
+        f'[[flows]]\nfrom = "east"\nto = "west"\ntopics = ["{name}"]\n'
+    )
+    assert main(["lag", "--mirror", str(file), "--fail-above", "5"]) == 1
+    lines = capfdbinary.readouterr().out.decode().splitlines()
+    assert lines[0] == "lag 6 in 1 of 2 partitions, east->west after micro-batch 0"
+    assert main(["lag", "--mirror", str(file), "-b", "127.0.0.1:1"]) == 1
+    assert b"leave out -b" in capfdbinary.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("offsets", "told"),
     [
