@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import warnings
 from typing import Any
 
 import pytest
@@ -39,6 +40,18 @@ def test_ctrl_c_ends_with_130(monkeypatch, capsys):
     monkeypatch.setattr(detached, "stop", interrupted)
     assert main(["broker", "stop"]) == cli.INTERRUPTED == 130
     assert capsys.readouterr().err == "pykafka: interrupted\n"
+
+
+@pytest.mark.parametrize("module", ["pyspark.sql.pandas.conversion", "pandas", "kafkasource.demo"])
+def test_what_pyspark_and_pandas_will_change_is_not_told_to_who_types_a_command(module, monkeypatch, capsys):
+    def warns():
+        warnings.warn_explicit("it will change", FutureWarning, "file.py", 1, module)
+
+    monkeypatch.setattr(detached, "stop", warns)
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        assert main(["broker", "stop"]) == 0
+    assert capsys.readouterr().err == ("pykafka: it will change\n" if module.startswith("kafkasource") else "")
 
 
 def test_a_malformed_property_is_a_usage_error(capsys):

@@ -164,6 +164,8 @@ def _warnings_on_stderr() -> Iterator[None]:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _on_stderr
+            # pyspark and pandas warn programmers of what will change. Who types a command can change nothing of it.
+            warnings.filterwarnings("ignore", category=FutureWarning, module=r"(pyspark|pandas)\b")
             yield
     finally:
         log.removeHandler(handler)
