@@ -165,7 +165,7 @@ class Browser:
         Passes of growing windows, each before the one that it follows: compaction and transactions leave holes. A pass
         that a bound ends has not seen its newest records, so it counts for nothing and a smaller one takes its place.
         """
-        ranges = [one for one in (_until(each, ends) for each in self._reader.plan()) if one.size > 0]
+        ranges = [_until(one, ends) for one in self._reader.plan()]
         newer = {one.topic_partition.partition: one.end_offset for one in ranges}
         older = dict(newer)
         begins = {one.topic_partition.partition: one.start_offset for one in ranges}
@@ -256,7 +256,9 @@ def _from(one: OffsetRange, starts: Cursor | None) -> OffsetRange:
 
 
 def _until(one: OffsetRange, ends: Cursor | None) -> OffsetRange:
-    end = min(one.end_offset, (ends or {}).get(one.topic_partition.partition, one.end_offset))
+    """Before the cursor's offset. Of a partition that it does not name there was nothing to read."""
+    before = one.end_offset if ends is None else ends.get(one.topic_partition.partition, one.start_offset)
+    end = min(one.end_offset, before)
     return replace(one, end_offset=max(end, one.start_offset), from_earliest=False)
 
 
