@@ -166,6 +166,7 @@ def _as_json(found: Found) -> dict[str, object]:
         "newer": found.newer,
         "examined": found.examined,
         "limited": found.limited,
+        "oldest": found.oldest,
     }
 
 

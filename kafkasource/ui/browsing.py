@@ -55,13 +55,15 @@ class Wanted:
 
 @dataclass(slots=True)
 class Found:
-    """`older` and `newer`: see the module. `limited`: a bound ended the search before the log ended."""
+    """`older` and `newer`: see the module. `limited`: a bound ended the search before the log ended. `oldest`: there is
+    nothing older."""
 
     records: list[Json]
     older: dict[int, int]
     newer: dict[int, int]
     examined: int
     limited: bool
+    oldest: bool = False
 
 
 @dataclass(slots=True)
@@ -190,7 +192,8 @@ class Browser:
                 part = parts.get(partition)
                 older[partition] = part.dropped[1] + 1 if part and part.dropped else one.start_offset
             window = min(window * 8, share)
-        return Found(records, older, newer, self._budget.records, limited)
+        oldest = all(older[each] <= begins[each] for each in older)
+        return Found(records, older, newer, self._budget.records, limited, oldest)
 
     def _share(self, ranges: list[OffsetRange]) -> int:
         """How many offsets of each partition one request looks at."""

@@ -125,7 +125,7 @@ async function recordsTab(topic, parameters) {
   shape.addEventListener("change", draw); draw();
   const places = cursor => Object.entries(cursor).map(([partition, offset]) => partition + ":" + offset).join(",");
   const more = [];
-  if (Object.keys(found.older).length) more.push(button("Older", () => go({...kept, older: places(found.older)})));
+  if (!found.oldest && Object.keys(found.older).length) more.push(button("Older", () => go({...kept, older: places(found.older)})));
   if (Object.keys(found.newer).length) more.push(button("Newer", () => go({...kept, newer: places(found.newer)})));
   const said = (found.records.length === 1 ? "1 record" : `${full(found.records.length)} records`) + ` of ${full(found.examined)} examined` +
     (found.limited ? "; the search stopped at its limit: go on with Older or Newer" : "");

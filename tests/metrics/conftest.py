@@ -1,8 +1,8 @@
 """What tests of metrics share: a folder of their own, and a browser without a window."""
 
-import shutil
 import subprocess
 
+import chromium
 import pytest
 from served_page import Page
 
@@ -20,12 +20,12 @@ def metrics_folder(tmp_path):
 @pytest.fixture
 def browse(tmp_path):
     """`browse(url) -> Page`: what headless Chromium has made of it. make test installs Chromium where apt-get can."""
-    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if chromium is None:
+    command_of = chromium.installed()
+    if command_of is None:
         pytest.skip("no Chromium (apt-get install chromium): the page is not looked at")
 
     def open_page(url, *arguments):
-        command = [chromium, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+        command = [command_of, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
         command += [f"--user-data-dir={tmp_path / 'chromium'}", "--virtual-time-budget=3000", *arguments]
         done = subprocess.run([*command, "--dump-dom", url], capture_output=True, text=True, timeout=90, check=True)
         return Page(done.stdout)
