@@ -15,6 +15,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -51,6 +52,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    from kafkasource.cli.mirror_status import Status
     from kafkasource.mirror import job
 
     plan = read(arguments.file, arguments.checkpoint)
@@ -69,7 +71,9 @@ def _run(arguments: argparse.Namespace) -> int:
                 print(f"pykafka: mirroring {', '.join(map(str, plan.flows))}", file=sys.stderr)
                 if mirror.metrics is not None:
                     print(f"pykafka: metrics at {mirror.metrics.url}", file=sys.stderr)
-                done = mirror.wait(end.event)
+                status = Status(routes, sys.stderr)
+                done = mirror.wait(end.event, partial(status.look, mirror.queries))
+                status.show(mirror.queries)
                 if not done:
                     mirror.finish()
             finally:

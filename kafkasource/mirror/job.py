@@ -53,13 +53,14 @@ class Mirror:
     folder: Path = Path()  # folder of the queries' stop files (`source.spark.stop_file`)
     sleep: Callable[[float], None] = field(default=time.sleep, repr=False)
 
-    def wait(self, end: threading.Event | None = None) -> bool:
+    def wait(self, end: threading.Event | None = None, look: Callable[[], None] = lambda: None) -> bool:
         """Wait until `end` is set (returns False), or until all queries have ended (with `once`; returns True).
 
-        Raises MirrorFailed as soon as a query fails.
+        `look` is called several times a second. Raises MirrorFailed as soon as a query fails.
         """
         end = end or threading.Event()
         while not end.wait(_POLL_S):
+            look()
             if not self._active():
                 return True
         return False

@@ -1,0 +1,101 @@
+"""What `pykafka mirror` says while it runs: a line for each flow, live on a terminal, once a minute in a log.
+
+    east->west: 1,200 offsets/s, lag 300 in 2 of 6 partitions, oldest 2.0 s, done in 20 s
+
+Spark tells of a micro-batch when it has ended. So a line is as old as that; it says so where that is long ago.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, TextIO
+
+from kafkasource.monitor.queries import Queries
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming import StreamingQuery
+
+    from kafkasource.mirror.flow import Flow
+    from kafkasource.mirror.plan import Route
+
+ON_TERMINAL_S, IN_LOG_S = 1.0, 60.0
+_LONG_AGO_S = 15.0  # an idle query reports every ten seconds
+
+
+@dataclass
+class _Line:
+    """One flow, and how far its query had read its topics when Spark told last."""
+
+    route: Route
+    flow: Flow
+    told_s: float | None = None
+    read: int = 0  # the sum of the next offsets
+    rate: float | None = None  # offsets per second between the last two reports
+
+    def text(self, query: dict[str, Any] | None, now_s: float) -> str:
+        if query is None or query["last_progress"] is None:
+            return f"{self.flow}: the first micro-batch runs"
+        places = [each for each in query["partitions"] if self.route.takes(self.flow, each["topic"])]
+        self._look(query["last_progress"], sum(each["offset"] for each in places))
+        lag, behind = sum(each["lag"] for each in places), sum(1 for each in places if each["lag"])
+        facts = [] if self.rate is None else [f"{self.rate:,.0f} offsets/s"]
+        facts.append(f"lag {lag:,} in {behind} of {len(places)} partitions")
+        if behind:
+            known = [each["lag_seconds"] for each in places]
+            least = max(each["lag_seconds_at_least"] for each in places)
+            facts.append(f"oldest {least:.1f} s or more" if None in known else f"oldest {max(known):.1f} s")
+        if lag and self.rate:
+            facts.append(f"done in {lag / self.rate:,.0f} s")
+        ago_s = now_s - query["last_progress"]
+        if ago_s > _LONG_AGO_S:
+            facts.append(f"as of {ago_s:,.0f} s ago, when micro-batch {query['batch_id']} ended")
+        return f"{self.flow}: {', '.join(facts)}"
+
+    def _look(self, told_s: float, read: int) -> None:
+        if self.told_s is not None and told_s > self.told_s:
+            self.rate = max(0, read - self.read) / (told_s - self.told_s)
+        self.told_s, self.read = told_s, read
+
+
+class Status:
+    """Belongs to the thread that waits for the mirror."""
+
+    def __init__(self, routes: Iterable[Route], stream: TextIO, clock: Callable[[], float] = time.time) -> None:
+        self._lines = [_Line(route, flow) for route in routes for flow in route.flows]
+        self._stream, self._clock = stream, clock
+        self._terminal = stream.isatty()
+        self._queries = Queries(clock=clock)
+        self._shown_s = clock()
+        self._drawn = False
+
+    def look(self, running: Iterable[StreamingQuery]) -> None:
+        """Print the lines where it is time."""
+        now_s = self._clock()
+        if now_s - self._shown_s < (ON_TERMINAL_S if self._terminal else IN_LOG_S):
+            return
+        self._shown_s = now_s
+        self.show(running)
+
+    def show(self, running: Iterable[StreamingQuery]) -> None:
+        """Print the lines now."""
+        from kafkasource.monitor.listener import take_in
+
+        for query in running:
+            progress = query.lastProgress
+            if progress is not None:
+                take_in(self._queries, progress)
+        now_s = self._clock()
+        known = {each["name"]: each for each in self._queries.as_json()}
+        lines = [line.text(known.get(line.route.name), now_s) for line in self._lines]
+        if self._terminal:
+            width = os.get_terminal_size(self._stream.fileno()).columns or 80
+            back = f"\x1b[{len(lines)}A" if self._drawn else ""
+            self._stream.write(back + "".join(f"\r\x1b[2K{line[: width - 1]}\n" for line in lines))
+        else:
+            self._stream.write("".join(f"{datetime.fromtimestamp(now_s):%H:%M:%S}  {line}\n" for line in lines))
+        self._stream.flush()
+        self._drawn = True

@@ -1,0 +1,69 @@
+"""What `pykafka mirror` says while it runs, from progress as Spark writes it."""
+
+import io
+from types import SimpleNamespace
+
+import pytest
+from spark_progress import progress
+
+from kafkasource.cli.mirror_status import IN_LOG_S, Status
+from kafkasource.mirror import toml_file
+from kafkasource.mirror.plan import routes
+
+BEGAN = 1_700_000_000.0
+FILE = """
+checkpoint = "/nowhere"
+[clusters.east]
+kafka.bootstrap.servers = "e:1"
+[clusters.west]
+kafka.bootstrap.servers = "w:1"
+[clusters.north]
+kafka.bootstrap.servers = "n:1"
+[[flows]]
+from = "east"
+to = "west"
+topics = ["t"]
+[[flows]]
+from = "east"
+to = "north"
+topics = ["other"]
+"""
+
+
+@pytest.fixture
+def said():
+    """Advances the clock, gives the query this progress, and returns what was printed."""
+    now, stream = [BEGAN], io.StringIO()
+    status = Status(routes(toml_file.parse(FILE, "mirror.toml")), stream, lambda: now[0])
+    query = SimpleNamespace(lastProgress=None)
+
+    def after(seconds, told=None):
+        now[0] += seconds
+        if told is not None:
+            query.lastProgress = told
+        stream.seek(0)
+        stream.truncate()
+        status.look([query])
+        return [line.partition("  ")[2] for line in stream.getvalue().splitlines()]
+
+    return after
+
+
+def test_a_log_gets_a_line_a_minute_of_each_flow_with_rate_lag_and_end(said):
+    def told(batch, seconds, read):
+        latest = {0: 30_000, 1: 500}
+        return progress(batch, BEGAN + seconds, {0: read, 1: 500}, latest, rows=9, name="mirror-east")
+
+    assert said(IN_LOG_S / 2) == []
+    assert said(IN_LOG_S / 2) == [
+        "east->west: the first micro-batch runs",
+        "east->north: the first micro-batch runs",
+    ]
+    (west, north) = said(IN_LOG_S, told(0, 119, 12_000))
+    assert west.startswith("east->west: lag 18,000 in 1 of 2 partitions, oldest ")
+    assert north == "east->north: lag 0 in 0 of 0 partitions"
+    (west, _) = said(IN_LOG_S, told(1, 179, 24_000))
+    assert west.startswith("east->west: 200 offsets/s, lag 6,000 in 1 of 2 partitions, oldest ")
+    assert west.endswith(", done in 30 s")
+    (west, _) = said(IN_LOG_S)
+    assert west.endswith(", as of 60 s ago, when micro-batch 1 ended")
