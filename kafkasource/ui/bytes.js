@@ -40,9 +40,15 @@ function hexDump(bytes) {
   return lines.join("\n");
 }
 
+/* null: show them as hex. `auto` takes bytes with control characters for numbers, as an eight-byte key. */
+function readable(bytes, cut, form) {
+  const text = form === "hex" ? null : textOf(bytes, cut);
+  return form === "auto" && text !== null && /[\u0000-\u0008\u000e-\u001a\u001c-\u001f]/.test(text) ? null : text;
+}
+
 /* {form, text} of bytes in the wanted form; `auto`: JSON where it is an object or a list, else text, else hex. */
 function shown(bytes, cut, form) {
-  const text = form === "hex" ? null : textOf(bytes, cut);
+  const text = readable(bytes, cut, form);
   if (text === null) return {form: "hex", text: hexDump(bytes)};
   const pretty = form === "text" || cut || (form === "auto" && !/^\s*[{[]/.test(text)) ? null : prettyJson(text);
   return pretty === null ? {form: "text", text: visible(text)} : {form: "json", text: visible(pretty)};
@@ -51,7 +57,7 @@ function shown(bytes, cut, form) {
 /* One line for a list. */
 function preview(part, form) {
   if (part === null) return make("span", {class: "null"}, "null");
-  const bytes = bytesOf(part).subarray(0, 400), text = form === "hex" ? null : textOf(bytes, true);
+  const bytes = bytesOf(part).subarray(0, 400), text = readable(bytes, true, form);
   if (part.size === 0) return make("span", {class: "null"}, "empty");
   return text === null ? [...bytes.subarray(0, 40)].map(one => one.toString(16).padStart(2, "0")).join(" ") : visible(text.replace(/\s+/g, " "));
 }

@@ -173,13 +173,19 @@ def test_what_producers_wrote_is_shown_and_never_run(served, browser, kafka_topi
 
 def test_values_are_shown_as_json_text_or_hex(served, browser, kafka_topic, produce):
     name = kafka_topic()
-    produce(name, [{"value": b'{"id":12345678901234567890,"name":"\\u00e9","list":[1.50,{}]}'}])
-    texts = {}
+    produce(
+        name,
+        [{"key": (7).to_bytes(8, "big"), "value": b'{"id":12345678901234567890,"name":"\\u00e9","list":[1.50,{}]}'}],
+    )
+    texts, keys = {}, {}
     for form in ("auto", "text", "hex"):
         browser.open(served.page(view="topic", name=name, form=form))
         browser.click(".record summary")
         browser.wait("document.querySelectorAll('.record pre').length === 2")
+        keys[form] = browser.run("document.querySelector('.record pre').textContent")
         texts[form] = browser.run("[...document.querySelectorAll('.record pre')][1].textContent")
+    assert keys["auto"] == keys["hex"] == "00000000  00 00 00 00 00 00 00 07" + 26 * " " + "........"
+    assert keys["text"] == "⟨0000⟩" * 7 + "⟨0007⟩"
     # The number has more digits than JavaScript's numbers, and is not rounded.
     assert texts["auto"].splitlines() == [
         "{",
