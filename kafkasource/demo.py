@@ -52,7 +52,29 @@ def main() -> int:
         agreed = _main_job(spark, broker.bootstrap_servers, folder)
         print(_RULE)
         print(f"{'OK' if agreed else 'FAILED'} in {time.monotonic() - started:.1f} s")
+    if agreed:
+        print(_next(_pykafka()))
     return 0 if agreed else 1
+
+
+def _pykafka() -> str:
+    """The command as this person can type it: an environment that is not active is not on PATH."""
+    own = os.path.join(os.path.dirname(sys.executable), "pykafka")
+    found = shutil.which("pykafka")
+    return "pykafka" if found is not None and os.path.realpath(found) == os.path.realpath(own) else os.path.relpath(own)
+
+
+def _next(pykafka: str) -> str:
+    lines = (
+        (f"{pykafka} broker start", "a Kafka that stays, at 127.0.0.1:9092 where that port is free"),
+        (f"seq 1000 | {pykafka} write numbers --create", "lines become records"),
+        (f"{pykafka} read numbers -n 3 --json", "or --follow"),
+        (f"{pykafka} ui", "a page with topics, records and groups: http://127.0.0.1:9405"),
+        (f"{pykafka} broker stop", "and its data are gone"),
+    )
+    width = max(len(line) for line, _ in lines)
+    shown = "\n".join(f"    {line:<{width}}  # {what}" for line, what in lines)
+    return f"This Kafka is gone now. What to try next (README.md has jobs to copy):\n{shown}"
 
 
 def _main_job(spark: SparkSession, bootstrap_servers: str, folder: str) -> bool:

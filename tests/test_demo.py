@@ -6,7 +6,8 @@ import signal
 
 import pytest
 
-from kafkasource.demo import _CtrlC
+from kafkasource.cli import parser_of_all
+from kafkasource.demo import _CtrlC, _next
 
 
 @pytest.fixture(autouse=True)
@@ -33,6 +34,14 @@ def test_ctrl_c_waits_for_spark_to_be_up_and_is_not_forgotten(capsys):
         start_spark()
     assert steps == ["spark is up"]
     assert "as soon as Spark has started" in capsys.readouterr().out
+
+
+def test_the_next_commands_that_it_names_are_commands():
+    lines = [line.partition("#")[0] for line in _next("pykafka").splitlines() if line.startswith("    ")]
+    assert len(lines) == 5
+    for line in lines:
+        words = line.partition("pykafka ")[2].split()
+        assert parser_of_all().parse_args(words).run
 
 
 def test_later_it_interrupts_at_once_without_the_traces_of_py4j(capsys, monkeypatch):
