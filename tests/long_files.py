@@ -10,7 +10,7 @@ SECONDS = {
     "spark/test_exactly_once_crashes.py": 1100,  # 120 of them without make extended
     "mirror/test_mirror_command.py": 390,  # nearly all of it in make extended
     "peers/test_parity.py": 330,  # half of them without make extended
-    "spark/test_every_broker.py": 150,
+    "spark/test_every_broker.py": 60,
     "mirror/test_mirror_ends.py": 144,
     "spark/test_stream_faults.py": 110,
     "spark/test_connect.py": 101,
@@ -18,7 +18,7 @@ SECONDS = {
     "spark/test_stream.py": 70,
     "memory/test_memory_in_spark.py": 65,
     "spark/test_batch.py": 60,
-    "peers/test_confluent.py": 58,
+    "peers/test_confluent.py": 25,
     "metrics/test_metrics_of_a_query.py": 50,
     "spark/test_examples.py": 50,
     "spark/test_filter_pushdown.py": 45,

@@ -135,6 +135,7 @@ def test_a_node_that_was_killed_or_paused_comes_back_with_its_data_and_address()
 
 
 @pytest.mark.broker
+@pytest.mark.extended
 def test_three_nodes_go_on_without_one_of_them():
     with Broker(nodes=3) as broker:
         create_topic(broker.bootstrap_servers, "t", 3, 3)

@@ -43,6 +43,7 @@ def test_no_jvm_is_pointed_to_an_archive_that_is_not_there(java, tmp_path):
 
 
 @pytest.mark.broker
+@pytest.mark.extended
 def test_the_first_cluster_leaves_it_and_the_next_maps_it(tmp_path, monkeypatch):
     jars = tmp_path / "kafka-4.3.1"
     jars.mkdir()

@@ -85,7 +85,9 @@ def test_kafkas_own_client_is_let_in_by_the_java_properties(each_secured_broker,
     assert ask_java(LOGIN, commands, each_secured_broker.version) == ["1"] * len(commands)
 
 
-@pytest.mark.parametrize("listener", ["SASL_SSL", "SASL_PLAINTEXT", "REAUTH"])
+@pytest.mark.parametrize(
+    "listener", ["SASL_SSL", *(pytest.param(name, marks=pytest.mark.extended) for name in ("SASL_PLAINTEXT", "REAUTH"))]
+)
 def test_a_wrong_password_and_an_unknown_user_are_refused(each_secured_broker, listener):
     for mechanism in set(each_secured_broker.secured.security.listener(listener).mechanisms) & set(WITH_PASSWORD):
         right = each_secured_broker.secured.confluent_properties(listener, mechanism, "alice")

@@ -37,7 +37,10 @@ def topic(each_secured_broker):
         cluster.topics.delete([name])
 
 
-@pytest.mark.parametrize(("listener", "version"), [("SSL", "TLSv1.3"), ("SSL", "TLSv1.2"), ("MTLS", "TLSv1.3")])
+@pytest.mark.parametrize(
+    ("listener", "version"),
+    [pytest.param("SSL", "TLSv1.3", marks=pytest.mark.extended), ("SSL", "TLSv1.2"), ("MTLS", "TLSv1.3")],
+)
 def test_records_are_written_and_read_over_tls(each_secured_broker, topic, listener, version):
     secured = each_secured_broker.secured
     options = options_of(secured.client_properties(listener), **{"kafka.ssl.enabled.protocols": version})

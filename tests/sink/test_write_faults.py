@@ -109,6 +109,7 @@ def test_a_reply_lost_after_the_append_stores_no_record_twice(
 
 
 @pytest.mark.slow
+@pytest.mark.extended
 def test_a_broker_killed_in_the_middle_of_a_task_loses_and_repeats_nothing(producer_through):
     with Broker() as broker:
         if broker.existing:

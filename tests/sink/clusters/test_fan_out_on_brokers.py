@@ -199,6 +199,7 @@ def mirrored(topic, count):
     return pa.record_batch(columns)
 
 
+@pytest.mark.extended
 def test_a_cluster_killed_half_way_fails_the_task_where_that_is_asked_for(clusters, topic):
     south = clusters["south"]
     with_fail = {"clusters.south.onSlowCluster": "fail"}

@@ -9,6 +9,7 @@ from kafkasource.broker import Broker
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
 
+@pytest.mark.extended
 def test_a_killed_leader_costs_time_and_no_record():
     with Broker(nodes=3, use_existing=False) as broker:  # a cluster that may be hurt
         topic, count = Topic(broker.bootstrap_servers, replicas=3), 20_000
