@@ -11,11 +11,19 @@ PYTEST := $(PY) -m pytest -q
 # all tests in each of its processes: 17 s of processor time instead of 6 for collecting them alone.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test environments jars lint style types imports unit coverage broker spark spark-newest extended floors \
+.PHONY: demo demo-jars test environments jars lint style types imports unit coverage broker spark spark-newest extended floors \
 	sanitize fuzz bench bench-quick bench-mirror readme kernel dist dist-build dist-check clean
 
-demo: .venv/.ready
+# Kafka's jars come (with the Ivy inside pyspark) while pip builds the kernel and installs the rest: half a minute less.
+demo:
+	@[ -e .venv/.ready ] || echo "installing into .venv: pyspark $(PYSPARK) (400 MB), then kafkasource and Kafka's jars (45 MB)"
+	@$(MAKE) --no-print-directory .venv/.pyspark
+	@$(MAKE) --no-print-directory -j 2 .venv/.ready demo-jars
 	@.venv/bin/pykafka demo
+
+demo-jars: .venv/.pyspark
+	@[ -n "$$KAFKA_BOOTSTRAP_SERVERS" ] || \
+		.venv/bin/python -c "from kafkasource.broker import DEFAULT_VERSION, kafka_jars; kafka_jars(DEFAULT_VERSION)"
 
 # A skip that tests/allowed_skips.py does not name is a failure in what CI runs.
 test extended: export KAFKASOURCE_SKIPS ?= fail
