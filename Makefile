@@ -3,6 +3,7 @@ SHELL := /bin/sh
 PYSPARK ?= 4.2.0
 PYSPARK_NEWEST ?= 4.3.0
 PY := .venv/bin/python
+TEST_EXTRAS := spark,cli,dev
 # Read by pip's build of the kernel. Tests want it compiled; a user without a compiler still gets a running demo.
 KERNEL := $(wildcard kafkasource/records/kernel.p* kafkasource/records/*.h)
 SOURCES := pyproject.toml setup.py scripts/prepare.sh $(KERNEL)
@@ -12,16 +13,16 @@ PYTEST := $(PY) -m pytest -q
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo demo-jars test environments jars lint style types imports unit coverage broker spark spark-newest extended floors \
-	sanitize fuzz bench bench-quick bench-mirror readme kernel dist dist-build dist-check clean
+	sanitize fuzz bench bench-quick bench-mirror readme docs kernel dist dist-build dist-check clean
 
 # Kafka's jars come (with the Ivy inside pyspark) while pip builds the kernel and installs the rest: half a minute less.
 demo:
 	@[ -e .venv/.ready ] || echo "installing into .venv: pyspark $(PYSPARK) (400 MB), then kafkasource and Kafka's jars (45 MB)"
-	@$(MAKE) --no-print-directory .venv/.pyspark
+	@$(MAKE) --no-print-directory .venv/.requirements
 	@$(MAKE) --no-print-directory -j 2 .venv/.ready demo-jars
 	@.venv/bin/pykafka demo
 
-demo-jars: .venv/.pyspark
+demo-jars: .venv/.requirements
 	@[ -n "$$KAFKA_BOOTSTRAP_SERVERS" ] || \
 		.venv/bin/python -c "from kafkasource.broker import DEFAULT_VERSION, kafka_jars; kafka_jars(DEFAULT_VERSION)"
 
@@ -31,7 +32,7 @@ test: environments coverage broker spark spark-newest
 
 # With lint beside them. One after the other they take a minute and a half longer.
 environments:
-	@$(MAKE) --no-print-directory -j 2 .venv/.pyspark .venv-newest/.pyspark
+	@$(MAKE) --no-print-directory -j 2 .venv/.requirements .venv-newest/.requirements
 	@$(MAKE) --no-print-directory .venv/.dev
 	@$(MAKE) --no-print-directory -j 4 lint .venv-newest/.ready jars .venv/spark-classes.jsa .venv-newest/spark-classes.jsa
 
@@ -43,24 +44,24 @@ jars: .venv/.dev
 	@echo "installing into .venv (pyspark $(PYSPARK))"
 	@scripts/prepare.sh .venv $(PYSPARK) spark,cli
 
-.venv/.pyspark: scripts/prepare.sh
-	@scripts/prepare.sh .venv $(PYSPARK)
+.venv/.requirements: pyproject.toml scripts/prepare.sh
+	@scripts/prepare.sh .venv $(PYSPARK) $(TEST_EXTRAS) requirements
 
-.venv-newest/.pyspark: scripts/prepare.sh
-	@PYTHON=$$(scripts/find_python.sh newest) scripts/prepare.sh .venv-newest $(PYSPARK_NEWEST)
+.venv-newest/.requirements: pyproject.toml scripts/prepare.sh
+	@PYTHON=$$(scripts/find_python.sh newest) scripts/prepare.sh .venv-newest $(PYSPARK_NEWEST) $(TEST_EXTRAS) requirements
 
-.venv/.dev: .venv/.pyspark $(SOURCES)
+.venv/.dev: .venv/.requirements $(SOURCES)
 	@echo "installing into .venv with what the tests need (pyspark $(PYSPARK))"
-	@KAFKASOURCE_KERNEL=require scripts/prepare.sh .venv $(PYSPARK) spark,cli,dev
+	@KAFKASOURCE_KERNEL=require scripts/prepare.sh .venv $(PYSPARK) $(TEST_EXTRAS)
 	@touch $@
 
-.venv-newest/.ready: .venv-newest/.pyspark $(SOURCES) .venv/.dev
+.venv-newest/.ready: .venv-newest/.requirements $(SOURCES) .venv/.dev
 	@echo "installing into .venv-newest (pyspark $(PYSPARK_NEWEST))"
-	@KAFKASOURCE_KERNEL=require PYTHON=$$(scripts/find_python.sh newest) scripts/prepare.sh .venv-newest $(PYSPARK_NEWEST) spark,cli,dev
+	@KAFKASOURCE_KERNEL=require PYTHON=$$(scripts/find_python.sh newest) scripts/prepare.sh .venv-newest $(PYSPARK_NEWEST) $(TEST_EXTRAS)
 
 # With it the drivers of Spark in tests take a third less processor time.
-.venv/spark-classes.jsa: .venv/.pyspark | .venv/.dev
-.venv-newest/spark-classes.jsa: .venv-newest/.pyspark | .venv-newest/.ready
+.venv/spark-classes.jsa: .venv/.requirements | .venv/.dev
+.venv-newest/spark-classes.jsa: .venv-newest/.requirements | .venv-newest/.ready
 .venv/spark-classes.jsa .venv-newest/spark-classes.jsa: scripts/spark_class_archive.py
 	@$(@D)/bin/python scripts/spark_class_archive.py $@ >$(@D)/spark-classes.log 2>&1 || { cat $(@D)/spark-classes.log; exit 1; }
 
@@ -112,7 +113,7 @@ spark: .venv/.dev .venv/spark-classes.jsa
 	$(PYTEST) $(SPARK_TESTS) -m "spark and not extended" $(call files_with,spark)
 
 # What `make test` leaves out to end in time: further releases of brokers, further ways to lose one, jobs of minutes.
-extended: .venv/.dev .venv/spark-classes.jsa floors
+extended: .venv/.dev .venv/spark-classes.jsa floors docs
 	@scripts/install_kerberos.sh .venv
 	KAFKASOURCE_TIMES=1 $(PYTEST) $(SPARK_TESTS) -m extended
 
@@ -132,6 +133,15 @@ floors: .venv-lowest/.ready .venv-highest/.ready
 # stay with the one above.
 spark-newest: .venv-newest/.ready .venv-newest/spark-classes.jsa
 	.venv-newest/bin/python -m pytest -q $(SPARK_TESTS) -m "each_spark and not extended" $(call files_with,each_spark)
+
+# The site, into build/site. A dead link or a page outside the navigation is an error.
+docs: .venv-docs/.ready
+	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/python -m mkdocs -q build
+	@echo "the site is in build/site; .venv-docs/bin/python -m mkdocs serve shows it at http://127.0.0.1:8000"
+
+.venv-docs/.ready: pyproject.toml
+	@python3 -m venv .venv-docs && .venv-docs/bin/python -m pip -q --disable-pip-version-check install \
+		$$(sed -n '/^docs = \[/,/^]/s/^ *"\([^"]*\)".*/\1/p' pyproject.toml) && touch $@
 
 # The kernel under AddressSanitizer and UBSan: minutes, for whoever changes it; a part of make extended.
 sanitize: .venv/.dev

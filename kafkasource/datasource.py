@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 log = logging.getLogger("kafkasource.source")
 
 
-@without_tracebacks("schema", "reader", "streamReader", "writer", "streamWriter")
+# streamReader keeps its traceback: pyspark's runner fails behind it with an error of its own (it stops a reader that it
+# has not got), and the traceback is where ours is still to be read.
+@without_tracebacks("schema", "reader", "writer", "streamWriter")
 class KafkaDataSource(DataSource):
     """`format("pykafka")`."""
 

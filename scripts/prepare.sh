@@ -1,12 +1,12 @@
 #!/bin/sh
-# Makes a virtual environment with this package in it: prepare.sh FOLDER PYSPARK_VERSION EXTRAS. Without EXTRAS it gets
-# pyspark alone, which takes longest (pip makes a wheel of 400 MB). That touches no file of this folder, so several may run
-# side by side; the kernel is built in this folder, so the rest may not.
+# Makes a virtual environment with this package in it: prepare.sh FOLDER PYSPARK_VERSION EXTRAS [requirements]. With the last
+# word it gets all but the package: that takes longest (pip makes a wheel of pyspark, 400 MB), and touches no file of this
+# folder, so several may run side by side. The kernel is built in this folder, so the rest may not.
 # What the machine lacks gives one line with the remedy. Java, and for the tests a JDK (they run Kafka's own classes from
 # source files) and Chromium (they open the metrics page), are installed where that works without asking. Where it does
 # not, the tests that need them skip, and `make test` fails for it (tests/allowed_skips.py).
 set -eu
-venv=$1 pyspark=$2 extras=${3:-}
+venv=$1 pyspark=$2 extras=$3 only=${4:-}
 say() { echo "$*" >&2; exit 1; }
 
 java_version() { # major version of the Java that Spark will use, 0 when there is none
@@ -20,7 +20,7 @@ fi
 [ "$(java_version)" -ge 17 ] ||
     say "Java 17 or newer is missing (Spark needs it): install it (apt-get install openjdk-17-jre-headless, brew install openjdk@17) or set JAVA_HOME"
 
-case ",$extras," in *,dev,*)
+case ",$extras,$only" in *,requirements) ;; *,dev,*)
     if ! "${JAVA_HOME:+$JAVA_HOME/bin/}java" --list-modules 2>/dev/null | grep -q '^jdk\.compiler' && [ -z "${JAVA_HOME:-}" ] &&
         [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
         echo "A JDK is missing (tests compare with Kafka's own classes): installing it with apt-get" >&2
@@ -51,11 +51,12 @@ pip="$venv/bin/python -m pip --disable-pip-version-check"
 compiled_pyspark() { ln -sfn ../../.. "$venv"/lib/python3.*/site-packages/pyspark/python/lib/pyspark.zip; }
 
 # Stop at the first failure, and show pip's own words then.
-log=$(mktemp); trap 'rm -f "$log"' EXIT
-if [ -z "$extras" ]; then
-    $pip install "pyspark[sql]==$pyspark" >"$log" 2>&1 || { cat "$log" >&2; say "pip could not install pyspark (its words are above)"; }
+log=$(mktemp); trap 'rm -f "$log" "$log.txt"' EXIT
+if [ "$only" = requirements ]; then
+    "$venv/bin/python" scripts/requirements.py "$extras" >"$log.txt"
+    $pip install -r "$log.txt" "pyspark[sql]==$pyspark" >"$log" 2>&1 || { cat "$log" >&2; say "pip could not install what the package needs (its words are above)"; }
     compiled_pyspark
-    touch "$venv/.pyspark"
+    touch "$venv/.requirements"
     exit
 fi
 # compat: a plain path entry. Spark looks for `pyspark_*` modules along sys.path, where the default editable hook hides them.

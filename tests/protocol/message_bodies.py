@@ -15,7 +15,13 @@ from kafkasource.protocol.message import Message
 from kafkasource.protocol.schema import Array, Body, Field, Primitive, Struct, Type
 
 MESSAGES = [message for api in APIS.values() for message in (api.request, api.response)]
-EVERY_VERSION = [(m, v) for m in MESSAGES for v in range(m.versions[0], m.versions[1] + 1)]
+
+
+def versions(message: Message) -> range:
+    return range(message.versions[0], message.versions[1] + 1)
+
+
+EVERY_VERSION = [(message, version) for message in MESSAGES for version in versions(message)]
 
 
 def named(value: object) -> str:

@@ -139,8 +139,13 @@ def random_filters(rng, values):
     return filters, " and ".join(text)
 
 
-@pytest.mark.parametrize("seed", range(300))
-def test_no_row_that_passes_is_left_out(seed):
+@pytest.mark.parametrize("ten_seeds", range(30))
+def test_no_row_that_passes_is_left_out(ten_seeds):
+    for seed in range(ten_seeds * 10, ten_seeds * 10 + 10):
+        keeps_what_passes(seed)
+
+
+def keeps_what_passes(seed):
     rng = random.Random(seed)
     times = {(one.topic_partition, o): rng.randrange(-1, 40) for one in RANGES for o in range(one.end_offset)}
     values = {"topic": ["a", "b", "c"], "partition": [-1, 0, 1], "offset": range(-1, 55), "timestamp": range(-1, 42)}
