@@ -6,13 +6,7 @@ import warnings
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.datasource import (
-    DataSourceArrowWriter,
-    DataSourceStreamArrowWriter,
-    DataSourceStreamWriter,
-    DataSourceWriter,
-    WriterCommitMessage,
-)
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter, DataSourceWriter, WriterCommitMessage
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 from sink_fakes import AcknowledgingClient
 
@@ -29,6 +23,7 @@ from kafkasource.sink.producer.config import ProducerConfig
 from kafkasource.sink.producer.producer import Producer, shared_producer
 from kafkasource.sink.reports import ClusterReport, TaskReport
 from kafkasource.sink.writer import BatchWriter, StreamWriter
+from kafkasource.spark_api import DataSourceStreamArrowWriter
 from kafkasource.types import TopicPartition, Written
 
 SCHEMA = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
