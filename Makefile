@@ -18,11 +18,11 @@ unexport PYTHONDONTWRITEBYTECODE
 # Kafka's jars come (with the Ivy inside pyspark) while pip builds the kernel and installs the rest: half a minute less.
 demo:
 	@[ -e .venv/.ready ] || echo "installing into .venv: pyspark $(PYSPARK) (400 MB), then kafkasource and Kafka's jars (45 MB)"
-	@$(MAKE) --no-print-directory .venv/.requirements
+	@$(MAKE) --no-print-directory .venv/.pyspark
 	@$(MAKE) --no-print-directory -j 2 .venv/.ready demo-jars
 	@.venv/bin/pykafka demo
 
-demo-jars: .venv/.requirements
+demo-jars: .venv/.pyspark
 	@[ -n "$$KAFKA_BOOTSTRAP_SERVERS" ] || \
 		.venv/bin/python -c "from kafkasource.broker import DEFAULT_VERSION, kafka_jars; kafka_jars(DEFAULT_VERSION)"
 
@@ -44,11 +44,14 @@ jars: .venv/.dev
 	@echo "installing into .venv (pyspark $(PYSPARK))"
 	@scripts/prepare.sh .venv $(PYSPARK) spark,cli
 
+.venv/.pyspark: scripts/prepare.sh
+	@scripts/prepare.sh .venv $(PYSPARK) spark requirements && touch $@
+
 .venv/.requirements: pyproject.toml scripts/prepare.sh
-	@scripts/prepare.sh .venv $(PYSPARK) $(TEST_EXTRAS) requirements
+	@scripts/prepare.sh .venv $(PYSPARK) $(TEST_EXTRAS) requirements && touch $@
 
 .venv-newest/.requirements: pyproject.toml scripts/prepare.sh
-	@PYTHON=$$(scripts/find_python.sh newest) scripts/prepare.sh .venv-newest $(PYSPARK_NEWEST) $(TEST_EXTRAS) requirements
+	@PYTHON=$$(scripts/find_python.sh newest) scripts/prepare.sh .venv-newest $(PYSPARK_NEWEST) $(TEST_EXTRAS) requirements && touch $@
 
 .venv/.dev: .venv/.requirements $(SOURCES)
 	@echo "installing into .venv with what the tests need (pyspark $(PYSPARK))"

@@ -56,7 +56,6 @@ if [ "$only" = requirements ]; then
     "$venv/bin/python" scripts/requirements.py "$extras" >"$log.txt"
     $pip install -r "$log.txt" "pyspark[sql]==$pyspark" >"$log" 2>&1 || { cat "$log" >&2; say "pip could not install what the package needs (its words are above)"; }
     compiled_pyspark
-    touch "$venv/.requirements"
     exit
 fi
 # compat: a plain path entry. Spark looks for `pyspark_*` modules along sys.path, where the default editable hook hides them.
