@@ -27,9 +27,10 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
+from kafkasource.broker.class_archive import ClassArchive
 from kafkasource.spark_api import DataSourceStreamArrowWriter
 
-FLAGS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xlog:cds=off -Xlog:cds+dynamic=off"
+FLAGS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 class Rows(DataSourceReader):
@@ -91,10 +92,10 @@ class Format(DataSource):
 
 
 def main(file: Path, folder: str) -> None:
-    partial = file.with_suffix(".part")
+    archive = ClassArchive(file)
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    os.environ["SPARK_SUBMIT_OPTS"] = f"{FLAGS} -XX:ArchiveClassesAtExit={partial} -Djava.io.tmpdir={folder}"
+    os.environ["SPARK_SUBMIT_OPTS"] = " ".join((FLAGS, *archive.writing(Path(folder)), f"-Djava.io.tmpdir={folder}"))
     spark = (
         SparkSession.builder.master("local[2]")
         .config("spark.ui.enabled", "false")
@@ -125,7 +126,7 @@ def main(file: Path, folder: str) -> None:
     driver = SparkContext._gateway.proc
     driver.stdin.close()  # it ends for this, and writes the archive
     driver.wait()
-    partial.replace(file)
+    archive.take(Path(folder))
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from fake_broker import close_clients
+from java_programs import SHORT_LIVED_JVM
 from run_rules import (  # noqa: F401 (hooks of pytest)
     give_signals_back,
     pytest_collection_modifyitems,
@@ -19,6 +20,7 @@ from run_rules import (  # noqa: F401 (hooks of pytest)
 from secured_brokers import secured
 
 import kafkasource
+from kafkasource.broker.class_archive import ClassArchive
 from kafkasource.sink.transactions import crash_points
 
 give_signals_back()
@@ -28,16 +30,6 @@ ROOT = Path(__file__).parent.parent
 # Spark starts its workers with the Python named here, else with whatever python3 the PATH has.
 os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
 os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-
-
-# For a JVM of seconds or minutes: its second compiler costs more than it earns back, a third of the CPU of these tests.
-SHORT_LIVED_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
-
-
-def _spark_class_archive() -> str:
-    """Flags for a driver that is to map the archive of scripts/spark_class_archive.py; none where it was not made."""
-    file = Path(sys.prefix) / "spark-classes.jsa"
-    return f"-XX:SharedArchiveFile={file} -Xshare:auto -Xlog:cds=off -Xlog:cds+dynamic=off" if file.exists() else ""
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -51,7 +43,10 @@ def _jvms_live_for_seconds():
         tempfile.TemporaryDirectory(prefix="spark-jvm-", ignore_cleanup_errors=True) as folder,
         pytest.MonkeyPatch.context() as patch,
     ):
-        patch.setenv("SPARK_SUBMIT_OPTS", f"{SHORT_LIVED_JVM} {_spark_class_archive()} -Djava.io.tmpdir={folder}")
+        archive = " ".join(
+            ClassArchive(Path(sys.prefix) / "spark-classes.jsa").using()
+        )  # scripts/spark_class_archive.py
+        patch.setenv("SPARK_SUBMIT_OPTS", f"{SHORT_LIVED_JVM} {archive} -Djava.io.tmpdir={folder}")
         patch.setenv("SPARK_LAUNCHER_OPTS", SHORT_LIVED_JVM)
         patch.setenv("KAFKA_JVM_PERFORMANCE_OPTS", SHORT_LIVED_JVM)
         patch.setenv("KAFKASOURCE_CLASS_ARCHIVE", "1")

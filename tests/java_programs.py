@@ -22,6 +22,9 @@ from kafkasource.broker.java import JavaNotFound, find_java
 
 NEWEST = "4.3.1"
 
+# For a JVM of seconds or minutes: its second compiler costs more than it earns back, a third of the CPU of these tests.
+SHORT_LIVED_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
+
 
 @cache
 def jars(release: str) -> Path:
@@ -67,8 +70,7 @@ def ask_java(program: Path, commands: Iterable[Sequence[object]] = (), release: 
         [
             find_java(),
             "-Xmx256m",
-            "-XX:TieredStopAtLevel=1",
-            "-XX:+UseSerialGC",
+            *SHORT_LIVED_JVM.split(),
             "-cp",
             class_path,
             quiet,
