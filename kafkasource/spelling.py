@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
 
 def nearest(written: str, known: Iterable[str]) -> str | None:
     """The known name that is most similar, in any case, as it is spelt there. None: no name is similar."""
+    import difflib  # takes time, and most processes name no nearest one
+
     by_lower = {name.lower(): name for name in known}
     found = difflib.get_close_matches(written.lower(), by_lower, n=1)
     return by_lower[found[0]] if found else None

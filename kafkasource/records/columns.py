@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from kafkasource.arrow_scalars import scalar
 from kafkasource.records.compression import PIECE_BYTES
 
 HEADERS_TYPE = pa.list_(pa.field("element", pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])))
@@ -57,7 +58,7 @@ def _column(value: str | int, kind: pa.DataType, rows: int, most: int, keep_byte
     found, size = kept.pop(value, (None, 0))
     if found is None or len(found) < rows:
         capacity = min(max(1024, 1 << (rows - 1).bit_length()), most)
-        found = pa.repeat(pa.scalar(value, kind), max(rows, capacity), memory_pool=_POOL)
+        found = pa.repeat(scalar(value, kind), max(rows, capacity), memory_pool=_POOL)
         size = found.nbytes
     kept[value] = found, size
     room = keep_bytes - sum(size for _, size in kept.values())

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kafkasource.arrow_scalars import scalar
 from kafkasource.errors import KafkaSourceError
 from kafkasource.records.columns import HEADERS_TYPE, int32_column
 from kafkasource.records.packed import PACKED_COLUMN, unpack
@@ -159,7 +160,7 @@ class SinkSchema:
                 yield replace(all_rows, topic=name)
             else:
                 yield replace(
-                    all_rows.take(pc.indices_nonzero(pc.equal(encoded.indices, pa.scalar(number, pa.int32())))),
+                    all_rows.take(pc.indices_nonzero(pc.equal(encoded.indices, scalar(number, pa.int32())))),
                     topic=name,
                 )
 
@@ -235,8 +236,8 @@ def _milliseconds(column: Column | None) -> Column | None:
         return None
     times = column.cast(pa.int64())
     if pc.min(times).as_py() < 0:
-        none = pa.scalar(_NO_TIMESTAMP.get(column.type.unit, 0), pa.int64())
-        if pc.any(pc.and_(pc.less(times, pa.scalar(0, pa.int64())), pc.not_equal(times, none))).as_py():
+        none = scalar(_NO_TIMESTAMP.get(column.type.unit, 0), pa.int64())
+        if pc.any(pc.and_(pc.less(times, scalar(0, pa.int64())), pc.not_equal(times, none))).as_py():
             raise InvalidRow(
                 "column 'timestamp': a record's timestamp must not be before 1970-01-01 00:00:00 UTC (but for "
                 "1969-12-31 23:59:59.999, -1 ms, which says that the record has none)"

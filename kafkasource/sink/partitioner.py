@@ -20,12 +20,13 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kafkasource.arrow_scalars import scalar
 from kafkasource.errors import KafkaSourceError
 from kafkasource.records.partitions import partition_by_key
 from kafkasource.sink import functions
 from kafkasource.sink.columns import Column, InvalidRow, Rows
 
-_NONE = pa.scalar(-1, pa.int32())  # no partition yet
+_NONE = scalar(-1, pa.int32())  # no partition yet
 
 
 Function = Callable[[str, Column, Column, int], Column]
@@ -93,7 +94,7 @@ class Partitioner:
             hashed = pc.coalesce(chosen, hashed)
         if rows.keys is not None and rows.keys.null_count == 0:
             return hashed
-        unkeyed = pc.less(hashed, pa.scalar(0, pa.int32()))
+        unkeyed = pc.less(hashed, scalar(0, pa.int32()))
         missing = pc.sum(unkeyed).as_py()
         return pc.replace_with_mask(hashed, unkeyed, self._stick(rows, missing, available)) if missing else hashed
 

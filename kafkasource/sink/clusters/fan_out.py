@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkasource import metrics
+from kafkasource.arrow_scalars import scalar
 from kafkasource.client.metadata import TopicMetadata
 from kafkasource.errors import BootstrapFailed, DeadlineExceeded, KafkaSourceError
 from kafkasource.records.builder import RecordColumns
@@ -166,8 +167,8 @@ class FanOut:
 
     def _without_old(self, rows: Rows, one: _Sending, oldest_ms: int) -> Rows:
         """The rows that are not too old. The others go only into the ledger."""
-        known = pc.greater_equal(rows.timestamps_ms, pa.scalar(0, pa.int64()))  # -1: its age is not known
-        old = pc.and_(known, pc.less(rows.timestamps_ms, pa.scalar(oldest_ms, pa.int64()))).fill_null(False)
+        known = pc.greater_equal(rows.timestamps_ms, scalar(0, pa.int64()))  # -1: its age is not known
+        old = pc.and_(known, pc.less(rows.timestamps_ms, scalar(oldest_ms, pa.int64()))).fill_null(False)
         count = pc.sum(old).as_py()
         if not count:
             return rows

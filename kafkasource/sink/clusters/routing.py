@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kafkasource.arrow_scalars import scalar
 from kafkasource.options.java_regex import compile_java
 from kafkasource.records.partitions import order_by_partition, partition_by_key
 from kafkasource.sink.columns import Column, Rows
@@ -88,9 +89,7 @@ class Placer:
             order, spans = order_by_partition(_ints(partitions), count)
             return Placed(order, {0: spans})
         turn, self._turn = self._turn, (self._turn + 1) % self._producers
-        places = pc.add(
-            pc.multiply(producers_of(rows, self._producers, turn), pa.scalar(count, pa.int32())), partitions
-        )
+        places = pc.add(pc.multiply(producers_of(rows, self._producers, turn), scalar(count, pa.int32())), partitions)
         order, spans = order_by_partition(_ints(places), self._producers * count)
         by_producer: dict[int, list[Span]] = {}
         for place, first, last in spans:
@@ -106,7 +105,7 @@ def producers_of(rows: Rows, producers: int, turn: int) -> Column:
     hashed = int32_array(partition_by_key(rows.keys, producers), rows.count)
     if not rows.keys.null_count:
         return hashed
-    return pc.if_else(pc.less(hashed, pa.scalar(0, pa.int32())), pa.scalar(turn, pa.int32()), hashed)
+    return pc.if_else(pc.less(hashed, scalar(0, pa.int32())), scalar(turn, pa.int32()), hashed)
 
 
 def _ints(column: Column) -> memoryview:

@@ -12,9 +12,11 @@ from typing import TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kafkasource.arrow_scalars import scalar
 from kafkasource.records.checksum import extended_crc32c
 
 Column: TypeAlias = pa.Array
+_NO_LENGTH = scalar(-1, pa.int32())  # of a null
 
 
 class RowSum:
@@ -46,15 +48,15 @@ class RowSum:
             for number in range(kind.num_fields):
                 self._add((*key, number), pc.struct_field(column, [number]))
         elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
-            self._extend((*key, -1), pc.list_value_length(column).cast(pa.int32()).fill_null(-1))
+            self._extend((*key, -1), pc.list_value_length(column).cast(pa.int32()).fill_null(_NO_LENGTH))
             self._add((*key, -2), column.flatten())
         elif pa.types.is_string(kind) or pa.types.is_binary(kind) or _is_large(kind):
-            self._extend((*key, -1), pc.binary_length(column).cast(pa.int32()).fill_null(-1))
+            self._extend((*key, -1), pc.binary_length(column).cast(pa.int32()).fill_null(_NO_LENGTH))
             self._add_bytes((*key, -2), column)
         else:  # numbers and timestamps
             self._add_flags(key, column)
             plain = column.cast(pa.int64()) if pa.types.is_timestamp(kind) else column
-            self._extend((*key, -2), plain.fill_null(0))
+            self._extend((*key, -2), plain.fill_null(0) if plain.null_count else plain)
 
     def _add_flags(self, key: tuple[int, ...], column: Column) -> None:
         self._extend((*key, -1), column.is_valid().cast(pa.int8()))

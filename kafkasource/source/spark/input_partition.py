@@ -83,7 +83,8 @@ class PartitionReader:
         from kafkasource.source.fetch.task import fetch
 
         spare_imports_from_gc()
-        ranges = partition.value or ()  # where a plan is empty, Spark reads a partition of None
+        # Where a plan is empty, Spark reads one partition: None on 4.1, one of None later.
+        ranges = (partition and partition.value) or ()
         try:
             batches = fetch(shared_cluster(self.config), ranges, self.settings)
             if self.packing is not None:

@@ -1,0 +1,47 @@
+"""What our modules import in the many Python processes that Spark starts: each import costs a part of each of them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+# Not pandas: a quarter of a second. Spark imports it where a job uses it.
+NOT_IMPORTED = ["pandas", "difflib", "importlib.metadata"]
+
+IN_A_PROCESS = """
+import json, sys
+already = set(sys.modules)
+{ours}
+print(json.dumps(sorted(set({names}) & (set(sys.modules) - already))))
+"""
+
+PLAN = "import kafkasource.source.spark.stream, kafkasource.source.spark.batch, kafkasource.sink.writer"
+
+# The constant columns of a reading task; keys hashed, some of them null, and the checksum of an exactly-once task.
+READ_AND_WRITE = """
+import pyarrow as pa
+from kafkasource.records.columns import int32_column, topic_column
+from kafkasource.sink.columns import Rows
+from kafkasource.sink.partitioner import Partitioner
+from kafkasource.sink.transactions.row_checksum import RowSum
+keys = pa.concat_arrays([topic_column("k", 3).cast(pa.binary()), pa.nulls(2, pa.binary())])
+batch = pa.RecordBatch.from_arrays([keys, int32_column(1, 5)], ["key", "partition"])
+RowSum({"key": 0, "partition": 1}).add(batch)
+rows = Rows("t", 5, keys, keys, headers=None, partitions=None, timestamps_ms=None)
+partitions = Partitioner.from_option("murmur2", 1000).partitions(rows, 3, [0, 1, 2])
+assert len(partitions) == 5
+"""
+
+
+def imported(ours: str) -> list[str]:
+    program = IN_A_PROCESS.format(ours=ours, names=NOT_IMPORTED)
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    return json.loads(ended.stdout)
+
+
+@pytest.mark.parametrize("does", [PLAN, READ_AND_WRITE], ids=["plans", "reads and writes"])
+def test_a_process_of_spark_imports_nothing_that_takes_long_for_our_sake(does):
+    assert imported(does) == []
