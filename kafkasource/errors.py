@@ -248,6 +248,7 @@ def refusal(error: X, api: str, client: str) -> X:
 
 
 _GRANTS = {
+    ("DescribeLogDirs", 31): "No permission to see how large logs are: grant Describe on the cluster.",
     ("CreateTopics", 29): "No permission to create the topic: grant Create on it, or on the cluster.",
     ("CreatePartitions", 29): "No permission to add partitions: grant Alter on the topic.",
     ("DeleteTopics", 29): "No permission to delete the topic: grant Delete on it.",

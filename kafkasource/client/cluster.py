@@ -18,12 +18,13 @@ from __future__ import annotations
 
 import random as random_module
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple, NoReturn
 
 from kafkasource.client.caller import Caller
 from kafkasource.client.config import ClientConfig
 from kafkasource.client.groups import Groups
+from kafkasource.client.log_dirs import LogSizes, log_sizes
 from kafkasource.client.metadata import Metadata
 from kafkasource.client.network.network_client import NetworkClient
 from kafkasource.client.network.poller import Selector
@@ -33,7 +34,7 @@ from kafkasource.client.topics import Topics
 from kafkasource.client.transactions import Transactions
 from kafkasource.client.transport.sockets import Connector
 from kafkasource.protocol.apis import Api
-from kafkasource.types import Node
+from kafkasource.types import Node, TopicPartition
 
 
 class Brokers(NamedTuple):
@@ -91,6 +92,10 @@ class Cluster:
         self.topics.describe([])
         nodes = tuple(sorted(self.metadata.nodes(), key=lambda node: node.node_id))
         return Brokers(self.metadata.cluster_id, self.metadata.controller_id, nodes)
+
+    def log_sizes(self, partitions: Iterable[TopicPartition]) -> LogSizes:
+        """Ask the leaders now how many bytes their replicas have on disk; see `log_dirs`."""
+        return log_sizes(self.caller, partitions)
 
     def supports(self, api: Api, version: int = 0) -> bool:
         """May requests of this version, or of a later one, be sent? Blocks at the first question."""

@@ -22,6 +22,7 @@ from kafkasource.protocol.messages import (
     describe_cluster,
     describe_configs,
     describe_groups,
+    describe_log_dirs,
     describe_producers,
     describe_transactions,
     end_txn,
@@ -116,6 +117,8 @@ CREATE_ACLS = Api(30, "CreateAcls", create_acls.CREATE_ACLS_REQUEST, create_acls
 DELETE_ACLS = Api(31, "DeleteAcls", delete_acls.DELETE_ACLS_REQUEST, delete_acls.DELETE_ACLS_RESPONSE)
 DESCRIBE_CONFIGS = Api(
     32, "DescribeConfigs", describe_configs.DESCRIBE_CONFIGS_REQUEST, describe_configs.DESCRIBE_CONFIGS_RESPONSE)
+DESCRIBE_LOG_DIRS = Api(
+    35, "DescribeLogDirs", describe_log_dirs.DESCRIBE_LOG_DIRS_REQUEST, describe_log_dirs.DESCRIBE_LOG_DIRS_RESPONSE)
 SASL_AUTHENTICATE = Api(
     36, "SaslAuthenticate",
     sasl_authenticate.SASL_AUTHENTICATE_REQUEST, sasl_authenticate.SASL_AUTHENTICATE_RESPONSE)
@@ -176,6 +179,7 @@ APIS: dict[int, Api] = {
         CREATE_ACLS,
         DELETE_ACLS,
         DESCRIBE_CONFIGS,
+        DESCRIBE_LOG_DIRS,
         SASL_AUTHENTICATE,
         CREATE_PARTITIONS,
         CREATE_DELEGATION_TOKEN,

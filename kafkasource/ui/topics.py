@@ -1,4 +1,4 @@
-"""Topics as JSON: what there is, how healthy it is, where its logs begin and end."""
+"""Topics as JSON: what there is, how healthy it is, where its logs begin and end, how large they are."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from kafkasource.admin.topics import Bounds, bounds_of, existing, health, settings_of
+from kafkasource.errors import AuthorizationFailed
 
 if TYPE_CHECKING:
     from kafkasource.client.cluster import Cluster
+    from kafkasource.client.log_dirs import LogSizes
     from kafkasource.client.metadata import TopicMetadata
+    from kafkasource.client.topics import Setting
     from kafkasource.types import TopicPartition
 
 
@@ -24,14 +27,15 @@ def brokers(cluster: Cluster) -> dict[str, object]:
     }
 
 
-def all_topics(cluster: Cluster) -> list[dict[str, object]]:
-    """Each with its totals, by name."""
+def all_topics(cluster: Cluster) -> dict[str, object]:
+    """Each with its totals, by name; and why sizes are missing, where some are."""
     found = sorted(cluster.topics.list(), key=lambda topic: topic.name)
     bounds = bounds_of(cluster, found)
-    return [_totals(topic, bounds) for topic in found]
+    sizes = cluster.log_sizes(tp for topic in found for tp in topic.topic_partitions)
+    return {"topics": [_totals(topic, bounds, sizes) for topic in found], "size_unknown": sizes.unknown}
 
 
-def _totals(topic: TopicMetadata, bounds: Mapping[TopicPartition, Bounds]) -> dict[str, object]:
+def _totals(topic: TopicMetadata, bounds: Mapping[TopicPartition, Bounds], sizes: LogSizes) -> dict[str, object]:
     partitions = topic.partitions.values()
     return {
         "topic": topic.name,
@@ -39,6 +43,7 @@ def _totals(topic: TopicMetadata, bounds: Mapping[TopicPartition, Bounds]) -> di
         "partitions": len(partitions),
         "replication": max((len(one.replicas) for one in partitions), default=0),
         "offsets": _sum(bounds[tp].offsets for tp in topic.topic_partitions),
+        "size": _size(sizes.sizes.get(tp) for tp in topic.topic_partitions),
         "health": health(topic),
     }
 
@@ -49,13 +54,30 @@ def _sum(numbers: Iterable[int | None]) -> int | None:
     return sum(known) if known else None
 
 
+def _size(numbers: Iterable[int | None]) -> int | None:
+    """None where one is not known: a part of a size misleads."""
+    total = 0
+    for number in numbers:
+        if number is None:
+            return None
+        total += number
+    return total
+
+
 def one_topic(cluster: Cluster, name: str) -> dict[str, object]:
     """Raises KafkaSourceError where it does not exist."""
     topic = existing(cluster, [name])[name]
     bounds = bounds_of(cluster, [topic])
-    settings = settings_of(cluster, [name]).get(name, ())
+    sizes = cluster.log_sizes(topic.topic_partitions)
+    settings: Iterable[Setting] = ()
+    settings_unknown = None
+    try:
+        settings = settings_of(cluster, [name]).get(name, ())
+    except AuthorizationFailed as error:  # its records may be readable all the same
+        settings_unknown = str(error)
     return {
-        **_totals(topic, bounds),
+        **_totals(topic, bounds, sizes),
+        "size_unknown": sizes.unknown,
         "topic_id": str(topic.topic_id) if topic.topic_id else None,
         "logs": [
             {
@@ -66,8 +88,10 @@ def one_topic(cluster: Cluster, name: str) -> dict[str, object]:
                 "earliest": bounds[tp].earliest,
                 "latest": bounds[tp].latest,
                 "offsets": bounds[tp].offsets,
+                "size": sizes.sizes.get(tp),
             }
             for tp in topic.topic_partitions
         ],
         "settings": [{"name": each.name, "value": each.value, "source": each.source} for each in settings],
+        "settings_unknown": settings_unknown,
     }

@@ -41,6 +41,8 @@ const tile = (name, text, label) => make("div", {class: "tile"}, make("b", {"dat
 const card = (...children) => make("section", {class: "card"}, ...children);
 const wide = (...children) => make("div", {class: "wide"}, ...children);
 const tableOf = (kind, head, rows) => { const made = table(head, rows); made.classList.add(kind); return made; };
+const sizeText = bytes => bytes === null ? "unknown" : size(bytes);
+const whyNoSize = reason => reason === null ? "" : make("p", {class: "soft", id: "size-unknown"}, visible("Size unknown: " + reason));
 const healthNode = text => make("span", {class: text === "ok" ? "good" : "bad"}, text);
 const time = ms => ms === null ? "–" : new Date(ms).toISOString().replace("T", " ").replace("Z", "");
 const field = (label, input, kind = "") => make("label", {class: kind}, label, input);
@@ -62,19 +64,19 @@ function button(text, act, kind = "") {
 }
 
 async function topicsView(parameters) {
-  const topics = await get("/api/topics"), internal = parameters.get("internal") === "yes";
+  const {topics, size_unknown: noSize} = await get("/api/topics"), internal = parameters.get("internal") === "yes";
   const box = make("input", {type: "checkbox"}), find = input("find", parameters.get("find"), {type: "search", placeholder: "part of a name"});
   const list = wide(), listed = () => {
     const found = topics.filter(one => (box.checked || !one.internal) && one.topic.includes(find.value));
     const rows = found.map(one => [make("span", {}, link({view: "topic", name: one.topic}, visible(one.topic)), one.internal ? make("span", {class: "tag"}, "internal") : ""),
-      full(one.partitions), full(one.replication), full(one.offsets), healthNode(one.health)]);
-    list.replaceChildren(rows.length ? tableOf("topics", ["Topic", "Partitions", "Replicas", "Offsets", "Health"], rows) : make("p", {class: "soft"}, "no such topic"));
+      full(one.partitions), full(one.replication), full(one.offsets), sizeText(one.size), healthNode(one.health)]);
+    list.replaceChildren(rows.length ? tableOf("topics", ["Topic", "Partitions", "Replicas", "Offsets", "Size", "Health"], rows) : make("p", {class: "soft"}, "no such topic"));
   };
   box.checked = internal;
   box.addEventListener("change", listed); find.addEventListener("input", listed);
   listed();
   return [card(make("div", {class: "head"}, make("h2", {}, "Topics"), make("span", {class: "soft"}, `${topics.filter(one => !one.internal).length} and ${topics.filter(one => one.internal).length} internal`)),
-    form(() => {}, field("Find", find, "grow"), make("label", {class: "check"}, box, "internal"), writes ? button("Create a topic…", () => go({view: "create"})) : ""), list)];
+    form(() => {}, field("Find", find, "grow"), make("label", {class: "check"}, box, "internal"), writes ? button("Create a topic…", () => go({view: "create"})) : ""), list, whyNoSize(noSize))];
 }
 
 async function topicView(parameters) {
@@ -87,20 +89,20 @@ async function topicView(parameters) {
     return made;
   }));
   const about = card(make("div", {class: "head"}, make("h2", {}, visible(name)), tabs),
-    make("div", {class: "tiles"}, tile("partitions", full(topic.partitions), "partitions"), tile("offsets", full(topic.offsets), "offsets"),
+    make("div", {class: "tiles"}, tile("partitions", full(topic.partitions), "partitions"), tile("offsets", full(topic.offsets), "offsets"), tile("size", sizeText(topic.size), "size"),
       tile("replication", full(topic.replication), "replicas"), tile("health", healthNode(topic.health), "health")));
   return [about, ...await bodies[tab](topic, parameters)];
 }
 
 function partitionsTab(topic) {
   const rows = topic.logs.map(one => [full(one.partition), one.leader === null ? make("span", {class: "bad"}, "none") : String(one.leader), one.replicas.join(", "),
-    make("span", {class: one.in_sync.length < one.replicas.length ? "bad" : ""}, one.in_sync.join(", ") || "none"), full(one.earliest), full(one.latest), full(one.offsets)]);
-  return [card(wide(tableOf("numbers", ["Partition", "Leader", "Replicas", "In sync", "Earliest", "Latest", "Offsets"], rows)))];
+    make("span", {class: one.in_sync.length < one.replicas.length ? "bad" : ""}, one.in_sync.join(", ") || "none"), full(one.earliest), full(one.latest), full(one.offsets), sizeText(one.size)]);
+  return [card(wide(tableOf("numbers", ["Partition", "Leader", "Replicas", "In sync", "Earliest", "Latest", "Offsets", "Size"], rows)), whyNoSize(topic.size_unknown))];
 }
 
 function settingsTab(topic) {
   const rows = topic.settings.map(one => [visible(one.name), one.value === null ? make("span", {class: "null"}, "not shown") : visible(one.value), one.source]);
-  return [card(rows.length ? wide(tableOf("left", ["Setting", "Value", "From"], rows)) : make("p", {class: "soft"}, "the brokers are too old to show settings"),
+  return [card(rows.length ? wide(tableOf("left", ["Setting", "Value", "From"], rows)) : make("p", {class: "soft"}, topic.settings_unknown === null ? "the brokers are too old to show settings" : visible(topic.settings_unknown)),
     topic.topic_id === null ? "" : make("p", {class: "soft"}, "topic id " + topic.topic_id))];
 }
 

@@ -1,5 +1,6 @@
 """Groups and settings, asked of brokers in this process that answer as they are told."""
 
+import re
 import uuid
 
 import pytest
@@ -12,6 +13,7 @@ from kafkasource.protocol.apis import (
     DELETE_GROUPS,
     DESCRIBE_CONFIGS,
     DESCRIBE_GROUPS,
+    DESCRIBE_LOG_DIRS,
     FIND_COORDINATOR,
     INCREMENTAL_ALTER_CONFIGS,
     LIST_GROUPS,
@@ -180,3 +182,49 @@ def test_an_old_broker_is_told_from_one_without_groups(kafka, admin):
     kafka.become("0.8.2")
     with pytest.raises(UnsupportedApiVersion, match="ListGroups"):
         admin.groups.list()
+
+
+def log_dirs(*partitions, code=0, folder_code=0):
+    rows = [{"partition_index": n, "partition_size": size, "is_future_key": moves} for n, size, moves in partitions]
+    folder = {"error_code": folder_code, "log_dir": "/data", "topics": [{"name": "t", "partitions": rows}]}
+    return Answer({"error_code": code, "results": [folder] if partitions else []})
+
+
+FIRST, SECOND = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+def sizes(admin):
+    admin.topics.describe(["t"])
+    return admin.log_sizes([FIRST, SECOND])
+
+
+def test_each_leader_says_how_large_its_own_replicas_are(kafka, admin):
+    kafka.fault(DESCRIBE_LOG_DIRS, log_dirs((0, 7, False), (0, 3, True)), log_dirs((1, 5, False)))
+    assert sizes(admin) == ({FIRST: 7, SECOND: 5}, None)
+    asked = {request.node_id: request.body["topics"] for request in kafka.asked(DESCRIBE_LOG_DIRS)}
+    assert asked == {1: [{"topic": "t", "partitions": [0]}], 2: [{"topic": "t", "partitions": [1]}]}
+
+
+@pytest.mark.parametrize(
+    ("second", "why"),
+    [
+        (log_dirs(code=31), r"grant Describe on the cluster"),
+        (log_dirs(), r"grant Describe on the cluster"),  # brokers before 3.2 give no error
+        (log_dirs((1, 5, False), folder_code=56), r"broker 2 does not say how large all of its logs are"),
+        (CLOSE, r"broker-2"),
+    ],
+)
+def test_a_size_that_a_broker_does_not_tell_is_missing_with_the_reason(kafka, admin, second, why):
+    kafka.fault(DESCRIBE_LOG_DIRS, log_dirs((0, 7, False)), second)
+    found = sizes(admin)
+    assert found.sizes == {FIRST: 7}
+    assert re.search(why, found.unknown)
+
+
+def test_brokers_before_1_0_do_not_say_how_large_logs_are(kafka, admin):
+    del kafka.versions[DESCRIBE_LOG_DIRS.key]
+    found = sizes(admin)
+    assert (found.sizes, found.unknown) == (
+        {},
+        "broker 1 is too old to say how large its logs are: that needs Kafka 1.0",
+    )

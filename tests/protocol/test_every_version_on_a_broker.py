@@ -27,6 +27,7 @@ from kafkasource.protocol.apis import (
     DESCRIBE_CLUSTER,
     DESCRIBE_CONFIGS,
     DESCRIBE_GROUPS,
+    DESCRIBE_LOG_DIRS,
     DESCRIBE_PRODUCERS,
     DESCRIBE_TRANSACTIONS,
     END_TXN,
@@ -190,6 +191,14 @@ def test_records_and_their_offsets(conversation: Conversation, topic: str, topic
         answer = conversation.settled(OFFSET_FOR_LEADER_EPOCH, version, body, first_partition("topics"))
         row = answer["topics"][0]["partitions"][0]
         assert (row["end_offset"], row["leader_epoch"]) == (written, 0 if version >= 1 else -1)
+
+    for version in conversation.versions(DESCRIBE_LOG_DIRS):
+        asked = {"topics": [{"topic": topic, "partitions": [0]}]}
+        answer = conversation.ask(DESCRIBE_LOG_DIRS, version, asked)
+        (folder,) = answer["results"]
+        (row,) = folder["topics"][0]["partitions"]
+        assert (answer["error_code"], folder["error_code"], row["is_future_key"]) == (0, 0, False)
+        assert (folder["topics"][0]["name"], row["partition_size"]) == (topic, written * len(BATCH))
 
     for below, version in enumerate(conversation.versions(DELETE_RECORDS), start=1):
         body = {

@@ -182,6 +182,41 @@ JOBS = (
         "transactions_abort",
         (Right("write", "transactional_id", _IDS, "{w.name}", "prefixed"), _DECISION),
     ),
+    Job(
+        "`pykafka ui`",
+        "ui",
+        (
+            topic("describe", without="they are not listed", hides="'topic': '{w.topic}'"),
+            topic("read", without="their records are not shown", hides="'offset': 2"),
+            topic(
+                "describe_configs",
+                without="their settings are not shown",
+                shows=f"TOPIC_AUTHORIZATION_FAILED.*{_SAID['topic', 'describe_configs']}",
+            ),
+            Right(
+                "describe",
+                "cluster",
+                "the cluster",
+                "kafka-cluster",
+                without="sizes are not shown",
+                shows="CLUSTER_AUTHORIZATION_FAILED.*grant Describe on the cluster",
+            ),
+            group(
+                "describe",
+                without="its state and its lag are not shown",
+                shows=f"GROUP_AUTHORIZATION_FAILED.*{_SAID['group', 'describe']}",
+            ),
+            Right(
+                "describe",
+                "transactional_id",
+                "the transactional ids",
+                "{w.name}",
+                "prefixed",
+                "they are not listed",
+                hides="'transactional_id': '{w.name}-0'",
+            ),
+        ),
+    ),
 )
 
 

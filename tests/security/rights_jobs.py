@@ -18,6 +18,7 @@ from unittest import mock
 import pyarrow as pa
 from pyspark.sql.types import BinaryType, StructField, StructType
 from transaction_fakes import FakeContext
+from ui_process import Served
 
 from kafkasource import options
 from kafkasource.broker.security.secured import SecuredCluster
@@ -35,6 +36,7 @@ from kafkasource.sink.clusters import offset_map, targets
 from kafkasource.sink.writer import StreamWriter
 from kafkasource.source.spark.stream import StreamReader
 from kafkasource.types import TopicPartition
+from kafkasource.ui.app import App
 from kafkasource.writer import Writer
 
 SCHEMA = StructType([StructField("value", BinaryType())])
@@ -304,6 +306,27 @@ def transactions_list(world: World) -> str:
 def transactions_abort(world: World) -> str:
     _open_transaction(world)
     return world.command("transactions", "abort", "--prefix", world.name)
+
+
+def ui(world: World) -> str:
+    """What the page's server answers to each of its questions."""
+    _open_transaction(world)
+    token = "s3cret"
+    with Cluster(ClientConfig.from_options(options.parse(world.options, "source"))) as cluster:
+        app = App(
+            cluster,
+            lambda more: options.parse({**world.options, **more}, "source"),
+            host="127.0.0.1",
+            port=0,
+            token=token,
+        )
+        with contextlib.closing(app):
+            served = Served(app.site.url)
+            answers = [served.get(f"/api/{name}", token) for name in ("cluster", "topics", "groups", "transactions")]
+            answers.append(served.get("/api/topic", token, name=world.topic))
+            answers.append(served.get("/api/records", token, topic=world.topic))
+            answers.append(served.get("/api/group", token, name=world.group))
+    return "\n".join(map(str, answers))
 
 
 def _open_transaction(world: World) -> None:

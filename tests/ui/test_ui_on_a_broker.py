@@ -48,10 +48,30 @@ def topic(kafka_topic, produce):
     return name
 
 
-def test_topics_are_as_kafka_has_them(served, topic):
-    (row,) = [each for each in shown(served.get("/api/topics")) if each["topic"] == topic]
+def size_on_disk(broker, topic):
+    """As kafka-python asks for it."""
+    import kafka
+
+    admin = kafka.KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)
+    try:
+        (found,) = admin.describe_log_dirs([topic])
+        return sum(
+            row["partition_size"]
+            for folder in found["log_dirs"]
+            for each in folder["topics"]
+            for row in each["partitions"]
+        )
+    finally:
+        admin.close()
+
+
+def test_topics_are_as_kafka_has_them(served, topic, kafka_broker):
+    (row,) = [each for each in shown(served.get("/api/topics"))["topics"] if each["topic"] == topic]
+    in_bytes = size_on_disk(kafka_broker, topic)
+    assert in_bytes > 0
     assert row == {
         **{"topic": topic, "internal": False, "partitions": 2, "replication": 1, "offsets": 20, "health": "ok"},
+        **{"size": in_bytes},
     }
     found = shown(served.get("/api/topic", name=topic))
     assert [(each["partition"], each["earliest"], each["latest"]) for each in found["logs"]] == [(0, 0, 10), (1, 0, 10)]
