@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
-    from kafkasource.monitor import ServedMetrics
+    from kafkasource.monitor.served import ServedMetrics
 
 log = logging.getLogger("kafkasource.mirror")
 

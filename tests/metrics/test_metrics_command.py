@@ -73,3 +73,17 @@ def test_it_serves_until_it_is_ended(metrics_folder):
         finally:
             serving.send_signal(signal.SIGINT)
         assert serving.wait(60) == 0
+
+
+WITHOUT_PYSPARK = """
+import sys
+sys.modules["pyspark"] = None
+from kafkasource.cli import main
+sys.exit(main(["metrics", sys.argv[1], "--json"]))
+"""
+
+
+def test_it_needs_no_pyspark(tmp_path):
+    command = [sys.executable, "-c", WITHOUT_PYSPARK, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout.strip()) == (0, "[]"), done.stderr

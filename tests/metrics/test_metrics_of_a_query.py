@@ -36,7 +36,9 @@ def copying(pykafka, spark, served, kafka_topic, tmp_path):
     source, target = kafka_topic(partitions=3), kafka_topic(partitions=3)
     pykafka.write(rows(spark, 0, ROWS), source)
     query = (
-        pykafka.reading(source, stream=True, startingOffsets="earliest", maxOffsetsPerTrigger=1000)
+        pykafka.reading(
+            source, stream=True, startingOffsets="earliest", maxOffsetsPerTrigger=1000, trigger="processingTime"
+        )
         .load()
         .writeStream.format("pykafka")
         .option("kafka.bootstrap.servers", pykafka.bootstrap_servers)
@@ -82,6 +84,7 @@ def test_a_query_is_seen_from_outside_and_its_counters_survive_its_workers(copyi
     assert len(json.loads((served.folder / "folded.json").read_text())["of"]) >= 2
 
 
+@pytest.mark.needs_spark("lag_seconds")
 def test_a_log_that_does_not_grow_any_more_says_how_far_a_query_is_behind(
     pykafka, served, kafka_broker, kafka_topic, tmp_path, browse
 ):
@@ -93,7 +96,9 @@ def test_a_log_that_does_not_grow_any_more_says_how_far_a_query_is_behind(
     producer.produce(topic, value=b"x", partition=1)
     assert producer.flush(30) == 0
     query = (
-        pykafka.reading(topic, stream=True, startingOffsets="earliest", maxOffsetsPerTrigger=100)
+        pykafka.reading(
+            topic, stream=True, startingOffsets="earliest", maxOffsetsPerTrigger=100, trigger="processingTime"
+        )
         .load()
         .writeStream.format("noop")
         .option("checkpointLocation", str(tmp_path / "checkpoint"))

@@ -57,7 +57,13 @@ def test_lag_and_open_transactions_of_a_secured_cluster_are_served_without_its_s
     with kafkasource.serve_metrics(spark, cluster_name="test", sinks=sinks) as served:
         query = (
             spark.readStream.format("pykafka")
-            .options(**options, subscribe=source, startingOffsets="earliest", maxOffsetsPerTrigger=AT_ONCE)
+            .options(
+                **options,
+                subscribe=source,
+                startingOffsets="earliest",
+                maxOffsetsPerTrigger=AT_ONCE,
+                trigger="processingTime",
+            )
             .load()
             .select("value")
             .writeStream.format("pykafka")
