@@ -2,6 +2,9 @@
 SHELL := /bin/sh
 PYSPARK ?= 4.2.0
 PYSPARK_NEWEST ?= 4.3.0
+# The older two that the README names. Their tests run without the JVM connector, whose jars are those of PYSPARK.
+PYSPARK_4.0 ?= 4.0.4
+PYSPARK_4.1 ?= 4.1.4
 PY := .venv/bin/python
 TEST_EXTRAS := spark,cli,dev
 # Read by pip's build of the kernel. Tests want it compiled; a user without a compiler still gets a running demo.
@@ -12,8 +15,8 @@ PYTEST := $(PY) -m pytest -q
 # all tests in each of its processes: 17 s of processor time instead of 6 for collecting them alone.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo demo-jars test environments jars lint style types imports unit coverage broker spark spark-newest extended floors \
-	sanitize fuzz bench bench-quick bench-mirror readme docs kernel dist dist-build dist-check clean
+.PHONY: demo demo-jars test environments jars lint style types imports unit coverage broker spark spark-newest spark-oldest spark-each \
+	spark-4.0 spark-4.1 extended floors sanitize fuzz bench bench-quick bench-mirror readme docs kernel dist dist-build dist-check clean
 
 # Kafka's jars come (with the Ivy inside pyspark) while pip builds the kernel and installs the rest: half a minute less.
 demo:
@@ -28,13 +31,13 @@ demo-jars: .venv/.pyspark
 
 # A skip that tests/allowed_skips.py does not name is a failure in what CI runs.
 test extended: export KAFKASOURCE_SKIPS ?= fail
-test: environments coverage broker spark spark-newest
+test: environments coverage broker spark spark-newest spark-oldest
 
 # With lint beside them. One after the other they take a minute and a half longer.
 environments:
-	@$(MAKE) --no-print-directory -j 2 .venv/.requirements .venv-newest/.requirements
+	@$(MAKE) --no-print-directory -j 2 .venv/.requirements .venv-newest/.requirements .venv-4.0/.requirements
 	@$(MAKE) --no-print-directory .venv/.dev
-	@$(MAKE) --no-print-directory -j 4 lint .venv-newest/.ready jars .venv/spark-classes.jsa .venv-newest/spark-classes.jsa
+	@$(MAKE) --no-print-directory -j 4 lint .venv-newest/.ready jars .venv/spark-classes.jsa .venv-newest/spark-classes.jsa .venv-4.0/.ready
 
 # What most tests would else wait for: the two Kafkas that most brokers are, and the JVM connector.
 jars: .venv/.dev
@@ -61,6 +64,13 @@ jars: .venv/.dev
 .venv-newest/.ready: .venv-newest/.requirements $(SOURCES) .venv/.dev
 	@echo "installing into .venv-newest (pyspark $(PYSPARK_NEWEST))"
 	@KAFKASOURCE_KERNEL=require PYTHON=$$(scripts/find_python.sh newest) scripts/prepare.sh .venv-newest $(PYSPARK_NEWEST) $(TEST_EXTRAS)
+
+.venv-4.0/.requirements .venv-4.1/.requirements: .venv-%/.requirements: pyproject.toml scripts/prepare.sh
+	@scripts/prepare.sh .venv-$* $(PYSPARK_$*) $(TEST_EXTRAS) requirements && touch $@
+
+.venv-4.0/.ready .venv-4.1/.ready: .venv-%/.ready: .venv-%/.requirements $(SOURCES) .venv/.dev | .venv-newest/.ready
+	@echo "installing into .venv-$* (pyspark $(PYSPARK_$*))"
+	@KAFKASOURCE_KERNEL=require scripts/prepare.sh .venv-$* $(PYSPARK_$*) $(TEST_EXTRAS)
 
 # With it the drivers of Spark in tests take a third less processor time.
 .venv/spark-classes.jsa: .venv/.requirements | .venv/.dev
@@ -116,7 +126,7 @@ spark: .venv/.dev .venv/spark-classes.jsa
 	$(PYTEST) $(SPARK_TESTS) -m "spark and not extended" $(call files_with,spark)
 
 # What `make test` leaves out to end in time: further releases of brokers, further ways to lose one, jobs of minutes.
-extended: .venv/.dev .venv/spark-classes.jsa floors docs
+extended: .venv/.dev .venv/spark-classes.jsa floors docs spark-each
 	@scripts/install_kerberos.sh .venv
 	KAFKASOURCE_TIMES=1 $(PYTEST) $(SPARK_TESTS) -m extended
 
@@ -136,6 +146,19 @@ floors: .venv-lowest/.ready .venv-highest/.ready
 # stay with the one above.
 spark-newest: .venv-newest/.ready .venv-newest/spark-classes.jsa
 	.venv-newest/bin/python -m pytest -q $(SPARK_TESTS) -m "each_spark and not extended" $(call files_with,each_spark)
+
+WITHOUT_JVM_CONNECTOR = KAFKASOURCE_WITHOUT_JVM_CONNECTOR=1 $(1)/bin/python -m pytest -q $(SPARK_TESTS) \
+	-m "$(2) and not extended" $(call files_with,$(2))
+
+# The oldest pyspark: each kind of job once.
+spark-oldest: .venv-4.0/.ready
+	$(call WITHOUT_JVM_CONNECTOR,.venv-4.0,oldest_spark)
+
+# What a release of Spark could change, on each that the README names. tests/spark_releases.py says what a release lacks.
+spark-each: spark-4.0 spark-4.1 spark-newest
+
+spark-4.0 spark-4.1: spark-%: .venv-%/.ready
+	$(call WITHOUT_JVM_CONNECTOR,.venv-$*,each_spark)
 
 # The site, into build/site. A dead link or a page outside the navigation is an error.
 docs: .venv-docs/.ready
@@ -191,4 +214,4 @@ dist-check: .venv-dist/.ready
 	@touch $@
 
 clean:
-	rm -rf .venv .venv-newest .venv-lowest .venv-highest .venv-dist build dist *.egg-info kafkasource/records/*.so kafkasource/records/*.c
+	rm -rf .venv .venv-newest .venv-4.0 .venv-4.1 .venv-lowest .venv-highest .venv-dist build dist *.egg-info kafkasource/records/*.so kafkasource/records/*.c

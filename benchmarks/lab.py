@@ -127,26 +127,35 @@ def spark_conf() -> dict[str, str]:
 
 def start_spark(folder: Path, master: str = "local[2]", settings: Mapping[str, str] | None = None) -> Any:
     """A session with every contestant's format. `settings` instead of spark-conf/'s, where given."""
+    from benchmarks.ready_arrow import ReadyArrow
+
+    own = {
+        "spark.jars": ",".join(map(str, jvm_connector_jars())),
+        "spark.sql.streaming.numRecentProgressUpdates": "100000",
+    }
+    spark = start_with_ours(folder, master, {**(spark_conf() if settings is None else settings), **own})
+    spark.dataSource.register(ReadyArrow)
+    return spark
+
+
+def start_with_ours(folder: Path, master: str, settings: Mapping[str, str]) -> Any:
+    """A session that keeps its files in `folder`, with our format alone: on any release of Spark."""
     from pyspark.sql import SparkSession
 
     import kafkasource
-    from benchmarks.ready_arrow import ReadyArrow
 
     builder = SparkSession.builder.master(master).appName("kafkasource benchmarks")
     own = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
-        "spark.jars": ",".join(map(str, jvm_connector_jars())),
         "spark.local.dir": str(folder / "local"),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        "spark.sql.streaming.numRecentProgressUpdates": "100000",
     }
-    for name, value in {**(spark_conf() if settings is None else settings), **own}.items():
+    for name, value in {**settings, **own}.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     kafkasource.register(spark)
-    spark.dataSource.register(ReadyArrow)
     return spark
 
 

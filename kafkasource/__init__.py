@@ -6,11 +6,11 @@ Imports nothing heavy: Spark imports this in every Python worker.
 from __future__ import annotations
 
 import os
-import sys
 from typing import TYPE_CHECKING
 
 from kafkasource.metrics.lag import lag
 from kafkasource.process import is_of_spark
+from kafkasource.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -18,11 +18,10 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from kafkasource.monitor import ServedMetrics
+    from kafkasource.monitor.served import ServedMetrics
     from kafkasource.sink.commit_report import SinkCommit
     from kafkasource.sink.open_transactions import OpenTransaction
 
-__version__ = "0.1.0"
 __all__ = ["SinkCommit", "__version__", "lag", "open_transactions", "register", "serve_metrics"]
 
 if os.environ.get("KAFKASOURCE_LOG") or is_of_spark():
@@ -56,25 +55,18 @@ def register(spark: SparkSession) -> None:
     Connect, whose server starts the workers. `import kafkasource` changes none at all: it cannot know the master, and
     programs that this process starts would inherit the choice.
     """
+    from kafkasource import workers_python
     from kafkasource.datasource import of_session
 
-    _use_this_python(spark)
-
+    context = getattr(spark, "_sc", None)  # Spark Connect has none
+    if context is not None:
+        workers_python.prepare(context)
     try:
         spark.dataSource.register(of_session(spark))
     except Exception as error:
         # Spark 4.0 and 4.1 refuse a name that they have found themselves (`pyspark_pykafka`): there is nothing to do.
         if "[DATA_SOURCE_ALREADY_EXISTS]" not in str(error):
             raise
-
-
-def _use_this_python(spark: SparkSession) -> None:
-    """Let the Python functions of a local session run in this interpreter, if nothing names one."""
-    if os.environ.get("PYSPARK_PYTHON") or os.environ.get("PYSPARK_DRIVER_PYTHON"):
-        return
-    context = getattr(spark, "_sc", None)  # Spark Connect has none
-    if context is not None and context.master.split("[")[0] == "local" and context.pythonExec == "python3":
-        context.pythonExec = sys.executable
 
 
 def open_transactions(options: Mapping[str, str]) -> list[OpenTransaction]:
@@ -119,6 +111,6 @@ def serve_metrics(
     Close the returned object. Raises OSError if the port is taken or the folder for counters belongs to another user,
     OptionError for a certificate, a key or a token that cannot be used.
     """
-    from kafkasource.monitor import ServedMetrics
+    from kafkasource.monitor.served import ServedMetrics
 
     return ServedMetrics(spark, port, host, cluster_name, groups, sinks, allowed_hosts, token, certificate, key)

@@ -10,10 +10,11 @@ from kafkasource import options
 from kafkasource.metrics import table as metrics
 
 ROOT = Path(__file__).parent.parent
-sys.path[:0] = [str(ROOT / "tests" / "peers"), str(ROOT / "tests" / "security")]
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "peers"), str(ROOT / "tests" / "security")]
 
 import parity  # noqa: E402
 import rights  # noqa: E402
+import spark_releases  # noqa: E402
 from parity_cases import CASES  # noqa: E402
 
 TABLES = [
@@ -23,6 +24,7 @@ TABLES = [
     ("metrics.md", "metrics", metrics.markdown_table()),
     ("jvm-connector.md", "parity", parity.markdown_table(CASES)),
     ("security.md", "rights", rights.markdown_table()),
+    ("spark-releases.md", "spark-releases", spark_releases.markdown_table()),
 ]
 
 for document, name, table in TABLES:

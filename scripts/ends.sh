@@ -32,6 +32,7 @@ import tomli
 with open("pyproject.toml", "rb") as file:
     whole = tomli.load(file)
 extras = whole["project"]["optional-dependencies"]
+del extras["docs"]  # what builds the site: no user needs it, and it wants a newer Python than the oldest one
 dev = [one for one in extras.pop("dev") if not one.startswith("pyspark[connect]")]
 users = [one for extra in extras.values() for one in extra if not one.startswith("gssapi")]
 named = whole["build-system"]["requires"] + whole["project"]["dependencies"] + users

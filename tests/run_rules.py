@@ -46,7 +46,8 @@ TESTS = Path(__file__).parent
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
+    _leave_out_what_this_spark_lacks(config, items)
     folders = tuple(f"{TESTS / folder}{os.sep}" for folder in NOT_COUNTED)
     for item in items:
         if str(item.path).startswith(folders):
@@ -57,6 +58,17 @@ def pytest_collection_modifyitems(items):
             limit_s = next(LIMITS_S[mark] for mark in LIMITS_S if not mark or item.get_closest_marker(mark))
             item.add_marker(pytest.mark.timeout(limit_s))
     items.sort(key=_seconds_of_its_file, reverse=True)  # stable: tests of a file stay in their order
+
+
+def _leave_out_what_this_spark_lacks(config, items):
+    needs = {item: [mark.args[0] for mark in item.iter_markers("needs_spark")] for item in items}
+    if any(needs.values()):
+        from spark_releases import runs_here  # imports pyspark
+
+        left_out = [item for item, rows in needs.items() if not all(map(runs_here, rows))]
+        if left_out:
+            config.hook.pytest_deselected(items=left_out)
+            items[:] = [item for item in items if item not in left_out]
 
 
 def _seconds_of_its_file(item):

@@ -28,10 +28,10 @@ def setup_py(code=ASK_SETUP, **environment):
 def test_the_version_is_written_in_one_place_that_is_read_without_importing():
     """A zip on --py-files has no metadata, and setuptools must not import pyarrow to learn the version."""
     assert "version" not in PROJECT["project"]
-    assert PROJECT["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "kafkasource.__version__"}
+    assert PROJECT["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "kafkasource.version.__version__"}
     literals = [
         ast.literal_eval(line.value)
-        for line in ast.parse((ROOT / "kafkasource/__init__.py").read_text()).body
+        for line in ast.parse((ROOT / "kafkasource/version.py").read_text()).body
         if isinstance(line, ast.Assign) and getattr(line.targets[0], "id", "") == "__version__"
     ]
     assert literals == [kafkasource.__version__]

@@ -64,12 +64,12 @@ LOGGING = Coordinate.parse("org.slf4j:slf4j-simple:1.7.36!")
 JAXB = Coordinate.parse("javax.xml.bind:jaxb-api:2.3.1!")
 
 # The JVM connector as a peer in tests and benchmarks. Its POM wants a token provider of its own version, which cannot
-# be resolved; 4.0.0 works with it. lz4, snappy and zstd are left out because pyspark has them.
-JVM_CONNECTOR = tuple(
+# be resolved for 4.2.0; 4.0.0 works with it. lz4, snappy and zstd are left out because pyspark has them.
+JVM_CONNECTOR_VERSION = "4.2.0"
+BESIDE_THE_JVM_CONNECTOR = tuple(
     map(
         Coordinate.parse,
         (
-            "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0!",
             "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0!",
             "org.apache.kafka:kafka-clients:3.9.2!",
             "org.apache.commons:commons-pool2:2.12.1!",
@@ -110,9 +110,10 @@ def kafka_jars(version: str) -> Path:
     return folder
 
 
-def jvm_connector_jars() -> list[Path]:
-    """The jars that `spark.jars` needs for the JVM connector 4.2.0, `format("kafka")`: a peer, never a dependency."""
-    return resolve_jars(*JVM_CONNECTOR, dest=cache_dir() / "spark-sql-kafka-4.2.0")
+def jvm_connector_jars(version: str = JVM_CONNECTOR_VERSION) -> list[Path]:
+    """The jars that `spark.jars` needs for the JVM connector, `format("kafka")`: a peer, never a dependency."""
+    connector = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{version}!"
+    return resolve_jars(connector, *BESIDE_THE_JVM_CONNECTOR, dest=cache_dir() / f"spark-sql-kafka-{version}")
 
 
 def resolve_jars(*coordinates: Coordinate | str, dest: Path) -> list[Path]:

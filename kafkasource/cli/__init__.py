@@ -43,6 +43,7 @@ _COMMANDS = (
     "broker",
     "demo",
     "doctor",
+    "bundle",
     "completion",
 )
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +20,7 @@ from kafkasource.cli import formats
 from kafkasource.cli.arguments import add_cluster, at_least, parsed_options, reach
 from kafkasource.cli.progress import Progress, progress
 from kafkasource.cli.template import LETTERS, Template, format_of
+from kafkasource.cli.whole_file import written_whole
 from kafkasource.errors import OptionError
 from kafkasource.spelling import many
 
@@ -200,20 +200,12 @@ def _format(arguments: argparse.Namespace) -> formats.Format:
 
 @contextlib.contextmanager
 def _stream(file: str | None) -> Iterator[IO[bytes]]:
-    """Stdout, or a file that gets its name only when it is complete: after an error there is no file, or the old
-    one."""
+    """Stdout, or a file that gets its name only when it is complete."""
     if file is None:
         yield sys.stdout.buffer
         return
-    partial = Path(f"{file}.part")
-    try:
-        with partial.open("wb") as stream:
-            yield stream
-        os.replace(partial, file)
-    except OSError as error:
-        raise OptionError(f"--to {file}: {error.strerror}") from None
-    finally:
-        partial.unlink(missing_ok=True)
+    with written_whole(Path(file), f"--to {file}") as stream:
+        yield stream
 
 
 def _copy(reader: Reader, arguments: argparse.Namespace, output: formats.Output) -> None:

@@ -9,7 +9,10 @@ import pytest
 
 from kafkasource.cli import main, parser_of_all
 
-WITHOUT_A_CLUSTER = {"mirror", "metrics", "demo", "broker start", "broker stop", "broker status", "completion"}
+WITHOUT_A_CLUSTER = {
+    *("mirror", "metrics", "demo", "broker start", "broker stop", "broker status", "completion"),
+    *("bundle zip", "bundle environment"),
+}
 
 
 def commands(parser=None, words=()):
@@ -33,7 +36,7 @@ def flags(parser):
 def test_there_is_a_command_for_each_of_these():
     assert {words.split()[0] for words in COMMANDS} == {
         *("topics", "read", "write", "groups", "lag", "metrics", "offsets", "transactions", "mirror", "broker", "demo"),
-        *("doctor", "completion", "ui"),
+        *("doctor", "completion", "ui", "bundle"),
     }
 
 

@@ -23,9 +23,9 @@ from kafkasource import register
 SPELLINGS = ("", "file:", "", "file://")  # what stands before the path
 
 
-def session(master: str, folder: str) -> SparkSession:
+def session(master: str, folder: str, jars: str = "") -> SparkSession:
     """What it leaves when it is killed stays in the folder."""
-    return (
+    builder = (
         SparkSession.builder.master(master)
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
@@ -35,8 +35,8 @@ def session(master: str, folder: str) -> SparkSession:
         .config("spark.python.unix.domain.socket.enabled", "true")
         .config("spark.executor.memory", "512m")
         .config("spark.log.level", "OFF")
-        .getOrCreate()
     )
+    return (builder.config("spark.jars", jars) if jars else builder).getOrCreate()
 
 
 def copied(
@@ -56,6 +56,7 @@ def copied(
         .option("startingOffsets", "earliest")
         .option("minRecordsPerPartition", "1")
         .option("maxOffsetsPerTrigger", "400")
+        .option("trigger", "processingTime")
         .load()
     )
     return (

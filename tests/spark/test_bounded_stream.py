@@ -25,6 +25,7 @@ def start(stream, folder, read, **trigger):
     return writer.trigger(**trigger).start()
 
 
+@pytest.mark.needs_spark("trigger_is_told")
 def test_a_query_with_an_end_stops_there_under_available_now_and_is_refused_otherwise(pykafka, kafka_topic, tmp_path):
     topic = kafka_topic(partitions=1)
     pykafka.write(numbers(pykafka, 0, 20), topic)

@@ -69,6 +69,7 @@ def start(pykafka, topic, folder, group, **options):
     return (writing.trigger(**trigger) if trigger else writing).start()
 
 
+@pytest.mark.needs_spark("last_group_commit")
 def test_available_now_leaves_no_lag_when_it_ends(pykafka, kafka_topic, monitor, tmp_path):
     topic = kafka_topic(partitions=2)
     pykafka.write(numbers(pykafka, 30, partition=0), topic)
@@ -112,6 +113,7 @@ def test_a_query_that_is_stopped_sends_its_last_commit(pykafka, kafka_topic, mon
     monitor(group, topic).await_lag([0])
 
 
+@pytest.mark.oldest_spark
 def test_the_end_of_a_trigger_once_is_told_by_the_next_start(pykafka, kafka_topic, monitor, tmp_path):
     """Spark tells a source that a micro-batch has finished when it plans the next one: here, in the next run."""
     topic = kafka_topic(partitions=1)

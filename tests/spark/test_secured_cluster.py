@@ -26,6 +26,8 @@ def committed(secured, way, group, topic, partitions):
     return [each.offset for each in found]
 
 
+@pytest.mark.needs_spark("limited_available_now")
+@pytest.mark.needs_spark("last_group_commit")
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
 @pytest.mark.parametrize(("listener", "mechanism"), WAYS)
 def test_a_stream_is_copied_by_java_options_and_its_group_sees_how_far_it_has_come(

@@ -38,6 +38,7 @@ def values_in(pykafka, folder):
     return sorted(int(bytes(row.value)) for row in pykafka.spark.read.parquet(str(folder / "data")).collect())
 
 
+@pytest.mark.oldest_spark
 def test_a_restart_goes_on_from_its_checkpoint(pykafka, kafka_topic, tmp_path):
     topic = kafka_topic(partitions=2)
     stream = pykafka.reading(topic, stream=True, startingOffsets="earliest").load()
@@ -57,6 +58,7 @@ def test_the_offset_in_the_checkpoint_is_the_jvm_connectors_json(pykafka, kafka_
     assert json.loads(logged)[topic] == {"0": 7}
 
 
+@pytest.mark.needs_spark("limited_available_now")
 def test_max_offsets_per_trigger_bounds_each_micro_batch(pykafka, kafka_topic, tmp_path):
     topic = kafka_topic(partitions=1)
     pykafka.write(numbers(pykafka, 0, 25), topic)
@@ -66,6 +68,7 @@ def test_max_offsets_per_trigger_bounds_each_micro_batch(pykafka, kafka_topic, t
     assert values_in(pykafka, tmp_path) == list(range(25))
 
 
+@pytest.mark.needs_spark("limited_available_now")
 def test_available_now_leaves_what_came_later_to_the_next_run(pykafka, kafka_topic, tmp_path):
     topic = kafka_topic(partitions=1)
     pykafka.write(numbers(pykafka, 0, 10), topic)
@@ -123,6 +126,7 @@ def test_a_new_partition_is_read_from_its_start(pykafka, kafka_broker, kafka_top
     assert values_in(pykafka, tmp_path) == list(range(9))
 
 
+@pytest.mark.needs_spark("limited_available_now")
 def test_update_mode_writes_through_foreach_batch(pykafka, kafka_topic, tmp_path):
     """Spark refuses update mode to every Python sink; this is the way that docs/writing.md gives."""
     source, target = kafka_topic(partitions=1), kafka_topic(partitions=1)

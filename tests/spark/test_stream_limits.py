@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 from pyspark.errors import StreamingQueryException
 
-pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.each_spark]
+pytestmark = [
+    pytest.mark.broker,
+    pytest.mark.spark,
+    pytest.mark.each_spark,
+    pytest.mark.needs_spark("limited_available_now"),
+]
 
 
 @pytest.fixture

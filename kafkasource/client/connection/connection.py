@@ -15,7 +15,6 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from importlib import metadata
 from typing import Generic, TypeAlias, TypeVar
 
 from kafkasource.client.connection.authentication import Authentication, SaslStep
@@ -30,6 +29,7 @@ from kafkasource.protocol.frames import (
     peek_correlation_id,
 )
 from kafkasource.protocol.schema import Body, Fields
+from kafkasource.version import __version__
 
 Token = TypeVar("Token")
 """What a caller gives with a request, to know its answer by."""
@@ -41,10 +41,7 @@ RequestBody: TypeAlias = Fields | Callable[[int], Fields]
 @cache
 def software_version() -> str:
     """For the broker's metrics of its clients (KIP-511); it takes letters, digits, dots and dashes only."""
-    try:
-        return metadata.version("kafkasource").replace("+", "-")
-    except metadata.PackageNotFoundError:
-        return "0"
+    return __version__.replace("+", "-")
 
 
 @dataclass(frozen=True)

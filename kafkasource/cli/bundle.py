@@ -1,0 +1,123 @@
+"""Write the file that brings kafkasource to the workers of a Spark cluster, and print the spark-submit lines for it.
+
+  environment FILE.tar.gz   the virtual environment of this command, for --archives: compiled, with all dependencies
+  zip FILE.zip              kafkasource alone, for --py-files: uncompiled, so it decodes about a hundred times slower
+
+Run it in the environment that the job uses. docs/clusters.md compares these ways with others.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import json
+import os
+import shlex
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import kafkasource
+from kafkasource.cli.whole_file import partial_of, written_whole
+from kafkasource.errors import KafkaSourceError
+
+HELP = "write the environment or the zip that brings kafkasource to a cluster's workers"
+
+_NAME = "environment"  # of the folder into which each worker unpacks the archive
+_NOT_IN_A_ZIP = {".so", ".pyd", ".pyc", ".c"}  # Python loads no compiled library from one
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    kinds = parser.add_subparsers(required=True, metavar="KIND")
+    for name, run, what in (
+        ("environment", _environment, "this virtual environment, for spark-submit --archives"),
+        ("zip", _zip, "kafkasource alone, for spark-submit --py-files"),
+    ):
+        kind = kinds.add_parser(name, help=what, description=f"Write {what}.")
+        kind.add_argument("file", metavar="FILE", type=Path, help="the file to write; an older one is replaced")
+        kind.add_argument("--json", action="store_true", help="print the file and the lines for the shell as JSON")
+        kind.set_defaults(run=run)
+
+
+def _environment(arguments: argparse.Namespace) -> int:
+    prefix, file = Path(sys.prefix), arguments.file.absolute()
+    _refuse_what_does_not_move(prefix, file)
+    with (
+        written_whole(file, str(file)) as stream,
+        tarfile.open(fileobj=stream, mode="w:gz", compresslevel=6) as archive,
+    ):
+        for each in sorted(prefix.iterdir()):
+            if each != partial_of(file):
+                archive.add(each, arcname=each.name)
+    _show(
+        arguments,
+        [
+            f"ln -sfn {shlex.quote(str(prefix))} {_NAME}",
+            f"PYSPARK_PYTHON=./{_NAME}/bin/python spark-submit --archives {shlex.quote(str(file))}#{_NAME} job.py",
+        ],
+        "The link is for the driver: it plans with the same path. Each worker needs "
+        f"{os.path.realpath(sys.executable)}, to which the environment links.",
+    )
+    return 0
+
+
+def _refuse_what_does_not_move(prefix: Path, file: Path) -> None:
+    """An archive without some of the packages would fail on the workers, and late."""
+    if (prefix / "conda-meta").is_dir():
+        raise KafkaSourceError(
+            f"{prefix} is a conda environment, which has paths of this machine in it: pack it with conda-pack "
+            f"(`conda pack -o {shlex.quote(str(file))}`); docs/clusters.md has the spark-submit line"
+        )
+    if not (prefix / "pyvenv.cfg").is_file():
+        raise KafkaSourceError(
+            f"{prefix} is no virtual environment: make one (`python -m venv`), install kafkasource and what the job "
+            "needs there, and run its own `pykafka bundle environment`"
+        )
+    if "include-system-site-packages = true" in (prefix / "pyvenv.cfg").read_text().lower():
+        raise KafkaSourceError(
+            f"{prefix} also uses packages outside of it (include-system-site-packages in pyvenv.cfg), which the "
+            "archive would lack: make it again without --system-site-packages"
+        )
+    editable = sorted(each.name for each in importlib.metadata.distributions() if _is_editable(each))
+    if editable:
+        raise KafkaSourceError(
+            f"{', '.join(editable)}: installed as editable, so the archive would lack it: install the wheel instead "
+            "(`pip install --force-reinstall /path/to/it`)"
+        )
+    if prefix not in Path(os.path.abspath(kafkasource.__file__)).parents:
+        raise KafkaSourceError(
+            f"kafkasource comes from {Path(kafkasource.__file__).parent}, outside of {prefix}, so the archive would "
+            "lack it: install it there, and run this command in another folder"
+        )
+
+
+def _is_editable(package: importlib.metadata.Distribution) -> bool:
+    told = json.loads(package.read_text("direct_url.json") or "{}")
+    return bool(told.get("dir_info", {}).get("editable"))
+
+
+def _zip(arguments: argparse.Namespace) -> int:
+    package, file = Path(kafkasource.__file__).parent, arguments.file.absolute()
+    if not package.is_dir():
+        raise KafkaSourceError(f"kafkasource is in {package.parent}, a zip already: give that to --py-files")
+    with written_whole(file, str(file)) as stream, zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+        for each in sorted(package.rglob("*")):
+            if each.is_file() and each.suffix not in _NOT_IN_A_ZIP:
+                archive.write(each, each.relative_to(package.parent))
+    _show(
+        arguments,
+        [f"spark-submit --py-files {shlex.quote(str(file))} job.py"],
+        "job.py must call kafkasource.register(spark). The workers' Python must have pyarrow, google-crc32c and "
+        "python-snappy. Records are decoded uncompiled, about a hundred times slower: `pykafka bundle environment` "
+        "and a package installed on the workers are not.",
+    )
+    return 0
+
+
+def _show(arguments: argparse.Namespace, lines: list[str], note: str) -> None:
+    if arguments.json:
+        print(json.dumps({"file": str(arguments.file.absolute()), "shell": lines}))
+    else:
+        print(*lines, sep="\n")
+    print(note, file=sys.stderr)

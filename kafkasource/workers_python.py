@@ -1,0 +1,49 @@
+"""The Python processes that Spark starts for a session: which interpreter they run, and what they find.
+
+`kafkasource.register` calls this on the driver, in a session that has a SparkContext.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from kafkasource.errors import KafkaSourceError
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+
+def prepare(context: SparkContext) -> None:
+    """Raises KafkaSourceError for an interpreter that the driver does not have."""
+    _refuse_a_python_that_is_not_here(context.pythonExec)
+    _use_this_python(context)
+    _show_this_zip_to_streams(context)
+
+
+def _refuse_a_python_that_is_not_here(python: str) -> None:
+    """With `--archives` the workers' Python is a path in the archive. Spark plans on the driver with the same path."""
+    if os.sep in python and not os.path.isabs(python) and not os.path.exists(python):
+        folder = python.removeprefix("./").partition(os.sep)[0]
+        raise KafkaSourceError(
+            f"PYSPARK_PYTHON={python}: there is no such file in {os.getcwd()}, and Spark plans each read and write on "
+            f"the driver with it. Give the driver the same path: ln -sfn /path/to/the/packed/environment {folder}"
+        )
+
+
+def _use_this_python(context: SparkContext) -> None:
+    """Let the Python functions of a local session run in this interpreter, if nothing names one."""
+    if os.environ.get("PYSPARK_PYTHON") or os.environ.get("PYSPARK_DRIVER_PYTHON"):
+        return
+    if context.master.split("[")[0] == "local" and context.pythonExec == "python3":
+        context.pythonExec = sys.executable
+
+
+def _show_this_zip_to_streams(context: SparkContext) -> None:
+    """Spark's process that plans a stream sees no `--py-files`, unless the path is in its environment."""
+    folder = os.path.dirname(os.path.dirname(__file__))
+    if os.path.isfile(folder):  # a zip
+        known = context.environment.get("PYTHONPATH", "")
+        if folder not in known.split(os.pathsep):
+            context.environment["PYTHONPATH"] = os.pathsep.join(filter(None, [known, folder]))
