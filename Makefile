@@ -35,7 +35,7 @@ test: environments coverage broker spark spark-newest spark-oldest
 
 # With lint beside them. One after the other they take a minute and a half longer.
 environments:
-	@$(MAKE) --no-print-directory -j 2 .venv/.requirements .venv-newest/.requirements .venv-4.0/.requirements
+	@$(MAKE) --no-print-directory -j 2 .venv/.requirements .venv-newest/.requirements
 	@$(MAKE) --no-print-directory .venv/.dev
 	@$(MAKE) --no-print-directory -j 4 lint .venv-newest/.ready jars .venv/spark-classes.jsa .venv-newest/spark-classes.jsa .venv-4.0/.ready
 
@@ -65,12 +65,9 @@ jars: .venv/.dev
 	@echo "installing into .venv-newest (pyspark $(PYSPARK_NEWEST))"
 	@KAFKASOURCE_KERNEL=require PYTHON=$$(scripts/find_python.sh newest) scripts/prepare.sh .venv-newest $(PYSPARK_NEWEST) $(TEST_EXTRAS)
 
-.venv-4.0/.requirements .venv-4.1/.requirements: .venv-%/.requirements: pyproject.toml scripts/prepare.sh
-	@scripts/prepare.sh .venv-$* $(PYSPARK_$*) $(TEST_EXTRAS) requirements && touch $@
-
-.venv-4.0/.ready .venv-4.1/.ready: .venv-%/.ready: .venv-%/.requirements $(SOURCES) .venv/.dev | .venv-newest/.ready
-	@echo "installing into .venv-$* (pyspark $(PYSPARK_$*))"
-	@KAFKASOURCE_KERNEL=require scripts/prepare.sh .venv-$* $(PYSPARK_$*) $(TEST_EXTRAS)
+.venv-4.0/.ready .venv-4.1/.ready: .venv-%/.ready: scripts/other_spark.sh .venv/.dev
+	@echo "installing into .venv-$* (pyspark $(PYSPARK_$*), the rest is that of .venv)"
+	@scripts/other_spark.sh .venv-$* $(PYSPARK_$*) .venv
 
 # With it the drivers of Spark in tests take a third less processor time.
 .venv/spark-classes.jsa: .venv/.requirements | .venv/.dev

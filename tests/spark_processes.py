@@ -76,9 +76,12 @@ def python_environment(folder: Path, *, with_kafkasource: bool) -> Path:
     """A virtual environment with links to the packages of this one; its folder."""
     venv.create(folder, symlinks=True)
     packages = Path(sysconfig.get_path("purelib", vars={"base": str(folder), "platbase": str(folder)}))
-    for each in Path(sysconfig.get_path("purelib")).iterdir():
-        if not each.name.startswith((*_OURS, "a1_coverage")):
-            (packages / each.name).symlink_to(each)
+    # More than one where the environment is another release of pyspark on top of the rest: the first one counts.
+    behind_each_other = [Path(folder) for folder in sys.path if Path(folder).name == "site-packages"]
+    found = {each.name: each for folder in reversed(behind_each_other) for each in folder.iterdir()}
+    for name, each in found.items():
+        if not name.startswith((*_OURS, "a1_coverage", "base.pth")):
+            (packages / name).symlink_to(each)
     if with_kafkasource:
         for package in ("kafkasource", "pyspark_pykafka"):
             (packages / package).symlink_to(ROOT / package)

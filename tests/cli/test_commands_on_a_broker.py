@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pyarrow.parquet as parquet
 import pytest
+from confluent_producer import ordered_producer
 
 from kafkasource.cli import main
 from kafkasource.client import ClientConfig, Cluster, TopicPartition
@@ -70,9 +71,7 @@ def admin(kafka_broker):
 @pytest.fixture
 def produce(kafka_broker):
     """confluent-kafka writes values to partitions: `produce(topic, {0: [b"a"]})`."""
-    from confluent_kafka import Producer
-
-    producer = Producer({"bootstrap.servers": kafka_broker.bootstrap_servers})
+    producer = ordered_producer(kafka_broker.bootstrap_servers)
 
     def write(topic, values, **more):
         for partition, each in values.items():

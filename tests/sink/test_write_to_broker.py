@@ -10,7 +10,8 @@ import uuid
 
 import pyarrow as pa
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, TopicPartition
+from confluent_producer import ordered_producer
 from pyspark.sql.types import StructType
 
 from kafkasource.client.cluster import Cluster
@@ -126,7 +127,7 @@ def test_another_client_reads_what_was_written_with_every_codec(codec, write, re
 def test_records_without_a_timestamp_are_read_and_written_as_such(kafka_broker, write, read, kafka_topic, several):
     """librdkafka writes -1 as it is given. Ours reads it, a time 1 ms before 1970, and writes what it has read."""
     origin, copy = kafka_topic(), kafka_topic()
-    producer = Producer({"bootstrap.servers": kafka_broker.bootstrap_servers, "linger.ms": 100})
+    producer = ordered_producer(kafka_broker.bootstrap_servers, **{"linger.ms": 100})
     now = int(time.time() * 1000)  # what is older than a week goes away at once
     times = [-1, now, -1, -1, now + 1]
     for ms in times:
@@ -147,7 +148,7 @@ def test_keys_go_to_the_partitions_that_librdkafkas_murmur2_chooses(kafka_broker
     keys = [b"key-%d" % i for i in range(500)] + [bytes([i]) for i in range(256)] + [b""]
     ours, theirs = kafka_topic(partitions=7), kafka_topic(partitions=7)
     write(ours, key=keys, value=keys)
-    producer = Producer({"bootstrap.servers": kafka_broker.bootstrap_servers, "partitioner": "murmur2"})
+    producer = ordered_producer(kafka_broker.bootstrap_servers, partitioner="murmur2")
     for key in keys:
         producer.produce(theirs, key=key, value=key)
     assert producer.flush(30) == 0

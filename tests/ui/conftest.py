@@ -2,6 +2,7 @@
 
 import chromium
 import pytest
+from confluent_producer import ordered_producer
 from ui_process import TOKEN, serving
 
 
@@ -30,9 +31,7 @@ def browser(tmp_path_factory):
 @pytest.fixture
 def produce(kafka_broker):
     """confluent-kafka writes: `produce(topic, [{"value": b"a", "key": b"k", "partition": 0, "timestamp": 1}])`."""
-    from confluent_kafka import Producer
-
-    producer = Producer({"bootstrap.servers": kafka_broker.bootstrap_servers})
+    producer = ordered_producer(kafka_broker.bootstrap_servers)
 
     def write(topic, records):
         for each in records:
