@@ -6,7 +6,6 @@ time, on the driver, before it contacts a broker.
 
 from __future__ import annotations
 
-import logging
 import sys
 from typing import TYPE_CHECKING
 
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
     from kafkasource.sink.writer import BatchWriter, StreamWriter
     from kafkasource.source.spark.batch import BatchReader
     from kafkasource.source.spark.stream import StreamReader
-
-log = logging.getLogger("kafkasource.source")
 
 
 # streamReader keeps its traceback: pyspark's runner fails behind it with an error of its own (it stops a reader that it
@@ -78,8 +75,8 @@ class KafkaDataSource(DataSource):
 
         shipped_files.remember_folder(self._shipped_files)
         parsed = self._source_options(schema)
-        if parsed["pushDownPredicate"]:
-            log.warning("option 'pushDownPredicate' has no effect on a stream")
+        if parsed["pushDownPredicate"] and not _runs("plan_data_source_read"):  # Spark asks there once more
+            options.log_warning("option 'pushDownPredicate' has no effect on a stream")
         return StreamReader(parsed) if spark_api.TELLS_START_AND_LIMIT else UnaidedStreamReader(parsed)
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
@@ -99,7 +96,8 @@ class KafkaDataSource(DataSource):
         from kafkasource.sink.writer import StreamWriter
 
         self._warn_of_secrets()
-        parsed = targets.parse(self.options, warn_unknown=_is_new_stream(self.options))
+        warn = options.log_warning if _is_new_stream(self.options) else options.no_warning
+        parsed = targets.parse(self.options, warn=warn)
         return StreamWriter(parsed, schema, OffsetMapTopic)
 
     def _warn_of_secrets(self) -> None:
@@ -107,8 +105,8 @@ class KafkaDataSource(DataSource):
             options.warn_of_secrets_as_text(self.options)
 
     def _source_options(self, schema: StructType) -> options.Options:
-        # `schema` has warned of unknown options already, in a process of its own.
-        parsed = options.parse(self.options, "source", warn_unknown=False)
+        # `schema` has warned already, in a process of its own.
+        parsed = options.parse(self.options, "source", warn=options.no_warning)
         from kafkasource.source.spark.schema import spark_schema
 
         ours = spark_schema(bool(parsed["includeHeaders"]), bool(parsed["packRecords"]))
@@ -119,6 +117,11 @@ class KafkaDataSource(DataSource):
         return parsed
 
 
+def _runs(module: str) -> bool:
+    """Whether Spark started this process to run the module."""
+    return any(argument.endswith(module) for argument in sys.orig_argv)
+
+
 _streams_seen: set[int] = set()  # hashes, as options hold secrets
 
 
@@ -127,7 +130,7 @@ def _is_new_stream(written: Mapping[str, str]) -> bool:
 
     It asks in two processes, which it keeps: one plans the tasks, the other commits.
     """
-    if any(argument.endswith("python_streaming_sink_runner") for argument in sys.orig_argv):
+    if _runs("python_streaming_sink_runner"):
         return False  # the process that commits
     key = hash(frozenset(written.items()))
     is_new = key not in _streams_seen

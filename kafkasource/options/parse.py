@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,12 +50,23 @@ def is_secret(key: str) -> bool:
     return row is not None and row.type is SECRET
 
 
-def parse(written: Mapping[str, str], role: Role, *, of_cluster: bool = False, warn_unknown: bool = True) -> Options:
+def log_warning(text: str) -> None:
+    log.warning("%s", text)  # `warnings` would quote our own line of code, in a process of Spark's
+
+
+def no_warning(_text: str) -> None:
+    """For `parse`, where an earlier step of the same query has warned."""
+
+
+def parse(
+    written: Mapping[str, str], role: Role, *, of_cluster: bool = False, warn: Callable[[str], None] = log_warning
+) -> Options:
     """Check what the user wrote for one role (a read or a write) and fill in defaults.
 
     `of_cluster`: the options are those of one cluster among several (`sink.clusters.targets`). Runs on the driver and
-    contacts no broker. Raises OptionError. Unknown names are a warning (`warn_unknown`: False where an earlier step of
-    the same query has warned), or an error if the user wants it so (`unknownOptions`).
+    contacts no broker. Raises OptionError. `warn` gets a text for each option that has no effect: Spark parses the
+    options of a query many times, and one of them warns. Unknown names are an error if the user wants it so
+    (`unknownOptions`).
     """
     values = {option.name: option.default for option in OPTIONS if role in option.used_by}
     given: dict[str, str] = {}
@@ -69,13 +80,15 @@ def parse(written: Mapping[str, str], role: Role, *, of_cluster: bool = False, w
             raise OptionError(f"options {given[option.name]!r} and {key!r} are the same option; give one of them")
         given[option.name] = key
         values[option.name] = option.parse(str(text))
-    _tell_unknown(strange, role, fail=values["unknownOptions"] == "fail", warn=warn_unknown)
+    _tell_unknown(strange, role, fail=values["unknownOptions"] == "fail", warn=warn)
     for name, text in vendors_idle_time(values).items():
         if name not in given:
             values[name] = BY_NAME[name].parse(text)
     sparks_own = {key.lower(): str(text) for key, text in written.items() if key.lower() in SPARKS_OWN}
     options = Options(values, frozenset(given), sparks_own)
     _check(options, role, of_cluster)
+    for text in _without_effect(options, role):
+        warn(text)
     return options
 
 
@@ -113,12 +126,12 @@ def canonical(key: str) -> str:
     return key if option is None else option.name
 
 
-def _tell_unknown(keys: list[str], role: Role, *, fail: bool, warn: bool) -> None:
+def _tell_unknown(keys: list[str], role: Role, *, fail: bool, warn: Callable[[str], None]) -> None:
     said = [f"unknown option {key!r} for a pykafka {role}: {unknown(key, role)}" for key in keys]
     if fail and said:
         raise OptionError(f"{'; '.join(said)} (an error because of unknownOptions=fail)")
-    for text in said if warn else ():
-        log.warning("%s", text)  # `warnings` would quote our own line of code, in a process of Spark's
+    for text in said:
+        warn(text)
 
 
 def _check(options: Options, role: Role, of_cluster: bool) -> None:
@@ -131,12 +144,7 @@ def _check(options: Options, role: Role, of_cluster: bool) -> None:
     if options["kafka.bootstrap.servers"] is None:
         client = "consumer" if role == "source" else "producer"
         raise OptionError(f"Option 'kafka.bootstrap.servers' must be specified for configuring Kafka {client}")
-    security = security_of(options)
-    for name in sorted(options.given):
-        if (name.startswith("kafka.ssl.") and not security.encrypts) or (
-            name.startswith("kafka.sasl.") and security.sasl is None
-        ):
-            log.warning("option %r has no effect, as 'kafka.security.protocol' is %s", name, security.protocol)
+    security_of(options)
 
     def other(name: str) -> Any:
         if name == "clusters":
@@ -153,6 +161,21 @@ def _check(options: Options, role: Role, of_cluster: bool) -> None:
         _check_source(options)
 
 
+def _without_effect(options: Options, role: Role) -> Iterator[str]:
+    """A warning for each known option that changes nothing beside the others."""
+    security = security_of(options)
+    for name in sorted(options.given):
+        if (name.startswith("kafka.ssl.") and not security.encrypts) or (
+            name.startswith("kafka.sasl.") and security.sasl is None
+        ):
+            yield f"option {name!r} has no effect, as 'kafka.security.protocol' is {security.protocol}"
+    if role == "source" and options["groupIdPrefix"] is not None:
+        if options["kafka.group.id"] is not None:
+            yield "option 'groupIdPrefix' will be ignored, as option 'kafka.group.id' has been set"
+        elif not options["commitOffsets"]:
+            yield "option 'groupIdPrefix' has no effect without commitOffsets=true: no group is used to read"
+
+
 def _check_source(options: Options) -> None:
     most, least = options["maxOffsetsPerTrigger"], options["minOffsetsPerTrigger"]
     if least is not None and most is not None and least > most:
@@ -163,12 +186,7 @@ def _check_source(options: Options) -> None:
     for low, high in (("minPartitions", "maxPartitions"), ("minRecordsPerPartition", "maxRecordsPerPartition")):
         if options[low] is not None and options[high] is not None and options[low] > options[high]:
             raise OptionError(f"option {low!r} ({options[low]}) is higher than {high!r} ({options[high]})")
-    group, prefix = options["kafka.group.id"], options["groupIdPrefix"]
-    if group is not None and prefix is not None:
-        log.warning("option 'groupIdPrefix' will be ignored, as option 'kafka.group.id' has been set")
-    elif prefix is not None and not options["commitOffsets"]:
-        log.warning("option 'groupIdPrefix' has no effect without commitOffsets=true: no group is used to read")
-    if options["commitOffsets"] and group is None and prefix is None:
+    if options["commitOffsets"] and options["kafka.group.id"] is None and options["groupIdPrefix"] is None:
         raise OptionError("option 'commitOffsets' needs a group to commit to: set 'kafka.group.id'")
 
 

@@ -44,8 +44,12 @@ def batch_option() -> None:
 
 
 def stream_option() -> None:
-    rows = stream(maxOffsetsPerTriger="1", maxOffsetsPerTrigger="1").select("value")
-    run(rows, "option", "pykafka", topic=TARGET, createTopic="partitions=1", **SERVERS, **{"kafka.lingr": "1"})
+    unused = {"kafka.ssl.truststore.type": "PEM"}  # without TLS
+    rows = stream(
+        maxOffsetsPerTriger="1", maxOffsetsPerTrigger="1", groupIdPrefix="g", pushDownPredicate="true", **unused
+    ).select("value")
+    written = {"topic": TARGET, "createTopic": "partitions=1", "kafka.lingr": "1", **unused}
+    run(rows, "option", "pykafka", **SERVERS, **written)
 
 
 MISTAKES: dict[str, Callable[[], None]] = {

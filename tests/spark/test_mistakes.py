@@ -47,6 +47,13 @@ def test_a_mistake_is_said_once_and_plainly(printed, topic):
     of_source, of_sink = warnings("options of a stream")  # of three micro-batches
     assert "'maxoffsetspertriger' for a pykafka source: did you mean 'maxOffsetsPerTrigger'?" in of_source
     assert "'kafka.lingr' for a pykafka sink: did you mean 'kafka.linger.ms'?" in of_sink
+    without_effect = [line for line in printed["options of a stream"].splitlines() if "has no effect" in line]
+    assert sorted(line.split("option ")[1].split()[0] for line in without_effect) == [
+        "'groupIdPrefix'",
+        "'kafka.ssl.truststore.type'",  # of the source
+        "'kafka.ssl.truststore.type'",  # of the sink
+        "'pushDownPredicate'",
+    ]
     for mistake in ("an option that fails", "an option that fails a stream"):
         assert "an error because of unknownOptions=fail" in printed[mistake]
     for mistake in printed.keys() - {"an option of a batch", "options of a stream"}:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -76,12 +76,12 @@ def named(written: Mapping[str, str]) -> bool:
     return any(key.lower() == "clusters" or key.lower().startswith(_PREFIX) for key in written)
 
 
-def parse(written: Mapping[str, str], *, warn_unknown: bool = True) -> Targets:
+def parse(written: Mapping[str, str], *, warn: Callable[[str], None] = options.log_warning) -> Targets:
     """Make targets from the options as the user wrote them. Raises OptionError, which names a cluster's option in
-    full. `warn_unknown`: as for `options.parse`."""
+    full. `warn`: as for `options.parse`."""
     if named(written):
-        return _several(written, warn_unknown)
-    parsed = options.parse(written, "sink", warn_unknown=warn_unknown)
+        return _several(written, warn)
+    parsed = options.parse(written, "sink", warn=warn)
     topic, new = parsed["topic"], parsed["createTopic"]
     only = ClusterTarget(
         name=ONLY,
@@ -93,15 +93,18 @@ def parse(written: Mapping[str, str], *, warn_unknown: bool = True) -> Targets:
     return Targets(parsed, topic, {ONLY: only})
 
 
-def _several(written: Mapping[str, str], warn_unknown: bool) -> Targets:
+def _several(written: Mapping[str, str], warn: Callable[[str], None]) -> Targets:
     clusters = _clusters(written)
     common = {key: text for key, text in written.items() if key.lower() != "clusters" and not _own(key)}
     if any(options.canonical(key) == _SERVERS for key in common):
         raise OptionError(f"option {_SERVERS!r} beside 'clusters': give it to each as 'clusters.<name>.{_SERVERS}'")
     topic = next((text for key, text in common.items() if key.lower() == "topic"), None)
     parsed: dict[str, Options] = {}
-    for name, own in clusters.items():  # the first warns for all: an unknown option of its own is an error
-        parsed[name] = _parsed(name, own, common, warn_unknown and not parsed)
+    said: list[str] = []
+    for name, own in clusters.items():
+        parsed[name] = _parsed(name, own, common, said.append)
+    for text in dict.fromkeys(said):  # each cluster says the same of the options of all
+        warn(text)
     by_name = {name: _target(name, clusters[name], one, topic) for name, one in parsed.items()}
     if topic is None and all(_TOPIC not in target.topic_template for target in by_name.values()):
         topic = ""  # no row's topic matters
@@ -169,12 +172,12 @@ def _check_names(name: str, own: Mapping[str, str]) -> None:
             )
 
 
-def _parsed(name: str, own: Mapping[str, str], common: Mapping[str, str], warn_unknown: bool) -> Options:
+def _parsed(name: str, own: Mapping[str, str], common: Mapping[str, str], warn: Callable[[str], None]) -> Options:
     """The options of one cluster, parsed as those of a sink with one cluster."""
     owned = {options.canonical(key) for key in own}
     merged = {key: text for key, text in common.items() if options.canonical(key) not in owned} | dict(own)
     try:
-        parsed = options.parse(merged, "sink", of_cluster=True, warn_unknown=warn_unknown)
+        parsed = options.parse(merged, "sink", of_cluster=True, warn=warn)
     except OptionError as error:
         raise OptionError(f"cluster {name!r} of 'clusters': {error}") from None
     for key in own:  # a name mistyped for one cluster of many is found late, so this does not only warn

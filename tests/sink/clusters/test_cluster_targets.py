@@ -28,6 +28,13 @@ def test_json_and_options_by_name_say_the_same():
     assert by_name.by_name["west"].config.client.bootstrap_servers == (("w", 9092),)
 
 
+def test_an_option_without_effect_is_warned_of_once_for_all_clusters_and_once_for_each_of_its_own(caplog):
+    unused = "kafka.ssl.truststore.type"
+    parse({"east": EAST, "west": WEST | {"kafka.ssl.keystore.type": "PEM"}}, topic="t", **{unused: "PEM", "lingr": "1"})
+    said = [record.getMessage().split("'")[1] for record in caplog.records]
+    assert sorted(said) == ["kafka.ssl.keystore.type", "kafka.ssl.truststore.type", "lingr"]
+
+
 def test_what_stands_outside_holds_for_all_but_those_that_say_otherwise():
     found = targets.parse(
         {
