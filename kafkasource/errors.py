@@ -158,6 +158,13 @@ class DataLoss(KafkaSourceError):
     """Records that the query had to read are lost, and `failOnDataLoss` is true. The text gives the exact range."""
 
 
+class SchemaError(KafkaSourceError, ValueError):
+    """A schema's text is malformed, too large or recursive, or records of one schema cannot be read by another.
+
+    The text begins with the place in the schema.
+    """
+
+
 @dataclass(frozen=True, slots=True)
 class ErrorCode:
     """One row of Kafka's error table."""

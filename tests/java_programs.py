@@ -21,6 +21,7 @@ from kafkasource.broker import JarsNotResolved, kafka_jars
 from kafkasource.broker.java import JavaNotFound, find_java
 
 NEWEST = "4.3.1"
+SPARK = "spark"  # in place of a release of Kafka: the jars in pyspark, with Avro's classes among them
 
 # For a JVM of seconds or minutes: its second compiler costs more than it earns back, a third of the CPU of these tests.
 SHORT_LIVED_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
@@ -29,6 +30,8 @@ SHORT_LIVED_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
 @cache
 def jars(release: str) -> Path:
     """The folder of a Kafka's jars. Skips the test where there is no Java, or no network to fetch the jars with."""
+    if release == SPARK:
+        return Path(pytest.importorskip("pyspark").__file__).parent / "jars"
     try:
         return kafka_jars(release)
     except (JavaNotFound, JarsNotResolved) as error:

@@ -1,0 +1,137 @@
+"""Avro schemas as frozen values.
+
+Names are full names, `namespace.name`. A type that is used twice is the same object twice, so a schema is a graph
+without circles: recursive schemas are refused where text is read (`parse`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
+
+
+@dataclass(frozen=True, slots=True)
+class Logical:
+    """A logical type that the specification names, on a type that can carry it; all others are dropped."""
+
+    name: str
+    precision: int = 0  # of decimal
+    scale: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Primitive:
+    kind: str  # of PRIMITIVES
+    logical: Logical | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    name: str
+    size: int  # bytes
+    aliases: tuple[str, ...] = ()
+    logical: Logical | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Enum:
+    name: str
+    symbols: tuple[str, ...]
+    aliases: tuple[str, ...] = ()
+    default: str | None = None  # stands for a symbol that the reader does not know
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """A value of a union: which branch, and the value."""
+
+    index: int
+    value: Value
+
+
+# A default as the schema means it: a tuple is an array, a record's fields in order, or a map's pairs of key and value.
+Value: TypeAlias = (
+    "bool | int | float | bytes | str | Branch | tuple[Value, ...] | tuple[tuple[str, Value], ...] | None"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Default:
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    name: str
+    schema: Schema
+    aliases: tuple[str, ...] = ()
+    default: Default | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    name: str
+    fields: tuple[Field, ...]
+    aliases: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    items: Schema
+
+
+@dataclass(frozen=True, slots=True)
+class Map:
+    values: Schema
+
+
+@dataclass(frozen=True, slots=True)
+class Union:
+    branches: tuple[Schema, ...]
+
+
+Schema: TypeAlias = "Primitive | Fixed | Enum | Record | Array | Map | Union"
+Named: TypeAlias = "Fixed | Enum | Record"
+
+
+def kind_of(schema: Schema) -> str:
+    """The type's word in Avro's JSON."""
+    return schema.kind if isinstance(schema, Primitive) else type(schema).__name__.lower()
+
+
+def short(name: str) -> str:
+    """A full name without its namespace."""
+    return name.rpartition(".")[2]
+
+
+def is_null(schema: Schema) -> bool:
+    return isinstance(schema, Primitive) and schema.kind == "null"
+
+
+def describe(schema: Schema) -> str:
+    """A type in a message: `long`, `decimal(10, 2)`, `enum shop.Colour`."""
+    if isinstance(schema, (Fixed, Enum, Record)):
+        return f"{kind_of(schema)} {schema.name}"
+    if isinstance(schema, Union):
+        return f"[{', '.join(map(describe, schema.branches))}]"
+    if isinstance(schema, Primitive) and schema.logical is not None:
+        logical = schema.logical
+        return f"decimal({logical.precision}, {logical.scale})" if logical.precision else logical.name
+    return kind_of(schema)
+
+
+def children(schema: Schema) -> Iterator[tuple[str, Schema]]:
+    """The types directly within one, each with what its place adds to the path."""
+    if isinstance(schema, Record):
+        for field in schema.fields:
+            yield f".{field.name}", field.schema
+    elif isinstance(schema, Array):
+        yield "[]", schema.items
+    elif isinstance(schema, Map):
+        yield "{}", schema.values
+    elif isinstance(schema, Union):
+        for index, branch in enumerate(schema.branches):
+            yield f"({index})", branch
