@@ -50,10 +50,10 @@ def register(spark: SparkSession) -> None:
     You need it where the package is not installed in the Python that Spark starts: with `--py-files`, on Spark Connect,
     in a virtual environment that is not active. Elsewhere it does no harm. Runs on the driver.
 
-    With a local master, Spark's workers then are this interpreter, unless PYSPARK_PYTHON or PYSPARK_DRIVER_PYTHON is
-    set. It changes no interpreter of a cluster, whose machines need not have it at this path, and none of Spark
-    Connect, whose server starts the workers. `import kafkasource` changes none at all: it cannot know the master, and
-    programs that this process starts would inherit the choice.
+    With a local master, Spark's workers then are this interpreter, unless PYSPARK_PYTHON is set. It changes no
+    interpreter of a cluster, whose machines need not have it at this path, and none of Spark Connect, whose server
+    starts the workers. `import kafkasource` changes none at all: it cannot know the master, and programs that this
+    process starts would inherit the choice.
     """
     from kafkasource import workers_python
     from kafkasource.datasource import of_session

@@ -33,8 +33,11 @@ def _refuse_a_python_that_is_not_here(python: str) -> None:
 
 
 def _use_this_python(context: SparkContext) -> None:
-    """Let the Python functions of a local session run in this interpreter, if nothing names one."""
-    if os.environ.get("PYSPARK_PYTHON") or os.environ.get("PYSPARK_DRIVER_PYTHON"):
+    """Let the Python functions of a local session run in this interpreter, if nothing names one.
+
+    PYSPARK_DRIVER_PYTHON does not: it names the driver's Python, and that of formats that Spark finds by their names.
+    """
+    if os.environ.get("PYSPARK_PYTHON"):
         return
     if context.master.split("[")[0] == "local" and context.pythonExec == "python3":
         context.pythonExec = sys.executable

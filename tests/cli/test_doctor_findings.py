@@ -28,11 +28,11 @@ def no_cluster(tmp_path, monkeypatch):
 def python_that_says(tmp_path, monkeypatch):
     """Make Spark start a program that answers with this text."""
 
-    def make(text, code=0):
-        path = tmp_path / "python-of-spark"
+    def make(text, code=0, variable="PYSPARK_PYTHON"):
+        path = tmp_path / f"python-of-{variable}"
         path.write_text(f"#!/bin/sh\necho '{text}'\nexit {code}\n")
         path.chmod(path.stat().st_mode | stat.S_IXUSR)
-        monkeypatch.setenv("PYSPARK_PYTHON", str(path))
+        monkeypatch.setenv(variable, str(path))
         return str(path)
 
     return make
@@ -87,6 +87,56 @@ def test_an_interpreter_that_the_environment_names_comes_before_that_of_the_job(
     path = python_that_says(says(OURS))
     main(["doctor", str(job)])
     assert f"{path}, from PYSPARK_PYTHON={path}" in capsys.readouterr().out
+
+
+def test_the_driver_is_the_python_of_its_own_variable_and_the_workers_are_not(python_that_says):
+    of_driver = python_that_says(says(OURS), variable="PYSPARK_DRIVER_PYTHON")
+    of_workers = python_that_says(says(OURS))
+    driver, workers = machine.driver_python(), machine.workers_python()
+    assert (driver.level, workers.level) == ("ok", "ok")
+    assert f"{of_driver}, from PYSPARK_DRIVER_PYTHON=" in driver.found
+    assert f"{of_workers}, from PYSPARK_PYTHON=" in workers.found
+
+
+def test_the_driver_is_the_python_of_the_workers_where_nothing_else_is_named(python_that_says):
+    of_workers = python_that_says(says(OURS))
+    assert f"PYSPARK_PYTHON={of_workers}, as the workers" in machine.driver_python().found
+
+
+def test_workers_are_python3_of_the_path_where_only_the_drivers_python_is_named(python_that_says):
+    python_that_says(says(OURS), variable="PYSPARK_DRIVER_PYTHON")
+    assert "python3 of the PATH" in machine.workers_python().found
+
+
+@pytest.mark.parametrize(
+    ("answer", "job", "level", "said"),
+    [
+        (says(OURS, package=None, by_name=False), None, "warning", "finds no format('pykafka')"),
+        (says(OURS, package=None, by_name=False), "job.py", "ok", "spark-submit"),
+        (says((3, 8)), "job.py", "FAILED", "Spark wants one version"),
+        ("Segmentation fault", "job.py", "FAILED", "does not run"),
+    ],
+)
+def test_the_drivers_python_is_asked_too(answer, job, level, said, python_that_says):
+    path = python_that_says(answer, variable="PYSPARK_DRIVER_PYTHON")
+    found = machine.driver_python(job)
+    assert (found.level, said in found.found, path in found.found) == (level, True, True)
+    assert bool(found.remedy) == (level != "ok")
+
+
+def test_jupyter_as_driver_is_no_failure(tmp_path, monkeypatch):
+    (tmp_path / "jupyter").write_text("#!/bin/sh\necho No such file or directory: -c\nexit 1\n")
+    (tmp_path / "jupyter").chmod(0o755)
+    monkeypatch.setenv("PYSPARK_DRIVER_PYTHON", str(tmp_path / "jupyter"))
+    assert machine.driver_python().level == "warning"
+
+
+def test_a_python_of_an_archive_is_found_beside_the_job(tmp_path, monkeypatch):
+    (tmp_path / "environment").symlink_to(sys.prefix)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYSPARK_PYTHON", "./environment/bin/python")
+    found = machine.workers_python()
+    assert found.level != "FAILED", found
 
 
 def test_a_job_that_is_no_program_is_an_error_that_names_it(tmp_path, capsys):

@@ -1,4 +1,4 @@
-"""What this machine has: Python, the kernel, Spark, the Python of Spark's workers, Java."""
+"""What this machine has: Python, the kernel, Spark, the Pythons of Spark's driver and workers, Java."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Iterator
+from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,9 @@ def machine_findings(job: Path | None = None) -> Iterator[Finding]:
     yield _python()
     yield _kernel()
     yield _spark()
-    yield workers_python(None if job is None or not registers else job.name)
+    registering_job = None if job is None or not registers else job.name
+    yield driver_python(registering_job)
+    yield workers_python(registering_job)
     yield java()
 
 
@@ -95,37 +98,103 @@ def _registers(job: Path) -> bool:
     return bool(called & ({"kafkasource.register"} | imported))
 
 
+# Seen on Spark 4.2, with a program of its own in each variable. The first runs the driver of spark-submit and pyspark,
+# and a format that Spark finds by its name; the second a format that the job registers, and Python functions.
+_OF_DRIVER = ("PYSPARK_DRIVER_PYTHON", "PYSPARK_PYTHON")
+_OF_WORKERS = ("PYSPARK_PYTHON",)
+
+
+@dataclass(frozen=True)
+class _Named:
+    """An interpreter as Spark's environment names it."""
+
+    command: str
+    origin: str
+    variable: str  # that a remedy sets
+
+    @classmethod
+    def by(cls, variables: tuple[str, ...]) -> _Named:
+        for variable in variables:
+            command = os.environ.get(variable)
+            if command:
+                return cls(command, f"{variable}={command}", variable)
+        return cls("python3", "python3 of the PATH (PYSPARK_PYTHON is not set)", "PYSPARK_PYTHON")
+
+    @property
+    def remedy(self) -> str:
+        return f"export {self.variable}={sys.executable}"
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What an interpreter says of itself, or why it cannot."""
+
+    shown: str
+    fault: str = ""
+    package: str | None = None
+    error: str | None = None  # of the imports
+    compiled: bool = False
+    by_name: bool = False  # whether Spark finds the format there
+
+    @classmethod
+    def of(cls, named: _Named) -> _Asked:
+        path = shutil.which(named.command)
+        if path is None:
+            return cls(named.origin, "there is none")
+        path = os.path.abspath(path)  # it is asked in another folder
+        try:
+            done = subprocess.run([path, "-c", _ASK_WORKER], capture_output=True, text=True, timeout=60, cwd="/")
+            found: dict[str, Any] = json.loads(done.stdout)
+        except (OSError, ValueError, subprocess.TimeoutExpired):
+            return cls(named.origin, f"{path} does not run")
+        version = found.pop("version")
+        shown = f"{'.'.join(map(str, version))}, {path}, from {named.origin}"
+        fault = "" if tuple(version) == sys.version_info[:2] else "Spark wants one version in driver and workers"
+        known = {name: found[name] for name in ("package", "error", "compiled", "by_name") if name in found}
+        return cls(shown, fault, **known)
+
+
+def driver_python(registering_job: str | None = None) -> Finding:
+    """Which Python do spark-submit and pyspark start as the driver, and does Spark find the format by its name there?
+
+    `registering_job`: as for `workers_python`.
+    """
+    named = _Named.by(_OF_DRIVER)
+    what, asked = "spark's driver", _Asked.of(named)
+    shown = f"{asked.shown}, under spark-submit and pyspark"
+    if named.command == _Named.by(_OF_WORKERS).command:
+        return Finding(OK, what, f"{named.origin}, as the workers, under spark-submit and pyspark")
+    if asked.fault:
+        is_jupyter = os.path.basename(named.command).startswith("jupyter")  # a usual driver, and no interpreter
+        return Finding(WARNING if is_jupyter else FAILED, what, f"{asked.shown}: {asked.fault}", named.remedy)
+    if registering_job is None and not asked.by_name:
+        remedy = f"let the job call kafkasource.register(spark); or {named.remedy}"
+        return Finding(WARNING, what, f"{shown}: finds no format('pykafka') there ({asked.error})", remedy)
+    return Finding(OK, what, shown)
+
+
 def workers_python(registering_job: str | None = None) -> Finding:
     """Which Python Spark starts on this machine for its workers, and does it find us?
 
     `registering_job`: the name of a program that calls `kafkasource.register`, which this interpreter will run.
     """
-    named = os.environ.get("PYSPARK_PYTHON") or os.environ.get("PYSPARK_DRIVER_PYTHON")
-    command = named or (sys.executable if registering_job else "python3")
-    origin = f"PYSPARK_PYTHON={named}" if named else "python3 of the PATH (PYSPARK_PYTHON is not set)"
-    if registering_job and not named:
+    named = _Named.by(_OF_WORKERS)
+    if registering_job and not os.environ.get("PYSPARK_PYTHON"):
         origin = f"kafkasource.register in {registering_job}, for a local master"
-    what, path = "spark's python", shutil.which(command)
-    this_one = f"export PYSPARK_PYTHON={sys.executable}"
-    if path is None:
-        return Finding(FAILED, what, f"{origin}: there is none", this_one)
-    try:
-        done = subprocess.run([path, "-c", _ASK_WORKER], capture_output=True, text=True, timeout=60, cwd="/")
-        found: dict[str, Any] = json.loads(done.stdout)
-    except (OSError, ValueError, subprocess.TimeoutExpired):
-        return Finding(FAILED, what, f"{origin}: {path} does not run", this_one)
-    version = ".".join(map(str, found["version"]))
-    shown = f"{version}, {path}, from {origin}"
-    if tuple(found["version"]) != sys.version_info[:2]:
-        return Finding(FAILED, what, f"{shown}: Spark wants one version in driver and workers", this_one)
-    if found["package"] is None:
-        remedy = f"{this_one}; or, with a local master, let the job call kafkasource.register(spark)"
-        return Finding(WARNING, what, f"{shown}: has no kafkasource ({found.get('error')})", remedy)
-    if not found.get("by_name") and not registering_job:
-        return Finding(WARNING, what, f"{shown}: format('pykafka') needs kafkasource.register(spark)", this_one)
-    if not found["compiled"]:
-        return Finding(WARNING, what, f"{shown}: its kernel is not compiled", this_one)
-    return Finding(OK, what, shown)
+        named = _Named(sys.executable, origin, "PYSPARK_PYTHON")
+    what, asked = "spark's python", _Asked.of(named)
+    if asked.fault:
+        return Finding(FAILED, what, f"{asked.shown}: {asked.fault}", named.remedy)
+    if asked.package is None:
+        remedy = f"{named.remedy}; or, with a local master, let the job call kafkasource.register(spark)"
+        return Finding(WARNING, what, f"{asked.shown}: has no kafkasource ({asked.error})", remedy)
+    if not asked.by_name and not registering_job:
+        return Finding(
+            WARNING, what, f"{asked.shown}: format('pykafka') needs kafkasource.register(spark)", named.remedy
+        )
+    if not asked.compiled:
+        return Finding(WARNING, what, f"{asked.shown}: its kernel is not compiled", named.remedy)
+    return Finding(OK, what, asked.shown)
 
 
 def java() -> Finding:
