@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kafkasource import options
+from kafkasource.cli import spark_launcher
 from kafkasource.errors import KafkaSourceError, OptionError
 from kafkasource.spelling import many
 
@@ -151,7 +152,6 @@ def _spark() -> SparkSession:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     try:
         from pyspark import SparkConf, SparkContext
-        from pyspark.java_gateway import launch_gateway
         from pyspark.sql import SparkSession
     except ImportError:
         raise KafkaSourceError("a mirror is a Spark job: pip install 'kafkasource[spark]'") from None
@@ -160,7 +160,7 @@ def _spark() -> SparkSession:
         settings.set("spark.python.unix.domain.socket.enabled", "true")
         # Signals to our process group (`timeout`, a shell's kill -%1) are ours alone: the JVM and its workers would end
         # in mid of a micro-batch.
-        SparkContext(conf=settings, gateway=launch_gateway(settings, {"start_new_session": True}))
+        SparkContext(conf=settings, gateway=spark_launcher.launch(settings))
     return SparkSession.builder.getOrCreate()
 
 

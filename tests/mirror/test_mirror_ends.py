@@ -178,6 +178,7 @@ def test_the_first_signal_in_mid_of_a_first_copy_lets_it_be_committed_and_nothin
         finally:
             target.resume()
         assert mirror.process.wait(PATIENCE_S) == 0, mirror.said()
+        assert mirror.said().startswith("pykafka: mirroring A->B\n"), "lines of Spark's launcher come first"
         assert " ERROR " not in mirror.said()
         assert "/kafkasource/" not in mirror.said()  # a traceback of ours: pyspark has some of its own when it ends
     write(kafka_broker.bootstrap_servers, topic, 10)
@@ -185,6 +186,23 @@ def test_the_first_signal_in_mid_of_a_first_copy_lets_it_be_committed_and_nothin
         assert again.process.wait(PATIENCE_S) == 0, again.said()
     assert count(target, topic) == RECORDS + 10
     assert values(target, topic) == values(kafka_broker, topic)
+
+
+def test_what_spark_says_when_it_cannot_start_is_shown_before_our_error(tmp_path):
+    file = tmp_path / "mirror.toml"
+    file.write_text(
+        FILE.format(checkpoint=tmp_path / "checkpoint", topic="t", source="127.0.0.1:1", target="127.0.0.1:2")
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "kafkasource", "mirror", str(file)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "JAVA_HOME": str(tmp_path), "SPARK_CONF_DIR": str(tmp_path)},
+        timeout=PATIENCE_S,
+    )
+    assert done.returncode != 0
+    assert f"{tmp_path}/bin/java: No such file or directory" in done.stderr.splitlines()[0]
+    assert done.stderr.splitlines()[-1].startswith("pykafka: Spark did not start: [JAVA_GATEWAY_EXITED]")
 
 
 @pytest.mark.extended
