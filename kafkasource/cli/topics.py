@@ -1,4 +1,4 @@
-"""List, describe, create, alter and delete topics: partitions, replicas, settings, first and last offsets."""
+"""List, describe, create, alter and delete topics: partitions, replicas, settings, first and last offsets, bytes."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from kafkasource.errors import KafkaSourceError
 from kafkasource.spelling import many
 
 if TYPE_CHECKING:
+    from kafkasource.client.log_dirs import LogSizes
     from kafkasource.client.metadata import TopicMetadata
     from kafkasource.client.topics import Setting
     from kafkasource.types import TopicPartition
@@ -34,10 +35,12 @@ HELP = "list, describe, create, alter, delete topics"
 
 def add(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    show = commands.add_parser("list", help="all topics with their partitions and how many offsets they hold")
+    show = commands.add_parser("list", help="all topics with their partitions and how many offsets and bytes they hold")
     show.add_argument("--internal", action="store_true", help="show Kafka's internal topics too")
     show.set_defaults(run=_list)
-    describe = commands.add_parser("describe", help="leaders, replicas and offsets of each partition, and settings")
+    describe = commands.add_parser(
+        "describe", help="leaders, replicas, offsets and bytes of each partition, and settings"
+    )
     describe.add_argument("topics", nargs="+", metavar="TOPIC")
     describe.add_argument("--all-settings", action="store_true", help="show settings with default values too")
     describe.set_defaults(run=_describe)
@@ -91,17 +94,20 @@ def _list(arguments: argparse.Namespace) -> int:
     with reached_cluster(arguments) as cluster:
         found = [topic for topic in cluster.topics.list() if arguments.internal or not topic.internal]
         bounds = bounds_of(cluster, found)
+        sizes = cluster.log_sizes(tp for topic in found for tp in topic.topic_partitions)
     rows = []
     for topic in sorted(found, key=lambda topic: topic.name):
         each = [bounds[tp].offsets for tp in topic.topic_partitions]
         known = [offsets for offsets in each if offsets is not None]
         replicas = max((len(one.replicas) for one in topic.partitions.values()), default=0)
-        rows.append((topic.name, len(each), replicas, sum(known) if known else None, health(topic)))
+        size = sizes.total(topic.topic_partitions)
+        rows.append((topic.name, len(each), replicas, sum(known) if known else None, size, health(topic)))
     if arguments.json:
-        names = ("topic", "partitions", "replication", "offsets", "health")
+        names = ("topic", "partitions", "replication", "offsets", "bytes", "health")
         print(json.dumps([dict(zip(names, row, strict=True)) for row in rows], indent=1))
     elif rows:
-        tables.show(("topic", "partitions", "replicas", "offsets", "health"), rows)
+        tables.show(("topic", "partitions", "replicas", "offsets", "bytes", "health"), rows)
+        _say_why_unknown(sizes)
     else:
         print("no topics: create one with `pykafka topics create NAME`")
     return 0
@@ -111,30 +117,42 @@ def _describe(arguments: argparse.Namespace) -> int:
     with reached_cluster(arguments) as cluster:
         found = list(existing(cluster, arguments.topics).values())
         bounds = bounds_of(cluster, found)
+        sizes = cluster.log_sizes(tp for topic in found for tp in topic.topic_partitions)
         settings = settings_of(cluster, arguments.topics)
     if arguments.json:
-        print(json.dumps([_as_json(topic, bounds, settings.get(topic.name)) for topic in found], indent=1))
+        print(json.dumps([_as_json(topic, bounds, sizes, settings.get(topic.name)) for topic in found], indent=1))
         return 0
     for number, topic in enumerate(found):
         if number:
             print()
-        _print_topic(topic, bounds, settings.get(topic.name), arguments.all_settings)
+        _print_topic(topic, bounds, sizes, settings.get(topic.name), arguments.all_settings)
+    _say_why_unknown(sizes)
     return 0
 
 
+def _say_why_unknown(sizes: LogSizes) -> None:
+    if sizes.unknown is not None:
+        print(f"pykafka: bytes are not shown: {sizes.unknown}", file=sys.stderr)
+
+
 def _print_topic(
-    topic: TopicMetadata, bounds: dict[TopicPartition, Bounds], settings: Sequence[Setting] | None, everything: bool
+    topic: TopicMetadata,
+    bounds: dict[TopicPartition, Bounds],
+    sizes: LogSizes,
+    settings: Sequence[Setting] | None,
+    everything: bool,
 ) -> None:
     total = sum(bounds[tp].offsets or 0 for tp in topic.topic_partitions)
-    known_id = f", id {topic.topic_id}" if topic.topic_id else ""
-    print(
-        f"{topic.name}: {many(len(topic.partitions), 'partition')}, {many(total, 'offset')}, {health(topic)}{known_id}"
-    )
+    size = sizes.total(topic.topic_partitions)
+    parts = [many(len(topic.partitions), "partition"), many(total, "offset")]
+    parts += [many(size, "byte")] if size is not None else []
+    parts += [health(topic), *([f"id {topic.topic_id}"] if topic.topic_id else [])]
+    print(f"{topic.name}: {', '.join(parts)}")
     for each in settings or ():
         if everything or each.source == "topic":
             print(f"  {each.name}={each.value}" + (f"  ({each.source})" if everything else ""))
     tables.show(
-        ("partition", "leader", "replicas", "in sync", "earliest", "latest", "offsets"),
+        ("partition", "leader", "replicas", "in sync", "earliest", "latest", "offsets", "bytes"),
         [
             (
                 number,
@@ -143,6 +161,7 @@ def _print_topic(
                 ",".join(map(str, one.in_sync_replicas)),
                 *bounds[tp],
                 bounds[tp].offsets,
+                sizes.sizes.get(tp),
             )
             for tp in topic.topic_partitions
             for number, one in [(tp.partition, topic.partitions[tp.partition])]
@@ -151,7 +170,10 @@ def _print_topic(
 
 
 def _as_json(
-    topic: TopicMetadata, bounds: dict[TopicPartition, Bounds], settings: Sequence[Setting] | None
+    topic: TopicMetadata,
+    bounds: dict[TopicPartition, Bounds],
+    sizes: LogSizes,
+    settings: Sequence[Setting] | None,
 ) -> dict[str, object]:
     return {
         "topic": topic.name,
@@ -166,6 +188,7 @@ def _as_json(
                 "in_sync_replicas": topic.partitions[tp.partition].in_sync_replicas,
                 "earliest": bounds[tp].earliest,
                 "latest": bounds[tp].latest,
+                "bytes": sizes.sizes.get(tp),
             }
             for tp in topic.topic_partitions
         ],

@@ -22,6 +22,16 @@ class LogSizes(NamedTuple):
     sizes: Mapping[TopicPartition, int]
     unknown: str | None
 
+    def total(self, partitions: Iterable[TopicPartition]) -> int | None:
+        """None where one is not known: a part of a size misleads."""
+        total = 0
+        for tp in partitions:
+            size = self.sizes.get(tp)
+            if size is None:
+                return None
+            total += size
+        return total
+
 
 def log_sizes(caller: Caller, partitions: Iterable[TopicPartition]) -> LogSizes:
     """Of partitions whose leaders the metadata knows. Raises no KafkaSourceError for a broker that does not tell."""

@@ -43,7 +43,7 @@ def _totals(topic: TopicMetadata, bounds: Mapping[TopicPartition, Bounds], sizes
         "partitions": len(partitions),
         "replication": max((len(one.replicas) for one in partitions), default=0),
         "offsets": _sum(bounds[tp].offsets for tp in topic.topic_partitions),
-        "size": _size(sizes.sizes.get(tp) for tp in topic.topic_partitions),
+        "size": sizes.total(topic.topic_partitions),
         "health": health(topic),
     }
 
@@ -52,16 +52,6 @@ def _sum(numbers: Iterable[int | None]) -> int | None:
     """None where none is known."""
     known = [number for number in numbers if number is not None]
     return sum(known) if known else None
-
-
-def _size(numbers: Iterable[int | None]) -> int | None:
-    """None where one is not known: a part of a size misleads."""
-    total = 0
-    for number in numbers:
-        if number is None:
-            return None
-        total += number
-    return total
 
 
 def one_topic(cluster: Cluster, name: str) -> dict[str, object]:

@@ -129,6 +129,25 @@ def test_a_topic_is_made_shown_and_deleted(command, as_json):
     assert re.fullmatch(rf"pykafka: no topic '{name}'{hint} \(`pykafka topics list` shows all\)\n", err), err
 
 
+def test_topics_are_shown_with_their_bytes(command, as_json, kafka_broker, kafka_topic, produce):
+    from kafka import KafkaAdminClient
+
+    name = kafka_topic(partitions=2)
+    produce(name, {0: [b"a", b"b"], 1: [b"c"]})
+    theirs = KafkaAdminClient(bootstrap_servers=kafka_broker.bootstrap_servers)
+    (found,) = theirs.describe_log_dirs([name])
+    theirs.close()
+    logs = [log for folder in found["log_dirs"] for topic in folder["topics"] for log in topic["partitions"]]
+    on_disk = sum(log["partition_size"] for log in logs)
+    assert (len(logs), on_disk > 0) == (2, True)
+    assert [each["bytes"] for each in as_json("topics", "list") if each["topic"] == name] == [on_disk]
+    (topic,) = as_json("topics", "describe", name)
+    assert sum(each["bytes"] for each in topic["partitions"]) == on_disk
+    _, (title, columns, *rows), err = command("topics", "describe", name)
+    assert f", 3 offsets, {on_disk:,} bytes, ok" in title
+    assert (columns.split()[-1], sum(int(row.split()[-1]) for row in rows), err) == ("BYTES", on_disk, "")
+
+
 def test_settings_and_partitions_change_and_the_others_stay(command, as_json, kafka_topic):
     name = kafka_topic(partitions=1, config={"retention.ms": "60000", "segment.ms": "70000"})
     changes = ("-p", "2", "-s", "cleanup.policy=compact", "--unset", "segment.ms")

@@ -76,6 +76,10 @@ def group(operation: str, name: str = "the group", ids: str = "{w.group}", **mor
     return Right(operation, "group", name, ids, **more)
 
 
+def sizes(shows: str) -> Right:
+    return Right("describe", "cluster", "the cluster", "kafka-cluster", without="sizes are not shown", shows=shows)
+
+
 _NO_COMMIT = "cannot commit the query's offsets .*grant Read on it"
 _COMMITS = group("read", "`kafka.group.id`", "{w.name}-other")
 _IDS = "all ids that begin with `transactionalIdPrefix`"
@@ -151,8 +155,16 @@ JOBS = (
         ),
     ),
     Job("`pykafka read --group`", "member_of_a_group", (topic("read"), _COMMITS)),
-    Job("`pykafka topics list`", "topics_list", (topic("describe", without="they are not listed", hides="{w.topic}"),)),
-    Job("`pykafka topics describe`", "topics_describe", (topic("describe"), topic("describe_configs"))),
+    Job(
+        "`pykafka topics list`",
+        "topics_list",
+        (topic("describe", without="they are not listed", hides="{w.topic}"), sizes('"bytes": null')),
+    ),
+    Job(
+        "`pykafka topics describe`",
+        "topics_describe",
+        (topic("describe"), topic("describe_configs"), sizes(r"BYTES\n.* -\n")),
+    ),
     Job(
         "`pykafka topics create`",
         "topics_create",
@@ -193,14 +205,7 @@ JOBS = (
                 without="their settings are not shown",
                 shows=f"TOPIC_AUTHORIZATION_FAILED.*{_SAID['topic', 'describe_configs']}",
             ),
-            Right(
-                "describe",
-                "cluster",
-                "the cluster",
-                "kafka-cluster",
-                without="sizes are not shown",
-                shows="CLUSTER_AUTHORIZATION_FAILED.*grant Describe on the cluster",
-            ),
+            sizes("CLUSTER_AUTHORIZATION_FAILED.*grant Describe on the cluster"),
             group(
                 "describe",
                 without="its state and its lag are not shown",
