@@ -1,0 +1,24 @@
+"""Judges a history: was anything lost, doubled, reordered, or otherwise not as promised? Pure, and linear in records.
+
+report = check(history)
+report.counts            # findings by rule; every rule has its row
+report.findings          # the first ones of each rule, in words
+"""
+
+from campaign.checker.check import RULES, Report, check
+from campaign.checker.history import Batch, Copy, Glimpse, History, Outcome, Record, Translation, Wait, Written
+
+__all__ = [
+    "RULES",
+    "Batch",
+    "Copy",
+    "Glimpse",
+    "History",
+    "Outcome",
+    "Record",
+    "Report",
+    "Translation",
+    "Wait",
+    "Written",
+    "check",
+]

@@ -1,0 +1,54 @@
+"""All rules by name, and what they find in a history."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from campaign.checker.batches import torn
+from campaign.checker.findings import Finding
+from campaign.checker.groups import group_ahead
+from campaign.checker.history import History
+from campaign.checker.index import Index
+from campaign.checker.offset_map import map_repeats, map_skips
+from campaign.checker.order import reordered
+from campaign.checker.places import altered, misplaced
+from campaign.checker.presence import aborted, doubled, lost, unwritten
+from campaign.checker.stalls import stalled
+
+RULES: dict[str, Callable[[Index], Iterator[Finding]]] = {
+    "lost": lost,
+    "doubled": doubled,
+    "aborted": aborted,
+    "unwritten": unwritten,
+    "reordered": reordered,
+    "misplaced": misplaced,
+    "altered": altered,
+    "torn": torn,
+    "map skips": map_skips,
+    "map repeats": map_repeats,
+    "group ahead": group_ahead,
+    "stalled": stalled,
+}
+
+
+@dataclass(frozen=True)
+class Report:
+    counts: dict[str, int]  # by rule, all of them
+    findings: dict[str, list[Finding]]  # by rule, the first ones
+
+    @property
+    def total(self) -> int:
+        return sum(self.counts.values())
+
+
+def check(history: History, most: int = 20) -> Report:
+    """`most`: so many findings of each rule are kept; all are counted."""
+    index = Index(history)
+    counts, kept = dict.fromkeys(RULES, 0), {rule: list[Finding]() for rule in RULES}
+    for rule, findings_of in RULES.items():
+        for finding in findings_of(index):
+            counts[rule] += 1
+            if counts[rule] <= most:
+                kept[rule].append(finding)
+    return Report(counts, {rule: found for rule, found in kept.items() if found})

@@ -1,0 +1,55 @@
+"""Which records are there: lost, doubled, aborted, or written by nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from campaign.checker.findings import Finding, place, shown
+from campaign.checker.history import Outcome, Record
+from campaign.checker.index import Index
+
+
+def lost(index: Index) -> Iterator[Finding]:
+    """What a producer was told is written is in its topic, and what is in a source is in each copy."""
+    for written in index.history.written:
+        if written.outcome is Outcome.COMMITTED and written.value not in index.first(written.log):
+            where = f"{written.log}-{written.partition} offset {written.offset}"
+            yield Finding(written.log, f"{where}: {shown(written.value)} was acknowledged, and is not there")
+    for copy in index.history.copies:
+        there = index.first(copy.target)
+        for record in index.log(copy.source):
+            if record.value not in there:
+                yield Finding(
+                    copy.target, f"{place(copy.source, record)}: {copy.name} did not copy {shown(record.value)}"
+                )
+
+
+def doubled(index: Index) -> Iterator[Finding]:
+    """Producers are idempotent, and copies with `once` repeat nothing."""
+    for log in sorted(index.written_logs | {copy.target for copy in index.history.copies if copy.once}):
+        first = index.first(log)
+        for record in index.log(log):
+            before = first[record.value]
+            if before is not record:
+                yield Finding(log, f"{place(log, record)}: {shown(record.value)} is at {place(log, before)}, too")
+
+
+def aborted(index: Index) -> Iterator[Finding]:
+    """Nobody at read_committed sees a record of an aborted transaction, nor a copy of one."""
+    for log, record in _all_records(index):
+        written = index.written.get(record.value)
+        if written is not None and written.outcome is Outcome.ABORTED:
+            yield Finding(log, f"{place(log, record)}: {shown(record.value)} is of an aborted transaction")
+
+
+def unwritten(index: Index) -> Iterator[Finding]:
+    """Every value that is read was written by a producer."""
+    for log, record in _all_records(index):
+        if record.value not in index.written:
+            yield Finding(log, f"{place(log, record)}: nobody wrote {shown(record.value)}")
+
+
+def _all_records(index: Index) -> Iterator[tuple[str, Record]]:
+    for log, records in index.history.logs.items():
+        for record in records:
+            yield log, record
