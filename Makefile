@@ -8,7 +8,7 @@ PYSPARK_4.1 ?= 4.1.4
 PY := .venv/bin/python
 TEST_EXTRAS := spark,cli,dev
 # Read by pip's build of the kernel. Tests want it compiled; a user without a compiler still gets a running demo.
-KERNEL := $(wildcard kafkasource/records/kernel.p* kafkasource/records/*.h)
+KERNEL := $(wildcard kafkasource/*/kernel.p* kafkasource/records/*.h)
 SOURCES := pyproject.toml setup.py scripts/prepare.sh $(KERNEL)
 PYTEST := $(PY) -m pytest -q
 # Where it is set, each of the hundreds of Python processes that the tests start compiles all that it imports, and pytest
@@ -188,7 +188,7 @@ bench-mirror: .venv/.dev
 readme: .venv/.dev
 	$(PY) scripts/doc_tables.py
 
-# The kernel again, after an edit of kafkasource/records/kernel.py.
+# The kernel again, after an edit of a kernel.py.
 kernel: .venv/.dev
 	KAFKASOURCE_KERNEL=require $(PY) setup.py -q build_ext --inplace --force
 
@@ -211,4 +211,4 @@ dist-check: .venv-dist/.ready
 	@touch $@
 
 clean:
-	rm -rf .venv .venv-newest .venv-4.0 .venv-4.1 .venv-lowest .venv-highest .venv-dist build dist *.egg-info kafkasource/records/*.so kafkasource/records/*.c
+	rm -rf .venv .venv-newest .venv-4.0 .venv-4.1 .venv-lowest .venv-highest .venv-dist build dist *.egg-info kafkasource/*/*.so kafkasource/*/*.c

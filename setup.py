@@ -1,4 +1,4 @@
-"""Builds the one compiled file. `KAFKASOURCE_KERNEL` says how:
+"""Builds the compiled files, one for each room that has a kernel. `KAFKASOURCE_KERNEL` says how:
 
 - `auto` (default): compile it where that is possible. `require`: fail where it is not. `skip`: leave it interpreted.
 - `abi3`: as `require`, for Python's stable ABI, so that one wheel serves Python 3.11 and all later ones. The kernel's
@@ -16,17 +16,24 @@ from pathlib import Path
 
 from setuptools import setup
 
-KERNEL = "kafkasource/records/kernel.py"
-DEPENDS = ["kafkasource/records/kernel.pxd", "kafkasource/records/crc32c.h"]
+# The module, and its sources, the first of which is compiled. kafkasource.kernels hashes the same ones.
+KERNELS = {
+    "kafkasource.records.kernel": ("kernel.py", "kernel.pxd", "crc32c.h"),
+    "kafkasource.typed.kernel": ("kernel.py", "kernel.pxd"),
+}
 MODES = ("auto", "require", "skip", "abi3")
 MODE = os.environ.get("KAFKASOURCE_KERNEL", "auto")
 MUST_COMPILE = MODE in ("require", "abi3")
 LIMITED_API = [("Py_LIMITED_API", "0x030B0000"), ("CYTHON_LIMITED_API", "1")] if MODE == "abi3" else []
 
 
-def fingerprint():
-    """What the library was built from; kafkasource.records computes the same of the sources beside it."""
-    source = b"".join(Path(path).read_bytes() for path in (KERNEL, *DEPENDS))
+def folder_of(module):
+    return Path(*module.split(".")[:-1])
+
+
+def fingerprint(module):
+    """What the library is built from; kafkasource.kernels computes the same of the sources beside it."""
+    source = b"".join((folder_of(module) / name).read_bytes() for name in KERNELS[module])
     return int.from_bytes(hashlib.sha256(source).digest()[:7], "big")
 
 
@@ -41,14 +48,15 @@ def kernel_extensions():
         extensions = cythonize(
             [
                 Extension(
-                    "kafkasource.records.kernel",
-                    [KERNEL],
-                    depends=DEPENDS,
-                    include_dirs=["kafkasource/records"],
-                    define_macros=[("KAFKASOURCE_KERNEL_FINGERPRINT", f"{fingerprint()}LL"), *LIMITED_API],
+                    module,
+                    [str(folder_of(module) / sources[0])],
+                    depends=[str(folder_of(module) / name) for name in sources[1:]],
+                    include_dirs=[str(folder_of(module))],
+                    define_macros=[("KAFKASOURCE_KERNEL_FINGERPRINT", f"{fingerprint(module)}LL"), *LIMITED_API],
                     py_limited_api=MODE == "abi3",
                     extra_compile_args=flags,
                 )
+                for module, sources in KERNELS.items()
             ],
             build_dir="build",
             compiler_directives={"language_level": "3"},

@@ -43,14 +43,15 @@ WHEELS = (
 )
 PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
 
-# Every file of a wheel is of one of these kinds, and each kind is there. `records/*.pxd` and `*.h`: the compiled
-# library carries the hash of its three sources, and kafkasource.records compares them.
+# Every file of a wheel is of one of these kinds, and each kind is there. `*.pxd` and `*.h`: a compiled library carries
+# the hash of its sources, and kafkasource.kernels compares them.
 EVERY_WHEEL = (
     "kafkasource/*.py",
     "pyspark_pykafka/__init__.py",
     "kafkasource/py.typed",
     "kafkasource/records/kernel.pxd",
     "kafkasource/records/crc32c.h",
+    "kafkasource/typed/kernel.pxd",
     "kafkasource/monitor/page.html",
     "kafkasource/ui/*.css",
     "kafkasource/ui/*.html",
@@ -64,7 +65,7 @@ EVERY_WHEEL = (
     "kafkasource-*.dist-info/top_level.txt",
     "kafkasource-*.dist-info/licenses/LICENSE",
 )
-COMPILED_WHEEL = (*EVERY_WHEEL, "kafkasource/records/kernel.*.so")
+COMPILED_WHEEL = (*EVERY_WHEEL, "kafkasource/records/kernel.*.so", "kafkasource/typed/kernel.*.so")
 NOT_IN_THE_ARCHIVE = (".ci/*", ".github/*", ".gitignore")  # of the forge and of git
 MADE_BY_SETUPTOOLS = ("PKG-INFO", "setup.cfg", "kafkasource.egg-info/*")
 

@@ -54,6 +54,11 @@ class _Made:
             branch = self.node(depth - 1)
             if not is_union(branch):
                 branches.setdefault(branch_name(branch), branch)
+        # Of an int and a long Spark makes one long.
+        if {kind_of(branch) for branch in branches.values()} - {"null"} == {"int", "long"}:
+            return list(
+                {kind_of(branch): kind_of(branch) for branch in branches.values()}.values()
+            )  # one long in Spark
         return list(branches.values()) or ["null", "int"]
 
     def _named(self, kind: str, depth: int) -> Any:
@@ -72,6 +77,10 @@ class _Made:
 
 def is_union(node: Any) -> bool:
     return isinstance(node, list)
+
+
+def kind_of(node: Any) -> Any:
+    return node if isinstance(node, str) else node["type"]
 
 
 def branch_name(node: Any) -> str:

@@ -1,0 +1,843 @@
+# cython: language_level=3, annotation_typing=False
+# cython: boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""Runs programs (`opcodes`) over a column of records and fills Arrow buffers; the GIL is released.
+
+`Decoding` has one program for each writer and a table of columns, which all programs fill. It allocates nothing: the
+caller hands in the buffers (`place`). Where one is full, `run` stops at that very instruction; the caller places a
+larger one and calls `run` again, or lets it end the piece, or gives the record up (`refuse`). The C stack does not grow
+with the input: lists within lists are a stack of `depth` frames, which the programs' depth bounds.
+
+Nothing needs to be undone when a record turns out bad: the place of a column's next value follows from `index` alone.
+The offset at `index` says where its bytes or items begin, so null at the row drops all that the record has written.
+
+Invariants: no length is used before it was compared with the bytes left of the record, and no byte is written before
+the room of the column was compared: `_table` holds it, in bytes or items. Buffers of bytes are READ_AHEAD larger than
+their room. The program itself is trusted, it is ours; its input is not. Cython's bounds checks are off;
+tests/typed/test_sanitized.py runs the wrong bytes under AddressSanitizer.
+
+The same file runs interpreted; C types are in kernel.pxd. Branches under `cython.compiled` fall away in either build.
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+from typing import TYPE_CHECKING, Any
+
+try:
+    import cython
+except ImportError:
+    from kafkasource.typed import _nocython as cython
+
+if not cython.compiled:  # compiled, they are an enum of kernel.pxd
+    from kafkasource.typed.opcodes import (
+        BAD_BOOLEAN,
+        BAD_BRANCH,
+        BAD_COUNT,
+        BAD_DECIMAL,
+        BAD_LENGTH,
+        BAD_SYMBOL,
+        BAD_TIMESTAMP,
+        BAD_UTF8,
+        BAD_VARINT,
+        BINARY,
+        BITS,
+        BLOCK,
+        BOOLEAN,
+        BYTES,
+        CONST,
+        CONST_BYTES,
+        COPY4,
+        COPY8,
+        CUT,
+        DECIMAL,
+        DECIMAL_FIXED,
+        DIVIDE,
+        END,
+        ENUM,
+        FIXED,
+        FLOAT_TO_DOUBLE,
+        INT32,
+        INT64,
+        ITEM_LIST,
+        ITEMS,
+        ITEMS_END,
+        JUMP,
+        LIST,
+        LONG,
+        MULTIPLY,
+        NEXT,
+        NULLS,
+        NUMBER,
+        OPTIONAL,
+        SKIP,
+        SKIP_BLOCK,
+        SKIP_LIST,
+        SKIP_NEXT,
+        SKIP_SIZED,
+        SKIP_VARINT,
+        STEP,
+        STRING,
+        SWITCH,
+        TO_DOUBLE,
+        TO_FLOAT,
+        TOO_LARGE,
+        TRAILING,
+        UNKNOWN_SYMBOL,
+        VALID,
+    )
+
+    # A row of `_table`, the first four given, the others where the buffers are and what they hold.
+    KIND, WIDTH, LEVEL, LAST, VALID_AT, VALUES_AT, DATA_AT, ROOM = range(8)
+    # A frame of the stack: items left of the block, the list's own index.
+    LEFT, PARENT = range(2)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+COMPILED = bool(cython.compiled)
+FINGERPRINT = KAFKASOURCE_KERNEL_FINGERPRINT if cython.compiled else 0  # type: ignore[name-defined]  # noqa: F821
+READ_AHEAD = 16  # bytes that a copy may write beyond the room of a buffer
+
+_ORDER = sys.byteorder
+_MASK = (1 << 64) - 1
+
+
+def read_long(data: Any, pos: int, end: int) -> tuple[int, int]:
+    """(value, next pos) of a zigzag varint of 64 bits. Next pos is -1 where the bytes end, -2 where too many."""
+    raw = 0
+    shift = 0
+    while pos < end:
+        byte = data[pos]
+        pos += 1
+        bits = byte & 0x7F
+        if shift == 63 and byte > 1:
+            return 0, -2
+        raw |= bits << shift
+        if byte < 0x80:
+            half = raw >> 1
+            sign = raw & 1
+            return half ^ -sign, pos
+        shift += 7
+    return 0, -1
+
+
+def read_int(data: Any, pos: int, end: int) -> tuple[int, int]:
+    """As `read_long`, of 32 bits, in at most five bytes."""
+    low = -2147483648
+    high = 2147483647
+    value, after = read_long(data, pos, end)
+    if after >= 0 and (after - pos > 5 or value < low or value > high):
+        return 0, -2
+    return value, after
+
+
+def load32(data: Any, at: int) -> int:
+    """Four bytes, little-endian."""
+    raw = data[at + 3]
+    raw = (raw << 8) | data[at + 2]
+    raw = (raw << 8) | data[at + 1]
+    return (raw << 8) | data[at]  # type: ignore[no-any-return]
+
+
+def load64(data: Any, at: int) -> int:
+    """Eight bytes, little-endian."""
+    low = load32(data, at)
+    high = load32(data, at + 4)
+    return (high << 32) | low
+
+
+def offset_at(out: Any, index: int) -> int:
+    """An offset of Arrow's: an int32 of this machine."""
+    if cython.compiled:
+        raw = 0
+        memcpy(cython.address(raw), out + 4 * index, 4)  # type: ignore[name-defined]  # noqa: F821
+        return raw
+    else:
+        return int.from_bytes(out[4 * index : 4 * index + 4], _ORDER)
+
+
+def store32(out: Any, index: int, value: int) -> None:
+    if cython.compiled:
+        memcpy(out + 4 * index, cython.address(value), 4)  # type: ignore[name-defined]  # noqa: F821
+    else:
+        out[4 * index : 4 * index + 4] = (value & 0xFFFFFFFF).to_bytes(4, _ORDER)
+
+
+def store64(out: Any, index: int, value: int) -> None:
+    if cython.compiled:
+        memcpy(out + 8 * index, cython.address(value), 8)  # type: ignore[name-defined]  # noqa: F821
+    else:
+        out[8 * index : 8 * index + 8] = (value & _MASK).to_bytes(8, _ORDER)
+
+
+def store_as_float(out: Any, index: int, value: int) -> None:
+    """An integer, rounded once to 24 bits."""
+    if cython.compiled:
+        single = value
+        memcpy(out + 4 * index, cython.address(single), 4)  # type: ignore[name-defined]  # noqa: F821
+    else:
+        size = abs(value)
+        more = max(size.bit_length() - 50, 0)  # beyond what float() takes as it is: only whether any bit is set counts
+        size = (size >> more | (size & ((1 << more) - 1) != 0)) << more
+        out[4 * index : 4 * index + 4] = struct.pack("=f", float(-size if value < 0 else size))
+
+
+def store_as_double(out: Any, index: int, value: int) -> None:
+    if cython.compiled:
+        wide = value
+        memcpy(out + 8 * index, cython.address(wide), 8)  # type: ignore[name-defined]  # noqa: F821
+    else:
+        out[8 * index : 8 * index + 8] = struct.pack("=d", float(value))
+
+
+def store_widened(out: Any, index: int, bits: int) -> None:
+    """A float, by its bits, as a double."""
+    if cython.compiled:
+        single = 0
+        memcpy(cython.address(single), cython.address(bits), 4)  # type: ignore[name-defined]  # noqa: F821
+        wide = single
+        memcpy(out + 8 * index, cython.address(wide), 8)  # type: ignore[name-defined]  # noqa: F821
+    else:
+        out[8 * index : 8 * index + 8] = struct.pack("=d", *struct.unpack("=f", bits.to_bytes(4, _ORDER)))
+
+
+def put_bit(out: Any, index: int, bit: int) -> None:
+    byte = out[index >> 3]
+    mask = 1 << (index & 7)
+    out[index >> 3] = (byte | mask) if bit else (byte & (255 ^ mask))
+
+
+def copy(out: Any, out_pos: int, data: Any, pos: int, size: int, left: int) -> None:
+    """Bytes to a buffer that has READ_AHEAD more than its room; `left`: of data behind pos."""
+    if cython.compiled:
+        if size <= 16 and left >= 16:
+            memcpy(out + out_pos, data + pos, 16)  # type: ignore[name-defined]  # noqa: F821
+        else:
+            memcpy(out + out_pos, data + pos, size)  # type: ignore[name-defined]  # noqa: F821
+    else:
+        out[out_pos : out_pos + size] = data[pos : pos + size]
+
+
+def is_utf8(data: Any, pos: int, end: int) -> bool:
+    """As the Unicode standard has it: nothing overlong, no surrogates, nothing above U+10FFFF."""
+    while pos < end:
+        if cython.compiled:
+            high = 0x80808080
+            high = (high << 32) | high
+            while end - pos >= 8:
+                word = 0
+                memcpy(cython.address(word), data + pos, 8)  # type: ignore[name-defined]  # noqa: F821
+                if word & high:
+                    break
+                pos += 8
+            if pos >= end:
+                return True
+        lead = data[pos]
+        pos += 1
+        if lead < 0x80:
+            continue
+        least = 0x80
+        most = 0xBF
+        if 0xC2 <= lead <= 0xDF:
+            more = 1
+        elif 0xE0 <= lead <= 0xEF:
+            more = 2
+            if lead == 0xE0:
+                least = 0xA0
+            elif lead == 0xED:
+                most = 0x9F
+        elif 0xF0 <= lead <= 0xF4:
+            more = 3
+            if lead == 0xF0:
+                least = 0x90
+            elif lead == 0xF4:
+                most = 0x8F
+        else:
+            return False
+        if more > end - pos:
+            return False
+        byte = data[pos]
+        if byte < least or byte > most:
+            return False
+        if more > 1 and data[pos + 1] & 0xC0 != 0x80:
+            return False
+        if more > 2 and data[pos + 2] & 0xC0 != 0x80:
+            return False
+        pos += more
+    return True
+
+
+def is_valid(bitmap: memoryview, index: int) -> int:
+    """Arrow's validity bit; an empty bitmap means that nothing is null."""
+    return 1 if len(bitmap) == 0 else (bitmap[index >> 3] >> (index & 7)) & 1
+
+
+def put_decimal(out: Any, index: int, data: Any, pos: int, size: int, constants: Any, limit: int) -> bool:
+    """Big-endian bytes as Arrow's decimal128. False where its size is not below the limit, or it has no bytes."""
+    if size < 1:
+        return False
+    fill = 0xFF if data[pos] & 0x80 else 0
+    while size > 16:
+        if data[pos] != fill:
+            return False
+        pos += 1
+        size -= 1
+    if (data[pos] & 0x80 != 0) != (fill != 0):
+        return False
+    low = 0
+    high = 0
+    if fill:
+        low = ~low
+        high = ~high
+    for i in range(size):
+        byte = data[pos + i]
+        high = (high << 8) | ((low >> 56) & 0xFF)
+        low = (low << 8) | byte
+        if not cython.compiled:
+            high &= _MASK
+            low &= _MASK
+    above = high
+    below = low
+    if fill:
+        below = ~low + 1
+        above = ~high
+        if not cython.compiled:
+            below &= _MASK
+            above &= _MASK
+        if below == 0:
+            above += 1
+    most_below = load64(constants, limit)
+    most_above = load64(constants, limit + 8)
+    if above > most_above or (above == most_above and below >= most_below):
+        return False
+    if sys_is_little():
+        store64(out, 2 * index, low)
+        store64(out, 2 * index + 1, high)
+    else:
+        store64(out, 2 * index, high)
+        store64(out, 2 * index + 1, low)
+    return True
+
+
+def sys_is_little() -> bool:
+    if cython.compiled:
+        one = 1
+        first = 0
+        memcpy(cython.address(first), cython.address(one), 1)  # type: ignore[name-defined]  # noqa: F821
+        return first == 1
+    else:
+        return _ORDER == "little"
+
+
+class Decoding:
+    """Records to the columns of one reader, each record by the program of its writer.
+
+    `columns`: (kind, width in bytes, level, last) of each, a column before what is within it; `last` is behind what is
+    within it, and the columns of one level have their values at the same index: 0 is the rows, each list has another.
+    """
+
+    def __init__(
+        self,
+        code: memoryview,
+        entries: memoryview,
+        constants: memoryview,
+        depth: int,
+        columns: Sequence[tuple[int, int, int, int]],
+    ) -> None:
+        self._code = code
+        self._entries = entries
+        self._constants = constants
+        self.columns = len(columns)
+        self._table = memoryview(bytearray(8 * 8 * max(self.columns, 1))).cast("q", (max(self.columns, 1), 8))
+        self._views: list[Any] = [None] * (8 * self.columns)  # keeps them alive, and is where the interpreted one looks
+        self._stack = memoryview(bytearray(8 * 2 * (depth + 1))).cast("q", (depth + 1, 2))
+        for column in range(self.columns):
+            kind, width, level, last = columns[column]
+            self._table[column, KIND] = kind
+            self._table[column, WIDTH] = width
+            self._table[column, LEVEL] = level
+            self._table[column, LAST] = last
+        self._paused = False
+        self._failure = 0
+        self._base = 0
+        self.row = 0
+        self.bad = 0
+        self.wanted_column = -1
+        self.wanted = 0
+
+    def place(self, column: int, which: int, view: memoryview) -> None:
+        """A buffer of a column: 0 its validity, 1 its values, bits or offsets, 2 its bytes. Those placed before go."""
+        if not 0 <= column < self.columns or not 0 <= which < 3 or len(view) == 0:
+            raise ValueError("no such buffer")
+        self._views[8 * column + VALID_AT + which] = view
+        if cython.compiled:
+            self._table[column, VALID_AT + which] = cython.cast(
+                cython.longlong, cython.cast(cython.size_t, cython.address(view[0]))
+            )
+        else:
+            self._table[column, VALID_AT + which] = 1
+
+    def set_room(self, column: int, room: int) -> None:
+        """Bytes of a column's data, or items in the columns within a list. Those must have been placed so large."""
+        if not 0 <= column < self.columns or room < 0:
+            raise ValueError("no such room")
+        self._table[column, ROOM] = room
+
+    def room(self, column: int) -> int:
+        return self._table[column, ROOM]
+
+    def start(self, row: int) -> None:
+        """Go on from this row, which is the first of new buffers."""
+        self.row = row
+        self._base = row
+        self._paused = False
+        self.bad = 0
+
+    def refuse(self) -> None:
+        """Give up the record that `run` has stopped at: it takes too much."""
+        self._paused = False
+        self._failure = TOO_LARGE
+
+    def run(
+        self,
+        data: memoryview,
+        offsets: memoryview,
+        valid: memoryview,
+        shift: int,
+        skip_bytes: int,
+        programs: memoryview,
+        codes: memoryview,
+        places: memoryview,
+        last: int,
+    ) -> bool:
+        """Decode rows up to `last`. False where a column has no room: `wanted_column`, and the room that it needs.
+
+        Row i is data[offsets[i + shift] + skip_bytes : offsets[i + shift + 1]]; not so where it is null, or
+        where its program, programs[i], is below 0: then all columns are null. With no `programs`, all have program 0.
+        A bad record is null, and its row in `codes` and `places`, counted from `start`, gets the error and the pc of
+        the instruction.
+        """
+        if len(offsets) < last + shift + 1 or len(codes) < last - self._base or len(places) < last - self._base:
+            raise ValueError("more rows than there are")
+        if 0 < len(programs) < last or len(self._entries) == 0 or skip_bytes < 0:
+            raise ValueError("no program")
+        with cython.nogil:
+            return self._run(data, offsets, valid, shift, skip_bytes, programs, codes, places, last)
+
+    def _run(
+        self,
+        input: memoryview,
+        offsets: memoryview,
+        valid: memoryview,
+        shift: int,
+        skip_bytes: int,
+        programs: memoryview,
+        codes: memoryview,
+        places: memoryview,
+        last: int,
+    ) -> bool:
+        if cython.compiled:
+            data = cython.address(input[0])  # where there is none, nothing reads it: each read is before `end`
+        else:
+            data = input
+        while self.row < last:
+            row = self.row
+            at = row - self._base
+            writer = programs[row] if len(programs) else 0
+            code = self._failure
+            self._failure = 0
+            if code == 0:
+                if not self._paused and (
+                    writer < 0 or writer >= len(self._entries) or not is_valid(valid, row + shift)
+                ):
+                    self._nulls(0, self.columns, at)
+                    self.row += 1
+                    continue
+                begin = offsets[row + shift]
+                end = offsets[row + shift + 1]
+                pos = begin + skip_bytes
+                if begin < 0 or pos > end or end > len(input):
+                    code = CUT
+                    self._pc = self._entries[writer]
+                else:
+                    if not self._paused:
+                        self._pc = self._entries[writer]
+                        self._pos = pos
+                        self._index = at
+                        self._depth = 0
+                    code = self._record(data, end, len(input))
+                    self._paused = code < 0
+                    if code < 0:
+                        return False
+            if code:
+                self._nulls(0, self.columns, at)
+                codes[at] = code
+                places[at] = self._pc
+                self.bad += 1
+            self.row += 1
+        return True
+
+    def _buffer(self, column: int, which: int) -> Any:
+        if cython.compiled:
+            return cython.cast(cython.p_uchar, cython.cast(cython.size_t, self._table[column, which]))
+        else:
+            return self._views[8 * column + which]
+
+    def _nulls(self, first: int, last: int, index: int) -> None:
+        """Null, or where a column cannot be null zero, in the columns [first, last) of the first one's level."""
+        if first >= last:
+            return
+        level = self._table[first, LEVEL]
+        for column in range(first, last):
+            if self._table[column, LEVEL] != level:
+                continue
+            if self._table[column, VALID_AT]:
+                put_bit(self._buffer(column, VALID_AT), index, 0)
+            kind = self._table[column, KIND]
+            if kind == BITS:
+                put_bit(self._buffer(column, VALUES_AT), index, 0)
+            elif kind == NUMBER:
+                width = self._table[column, WIDTH]
+                out = self._buffer(column, VALUES_AT)
+                for i in range(width):
+                    out[index * width + i] = 0
+            elif kind in (BINARY, ITEM_LIST):
+                out = self._buffer(column, VALUES_AT)
+                store32(out, index + 1, offset_at(out, index))
+
+    def _full(self, column: int, wanted: int, pc: int, pos: int, index: int, depth: int) -> int:
+        """Stop where the room of a column is not enough; `run` goes on at the same instruction."""
+        self.wanted_column = column
+        self.wanted = wanted
+        self._pc = pc
+        self._pos = pos
+        self._index = index
+        self._depth = depth
+        return -1
+
+    def _failed(self, code: int, pc: int) -> int:
+        self._pc = pc
+        return code
+
+    def _record(self, data: Any, end: int, data_end: int) -> int:
+        """Run the program from where it is. 0, an error code, or -1 where a column is full."""
+        most_items = 2147483647
+        if cython.compiled:
+            code = cython.address(self._code[0])
+        else:
+            code = self._code
+        pc = self._pc
+        pos = self._pos
+        index = self._index
+        depth = self._depth
+        while True:
+            op = code[pc]
+            if op == LONG:
+                value, after = read_long(data, pos, end)
+                if after < 0:
+                    return self._failed(CUT if after == -1 else BAD_VARINT, pc)
+                store64(self._buffer(code[pc + 1], VALUES_AT), index, value)
+                pos = after
+                pc += 2
+            elif op in (STRING, BYTES):
+                column = code[pc + 1]
+                size, after = read_long(data, pos, end)
+                if after < 0:
+                    return self._failed(CUT if after == -1 else BAD_VARINT, pc)
+                if size < 0 or size > end - after:
+                    return self._failed(BAD_LENGTH, pc)
+                if op == STRING and not is_utf8(data, after, after + size):
+                    return self._failed(BAD_UTF8, pc)
+                out = self._buffer(column, VALUES_AT)
+                start = offset_at(out, index)
+                if size > self._table[column, ROOM] - start:
+                    return self._full(column, start + size, pc, pos, index, depth)
+                copy(self._buffer(column, DATA_AT), start, data, after, size, data_end - after)
+                store32(out, index + 1, start + size)
+                pos = after + size
+                pc += 2
+            elif op == COPY8:
+                if end - pos < 8:
+                    return self._failed(CUT, pc)
+                raw = load64(data, pos)
+                store64(self._buffer(code[pc + 1], VALUES_AT), index, raw)
+                pos += 8
+                pc += 2
+            elif op == OPTIONAL:
+                column = code[pc + 1]
+                value, after = read_long(data, pos, end)
+                if after < 0:
+                    return self._failed(CUT if after == -1 else BAD_VARINT, pc)
+                if value != 0 and value != 1:
+                    return self._failed(BAD_BRANCH, pc)
+                pos = after
+                if value == code[pc + 2]:
+                    self._nulls(column, self._table[column, LAST], index)
+                    pc = code[pc + 3]
+                else:
+                    put_bit(self._buffer(column, VALID_AT), index, 1)
+                    pc += 4
+            elif op == VALID:
+                put_bit(self._buffer(code[pc + 1], VALID_AT), index, 1)
+                pc += 2
+            elif op in (MULTIPLY, DIVIDE):
+                value, after = read_long(data, pos, end)
+                if after < 0:
+                    return self._failed(CUT if after == -1 else BAD_VARINT, pc)
+                factor = code[pc + 2]
+                if op == MULTIPLY:
+                    limit = 9223372036854775807
+                    limit = limit // factor
+                    if value > limit or value < -limit:
+                        return self._failed(BAD_TIMESTAMP, pc)
+                    value = value * factor
+                elif cython.compiled:
+                    rest = value % factor
+                    value = value // factor
+                    if rest < 0:
+                        value -= 1
+                else:
+                    value //= factor
+                store64(self._buffer(code[pc + 1], VALUES_AT), index, value)
+                pos = after
+                pc += 3
+            elif op in (INT32, INT64):
+                value, after = read_int(data, pos, end)
+                if after < 0:
+                    return self._failed(CUT if after == -1 else BAD_VARINT, pc)
+                if op == INT32:
+                    store32(self._buffer(code[pc + 1], VALUES_AT), index, value)
+                else:
+                    store64(self._buffer(code[pc + 1], VALUES_AT), index, value)
+                pos = after
+                pc += 2
+            elif op == BOOLEAN:
+                if pos >= end:
+                    return self._failed(CUT, pc)
+                if data[pos] > 1:
+                    return self._failed(BAD_BOOLEAN, pc)
+                put_bit(self._buffer(code[pc + 1], VALUES_AT), index, data[pos])
+                pos += 1
+                pc += 2
+            elif op in (COPY4, FLOAT_TO_DOUBLE):
+                if end - pos < 4:
+                    return self._failed(CUT, pc)
+                bits = load32(data, pos)
+                if op == COPY4:
+                    store32(self._buffer(code[pc + 1], VALUES_AT), index, bits)
+                else:
+                    store_widened(self._buffer(code[pc + 1], VALUES_AT), index, bits)
+                pos += 4
+                pc += 2
+            elif op in (TO_FLOAT, TO_DOUBLE):
+                value, after = read_long(data, pos, end)
+                if after < 0:
+                    return self._failed(CUT if after == -1 else BAD_VARINT, pc)
+                if op == TO_FLOAT:
+                    store_as_float(self._buffer(code[pc + 1], VALUES_AT), index, value)
+                else:
+                    store_as_double(self._buffer(code[pc + 1], VALUES_AT), index, value)
+                pos = after
+                pc += 2
+            elif op == FIXED:
+                column = code[pc + 1]
+                size = code[pc + 2]
+                if size > end - pos:
+                    return self._failed(CUT, pc)
+                out = self._buffer(column, VALUES_AT)
+                start = offset_at(out, index)
+                if size > self._table[column, ROOM] - start:
+                    return self._full(column, start + size, pc, pos, index, depth)
+                copy(self._buffer(column, DATA_AT), start, data, pos, size, data_end - pos)
+                store32(out, index + 1, start + size)
+                pos += size
+                pc += 3
+            elif op == ENUM:
+                column = code[pc + 1]
+                value, after = read_int(data, pos, end)
+                if after < 0:
+                    return self._failed(CUT if after == -1 else BAD_VARINT, pc)
+                if value < 0 or value >= code[pc + 2]:
+                    return self._failed(BAD_SYMBOL, pc)
+                which = pc + 3 + 2 * value
+                size = code[which + 1]
+                if size < 0:
+                    return self._failed(UNKNOWN_SYMBOL, pc)
+                out = self._buffer(column, VALUES_AT)
+                start = offset_at(out, index)
+                if size > self._table[column, ROOM] - start:
+                    return self._full(column, start + size, pc, pos, index, depth)
+                self._constant(column, start, code[which], size)
+                store32(out, index + 1, start + size)
+                pos = after
+                pc += 3 + 2 * code[pc + 2]
+            elif op in (DECIMAL, DECIMAL_FIXED):
+                if op == DECIMAL:
+                    size, after = read_long(data, pos, end)
+                    if after < 0:
+                        return self._failed(CUT if after == -1 else BAD_VARINT, pc)
+                    if size < 0 or size > end - after:
+                        return self._failed(BAD_LENGTH, pc)
+                else:
+                    size = code[pc + 3]
+                    after = pos
+                    if size > end - after:
+                        return self._failed(CUT, pc)
+                out = self._buffer(code[pc + 1], VALUES_AT)
+                if cython.compiled:
+                    constants = cython.address(self._constants[0])
+                else:
+                    constants = self._constants
+                if not put_decimal(out, index, data, after, size, constants, code[pc + 2]):
+                    return self._failed(BAD_DECIMAL, pc)
+                pos = after + size
+                pc += 3 if op == DECIMAL else 4
+            elif op == LIST:
+                self._stack[depth, LEFT] = 0
+                self._stack[depth, PARENT] = index
+                depth += 1
+                index = offset_at(self._buffer(code[pc + 1], VALUES_AT), index)
+                pc += 2
+            elif op == BLOCK:
+                column = code[pc + 1]
+                value, after = read_long(data, pos, end)
+                if after >= 0 and value < 0:
+                    if value < -most_items:
+                        return self._failed(BAD_COUNT, pc)
+                    value = -value
+                    size, after = read_long(data, after, end)
+                    if after >= 0 and (size < 0 or size > end - after):
+                        return self._failed(BAD_LENGTH, pc)
+                if after < 0:
+                    return self._failed(CUT if after == -1 else BAD_VARINT, pc)
+                if value == 0:
+                    depth -= 1
+                    parent = self._stack[depth, PARENT]
+                    store32(self._buffer(column, VALUES_AT), parent + 1, index)
+                    index = parent
+                    pos = after
+                    pc = code[pc + 3]
+                    continue
+                least = code[pc + 2]
+                if value > most_items or (least > 0 and value > (end - after) // least):
+                    return self._failed(BAD_COUNT, pc)
+                if value > self._table[column, ROOM] - index:
+                    return self._full(column, index + value, pc, pos, index, depth)
+                self._stack[depth - 1, LEFT] = value
+                pos = after
+                pc += 4
+            elif op == NEXT:
+                index += 1
+                pc = code[pc + 1]
+                self._stack[depth - 1, LEFT] -= 1
+                if self._stack[depth - 1, LEFT] > 0:
+                    pc += 4
+            elif op == SWITCH:
+                value, after = read_long(data, pos, end)
+                if after < 0:
+                    return self._failed(CUT if after == -1 else BAD_VARINT, pc)
+                if value < 0 or value >= code[pc + 1]:
+                    return self._failed(BAD_BRANCH, pc)
+                pos = after
+                pc = code[pc + 2 + value]
+            elif op == JUMP:
+                pc = code[pc + 1]
+            elif op == NULLS:
+                self._nulls(code[pc + 1], code[pc + 2], index)
+                pc += 3
+            elif op == END:
+                if pos != end:
+                    return self._failed(TRAILING, pc)
+                return 0
+            elif op == SKIP:
+                if code[pc + 1] > end - pos:
+                    return self._failed(CUT, pc)
+                pos += code[pc + 1]
+                pc += 2
+            elif op in (SKIP_VARINT, SKIP_SIZED):
+                value, after = read_long(data, pos, end)
+                if after < 0:
+                    return self._failed(CUT if after == -1 else BAD_VARINT, pc)
+                if op == SKIP_SIZED:
+                    if value < 0 or value > end - after:
+                        return self._failed(BAD_LENGTH, pc)
+                    after += value
+                pos = after
+                pc += 1
+            elif op == SKIP_LIST:
+                depth += 1
+                pc += 1
+            elif op == SKIP_BLOCK:
+                value, after = read_long(data, pos, end)
+                if after >= 0 and value < 0:
+                    size, after = read_long(data, after, end)
+                    if after >= 0:
+                        if size < 0 or size > end - after:
+                            return self._failed(BAD_LENGTH, pc)
+                        pos = after + size  # and the next block
+                        continue
+                if after < 0:
+                    return self._failed(CUT if after == -1 else BAD_VARINT, pc)
+                pos = after
+                if value == 0:
+                    depth -= 1
+                    pc = code[pc + 2]
+                    continue
+                least = code[pc + 1]
+                if least > 0:
+                    if value > (end - pos) // least:
+                        return self._failed(BAD_COUNT, pc)
+                    self._stack[depth - 1, LEFT] = value
+                    pc += 3
+            elif op == SKIP_NEXT:
+                pc = code[pc + 1]
+                self._stack[depth - 1, LEFT] -= 1
+                if self._stack[depth - 1, LEFT] > 0:
+                    pc += 3
+            elif op == CONST:
+                column = code[pc + 1]
+                if self._table[column, KIND] == BITS:
+                    put_bit(self._buffer(column, VALUES_AT), index, self._constants[code[pc + 2]])
+                else:
+                    width = self._table[column, WIDTH]
+                    out = self._buffer(column, VALUES_AT)
+                    for i in range(width):
+                        out[index * width + i] = self._constants[code[pc + 2] + i]
+                pc += 3
+            elif op == CONST_BYTES:
+                column = code[pc + 1]
+                size = code[pc + 3]
+                out = self._buffer(column, VALUES_AT)
+                start = offset_at(out, index)
+                if size > self._table[column, ROOM] - start:
+                    return self._full(column, start + size, pc, pos, index, depth)
+                self._constant(column, start, code[pc + 2], size)
+                store32(out, index + 1, start + size)
+                pc += 4
+            elif op == ITEMS:
+                column = code[pc + 1]
+                start = offset_at(self._buffer(column, VALUES_AT), index)
+                if code[pc + 2] > self._table[column, ROOM] - start:
+                    return self._full(column, start + code[pc + 2], pc, pos, index, depth)
+                self._stack[depth, PARENT] = index
+                depth += 1
+                index = start
+                pc += 3
+            elif op == STEP:
+                index += 1
+                pc += 1
+            elif op == ITEMS_END:
+                depth -= 1
+                parent = self._stack[depth, PARENT]
+                store32(self._buffer(code[pc + 1], VALUES_AT), parent + 1, index)
+                index = parent
+                pc += 2
+            else:  # FAIL
+                return self._failed(code[pc + 1], pc)
+
+    def _constant(self, column: int, start: int, at: int, size: int) -> None:
+        """Bytes of the constants to a column's; the room is there."""
+        out = self._buffer(column, DATA_AT)
+        for i in range(size):
+            out[start + i] = self._constants[at + i]

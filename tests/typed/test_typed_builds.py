@@ -1,0 +1,31 @@
+"""Both builds of the typed kernel pass the same tests."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import kafkasource.typed
+from kafkasource.typed import COMPILED
+
+HERE = Path(__file__).parent
+
+
+def test_the_compiled_kernel_is_of_the_source_beside_it():
+    assert not kafkasource.typed.STALE, "run: python setup.py build_ext --inplace"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not COMPILED, reason="this run is that of the interpreted kernel")
+def test_the_interpreted_kernel_passes_the_same_tests():
+    env = {**os.environ, "KAFKASOURCE_KERNEL_INTERPRETED": "1"}
+    suites = [str(HERE / name) for name in ("test_avro_columns.py", "test_decode_as_fastavro.py")]
+    run = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-x", "-W", "ignore", *suites],
+        env=env, cwd=HERE.parent.parent, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stdout + run.stderr
