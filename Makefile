@@ -16,7 +16,7 @@ PYTEST := $(PY) -m pytest -q
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo demo-jars test environments jars lint style types imports unit coverage broker spark spark-newest spark-oldest spark-each \
-	spark-4.0 spark-4.1 extended floors sanitize fuzz bench bench-quick bench-mirror readme docs kernel dist dist-build dist-check clean
+	spark-4.0 spark-4.1 extended floors sanitize fuzz campaign campaign-bugs bench bench-quick bench-mirror readme docs kernel dist dist-build dist-check clean
 
 # Kafka's jars come (with the Ivy inside pyspark) while pip builds the kernel and installs the rest: half a minute less.
 demo:
@@ -176,6 +176,18 @@ fuzz: .venv/.dev
 
 bench: .venv/.dev
 	$(PY) -m benchmarks
+
+# Queries of every kind under faults drawn by a seed, and a checker: docs/campaign.md. MINUTES=20 SEED=7 make campaign
+CAMPAIGN := PYTHONPATH=.:tests $(PY) -m campaign --minutes $${MINUTES:-20}
+
+campaign: .venv/.dev
+	@mkdir -p build
+	$(CAMPAIGN) $${SEED:+--seed $$SEED} --result build/campaign.json; code=$$?; \
+		[ ! -e build/campaign.json ] || echo "to count it: $(PY) -m campaign.counts build/campaign.json"; exit $$code
+
+# Each planted bug, for at most MINUTES (3) of faults each: after how many of them was it found?
+campaign-bugs: .venv/.dev
+	MINUTES=$${MINUTES:-3} PYTHONPATH=.:tests $(PY) -m campaign.planted $${SEED:+--seed $$SEED}
 
 bench-quick: .venv/.dev
 	$(PY) -m benchmarks --quick

@@ -1,0 +1,124 @@
+"""One campaign, from its brokers to its report."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+from confluent_kafka import KafkaException
+
+from campaign import gather
+from campaign.checker import Report, check
+from campaign.fault_log import FaultLog
+from campaign.faults import LANES, schedule
+from campaign.lanes import Doer, Lane
+from campaign.processes import Processes
+from campaign.producers import Idempotent, Producing, Transactional
+from campaign.queries import IN_PARTITIONS, OUT_PARTITIONS, SINKS, Names
+from campaign.rig import VERSIONS, Rig
+from campaign.watch import Watch
+
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+START_S = 240.0  # for all queries to write something
+QUIET_S = 5.0
+
+
+@dataclass(frozen=True)
+class Result:
+    seed: int
+    version: str
+    minutes: float
+    faults: Counter[str]
+    records: dict[str, int]  # by log
+    report: Report
+    folder: Path
+
+
+def run(seed: int, minutes: float, bug: str | None = None, say: Callable[[str], None] = print) -> Result:
+    random = Random(seed)
+    version, codec = random.choice(VERSIONS), random.choice(CODECS)
+    folder = Path(tempfile.mkdtemp(prefix="campaign-"))  # short: unix sockets are made in it
+    names, log = Names(uuid.uuid4().hex[:8]), FaultLog(folder / "faults.jsonl")
+    log.note("begins", seed=seed, version=version, codec=codec, minutes=minutes, bug=bug)
+    say(f"seed {seed}: Kafka {version}, {codec}, {minutes:g} minutes; log and checkpoints in {folder}")
+    with Rig(version) as rig:
+        rig.create({names.source: IN_PARTITIONS} | {names.target(query): OUT_PARTITIONS for query in SINKS})
+        producers: list[Producing] = [
+            kind(rig.servers, names.source, IN_PARTITIONS, seed, log, codec) for kind in (Idempotent, Transactional)
+        ]
+        processes = Processes(rig.servers, names.stem, names.source, folder, bug)
+        watch = Watch(rig, names, log)
+        try:
+            for producer in producers:
+                producer.start()
+            processes.start()
+            _await_queries(watch)
+            say(f"{log.now_ms() / 1000:.0f} s: every query writes; the faults begin")
+            _faults(seed, minutes, Doer(rig, names, processes, producers, watch, log).do, watch, log)
+            rig.heal()
+            say(f"{log.now_ms() / 1000:.0f} s: {log.counts.total()} faults are done; the copies drain")
+            report, records = _judge(rig, names, processes, producers, watch, log, folder)
+        finally:
+            processes.end()
+    return Result(seed, version, minutes, log.counts, records, report, folder)
+
+
+def _await_queries(watch: Watch) -> None:
+    deadline, waiting = time.monotonic() + START_S, set(SINKS)
+    while waiting:
+        with suppress(KafkaException):  # a broker may not have heard of the topics yet
+            waiting = {query for query in waiting if not sum(watch.ends(query).values())}
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"queries that have written nothing within {START_S:g} s: {sorted(waiting)}")
+        time.sleep(1)
+
+
+def _faults(seed: int, minutes: float, do: Callable[..., None], watch: Watch, log: FaultLog) -> None:
+    lanes = [Lane(lane, schedule(seed, lane), do, log) for lane in LANES]
+    watch.start()
+    for lane in lanes:
+        lane.start()
+    time.sleep(minutes * 60)
+    for lane in lanes:
+        lane.stop()
+    for lane in lanes:
+        lane.wait()
+    watch.stop()
+
+
+def _judge(
+    rig: Rig,
+    names: Names,
+    processes: Processes,
+    producers: list[Producing],
+    watch: Watch,
+    log: FaultLog,
+    folder: Path,
+) -> tuple[Report, dict[str, int]]:
+    """Quiet, drain, one last look at rest, check."""
+    processes.crash_file.unlink(missing_ok=True)
+    for producer in producers:
+        producer.stop()
+    time.sleep(QUIET_S)
+    drain = gather.Drain(rig.servers, names, processes.followed, log)
+    logs = drain.run()
+    processes.kill_application()
+    watch.look(at_rest=True)
+    drain.look_again()
+    drain.close()
+    atomic = gather.batches(folder / "checkpoints" / "atomic", "atomic", names.source)
+    said = gather.translations(rig.servers, names, logs[names.source])
+    history = gather.history(producers, logs, drain.copies, atomic, said, watch, drain.waits)
+    log.note("judged", batches=len(atomic), glimpses=len(watch.glimpses), waits=len(history.waits), map=len(said))
+    report = check(history)
+    for rule, findings in report.findings.items():
+        for finding in findings:
+            log.note("finding", rule=rule, log=finding.log, text=finding.text)
+    return report, {name.removesuffix(f"-{names.stem}"): len(records) for name, records in logs.items()}

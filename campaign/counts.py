@@ -1,0 +1,56 @@
+"""Adds a campaign's result to the counts of docs/campaign.md: `python -m campaign.counts build/campaign.json ...`.
+
+The document has a row for each campaign, and what all of them make together is computed from these rows.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from campaign.faults import TABLE
+
+DOCUMENT = Path(__file__).parent.parent / "docs" / "campaign.md"
+BEGIN, END = "<!-- campaigns -->\n", "<!-- end -->\n"
+COLUMNS = ("seed", "Kafka", "minutes", "faults", "records read", "findings", "by kind")
+
+
+def row(result: Mapping[str, Any]) -> str:
+    faults, found = result["faults"], result["findings"]
+    kinds = ", ".join(f"{faults[kind.name]} {kind.name}" for kind in TABLE if faults.get(kind.name))
+    findings = ", ".join(f"{count} {rule}" for rule, count in found.items()) or "0"
+    minutes = f"{result['minutes']:g}"
+    cells = (str(result["seed"]), result["version"], minutes, _sum(faults), str(result["records"]), findings, kinds)
+    return "| " + " | ".join(cells) + " |"
+
+
+def _sum(faults: Mapping[str, int]) -> str:
+    return str(sum(faults.values()))
+
+
+def added(text: str, results: Sequence[Mapping[str, Any]]) -> str:
+    """The document with these campaigns, too. One that is in it already is not added again."""
+    head, _, rest = text.partition(BEGIN)
+    table, end, tail = rest.partition(END)
+    if not end:
+        raise ValueError(f"{DOCUMENT.name} has no lines {BEGIN!r} and {END!r} about a table")
+    rows = [line for line in table.splitlines() if line.startswith("| ") and line.split(" | ")[0][2:].isdigit()]
+    rows += [each for each in map(row, results) if each not in rows]
+    cells = [each.strip("| ").split(" | ") for each in rows]
+    faults, records = (sum(int(each[column]) for each in cells) for column in (3, 4))
+    clean = sum(each[5] == "0" for each in cells)
+    total = f"{len(rows)} campaigns, {faults} faults, {records} records read; {clean} campaigns without a finding.\n"
+    lines = ["| " + " | ".join(COLUMNS) + " |", "|---" * len(COLUMNS) + "|", *rows]
+    return head + BEGIN + total + "\n" + "\n".join(lines) + "\n" + END + tail
+
+
+def main() -> None:
+    results = [json.loads(Path(file).read_text()) for file in sys.argv[1:]]
+    DOCUMENT.write_text(added(DOCUMENT.read_text(), results))
+
+
+if __name__ == "__main__":
+    main()

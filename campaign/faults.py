@@ -1,0 +1,79 @@
+"""The table of faults, and the schedule that a seed draws from it. Pure: what carries a fault out is in `lanes`.
+
+Three lanes run side by side, each with a schedule of its own: `brokers`, `network` and `application`. The same seed
+gives the same faults in the same order with the same pauses; the moments also depend on how long each one takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from random import Random
+
+NODES = (1, 2, 3)
+LANES = ("brokers", "network", "application")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A row of the table."""
+
+    name: str
+    lane: str
+    weight: int
+    lasts_s: tuple[float, float] = (0.0, 0.0)  # for how long the fault stays, from and to
+    variants: tuple[str, ...] = ("",)
+
+
+CRASH_POINTS = ("writing", "written", "kept", "deciding", "decided", "half_ended", "ended")
+ANSWERS = ("PRODUCE", "FETCH", "END_TXN", "INIT_PRODUCER_ID", "TXN_OFFSET_COMMIT", "OFFSET_COMMIT", "LIST_OFFSETS")
+HARMS = ("cut", "stall", "truncate")
+
+TABLE = (
+    Kind("kill a broker", "brokers", 3, (0.5, 6)),
+    Kind("hang a broker", "brokers", 3, (1, 12)),
+    Kind("stop a broker", "brokers", 2, (0.5, 4)),
+    Kind("move leaders", "brokers", 4),
+    Kind("add a partition", "brokers", 1),
+    Kind("reset connections", "network", 4),
+    Kind("delay bytes", "network", 2, (1, 6)),
+    Kind("swallow bytes", "network", 2, (0.5, 7)),
+    Kind("thin line", "network", 2, (1, 6)),
+    Kind("refuse connections", "network", 2, (0.5, 5)),
+    Kind("lose an answer", "network", 8, variants=tuple(f"{api} {harm}" for api in ANSWERS for harm in HARMS)),
+    Kind("kill a Python process", "application", 4),
+    Kind("crash at a point", "application", 5, variants=CRASH_POINTS),
+    Kind("kill the driver", "application", 2),
+)
+
+
+@dataclass(frozen=True)
+class Fault:
+    number: int  # in its lane, from 0
+    lane: str
+    kind: str
+    variant: str
+    node: int
+    pause_s: float  # before it
+    lasts_s: float
+    draw: float  # in [0, 1): for what else is to be chosen, when it is known among what
+
+
+def schedule(seed: int, lane: str, pauses_s: tuple[float, float] = (0.5, 3.0)) -> Iterator[Fault]:
+    """Without end."""
+    random = Random(f"{seed} {lane}")
+    kinds = [kind for kind in TABLE if kind.lane == lane]
+    number = 0
+    while True:
+        (kind,) = random.choices(kinds, [each.weight for each in kinds])
+        yield Fault(
+            number,
+            lane,
+            kind.name,
+            random.choice(kind.variants),
+            random.choice(NODES),
+            round(random.uniform(*pauses_s), 3),
+            round(random.uniform(*kind.lasts_s), 3),
+            random.random(),
+        )
+        number += 1

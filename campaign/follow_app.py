@@ -1,0 +1,63 @@
+"""Follows a topic by `Reader.follow` and writes what it gets: a line of JSON for each record.
+
+    python -m campaign.follow_app BOOTSTRAP TOPIC FILE
+
+Where the reader gives up, because the brokers were away for too long, another one goes on at its positions.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import sys
+import time
+from typing import TextIO
+
+from kafkasource.client.cluster import Cluster
+from kafkasource.client.config import ClientConfig
+from kafkasource.errors import KafkaSourceError
+from kafkasource.reader import Reader
+
+
+def main(servers: str, topic: str, file: str) -> None:
+    positions: dict[int, int] = {}
+    with open(file, "a") as out:
+        while True:
+            try:
+                _follow(servers, topic, positions, out)
+            except KafkaSourceError as error:
+                print(time.strftime("%H:%M:%S"), "gave up", error, flush=True)
+
+
+def _follow(servers: str, topic: str, positions: dict[int, int], out: TextIO) -> None:
+    options = {
+        "kafka.bootstrap.servers": servers,
+        "kafka.client.id": "campaign",
+        "kafka.isolation.level": "read_committed",
+        "kafka.request.timeout.ms": "8000",
+        "subscribe": topic,
+        "includeHeaders": "true",
+        "startingOffsets": "earliest",
+    }
+    if positions:
+        with Cluster(ClientConfig.of(servers)) as cluster:
+            known = cluster.topics.describe([topic])[topic]
+        partitions = positions if known is None else known.partitions
+        starts = {str(partition): positions.get(partition, -2) for partition in partitions}
+        options["startingOffsets"] = json.dumps({topic: starts})
+    with Reader(options) as reader:
+        for batch in reader.follow():
+            for row in batch.to_pylist():
+                headers = [[each["key"], _text(each["value"])] for each in row["headers"] or ()]
+                line = [row["partition"], row["offset"], _text(row["key"]), _text(row["value"]), headers]
+                out.write(json.dumps(line) + "\n")
+                positions[row["partition"]] = row["offset"] + 1
+            out.flush()
+
+
+def _text(value: bytes | None) -> str | None:
+    return None if value is None else base64.b64encode(value).decode()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,130 @@
+"""The processes of a campaign: the Spark application with all that descends from it, and the follower."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from pathlib import Path
+
+from campaign.planted import ENVIRONMENT as PLANTED
+from kafkasource.broker.class_archive import ClassArchive
+from kafkasource.sink.transactions import crash_points
+
+ROOT = Path(__file__).parent.parent
+SPARK_CLASSES = ClassArchive(Path(sys.prefix) / "spark-classes.jsa")  # scripts/spark_class_archive.py
+GONE_S = 20.0
+# C1 only: these JVMs live for seconds to minutes.
+JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData -Xmx900m -Djava.io.tmpdir="
+
+
+class Processes:
+    def __init__(self, servers: str, stem: str, topic: str, folder: Path, bug: str | None) -> None:
+        self._folder, self._servers, self._stem, self._topic = folder, servers, stem, topic
+        self.crash_file = folder / "crash"
+        self.followed = folder / "followed"
+        (folder / "tmp").mkdir()
+        paths = [str(ROOT)] if bug is None else [str(ROOT / "campaign" / "planted" / "at_start"), str(ROOT)]
+        self._environment = os.environ | {
+            "PYTHONPATH": os.pathsep.join(paths),
+            "PYSPARK_PYTHON": sys.executable,
+            "PYSPARK_DRIVER_PYTHON": sys.executable,
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_SUBMIT_OPTS": f"{JAVA}{folder}/tmp {' '.join(SPARK_CLASSES.using())}",
+            "SPARK_LAUNCHER_OPTS": f"{JAVA}{folder}/tmp",
+            "TMPDIR": f"{folder}/tmp",
+            crash_points.ENVIRONMENT: str(self.crash_file),
+            PLANTED: bug or "",
+        }
+        self._application: subprocess.Popen[bytes] | None = None
+        self._follower: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        self.start_application()
+        self._follower = self._popen("follow", "campaign.follow_app", self._servers, self._topic, str(self.followed))
+
+    def start_application(self) -> None:
+        self._application = self._popen("spark", "campaign.spark_app", self._servers, self._stem, str(self._folder))
+
+    def _popen(self, name: str, module: str, *arguments: str) -> subprocess.Popen[bytes]:
+        with (self._folder / f"{name}.log").open("ab") as log:
+            return subprocess.Popen(
+                [sys.executable, "-m", module, *arguments],
+                stdout=log,
+                stderr=log,
+                env=self._environment,
+                cwd=self._folder,
+                start_new_session=True,
+            )
+
+    def kill_application(self) -> None:
+        """It and all that descends from it, at once, as a power cut does. Returns when all of them are gone."""
+        if self._application is None:
+            return
+        pids = [self._application.pid, *descendants(self._application.pid)]
+        for pid in pids:
+            _kill(pid)
+        self._application.wait()
+        deadline = time.monotonic() + GONE_S
+        while any(Path(f"/proc/{pid}").exists() and not _is_dead(pid) for pid in pids[1:]):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"killed processes live on: {pids}")
+            time.sleep(0.02)
+
+    def kill_a_python_process(self, draw: float) -> str | None:
+        """One of Spark's; what it was. None: there is none."""
+        if self._application is None:
+            return None
+        found = {pid: text for pid, text in descendants(self._application.pid).items() if b"\0-m\0pyspark." in text}
+        if not found:
+            return None
+        pid = sorted(found)[int(draw * len(found))]
+        _kill(pid)
+        return found[pid].split(b"\0-m\0")[1].split(b"\0")[0].decode()
+
+    def application_has_ended(self) -> bool:
+        return self._application is not None and self._application.poll() is not None
+
+    def crash_at(self, point: str) -> None:
+        """The next process that comes to the point dies, and removes the file."""
+        prepared = self.crash_file.with_suffix(".new")
+        prepared.write_text(point)
+        prepared.rename(self.crash_file)
+
+    def end(self) -> None:
+        self.kill_application()
+        if self._follower is not None:
+            self._follower.kill()
+            self._follower.wait()
+
+
+def descendants(root: int) -> dict[int, bytes]:
+    """Command lines by process id."""
+    children: dict[int, list[int]] = defaultdict(list)
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            children[int(stat.read_text().rpartition(")")[2].split()[1])].append(int(stat.parent.name))
+    found, waiting = {}, [root]
+    while waiting:
+        for pid in children[waiting.pop()]:
+            waiting.append(pid)
+            with contextlib.suppress(OSError):
+                found[pid] = Path(f"/proc/{pid}/cmdline").read_bytes()
+    return found
+
+
+def _kill(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def _is_dead(pid: int) -> bool:
+    """A zombie, whose parent has not asked for its end; or gone."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True

@@ -1,0 +1,67 @@
+"""Which queries run, and what each of them promises."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kafka.partitioner import murmur2
+
+from campaign.checker import Copy
+
+IN_PARTITIONS, OUT_PARTITIONS = 4, 3
+GROUP_OF = ("once", "least")  # queries that commit their offsets to a group
+
+
+@dataclass(frozen=True)
+class Names:
+    """Of topics and groups. `stem` is new for each campaign."""
+
+    stem: str
+
+    @property
+    def source(self) -> str:
+        return f"in-{self.stem}"
+
+    def target(self, query: str) -> str:
+        return f"{query}-{self.stem}"
+
+    def group(self, query: str) -> str:
+        return f"group-{query}-{self.stem}"
+
+    @property
+    def mirrored(self) -> str:
+        return f"east.{self.source}"
+
+    @property
+    def offset_map(self) -> str:
+        return "mirror-offsets.east.internal"
+
+
+SINKS: dict[str, dict[str, str]] = {
+    "once": {"deliveryGuarantee": "exactly_once"},
+    "atomic": {"deliveryGuarantee": "exactly_once", "atomicBatch": "true"},
+    "least": {},
+}
+
+
+def partition_of(key: bytes) -> int:
+    """Where Kafka's own partitioner puts a key, by kafka-python's murmur2."""
+    return (int(murmur2(key)) & 0x7FFFFFFF) % OUT_PARTITIONS
+
+
+def copies(names: Names) -> list[Copy]:
+    source = names.source
+    of_sinks = [
+        Copy(
+            query,
+            source,
+            names.target(query),
+            once="deliveryGuarantee" in options,
+            with_headers=True,
+            partition_of=partition_of,
+        )
+        for query, options in SINKS.items()
+    ]
+    mirror = Copy("mirror", source, names.mirrored, once=True, same_partition=True, with_headers=True)
+    follow = Copy("follow", source, "what Reader.follow gave", True, True, True, True)
+    return [*of_sinks, mirror, follow]

@@ -1,0 +1,72 @@
+"""Three brokers, each behind a proxy that harms bytes: clients and brokers reach a broker through its proxy only."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import ExitStack
+
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from proxy_frames import FrameProxy
+
+from kafkasource.broker import Broker
+from kafkasource.broker.properties import free_ports
+
+VERSIONS = ("3.9.2", "4.3.1")
+HEAP_MB = 320
+
+
+class Rig:
+    def __init__(self, version: str) -> None:
+        self.proxies = [FrameProxy() for _ in range(3)]
+        ports = free_ports(3)
+        for proxy, port in zip(self.proxies, ports, strict=True):
+            proxy.upstream = ("127.0.0.1", port)
+        self.broker = Broker(
+            version=version,
+            nodes=3,
+            ports=ports,
+            advertised_ports=[proxy.address[1] for proxy in self.proxies],
+            use_existing=False,
+            heap_mb=HEAP_MB,
+        )
+        self.whole = threading.Lock()  # whoever holds it changes the brokers, or needs them unchanged
+        self._ends = ExitStack()
+
+    def __enter__(self) -> Rig:
+        with ExitStack() as ends:
+            for proxy in self.proxies:
+                ends.enter_context(proxy)
+            ends.enter_context(self.broker)
+            self._ends = ends.pop_all()
+        self.admin = AdminClient({"bootstrap.servers": self.servers, "socket.timeout.ms": 10000, "log_level": 0})
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ends.close()
+
+    @property
+    def servers(self) -> str:
+        return self.broker.bootstrap_servers
+
+    def create(self, topics: dict[str, int]) -> None:
+        for made in self.admin.create_topics([NewTopic(name, count, 3) for name, count in topics.items()]).values():
+            made.result(60)
+
+    def partitions(self, topic: str) -> int:
+        """0: the brokers do not know it yet."""
+        found = self.admin.list_topics(topic, timeout=30).topics[topic]
+        return 0 if found.error else len(found.partitions)
+
+    def add_partition(self, topic: str) -> int:
+        """How many it has then."""
+        count = self.partitions(topic) + 1
+        self.admin.create_partitions([NewPartitions(topic, count)])[topic].result(30)
+        return count
+
+    def heal(self) -> None:
+        """The network works again."""
+        for proxy in self.proxies:
+            proxy.reset_all()
+            proxy.blackhole = proxy.refuse = False
+            proxy.delay_s, proxy.bytes_per_s, proxy.from_broker_bytes_per_s = 0.0, None, None
+            proxy.reset_all()

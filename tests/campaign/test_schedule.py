@@ -1,0 +1,62 @@
+"""A seed gives the same faults again, and the document counts each campaign once."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from campaign.checker import RULES
+from campaign.counts import BEGIN, END, added
+from campaign.faults import LANES, NODES, TABLE, schedule
+from campaign.planted.bugs import BUGS
+
+RESULT = {
+    "seed": 7,
+    "version": "4.3.1",
+    "minutes": 20.0,
+    "faults": {"kill a broker": 3},
+    "records": 1000,
+    "findings": {},
+}
+EMPTY = f"above\n{BEGIN}{END}below\n"
+
+
+@given(st.integers(0, 1 << 31), st.sampled_from(LANES))
+def test_a_seed_gives_the_same_faults_again(seed, lane):
+    assert list(islice(schedule(seed, lane), 30)) == list(islice(schedule(seed, lane), 30))
+
+
+def test_another_seed_gives_others():
+    first, second = (list(islice(schedule(seed, "network"), 30)) for seed in (1, 2))
+    assert first != second
+
+
+@pytest.mark.parametrize("lane", LANES)
+def test_each_kind_of_a_lane_comes_on_any_node_and_no_kind_of_another(lane):
+    drawn = list(islice(schedule(5, lane), 1000))
+    assert {fault.kind for fault in drawn} == {kind.name for kind in TABLE if kind.lane == lane}
+    assert {fault.node for fault in drawn} == set(NODES)
+    limits = {kind.name: kind.lasts_s for kind in TABLE}
+    assert all(limits[fault.kind][0] <= fault.lasts_s <= limits[fault.kind][1] for fault in drawn)
+
+
+def test_each_rule_has_a_bug_that_it_must_find():
+    assert sorted(bug.rule for bug in BUGS.values()) == sorted(RULES)
+
+
+def test_counts_add_up_and_a_campaign_counts_once():
+    other = {**RESULT, "seed": 8, "faults": {"hang a broker": 2, "kill a broker": 1}, "findings": {"lost": 4}}
+    text = added(added(EMPTY, [RESULT]), [RESULT, other])
+    assert "2 campaigns, 6 faults, 2000 records read; 1 campaigns without a finding." in text
+    assert text.count("| 7 | 4.3.1 | 20 | 3 | 1000 | 0 | 3 kill a broker |") == 1
+    assert "| 8 | 4.3.1 | 20 | 3 | 1000 | 4 lost | 1 kill a broker, 2 hang a broker |" in text
+    assert text.startswith("above\n")
+    assert text.endswith("below\n")
+
+
+def test_a_document_without_the_table_is_an_error():
+    with pytest.raises(ValueError, match="has no lines"):
+        added("no table", [RESULT])
