@@ -25,6 +25,7 @@ RESULTS = Path(__file__).parent / "results"
 # In the order in which they run: module of this package by name.
 STAGES: Mapping[str, str] = {
     "kernel": "kernel_speed",
+    "typed": "typed_speed",
     "read": "read",
     "write": "write",
     "tls": "tls",

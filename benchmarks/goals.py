@@ -60,6 +60,8 @@ GOALS: tuple[Goal, ...] = (
     Goal("decode with 2 headers", "kernel", "decode 100 B, 2 headers", NANOSECONDS, at_most=60),
     Goal("decode batches of one record", "kernel", "decode batches of 1 record", NANOSECONDS, at_most=2000),
     Goal("partition by key (murmur2)", "kernel", "murmur2 of a key", NANOSECONDS, at_most=10),
+    Goal("decode Avro of 5 fields", "typed", "Avro, 5 fields", NANOSECONDS, at_most=60),
+    Goal("decode Avro of two writers", "typed", "Avro, 5 fields, two writers in turns", NANOSECONDS, at_most=80),
     *(
         Goal(f"worker's peak memory, {work}", "memory", work, PEAK, at_most=200, ours="pykafka worker")
         for work in MEMORY_WORKS

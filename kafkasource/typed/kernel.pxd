@@ -121,7 +121,7 @@ cdef void put_bit(unsigned char* out, Py_ssize_t index, int bit) noexcept nogil
 
 cdef void copy(unsigned char* out, Py_ssize_t out_pos, const unsigned char* data, Py_ssize_t pos, Py_ssize_t size, Py_ssize_t left) noexcept nogil
 
-@cython.locals(high=cython.ulonglong, word=cython.ulonglong, lead=cython.int, byte=cython.int, least=cython.int, most=cython.int, more=cython.int)
+@cython.locals(high=cython.ulonglong, word=cython.ulonglong, first=cython.uint, second=cython.uint, lead=cython.int, byte=cython.int, least=cython.int, most=cython.int, more=cython.int)
 cdef bint is_utf8(const unsigned char* data, Py_ssize_t pos, Py_ssize_t end) noexcept nogil
 
 cdef int is_valid(const unsigned char[::1] bitmap, Py_ssize_t index) noexcept nogil

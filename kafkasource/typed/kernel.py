@@ -231,7 +231,15 @@ def is_utf8(data: Any, pos: int, end: int) -> bool:
                 if word & high:
                     break
                 pos += 8
-            if pos >= end:
+            if end - pos < 8 and end - pos >= 4:  # the same by four, of which some may be read twice
+                first = 0
+                second = 0
+                memcpy(cython.address(first), data + pos, 4)  # type: ignore[name-defined]  # noqa: F821
+                memcpy(cython.address(second), data + end - 4, 4)  # type: ignore[name-defined]  # noqa: F821
+                word = first | second
+                if not word & high:
+                    return True
+            elif pos >= end:
                 return True
         lead = data[pos]
         pos += 1

@@ -15,6 +15,7 @@ from functools import cache
 from typing import Any
 
 import lying_authentication
+import lying_avro
 import lying_log
 import lying_security
 import lying_sink
@@ -308,4 +309,6 @@ TARGETS = (
     Target("tokens", 1, lying_security.take_token),
     Target("logins", 1, lying_security.log_in),
     Target("encryption", 1, lying_security.encrypt),
+    Target("avro", 3, lying_avro.decode),
+    Target("avro schemas", 1, lying_avro.read_schema),
 )

@@ -35,9 +35,14 @@ SUITES = [
     "test_partitions.py",
     "test_checksum.py",
 ]
+TYPED_SUITES = ["../typed/test_avro_columns.py", "../typed/test_wrong_records.py"]
 # Shifts and alignment are as Cython's own code has them.
 FLAGS = "-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize=shift,alignment"
+# Of each kernel, a check and its suites.
 CHECK = "            if length < -1 or length > record_end - pos:\n                return BAD_KEY\n"
+TYPED_CHECK = (
+    "                if size < 0 or size > end - after:\n                    return self._failed(BAD_LENGTH, pc)\n"
+)
 
 
 def library(name):
@@ -46,10 +51,10 @@ def library(name):
     ).stdout.strip()
 
 
-def run(folder, *, without=""):
+def run(folder, *, package="records", suites=SUITES, without=""):
     shutil.copytree(ROOT / "kafkasource", folder / "kafkasource", ignore=shutil.ignore_patterns("*.so", "__pycache__"))
     shutil.copy(ROOT / "setup.py", folder)
-    kernel = folder / "kafkasource" / "records" / "kernel.py"
+    kernel = folder / "kafkasource" / package / "kernel.py"
     source = kernel.read_text()
     assert without in source
     kernel.write_text(source.replace(without, ""))
@@ -66,7 +71,7 @@ def run(folder, *, without=""):
     assert build.returncode == 0, build.stdout + build.stderr
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-x", "-s", "-p", "no:kafkasource", "-W", "ignore", f"--rootdir={ROOT}"]
-        + [str(HERE / suite) for suite in SUITES],
+        + [str(HERE / suite) for suite in suites],
         cwd=folder,
         env={
             **os.environ,
@@ -85,11 +90,14 @@ def run(folder, *, without=""):
 
 
 def test_no_bytes_make_the_kernel_touch_memory_that_is_not_its_own(tmp_path):
-    done = run(tmp_path)
+    done = run(tmp_path, suites=SUITES + TYPED_SUITES)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
 
 
-def test_the_sanitizers_notice_a_missing_length_check(tmp_path):
-    done = run(tmp_path, without=CHECK)
+@pytest.mark.parametrize(
+    ("package", "suites", "check"), [("records", SUITES, CHECK), ("typed", TYPED_SUITES, TYPED_CHECK)]
+)
+def test_the_sanitizers_notice_a_missing_length_check(tmp_path, package, suites, check):
+    done = run(tmp_path, package=package, suites=suites, without=check)
     assert done.returncode != 0
     assert "AddressSanitizer" in done.stderr, done.stdout[-3000:] + done.stderr[-3000:]
