@@ -54,6 +54,7 @@ SECONDS = {
     "group/test_members_on_brokers.py": 30,
     "protocol/test_guide_frames.py": 27,
     "cli/test_completed_names.py": 30,
+    "cli/test_shell_blocks.py": 20,  # twice that in make extended
     "records/test_old_segments.py": 26,
     "broker/test_jars.py": 25,
     "sink/test_write_to_broker.py": 24,
