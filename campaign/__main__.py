@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 from campaign import campaign, table
-from campaign.planted import bugs
 
 
 def main() -> int:
@@ -16,10 +15,9 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=20.0, help="of faults (20)")
     parser.add_argument("--seed", type=int, help="of an earlier campaign, to repeat its faults")
     parser.add_argument("--result", type=Path, help="a file that gets the counts as JSON")
-    parser.add_argument("--plant", choices=sorted(bugs.BUGS), help="a bug that the campaign must find")
     arguments = parser.parse_args()
     seed = arguments.seed if arguments.seed is not None else random.SystemRandom().randrange(1 << 31)
-    result = campaign.run(seed, arguments.minutes, arguments.plant, lambda text: print(text, flush=True))
+    result = campaign.run(seed, arguments.minutes, lambda text: print(text, flush=True))
     print(*table.lines(result), sep="\n")
     if arguments.result is not None:
         arguments.result.write_text(table.as_json(result) + "\n")

@@ -6,7 +6,7 @@ import tempfile
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +18,7 @@ from campaign import gather
 from campaign.checker import Report, check
 from campaign.fault_log import FaultLog
 from campaign.faults import LANES, schedule
+from campaign.gather import DRAIN_MS
 from campaign.lanes import Doer, Lane
 from campaign.processes import Processes
 from campaign.producers import Idempotent, Producing, Transactional
@@ -41,19 +42,28 @@ class Result:
     folder: Path
 
 
-def run(seed: int, minutes: float, bug: str | None = None, say: Callable[[str], None] = print) -> Result:
+def run(
+    seed: int,
+    minutes: float,
+    say: Callable[[str], None] = print,
+    *,
+    bugs: Sequence[str] = (),
+    lanes: Sequence[str] = LANES,
+    drain_ms: int = DRAIN_MS,
+) -> Result:
+    """`bugs`: to be planted; `lanes`: of faults; `drain_ms`: what has not come for so long never comes."""
     random = Random(seed)
     version, codec = random.choice(VERSIONS), random.choice(CODECS)
     folder = Path(tempfile.mkdtemp(prefix="campaign-"))  # short: unix sockets are made in it
     names, log = Names(uuid.uuid4().hex[:8]), FaultLog(folder / "faults.jsonl")
-    log.note("begins", seed=seed, version=version, codec=codec, minutes=minutes, bug=bug)
+    log.note("begins", seed=seed, version=version, codec=codec, minutes=minutes, bugs=list(bugs), lanes=list(lanes))
     say(f"seed {seed}: Kafka {version}, {codec}, {minutes:g} minutes; log and checkpoints in {folder}")
     with Rig(version) as rig:
         rig.create({names.source: IN_PARTITIONS} | {names.target(query): OUT_PARTITIONS for query in SINKS})
         producers: list[Producing] = [
             kind(rig.servers, names.source, IN_PARTITIONS, seed, log, codec) for kind in (Idempotent, Transactional)
         ]
-        processes = Processes(rig.servers, names.stem, names.source, folder, bug)
+        processes = Processes(rig.servers, names.stem, names.source, folder, bugs)
         watch = Watch(rig, names, log)
         try:
             for producer in producers:
@@ -61,10 +71,11 @@ def run(seed: int, minutes: float, bug: str | None = None, say: Callable[[str], 
             processes.start()
             _await_queries(watch)
             say(f"{log.now_ms() / 1000:.0f} s: every query writes; the faults begin")
-            _faults(seed, minutes, Doer(rig, names, processes, producers, watch, log).do, watch, log)
+            doer = Doer(rig, names, processes, producers, watch, log)
+            _faults(minutes, [Lane(lane, schedule(seed, lane), doer.do, log) for lane in lanes], watch)
             rig.heal()
             say(f"{log.now_ms() / 1000:.0f} s: {log.counts.total()} faults are done; the copies drain")
-            report, records = _judge(rig, names, processes, producers, watch, log, folder)
+            report, records = _judge(rig, names, processes, producers, watch, log, folder, drain_ms)
         finally:
             processes.end()
     return Result(seed, version, minutes, log.counts, records, report, folder)
@@ -80,8 +91,7 @@ def _await_queries(watch: Watch) -> None:
         time.sleep(1)
 
 
-def _faults(seed: int, minutes: float, do: Callable[..., None], watch: Watch, log: FaultLog) -> None:
-    lanes = [Lane(lane, schedule(seed, lane), do, log) for lane in LANES]
+def _faults(minutes: float, lanes: Sequence[Lane], watch: Watch) -> None:
     watch.start()
     for lane in lanes:
         lane.start()
@@ -101,13 +111,14 @@ def _judge(
     watch: Watch,
     log: FaultLog,
     folder: Path,
+    drain_ms: int,
 ) -> tuple[Report, dict[str, int]]:
     """Quiet, drain, one last look at rest, check."""
     processes.crash_file.unlink(missing_ok=True)
     for producer in producers:
         producer.stop()
     time.sleep(QUIET_S)
-    drain = gather.Drain(rig.servers, names, processes.followed, log)
+    drain = gather.Drain(rig.servers, names, processes.followed, log, drain_ms)
     logs = drain.run()
     processes.kill_application()
     watch.look(at_rest=True)
@@ -116,7 +127,9 @@ def _judge(
     atomic = gather.batches(folder / "checkpoints" / "atomic", "atomic", names.source)
     said = gather.translations(rig.servers, names, logs[names.source])
     history = gather.history(producers, logs, drain.copies, atomic, said, watch, drain.waits)
-    log.note("judged", batches=len(atomic), glimpses=len(watch.glimpses), waits=len(history.waits), map=len(said))
+    answers = sum(proxy.harmed for proxy in rig.proxies)
+    seen = {"batches": len(atomic), "glimpses": len(watch.glimpses), "waits": len(history.waits), "map": len(said)}
+    log.note("judged", harmed_answers=answers, **seen)
     report = check(history)
     for rule, findings in report.findings.items():
         for finding in findings:

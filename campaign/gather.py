@@ -25,8 +25,8 @@ FOLLOW = "what Reader.follow gave"
 class Drain:
     """Reads all topics of a campaign until every copy has what its source has."""
 
-    def __init__(self, servers: str, names: Names, followed: Path, log: FaultLog) -> None:
-        self._names, self._followed, self._log = names, followed, log
+    def __init__(self, servers: str, names: Names, followed: Path, log: FaultLog, drain_ms: int = DRAIN_MS) -> None:
+        self._names, self._followed, self._log, self._drain_ms = names, followed, log, drain_ms
         self.copies = copies(names)
         topics = dict.fromkeys([names.source, *(copy.target for copy in self.copies if copy.target != FOLLOW)])
         self._readers = {topic: LogReader(servers, topic) for topic in topics}
@@ -34,7 +34,7 @@ class Drain:
 
     def run(self) -> dict[str, Sequence[Record]]:
         """The logs. Ends when all is there, or nothing has come for the promised time."""
-        began_ms = came_ms = self._log.now_ms()
+        came_ms = self._log.now_ms()
         lacking = {copy.name: copy for copy in self.copies if copy.target != FOLLOW}
         while lacking or not self._follower_has_all():
             now_ms = self._log.now_ms()
@@ -43,10 +43,10 @@ class Drain:
             source = self._readers[self._names.source].values
             for copy in list(lacking.values()):
                 if source and source <= self._readers[copy.target].values:
-                    self.waits.append(Wait(f"{copy.name} has all", began_ms, now_ms, DRAIN_MS))
+                    self.waits.append(Wait(f"{copy.name} has all", came_ms, now_ms, DRAIN_MS))
                     del lacking[copy.name]
-            if now_ms - came_ms > DRAIN_MS:
-                self.waits += [Wait(f"{name} has all", began_ms, None, DRAIN_MS) for name in lacking]
+            if now_ms - came_ms > self._drain_ms:
+                self.waits += [Wait(f"{name} has all", came_ms, None, DRAIN_MS) for name in lacking]
                 break
             time.sleep(0.2)
         return {

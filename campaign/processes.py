@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 
 from campaign.planted import ENVIRONMENT as PLANTED
@@ -23,12 +24,12 @@ JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData -Xmx900m -Djav
 
 
 class Processes:
-    def __init__(self, servers: str, stem: str, topic: str, folder: Path, bug: str | None) -> None:
+    def __init__(self, servers: str, stem: str, topic: str, folder: Path, bugs: Sequence[str]) -> None:
         self._folder, self._servers, self._stem, self._topic = folder, servers, stem, topic
         self.crash_file = folder / "crash"
         self.followed = folder / "followed"
         (folder / "tmp").mkdir()
-        paths = [str(ROOT)] if bug is None else [str(ROOT / "campaign" / "planted" / "at_start"), str(ROOT)]
+        paths = [str(ROOT)] if not bugs else [str(ROOT / "campaign" / "planted" / "at_start"), str(ROOT)]
         self._environment = os.environ | {
             "PYTHONPATH": os.pathsep.join(paths),
             "PYSPARK_PYTHON": sys.executable,
@@ -38,7 +39,7 @@ class Processes:
             "SPARK_LAUNCHER_OPTS": f"{JAVA}{folder}/tmp",
             "TMPDIR": f"{folder}/tmp",
             crash_points.ENVIRONMENT: str(self.crash_file),
-            PLANTED: bug or "",
+            PLANTED: ",".join(bugs),
         }
         self._application: subprocess.Popen[bytes] | None = None
         self._follower: subprocess.Popen[bytes] | None = None

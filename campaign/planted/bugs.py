@@ -22,6 +22,7 @@ _random = Random()
 class Bug:
     rule: str  # which must find it
     plant: Callable[[], None]
+    lanes: tuple[str, ...] = ("network",)  # of the faults under which it shows
 
 
 def _now() -> bool:
@@ -194,17 +195,27 @@ def _stands_still() -> None:
     TaskTransactions.recover = planted  # type: ignore[method-assign]
 
 
+CRASHES = ("application",)
 BUGS: dict[str, Bug] = {
-    "no recovery": Bug("lost", _no_recovery),
-    "forgotten decision": Bug("doubled", _forgotten_decision),
+    "no recovery": Bug("lost", _no_recovery, CRASHES),
+    "forgotten decision": Bug("doubled", _forgotten_decision, CRASHES),
     "reads uncommitted": Bug("aborted", _reads_uncommitted),
     "garbled value": Bug("unwritten", _garbled_value),
     "reversed rows": Bug("reordered", _reversed_rows),
     "wrong partition": Bug("misplaced", _wrong_partition),
     "lost headers": Bug("altered", _lost_headers),
-    "torn batches": Bug("torn", _torn_batches),
+    "torn batches": Bug("torn", _torn_batches, CRASHES),
     "map too far": Bug("map skips", _map_off_by(1)),
     "map too near": Bug("map repeats", _map_off_by(-1)),
     "commits too far": Bug("group ahead", _commits_too_far),
-    "stands still": Bug("stalled", _stands_still),
+    "stands still": Bug("stalled", _stands_still, CRASHES),
 }
+
+# Each shares a campaign, because none hides what another does.
+OF_ROWS = ("reads uncommitted", "garbled value", "reversed rows", "wrong partition", "lost headers", "commits too far")
+GROUPS = (
+    (*OF_ROWS, "map too far"),
+    ("no recovery", "map too near"),
+    ("forgotten decision", "torn batches"),
+    ("stands still",),
+)

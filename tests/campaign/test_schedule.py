@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from itertools import islice
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -11,7 +14,7 @@ from hypothesis import strategies as st
 from campaign.checker import RULES
 from campaign.counts import BEGIN, END, added
 from campaign.faults import LANES, NODES, TABLE, schedule
-from campaign.planted.bugs import BUGS
+from campaign.planted.bugs import BUGS, GROUPS
 
 RESULT = {
     "seed": 7,
@@ -45,6 +48,13 @@ def test_each_kind_of_a_lane_comes_on_any_node_and_no_kind_of_another(lane):
 
 def test_each_rule_has_a_bug_that_it_must_find():
     assert sorted(bug.rule for bug in BUGS.values()) == sorted(RULES)
+
+
+def test_each_bug_is_in_one_group_and_finds_its_place_in_the_code():
+    """A patch of something that is not there any more would plant nothing."""
+    assert sorted(bug for group in GROUPS for bug in group) == sorted(BUGS)
+    program = "from campaign.planted.bugs import BUGS\nfor bug in BUGS.values(): bug.plant()"
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=Path(__file__).parents[2])
 
 
 def test_counts_add_up_and_a_campaign_counts_once():

@@ -1,10 +1,11 @@
-"""Python imports this at the start of each process that has this folder on its path: it plants the named bug."""
+"""Python imports this at the start of each process that has this folder on its path: it plants the named bugs."""
 
 import os
 
 from campaign.planted import ENVIRONMENT
 
-if name := os.environ.get(ENVIRONMENT):
+if names := os.environ.get(ENVIRONMENT):
     from campaign.planted.bugs import BUGS
 
-    BUGS[name].plant()
+    for name in names.split(","):
+        BUGS[name].plant()
