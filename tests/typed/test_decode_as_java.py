@@ -20,7 +20,7 @@ from kafkasource.errors import SchemaError
 pytestmark = [pytest.mark.peers, pytest.mark.slow]
 
 PROGRAM = Path(__file__).with_name("AvroRecords.java")
-PAIRS = 400
+PAIRS = 250
 
 
 def pairs() -> list[tuple[Any, Any, bytes]]:

@@ -59,7 +59,7 @@ class Decoded:
 
 
 class AvroDecoder:
-    """Of one reader's schema. Threads may share it once its writers are known."""
+    """Of one reader's schema. Threads may decode at once; one of them at a time adds a writer."""
 
     def __init__(self, reader: Schema, writers: Sequence[Schema] = ()) -> None:
         """SchemaError where there is no column for the reader's schema, or it cannot read a writer's."""
@@ -87,6 +87,8 @@ class AvroDecoder:
         `skip_bytes` of each value are no part of the record. `programs`: int32, of each row of `values` the number of
         its writer's program, or NOT_DECODED; without it, all rows have the first. Null stays null and is not bad.
         """
+        if values.type != pa.binary():
+            raise TypeError(f"expected a binary column, not {values.type}")
         if not 0 <= start <= len(values):
             raise ValueError(f"no row {start}")
         return _Piece(self._layout, self._programs, values, most_bytes, skip_bytes, programs, start).decoded()
@@ -162,10 +164,7 @@ class _Piece:
 
     def _allocate(self, rows: int, several: bool) -> None:
         programs, columns = self._programs, self._layout.columns
-        self._decoding = kernel.Decoding(
-            memoryview(programs.code), memoryview(programs.entries), memoryview(bytes(programs.constants) or b"\0"),
-            programs.depth, self._layout.table(),
-        )  # fmt: skip
+        self._decoding = kernel.Decoding(*programs.image(), self._layout.table())
         self._decoding.start(self._start)
         self._codes = memoryview(bytearray(rows))
         self._places = memoryview(bytearray(4 * rows)).cast("i")

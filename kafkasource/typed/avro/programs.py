@@ -30,7 +30,7 @@ from kafkasource.typed.avro.schema import (
     is_null,
 )
 
-MOST_WORDS = 2_000_000  # of all programs of a reader, those thrown away too
+MOST_WORDS = 1_000_000  # of one program, with what was thrown away on the way
 _FORMATS = {"int": "=i", "long": "=q", "float": "=f", "double": "=d"}
 _SKIPS = {"null": 0, "boolean": 1, "float": 4, "double": 8}
 
@@ -53,11 +53,13 @@ class Programs:
         self._frames = 0
         self._skip_at = -1  # the SKIP that is last in the code and may become longer
         self._emitted = 0
+        self._image: tuple[memoryview, memoryview, memoryview, int] | None = None
 
     def add(self, writer: Schema) -> int:
         """Compile a writer's program; its number. SchemaError where the reader cannot read it."""
         before = self._mark()
         start = len(self.code)
+        self._emitted = 0
         try:
             root = self.layout.root
             if root.column == 0 and not root.branches and self.layout.columns[0].nullable:
@@ -68,7 +70,16 @@ class Programs:
             self._back_to(before)
             raise
         self.entries.append(start)
+        self._image = None
         return len(self.entries) - 1
+
+    def image(self) -> tuple[memoryview, memoryview, memoryview, int]:
+        """(code, entries, constants, depth) as the kernel takes them; of the programs that there are now."""
+        if self._image is None:
+            words = [memoryview(bytes(each)).cast("i") for each in (self.code, self.entries)]
+            self._image = (*words, memoryview(bytes(self.constants) or b"\0"), self.depth)  # type: ignore[assignment]
+        assert self._image is not None
+        return self._image
 
     def place_of(self, pc: int) -> str:
         """The place in the schema that an instruction is about."""
