@@ -28,8 +28,17 @@ def _refuse_a_python_that_is_not_here(python: str) -> None:
         folder = python.removeprefix("./").partition(os.sep)[0]
         raise KafkaSourceError(
             f"PYSPARK_PYTHON={python}: there is no such file in {os.getcwd()}, and Spark plans each read and write on "
-            f"the driver with it. Give the driver the same path: ln -sfn /path/to/the/packed/environment {folder}"
+            f"the driver with it. Let each find its own by name: PYSPARK_PYTHON={os.path.basename(python)}, with the "
+            f"environment's bin in the driver's PATH, and --conf {path_of_archive(folder)}"
         )
+
+
+def path_of_archive(folder: str) -> str:
+    """A setting of Spark's: an executor finds the Python of an archive that is unpacked as `folder` by its name.
+
+    Spark uses one name for the Python of a data source, on the driver to plan and on executors to read and write.
+    """
+    return f"spark.executorEnv.PATH=./{folder}/bin:/usr/local/bin:/usr/bin:/bin"
 
 
 def _use_this_python(context: SparkContext) -> None:

@@ -19,6 +19,7 @@ import zipfile
 from pathlib import Path
 
 import kafkasource
+from kafkasource import workers_python
 from kafkasource.cli.whole_file import partial_of, written_whole
 from kafkasource.errors import KafkaSourceError
 
@@ -53,10 +54,10 @@ def _environment(arguments: argparse.Namespace) -> int:
     _show(
         arguments,
         [
-            f"ln -sfn {shlex.quote(str(prefix))} {_NAME}",
-            f"PYSPARK_PYTHON=./{_NAME}/bin/python spark-submit --archives {shlex.quote(str(file))}#{_NAME} job.py",
+            f'PATH={shlex.quote(str(prefix))}/bin:"$PATH" PYSPARK_PYTHON=python spark-submit '
+            f"--archives {shlex.quote(str(file))}#{_NAME} --conf {workers_python.path_of_archive(_NAME)} job.py"
         ],
-        "The link is for the driver: it plans with the same path. Each worker needs "
+        "Driver and workers each find `python` by a PATH of their own. Each worker needs "
         f"{os.path.realpath(sys.executable)}, to which the environment links.",
     )
     return 0

@@ -27,6 +27,7 @@ def kernel_of_executors(rows):
 
     for _ in rows:
         pass
+    print(f"executor's Python is in {sys.prefix}", file=sys.stderr)
     yield f"{records.__file__.endswith('.zip/kafkasource/records/__init__.py')} {records.COMPILED}"
 
 

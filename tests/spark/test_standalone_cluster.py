@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -29,11 +31,11 @@ def cluster():
 def submit(cluster, kafka_broker, kafka_topic, tmp_path):
     """Runs the job; what it printed, as a value."""
 
-    def run(python, how, *options, driver=None, succeeds=True):
+    def run(python, how, *options, driver=None, succeeds=True, **variables):
         topics = [kafka_topic(partitions=2), kafka_topic(partitions=2)]
         arguments = [kafka_broker.bootstrap_servers, *topics, str(tmp_path / "checkpoint"), how]
         command = cluster.command(JOB, *arguments, submit=options)
-        environment = environment_with(python) | ({"PYSPARK_DRIVER_PYTHON": driver} if driver else {})
+        environment = environment_with(python) | ({"PYSPARK_DRIVER_PYTHON": driver} if driver else {}) | variables
         done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=500)
         assert (done.returncode == 0) is succeeds, done.stdout + done.stderr
         return json.loads(done.stdout.splitlines()[-1]) if succeeds else done.stdout
@@ -54,23 +56,34 @@ def test_the_zip_that_bundle_writes_serves_batches_and_streams_uncompiled(submit
     assert ran == {"rows": 2000, "distinct": 2000, "kernel": [FROM_ZIP] * 2}
 
 
-def test_the_archive_that_bundle_writes_brings_the_compiled_package_by_the_printed_lines(submit, tmp_path):
+def test_the_archive_that_bundle_writes_brings_the_compiled_package_by_the_printed_line(submit, cluster, tmp_path):
     environment = python_environment(tmp_path / "packed", with_kafkasource=True)
     archive = tmp_path / "environment.tar.gz"
     bundle = "import sys; from kafkasource.cli import main; sys.exit(main(sys.argv[1:]))"
     command = [python_of(environment), "-c", bundle, "bundle", "environment", str(archive), "--json"]
-    printed = json.loads(subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout)
-    link, spark_submit = printed["shell"]
-    assert spark_submit.startswith("PYSPARK_PYTHON=./environment/bin/python spark-submit --archives ")
+    own = environment_with(python_of(environment))
+    bundled = subprocess.run(command, cwd=tmp_path, env=own, capture_output=True, text=True, check=True)
+    printed = json.loads(bundled.stdout)
+    (line,) = printed["shell"]
+    path, python, command, *options, job = shlex.split(line)
+    assert (python, command, job) == ("PYSPARK_PYTHON=python", "spark-submit", "job.py")
+    assert path == f"PATH={environment}/bin:$PATH"
 
-    options = ["--archives", f"{archive}#environment"]
-    error = submit("./environment/bin/python", "register", *options, driver=python_of(environment), succeeds=False)
-    told = [line for line in error.splitlines() if "PYSPARK_PYTHON=./environment/bin/python" in line]
-    assert any("ln -sfn" in line for line in told), error
-
-    subprocess.run(link, shell=True, cwd=tmp_path, check=True)
-    ran = submit("./environment/bin/python", "found", *options)
+    ran = submit("python", "found", *options, PATH=f"{environment}/bin:{os.environ['PATH']}")
     assert ran == {"rows": 2000, "distinct": 2000, "kernel": [COMPILED] * 2}
+    said = "".join(log.read_text() for log in cluster.folder.glob("worker-*/app-*/*/stderr"))
+    used = set(re.findall("executor's Python is in (.*)", said))
+    unpacked = {each for each in used if each.startswith(f"{cluster.folder}/worker-") and each.endswith("/environment")}
+    assert unpacked, used
+    assert str(environment) not in used
+
+
+def test_a_python_that_only_the_workers_have_is_refused_by_its_name_with_the_remedy(submit, tmp_path):
+    environment = python_environment(tmp_path / "drivers", with_kafkasource=True)
+    error = submit("./environment/bin/python", "register", driver=python_of(environment), succeeds=False)
+    (said,) = [line for line in error.splitlines() if "KafkaSourceError: " in line]
+    assert "PYSPARK_PYTHON=./environment/bin/python: there is no such file in" in said
+    assert "spark.executorEnv.PATH=./environment/bin:" in said
 
 
 def test_a_worker_that_is_killed_costs_an_exactly_once_query_no_record_and_doubles_none(kafka_broker):
