@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import struct
 from array import array
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 
 import pyarrow as pa
@@ -341,3 +342,48 @@ def round_to(number, bits):
     half = 1 << (shift - 1) if shift else 1
     whole += rest > half or (rest == half and whole & 1)
     return float((whole << shift) * (1 if number > 0 else -1))
+
+
+@pytest.mark.parametrize("records", [[], [None], [None, None, None], [b""], [b"", None]])
+def test_columns_without_any_bytes_are_read(records):
+    assert values(decoded(FIVE, *records)) == [None] * len(records)
+    assert values(decoded("null", *records)) == [None] * len(records)
+    assert decoded("null", *records).bad == 0
+    assert decoded(FIVE, *records).bad == records.count(b"")
+
+
+def test_a_record_shorter_than_its_prefix_is_bad():
+    piece = decoder("null").decode(pa.array([b"1234", b"12345", b""], pa.binary()), MANY_BYTES, skip_bytes=5)
+    assert reasons(piece) == [(0, "$", opcodes.CUT), (2, "$", opcodes.CUT)]
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_binary(), pa.binary(3)])
+def test_only_a_column_of_binary_is_taken(kind):
+    with pytest.raises(TypeError, match="binary"):
+        decoder("null").decode(pa.array([None], kind), MANY_BYTES)
+
+
+def test_a_writer_may_be_added_while_pieces_are_held():
+    two = decoder("long")
+    held = two.decode(pa.array([zigzag(1)], pa.binary()), MANY_BYTES)
+    assert two.add(parse_schema('"int"')) == 1
+    more = two.decode(pa.array([zigzag(2)], pa.binary()), MANY_BYTES, programs=memoryview(array("i", [1])))
+    assert values(held) + values(more) == [1, 2]
+
+
+def test_a_writer_that_is_refused_leaves_the_others_as_they_are():
+    one = decoder(FIVE)
+    with pytest.raises(SchemaError):
+        one.add(parse_schema('"int"'))
+    assert one.add(parse_schema(json.dumps(FIVE))) == 1
+    column = pa.array([five(1), five(2)], pa.binary())
+    assert values(one.decode(column, MANY_BYTES, programs=memoryview(array("i", [1, 0])))) == [row(1), row(2)]
+
+
+def test_threads_decode_at_once():
+    one = decoder(FIVE)
+    column = pa.array([five(n, "x" * (n % 50)) for n in range(2000)], pa.binary())
+    with ThreadPoolExecutor(4) as pool:
+        arrays = list(pool.map(lambda _: one.decode(column, MANY_BYTES).array, range(12)))
+    assert all(each.equals(arrays[0]) for each in arrays)
+    assert arrays[0].to_pylist() == [row(n, "x" * (n % 50)) for n in range(2000)]
