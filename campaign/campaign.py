@@ -27,7 +27,7 @@ from campaign.rig import VERSIONS, Rig
 from campaign.watch import Watch
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-START_S = 240.0  # for all queries to write something
+START_S = 400.0  # for all queries to write something
 QUIET_S = 5.0
 
 
@@ -74,6 +74,7 @@ def run(
             doer = Doer(rig, names, processes, producers, watch, log)
             _faults(minutes, [Lane(lane, schedule(seed, lane), doer.do, log) for lane in lanes], watch)
             rig.heal()
+            log.counts["lose an answer"] = sum(proxy.harmed for proxy in rig.proxies)  # those that met an answer
             say(f"{log.now_ms() / 1000:.0f} s: {log.counts.total()} faults are done; the copies drain")
             report, records = _judge(rig, names, processes, producers, watch, log, folder, drain_ms)
         finally:
@@ -127,9 +128,8 @@ def _judge(
     atomic = gather.batches(folder / "checkpoints" / "atomic", "atomic", names.source)
     said = gather.translations(rig.servers, names, logs[names.source])
     history = gather.history(producers, logs, drain.copies, atomic, said, watch, drain.waits)
-    answers = sum(proxy.harmed for proxy in rig.proxies)
     seen = {"batches": len(atomic), "glimpses": len(watch.glimpses), "waits": len(history.waits), "map": len(said)}
-    log.note("judged", harmed_answers=answers, **seen)
+    log.note("judged", faults=dict(log.counts), **seen)
     report = check(history)
     for rule, findings in report.findings.items():
         for finding in findings:

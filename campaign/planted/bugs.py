@@ -21,8 +21,13 @@ _random = Random()
 @dataclass(frozen=True)
 class Bug:
     rule: str  # which must find it
+    of: str  # the module of kafkasource right after whose import it is planted
     plant: Callable[[], None]
     lanes: tuple[str, ...] = ("network",)  # of the faults under which it shows
+
+    @property
+    def module(self) -> str:
+        return f"kafkasource.{self.of}"
 
 
 def _now() -> bool:
@@ -197,25 +202,25 @@ def _stands_still() -> None:
 
 CRASHES = ("application",)
 BUGS: dict[str, Bug] = {
-    "no recovery": Bug("lost", _no_recovery, CRASHES),
-    "forgotten decision": Bug("doubled", _forgotten_decision, CRASHES),
-    "reads uncommitted": Bug("aborted", _reads_uncommitted),
-    "garbled value": Bug("unwritten", _garbled_value),
-    "reversed rows": Bug("reordered", _reversed_rows),
-    "wrong partition": Bug("misplaced", _wrong_partition),
-    "lost headers": Bug("altered", _lost_headers),
-    "torn batches": Bug("torn", _torn_batches, CRASHES),
-    "map too far": Bug("map skips", _map_off_by(1)),
-    "map too near": Bug("map repeats", _map_off_by(-1)),
-    "commits too far": Bug("group ahead", _commits_too_far),
-    "stands still": Bug("stalled", _stands_still, CRASHES),
+    "no recovery": Bug("lost", "sink.transactions.driver", _no_recovery, CRASHES),
+    "forgotten decision": Bug("doubled", "sink.transactions.task_plan", _forgotten_decision, CRASHES),
+    "reads uncommitted": Bug("aborted", "source.fetch.config", _reads_uncommitted),
+    "garbled value": Bug("unwritten", "sink.task", _garbled_value),
+    "reversed rows": Bug("reordered", "sink.task", _reversed_rows),
+    "wrong partition": Bug("misplaced", "sink.partitioner", _wrong_partition),
+    "lost headers": Bug("altered", "sink.task", _lost_headers),
+    "torn batches": Bug("torn", "sink.writer", _torn_batches, CRASHES),
+    "map too far": Bug("map skips", "offset_map", _map_off_by(1)),
+    "map too near": Bug("map repeats", "offset_map", _map_off_by(-1)),
+    "commits too far": Bug("group ahead", "source.group.committer", _commits_too_far),
+    "stands still": Bug("stalled", "sink.transactions.task_transactions", _stands_still, CRASHES),
 }
 
 # Each shares a campaign, because none hides what another does.
 OF_ROWS = ("reads uncommitted", "garbled value", "reversed rows", "wrong partition", "lost headers", "commits too far")
 GROUPS = (
     (*OF_ROWS, "map too far"),
-    ("no recovery", "map too near"),
-    ("forgotten decision", "torn batches"),
+    ("no recovery", "torn batches", "map too near"),
+    ("forgotten decision",),
     ("stands still",),
 )

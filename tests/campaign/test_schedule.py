@@ -53,7 +53,17 @@ def test_each_rule_has_a_bug_that_it_must_find():
 def test_each_bug_is_in_one_group_and_finds_its_place_in_the_code():
     """A patch of something that is not there any more would plant nothing."""
     assert sorted(bug for group in GROUPS for bug in group) == sorted(BUGS)
-    program = "from campaign.planted.bugs import BUGS\nfor bug in BUGS.values(): bug.plant()"
+    program = """
+import importlib
+from campaign.planted.bugs import BUGS
+from campaign.planted.hook import after_import
+planted = []
+for bug in BUGS.values():
+    after_import(bug.module, lambda bug=bug: (bug.plant(), planted.append(bug)))
+for bug in BUGS.values():
+    importlib.import_module(bug.module)
+assert len(planted) == len(BUGS), planted
+"""
     subprocess.run([sys.executable, "-c", program], check=True, cwd=Path(__file__).parents[2])
 
 

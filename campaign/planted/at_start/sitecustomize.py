@@ -6,6 +6,7 @@ from campaign.planted import ENVIRONMENT
 
 if names := os.environ.get(ENVIRONMENT):
     from campaign.planted.bugs import BUGS
+    from campaign.planted.hook import after_import
 
     for name in names.split(","):
-        BUGS[name].plant()
+        after_import(BUGS[name].module, BUGS[name].plant)
