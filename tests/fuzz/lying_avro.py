@@ -146,16 +146,21 @@ def lie(rng: random.Random, data: bytes, other: bytes) -> bytes:
     return rng.randbytes(rng.randrange(40)) if kind == 2 else damaged(rng, data, other)
 
 
-def decode(rng: random.Random) -> bool:
-    """Right and wrong records in one column, by one or two writers. Taken: no record was refused."""
+def wrong_column(rng: random.Random) -> tuple[Any, Any, list[bytes], int]:
+    """(writer's schema, reader's, records, the one that is not right)."""
     schemas = Schemas(rng)
     writer = schemas.any(rng.randrange(1, 5))
     reader = schemas.changed(writer) if rng.random() < 0.5 else writer
-    decoder = AvroDecoder(parse_schema(json.dumps(reader)), [parse_schema(json.dumps(writer))])
-    right = [record(rng, writer) for _ in range(rng.randrange(2, 6))]
-    column = list(right)
+    column = [record(rng, writer) for _ in range(rng.randrange(2, 6))]
     wrong = rng.randrange(len(column))
-    column[wrong] = lie(rng, column[wrong], right[0])
+    column[wrong] = lie(rng, column[wrong], column[0])
+    return writer, reader, column, wrong
+
+
+def decode(rng: random.Random) -> bool:
+    """Right and wrong records in one column. Taken: no record was refused."""
+    writer, reader, column, wrong = wrong_column(rng)
+    decoder = AvroDecoder(parse_schema(json.dumps(reader)), [parse_schema(json.dumps(writer))])
     prefix = rng.randbytes(rng.choice((0, 5)))
     whole = pa.array([prefix + each for each in column], pa.binary())
     before = pa.total_allocated_bytes()

@@ -29,3 +29,22 @@ def test_the_interpreted_kernel_passes_the_same_tests():
         env=env, cwd=HERE.parent.parent, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert run.returncode == 0, run.stdout + run.stderr
+
+
+def digest(**environment: str) -> list[str]:
+    env = {**os.environ, "PYTHONPATH": str(HERE.parent.parent), **environment}
+    run = subprocess.run(
+        [sys.executable, "-W", "ignore", str(HERE / "wrong_records_digest.py"), "1000"],
+        env=env, cwd=HERE.parent.parent, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    return run.stdout.splitlines()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not COMPILED, reason="this run is that of the interpreted kernel")
+def test_both_builds_make_the_same_of_wrong_records_with_the_same_reasons():
+    compiled, interpreted = digest(), digest(KAFKASOURCE_KERNEL_INTERPRETED="1")
+    assert (compiled[0], interpreted[0]) == ("compiled", "interpreted")
+    assert len(compiled) == 1001
+    assert compiled[1:] == interpreted[1:]
