@@ -26,6 +26,8 @@ CODECS = ["none", "gzip", "snappy"]
 RELEASES = {"0.8.2.2": (0, 8, 2), "0.9.0.1": (0, 9), "3.9.2": (3, 9), "4.3.1": (4, 3)}
 PATIENCE_S = 60  # for what comes on another thread
 TIME = 1_700_000_000_000
+# The oldest have no idempotence: a machine that stands still for the time of a request has its records written twice.
+_PATIENT = {"kafka.request.timeout.ms": "600000", "kafka.delivery.timeout.ms": "660000"}
 
 
 class Release:
@@ -54,7 +56,7 @@ class Release:
         return reader.format("pykafka").options(**options).load()
 
     def write(self, frame, topic, **options):
-        options = {"kafka.bootstrap.servers": self.servers, "topic": topic, **options}
+        options = {"kafka.bootstrap.servers": self.servers, "topic": topic, **_PATIENT, **options}
         frame.write.format("pykafka").options(**options).mode("append").save()
 
     def pairs(self, topic, **options):
