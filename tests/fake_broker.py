@@ -297,6 +297,23 @@ class FakeKafka(FakeTransactions):
     def _consumer_group_describe(self, request: Request) -> dict:
         return {"groups": [{"group_id": group, "error_code": 69} for group in request.body["group_ids"]]}
 
+    def _describe_log_dirs(self, request: Request) -> dict:
+        """Each leader has an empty log, in one folder."""
+
+        def empty(asked: dict) -> dict:
+            leaders = self.topics[asked["topic"]].leaders
+            mine = [number for number in asked["partitions"] if leaders[number] == request.node_id]
+            return {
+                "name": asked["topic"],
+                "partitions": [
+                    {"partition_index": number, "partition_size": 0, "offset_lag": 0, "is_future_key": False}
+                    for number in mine
+                ],
+            }
+
+        topics = [empty(asked) for asked in request.body["topics"] if asked["topic"] in self.topics]
+        return {"error_code": 0, "results": [{"error_code": 0, "log_dir": "/logs", "topics": topics}]}
+
     def _find_coordinator(self, request: Request) -> dict:
         def found(key: str) -> dict:
             node_id = self.coordinator_of(key)
