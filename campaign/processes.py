@@ -8,9 +8,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
+
+from descendants import descendants
+from java_programs import SHORT_LIVED_JVM
 
 from campaign.planted import ENVIRONMENT as PLANTED
 from kafkasource.broker.class_archive import ClassArchive
@@ -19,8 +21,7 @@ from kafkasource.sink.transactions import crash_points
 ROOT = Path(__file__).parent.parent
 SPARK_CLASSES = ClassArchive(Path(sys.prefix) / "spark-classes.jsa")  # scripts/spark_class_archive.py
 GONE_S = 20.0
-# C1 only: these JVMs live for seconds to minutes.
-JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData -Xmx900m -Djava.io.tmpdir="
+JAVA = f"{SHORT_LIVED_JVM} -Xmx900m -Djava.io.tmpdir="
 
 
 class Processes:
@@ -101,21 +102,6 @@ class Processes:
         if self._follower is not None:
             self._follower.kill()
             self._follower.wait()
-
-
-def descendants(root: int) -> dict[int, bytes]:
-    """Command lines by process id."""
-    children: dict[int, list[int]] = defaultdict(list)
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            children[int(stat.read_text().rpartition(")")[2].split()[1])].append(int(stat.parent.name))
-    found, waiting = {}, [root]
-    while waiting:
-        for pid in children[waiting.pop()]:
-            waiting.append(pid)
-            with contextlib.suppress(OSError):
-                found[pid] = Path(f"/proc/{pid}/cmdline").read_bytes()
-    return found
 
 
 def _kill(pid: int) -> None:

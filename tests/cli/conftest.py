@@ -1,6 +1,8 @@
-"""Checkpoints for the commands that read them."""
+"""Checkpoints for the commands that read them, and scripts of `pykafka completion`."""
 
 import pytest
+
+from kafkasource.cli import main
 
 # As Spark 4.2 writes it.
 METADATA = (
@@ -22,3 +24,17 @@ def checkpoint(tmp_path):
 
     plan.location = str(tmp_path)  # type: ignore[attr-defined]
     return plan
+
+
+@pytest.fixture
+def script(tmp_path, capsys):
+    """`script(shell)`: the file that the shell reads."""
+    pytest.importorskip("shtab", reason="needs shtab: pip install 'kafkasource[cli]'")
+
+    def of(shell):
+        assert main(["completion", shell]) == 0
+        file = tmp_path / f"pykafka.{shell}"
+        file.write_text(capsys.readouterr().out)
+        return str(file)
+
+    return of

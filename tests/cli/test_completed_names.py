@@ -13,7 +13,6 @@ import time
 
 import pytest
 
-from kafkasource.cli import main
 from kafkasource.cli.cluster_names import plain
 
 PATIENCE_S = 120  # on however slow a machine; TAB is pressed again meanwhile, as the shell waits only two seconds
@@ -22,19 +21,6 @@ START = {
     "zsh": (["zsh", "-f", "-i"], 'autoload -U compinit; compinit -u; unsetopt beep; eval "$(cat {script})"'),
     "fish": (["fish", "--no-config", "-i"], "source {script}"),
 }
-
-
-@pytest.fixture
-def script(tmp_path, capsys):
-    pytest.importorskip("shtab", reason="needs shtab: pip install 'kafkasource[cli]'")
-
-    def of(shell):
-        assert main(["completion", shell]) == 0
-        file = tmp_path / f"pykafka.{shell}"
-        file.write_text(capsys.readouterr().out)
-        return str(file)
-
-    return of
 
 
 def environment(tmp_path, **more):

@@ -24,17 +24,6 @@ printf '%s\\n' "${COMPREPLY[@]}"
 """
 
 
-@pytest.fixture
-def script(tmp_path, capsys):
-    def of(shell):
-        assert main(["completion", shell]) == 0
-        file = tmp_path / f"pykafka.{shell}"
-        file.write_text(capsys.readouterr().out)
-        return str(file)
-
-    return of
-
-
 @pytest.mark.parametrize(
     ("line", "expected"),
     [

@@ -24,6 +24,8 @@ from random import Random
 import confluent_kafka
 import pyspark
 from confluent_kafka.admin import AdminClient, NewTopic
+from descendants import descendants
+from java_programs import SHORT_LIVED_JVM
 
 from kafkasource.sink.transactions.crash_points import ENVIRONMENT, POINTS
 
@@ -32,7 +34,7 @@ ROOT = APP.parent.parent.parent
 PATIENCE_S = 120.0  # for what must happen on however slow a machine
 IN_PARTITIONS, OUT_PARTITIONS = 4, 3
 # C1 only: these JVMs live for seconds. What they leave when killed goes with the folder.
-JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData -Djava.io.tmpdir="
+JAVA = f"{SHORT_LIVED_JVM} -Djava.io.tmpdir="
 
 
 class Application:
@@ -103,14 +105,14 @@ class Application:
 
     def kill(self):
         """The application whole, as a power cut does it; its Python workers may live on for a moment."""
-        self._left |= set(self._processes())
+        self._left |= set(descendants(self._app.pid))
         os.killpg(self._app.pid, signal.SIGKILL)
         self._app.wait()
 
     def kill_one(self, random, moment_s):
         """At that moment one of its processes: an executor, a Python process of Spark's; never the driver's JVM."""
         time.sleep(moment_s)
-        mortal = [pid for pid, command in self._processes().items() if _is_of_an_executor(command)]
+        mortal = [pid for pid, command in descendants(self._app.pid).items() if _is_of_an_executor(command)]
         if mortal:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(random.choice(sorted(mortal)), signal.SIGKILL)
@@ -168,20 +170,6 @@ class Application:
             for copy in self.copies.values():
                 copy.read(0.1)
         self.write(100)
-
-    def _processes(self):
-        """Command lines by process id, of all that descend from the application."""
-        children, commands = defaultdict(list), {}
-        for stat in Path("/proc").glob("[0-9]*/stat"):
-            with contextlib.suppress(OSError):
-                children[int(stat.read_text().rpartition(")")[2].split()[1])].append(int(stat.parent.name))
-        waiting = [self._app.pid]
-        while waiting:
-            for pid in children[waiting.pop()]:
-                waiting.append(pid)
-                with contextlib.suppress(OSError):
-                    commands[pid] = Path(f"/proc/{pid}/cmdline").read_bytes()
-        return commands
 
     # What is found.
 
