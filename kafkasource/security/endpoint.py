@@ -1,19 +1,16 @@
 """HTTP to token endpoints and to the metadata services of clouds: the only sockets of SASL.
 
-An endpoint is not trusted with anything but the request: https unless the user allows http, no redirects, at most 1 MiB
-of an answer, a deadline for the whole of it, so that a byte now and then does not keep a thread. What cannot become
-better is not asked for again: 4xx, but for 408 and 429. Errors name the address and RFC 6749's code of the error,
-never the rest of the answer.
+An endpoint is not trusted with anything but the request (`exchange`): https unless the user allows http, no redirects,
+at most 1 MiB of an answer. What cannot become better is not asked for again: 4xx, but for 408 and 429. Errors name the
+address and RFC 6749's code of the error, never the rest of the answer.
 """
 
 from __future__ import annotations
 
 import http.client
-import io
 import json
 import random
 import re
-import socket
 import ssl
 import time
 import urllib.parse
@@ -21,6 +18,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from kafkasource.errors import OptionError, TokenNotAvailable, TokenRefused
+from kafkasource.security.exchange import Address, AnswerTooLarge, address_of, exchange
 from kafkasource.shipped_files import find_file
 
 MOST_ANSWER_BYTES = 1 << 20
@@ -111,18 +109,19 @@ class HttpClient:
                 self._sleep(min(left_s, backoff_s * (0.8 + 0.4 * random.random())))
                 backoff_s *= 2
 
-    def _once(self, address: _Address, method: str, body: bytes | None, headers: Mapping[str, str]) -> bytes:
+    def _once(self, address: Address, method: str, body: bytes | None, headers: Mapping[str, str]) -> bytes:
         try:
-            connection = _Connection(address, self._limits, self._tls, self._clock)
-            try:
-                connection.request(
-                    method, address.target, body, {"Accept": "application/json", "Cache-Control": "no-cache", **headers}
-                )
-                response = connection.getresponse()
-                status = response.status
-                answer = response.read(MOST_ANSWER_BYTES + 1)
-            finally:
-                connection.shut()
+            answer = exchange(
+                address,
+                method,
+                body,
+                {"Accept": "application/json", "Cache-Control": "no-cache", **headers},
+                connect_timeout_ms=self._limits.connect_timeout_ms,
+                read_timeout_ms=self._limits.read_timeout_ms,
+                most_bytes=MOST_ANSWER_BYTES,
+                tls=self._tls,
+                clock=self._clock,
+            )
         except ssl.SSLCertVerificationError as error:
             raise TokenRefused(
                 f"{address}: its certificate is not trusted ({error.verify_message}). Name the authority that issued it"
@@ -131,108 +130,27 @@ class HttpClient:
         except (OSError, http.client.HTTPException) as error:
             reason = getattr(error, "strerror", None) or type(error).__name__
             raise TokenNotAvailable(f"{address} gives no answer: {reason}") from None
-        if len(answer) > MOST_ANSWER_BYTES:
-            raise TokenRefused(f"{address}: the answer has more than {MOST_ANSWER_BYTES} bytes")
-        _check_status(address, status, answer)
-        return answer
+        except AnswerTooLarge:
+            raise TokenRefused(f"{address}: the answer has more than {MOST_ANSWER_BYTES} bytes") from None
+        _check_status(address, answer.status, answer.body)
+        return answer.body
 
 
-@dataclass(frozen=True)
-class _Address:
-    scheme: str
-    host: str
-    port: int
-    target: str  # path and query
-
-    def __str__(self) -> str:
-        """Without the query, which may hold a secret."""
-        return f"{self.scheme}://{self.host}:{self.port}{self.target.partition('?')[0]}"
-
-
-def _address_of(url: str, allow_http: bool) -> _Address:
-    try:
-        parts = urllib.parse.urlsplit(url)
-        host, port = parts.hostname, parts.port
-    except ValueError:
-        host, port, parts = None, None, urllib.parse.urlsplit("")
-    if parts.scheme not in ("https", "http") or not host or parts.username is not None or not url.isprintable():
+def _address_of(url: str, allow_http: bool) -> Address:
+    address = address_of(url)
+    if address is None:
         raise OptionError(
             "kafka.sasl.oauthbearer.token.endpoint.url: not a URL https://host[:port]/path without user and password"
         )
-    if parts.scheme == "http" and not allow_http:
+    if not address.encrypts and not allow_http:
         raise OptionError(
-            f"kafka.sasl.oauthbearer.token.endpoint.url: http://{host} would send the credentials in clear. Use https, "
-            "or set kafka.sasl.oauthbearer.token.endpoint.allow.http=true for a test"
+            f"kafka.sasl.oauthbearer.token.endpoint.url: http://{address.host} would send the credentials in clear. "
+            "Use https, or set kafka.sasl.oauthbearer.token.endpoint.allow.http=true for a test"
         )
-    target = urllib.parse.urlunsplit(("", "", parts.path or "/", parts.query, ""))
-    return _Address(parts.scheme, host, port or (443 if parts.scheme == "https" else 80), target)
+    return address
 
 
-class _Connection(http.client.HTTPConnection):
-    """One request on a socket whose every wait ends at the deadline."""
-
-    def __init__(
-        self,
-        address: _Address,
-        limits: HttpLimits,
-        tls: Callable[[], ssl.SSLContext],
-        clock: Callable[[], float],
-    ) -> None:
-        super().__init__(address.host, address.port)
-        self._address = address
-        self._limits = limits
-        self._tls = tls
-        self._clock = clock
-        self._connected: socket.socket | None = None
-
-    def shut(self) -> None:
-        self.close()
-        if self._connected is not None:
-            self._connected.close()
-
-    def connect(self) -> None:
-        connecting_s = self._limits.connect_timeout_ms / 1000
-        context = self._tls() if self._address.scheme == "https" else None
-        address = (self._address.host, self._address.port)
-        self._connected = socket.create_connection(address, timeout=connecting_s)
-        if context is not None:
-            self._connected = context.wrap_socket(self._connected, server_hostname=self._address.host)
-        self.sock = _Timed(self._connected, self._clock, self._clock() + self._limits.read_timeout_ms / 1000)
-
-
-class _Timed(io.RawIOBase):
-    """A socket with a deadline for everything on it together: what http.client uses of one.
-
-    It does not close the socket: http.client closes it before the answer is read where the answer has no length.
-    """
-
-    def __init__(self, connected: socket.socket, clock: Callable[[], float], deadline: float) -> None:
-        self._connected = connected
-        self._clock = clock
-        self._deadline = deadline
-
-    def _set_timeout(self) -> None:
-        left_s = self._deadline - self._clock()
-        if left_s <= 0:
-            raise TimeoutError
-        self._connected.settimeout(left_s)
-
-    def sendall(self, data: bytes) -> None:
-        self._set_timeout()
-        self._connected.sendall(data)
-
-    def makefile(self, mode: str) -> io.BufferedReader:
-        return io.BufferedReader(_Timed(self._connected, self._clock, self._deadline))
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        self._set_timeout()
-        return self._connected.recv_into(buffer)
-
-
-def _check_status(address: _Address, status: int, answer: bytes) -> None:
+def _check_status(address: Address, status: int, answer: bytes) -> None:
     if status == 200:
         return
     if 300 <= status < 400:

@@ -138,6 +138,14 @@ def test_a_byte_now_and_then_keeps_nobody():
         stop.set()
 
 
+def test_a_cut_answer_is_asked_for_again():
+    sleep = Sleep()
+    with an_endpoint(granted("opaque"), granted("opaque-and-more-of-it")) as endpoint:
+        endpoint.headers = {"Content-Length": str(len(granted("opaque-and-more-of-it")[1]))}
+        assert fetch(endpoint, a_client(sleep)).value == Secret("opaque-and-more-of-it")
+    assert len(sleep.slept) == 1
+
+
 def test_a_huge_answer_is_cut_off():
     def flood(stream, body):
         for _ in range(1000):

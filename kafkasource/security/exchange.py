@@ -1,0 +1,152 @@
+"""One HTTP request and its answer, bounded: for token endpoints, metadata services of clouds, and schema registries.
+
+A server is not trusted with anything but the request: a deadline for the whole answer, so that a byte now and then does
+not keep a thread; a limit on its bytes; no redirect is followed. Each exchange has a connection of its own.
+"""
+
+from __future__ import annotations
+
+import http.client
+import io
+import socket
+import ssl
+import urllib.parse
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a request goes. It prints without its query, which may hold a secret."""
+
+    scheme: str  # "http", "https"
+    host: str
+    port: int
+    target: str  # path and query
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.scheme}://{host}:{self.port}{self.target.partition('?')[0]}"
+
+    @property
+    def encrypts(self) -> bool:
+        return self.scheme == "https"
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    headers: Mapping[str, str]  # names in lower case
+    body: bytes
+
+
+class AnswerTooLarge(Exception):
+    """The body has more bytes than the caller takes."""
+
+
+def address_of(url: str) -> Address | None:
+    """None for what is no URL http(s)://host[:port]/path without user and password."""
+    try:
+        parts = urllib.parse.urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        return None
+    known = parts.scheme in ("https", "http") and host and parts.username is None and url.isprintable()
+    if not known or not host or " " in url:
+        return None
+    target = urllib.parse.urlunsplit(("", "", parts.path or "/", parts.query, ""))
+    return Address(parts.scheme, host, port or (443 if parts.scheme == "https" else 80), target)
+
+
+def exchange(
+    address: Address,
+    method: str,
+    body: bytes | None,
+    headers: Mapping[str, str],
+    *,
+    connect_timeout_ms: int,
+    read_timeout_ms: int,
+    most_bytes: int,
+    tls: Callable[[], ssl.SSLContext],
+    clock: Callable[[], float],
+) -> Answer:
+    """Ask once. `connect_timeout_ms`: TCP and TLS; `read_timeout_ms`: the request and its whole answer.
+
+    Raises OSError (`ssl.SSLError` among them), `http.client.HTTPException`, AnswerTooLarge, what `tls` raises.
+    """
+    connection = _Connection(address, connect_timeout_ms, read_timeout_ms, tls, clock)
+    try:
+        connection.request(method, address.target, body, dict(headers))
+        response = connection.getresponse()
+        found = response.read(most_bytes + 1)
+        if len(found) > most_bytes:
+            raise AnswerTooLarge
+        if response.length:  # http.client tells of a body that is cut only where it reads without a limit
+            raise http.client.IncompleteRead(found, response.length)
+        return Answer(response.status, {name.lower(): text for name, text in response.getheaders()}, found)
+    finally:
+        connection.shut()
+
+
+class _Connection(http.client.HTTPConnection):
+    """One request on a socket whose every wait ends at the deadline."""
+
+    def __init__(
+        self,
+        address: Address,
+        connect_timeout_ms: int,
+        read_timeout_ms: int,
+        tls: Callable[[], ssl.SSLContext],
+        clock: Callable[[], float],
+    ) -> None:
+        super().__init__(address.host, address.port)
+        self._address = address
+        self._connecting_s = connect_timeout_ms / 1000
+        self._reading_s = read_timeout_ms / 1000
+        self._tls = tls
+        self._clock = clock
+        self._connected: socket.socket | None = None
+
+    def shut(self) -> None:
+        self.close()
+        if self._connected is not None:
+            self._connected.close()
+
+    def connect(self) -> None:
+        context = self._tls() if self._address.encrypts else None
+        self._connected = socket.create_connection((self._address.host, self._address.port), timeout=self._connecting_s)
+        if context is not None:
+            self._connected = context.wrap_socket(self._connected, server_hostname=self._address.host)
+        self.sock = _Timed(self._connected, self._clock, self._clock() + self._reading_s)
+
+
+class _Timed(io.RawIOBase):
+    """A socket with a deadline for everything on it together: what http.client uses of one.
+
+    It does not close the socket: http.client closes it before the answer is read where the answer has no length.
+    """
+
+    def __init__(self, connected: socket.socket, clock: Callable[[], float], deadline: float) -> None:
+        self._connected = connected
+        self._clock = clock
+        self._deadline = deadline
+
+    def _set_timeout(self) -> None:
+        left_s = self._deadline - self._clock()
+        if left_s <= 0:
+            raise TimeoutError
+        self._connected.settimeout(left_s)
+
+    def sendall(self, data: bytes) -> None:
+        self._set_timeout()
+        self._connected.sendall(data)
+
+    def makefile(self, mode: str) -> io.BufferedReader:
+        return io.BufferedReader(_Timed(self._connected, self._clock, self._deadline))
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        self._set_timeout()
+        return self._connected.recv_into(buffer)
