@@ -87,4 +87,7 @@ def refusal():
 
 if refusal():
     sys.exit(refusal())
-setup(ext_modules=kernel_extensions(), options={"bdist_wheel": {"py_limited_api": "cp311"}} if MODE == "abi3" else {})
+options = {"build_ext": {"parallel": True}}
+if MODE == "abi3":
+    options["bdist_wheel"] = {"py_limited_api": "cp311"}
+setup(ext_modules=kernel_extensions(), options=options)

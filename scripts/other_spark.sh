@@ -6,7 +6,7 @@ venv=$1 pyspark=$2 base=$PWD/$3
 rm -rf "$venv"
 "$base/bin/python" -m venv --without-pip "$venv"
 log=$(mktemp); trap 'rm -f "$log"' EXIT
-"$base/bin/python" -m pip --disable-pip-version-check --python "$venv/bin/python" install "pyspark==$pyspark" >"$log" 2>&1 ||
+"$base/bin/python" -m pip --disable-pip-version-check --python "$venv/bin/python" install --no-compile --no-deps "pyspark==$pyspark" >"$log" 2>&1 ||
     { cat "$log" >&2; echo "pip could not install pyspark $pyspark (its words are above)" >&2; exit 1; }
 packages() { "$1/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))'; }
 here=$(packages "$venv")

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Makes a virtual environment with this package in it: prepare.sh FOLDER PYSPARK_VERSION EXTRAS [requirements]. With the last
-# word it gets all but the package: that takes longest (pip makes a wheel of pyspark, 400 MB), and touches no file of this
-# folder, so several may run side by side. The kernel is built in this folder, so the rest may not.
+# word it gets all but the package: that takes longest (pyspark is 400 MB), and touches no file of this folder, so several
+# may run side by side. The kernel is built in this folder, so the rest may not.
 # What the machine lacks gives one line with the remedy. Java, and for the tests a JDK (they run Kafka's own classes from
 # source files) and Chromium (they open the metrics page), are installed where that works without asking. Where it does
 # not, the tests that need them skip, and `make test` fails for it (tests/allowed_skips.py).
@@ -39,9 +39,9 @@ for candidate in ${PYTHON:-python3 python3.13 python3.12 python3.11 python3.10};
 done
 [ -n "$python" ] || say "Python 3.10 or newer is missing: install it, or name one with make PYTHON=/path/to/python3"
 "$python" -c 'import ensurepip' 2>/dev/null || say "$python has no venv: install it (apt-get install python3-venv)"
-if [ "${KAFKASOURCE_KERNEL:-auto}" = require ] && ! command -v "${CC:-cc}" >/dev/null 2>&1; then
-    say "a C compiler is missing (the kernel is built and tested): install one (apt-get install gcc, xcode-select --install)"
-fi
+case "${KAFKASOURCE_KERNEL:-auto}" in require | abi3) command -v "${CC:-cc}" >/dev/null 2>&1 ||
+    say "a C compiler is missing (the kernel is built and tested): install one (apt-get install gcc, xcode-select --install)" ;;
+esac
 
 [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
 pip="$venv/bin/python -m pip --disable-pip-version-check"
@@ -50,15 +50,29 @@ pip="$venv/bin/python -m pip --disable-pip-version-check"
 # it imports from a zip: 0.7 s of processor time a process. The installed files are the same, and compiled.
 compiled_pyspark() { ln -sfn ../../.. "$venv"/lib/python3.*/site-packages/pyspark/python/lib/pyspark.zip; }
 
-# Stop at the first failure, and show pip's own words then.
 log=$(mktemp); trap 'rm -f "$log" "$log.txt"' EXIT
+# Stop at the first failure, and show the installer's own words then.
+run() { "$@" >"$log" 2>&1 || { cat "$log" >&2; say "that failed, its words are above: $*"; }; }
+
+# uv installs in a tenth of pip's time. It asks pip's index, and where it cannot (a proxy, a login that pip alone knows), pip
+# does it.
+install() {
+    index=$($pip config list | sed -n "s/^\(global\|install\|:env:\)\.index-url='\(.*\)'$/\2/p" | tail -n 1)
+    "$venv/bin/uv" pip install -q --python "$venv/bin/python" ${index:+--index-url "$index"} "$@" >"$log" 2>&1 ||
+        run $pip install "$@"
+}
+
+# pip for pyspark: it keeps the wheel that it makes of it, uv makes it anew each time, half a minute. Not compiled: Python
+# does that with the few files that are used.
+[ -x "$venv/bin/uv" ] || run $pip install -q --no-compile uv
+run $pip install -q --no-compile --no-deps "pyspark==$pyspark"
 if [ "$only" = requirements ]; then
     "$venv/bin/python" scripts/requirements.py "$extras" >"$log.txt"
-    $pip install -r "$log.txt" "pyspark[sql]==$pyspark" >"$log" 2>&1 || { cat "$log" >&2; say "pip could not install what the package needs (its words are above)"; }
+    install -r "$log.txt" "pyspark[sql]==$pyspark"
     compiled_pyspark
     exit
 fi
 # compat: a plain path entry. Spark looks for `pyspark_*` modules along sys.path, where the default editable hook hides them.
-$pip install -e ".[$extras]" --config-settings editable_mode=compat "pyspark[sql]==$pyspark" >"$log" 2>&1 || { cat "$log" >&2; say "pip could not install the package (its words are above)"; }
+install -e ".[$extras]" --config-settings editable_mode=compat "pyspark[sql]==$pyspark"
 compiled_pyspark
 touch "$venv/.ready"
