@@ -165,6 +165,50 @@ class SchemaError(KafkaSourceError, ValueError):
     """
 
 
+class UnknownSchemaId(KafkaSourceError):
+    """The source of schemas says itself that it has no such id: a fault of the record that names it."""
+
+
+class RegistryError(KafkaSourceError):
+    """A schema registry did not do what it was asked for. The text names the question, the URL and the next step.
+
+    Never a record's fault: where a record names an id that is not there, `UnknownSchemaId` says so. This class itself:
+    an answer that makes no sense, as a wrong URL gives, and a refusal that has no class of its own.
+    """
+
+    def __init__(self, text: str, url: str = "", status: int | None = None, code: int | None = None) -> None:
+        """`status`: of HTTP; `code`: the registry's own (`error_code`). None: there was none."""
+        super().__init__(text, url, status, code)
+        self.url = url
+        self.status = status
+        self.code = code
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class RegistryUnavailable(RegistryError):
+    """No URL of the registry gave an answer for as long as the client asks again. Nothing is known of the schema."""
+
+    retriable = True
+
+
+class RegistryAccessRefused(RegistryError):
+    """The registry and the client do not accept each other: credentials, a missing right, or a certificate."""
+
+
+class SchemaNotFound(RegistryError):
+    """The registry itself says that it has no such id, subject or version."""
+
+
+class SchemaIncompatible(RegistryError):
+    """The registry does not register the schema: earlier versions of the subject forbid it."""
+
+
+class SchemaRefused(RegistryError):
+    """The registry says that a schema, a reference, a version or a subject's name is not valid."""
+
+
 @dataclass(frozen=True, slots=True)
 class ErrorCode:
     """One row of Kafka's error table."""

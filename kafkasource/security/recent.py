@@ -22,6 +22,10 @@ class Recent(Generic[K, V]):
         self.put(key, found)
         return found
 
+    def get(self, key: K) -> V | None:
+        """The key's value, which does not count as used."""
+        return self._values.get(key)
+
     def put(self, key: K, value: V) -> None:
         """In place of the value that there was."""
         self._values.pop(key, None)

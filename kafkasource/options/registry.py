@@ -1,0 +1,70 @@
+"""The table of options of a schema registry, without their prefix `schemaRegistry.`; `registry.settings` reads them.
+
+Names are those of Confluent's clients, where these have them. The options of TLS are the brokers', with this prefix.
+"""
+
+from __future__ import annotations
+
+from kafkasource.security.security_option import SecurityOption
+from kafkasource.security.tls import options as tls_options
+
+PREFIX = "schemaRegistry."
+
+_OWN = (
+    SecurityOption(
+        "url",
+        "The schema registry: `https://host:port`, with a path where it needs one (Apicurio:"
+        " `http://host:8080/apis/ccompat/v7`). Several of them, separated by commas, are one registry: where one does"
+        " not answer, the next is asked.",
+    ),
+    SecurityOption("basic.auth.user.info", "`user:password` for the registry.", secret=True),
+    SecurityOption("bearer.auth.token", "A token for the registry.", secret=True),
+    SecurityOption(
+        "bearer.auth.issuer.endpoint.url",
+        "OAuth: the https URL of the token endpoint that gives tokens for the registry (client credentials grant).",
+    ),
+    SecurityOption("bearer.auth.client.id", "OAuth: the client's id at the token endpoint."),
+    SecurityOption("bearer.auth.client.secret", "OAuth: the client's secret at the token endpoint.", secret=True),
+    SecurityOption("bearer.auth.scope", "OAuth: the scope to ask the token endpoint for."),
+    SecurityOption("bearer.auth.logical.cluster", "Confluent Cloud: the registry's id (`lsrc-...`), beside a token."),
+    SecurityOption("bearer.auth.identity.pool.id", "Confluent Cloud: the identity pool (`pool-...`), beside a token."),
+    SecurityOption(
+        "https.ca.location",
+        "OAuth: a PEM file of the authorities that the token endpoint is trusted by. Default: those of the operating"
+        " system.",
+    ),
+    SecurityOption(
+        "http.connect.timeout.ms", "How long a connection to the registry may take, TLS included.", default="10000"
+    ),
+    SecurityOption("http.read.timeout.ms", "How long the registry's whole answer may take.", default="30000"),
+    SecurityOption(
+        "retry.timeout.ms",
+        "How long a registry is asked again while it gives no answer, or one of 5xx, 408, 429. Then the task or the"
+        " query fails.",
+        default="120000",
+    ),
+    SecurityOption(
+        "missing.id.cache.ttl.sec",
+        "How long a process believes a registry that says that it has no such id.",
+        default="30",
+    ),
+)
+
+_TLS = tuple(
+    SecurityOption(
+        row.name,
+        f"As `kafka.{row.name}`, for the registry in place of the brokers.",
+        row.alias,
+        row.secret,
+        row.default,
+    )
+    for row in tls_options.ROWS
+)
+
+ROWS = (*_OWN, *_TLS)
+BY_NAME = {row.name: row for row in ROWS}
+ALIASES = tls_options.ALIASES
+REFUSED = {
+    "basic.auth.credentials.source": "`basic.auth.user.info` is all that is needed",
+    "bearer.auth.credentials.source": "`bearer.auth.token`, or the options of OAuth, are all that is needed",
+}

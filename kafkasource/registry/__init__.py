@@ -1,0 +1,25 @@
+"""Schema registries: Confluent's REST API, which Apicurio, Karapace and Redpanda serve, too.
+
+settings        the options `schemaRegistry.*`: as plans hold them, and resolved
+credentials     what proves the client: basic, bearer, OAuth
+rest            one question to any of the URLs, with retries
+answers         what an answer's status and JSON mean
+definitions     a schema as it is registered, and where
+references      from a definition to everything that it refers to
+kept            what a process keeps of answers, and one question at a time for each id
+client          the calls: by id, subject and version; look up, register, check
+"""
+
+from kafkasource.registry.client import Compatibility, RegistryClient, registry_of
+from kafkasource.registry.definitions import Definition, Reference, SubjectVersion
+from kafkasource.registry.settings import RegistryOptions
+
+__all__ = [
+    "Compatibility",
+    "Definition",
+    "Reference",
+    "RegistryClient",
+    "RegistryOptions",
+    "SubjectVersion",
+    "registry_of",
+]

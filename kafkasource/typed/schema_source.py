@@ -1,0 +1,37 @@
+"""Where the schemas of writers come from: a registry, a function of the user. What decoders need of it, and no more."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+from uuid import UUID
+
+AVRO, PROTOBUF, JSON = "AVRO", "PROTOBUF", "JSON"
+
+
+@dataclass(frozen=True)
+class RegisteredSchema:
+    """A schema with everything that it refers to. The id of one never gets another."""
+
+    kind: str  # AVRO, PROTOBUF, JSON, or what else a registry knows
+    text: str
+    references: tuple[tuple[str, str], ...] = ()
+    """(name, text) of each schema that this one refers to, near or far; each stands behind those that it uses itself.
+    A name is Avro's full name of a type, the path of a Protobuf `import`, or the text of JSON Schema's `$ref`."""
+
+    @property
+    def texts_by_name(self) -> Mapping[str, str]:
+        """The references, in their order."""
+        return dict(self.references)
+
+
+class SchemaSource(Protocol):
+    """Thread-safe. May wait for another server."""
+
+    def schema(self, schema_id: int | UUID) -> RegisteredSchema:
+        """The schema of a record's id.
+
+        Raises UnknownSchemaId where the source itself says that it has no such id: a fault of the record. Any other
+        KafkaSourceError is a failure of the source, and never a record's fault.
+        """
