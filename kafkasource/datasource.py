@@ -43,18 +43,17 @@ class KafkaDataSource(DataSource):
         return "pykafka"
 
     def schema(self) -> StructType:
-        from kafkasource.source.spark.schema import spark_schema
+        from kafkasource.source.spark.schema import schema_of
 
         self._warn_of_secrets()
-        parsed = options.parse(self.options, "source")
-        return spark_schema(bool(parsed["includeHeaders"]), bool(parsed["packRecords"]))
+        return schema_of(options.parse(self.options, "source"))
 
     # Spark calls these four with keywords: the parameter names are part of the interface.
 
     def reader(self, schema: StructType) -> BatchReader:
         from kafkasource.source.spark.batch import BatchReader
 
-        parsed = self._source_options(schema)
+        parsed = self._source_options(schema, warn=True)
         if parsed["pushDownPredicate"]:
             from kafkasource import spark_api
 
@@ -74,8 +73,9 @@ class KafkaDataSource(DataSource):
         from kafkasource.source.spark.unaided_stream import UnaidedStreamReader
 
         shipped_files.remember_folder(self._shipped_files)
-        parsed = self._source_options(schema)
-        if parsed["pushDownPredicate"] and not _runs("plan_data_source_read"):  # Spark asks there once more
+        first = not _runs("plan_data_source_read")  # Spark asks there once more
+        parsed = self._source_options(schema, warn=first)
+        if parsed["pushDownPredicate"] and first:
             options.log_warning("option 'pushDownPredicate' has no effect on a stream")
         return StreamReader(parsed) if spark_api.TELLS_START_AND_LIMIT else UnaidedStreamReader(parsed)
 
@@ -104,17 +104,17 @@ class KafkaDataSource(DataSource):
         if not self.secrets_are_hidden:
             options.warn_of_secrets_as_text(self.options)
 
-    def _source_options(self, schema: StructType) -> options.Options:
-        # `schema` has warned already, in a process of its own.
-        parsed = options.parse(self.options, "source", warn=options.no_warning)
-        from kafkasource.source.spark.schema import spark_schema
+    def _source_options(self, schema: StructType, *, warn: bool) -> options.Options:
+        """The options for rows of this schema. `warn`: where `.schema()` has spared Spark the call of `schema`, which
+        else warns in a process of its own."""
+        from kafkasource.source.spark.schema import with_columns_of
 
-        ours = spark_schema(bool(parsed["includeHeaders"]), bool(parsed["packRecords"]))
-        if [f.name for f in schema.fields] != [f.name for f in ours.fields]:
-            raise OptionError(
-                "Kafka source has a fixed schema and cannot be set with a custom one; leave out .schema()"
-            )
-        return parsed
+        parsed = options.parse(self.options, "source", warn=options.no_warning)
+        chosen = with_columns_of(schema, parsed)
+        if warn and chosen["columns"] != parsed["columns"]:
+            self._warn_of_secrets()
+            options.parse(self.options, "source")
+        return chosen
 
 
 def _runs(module: str) -> bool:

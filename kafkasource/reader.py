@@ -5,9 +5,9 @@
             print(batch.column("value").to_pylist())
 
 Options are those of the format `pykafka` (`options`). Options that only a Spark query can honour are refused. Columns:
-`records.columns.ROW_SCHEMA`, with `includeHeaders` the headers too. A batch holds rows of one partition in the order of
-their offsets. Lost records go through `source.loss`, by the rule of a streaming query: see
-`source.plan.reader_positions`.
+`records.columns.ROW_SCHEMA`, with `includeHeaders` the headers too; or those that `columns` names. A batch holds rows
+of one partition in the order of their offsets. Lost records go through `source.loss`, by the rule of a streaming query:
+see `source.plan.reader_positions`.
 
 One thread at a time. Ctrl-C may interrupt any call; the reader can be closed after it.
 """

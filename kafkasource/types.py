@@ -17,6 +17,10 @@ def known(value: int | None) -> int | None:
     return None if value is None or value < 0 else value
 
 
+ROW_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
+"""The columns of a row of the source, in the JVM connector's order. It has `headers` only where a user asks for it."""
+
+
 class TopicPartition(NamedTuple):
     """A tuple: with 1,000 partitions a micro-batch hashes and compares thousands of them, which a tuple does in C."""
 

@@ -136,6 +136,8 @@ def _read(arguments: argparse.Namespace) -> int:
         raise OptionError("--follow has no end: leave out --until")
     form = _format(arguments)
     options = parsed_options(arguments, "source", _selection(arguments))
+    if "columns" in options.given:
+        raise OptionError("option 'columns' has no effect here, as a format says what is printed: give -f or --format")
     from kafkasource.client.config import ClientConfig
     from kafkasource.reader import Reader
 

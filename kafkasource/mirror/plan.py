@@ -30,7 +30,7 @@ MOST_OFFSETS, MOST_BYTES = 2_000_000, "512m"
 
 # Options that the mirror sets itself.
 _OURS = (
-    *("subscribe", "subscribePattern", "assign", "includeHeaders", "packRecords", "addHeaders", "stopFile"),
+    *("subscribe", "subscribePattern", "assign", "includeHeaders", "columns", "packRecords", "addHeaders", "stopFile"),
     *("clusters", "topic", "createTopic", "onlyTopics", "unlessHeader", "offsetMap"),
 )
 

@@ -6,7 +6,17 @@ Names are those of Spark's JVM connector; `kafka.*` are those of Kafka's Java cl
 from kafkasource.options.connect import REDACTION, hides_secrets, warn_of_secrets_as_text
 from kafkasource.options.markdown import markdown_table
 from kafkasource.options.option import Option, Role
-from kafkasource.options.parse import Options, canonical, log_warning, no_warning, parse, refused, shown, unknown
+from kafkasource.options.parse import (
+    Options,
+    canonical,
+    log_warning,
+    no_such_column,
+    no_warning,
+    parse,
+    refused,
+    shown,
+    unknown,
+)
 from kafkasource.options.security import SECURITY_NAMES, security_of
 from kafkasource.options.table import BY_NAME, OPTIONS, SPARKS_OWN
 from kafkasource.options.types import DURATION, MAX_INT32
@@ -26,6 +36,7 @@ __all__ = [
     "hides_secrets",
     "log_warning",
     "markdown_table",
+    "no_such_column",
     "no_warning",
     "parse",
     "refused",

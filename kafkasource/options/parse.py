@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kafkasource.errors import OptionError
@@ -14,6 +14,7 @@ from kafkasource.options.table import BY_KEY, BY_NAME, OPTIONS, REFUSED, SPARKS_
 from kafkasource.options.types import SECRET
 from kafkasource.secrets import Secret
 from kafkasource.spelling import nearest
+from kafkasource.types import ROW_COLUMNS
 
 log = logging.getLogger("kafkasource.options")
 
@@ -34,6 +35,10 @@ class Options(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len(self.values_by_name)
+
+    def with_columns(self, names: tuple[str, ...]) -> Options:
+        """The same options, for a row of these columns."""
+        return replace(self, values_by_name={**self.values_by_name, "columns": names})
 
     def __repr__(self) -> str:
         return f"Options({', '.join(f'{name}={self[name]!r}' for name in sorted(self.given))})"
@@ -89,7 +94,13 @@ def parse(
     _check(options, role, of_cluster)
     for text in _without_effect(options, role):
         warn(text)
-    return options
+    return options.with_columns(_row_columns(options)) if role == "source" else options
+
+
+def _row_columns(options: Options) -> tuple[str, ...]:
+    """All columns of a row, in their order: what `columns` and `includeHeaders` ask for together."""
+    names: tuple[str, ...] = ROW_COLUMNS[:-1] if options["columns"] is None else options["columns"]
+    return (*names, "headers") if options["includeHeaders"] and "headers" not in names else names
 
 
 def _row_of(key: str, role: Role) -> Option | None:
@@ -177,6 +188,9 @@ def _without_effect(options: Options, role: Role) -> Iterator[str]:
 
 
 def _check_source(options: Options) -> None:
+    for name in options["columns"] or ():
+        if name not in ROW_COLUMNS:
+            raise OptionError(f"option 'columns': {no_such_column(name)}")
     most, least = options["maxOffsetsPerTrigger"], options["minOffsetsPerTrigger"]
     if least is not None and most is not None and least > most:
         raise OptionError(
@@ -188,6 +202,13 @@ def _check_source(options: Options) -> None:
             raise OptionError(f"option {low!r} ({options[low]}) is higher than {high!r} ({options[high]})")
     if options["commitOffsets"] and options["kafka.group.id"] is None and options["groupIdPrefix"] is None:
         raise OptionError("option 'commitOffsets' needs a group to commit to: set 'kafka.group.id'")
+
+
+def no_such_column(name: str) -> str:
+    """The reason and the next step for a column that the source does not have."""
+    near = nearest(name, ROW_COLUMNS)
+    hint = "" if near is None else f" (did you mean {near!r}?)"
+    return f"the source has no column {name!r}{hint}; it has {', '.join(ROW_COLUMNS)}"
 
 
 def _check_sink(options: Options) -> None:

@@ -14,6 +14,7 @@ from kafkasource.options.security import SECURITY_OPTIONS, SECURITY_REFUSED
 from kafkasource.options.types import (
     BOOLEAN,
     BYTES,
+    COLUMNS,
     DURATION,
     FUNCTION,
     GZIP_LEVEL,
@@ -125,6 +126,17 @@ OPTIONS: tuple[Option, ...] = (
         complaint="Expected a single long value",
     ),
     Option("includeHeaders", BOOLEAN, False, SOURCE, "Add the column `headers`."),
+    Option(
+        "columns",
+        COLUMNS,
+        None,
+        SOURCE,
+        "The columns of the DataFrame, in this order: `value,timestamp`. Default: all but `headers`. Name the columns "
+        "that the job uses: the source makes no others, which saves CPU in Python and in Spark. It cannot see them by "
+        "itself, as Spark does not tell a Python source which columns a query uses. `.schema(...)` can name them in "
+        "place of this option.",
+        not_with=(Other("packRecords", (True,), why="packed records are the one column `records`"),),
+    ),
     Option(
         "packRecords",
         BOOLEAN,

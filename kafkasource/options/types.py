@@ -122,6 +122,14 @@ NEW_TOPIC = Type(
 FUNCTION = Type("module:function", "module:function", _function)
 
 
+def _columns(text: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(","))
+    return names if all(names) and len(set(names)) == len(names) else _refuse(text)
+
+
+COLUMNS = Type("columns", "names of columns, each once, separated by commas", _columns)
+
+
 def _headers(text: str) -> tuple[tuple[str, str], ...]:
     found = json.loads(text)
     if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):

@@ -27,6 +27,7 @@ from kafkasource.records.message_set import MessageWalk
 from kafkasource.records.rows import row_batches
 from kafkasource.records.transactions import AbortedTransactions
 from kafkasource.records.walk import BatchWalk
+from kafkasource.types import ROW_COLUMNS
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -60,6 +61,7 @@ def decode(
     start_offset: int,
     end_offset: int,
     include_headers: bool = False,
+    columns: tuple[str, ...] | None = None,
     check_crc: bool = True,
     max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES,
     piece_bytes: int = PIECE_BYTES,
@@ -71,23 +73,27 @@ def decode(
     drops control batches only. Where batches together exceed `piece_bytes` decompressed, or `max_decompressed_bytes` if
     less, the call ends before the one that does and `limited` is set (`decode_all` goes on by itself); one batch alone
     beyond `max_decompressed_bytes` raises RecordBatchTooLarge.
+    The rows have `columns`, in that order; None: all, with `headers` as `include_headers` says. Other columns are not
+    made. The records' lengths, offsets and timestamps are checked all the same; what is inside of headers is not.
     Holds no reference to `data` afterwards. Any thread; the GIL is released while CRCs are checked, records parsed and
     batches decompressed.
     """
     view = memoryview(data).cast("B")
     aborted = tuple(aborted_transactions or ())
     place = (topic, partition, start_offset, end_offset)
+    if columns is None:
+        columns = ROW_COLUMNS if include_headers else ROW_COLUMNS[:-1]
     walk: BatchWalk | MessageWalk
     with scratch_arena() as arena:
         arena.piece_bytes = piece_bytes
         if message_set.begins(view):
             walk = MessageWalk(view, *place, check_crc, max_decompressed_bytes, arena)
             walk.run()
-            batches = list(walk.batches(include_headers))
+            batches = list(walk.batches(columns))
         else:
             walk = BatchWalk(view, *place, check_crc, max_decompressed_bytes, arena, AbortedTransactions(aborted))
             walk.run()
-            batches = list(row_batches(walk, include_headers))
+            batches = list(row_batches(walk, columns))
             aborted = walk.aborted.remaining()
     return Decoded(batches, walk.next_offset, walk.pos, walk.required_bytes, aborted, walk.limited)
 

@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import lru_cache
+
 import pyarrow as pa
 
 from kafkasource.arrow_scalars import scalar
 from kafkasource.records.compression import PIECE_BYTES
+from kafkasource.types import ROW_COLUMNS
 
 HEADERS_TYPE = pa.list_(pa.field("element", pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])))
-_FIELDS: list[pa.Field] = [
-    pa.field("key", pa.binary()),
-    pa.field("value", pa.binary()),
-    pa.field("topic", pa.string()),
-    pa.field("partition", pa.int32()),
-    pa.field("offset", pa.int64()),
-    pa.field("timestamp", pa.timestamp("us", "UTC")),
-    pa.field("timestampType", pa.int32()),
-]
-ROW_SCHEMA = pa.schema(_FIELDS)
-ROW_SCHEMA_WITH_HEADERS = ROW_SCHEMA.append(pa.field("headers", HEADERS_TYPE))
+_TYPES: dict[str, pa.DataType] = {
+    "key": pa.binary(),
+    "value": pa.binary(),
+    "topic": pa.string(),
+    "partition": pa.int32(),
+    "offset": pa.int64(),
+    "timestamp": pa.timestamp("us", "UTC"),
+    "timestampType": pa.int32(),
+    "headers": HEADERS_TYPE,
+}
+
+
+@lru_cache
+def row_schema(columns: tuple[str, ...]) -> pa.Schema:
+    """The schema of rows that have these columns, in this order."""
+    fields: list[pa.Field] = [pa.field(name, _TYPES[name]) for name in columns]
+    return pa.schema(fields)
+
+
+ROW_SCHEMA = row_schema(ROW_COLUMNS[:-1])
+ROW_SCHEMA_WITH_HEADERS = row_schema(ROW_COLUMNS)
 NO_TIMESTAMP_TYPE, CREATE_TIME, LOG_APPEND_TIME = -1, 0, 1  # values of timestampType
 
 MAX_ROWS = 1 << 17  # limit of an Arrow batch
@@ -36,6 +50,34 @@ _POOL = pa.default_memory_pool()
 def most_rows(topic: str, piece_bytes: int) -> int:
     """The most rows of an Arrow batch, so that its column of topics takes at most the size of a piece, and 2 MiB."""
     return max(1, min(MAX_ROWS, min(piece_bytes, _MOST_TOPIC_BYTES) // (len(topic.encode()) + 4)))
+
+
+def batches_of_rows(
+    filled: dict[str, pa.Array],
+    rows: int,
+    columns: tuple[str, ...],
+    *,
+    topic: str,
+    partition: int,
+    timestamp_type: int,
+    piece_bytes: int,
+) -> Iterator[pa.RecordBatch]:
+    """Arrow batches of `columns`, each of at most `most_rows`. `filled` has those that differ from row to row."""
+    schema = row_schema(columns)
+    most = most_rows(topic, piece_bytes) if "topic" in columns else MAX_ROWS
+    for start in range(0, rows, most):
+        count = min(most, rows - start)
+
+        def column(name: str, start: int = start, count: int = count) -> pa.Array:
+            if name == "topic":
+                return topic_column(topic, count, piece_bytes)
+            if name == "partition":
+                return int32_column(partition, count, piece_bytes)
+            if name == "timestampType":
+                return int32_column(timestamp_type, count, piece_bytes)
+            return filled[name] if count == rows else filled[name].slice(start, count)
+
+        yield pa.RecordBatch.from_arrays([column(name) for name in columns], schema=schema)
 
 
 def topic_column(topic: str, rows: int, piece_bytes: int = PIECE_BYTES) -> pa.Array:

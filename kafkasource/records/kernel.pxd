@@ -103,6 +103,7 @@ cdef class RowColumns:
     cdef long long[::1] _offsets, _timestamps, _header_positions
     cdef readonly Py_ssize_t rows, key_bytes, value_bytes, key_nulls, value_nulls, failed
     cdef readonly Py_ssize_t headers, header_key_bytes, header_value_bytes
+    cdef Py_ssize_t _capacity
 
     @cython.locals(code=cython.int, i=Py_ssize_t)
     cpdef int fill(self, const unsigned char[::1] data, const unsigned char[::1] scratch, Sections sections,
@@ -113,7 +114,8 @@ cdef class RowColumns:
                    offset=cython.longlong, kept=cython.bint, headers=cython.longlong, _j=cython.longlong,
                    limit=cython.longlong, pos=Py_ssize_t, end=Py_ssize_t, count=cython.longlong,
                    base_offset=cython.longlong, last_offset_delta=cython.longlong, base_timestamp=cython.longlong,
-                   max_timestamp=cython.longlong, log_append=cython.bint, with_headers=cython.bint)
+                   max_timestamp=cython.longlong, log_append=cython.bint, with_headers=cython.bint, with_keys=cython.bint,
+                   with_values=cython.bint, with_offsets=cython.bint, with_timestamps=cython.bint)
     cdef int _fill(self, const unsigned char[::1] data, Sections sections, Py_ssize_t section, long long start_offset,
                    long long end_offset) noexcept nogil
 

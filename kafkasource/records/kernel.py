@@ -388,11 +388,13 @@ class RowColumns:
 
     Views: offsets int32 with one entry more than rows, offset and timestamp int64, data and validity bytes. Validity
     starts as all ones; a null clears its bit. `header_positions` (int64) gets where each row's headers are, for
-    HeaderColumns; where it is empty, headers are passed over unread. After an error the object is spent.
+    HeaderColumns; where it is empty, headers are passed over unread. A column whose views are all empty is not filled,
+    but its bytes are checked. `capacity`: the rows that there is room for. After an error the object is spent.
     """
 
     def __init__(
         self,
+        capacity: int,
         key_offsets: memoryview,
         keys: memoryview,
         key_valid: memoryview,
@@ -403,6 +405,7 @@ class RowColumns:
         timestamps: memoryview,
         header_positions: memoryview,
     ) -> None:
+        self._capacity = capacity
         self._header_positions = header_positions
         self._key_offsets = key_offsets
         self._keys = keys
@@ -421,18 +424,21 @@ class RowColumns:
         self.header_key_bytes = 0
         self.header_value_bytes = 0
         self.failed = -1
-        rows = len(offsets)
         if (
-            len(timestamps) != rows
-            or len(header_positions) not in (0, rows)
-            or len(key_offsets) != rows + 1
-            or len(value_offsets) != rows + 1
-            or len(key_valid) * 8 < rows
-            or len(value_valid) * 8 < rows
+            capacity < 0
+            or len(offsets) not in (0, capacity)
+            or len(timestamps) not in (0, capacity)
+            or len(header_positions) not in (0, capacity)
+            or len(key_offsets) not in (0, capacity + 1)
+            or len(value_offsets) not in (0, capacity + 1)
+            or (len(key_offsets) > 0 and len(key_valid) * 8 < capacity)
+            or (len(value_offsets) > 0 and len(value_valid) * 8 < capacity)
         ):
             raise ValueError("views of different row counts")
-        key_offsets[0] = 0
-        value_offsets[0] = 0
+        if len(key_offsets) > 0:
+            key_offsets[0] = 0
+        if len(value_offsets) > 0:
+            value_offsets[0] = 0
 
     def fill(
         self,
@@ -466,6 +472,10 @@ class RowColumns:
 
     def _fill(self, data: memoryview, sections: Sections, section: int, start_offset: int, end_offset: int) -> int:
         with_headers = len(self._header_positions) > 0
+        with_keys = len(self._key_offsets) > 0
+        with_values = len(self._value_offsets) > 0
+        with_offsets = len(self._offsets) > 0
+        with_timestamps = len(self._timestamps) > 0
         pos = sections._table[section, START]
         end = sections._table[section, END]
         count = sections._table[section, RECORDS]
@@ -508,7 +518,7 @@ class RowColumns:
             previous = delta
             offset = base_offset + delta
             kept = offset >= start_offset and offset < end_offset
-            if kept and row >= len(self._offsets):
+            if kept and row >= self._capacity:
                 return OVERFLOW
 
             length, pos = read_varint(data, pos, record_end)
@@ -516,7 +526,7 @@ class RowColumns:
                 return TRUNCATED
             if length < -1 or length > record_end - pos:
                 return BAD_KEY
-            if kept:
+            if kept and with_keys:
                 if length < 0:
                     self._key_valid[row >> 3] &= ~(1 << (row & 7)) & 0xFF
                     self.key_nulls += 1
@@ -534,7 +544,7 @@ class RowColumns:
                 return TRUNCATED
             if length < -1 or length > record_end - pos:
                 return BAD_VALUE
-            if kept:
+            if kept and with_values:
                 if length < 0:
                     self._value_valid[row >> 3] &= ~(1 << (row & 7)) & 0xFF
                     self.value_nulls += 1
@@ -577,8 +587,10 @@ class RowColumns:
                 return TRAILING
 
             if kept:
-                self._offsets[row] = offset
-                self._timestamps[row] = timestamp * 1000
+                if with_offsets:
+                    self._offsets[row] = offset
+                if with_timestamps:
+                    self._timestamps[row] = timestamp * 1000
                 row += 1
         if pos != end:
             return TRAILING

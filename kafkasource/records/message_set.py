@@ -33,11 +33,7 @@ from kafkasource.records.columns import (
     HEADERS_TYPE,
     LOG_APPEND_TIME,
     NO_TIMESTAMP_TYPE,
-    ROW_SCHEMA,
-    ROW_SCHEMA_WITH_HEADERS,
-    int32_column,
-    most_rows,
-    topic_column,
+    batches_of_rows,
 )
 from kafkasource.records.compression import (
     LZ4,
@@ -114,11 +110,17 @@ class _Rows:
         self._keys.append(data, message.key_pos, message.key_length)
         self._values.append(data, message.value_pos, message.value_length)
 
-    def arrays(self) -> tuple[pa.Array, ...]:
-        """key, value, offset, timestamp."""
-        longs = (pa.int64(), self._offsets), (pa.timestamp("us", "UTC"), self._timestamps)
-        numbers = [pa.Array.from_buffers(kind, len(self), [None, pa.py_buffer(column)]) for kind, column in longs]
-        return (self._keys.array(), self._values.array(), *numbers)
+    def arrays(self, columns: tuple[str, ...]) -> dict[str, pa.Array]:
+        """Those of key, value, offset and timestamp that are among `columns`."""
+        found: dict[str, pa.Array] = {}
+        for name, binary in (("key", self._keys), ("value", self._values)):
+            if name in columns:
+                found[name] = binary.array()
+        longs = ("offset", pa.int64(), self._offsets), ("timestamp", pa.timestamp("us", "UTC"), self._timestamps)
+        for name, kind, numbers in longs:
+            if name in columns:
+                found[name] = pa.Array.from_buffers(kind, len(self), [None, pa.py_buffer(numbers)])
+        return found
 
 
 class _Binary:
@@ -184,27 +186,21 @@ class MessageWalk:
                 self.pos, self.next_offset = message.end, message.offset + 1
         self.next_offset = max(self.next_offset, self.start_offset, self.end_offset if behind else 0)
 
-    def batches(self, include_headers: bool) -> Iterator[pa.RecordBatch]:
-        """Rows in the range of offsets, at most `most_rows` in a batch. Headers are null: messages have none."""
+    def batches(self, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+        """Rows in the range of offsets. Headers are null: messages have none."""
         rows = len(self._rows)
-        arrays = self._rows.arrays()
-        piece_bytes = self.arena.piece_bytes
-        most = most_rows(self.topic, piece_bytes)
-        for start in range(0, rows, most):
-            count = min(most, rows - start)
-            key, value, offset, timestamp = (column.slice(start, count) for column in arrays)
-            columns = [
-                key,
-                value,
-                topic_column(self.topic, count, piece_bytes),
-                int32_column(self.partition, count, piece_bytes),
-                offset,
-                timestamp,
-                int32_column(self._rows.timestamp_type, count, piece_bytes),
-            ]
-            if include_headers:
-                columns.append(pa.nulls(count, HEADERS_TYPE))
-            yield pa.RecordBatch.from_arrays(columns, schema=ROW_SCHEMA_WITH_HEADERS if include_headers else ROW_SCHEMA)
+        filled = self._rows.arrays(columns)
+        if "headers" in columns:
+            filled["headers"] = pa.nulls(rows, HEADERS_TYPE)
+        return batches_of_rows(
+            filled,
+            rows,
+            columns,
+            topic=self.topic,
+            partition=self.partition,
+            timestamp_type=self._rows.timestamp_type,
+            piece_bytes=self.arena.piece_bytes,
+        )
 
     def _is_whole(self) -> bool:
         """Is there a whole message at `pos`? If not, it is cut, or a record batch, or the end of the data."""

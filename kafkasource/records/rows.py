@@ -9,50 +9,32 @@ import pyarrow as pa
 
 from kafkasource.errors import CorruptRecordBatch, MalformedRecordTimestamp
 from kafkasource.records import kernel
-from kafkasource.records.columns import (
-    CREATE_TIME,
-    HEADERS_TYPE,
-    LOG_APPEND_TIME,
-    ROW_SCHEMA,
-    ROW_SCHEMA_WITH_HEADERS,
-    int32_column,
-    most_rows,
-    topic_column,
-)
-from kafkasource.records.views import NO_LONGS
+from kafkasource.records.columns import CREATE_TIME, HEADERS_TYPE, LOG_APPEND_TIME, batches_of_rows
+from kafkasource.records.views import EMPTY, NO_INTS, NO_LONGS
 from kafkasource.records.walk import BatchWalk
 
 _TIMESTAMP = pa.timestamp("us", "UTC")
+_NO_LONGS = pa.py_buffer(b""), NO_LONGS
 _BAD_TIMESTAMP = 4  # the kernel's; compiled, it shows only the texts of its codes
 
 
-def row_batches(walk: BatchWalk, include_headers: bool) -> Iterator[pa.RecordBatch]:
-    """The rows of a walk after its `run`, in its range of offsets. A batch has one timestampType, and at most
-    `most_rows`."""
-    schema = ROW_SCHEMA_WITH_HEADERS if include_headers else ROW_SCHEMA
-    piece_bytes = walk.arena.piece_bytes
-    most = most_rows(walk.topic, piece_bytes)
+def row_batches(walk: BatchWalk, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+    """The rows of a walk after its `run`, in its range of offsets. A batch has one timestampType."""
     first = 0
     with walk.arena.view() as scratch:
         while first < walk.sections.count:
             last, log_append = walk.sections.group(first)
             if walk.sections.rows:
-                timestamp_type = LOG_APPEND_TIME if log_append else CREATE_TIME
-                rows, arrays = _Fill(walk, scratch, first, last).columns(include_headers)
-                for start in range(0, rows, most):
-                    count = min(most, rows - start)
-                    piece = arrays if count == rows else [array.slice(start, count) for array in arrays]
-                    yield pa.RecordBatch.from_arrays(
-                        [
-                            *piece[:2],
-                            topic_column(walk.topic, count, piece_bytes),
-                            int32_column(walk.partition, count, piece_bytes),
-                            *piece[2:4],
-                            int32_column(timestamp_type, count, piece_bytes),
-                            *piece[4:],
-                        ],
-                        schema=schema,
-                    )
+                rows, filled = _Fill(walk, scratch, first, last).columns(columns)
+                yield from batches_of_rows(
+                    filled,
+                    rows,
+                    columns,
+                    topic=walk.topic,
+                    partition=walk.partition,
+                    timestamp_type=LOG_APPEND_TIME if log_append else CREATE_TIME,
+                    piece_bytes=walk.arena.piece_bytes,
+                )
             first = last
 
 
@@ -65,40 +47,28 @@ class _Fill:
         self._first = first
         self._last = last
 
-    def columns(self, include_headers: bool) -> tuple[int, list[pa.Array]]:
-        """(rows, [key, value, offset, timestamp] and headers where asked for)."""
+    def columns(self, names: tuple[str, ...]) -> tuple[int, dict[str, pa.Array]]:
+        """The number of rows, and those columns of `names` that differ from row to row."""
         capacity, size = self._walk.sections.rows, self._walk.sections.bytes
-        key_offsets, key_offsets_view = _ints(capacity + 1)
-        keys, keys_view = _bytes(size)
-        key_valid, key_valid_view = _all_valid(capacity)
-        value_offsets, value_offsets_view = _ints(capacity + 1)
-        values, values_view = _bytes(size)
-        value_valid, value_valid_view = _all_valid(capacity)
-        offsets, offsets_view = _longs(capacity)
-        timestamps, timestamps_view = _longs(capacity)
-        positions = memoryview(bytearray(8 * capacity)).cast("q") if include_headers else NO_LONGS
-        columns = kernel.RowColumns(
-            key_offsets_view,
-            keys_view,
-            key_valid_view,
-            value_offsets_view,
-            values_view,
-            value_valid_view,
-            offsets_view,
-            timestamps_view,
-            positions,
-        )
+        key, value = _Binary("key" in names, capacity, size), _Binary("value" in names, capacity, size)
+        offsets, offsets_view = _longs(capacity) if "offset" in names else _NO_LONGS
+        timestamps, timestamps_view = _longs(capacity) if "timestamp" in names else _NO_LONGS
+        positions = memoryview(bytearray(8 * capacity)).cast("q") if "headers" in names else NO_LONGS
+        columns = kernel.RowColumns(capacity, *key.views, *value.views, offsets_view, timestamps_view, positions)
         self._run(columns, self._walk.start_offset, self._walk.end_offset)
         rows = columns.rows
-        arrays: list[pa.Array] = [
-            _binary(rows, columns.key_nulls, key_valid, key_offsets, keys.slice(0, columns.key_bytes)),
-            _binary(rows, columns.value_nulls, value_valid, value_offsets, values.slice(0, columns.value_bytes)),
-            pa.Array.from_buffers(pa.int64(), rows, [None, offsets], 0),
-            pa.Array.from_buffers(_TIMESTAMP, rows, [None, timestamps], 0),
-        ]
-        if include_headers:
-            arrays.append(self._headers(columns, positions))
-        return rows, arrays
+        filled: dict[str, pa.Array] = {}
+        if "key" in names:
+            filled["key"] = key.array(rows, columns.key_nulls, columns.key_bytes)
+        if "value" in names:
+            filled["value"] = value.array(rows, columns.value_nulls, columns.value_bytes)
+        if "offset" in names:
+            filled["offset"] = pa.Array.from_buffers(pa.int64(), rows, [None, offsets], 0)
+        if "timestamp" in names:
+            filled["timestamp"] = pa.Array.from_buffers(_TIMESTAMP, rows, [None, timestamps], 0)
+        if "headers" in names:
+            filled["headers"] = self._headers(columns, positions)
+        return rows, filled
 
     def _headers(self, rows: kernel.RowColumns, positions: memoryview) -> pa.Array:
         """The headers column of the rows that were filled, now that the exact sizes are known."""
@@ -147,6 +117,22 @@ class _Fill:
             base_offset = walk.sections.batch(columns.failed)[3]
             error = MalformedRecordTimestamp if code == _BAD_TIMESTAMP else CorruptRecordBatch
             raise error(f"{walk.where(base_offset)}: {kernel.ERRORS[code]}")
+
+
+class _Binary:
+    """The buffers of a binary column, to be filled. Empty ones where the column is not wanted."""
+
+    def __init__(self, wanted: bool, rows: int, size: int) -> None:
+        if wanted:
+            self._offsets, offsets_view = _ints(rows + 1)
+            self._data, data_view = _bytes(size)
+            self._valid, valid_view = _all_valid(rows)
+            self.views = offsets_view, data_view, valid_view
+        else:
+            self.views = NO_INTS, EMPTY, EMPTY
+
+    def array(self, rows: int, nulls: int, size: int) -> pa.Array:
+        return _binary(rows, nulls, self._valid, self._offsets, self._data.slice(0, size))
 
 
 def _ints(rows: int) -> tuple[pa.Buffer, memoryview]:

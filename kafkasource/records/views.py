@@ -10,9 +10,10 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-EMPTY = memoryview(b"")
-NO_INTS = memoryview(b"").cast("i")
-NO_LONGS = memoryview(bytearray()).cast("q")  # also where the kernel wants memory to write to
+# Also for where the kernel wants memory to write to.
+EMPTY = memoryview(bytearray())
+NO_INTS = EMPTY.cast("i")
+NO_LONGS = EMPTY.cast("q")
 
 
 def view_of(buffer: pa.Buffer | None, item: Literal["i", "q"]) -> memoryview:

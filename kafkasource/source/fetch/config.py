@@ -19,7 +19,7 @@ _SIZES = ("kafka.max.partition.fetch.bytes", "readAhead")
 class FetchSettings:
     """The settings of a task. `from_options` makes them, with the defaults of the option table."""
 
-    include_headers: bool
+    columns: tuple[str, ...]  # of the rows, in their order; others are not decoded
     fail_on_data_loss: bool
     poll_timeout_ms: int  # a task fails if a partition with records brings none for this long
     max_partition_bytes: int  # limit of one fetch; a first batch that is larger comes whole (KIP-74)
@@ -57,7 +57,7 @@ class FetchSettings:
                 f" 'kafka.receive.message.max.bytes' ({limit}) accepts: lower the one or raise the other"
             )
         return cls(
-            include_headers=options["includeHeaders"],
+            columns=options["columns"],
             fail_on_data_loss=options["failOnDataLoss"],
             poll_timeout_ms=options["kafkaConsumer.pollTimeoutMs"],
             max_partition_bytes=min(most, options["kafka.fetch.max.bytes"]),

@@ -35,7 +35,7 @@ def decode_pieces(
             partition=offset_range.topic_partition.partition,
             start_offset=position,
             end_offset=offset_range.end_offset,
-            include_headers=settings.include_headers,
+            columns=settings.columns,
             check_crc=settings.check_crcs,
             max_decompressed_bytes=settings.max_decompressed_bytes,
             piece_bytes=memory.piece_bytes,

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -15,6 +17,14 @@ from pyspark.sql.types import (
     StructType,
     TimestampType,
 )
+
+from kafkasource.errors import OptionError
+from kafkasource.options import no_such_column
+
+if TYPE_CHECKING:
+    from kafkasource.options import Options
+
+_FIXED = "Kafka source has a fixed schema and cannot be set with a custom one"  # the JVM connector's words
 
 
 def spark_schema(include_headers: bool, packed: bool = False) -> StructType:
@@ -34,3 +44,52 @@ def spark_schema(include_headers: bool, packed: bool = False) -> StructType:
     if include_headers:
         fields.append(StructField("headers", ArrayType(header)))  # null where a record has none
     return StructType(fields)
+
+
+def schema_of(options: Options) -> StructType:
+    """The schema that the options ask for."""
+    if options["packRecords"]:
+        return spark_schema(False, packed=True)
+    whole = spark_schema(True)
+    return StructType([whole[name] for name in options["columns"]])
+
+
+def with_columns_of(schema: StructType, options: Options) -> Options:
+    """The options, with the columns of `schema` in its order: Spark hands on what the user gave to `.schema()`, or else
+    `schema_of(options)`.
+
+    Raises OptionError where the source cannot read such rows.
+    """
+    names = tuple(schema.fieldNames())
+    ours = schema_of(options)
+    if options["packRecords"]:
+        if names != tuple(ours.fieldNames()):
+            raise OptionError(f"{_FIXED}: with packRecords=true it has the one column 'records'. Leave out .schema()")
+        return options
+    if not names:
+        raise OptionError(f"{_FIXED}: .schema() names no column. Name the columns that the query uses")
+    whole = spark_schema(True)
+    for number, field in enumerate(schema.fields):
+        if field.name not in whole.names:
+            raise OptionError(f"{_FIXED}: {no_such_column(field.name)}. .schema() may choose among these columns")
+        if field.name in names[:number]:
+            raise OptionError(f"{_FIXED}: .schema() names the column {field.name!r} twice")
+        kind = whole[field.name].dataType
+        if field.dataType != kind:
+            raise OptionError(
+                f"{_FIXED}: the column {field.name!r} is {kind.simpleString()}, and .schema() says"
+                f" {field.dataType.simpleString()}. Convert it after load()"
+            )
+        if not field.nullable:
+            raise OptionError(f"{_FIXED}: .schema() says that the column {field.name!r} is NOT NULL. Leave that out")
+    if "columns" in options.given and names != options["columns"]:
+        raise OptionError(
+            f"option 'columns' ({', '.join(options['columns'])}) and .schema() ({', '.join(names)}) must name the same"
+            " columns in the same order. Leave out one of the two"
+        )
+    if options["includeHeaders"] and "headers" not in names:
+        raise OptionError(
+            "option 'includeHeaders' adds the column 'headers', which .schema() does not name. Name it there, or leave"
+            " out the option"
+        )
+    return options.with_columns(names)

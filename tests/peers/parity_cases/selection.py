@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from parity import Batch, Stream, fails, option, reads, same
+from parity import Batch, Stream, better, fails, option, reads, same
 
 from parity_cases.shared import ALL, EARLIEST, each
 
@@ -83,6 +83,17 @@ CASES = (
                 EARLIEST,
                 fails("Kafka source has a fixed schema and cannot be set with a custom one"),
                 schema="value STRING",
+            ),
+        ),
+        better(
+            "some of its columns, in an order of the user's",
+            "The source makes these columns alone, or those that `columns` names; the JVM connector always makes all.",
+            Stream(
+                EARLIEST,
+                theirs=fails("Kafka source has a fixed schema and cannot be set with a custom one"),
+                ours=reads(113),
+                schema="offset BIGINT, partition INT, topic STRING, value BINARY, key BINARY, timestampType INT, "
+                "timestamp TIMESTAMP",
             ),
         ),
     ),
