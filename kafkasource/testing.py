@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from kafkasource.broker import Broker
+    from kafkasource.broker import Broker, Registry
 
 KafkaTopic = Callable[..., str]
 
@@ -33,6 +33,16 @@ def kafka_broker() -> Iterator[Broker]:
 
     with Broker() as broker:
         yield broker
+
+
+@pytest.fixture(scope="session")
+def schema_registry() -> Iterator[Registry]:
+    """A schema registry with Confluent's API: `.url`. Shared; SCHEMA_REGISTRY_URL in the environment names an existing
+    one instead."""
+    from kafkasource.broker import Registry
+
+    with Registry() as registry:
+        yield registry
 
 
 @pytest.fixture

@@ -1,8 +1,10 @@
-"""A real Apache Kafka for the demo, tests and users' own tests: no docker, only Java and the Ivy inside pyspark."""
+"""A real Apache Kafka, and a schema registry, for the demo, tests and users' own tests: no docker, only Java and the
+Ivy inside pyspark."""
 
 from kafkasource.broker.cluster import Broker
-from kafkasource.broker.errors import BrokerNotOurs, BrokerStartFailed
+from kafkasource.broker.errors import BrokerNotOurs, BrokerStartFailed, RegistryStartFailed
 from kafkasource.broker.jars import JarsNotResolved, cache_dir, jvm_connector_jars, kafka_jars, resolve_jars
+from kafkasource.broker.registry import Registry
 from kafkasource.broker.releases import DEFAULT_VERSION
 from kafkasource.broker.security.acls import Acl
 from kafkasource.broker.security.settings import Kerberos, Listener, Security
@@ -16,6 +18,8 @@ __all__ = [
     "JarsNotResolved",
     "Kerberos",
     "Listener",
+    "Registry",
+    "RegistryStartFailed",
     "Security",
     "cache_dir",
     "jvm_connector_jars",

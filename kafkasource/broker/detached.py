@@ -45,7 +45,7 @@ class Detached:
     @property
     def running(self) -> bool:
         """Whether every node runs, and their ZooKeeper."""
-        return all(_is_ours(pid, self.folder) for pid in self.pids + self.zookeeper_pids)
+        return all(is_ours(pid, self.folder) for pid in self.pids + self.zookeeper_pids)
 
     @property
     def zookeeper_pids(self) -> tuple[int, ...]:
@@ -112,32 +112,32 @@ def status() -> Detached | None:
 
 def _end(state: Detached) -> None:
     for pids in (state.pids, state.zookeeper_pids):
-        ours = [pid for pid in pids if _is_ours(pid, state.folder)]
+        ours = [pid for pid in pids if is_ours(pid, state.folder)]
         if state.keeps_data:
             for pid in ours:
-                _signal(os.kill, pid, signal.SIGTERM)
-            _await_end(ours, state.folder, TERMINATE_TIMEOUT_S)
+                send_signal(os.kill, pid, signal.SIGTERM)
+            await_end(ours, state.folder, TERMINATE_TIMEOUT_S)
         for pid in ours:
-            if _is_ours(pid, state.folder):
-                _signal(os.killpg, pid, signal.SIGKILL)  # the supervisor leads the group of its JVM
-        _await_end(ours, state.folder, TERMINATE_TIMEOUT_S)
+            if is_ours(pid, state.folder):
+                send_signal(os.killpg, pid, signal.SIGKILL)  # the supervisor leads the group of its JVM
+        await_end(ours, state.folder, TERMINATE_TIMEOUT_S)
     if not state.keeps_data:
         shutil.rmtree(state.folder, ignore_errors=True)
     _state_file().unlink(missing_ok=True)
 
 
-def _await_end(pids: Sequence[int], folder: str, timeout_s: float) -> None:
+def await_end(pids: Sequence[int], folder: str, timeout_s: float) -> None:
     deadline = time.monotonic() + timeout_s
-    while any(_is_ours(pid, folder) for pid in pids) and time.monotonic() < deadline:
+    while any(is_ours(pid, folder) for pid in pids) and time.monotonic() < deadline:
         time.sleep(0.05)  # they are no children of ours to wait for
 
 
-def _signal(send: Callable[[int, int], None], pid: int, number: int) -> None:
+def send_signal(send: Callable[[int, int], None], pid: int, number: int) -> None:
     with contextlib.suppress(ProcessLookupError):
         send(pid, number)
 
 
-def _is_ours(pid: int, folder: str) -> bool:
+def is_ours(pid: int, folder: str) -> bool:
     """Whether a process runs under this pid that was started for this folder; a zombie has no command line any more."""
     proc = Path("/proc", str(pid), "cmdline")
     if Path("/proc/self").exists():
@@ -148,7 +148,7 @@ def _is_ours(pid: int, folder: str) -> bool:
     else:  # macOS
         asked = ["ps", "-o", "command=", "-p", str(pid)]
         command = subprocess.run(asked, capture_output=True, text=True, stdin=subprocess.DEVNULL).stdout
-    return f"{folder}/node-" in command or f"{folder}/zookeeper.properties" in command
+    return any(f"{folder}/{name}" in command for name in ("node-", "zookeeper.properties", "registry"))
 
 
 def _state_file() -> Path:

@@ -182,7 +182,7 @@ def _retrieve(wanted: Sequence[Coordinate], dest: Path) -> None:
     raise JarsNotResolved(
         f"cannot download {', '.join(map(str, wanted))} from Maven Central "
         f"(check the network and the version; KAFKASOURCE_IVY_SETTINGS names an Ivy settings file for a mirror): "
-        f"{_complaint(said)}"
+        f"{complaint(said)}"
     )
 
 
@@ -215,7 +215,7 @@ def _run_ivy(java: Path, ivy: Path, ivy_home: Path, wanted: Coordinate, dest: Pa
     return done.stdout
 
 
-def _complaint(said: str) -> str:
+def complaint(said: str) -> str:
     """The lines with Ivy's errors among the hundreds that it prints."""
     lines = [line.strip() for line in said.splitlines()]
     telling = [line for line in lines if re.search(r"UNRESOLVED|not found|FAILED|Exception|Server access error", line)]

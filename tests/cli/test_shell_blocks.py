@@ -26,6 +26,7 @@ RECORDS = "".join(f'{{"key":"ada","value":"{number}","partition":{number % 3}}}\
 
 _UNTIL_CTRL_C = "runs until Ctrl-C"
 _STARTS_A_BROKER = "the test's own broker stands for it; tests/broker/ starts such ones"
+_A_REGISTRY = "tests/broker/test_registry.py starts one, tests/cli/test_schemas_command.py asks one in memory"
 _A_MIRROR = "needs two clusters and a mirror: tests/mirror/ runs one"
 _SPARK = "a job of the reader's own; tests/spark/ submits such ones"
 _INSTALLS = "installs packages; `make dist` and tests/test_packaging.py do"
@@ -49,6 +50,12 @@ NOT_RUN = {
     "pykafka broker start --security sasl_ssl --mechanism SCRAM-SHA-512": _STARTS_A_BROKER,
     "pykafka broker stop": _STARTS_A_BROKER,
     "python examples/without_spark.py $(pykafka broker start) events": _STARTS_A_BROKER,
+    "pykafka registry start": _A_REGISTRY,
+    "pykafka registry stop": _A_REGISTRY,
+    "pykafka schemas register events-value event.avsc": _A_REGISTRY,
+    "pykafka schemas check events-value event.avsc": _A_REGISTRY,
+    "pykafka schemas list": _A_REGISTRY,
+    "pykafka schemas show events-value --version 1": _A_REGISTRY,
     "pykafka mirror mirror.toml": _A_MIRROR,
     "pykafka mirror mirror.toml --once": _A_MIRROR,
     "pykafka lag --mirror mirror.toml": _A_MIRROR,

@@ -1,0 +1,90 @@
+"""Which schema registry a command asks, and how: arguments, the file of --command-config, the environment."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kafkasource import properties
+from kafkasource.cli.arguments import name_and_value
+from kafkasource.errors import OptionError
+from kafkasource.options.registry import BY_NAME, PREFIX
+
+if TYPE_CHECKING:
+    from kafkasource.registry import RegistryClient
+
+ENVIRONMENT = "SCHEMA_REGISTRY_URL"
+_PREFIXES = (PREFIX.lower(), "schema.registry.")  # ours, and the one of Confluent's clients
+_FIRST_ANSWER_MS = "5000"  # how long a person waits for a registry that cannot be reached
+
+
+def add_registry(parser: argparse.ArgumentParser) -> None:
+    """Which registry, and how to talk to it."""
+    parser.add_argument(
+        "-r",
+        "--registry",
+        metavar="URL,...",
+        help=f"default: {ENVIRONMENT}, else the registry that `pykafka registry start` left running",
+    )
+    parser.add_argument(
+        "-X",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        type=name_and_value,
+        dest="settings",
+        help="an option schemaRegistry.* (without this prefix, too), such as ssl.truststore.location=ca.pem; may be "
+        "repeated. All users of this machine see a command line: passwords belong into the file of -F",
+    )
+    parser.add_argument(
+        "-F",
+        "--command-config",
+        metavar="FILE",
+        help="a properties file with schema.registry.url, basic.auth.user.info, schema.registry.ssl.* and so on; what "
+        "it has for brokers is passed over",
+    )
+
+
+def registry_client(arguments: argparse.Namespace) -> RegistryClient:
+    """Raises OptionError where no registry is named and none runs here."""
+    from kafkasource.registry import RegistryClient, RegistryOptions
+
+    given = {**_of_file(arguments.command_config), **{_bare(name): value for name, value in arguments.settings}}
+    if arguments.registry or "url" not in given:
+        given["url"] = _url(arguments)
+    given.setdefault("retry.timeout.ms", _FIRST_ANSWER_MS)
+    return RegistryClient(RegistryOptions.of(given))
+
+
+def _bare(name: str) -> str:
+    """Without the prefix."""
+    return next((name[len(prefix) :] for prefix in _PREFIXES if name.lower().startswith(prefix)), name)
+
+
+def _of_file(place: str | None) -> Mapping[str, str]:
+    """TLS for the registry needs a prefix: without one it is the brokers'."""
+    if place is None:
+        return {}
+    try:
+        found = properties.parse(Path(place).read_text(encoding="iso-8859-1"))  # as Java reads them
+    except OSError as error:
+        raise OptionError(f"--command-config {place}: cannot be read ({error.strerror})") from None
+    except OptionError as error:
+        raise OptionError(f"--command-config {place}: {error}") from None
+    own = {name for name in BY_NAME if name.startswith(("basic.", "bearer."))}
+    return {_bare(name): text for name, text in found.items() if _bare(name) != name or name in own}
+
+
+def _url(arguments: argparse.Namespace) -> str:
+    named: str | None = arguments.registry or os.environ.get(ENVIRONMENT)
+    if named:
+        return named
+    from kafkasource.broker import detached_registry
+
+    state = detached_registry.status()
+    if state is not None and state.running:
+        return state.url
+    raise OptionError(f"which registry? Give --registry, or set {ENVIRONMENT}, or run `pykafka registry start`")
