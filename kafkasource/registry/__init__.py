@@ -8,18 +8,25 @@ definitions     a schema as it is registered, and where
 references      from a definition to everything that it refers to
 kept            what a process keeps of answers, and one question at a time for each id
 client          the calls: by id, subject and version; look up, register, check
+reader_schema   the option `readerSchema`, as far as a registry answers it
+shipped         what the driver knows, for the processes of its tasks
 """
 
 from kafkasource.registry.client import Compatibility, RegistryClient, registry_of
 from kafkasource.registry.definitions import Definition, Reference, SubjectVersion
+from kafkasource.registry.reader_schema import ReaderSchema, subject_of
 from kafkasource.registry.settings import RegistryOptions
+from kafkasource.registry.shipped import ShippedSchemas
 
 __all__ = [
     "Compatibility",
     "Definition",
+    "ReaderSchema",
     "Reference",
     "RegistryClient",
     "RegistryOptions",
+    "ShippedSchemas",
     "SubjectVersion",
     "registry_of",
+    "subject_of",
 ]

@@ -58,7 +58,7 @@ class RegistryClient:
         """`clock`: seconds; what is missing is believed by it, too."""
         self._rest = RestClient(options, clock, sleep, uniform)
         self._schemas: KeptAnswers[int | UUID, RegisteredSchema] = KeptAnswers(
-            _characters, options.missing_id_s, clock=clock
+            lambda found: found.characters, options.missing_id_s, clock=clock
         )
         # A version's schema stays, unless it is deleted for good. Nothing that is missing is kept here.
         self._versions: KeptAnswers[tuple[str, int], Definition] = KeptAnswers(
@@ -171,10 +171,6 @@ class RegistryClient:
 
 def _path_of(subject: str) -> str:
     return f"/subjects/{quote(subject, safe='')}"
-
-
-def _characters(schema: RegisteredSchema) -> int:
-    return len(schema.text) + sum(len(text) for _, text in schema.references)
 
 
 class _Clients:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import logging
 import random
 import ssl
 import time
@@ -20,9 +21,12 @@ from kafkasource.registry.settings import RegistryOptions, RegistrySettings, ren
 from kafkasource.security.exchange import Address, Answer, AnswerTooLarge, exchange
 from kafkasource.security.tls.context import context_of
 
+log = logging.getLogger("kafkasource.client")
+
 MOST_ANSWER_BYTES = 32 << 20
 _MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 10.0
+_WARN_FROM_S = 1.0  # a pause from which on somebody may wonder why the query stands
 
 
 class RestClient:
@@ -41,6 +45,8 @@ class RestClient:
         self._uniform = uniform
         self._credentials = Credentials()
         self._first = 0  # the URL that is asked first
+        for address in options.in_clear:
+            log.warning("credentials for the schema registry go to %s in clear: use https", address)
 
     def ask(self, question: str, method: str, path: str, body: object = None) -> object:
         """The JSON of the answer. `question`: what is asked, for errors; `path`: begins with a slash, quoted.
@@ -57,6 +63,11 @@ class RestClient:
             left_s = end_s - self._clock()
             if left_s <= 0:
                 raise self._unavailable(question, failures)
+            if pause_s / 2 < _WARN_FROM_S <= pause_s:  # once a question
+                log.warning(
+                    "the schema registry gives no answer for %s (%s); it is asked again for %.0f s",
+                    *(question, _reasons(failures), left_s),
+                )
             self._sleep(min(left_s, max(wanted_s, pause_s * (0.8 + 0.4 * self._uniform()))))
             pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
 
@@ -114,13 +125,16 @@ class RestClient:
             ) from None
 
     def _unavailable(self, question: str, failures: dict[Address, str]) -> RegistryUnavailable:
-        reasons = "; ".join(f"{address}: {reason}" for address, reason in failures.items())
         return RegistryUnavailable(
-            f"the schema registry gives no answer for {question} ({reasons}). It was asked again for "
+            f"the schema registry gives no answer for {question} ({_reasons(failures)}). It was asked again for "
             f"{self._options.retry_timeout_ms} ms (schemaRegistry.retry.timeout.ms). Check that it runs, and that this "
             "machine reaches schemaRegistry.url",
             self._options.url,
         )
+
+
+def _reasons(failures: dict[Address, str]) -> str:
+    return "; ".join(f"{address}: {reason}" for address, reason in failures.items())
 
 
 def _tls(settings: RegistrySettings) -> ssl.SSLContext:

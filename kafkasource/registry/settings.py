@@ -102,6 +102,13 @@ class RegistryOptions:
         """For people: all of them."""
         return ",".join(map(str, self.addresses))
 
+    @property
+    def in_clear(self) -> tuple[Address, ...]:
+        """Where credentials would go unencrypted, to another machine."""
+        if not any(name.startswith(("basic.", "bearer.")) for name, _ in self.given):
+            return ()
+        return tuple(each for each in self.addresses if not each.encrypts and not _is_here(each.host))
+
     def resolve(self) -> RegistrySettings:
         """With what references stand for now. Reads the files of references, no others. Raises OptionError."""
         texts = {name: text.reveal() for name, text in self.given}
@@ -119,6 +126,10 @@ class RegistryOptions:
         if not at_least <= number < 1 << 31:
             raise OptionError(f"option '{PREFIX}{name}': expected a whole number of at least {at_least}")
         return number
+
+
+def _is_here(host: str) -> bool:
+    return host in ("localhost", "::1") or host.startswith("127.")
 
 
 _LEAST = {

@@ -25,6 +25,11 @@ class RegisteredSchema:
         """The references, in their order."""
         return dict(self.references)
 
+    @property
+    def characters(self) -> int:
+        """Of all its texts."""
+        return len(self.text) + sum(len(text) for _, text in self.references)
+
 
 class SchemaSource(Protocol):
     """Thread-safe. May wait for another server."""
