@@ -32,7 +32,7 @@ from kafkasource.security.quoting import printable
 from kafkasource.security.recent import Recent
 from kafkasource.typed.schema_source import RegisteredSchema
 
-MOST_VERSIONS_SHIPPED = 200
+MOST_VERSIONS_SHIPPED = 50  # each is a request
 _MOST_CLIENTS = 16
 
 
@@ -153,7 +153,17 @@ class RegistryClient:
             question, path = f"schema {schema_id}", f"/schemas/guids/{schema_id}"
         else:
             question, path = f"schema id {schema_id}", f"/schemas/ids/{schema_id}"
-        return self.resolve(definition_of(self._rest.ask(question, "GET", path), question), question)
+        try:
+            answer = self._rest.ask(question, "GET", path)
+        except RegistryError as error:
+            if isinstance(schema_id, UUID) and type(error) is RegistryError and error.status == 404:
+                raise RegistryError(
+                    f"{error.url}: this registry gives no schema by its GUID ({schema_id}), or its URL is wrong. "
+                    "Confluent's does from 8.0 on",
+                    *error.args[1:],
+                ) from None
+            raise
+        return self.resolve(definition_of(answer, question), question)
 
     def _referenced(self, reference: Reference) -> Definition:
         """A soft-deleted version, too: the schemas that refer to it are still there."""

@@ -58,6 +58,8 @@ def definition_of(answer: object, question: str) -> Definition:
     text, kind = fields.get("schema"), fields.get("schemaType") or AVRO
     if not isinstance(text, str) or not isinstance(kind, str):
         raise _nonsense(question, "no text of a schema")
+    if not _is_unicode(text):
+        raise _nonsense(question, "a text that is no Unicode")
     references = fields.get("references") or []
     if not isinstance(references, list):
         raise _nonsense(question, "no list of references")
@@ -68,7 +70,7 @@ def subject_version_of(answer: object, question: str) -> SubjectVersion:
     """From an answer's JSON. Raises RegistryError."""
     fields = object_of(answer, question)
     subject = fields.get("subject")
-    if not isinstance(subject, str):
+    if not isinstance(subject, str) or not _is_unicode(subject):
         raise _nonsense(question, "no subject")
     version, schema_id = number_of(fields, "version", question), number_of(fields, "id", question)
     return SubjectVersion(subject, version, schema_id, definition_of(answer, question))
@@ -88,13 +90,13 @@ def number_of(fields: Mapping[str, object], name: str, question: str) -> int:
 
 
 def strings_of(answer: object, question: str) -> list[str]:
-    if not isinstance(answer, list) or not all(isinstance(each, str) for each in answer):
+    if not isinstance(answer, list) or not all(isinstance(each, str) and _is_unicode(each) for each in answer):
         raise _nonsense(question, "no list of texts")
     return answer
 
 
 def numbers_of(answer: object, question: str) -> list[int]:
-    if not isinstance(answer, list) or not all(isinstance(each, int) for each in answer):
+    if not isinstance(answer, list) or not all(type(each) is int for each in answer):
         raise _nonsense(question, "no list of numbers")
     return answer
 
@@ -102,9 +104,18 @@ def numbers_of(answer: object, question: str) -> list[int]:
 def _reference_of(answer: object, question: str) -> Reference:
     fields = object_of(answer, question)
     name, subject = fields.get("name"), fields.get("subject")
-    if not isinstance(name, str) or not isinstance(subject, str):
+    if not isinstance(name, str) or not isinstance(subject, str) or not _is_unicode(name + subject):
         raise _nonsense(question, "a reference without name or subject")
     return Reference(name, subject, number_of(fields, "version", question))
+
+
+def _is_unicode(text: str) -> bool:
+    """Without halves of surrogate pairs, which JSON can hold and UTF-8 cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _nonsense(question: str, what: str) -> RegistryError:

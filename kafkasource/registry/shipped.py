@@ -5,14 +5,19 @@ Frozen and of plain values: it pickles into every task, so its size is bounded.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kafkasource.registry.client import RegistryClient, registry_of
+from kafkasource.errors import RegistryAccessRefused
+from kafkasource.registry.client import MOST_VERSIONS_SHIPPED, RegistryClient, registry_of
 from kafkasource.registry.settings import RegistryOptions
 from kafkasource.typed.schema_source import RegisteredSchema
 
+log = logging.getLogger("kafkasource.source")
+
 MOST_CHARACTERS = 1 << 20  # of all schemas of a query; the newest go first
+MOST_VERSIONS = 200  # of all subjects together
 
 
 @dataclass(frozen=True)
@@ -26,9 +31,20 @@ class ShippedSchemas:
 
         Raises RegistryError, OptionError.
         """
-        client, found = registry_of(options), {}
+        client = registry_of(options)
+        found: dict[int, RegisteredSchema] = {}
         for subject in subjects:
-            found.update(client.known(subject))
+            most = min(MOST_VERSIONS_SHIPPED, MOST_VERSIONS - len(found))
+            if most <= 0:
+                break
+            try:
+                found.update(client.known(subject, most))
+            except RegistryAccessRefused as error:
+                if error.status != 403:
+                    raise
+                log.info(
+                    "the driver may not see the versions of subject %r, so tasks ask for each id: %s", subject, error
+                )
         shipped, left = [], MOST_CHARACTERS
         for schema_id, schema in sorted(found.items(), reverse=True):
             left -= schema.characters

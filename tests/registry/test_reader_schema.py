@@ -132,3 +132,21 @@ def test_credentials_in_clear_are_warned_of(caplog):
     (record,) = caplog.records
     assert "http://registry:1 in clear" in record.getMessage()
     assert "geheim" not in record.getMessage()
+
+
+def test_a_subject_that_the_driver_may_not_see_is_left_to_the_tasks(registry):
+    options = RegistryOptions.of({"url": registry.url})
+    registry.faults = [Fault(403)]
+    assert ShippedSchemas.of(options, ["a-value", "orders-value"]).schemas[-1][0] == 2
+    registry.faults = [Fault(401)]
+    with pytest.raises(RegistryAccessRefused):
+        ShippedSchemas.of(options, ["a-value", "orders-value"])
+
+
+def test_many_topics_cost_a_bounded_number_of_requests(registry, monkeypatch):
+    monkeypatch.setattr(shipped, "MOST_VERSIONS", 3)
+    for number in range(10):
+        registry.add(f"t{number}-value", f'"{number}"')
+    found = ShippedSchemas.of(RegistryOptions.of({"url": registry.url}), [f"t{number}-value" for number in range(10)])
+    assert len(found.schemas) == 3
+    assert len(registry.requests) == 6

@@ -1,6 +1,7 @@
 """The calls of a registry's client against a registry in memory."""
 
 import threading
+from uuid import UUID
 
 import pytest
 from fake_registry import Fault, a_registry, json_answer, refusal
@@ -256,6 +257,7 @@ def test_a_process_has_one_client_of_the_same_options():
         (200, b"[" * 100_000),
         (200, b"[]"),
         (200, b'{"schema":7}'),
+        (200, b'{"schema":"\\ud800"}'),
         (200, b'{"schema":"x","references":5}'),
         (200, b'{"schema":"x","references":[{}]}'),
         (200, b'{"schema":"x","references":[{"name":"n","subject":"s","version":true}]}'),
@@ -272,3 +274,16 @@ def test_an_answer_that_makes_no_sense_is_the_registrys_failure(registry, answer
     assert not isinstance(raised.value, (SchemaNotFound, RegistryUnavailable))
     assert "geheim" not in str(raised.value)
     assert (len(registry.requests), clock.slept) == (1, [])
+
+
+def test_a_guid_is_asked_for_as_confluents_clients_do(registry):
+    guid = UUID("98672554-653e-495d-a469-583517b1eabf")
+    with pytest.raises(RegistryError, match=r"no schema by its GUID"):
+        a_client(registry.url).schema(guid)
+    registry.always = Fault(*json_answer(200, {"schema": LONG}))
+    client = a_client(registry.url)
+    assert client.schema(guid).text == client.schema(guid).text == LONG
+    assert registry.paths == [f"/schemas/guids/{guid}"] * 2
+    registry.always = Fault(*refusal(404, 40403))
+    with pytest.raises(UnknownSchemaId):
+        a_client(registry.url).schema(guid)
