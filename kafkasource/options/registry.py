@@ -1,10 +1,16 @@
-"""The table of options of a schema registry, without their prefix `schemaRegistry.`; `registry.settings` reads them.
+"""The options of a schema registry, without their prefix `schemaRegistry.`: `registry.settings` reads their values.
 
 Names are those of Confluent's clients, where these have them. The options of TLS are the brokers', with this prefix.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
+from kafkasource.options.option import BOTH, Option, Refused
+from kafkasource.options.types import SECRET, TEXT
+from kafkasource.secrets import Secret
 from kafkasource.security.security_option import SecurityOption
 from kafkasource.security.tls import options as tls_options
 
@@ -68,3 +74,27 @@ REFUSED = {
     "basic.auth.credentials.source": "`basic.auth.user.info` is all that is needed",
     "bearer.auth.credentials.source": "`bearer.auth.token`, or the options of OAuth, are all that is needed",
 }
+
+# As rows of the table of options. Their values stay texts, which `registry.settings` reads.
+REGISTRY_OPTIONS = tuple(
+    Option(
+        f"{PREFIX}{row.name}",
+        SECRET if row.secret else TEXT,
+        None,
+        BOTH,
+        row.doc + (f" Default: `{row.default}`." if row.default else ""),
+        aliases=(f"{PREFIX}{row.alias}",) if row.alias else (),
+    )
+    for row in ROWS
+)
+REGISTRY_REFUSED = tuple(Refused(f"{PREFIX}{name}", why) for name, why in {**REFUSED, **tls_options.REFUSED}.items())
+
+
+def registry_options(options: Mapping[str, Any]) -> dict[str, str]:
+    """The given ones of parsed options (by canonical name), without their prefix; empty where there is no registry."""
+    given = {row.name.removeprefix(PREFIX): options.get(row.name) for row in REGISTRY_OPTIONS}
+    return {
+        name: value.reveal() if isinstance(value, Secret) else value
+        for name, value in given.items()
+        if value is not None
+    }

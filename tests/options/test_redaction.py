@@ -11,10 +11,12 @@ import pytest
 
 from kafkasource import properties
 from kafkasource.options import OPTIONS, REDACTION, hides_secrets
+from kafkasource.options.registry import REGISTRY_OPTIONS
 from kafkasource.options.types import SECRET
 
 CONF = Path(__file__).parent.parent.parent / "spark-conf" / "spark-defaults.conf"
-SECRET_NAMES = sorted(name for row in OPTIONS if row.type is SECRET for name in (row.name, *row.aliases))
+EVERY = (*OPTIONS, *REGISTRY_OPTIONS)
+SECRET_NAMES = sorted(name for row in EVERY if row.type is SECRET for name in (row.name, *row.aliases))
 NAMES = [*SECRET_NAMES, *(f"clusters.east.{name}" for name in SECRET_NAMES), "clusters"]
 OTHERS = ["subscribe", "kafka.bootstrap.servers", "kafka.sasl.username", "kafka.ssl.truststore.location", "topic"]
 VALUE = 'ge"h\\eim'
@@ -38,6 +40,7 @@ def escaped(text):
 
 def test_the_table_has_secrets():
     assert {"kafka.sasl.password", "kafka.sasl.jaas.config", "kafka.ssl.key.pem"} < set(NAMES)
+    assert {"schemaRegistry.basic.auth.user.info", "schemaRegistry.ssl.keystore.key"} < set(NAMES)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -5,6 +5,7 @@ import pickle
 import pytest
 
 from kafkasource.errors import OptionError
+from kafkasource.options.registry import REGISTRY_OPTIONS, registry_options
 from kafkasource.registry import RegistryOptions
 from kafkasource.secrets import References
 
@@ -79,3 +80,14 @@ def test_a_reference_must_be_allowed(monkeypatch):
     options = RegistryOptions.of({**URL, "basic.auth.user.info": "${env:OTHER}"}, only)
     with pytest.raises(OptionError, match="does not allow this variable"):
         options.resolve()
+
+
+def test_rows_of_the_table_become_the_registrys_options():
+    by_name = {row.name: row for row in REGISTRY_OPTIONS}
+    written = {"schemaRegistry.url": "https://r", "schemaRegistry.basic.auth.user.info": "alice:geheim"}
+    parsed = {name: by_name[name].parse(written[name]) if name in written else None for name in by_name}
+    assert "geheim" not in repr(parsed)
+    given = registry_options(parsed)
+    assert given == {"url": "https://r", "basic.auth.user.info": "alice:geheim"}
+    assert RegistryOptions.of(given).url == "https://r:443"
+    assert registry_options({}) == {}
