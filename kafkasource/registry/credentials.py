@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import dataclass
 
 from kafkasource.errors import OptionError, RegistryAccessRefused, TokenRefused
 from kafkasource.registry.settings import RegistrySettings, renamed
@@ -12,6 +13,12 @@ from kafkasource.security.tokens.keeper import Refresh, TokenKeeper
 from kafkasource.security.tokens.token import Token
 
 
+@dataclass(frozen=True)
+class Proof:
+    header: Secret | None  # the value of `Authorization`; None: there is none
+    token: Token | None = None  # the one in it, where a token endpoint gave it
+
+
 class Credentials:
     """Of one registry. Thread-safe. Keeps the token of OAuth until it is due."""
 
@@ -19,33 +26,35 @@ class Credentials:
         self._lock = threading.Lock()
         self._keeper: TokenKeeper | None = None
         self._keeps_for: object = None
-        self._sent: Token | None = None
 
-    def header(self, settings: RegistrySettings) -> Secret | None:
-        """The value of `Authorization`; None: there is none. May wait for the token endpoint.
+    def proof(self, settings: RegistrySettings) -> Proof:
+        """For one request. May wait for the token endpoint.
 
         Raises RegistryAccessRefused, TokenNotAvailable, OptionError.
         """
         if settings.client is None:
-            return settings.basic or settings.token
-        keeper = self._keeper_of(settings)
+            return Proof(settings.basic or settings.token)
         try:
-            token = keeper.token()
+            token = self._keeper_of(settings).token()
         except TokenRefused as error:
             raise RegistryAccessRefused(f"there is no token for the schema registry: {renamed(str(error))}") from None
         except OptionError as error:
             raise OptionError(renamed(str(error))) from None
-        self._sent = token
-        return Secret(f"Bearer {token.value.reveal()}")
+        text = token.value.reveal()
+        if not text.isascii() or not text.isprintable():
+            raise RegistryAccessRefused(
+                "the token endpoint gives a token for the schema registry that no header can hold"
+            )
+        return Proof(Secret(f"Bearer {text}"), token)
 
-    def renew(self) -> bool:
-        """The registry has refused what was sent. Whether other credentials may be had at once: a new token."""
+    def renew(self, proof: Proof) -> bool:
+        """The registry has refused this proof. Whether another one may be had at once: a new token."""
+        if proof.token is None:
+            return False
         with self._lock:
-            if self._keeper is None or self._sent is None:
-                return False
-            self._keeper.forget(self._sent)
-            self._sent = None
-            return True
+            if self._keeper is not None:
+                self._keeper.forget(proof.token)  # unless another thread has done so and has a new one
+        return True
 
     def _keeper_of(self, settings: RegistrySettings) -> TokenKeeper:
         wanted = settings.client, settings.issuer

@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 from kafkasource.errors import OptionError, RegistryAccessRefused, RegistryError, RegistryUnavailable, TokenNotAvailable
 from kafkasource.registry.answers import is_retriable, json_of, retry_after_s, status_text
-from kafkasource.registry.credentials import Credentials
+from kafkasource.registry.credentials import Credentials, Proof
 from kafkasource.registry.settings import RegistryOptions, RegistrySettings, renamed
 from kafkasource.security.exchange import Address, Answer, AnswerTooLarge, exchange
 from kafkasource.security.tls.context import context_of
@@ -82,8 +82,6 @@ class RestClient:
             address = self._options.addresses[at]
             try:
                 answer = self._once(address, method, path, data)
-                if answer.status == 401 and self._credentials.renew():
-                    answer = self._once(address, method, path, data)  # a token that was revoked before its time
             except (OSError, http.client.HTTPException) as error:
                 _check_tls(error, address)
                 failures[address] = getattr(error, "strerror", None) or type(error).__name__
@@ -101,12 +99,21 @@ class RestClient:
 
     def _once(self, address: Address, method: str, path: str, data: bytes | None) -> Answer:
         settings = self._options.resolve()
+        proof = self._credentials.proof(settings)
+        answer = self._exchange(address, method, path, data, settings, proof)
+        if answer.status == 401 and self._credentials.renew(proof):  # a token that was revoked before its time
+            proof = self._credentials.proof(settings)
+            answer = self._exchange(address, method, path, data, settings, proof)
+        return answer
+
+    def _exchange(
+        self, address: Address, method: str, path: str, data: bytes | None, settings: RegistrySettings, proof: Proof
+    ) -> Answer:
         headers = {"Accept": f"{_MEDIA_TYPE}, application/json", **dict(settings.more_headers)}
         if data is not None:
             headers["Content-Type"] = _MEDIA_TYPE
-        proof = self._credentials.header(settings)
-        if proof is not None:
-            headers["Authorization"] = proof.reveal()
+        if proof.header is not None:
+            headers["Authorization"] = proof.header.reveal()
         try:
             return exchange(
                 Address(address.scheme, address.host, address.port, address.target + path),

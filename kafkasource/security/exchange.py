@@ -49,12 +49,15 @@ def address_of(url: str) -> Address | None:
     try:
         parts = urllib.parse.urlsplit(url)
         host, port = parts.hostname, parts.port
+        (host or "").encode("idna")  # as it is looked up; UnicodeError is a ValueError
     except ValueError:
         return None
     known = parts.scheme in ("https", "http") and host and parts.username is None and url.isprintable()
     if not known or not host or " " in url:
         return None
     target = urllib.parse.urlunsplit(("", "", parts.path or "/", parts.query, ""))
+    if not target.isascii():
+        return None
     return Address(parts.scheme, host, port or (443 if parts.scheme == "https" else 80), target)
 
 

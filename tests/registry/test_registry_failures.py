@@ -199,6 +199,56 @@ def test_a_token_of_the_issuer_is_kept_and_renewed_where_the_registry_refuses_it
         assert "geheim" not in str(raised.value)
 
 
+def an_oauth_client(registry, issuer, pem):
+    return a_client(
+        registry.url,
+        bearer_auth_issuer_endpoint_url=issuer.url,
+        bearer_auth_client_id="id",
+        bearer_auth_client_secret="geheim",
+        https_ca_location=pem,
+    )
+
+
+def test_threads_whose_token_was_revoked_all_go_on_with_a_new_one(registry, root, pem):
+    server = server_context(root.issue("issuer", ips=("127.0.0.1",)))
+    with an_endpoint(granted("one", expires_in=3600), granted("two", expires_in=3600), context=server) as issuer:
+        client = an_oauth_client(registry, issuer, pem)
+        registry.user = "Bearer one"
+        client.subjects()
+        registry.user = "Bearer two"
+        refused, errors = threading.Barrier(4), []
+
+        def before(request):
+            if request.headers["Authorization"] == "Bearer one":
+                refused.wait(60)  # all four have sent the old token before one of them is answered
+
+        def ask():
+            try:
+                client.subjects()
+            except Exception as error:
+                errors.append(error)
+
+        registry.before = before
+        threads = [threading.Thread(target=ask) for _ in range(4)]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+        assert errors == []
+        assert len(issuer.requests) == 2
+
+
+def test_a_token_that_no_header_can_hold_is_not_sent_and_not_shown(registry, root, pem):
+    server = server_context(root.issue("issuer", ips=("127.0.0.1",)))
+    with an_endpoint(granted("geh\r\neim"), granted("geh\u00fcim"), context=server) as issuer:
+        client = an_oauth_client(registry, issuer, pem)
+        for _ in range(2):
+            with pytest.raises(RegistryAccessRefused, match="no header can hold") as raised:
+                client.subjects()
+            assert "geh" not in str(raised.value)
+    assert registry.requests == []
+
+
 def test_tls_by_the_names_of_the_brokers_options(root, pem, tmp_path):
     key = tmp_path / "client.pem"
     client = root.issue("client")

@@ -22,7 +22,17 @@ def test_urls_are_one_registry():
 
 @pytest.mark.parametrize(
     "url",
-    ["", " , ", "registry:8081", "ftp://a", "https://alice:geheim@a", "https://a?key=geheim", "https://a/b\r\nX: y"],
+    [
+        "",
+        " , ",
+        "registry:8081",
+        "ftp://a",
+        "https://alice:geheim@a",
+        "https://a?key=geheim",
+        "https://a/b\r\nX: y",
+        "http://a..b",
+        "http://a/ü",
+    ],
 )
 def test_what_is_no_url_of_a_registry_is_refused(url):
     with pytest.raises(OptionError, match=r"'schemaRegistry\.url'") as raised:

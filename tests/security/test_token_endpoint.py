@@ -182,7 +182,18 @@ def test_an_answer_without_a_token_is_refused(answer):
 
 @pytest.mark.parametrize(
     "url",
-    ["", "token", "ftp://a/b", "https://", "https://user:geheim@a/b", "https://a:x/b", "https://a/b\r\nX: y", "//a/b"],
+    [
+        "",
+        "token",
+        "ftp://a/b",
+        "https://",
+        "https://user:geheim@a/b",
+        "https://a:x/b",
+        "https://a/b\r\nX: y",
+        "//a/b",
+        "https://a..b/c",
+        "https://a/ü",
+    ],
 )
 def test_what_is_no_url_of_an_endpoint_is_refused(url):
     with pytest.raises(OptionError) as raised:
