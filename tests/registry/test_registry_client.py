@@ -16,6 +16,8 @@ from kafkasource.errors import (
     UnknownSchemaId,
 )
 from kafkasource.registry import Definition, Reference, RegistryOptions, registry_of
+from kafkasource.typed.avro.parse import parse_schema
+from kafkasource.typed.avro.schema import Record
 from kafkasource.typed.schema_source import RegisteredSchema
 
 LONG = '{"type":"record","name":"R","fields":[{"name":"a","type":"long"}]}'
@@ -129,6 +131,17 @@ def test_references_come_with_the_schema_those_that_others_use_first(registry):
     other = registry.add("e", '"e"', references=(("n.B", "b", 1),))
     client.schema(other)
     assert len(registry.requests) == 5  # versions are kept
+
+
+def test_a_schema_with_references_is_one_that_avro_can_be_read_by(registry):
+    registry.add("r", '{"type":"record","name":"R","namespace":"n","fields":[{"name":"a","type":"long"}]}')
+    middle = '{"type":"record","name":"M","namespace":"n","fields":[{"name":"r","type":"n.R"}]}'
+    registry.add("m", middle, references=(("n.R", "r", 1),))
+    order = '{"type":"record","name":"Order","fields":[{"name":"m","type":"n.M"},{"name":"r","type":"n.R"}]}'
+    found = a_client(registry.url).schema(registry.add("o", order, references=(("n.M", "m", 1),)))
+    schema = parse_schema(found.text, found.texts_by_name)
+    assert isinstance(schema, Record)
+    assert [field.name for field in schema.fields] == ["m", "r"]
 
 
 def test_a_cycle_of_references_is_an_error_and_no_deadlock(registry):
