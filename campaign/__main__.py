@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from campaign import campaign, table
+from campaign.ending import on_sigterm_unwind
 
 
 def main() -> int:
@@ -16,6 +17,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="of an earlier campaign, to repeat its faults")
     parser.add_argument("--result", type=Path, help="a file that gets the counts as JSON")
     arguments = parser.parse_args()
+    on_sigterm_unwind()
     seed = arguments.seed if arguments.seed is not None else random.SystemRandom().randrange(1 << 31)
     result = campaign.run(seed, arguments.minutes, lambda text: print(text, flush=True))
     print(*table.lines(result), sep="\n")

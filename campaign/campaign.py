@@ -17,7 +17,7 @@ from confluent_kafka import KafkaException
 from campaign import gather
 from campaign.checker import Report, check
 from campaign.fault_log import FaultLog
-from campaign.faults import LANES, schedule
+from campaign.faults import TABLE, Kind, schedule
 from campaign.gather import DRAIN_MS
 from campaign.lanes import Doer, Lane
 from campaign.processes import Processes
@@ -48,15 +48,23 @@ def run(
     say: Callable[[str], None] = print,
     *,
     bugs: Sequence[str] = (),
-    lanes: Sequence[str] = LANES,
+    kinds: Sequence[Kind] = TABLE,
     drain_ms: int = DRAIN_MS,
 ) -> Result:
-    """`bugs`: to be planted; `lanes`: of faults; `drain_ms`: what has not come for so long never comes."""
+    """`bugs`: to be planted; `kinds`: of faults; `drain_ms`: what has not come for so long never comes."""
     random = Random(seed)
     version, codec = random.choice(VERSIONS), random.choice(CODECS)
     folder = Path(tempfile.mkdtemp(prefix="campaign-"))  # short: unix sockets are made in it
     names, log = Names(uuid.uuid4().hex[:8]), FaultLog(folder / "faults.jsonl")
-    log.note("begins", seed=seed, version=version, codec=codec, minutes=minutes, bugs=list(bugs), lanes=list(lanes))
+    log.note(
+        "begins",
+        seed=seed,
+        version=version,
+        codec=codec,
+        minutes=minutes,
+        bugs=list(bugs),
+        kinds=[k.name for k in kinds],
+    )
     say(f"seed {seed}: Kafka {version}, {codec}, {minutes:g} minutes; log and checkpoints in {folder}")
     with Rig(version) as rig:
         rig.create({names.source: IN_PARTITIONS} | {names.target(query): OUT_PARTITIONS for query in SINKS})
@@ -72,7 +80,8 @@ def run(
             _await_queries(watch)
             say(f"{log.now_ms() / 1000:.0f} s: every query writes; the faults begin")
             doer = Doer(rig, names, processes, producers, watch, log)
-            _faults(minutes, [Lane(lane, schedule(seed, lane), doer.do, log) for lane in lanes], watch)
+            lanes = dict.fromkeys(kind.lane for kind in kinds)
+            _faults(minutes, [Lane(lane, schedule(seed, lane, table=kinds), doer.do, log) for lane in lanes], watch)
             rig.heal()
             log.counts["lose an answer"] = sum(proxy.harmed for proxy in rig.proxies)  # those that met an answer
             say(f"{log.now_ms() / 1000:.0f} s: {log.counts.total()} faults are done; the copies drain")
@@ -96,9 +105,11 @@ def _faults(minutes: float, lanes: Sequence[Lane], watch: Watch) -> None:
     watch.start()
     for lane in lanes:
         lane.start()
-    time.sleep(minutes * 60)
-    for lane in lanes:
-        lane.stop()
+    try:
+        time.sleep(minutes * 60)
+    finally:
+        for lane in lanes:
+            lane.stop()
     for lane in lanes:
         lane.wait()
     watch.stop()
@@ -119,7 +130,7 @@ def _judge(
     for producer in producers:
         producer.stop()
     time.sleep(QUIET_S)
-    drain = gather.Drain(rig.servers, names, processes.followed, log, drain_ms)
+    drain = gather.Drain(rig.servers, names, processes.followed, processes.members, log, drain_ms)
     logs = drain.run()
     processes.kill_application()
     watch.look(at_rest=True)

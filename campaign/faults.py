@@ -1,17 +1,17 @@
 """The table of faults, and the schedule that a seed draws from it. Pure: what carries a fault out is in `lanes`.
 
-Three lanes run side by side, each with a schedule of its own: `brokers`, `network` and `application`. The same seed
+Lanes run side by side, each with a schedule of its own: see `LANES`. The same seed
 gives the same faults in the same order with the same pauses; the moments also depend on how long each one takes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
 
 NODES = (1, 2, 3)
-LANES = ("brokers", "network", "application")
+LANES = ("brokers", "network", "application", "members")
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,12 @@ TABLE = (
     Kind("kill a Python process", "application", 4),
     Kind("crash at a point", "application", 5, variants=CRASH_POINTS),
     Kind("kill the driver", "application", 2),
+    Kind("kill a member", "members", 3, (0, 6)),
+    Kind("hang a member", "members", 2, (1, 14)),
+    Kind("a member leaves", "members", 2, (0, 6)),
 )
+
+BY_NAME = {kind.name: kind for kind in TABLE}
 
 
 @dataclass(frozen=True)
@@ -59,10 +64,12 @@ class Fault:
     draw: float  # in [0, 1): for what else is to be chosen, when it is known among what
 
 
-def schedule(seed: int, lane: str, pauses_s: tuple[float, float] = (0.5, 3.0)) -> Iterator[Fault]:
+def schedule(
+    seed: int, lane: str, pauses_s: tuple[float, float] = (0.5, 3.0), *, table: Sequence[Kind] = TABLE
+) -> Iterator[Fault]:
     """Without end."""
     random = Random(f"{seed} {lane}")
-    kinds = [kind for kind in TABLE if kind.lane == lane]
+    kinds = [kind for kind in table if kind.lane == lane]
     number = 0
     while True:
         (kind,) = random.choices(kinds, [each.weight for each in kinds])

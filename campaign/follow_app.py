@@ -7,12 +7,13 @@ Where the reader gives up, because the brokers were away for too long, another o
 
 from __future__ import annotations
 
-import base64
 import json
 import sys
 import time
 from typing import TextIO
 
+from campaign import lines
+from campaign.ending import end_with_starter
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
 from kafkasource.errors import KafkaSourceError
@@ -20,8 +21,9 @@ from kafkasource.reader import Reader
 
 
 def main(servers: str, topic: str, file: str) -> None:
+    end_with_starter()
     positions: dict[int, int] = {}
-    with open(file, "a") as out:
+    with lines.append_to(file) as out:
         while True:
             try:
                 _follow(servers, topic, positions, out)
@@ -47,16 +49,9 @@ def _follow(servers: str, topic: str, positions: dict[int, int], out: TextIO) ->
         options["startingOffsets"] = json.dumps({topic: starts})
     with Reader(options) as reader:
         for batch in reader.follow():
-            for row in batch.to_pylist():
-                headers = [[each["key"], _text(each["value"])] for each in row["headers"] or ()]
-                line = [row["partition"], row["offset"], _text(row["key"]), _text(row["value"]), headers]
-                out.write(json.dumps(line) + "\n")
-                positions[row["partition"]] = row["offset"] + 1
-            out.flush()
-
-
-def _text(value: bytes | None) -> str | None:
-    return None if value is None else base64.b64encode(value).decode()
+            rows = batch.to_pylist()
+            lines.write(out, map(lines.record_of, rows))
+            positions.update((row["partition"], row["offset"] + 1) for row in rows)
 
 
 if __name__ == "__main__":

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from campaign.checker import Batch, Copy, History, Record, Translation, Wait
 from campaign.fault_log import FaultLog
+from campaign.lines import Told
+from campaign.members import Members
 from campaign.producers import Producing
-from campaign.queries import Names, copies
+from campaign.queries import TOLD, Names, copies
 from campaign.reading import LogReader
 from campaign.watch import Watch
 from kafkasource.client.config import ClientConfig
@@ -25,11 +26,24 @@ FOLLOW = "what Reader.follow gave"
 class Drain:
     """Reads all topics of a campaign until every copy has what its source has."""
 
-    def __init__(self, servers: str, names: Names, followed: Path, log: FaultLog, drain_ms: int = DRAIN_MS) -> None:
-        self._names, self._followed, self._log, self._drain_ms = names, followed, log, drain_ms
+    def __init__(
+        self,
+        servers: str,
+        names: Names,
+        followed: Path,
+        members: Members,
+        log: FaultLog,
+        drain_ms: int = DRAIN_MS,
+    ) -> None:
+        self._names, self._log, self._drain_ms = names, log, drain_ms
+        self._followed = Told(followed)
+        self._follower: list[Record] = []
         self.copies = copies(names)
-        topics = dict.fromkeys([names.source, *(copy.target for copy in self.copies if copy.target != FOLLOW)])
+        topics = dict.fromkeys(
+            [names.source, *(copy.target for copy in self.copies if copy.target not in (FOLLOW, TOLD))]
+        )
         self._readers = {topic: LogReader(servers, topic) for topic in topics}
+        self._sources: dict[str, LogReader | Members] = {**self._readers, TOLD: members}
         self.waits: list[Wait] = []
 
     def run(self) -> dict[str, Sequence[Record]]:
@@ -38,11 +52,11 @@ class Drain:
         lacking = {copy.name: copy for copy in self.copies if copy.target != FOLLOW}
         while lacking or not self._follower_has_all():
             now_ms = self._log.now_ms()
-            if sum(reader.look() for reader in self._readers.values()):
+            if sum(each.look() for each in self._sources.values()):
                 came_ms = now_ms
             source = self._readers[self._names.source].values
             for copy in list(lacking.values()):
-                if source and source <= self._readers[copy.target].values:
+                if source and source <= self._sources[copy.target].values:
                     self.waits.append(Wait(f"{copy.name} has all", came_ms, now_ms, DRAIN_MS))
                     del lacking[copy.name]
             if now_ms - came_ms > self._drain_ms:
@@ -50,13 +64,13 @@ class Drain:
                 break
             time.sleep(0.2)
         return {
-            **{topic: reader.records for topic, reader in self._readers.items()},
-            FOLLOW: list(_followed(self._followed)),
+            **{name: each.records for name, each in self._sources.items()},
+            FOLLOW: self._follower,
         }
 
     def _follower_has_all(self) -> bool:
-        lines = self._followed.read_bytes().count(b"\n") if self._followed.exists() else 0
-        return lines >= len(self._readers[self._names.source].records) > 0
+        self._follower += self._followed.more()
+        return len(self._follower) >= len(self._readers[self._names.source].records) > 0
 
     def look_again(self) -> None:
         """What has come since, which nothing should."""
@@ -66,18 +80,6 @@ class Drain:
     def close(self) -> None:
         for reader in self._readers.values():
             reader.close()
-
-
-def _followed(file: Path) -> Iterator[Record]:
-    if file.exists():
-        for line in file.read_text().splitlines():
-            partition, offset, key, value, headers = json.loads(line)
-            given = tuple((name, _bytes(each)) for name, each in headers)
-            yield Record(partition, offset, _bytes(key), _bytes(value) or b"", given)
-
-
-def _bytes(text: str | None) -> bytes | None:
-    return None if text is None else base64.b64decode(text)
 
 
 def batches(checkpoint: Path, query: str, topic: str) -> list[Batch]:

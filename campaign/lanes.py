@@ -19,6 +19,7 @@ from campaign.watch import Watch
 from kafkasource.protocol import apis
 
 SETTLE_S = 1.0  # after each fault of the brokers: for others who wait for whole brokers
+MEMBERS_SETTLE_S = 5.0  # after each fault of a member: a group that always rebalances reads nothing
 MOST_ADDED = 4
 CRASH_S = 60.0  # for a process to come to a point
 THIN_BYTES_PER_S = 100_000.0
@@ -82,6 +83,9 @@ class Doer:
             "kill a Python process": self._kill_python,
             "crash at a point": self._crash,
             "kill the driver": self._kill_driver,
+            "kill a member": lambda fault: processes.members.kill(fault.draw, fault.lasts_s),
+            "hang a member": lambda fault: processes.members.hang(fault.draw, fault.lasts_s),
+            "a member leaves": lambda fault: processes.members.leave(fault.draw, fault.lasts_s),
         }
 
     def do(self, fault: Fault) -> None:
@@ -91,6 +95,8 @@ class Doer:
             time.sleep(SETTLE_S)
         else:
             self._by_kind[fault.kind](fault)
+            if fault.lane == "members":
+                time.sleep(MEMBERS_SETTLE_S)
 
     # Brokers: one at a time, so that two replicas of three are there.
 

@@ -1,4 +1,4 @@
-"""The processes of a campaign: the Spark application with all that descends from it, and the follower."""
+"""The processes of a campaign: the Spark application with all that descends from it, the follower, members."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from pathlib import Path
 from descendants import descendants
 from java_programs import SHORT_LIVED_JVM
 
+from campaign.members import Members
 from campaign.planted import ENVIRONMENT as PLANTED
+from campaign.queries import MEMBERS, Names
 from kafkasource.broker.class_archive import ClassArchive
 from kafkasource.sink.transactions import crash_points
 
@@ -44,10 +46,18 @@ class Processes:
         }
         self._application: subprocess.Popen[bytes] | None = None
         self._follower: subprocess.Popen[bytes] | None = None
+        self.members = Members(folder, self._start_member)
 
     def start(self) -> None:
         self.start_application()
         self._follower = self._popen("follow", "campaign.follow_app", self._servers, self._topic, str(self.followed))
+
+        self.members.start()
+
+    def _start_member(self, name: str, kind: str, file: Path) -> subprocess.Popen[bytes]:
+        names = Names(self._stem)
+        where = self._servers, names.source, names.group(MEMBERS)
+        return self._popen(name, "campaign.member_app", kind, *where, str(file))
 
     def start_application(self) -> None:
         self._application = self._popen("spark", "campaign.spark_app", self._servers, self._stem, str(self._folder))
@@ -56,6 +66,7 @@ class Processes:
         with (self._folder / f"{name}.log").open("ab") as log:
             return subprocess.Popen(
                 [sys.executable, "-m", module, *arguments],
+                stdin=subprocess.PIPE,  # `ending.end_with_starter`
                 stdout=log,
                 stderr=log,
                 env=self._environment,
@@ -99,6 +110,7 @@ class Processes:
 
     def end(self) -> None:
         self.kill_application()
+        self.members.end()
         if self._follower is not None:
             self._follower.kill()
             self._follower.wait()

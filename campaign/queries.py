@@ -10,6 +10,9 @@ from campaign.checker import Copy
 
 IN_PARTITIONS, OUT_PARTITIONS = 4, 3
 GROUP_OF = ("once", "least")  # queries that commit their offsets to a group
+OWNER = "least"  # the one that is its group's only member
+MEMBERS = "members"  # the group of mixed clients
+TOLD = "what the group's members told"
 
 
 @dataclass(frozen=True)
@@ -64,4 +67,5 @@ def copies(names: Names) -> list[Copy]:
     ]
     mirror = Copy("mirror", source, names.mirrored, once=True, same_partition=True, with_headers=True)
     follow = Copy("follow", source, "what Reader.follow gave", True, True, True, True)
-    return [*of_sinks, mirror, follow]
+    group = Copy(MEMBERS, source, TOLD, once=False, same_partition=True, same_offset=True, with_headers=True)
+    return [*of_sinks, mirror, follow, group]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import ExitStack
+from types import TracebackType
 
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from proxy_frames import FrameProxy
@@ -41,8 +42,10 @@ class Rig:
         self.admin = AdminClient({"bootstrap.servers": self.servers, "socket.timeout.ms": 10000, "log_level": 0})
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._ends.close()
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ends.__exit__(kind, error, trace)  # after Ctrl-C nobody waits for brokers that flush their logs
 
     @property
     def servers(self) -> str:

@@ -15,7 +15,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from campaign.queries import GROUP_OF, SINKS, Names
+from campaign.ending import end_with_starter
+from campaign.queries import GROUP_OF, OWNER, SINKS, Names
 from kafkasource import register
 from kafkasource.mirror import job, toml_file
 
@@ -73,6 +74,8 @@ def copied(spark: SparkSession, servers: str, names: Names, query: str, folder: 
     reader = spark.readStream.format("pykafka").options(**CONNECTION)
     if query in GROUP_OF:
         reader = reader.option("kafka.group.id", names.group(query))
+    if query == OWNER:
+        reader = reader.option("groupOwnership", "exclusive")
     if query == "atomic":
         reader = reader.option("maxPartitions", "1")  # only one task may write to a partition
     else:
@@ -127,6 +130,7 @@ class _Restarted:
 
 
 def main(servers: str, stem: str, folder: str) -> None:
+    end_with_starter()
     spark, names = session(folder), Names(stem)
     Path(folder, "checkpoints").mkdir(exist_ok=True)
     text = MIRROR.format(folder=folder, stem=stem, servers=servers, source=names.source)

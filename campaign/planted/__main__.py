@@ -14,6 +14,7 @@ import sys
 from collections.abc import Sequence
 
 from campaign import campaign
+from campaign.ending import on_sigterm_unwind
 from campaign.planted.bugs import BUGS, GROUPS
 
 DRAIN_MS = 60_000  # a copy that has lost records never has all
@@ -22,11 +23,11 @@ DRAIN_MS = 60_000  # a copy that has lost records never has all
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m campaign.planted", description=__doc__)
     known = ", ".join(BUGS)
-    known = ", ".join(BUGS)
     parser.add_argument("bugs", nargs="*", metavar="BUG", help=f"of {known}; those joined by + share a campaign")
     parser.add_argument("--minutes", type=float, default=float(os.environ.get("MINUTES", "3")), help="of faults, each")
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
+    on_sigterm_unwind()
     groups = [each.split("+") for each in arguments.bugs] or GROUPS
     if unknown := {bug for group in groups for bug in group} - set(BUGS):
         parser.error(f"no such bug: {', '.join(sorted(unknown))}")
@@ -35,8 +36,8 @@ def main() -> int:
 
 def _missed(group: Sequence[str], seed: int, minutes: float) -> int:
     """How many of these bugs a campaign did not find."""
-    lanes = sorted({lane for bug in group for lane in BUGS[bug].lanes})
-    result = campaign.run(seed, minutes, lambda _: None, bugs=group, lanes=lanes, drain_ms=DRAIN_MS)
+    kinds = list(dict.fromkeys(kind for bug in group for kind in BUGS[bug].kinds))
+    result = campaign.run(seed, minutes, lambda _: None, bugs=group, kinds=kinds, drain_ms=DRAIN_MS)
     counts, wanted = result.report.counts, [BUGS[bug].rule for bug in group]
     for bug, rule in zip(group, wanted, strict=True):
         print(f"{bug}: {counts[rule] or 'no'} {rule} after {result.faults.total()} faults", flush=True)

@@ -12,6 +12,11 @@ from importlib import import_module
 from random import Random
 from typing import Any
 
+from campaign.faults import BY_NAME, TABLE, Kind
+
+NETWORK = tuple(kind for kind in TABLE if kind.lane == "network")
+KILLS = (BY_NAME["kill the driver"],)
+AFTER_DECISIONS = (replace(BY_NAME["crash at a point"], variants=("decided", "half_ended")),)
 ONE_IN = 40
 STANDSTILL_S = 100_000.0
 HALFWAY_S = 15.0  # of a batch that is written without a transaction: a kill of the driver then meets it
@@ -23,7 +28,7 @@ class Bug:
     rule: str  # which must find it
     of: str  # the module of kafkasource right after whose import it is planted
     plant: Callable[[], None]
-    lanes: tuple[str, ...] = ("network",)  # of the faults under which it shows
+    kinds: tuple[Kind, ...] = NETWORK  # the faults under which it shows
 
     @property
     def module(self) -> str:
@@ -200,20 +205,19 @@ def _stands_still() -> None:
     TaskTransactions.recover = planted  # type: ignore[method-assign]
 
 
-CRASHES = ("application",)
 BUGS: dict[str, Bug] = {
-    "no recovery": Bug("lost", "sink.transactions.driver", _no_recovery, CRASHES),
-    "forgotten decision": Bug("doubled", "sink.transactions.task_plan", _forgotten_decision, CRASHES),
+    "no recovery": Bug("lost", "sink.transactions.driver", _no_recovery, AFTER_DECISIONS),
+    "forgotten decision": Bug("doubled", "sink.transactions.task_plan", _forgotten_decision, AFTER_DECISIONS),
     "reads uncommitted": Bug("aborted", "source.fetch.config", _reads_uncommitted),
     "garbled value": Bug("unwritten", "sink.task", _garbled_value),
     "reversed rows": Bug("reordered", "sink.task", _reversed_rows),
     "wrong partition": Bug("misplaced", "sink.partitioner", _wrong_partition),
     "lost headers": Bug("altered", "sink.task", _lost_headers),
-    "torn batches": Bug("torn", "sink.writer", _torn_batches, CRASHES),
+    "torn batches": Bug("torn", "sink.writer", _torn_batches, KILLS),
     "map too far": Bug("map skips", "offset_map", _map_off_by(1)),
     "map too near": Bug("map repeats", "offset_map", _map_off_by(-1)),
     "commits too far": Bug("group ahead", "source.group.committer", _commits_too_far),
-    "stands still": Bug("stalled", "sink.transactions.task_transactions", _stands_still, CRASHES),
+    "stands still": Bug("stalled", "sink.transactions.task_transactions", _stands_still, KILLS),
 }
 
 # Each shares a campaign, because none hides what another does.
@@ -221,7 +225,6 @@ OF_ROWS = ("reads uncommitted", "garbled value", "reversed rows", "wrong partiti
 GROUPS = (
     (*OF_ROWS, "map too far"),
     ("no recovery", "map too near"),
-    ("torn batches",),
+    ("torn batches", "stands still"),
     ("forgotten decision",),
-    ("stands still",),
 )
