@@ -67,7 +67,8 @@ def run(
     )
     say(f"seed {seed}: Kafka {version}, {codec}, {minutes:g} minutes; log and checkpoints in {folder}")
     with Rig(version) as rig:
-        rig.create({names.source: IN_PARTITIONS} | {names.target(query): OUT_PARTITIONS for query in SINKS})
+        written = [names.west, *map(names.target, SINKS)]
+        rig.create({names.source: IN_PARTITIONS} | dict.fromkeys(written, OUT_PARTITIONS))
         producers: list[Producing] = [
             kind(rig.servers, names.source, IN_PARTITIONS, seed, log, codec) for kind in (Idempotent, Transactional)
         ]

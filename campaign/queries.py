@@ -28,6 +28,11 @@ class Names:
     def target(self, query: str) -> str:
         return f"{query}-{self.stem}"
 
+    @property
+    def west(self) -> str:
+        """The second topic of the query that writes to several clusters."""
+        return f"{self.target(FAN)}-west"
+
     def group(self, query: str) -> str:
         return f"group-{query}-{self.stem}"
 
@@ -44,7 +49,9 @@ SINKS: dict[str, dict[str, str]] = {
     "once": {"deliveryGuarantee": "exactly_once"},
     "atomic": {"deliveryGuarantee": "exactly_once", "atomicBatch": "true"},
     "least": {},
+    "fan": {"clusters.west.topic": "${topic}-west"},  # writes twice: as if to two clusters, and both must have all
 }
+FAN = "fan"
 
 
 def partition_of(key: bytes) -> int:
@@ -67,5 +74,6 @@ def copies(names: Names) -> list[Copy]:
     ]
     mirror = Copy("mirror", source, names.mirrored, once=True, same_partition=True, with_headers=True)
     follow = Copy("follow", source, "what Reader.follow gave", True, True, True, True)
+    west = Copy("fan west", source, names.west, once=False, with_headers=True, partition_of=partition_of)
     group = Copy(MEMBERS, source, TOLD, once=False, same_partition=True, same_offset=True, with_headers=True)
-    return [*of_sinks, mirror, follow, group]
+    return [*of_sinks, west, mirror, follow, group]

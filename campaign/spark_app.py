@@ -16,7 +16,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from campaign.ending import end_with_starter
-from campaign.queries import GROUP_OF, OWNER, SINKS, Names
+from campaign.queries import FAN, GROUP_OF, OWNER, SINKS, Names
 from kafkasource import register
 from kafkasource.mirror import job, toml_file
 
@@ -68,6 +68,12 @@ def session(folder: str) -> SparkSession:
     return found
 
 
+def _clusters(query: str) -> list[str]:
+    """The options that name the brokers to write to."""
+    name = "kafka.bootstrap.servers"
+    return [f"clusters.{cluster}.{name}" for cluster in ("east", "west")] if query == FAN else [name]
+
+
 def copied(spark: SparkSession, servers: str, names: Names, query: str, folder: str) -> Any:
     """A registration for each query: see tests/spark/exactly_once_app.py."""
     register(spark)
@@ -95,7 +101,7 @@ def copied(spark: SparkSession, servers: str, names: Names, query: str, folder: 
         rows.select("key", "value", "headers")
         .writeStream.format("pykafka")
         .options(**CONNECTION)
-        .option("kafka.bootstrap.servers", servers)
+        .options(**dict.fromkeys(_clusters(query), servers))
         .option("kafka.client.id", "campaign")
         .option("topic", names.target(query))
         .option("checkpointLocation", f"{folder}/checkpoints/{query}")

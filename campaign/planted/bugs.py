@@ -191,7 +191,7 @@ def _commits_too_far() -> None:
 
 
 def _stands_still() -> None:
-    """A batch that comes after a crash never begins."""
+    """A batch that comes after a crash of a decided one never begins."""
     from kafkasource.sink.transactions.task_transactions import TaskTransactions
 
     right = TaskTransactions.recover
@@ -217,7 +217,7 @@ BUGS: dict[str, Bug] = {
     "map too far": Bug("map skips", "offset_map", _map_off_by(1)),
     "map too near": Bug("map repeats", "offset_map", _map_off_by(-1)),
     "commits too far": Bug("group ahead", "source.group.committer", _commits_too_far),
-    "stands still": Bug("stalled", "sink.transactions.task_transactions", _stands_still, KILLS),
+    "stands still": Bug("stalled", "sink.transactions.task_transactions", _stands_still, AFTER_DECISIONS),
 }
 
 # Each shares a campaign, because none hides what another does.
@@ -225,6 +225,7 @@ OF_ROWS = ("reads uncommitted", "garbled value", "reversed rows", "wrong partiti
 GROUPS = (
     (*OF_ROWS, "map too far"),
     ("no recovery", "map too near"),
-    ("torn batches", "stands still"),
+    ("torn batches",),
     ("forgotten decision",),
+    ("stands still",),
 )
