@@ -19,7 +19,7 @@ KILLS = (BY_NAME["kill the driver"],)
 AFTER_DECISIONS = (replace(BY_NAME["crash at a point"], variants=("decided", "half_ended")),)
 ONE_IN = 40
 STANDSTILL_S = 100_000.0
-HALFWAY_S = 15.0  # of a batch that is written without a transaction: a kill of the driver then meets it
+HALFWAY_S = 4.0  # of a batch that is written without a transaction: a kill of the driver then meets it
 _random = Random()
 
 
