@@ -1,0 +1,172 @@
+"""A column of framed records to a typed column: each row by its own writer's schema, in the rows' order.
+
+What is bad is null in the typed column, and a `BadRow` says why. A tombstone is null and not bad.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+from uuid import UUID
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafkasource.errors import SchemaError, UnknownSchemaId
+from kafkasource.typed.avro.decode import NOT_DECODED, AvroDecoder
+from kafkasource.typed.avro.parse import parse_schema
+from kafkasource.typed.framing import Frames, Side, frames_of
+from kafkasource.typed.opcodes import ERRORS
+from kafkasource.typed.schema_source import AVRO, RegisteredSchema, SchemaSource
+
+NOT_UTF8 = "the bytes are not UTF-8"
+
+
+@dataclass(frozen=True, slots=True)
+class BadRow:
+    row: int  # of the column that was decoded
+    reason: str
+    schema_id: int | UUID | None = None  # None: the record does not say one
+    place: str = ""  # in the reader's schema: `$.lines[].price`; empty: the fault is no field's
+
+
+@dataclass(frozen=True, slots=True)
+class TypedPiece:
+    """Rows [start, end) of a column."""
+
+    array: pa.Array
+    start: int
+    end: int
+    bad: tuple[BadRow, ...] = ()  # by row
+
+
+class TypedRows(Protocol):
+    """Of one column. For one thread."""
+
+    type: pa.DataType
+
+    def pieces(self, values: pa.BinaryArray, headers: pa.ListArray | None, most_bytes: int) -> Iterator[TypedPiece]:
+        """All rows, in pieces whose columns take at most `most_bytes`."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Writer:
+    """What a schema id means to the reader: a program, or why it has none."""
+
+    program: int = NOT_DECODED
+    fault: str = ""
+
+
+class AvroRows:
+    """Records of Avro in a registry's framing."""
+
+    def __init__(self, reader: RegisteredSchema, source: SchemaSource, side: Side = "value") -> None:
+        """SchemaError where the reader's schema is no Avro, or Spark has no column for it."""
+        if reader.kind != AVRO:
+            raise SchemaError(f"$: the reader's schema is {reader.kind}, not {AVRO}")
+        self._decoder = AvroDecoder(parse_schema(reader.text, reader.texts_by_name))
+        self.type: pa.DataType = self._decoder.type
+        self._source = source
+        self._side: Side = side
+        self._writers: dict[int | UUID, _Writer] = {}
+        self._by_schema: dict[RegisteredSchema, _Writer] = {}  # ids of the same schema share a program
+
+    def pieces(self, values: pa.BinaryArray, headers: pa.ListArray | None, most_bytes: int) -> Iterator[TypedPiece]:
+        """Raises what the source of schemas raises, but UnknownSchemaId: such a record is bad."""
+        found = frames_of(values, self._side, headers)
+        writers = [
+            _Writer(fault=each.fault) if each.schema_id is None else self._writer(each.schema_id)
+            for each in found.frames
+        ]
+        without = [
+            BadRow(row, writers[number].fault, found.frames[number].schema_id)
+            for row, number in _rows_without_program(found, writers)
+        ]
+        if all(each.program == NOT_DECODED for each in writers):
+            yield TypedPiece(pa.nulls(len(values), self.type), 0, len(values), tuple(without))
+            return
+        skip_bytes, values = _without_frames(values, found, [each.program for each in writers])
+        programs = _programs_of(found, writers)
+        for piece in self._decoder.batches(values, most_bytes, skip_bytes=skip_bytes, programs=programs):
+            bad = [each for each in without if piece.start <= each.row < piece.end]
+            for fault in piece.faults():
+                frame = found.frames[found.rows[fault.row].as_py()]
+                bad.append(BadRow(fault.row, ERRORS[fault.code], frame.schema_id, fault.place))
+            yield TypedPiece(piece.array, piece.start, piece.end, tuple(sorted(bad, key=lambda each: each.row)))
+
+    def _writer(self, schema_id: int | UUID) -> _Writer:
+        writer = self._writers.get(schema_id)
+        if writer is None:
+            try:
+                schema = self._source.schema(schema_id)
+            except UnknownSchemaId as error:
+                return _Writer(fault=str(error))  # not kept: it may be registered in a moment
+            writer = self._by_schema.get(schema) or self._compiled(schema)
+            self._writers[schema_id] = self._by_schema[schema] = writer
+        return writer
+
+    def _compiled(self, schema: RegisteredSchema) -> _Writer:
+        if schema.kind != AVRO:
+            return _Writer(fault=f"the record's schema is {schema.kind}, not {AVRO}")
+        try:
+            return _Writer(self._decoder.add(parse_schema(schema.text, schema.texts_by_name)))
+        except SchemaError as error:
+            return _Writer(fault=f"the record's schema does not fit the reader's: {error}")
+
+
+class TextRows:
+    """Records that are UTF-8 text, without a frame."""
+
+    type: pa.DataType = pa.string()
+
+    def pieces(self, values: pa.BinaryArray, headers: pa.ListArray | None, most_bytes: int) -> Iterator[TypedPiece]:
+        """One piece: it takes no memory of its own, as the column has the bytes of `values`."""
+        try:
+            yield TypedPiece(values.cast(self.type), 0, len(values))
+            return
+        except pa.ArrowInvalid:
+            pass
+        wrong = [row for row in range(len(values)) if not _is_text(values[row])]
+        is_wrong = memoryview(bytearray(len(values)))
+        for row in wrong:
+            is_wrong[row] = 1
+        mask = pa.Array.from_buffers(pa.uint8(), len(values), [None, pa.py_buffer(is_wrong)]).cast(pa.bool_())
+        right = pc.if_else(mask, pa.scalar(None, pa.binary()), values)
+        yield TypedPiece(right.cast(self.type), 0, len(values), tuple(BadRow(row, NOT_UTF8) for row in wrong))
+
+
+def _is_text(value: pa.Scalar) -> bool:
+    try:
+        return not value.is_valid or value.as_buffer().to_pybytes().decode() is not None
+    except UnicodeDecodeError:
+        return False
+
+
+def _without_frames(values: pa.BinaryArray, found: Frames, programs: list[int]) -> tuple[int, pa.BinaryArray]:
+    """(bytes to skip in each row, rows). A copy only where the rows have frames of several sizes."""
+    sizes = {frame.size for frame, program in zip(found.frames, programs, strict=True) if program != NOT_DECODED}
+    if len(sizes) <= 1:
+        return next(iter(sizes), 0), values
+    of_rows = pa.array([frame.size for frame in found.frames], pa.int32()).take(found.rows)
+    cut = pa.nulls(len(values), pa.binary())
+    for size in sizes:
+        cut = pc.if_else(pc.equal(of_rows, size), pc.binary_slice(values, size), cut)
+    return 0, cut
+
+
+def _programs_of(found: Frames, writers: list[_Writer]) -> memoryview:
+    """Of each row the number of its program, as int32."""
+    programs = array("i", [*(each.program for each in writers), NOT_DECODED])
+    of_rows = pa.array(programs, pa.int32()).take(found.rows.fill_null(len(writers)))
+    return memoryview(of_rows.buffers()[1]).cast("B").cast("i")
+
+
+def _rows_without_program(found: Frames, writers: list[_Writer]) -> list[tuple[int, int]]:
+    """(row, number of its frame) of the rows that no program decodes, tombstones not among them."""
+    numbers = [number for number, writer in enumerate(writers) if writer.program == NOT_DECODED]
+    if not numbers:
+        return []
+    rows = pc.indices_nonzero(pc.is_in(found.rows, pa.array(numbers, pa.int32())))
+    return list(zip(rows.to_pylist(), found.rows.take(rows).to_pylist(), strict=True))

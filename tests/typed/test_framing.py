@@ -1,0 +1,181 @@
+"""Where a record says its schema: Confluent's serializer wrote the bytes of confluent_frames.json."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from uuid import UUID
+
+import pyarrow as pa
+import pytest
+from kept_schemas import KeptSchemas, avro, encoded, framed
+
+from kafkasource.errors import RegistryUnavailable, SchemaError
+from kafkasource.records.columns import HEADERS_TYPE
+from kafkasource.typed.framing import frame_of, frame_of_header
+from kafkasource.typed.rows import AvroRows, BadRow, TextRows
+from kafkasource.typed.schema_source import RegisteredSchema
+
+MIB = 1 << 20
+CONFLUENT = json.loads((Path(__file__).parent / "confluent_frames.json").read_text())
+ORDER = json.loads(CONFLUENT["schema"])
+GUID = UUID(CONFLUENT["guid"])
+WITH_PRICE = {**ORDER, "fields": [*ORDER["fields"], {"name": "price", "type": ["null", "double"], "default": None}]}
+OLD_ID = {**ORDER, "fields": [{"name": "id", "type": "int"}, {"name": "gone", "type": "string"}, ORDER["fields"][1]]}
+
+
+def binary(*values):
+    return pa.array(values, pa.binary())
+
+
+def decoded(rows, values, headers=None, most_bytes=MIB):
+    """(values, bad rows)"""
+    found, bad = [], []
+    for piece in rows.pieces(values, headers, most_bytes):
+        assert piece.start == len(found)
+        piece.array.validate(full=True)
+        found += piece.array.to_pylist()
+        bad += piece.bad
+    return found, bad
+
+
+@pytest.mark.parametrize("vector", CONFLUENT["vectors"], ids=lambda vector: f"{vector['form']}-{vector['side']}")
+def test_what_confluents_serializer_writes_is_read(vector):
+    headers = [(name, bytes.fromhex(value)) for name, value in vector["headers"]] or None
+    rows = AvroRows(avro(ORDER), KeptSchemas({CONFLUENT["schema_id"]: ORDER, GUID: ORDER}), vector["side"])
+    found = decoded(rows, binary(bytes.fromhex(vector["bytes"])), pa.array([headers], HEADERS_TYPE))
+    assert found == ([CONFLUENT["record"]], [])
+
+
+def test_rows_of_many_writers_and_framings_each_by_its_own_and_in_their_order():
+    long_id = b"\0" + (3).to_bytes(8, "big")  # Apicurio's
+    values = binary(
+        framed(1, ORDER, {"id": 1, "item": "a"}),
+        framed(2, WITH_PRICE, {"id": 2, "item": "b", "price": 2.5}),
+        None,
+        long_id + encoded(OLD_ID, {"id": 3, "gone": "x", "item": "c"}),
+        encoded(WITH_PRICE, {"id": 4, "item": "d", "price": 4.5}),
+        framed(1, ORDER, {"id": 5, "item": "e"}),
+        b"\x07" + encoded(ORDER, {"id": 6, "item": "f"}),
+        encoded(ORDER, {"id": 7, "item": "g"}),
+        None,
+    )
+    guid = ("__value_schema_id", b"\x01" + GUID.bytes)
+    last = [guid, ("__value_schema_id", b"\0\0\0\0\1")]  # counts, as in Java
+    headers = pa.array(
+        [
+            None,
+            [("other", b"1")],
+            None,
+            [],
+            [("a", None), guid],
+            [("__key_schema_id", b"\0\0\0\0\x09")],
+            None,
+            last,
+            [guid],
+        ],
+        HEADERS_TYPE,
+    )
+    source = KeptSchemas({1: ORDER, 2: WITH_PRICE, 3: OLD_ID, GUID: WITH_PRICE})
+    found, bad = decoded(AvroRows(avro(WITH_PRICE), source), values, headers)
+    assert found == [
+        {"id": 1, "item": "a", "price": None},
+        {"id": 2, "item": "b", "price": 2.5},
+        None,
+        {"id": 3, "item": "c", "price": None},
+        {"id": 4, "item": "d", "price": 4.5},
+        {"id": 5, "item": "e", "price": None},
+        None,
+        {"id": 7, "item": "g", "price": None},
+        None,
+    ]
+    assert bad == [BadRow(6, "the first byte is 0x07, not 0x00 as in front of a schema id")]
+    assert sorted(map(str, source.asked)) == sorted(map(str, [1, 2, 3, GUID]))  # each id once
+
+
+@pytest.mark.parametrize("slices", [False, True])
+def test_of_100_records_with_a_bad_one_99_are_right_and_none_has_moved(slices):
+    records = [{"id": n, "item": "x" * (n % 7)} for n in range(100)]
+    values = [framed(1 + n % 2, ORDER, record) for n, record in enumerate(records)]
+    values[57] = values[57][:-1]
+    column = binary(*([b"?"] * 3 + values)).slice(3) if slices else binary(*values)
+    for most_bytes in (MIB, 60_000):
+        found, bad = decoded(
+            AvroRows(avro(ORDER), KeptSchemas({1: ORDER, 2: {**ORDER, "doc": "2"}})), column, None, most_bytes
+        )
+        assert found == [record if n != 57 else None for n, record in enumerate(records)]
+        assert [(each.row, each.schema_id, each.place) for each in bad] == [(57, 2, "$.item")]
+
+
+def test_each_bad_record_says_why_and_a_tombstone_is_none():
+    unreadable = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "string"}]}
+    source = KeptSchemas(
+        {1: ORDER, 2: unreadable, 3: RegisteredSchema("PROTOBUF", "message Order {}"), 4: RegisteredSchema("AVRO", "{")}
+    )
+    right = framed(1, ORDER, {"id": 1, "item": "a"})
+    values = binary(
+        right, None, b"", b"\0\0\0", b"\2" + right[1:], b"\0\0\0\0\0", b"\0\xff\xff\xff\xff", right + b"!", right[:-1],
+        b"\0\0\0\0\x09" + right[5:], b"\0\0\0\0\2\0", b"\0\0\0\0\3\0", b"\0\0\0\0\4\0", right,
+    )  # fmt: skip
+    found, bad = decoded(AvroRows(avro(ORDER), source), values)
+    assert [row for row, value in enumerate(found) if value is not None] == [0, 13]
+    assert [each.row for each in bad] == list(range(2, 13))
+    assert [each.schema_id for each in bad] == [None] * 5 + [1, 1, 9, 2, 3, 4]
+    for each, reason in zip(
+        bad,
+        (
+            *("is empty", "has 3 bytes", "0x02", "schema id is 0", "schema id is -1", "left over", "beyond the bytes"),
+            *("no schema 9", "the record's schema", "is PROTOBUF", "no JSON"),
+        ),
+        strict=True,
+    ):
+        assert reason in each.reason, each
+    assert "$.id" in bad[8].reason
+
+
+def test_a_header_that_says_no_schema_makes_its_record_bad():
+    for value in (None, b"", b"\1" + bytes(15), b"\0" + bytes(4), b"\2" + bytes(16), b"\0\0\0\1"):
+        frame = frame_of_header(value, "__value_schema_id")
+        assert frame.schema_id is None
+        assert "__value_schema_id" in frame.fault
+
+
+def test_a_long_id_beyond_four_bytes_is_a_confluent_id_and_ids_are_never_negative():
+    assert frame_of(b"\0" + (7).to_bytes(8, "big")).schema_id == 7
+    assert frame_of(b"\0" + (1 << 40).to_bytes(8, "big")).size == 5
+    assert frame_of(b"\0" + (0).to_bytes(8, "big")).fault
+
+
+def test_a_source_that_fails_is_no_records_fault():
+    class Away:
+        def schema(self, schema_id):
+            raise RegistryUnavailable("503")
+
+    with pytest.raises(RegistryUnavailable):
+        decoded(AvroRows(avro(ORDER), Away()), binary(framed(1, ORDER, {"id": 1, "item": "a"})))
+
+
+def test_an_unknown_id_is_asked_for_again_in_the_next_batch():
+    schemas = {}
+    source = KeptSchemas(schemas)
+    rows = AvroRows(avro(ORDER), source)
+    values = binary(framed(1, ORDER, {"id": 1, "item": "a"}))
+    assert decoded(rows, values)[0] == [None]
+    schemas[1] = ORDER
+    assert decoded(rows, values)[0] == [{"id": 1, "item": "a"}]
+
+
+def test_an_empty_column_is_an_empty_column():
+    assert decoded(AvroRows(avro(ORDER), KeptSchemas({})), binary()) == ([], [])
+
+
+def test_a_readers_schema_that_is_no_avro_is_refused():
+    with pytest.raises(SchemaError, match="JSON"):
+        AvroRows(RegisteredSchema("JSON", "{}"), KeptSchemas({}))
+
+
+def test_text_is_utf8_and_what_is_not_is_bad_and_null():
+    found, bad = decoded(TextRows(), binary("é".encode(), None, b"", b"\xff", b"a\xc3", b"ok").slice(1))
+    assert found == [None, "", None, None, "ok"]
+    assert [each.row for each in bad] == [2, 3]
+    assert decoded(TextRows(), binary(b"a", None)) == (["a", None], [])
