@@ -16,7 +16,7 @@ PYTEST := $(PY) -m pytest -q
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo demo-jars test environments jars lint style types imports unit coverage broker spark spark-newest spark-oldest spark-each \
-	spark-4.0 spark-4.1 extended floors sanitize fuzz campaign campaign-bugs bench bench-quick bench-mirror readme docs kernel dist dist-build dist-check clean
+	spark-4.0 spark-4.1 spark-4.3 extended floors sanitize fuzz campaign campaign-bugs bench bench-quick bench-mirror readme docs kernel dist dist-build dist-check clean
 
 # Kafka's jars come (with the Ivy inside pyspark) while pip builds the kernel and installs the rest: half a minute less.
 demo:
@@ -36,7 +36,7 @@ test: environments coverage broker spark spark-newest spark-oldest
 # With lint beside them. One after the other they take more than a minute longer.
 environments:
 	@$(MAKE) --no-print-directory -j 3 .venv/.requirements .venv-newest/.requirements .venv/.dev .venv/spark-classes.jsa \
-		.venv-newest/spark-classes.jsa types .venv-newest/.ready .venv-4.0/.ready jars style imports
+		types .venv-newest/.ready .venv-4.0/.ready jars style imports
 
 # What most tests would else wait for: the two Kafkas that most brokers are, and the JVM connector.
 jars: .venv/.dev
@@ -70,8 +70,8 @@ jars: .venv/.dev
 	@scripts/other_spark.sh .venv-$* $(PYSPARK_$*) .venv
 
 # With it the drivers of Spark in tests take a third less processor time.
-.venv/spark-classes.jsa .venv-newest/spark-classes.jsa: %/spark-classes.jsa: %/.requirements scripts/spark_class_archive.py
-	@PYTHONPATH=. $(@D)/bin/python scripts/spark_class_archive.py $@ >$(@D)/spark-classes.log 2>&1 || { cat $(@D)/spark-classes.log; exit 1; }
+.venv/spark-classes.jsa: .venv/.requirements scripts/spark_class_archive.py
+	@PYTHONPATH=. $(PY) scripts/spark_class_archive.py $@ >$(@D)/spark-classes.log 2>&1 || { cat $(@D)/spark-classes.log; exit 1; }
 
 # Side by side: mypy takes as long as the others together.
 lint: .venv/.dev
@@ -103,7 +103,7 @@ coverage: .venv-newest/.ready
 
 # Most of the time goes by in waiting for brokers to start, to notice a killed one, to elect: more at a time than cores,
 # and in between what computes for long without one (the interpreted kernel, Kafka's own classes).
-# Whole files, in the order of tests/long_files.py.
+# Whole files, in the order of tests/long_files.py, and together those that share brokers (tests/run_rules.py).
 BY_FILE := --dist loadfile --no-loadscope-reorder
 
 # The files that have tests with one of these marks: pytest imports all files that it is given, in each of its processes.
@@ -137,20 +137,21 @@ floors: .venv-lowest/.ready .venv-highest/.ready
 .venv-lowest/.ready .venv-highest/.ready: .venv-%/.ready: pyproject.toml setup.py scripts/ends.sh $(KERNEL)
 	@scripts/ends.sh .venv-$* $*
 
-# The newest pyspark: only what a release of Spark could change. The JVM connector has no release for it, so the peers
-# stay with the one above.
-spark-newest: .venv-newest/.ready .venv-newest/spark-classes.jsa
-	.venv-newest/bin/python -m pytest -q $(SPARK_TESTS) -m "each_spark and not extended" $(call files_with,each_spark)
+# Each kind of job once. The JVM connector has no release for the newest pyspark, so the peers stay with the one above.
+spark-newest: .venv-newest/.ready
+	.venv-newest/bin/python -m pytest -q $(SPARK_TESTS) -m "each_kind and not extended" $(call files_with,each_kind)
 
 WITHOUT_JVM_CONNECTOR = KAFKASOURCE_WITHOUT_JVM_CONNECTOR=1 $(1)/bin/python -m pytest -q $(SPARK_TESTS) \
 	-m "$(2) and not extended" $(call files_with,$(2))
 
-# The oldest pyspark: each kind of job once.
 spark-oldest: .venv-4.0/.ready
-	$(call WITHOUT_JVM_CONNECTOR,.venv-4.0,oldest_spark)
+	$(call WITHOUT_JVM_CONNECTOR,.venv-4.0,each_kind)
 
 # What a release of Spark could change, on each that the README names. tests/spark_releases.py says what a release lacks.
-spark-each: spark-4.0 spark-4.1 spark-newest
+spark-each: spark-4.0 spark-4.1 spark-4.3
+
+spark-4.3: .venv-newest/.ready
+	.venv-newest/bin/python -m pytest -q $(SPARK_TESTS) -m "each_spark and not extended" $(call files_with,each_spark)
 
 spark-4.0 spark-4.1: spark-%: .venv-%/.ready
 	$(call WITHOUT_JVM_CONNECTOR,.venv-$*,each_spark)

@@ -16,8 +16,10 @@ from run_rules import (  # noqa: F401 (hooks of pytest)
     pytest_make_collect_report,
     pytest_runtest_makereport,
     pytest_terminal_summary,
+    pytest_xdist_make_scheduler,
 )
 from secured_brokers import secured
+from three_brokers import heal, not_started
 
 import kafkasource
 from kafkasource.broker.class_archive import ClassArchive
@@ -99,6 +101,19 @@ def secured_broker_3_9():
 )
 def each_secured_broker(request):
     return request.getfixturevalue(request.param)
+
+
+@pytest.fixture(scope="session")
+def _three_brokers():
+    with not_started() as brokers:
+        yield brokers
+
+
+@pytest.fixture
+def three_brokers(_three_brokers):
+    """Three brokers that a test may hurt: whole when it begins. See three_brokers.py."""
+    yield _three_brokers
+    heal(_three_brokers)
 
 
 @pytest.fixture(scope="session")

@@ -9,6 +9,7 @@ hangs, not for speed: ten times what a test takes on two cores, and more.
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
 import time
@@ -44,6 +45,9 @@ WITH_OTHERS = pytest.mark.filterwarnings("default", "error:::kafkasource")
 NOT_COUNTED = ("fuzz", "protocol", "records")
 TESTS = Path(__file__).parent
 
+# Brokers that take much to start: the files that name one of them run in one process of a run, one after the other.
+SHARED_BROKERS = ("three_brokers", "secured_broker")
+
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config, items):
@@ -58,6 +62,27 @@ def pytest_collection_modifyitems(config, items):
             limit_s = next(LIMITS_S[mark] for mark in LIMITS_S if not mark or item.get_closest_marker(mark))
             item.add_marker(pytest.mark.timeout(limit_s))
     items.sort(key=_seconds_of_its_file, reverse=True)  # stable: tests of a file stay in their order
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """`--dist loadfile` with the files that share brokers taken for one."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class WholeFiles(LoadFileScheduling):
+        def _split_scope(self, nodeid):
+            return _shared_by(super()._split_scope(nodeid), config.rootpath)
+
+    return WholeFiles(config, log)
+
+
+@functools.cache
+def _shared_by(file, root):
+    """The brokers that the file shares with others; else the file."""
+    text = (root / file).read_text(encoding="utf-8") if (root / file).is_file() else ""
+    return next((brokers for brokers in SHARED_BROKERS if brokers in text), file)
 
 
 def _leave_out_what_this_spark_lacks(config, items):

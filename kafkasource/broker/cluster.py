@@ -169,6 +169,11 @@ class Broker:
         return [process.pid for process in self._running.values()]
 
     @property
+    def running(self) -> list[int]:
+        """The numbers of the nodes that run: all but those that `kill` and `terminate` have ended."""
+        return sorted(self._running)
+
+    @property
     def zookeeper_pid(self) -> int | None:
         """The pid of the supervisor of the ZooKeeper, which must end last."""
         return self._zookeeper.pid if self._zookeeper is not None else None

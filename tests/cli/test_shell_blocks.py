@@ -157,9 +157,7 @@ def write_checkpoint(folder, topic):
 @pytest.mark.parametrize(
     "document",
     [
-        pytest.param(
-            name, marks=pytest.mark.extended if name == "docs/cli.md" else ()
-        )  # a minute where others run, too
+        pytest.param(name, marks=() if name == "README.md" else pytest.mark.extended)
         for name, found in RUN.items()
         if found
     ],

@@ -442,14 +442,21 @@ def wait_until(condition: Callable[[], bool]) -> None:
 
 @pytest.mark.broker
 @pytest.mark.slow
-@pytest.mark.parametrize(("version", "tv"), [pytest.param("3.9.2", 1, marks=pytest.mark.extended), ("4.3.1", 2)])
-def test_a_killed_coordinator_keeps_no_transaction_from_its_end(version: str, tv: int) -> None:
-    with (
-        Broker(version=version, nodes=3, use_existing=False) as broker,
-        Cluster(ClientConfig.of(broker.bootstrap_servers, request_timeout_ms=5_000)) as cluster,
-    ):
-        cluster.topics.create(["t"], partitions=2)
-        world = World(lambda: cluster, "t", tv)
+def test_a_killed_coordinator_keeps_no_transaction_from_its_end(three_brokers: Broker) -> None:
+    ends_though_its_coordinator_is_killed(three_brokers, tv=2)
+
+
+@pytest.mark.broker
+@pytest.mark.extended
+def test_a_killed_coordinator_keeps_no_older_transaction_from_its_end() -> None:
+    with Broker(version="3.9.2", nodes=3, use_existing=False) as brokers:
+        ends_though_its_coordinator_is_killed(brokers, tv=1)
+
+
+def ends_though_its_coordinator_is_killed(broker: Broker, tv: int) -> None:
+    with Cluster(ClientConfig.of(broker.bootstrap_servers, request_timeout_ms=5_000)) as cluster:
+        cluster.topics.create(["ended"], partitions=2)
+        world = World(lambda: cluster, "ended", tv)
         names = [f"task-{i}" for i in range(12)]
         producers = cluster.transactions.init_producer_ids(names)
         for name in names:

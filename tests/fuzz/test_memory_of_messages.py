@@ -91,7 +91,7 @@ def charged_bytes(message: Message, version: int, data: bytes) -> int:
     return reader.memory_bytes
 
 
-@pytest.mark.parametrize("make", [least, largest])
+@pytest.mark.parametrize("make", [pytest.param(least, marks=pytest.mark.extended), largest])
 @pytest.mark.parametrize(("message", "version"), at_length(FIRST_AND_LAST), ids=named)
 def test_an_array_takes_no_more_memory_than_it_is_charged(message: Message, version: int, make: Any) -> None:
     for path in arrays(message.fields, version):

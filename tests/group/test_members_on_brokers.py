@@ -98,15 +98,15 @@ def test_of_two_with_one_instance_id_the_older_is_fenced(join, kafka_broker, kaf
 
 
 @pytest.mark.slow
-def test_a_member_outlives_its_coordinator(join):
+def test_a_member_outlives_its_coordinator(join, three_brokers):
     """The group's next coordinator knows it: nothing is lost, and commits go on."""
-    with Broker(nodes=3) as brokers, Cluster(ClientConfig.of(brokers.bootstrap_servers)) as cluster:
-        cluster.topics.create(["t"], partitions=4)
-        member = join(brokers.bootstrap_servers, "t", session_timeout_ms=30_000)
+    with Cluster(ClientConfig.of(three_brokers.bootstrap_servers)) as cluster:
+        cluster.topics.create(["outlives"], partitions=4)
+        member = join(three_brokers.bootstrap_servers, "outlives", session_timeout_ms=30_000)
         mine = member.poll(WAIT_S).assigned
         member.commit(dict.fromkeys(mine, 1))
         before = member.member_id
-        brokers.kill(cluster.coordinators.of(GROUP, "t-group"))
+        three_brokers.kill(cluster.coordinators.of(GROUP, "outlives-group"))
         member.commit(dict.fromkeys(mine, 2))
         assert member.poll(1) == Changes()
         assert (member.assignment, member.member_id) == (mine, before)

@@ -159,7 +159,7 @@ def to_the_group(number):
 @pytest.mark.parametrize(
     ("interrupt", "ignoring"),
     [
-        pytest.param(ctrl_c, (), id="ctrl-c"),
+        pytest.param(ctrl_c, (), id="ctrl-c", marks=pytest.mark.extended),
         pytest.param(to_the_group(signal.SIGTERM), (), id="sigterm", marks=pytest.mark.extended),
         # As a background job of a script is started.
         pytest.param(

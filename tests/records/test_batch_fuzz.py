@@ -227,7 +227,7 @@ def rows_of_the_run(data, start_offset, end_offset):
 
 def test_a_run_of_batches_gives_an_error_of_ours_or_the_rows_another_client_reads():
     refused = read = 0
-    for case in range(CASES // 3):
+    for case in range(CASES // 6):
         rng = random.Random(f"run {case}")
         data, wrong = run_of_batches(rng)
         start = rng.choice([0, rng.randrange(40)])

@@ -13,7 +13,6 @@ from confluent_kafka.admin import AdminClient
 from proxy import Proxy, ThroughProxy
 
 from kafkasource import options
-from kafkasource.broker import Broker
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
 from kafkasource.client.network.network_client import NetworkClient
@@ -34,10 +33,9 @@ SMALL = {
 }
 
 
-@pytest.fixture(scope="module")
-def brokers():
-    with Broker(nodes=3, use_existing=False) as broker:
-        yield broker
+@pytest.fixture
+def brokers(three_brokers):
+    return three_brokers
 
 
 @pytest.fixture

@@ -35,7 +35,7 @@ def test_the_schema_is_the_jvm_connectors(pykafka, kafka_topic):
     assert pykafka.read(topic, includeHeaders="true").dtypes == [*JVM_SCHEMA, JVM_HEADERS]
 
 
-@pytest.mark.oldest_spark
+@pytest.mark.each_kind
 def test_what_is_written_is_read_back(pykafka, kafka_topic):
     topic = kafka_topic(partitions=3)
     frame = pykafka.spark.range(1000).selectExpr("CAST(id AS STRING) AS key", "CONCAT('v', id) AS value")

@@ -29,7 +29,7 @@ def texts(rows):
 EXPECTED = sorted(f"v{number}" for number in range(60))
 
 
-@pytest.mark.oldest_spark
+@pytest.mark.each_kind
 def test_a_batch_read_has_the_columns_that_are_named(pykafka, topic):
     by_option = pykafka.read(topic, columns="timestamp,value")
     assert by_option.dtypes == [("timestamp", "timestamp"), ("value", "binary")]
@@ -57,7 +57,7 @@ def test_headers_come_where_they_are_named_or_included(pykafka, topic):
         assert found == {f"v{number}": str(number) for number in range(60)}
 
 
-@pytest.mark.oldest_spark
+@pytest.mark.each_kind
 def test_a_stream_has_the_columns_that_are_named_and_restarts(pykafka, kafka_topic, tmp_path):
     name = kafka_topic(partitions=1)
     for first in (0, 30):  # the second run chooses by `.schema()` and goes on from the checkpoint of the first

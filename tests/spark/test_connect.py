@@ -44,7 +44,7 @@ spark.stop()
 """
 
 
-@pytest.mark.oldest_spark
+@pytest.mark.each_kind
 def test_a_connect_session_writes_streams_and_reads(kafka_broker, kafka_topic, tmp_path):
     source, target = kafka_topic(partitions=2), kafka_topic(partitions=2)
     command = [sys.executable, "-c", JOB, kafka_broker.bootstrap_servers, source, target, str(tmp_path / "checkpoint")]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.extended]
 APP = Path(__file__).with_name("documents_app.py")
 ROOT = Path(__file__).parent.parent.parent
 

@@ -32,7 +32,7 @@ def committed(spark, broker, topic):
     return sorted(row.value.decode() for row in rows.select("value").collect())
 
 
-@pytest.mark.oldest_spark
+@pytest.mark.each_kind
 def test_a_batch_write_is_seen_whole_or_not_at_all(spark, kafka_broker, kafka_topic):
     topic = kafka_topic(partitions=3)
     kafka = options(kafka_broker, topic)

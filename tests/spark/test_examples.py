@@ -27,6 +27,7 @@ def example(pykafka, monkeypatch, capsys):
     return run
 
 
+@pytest.mark.extended
 def test_word_count_counts_by_spark_submit_with_the_settings_of_spark_conf_and_no_register_call(
     pykafka, kafka_topic, tmp_path
 ):

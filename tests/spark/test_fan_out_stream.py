@@ -5,7 +5,7 @@ import pytest
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.each_spark]
 
 
-@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
+@pytest.mark.parametrize("guarantee", ["at_least_once", pytest.param("exactly_once", marks=pytest.mark.each_kind)])
 def test_a_stream_reaches_every_cluster_by_the_options_of_each(pykafka, kafka_topic, tmp_path, guarantee):
     source, east, west = (kafka_topic(partitions=3) for _ in range(3))
     frame = pykafka.spark.range(0, 3000, 1, 2).selectExpr(

@@ -113,7 +113,7 @@ def test_a_query_that_is_stopped_sends_its_last_commit(pykafka, kafka_topic, mon
     monitor(group, topic).await_lag([0])
 
 
-@pytest.mark.oldest_spark
+@pytest.mark.each_kind
 def test_the_end_of_a_trigger_once_is_told_by_the_next_start(pykafka, kafka_topic, monitor, tmp_path):
     """Spark tells a source that a micro-batch has finished when it plans the next one: here, in the next run."""
     topic = kafka_topic(partitions=1)

@@ -38,7 +38,7 @@ def values_in(pykafka, folder):
     return sorted(int(bytes(row.value)) for row in pykafka.spark.read.parquet(str(folder / "data")).collect())
 
 
-@pytest.mark.oldest_spark
+@pytest.mark.each_kind
 def test_a_restart_goes_on_from_its_checkpoint(pykafka, kafka_topic, tmp_path):
     topic = kafka_topic(partitions=2)
     stream = pykafka.reading(topic, stream=True, startingOffsets="earliest").load()

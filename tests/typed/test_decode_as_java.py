@@ -17,7 +17,7 @@ from schema_strategies import record_schemas
 
 from kafkasource.errors import SchemaError
 
-pytestmark = [pytest.mark.peers, pytest.mark.slow]
+pytestmark = [pytest.mark.peers, pytest.mark.extended]
 
 PROGRAM = Path(__file__).with_name("AvroRecords.java")
 PAIRS = 250

@@ -15,7 +15,7 @@ from kafkasource.errors import SchemaError
 from kafkasource.typed.avro.parse import parse_schema
 from kafkasource.typed.avro.schema import Array, Enum, Fixed, Map, Primitive, Record, Schema, Union, kind_of
 
-pytestmark = [pytest.mark.peers, pytest.mark.slow]
+pytestmark = [pytest.mark.peers, pytest.mark.extended]
 
 PROGRAM = Path(__file__).with_name("AvroSchemas.java")
 

@@ -19,7 +19,7 @@ def test_the_compiled_kernel_is_of_the_source_beside_it():
     assert not kafkasource.typed.STALE, "run: python setup.py build_ext --inplace"
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 @pytest.mark.skipif(not COMPILED, reason="this run is that of the interpreted kernel")
 def test_the_interpreted_kernel_passes_the_same_tests():
     env = {**os.environ, "KAFKASOURCE_KERNEL_INTERPRETED": "1"}

@@ -144,7 +144,7 @@ def test_a_crash_at_any_call_loses_and_doubles_nothing(version, atomic, moment):
 
 
 @pytest.mark.slow
-@ANY_DIALECT
+@pytest.mark.parametrize("version", [pytest.param(1, marks=pytest.mark.extended), 2])
 @BOTH_WAYS
 def test_nor_does_a_second_crash_while_the_first_is_made_good(version, atomic):
     for number in range(calls_of_a_run(version, atomic)):

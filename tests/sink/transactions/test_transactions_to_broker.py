@@ -240,10 +240,20 @@ def test_a_reply_lost_after_the_append_stores_no_record_of_a_transaction_twice(k
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("version", "dialect"), [pytest.param("3.9.2", 1, marks=pytest.mark.extended), ("4.3.1", 2)])
-def test_a_leader_killed_in_the_middle_of_a_transaction_loses_and_repeats_nothing(version, dialect):
-    with Broker(version=version, nodes=3, use_existing=False) as broker:
-        kafka, topic = Kafka(broker.bootstrap_servers, dialect), "moved"
+@pytest.mark.extended
+def test_a_leader_killed_in_the_middle_of_a_transaction_of_dialect_1_loses_and_repeats_nothing():
+    with Broker(version="3.9.2", nodes=3, use_existing=False) as brokers:
+        loses_and_repeats_nothing_when_a_leader_is_killed(brokers, dialect=1)
+
+
+@pytest.mark.slow
+def test_a_leader_killed_in_the_middle_of_a_transaction_loses_and_repeats_nothing(three_brokers):
+    loses_and_repeats_nothing_when_a_leader_is_killed(three_brokers, dialect=2)
+
+
+def loses_and_repeats_nothing_when_a_leader_is_killed(broker, dialect):
+    kafka, topic = Kafka(broker.bootstrap_servers, dialect), "moved"
+    with kafka.cluster:
         configs = {"min.insync.replicas": "2"}  # what is acknowledged survives its leader
         kafka.cluster.topics.create([topic], partitions=2, replication_factor=3, configs=configs)
         producer, transaction = kafka.producer(**SMALL), kafka.transaction("p-0")
@@ -260,7 +270,6 @@ def test_a_leader_killed_in_the_middle_of_a_transaction_loses_and_repeats_nothin
         kafka.end(transaction)
         kafka.transaction("p-0")
         assert kafka.read(topic, 2) == expected
-        kafka.cluster.close()
 
 
 @pytest.mark.parametrize("transaction", [False, True])

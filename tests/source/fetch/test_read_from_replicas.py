@@ -4,25 +4,18 @@ import time
 
 import pytest
 from confluent_topic import Topic, eventually, rows_of
+from three_brokers import RACKS
 
-from kafkasource.broker import Broker
 from kafkasource.client.caller import Caller
 from kafkasource.errors import DataLoss
 from kafkasource.protocol.apis import FETCH
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
-RACKS = ["a", "b", "c"]  # of the nodes 1, 2, 3
 
-
-@pytest.fixture(scope="module")
-def broker():
-    properties = {
-        "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
-        "log.cleaner.backoff.ms": 100,  # for compaction to begin at once
-    }
-    with Broker(nodes=3, racks=RACKS, properties=properties, use_existing=False) as broker:
-        yield broker
+@pytest.fixture
+def broker(three_brokers):
+    return three_brokers
 
 
 @pytest.fixture
