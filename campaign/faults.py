@@ -35,6 +35,7 @@ TABLE = (
     Kind("stop a broker", "brokers", 2, (0.5, 4)),
     Kind("move leaders", "brokers", 4),
     Kind("add a partition", "brokers", 1),
+    Kind("upgrade a broker", "brokers", 1),
     Kind("reset connections", "network", 4),
     Kind("delay bytes", "network", 2, (1, 6)),
     Kind("swallow bytes", "network", 2, (0.5, 7)),

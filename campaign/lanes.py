@@ -74,6 +74,7 @@ class Doer:
             "stop a broker": self._stop_broker,
             "move leaders": self._move_leaders,
             "add a partition": self._add_partition,
+            "upgrade a broker": self._upgrade,
             "reset connections": self._reset,
             "delay bytes": self._delay,
             "swallow bytes": self._swallow,
@@ -155,6 +156,11 @@ class Doer:
         count = self._rig.add_partition(self._names.source)
         for producer in self._producers:
             producer.grow(count)
+
+    def _upgrade(self, fault: Fault) -> None:
+        if not self._rig.upgrade(fault.node):
+            raise NotPossible(f"node {fault.node} has the newest version")
+        self._await_replicas()
 
     # The network between a node and all others.
 

@@ -57,7 +57,16 @@ class Producing(threading.Thread):
         super().__init__(daemon=True)
         self._random = Random(f"{seed} {type(self).__name__}")
         self._content = _Content(type(self).__name__.lower(), self._random, topic, partitions)
-        self._config = {"bootstrap.servers": servers, "log_level": 0, "compression.type": codec, "linger.ms": 5}
+        self._config = {
+            "bootstrap.servers": servers,
+            "log_level": 0,
+            "compression.type": codec,
+            "linger.ms": 5,
+            # A broker that does not know a producer id takes any number as its first. With several batches in flight,
+            # where the first one fails and the second arrives, librdkafka then calls the first one delivered, as the
+            # broker says "duplicate" of it: seen when leaders moved at the start of a campaign.
+            "max.in.flight.requests.per.connection": 1,
+        }
         self._log = log
         self._ending = threading.Event()
         self._grown_to = partitions

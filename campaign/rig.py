@@ -30,6 +30,7 @@ class Rig:
             use_existing=False,
             heap_mb=HEAP_MB,
         )
+        self._versions = [version] * len(ports)
         self.whole = threading.Lock()  # whoever holds it changes the brokers, or needs them unchanged
         self._ends = ExitStack()
 
@@ -65,6 +66,14 @@ class Rig:
         count = self.partitions(topic) + 1
         self.admin.create_partitions([NewPartitions(topic, count)])[topic].result(30)
         return count
+
+    def upgrade(self, node: int) -> bool:
+        """To the newest version, in order. False: it has that."""
+        if self._versions[node - 1] == VERSIONS[-1]:
+            return False
+        self._versions[node - 1] = VERSIONS[-1]
+        self.broker.restart(node, VERSIONS[-1])
+        return True
 
     def heal(self) -> None:
         """The network works again."""

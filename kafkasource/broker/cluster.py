@@ -114,6 +114,7 @@ class Broker:
         self._folder: Path | None = None
         self._ports: list[NodePorts] = []
         self._running: dict[int, NodeProcess] = {}
+        self._jvms: dict[int, Jvm] = {}  # by node: each may be of another release
         self._zookeeper: ZooKeeper | None = None
         self._writes: ClassArchive | None = None  # the archive that node 1 writes if it ends in order
         self._owner_pid: int | None = None
@@ -208,8 +209,7 @@ class Broker:
         """Start every node and wait until each sees all of them. Raises `BrokerStartFailed`, leaving nothing behind."""
         if self.existing or self._running:
             return
-        java, jars = find_java(), kafka_jars(self.version)
-        archive = ClassArchive.of(java, jars)
+        archive = ClassArchive.of(find_java(), kafka_jars(self.version))
         self._owner_pid = os.getpid()
         for attempt in range(1, START_ATTEMPTS + 1):
             self._make_folder()
@@ -217,16 +217,13 @@ class Broker:
             try:
                 if self._security is not None:
                     self._secured = SecuredCluster(self._security, self.folder, self._ports)
-                flags = archive.using() + performance_flags() + logging_flags(self.folder, self.legacy)
-                if self._secured is not None:
-                    flags += self._secured.jvm_flags(self.legacy)
-                self._jvm = Jvm(java, jars, self.folder, self.heap_mb, flags)
+                self._jvms = dict.fromkeys(range(1, self.nodes + 1), self._jvm_of(self.version))
                 self._write_properties()
                 if self.legacy:
                     self._start_zookeeper()
                 else:
                     scram = self._secured.scram_credentials() if self._secured else ()
-                    format_storage(self._jvm, self.nodes, scram, self._start_timeout_s)
+                    format_storage(self._jvms[1], self.nodes, scram, self._start_timeout_s)
                 writes = archive if archive.wanted() and self._log_dir is None else None
                 for node in range(1, self.nodes + 1):
                     self._start_node(node, *(writes.writing(self.folder) if writes and node == 1 else ()))
@@ -272,10 +269,17 @@ class Broker:
         if process := self._running.get(self._check_node(node)):
             process.send_signal(which)
 
-    def restart(self, node: int = 1) -> None:
-        """Start a node again on its port and data (stopping it in order if it runs), until the running nodes see it."""
+    def restart(self, node: int = 1, version: str | None = None) -> None:
+        """Start a node again on its port and data (stopping it in order if it runs), until the running nodes see it.
+
+        `version`: the release that it runs from now on, as in a rolling upgrade. The `metadata.version` stays.
+        """
         self._refuse_existing("restart")
+        if version is not None and (self.legacy or is_legacy(release_of(version))):
+            raise OptionError(f"version={version!r}: only a node of a Kafka with KRaft goes to another, from 3.9 on")
         self.terminate(node)
+        if version is not None:
+            self._jvms[node] = self._jvm_of(version)
         self._start_node(node)
         self._await_nodes(sorted(self._running))
 
@@ -352,17 +356,24 @@ class Broker:
     def _start_zookeeper(self) -> None:
         """At the first node's controller port."""
         remove = self.folder if self._log_dir is None else None
-        self._zookeeper = ZooKeeper.start(self._jvm, self._ports[0].controller, remove)
+        self._zookeeper = ZooKeeper.start(self._jvms[1], self._ports[0].controller, remove)
         if (said := self._zookeeper.await_ready(self._start_timeout_s)) is not None:
             raise BrokerStartFailed(f"the ZooKeeper of Kafka {self.version} did not start: {said}")
         if self._security is not None:
-            self._zookeeper.add_scram_users(self._jvm, self._security, self._start_timeout_s)
+            self._zookeeper.add_scram_users(self._jvms[1], self._security, self._start_timeout_s)
+
+    def _jvm_of(self, version: str) -> Jvm:
+        java, jars = find_java(), kafka_jars(version)
+        flags = ClassArchive.of(java, jars).using() + performance_flags() + logging_flags(self.folder, self.legacy)
+        if self._secured is not None:
+            flags += self._secured.jvm_flags(self.legacy)
+        return Jvm(java, jars, self.folder, self.heap_mb, flags)
 
     def _start_node(self, node: int, *flags: str) -> None:
         # Killed a moment ago, or in an earlier run whose data this one goes on with.
         if self._zookeeper is not None and not self._zookeeper.await_free(node, self._start_timeout_s):
             raise BrokerStartFailed(f"another broker {node} is still registered in ZooKeeper")
-        command = self._jvm.command(*flags, "kafka.Kafka", str(self.folder / f"node-{node}.properties"))
+        command = self._jvms[node].command(*flags, "kafka.Kafka", str(self.folder / f"node-{node}.properties"))
         remove = self.folder if self._log_dir is None else None
         self._running[node] = NodeProcess(command, self.folder / f"node-{node}.log", remove)
 

@@ -147,6 +147,25 @@ def test_three_nodes_go_on_without_one_of_them():
 
 
 @pytest.mark.broker
+@pytest.mark.extended
+def test_nodes_go_to_a_newer_release_one_by_one_and_keep_their_records():
+    with Broker(version="3.9.2", nodes=3, use_existing=False) as broker:
+        create_topic(broker.bootstrap_servers, "t", 1, 3)
+        for node in (1, 2, 3):
+            produce(broker.bootstrap_servers, "t", b"before %d" % node)
+            broker.restart(node, version="4.3.1")
+            said = (broker.folder / f"node-{node}" / "meta.properties").read_text()
+            assert f"node.id={node}" in said  # the same data
+        broker.kill(2)
+        broker.restart(2)  # stays what it is
+        commands = [Path(f"/proc/{pid}/cmdline").read_text() for pid in broker.pids]
+        assert all("4.3.1" in command and "3.9.2" not in command for command in commands)
+        assert consume(broker.bootstrap_servers, "t", 3) == [b"before 1", b"before 2", b"before 3"]
+        with pytest.raises(OptionError, match="only a node of a Kafka with KRaft"):
+            broker.restart(1, version="0.9.0.1")
+
+
+@pytest.mark.broker
 def test_metadata_advertises_the_proxys_port_in_3_9():
     proxy = free_ports(1)
     with Broker("3.9.2", advertised_ports=proxy) as broker:
