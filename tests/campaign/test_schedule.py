@@ -46,6 +46,14 @@ def test_each_kind_of_a_lane_comes_on_any_node_and_no_kind_of_another(lane):
     assert all(limits[fault.kind][0] <= fault.lasts_s <= limits[fault.kind][1] for fault in drawn)
 
 
+def test_a_bugs_campaign_draws_the_faults_of_its_row_alone():
+    for bug in BUGS.values():
+        for lane in {kind.lane for kind in bug.kinds}:
+            drawn = list(islice(schedule(1, lane, table=bug.kinds), 200))
+            allowed = {(kind.name, variant) for kind in bug.kinds for variant in kind.variants}
+            assert {(fault.kind, fault.variant) for fault in drawn} <= allowed
+
+
 def test_each_rule_has_a_bug_that_it_must_find():
     assert sorted(bug.rule for bug in BUGS.values()) == sorted(RULES)
 
