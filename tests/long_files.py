@@ -37,6 +37,7 @@ SECONDS = {
     "client/test_transaction_facts.py": 60,
     "sink/transactions/test_decision_status_on_brokers.py": 95,
     "broker/test_registry.py": 60,  # all of it in make extended
+    "campaign/test_ending.py": 100,
     "broker/test_broker.py": 80,
     "broker/test_kerberos.py": 65,
     "broker/test_old_secured_brokers.py": 65,

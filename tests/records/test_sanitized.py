@@ -31,6 +31,7 @@ SUITES = [
     "test_batch_fuzz.py",
     "test_message_set_fuzz.py",
     "test_decode.py",
+    "test_chosen_columns.py",
     "test_builder.py",
     "test_partitions.py",
     "test_checksum.py",
