@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from kafkasource.sink.writer import BatchWriter, StreamWriter
     from kafkasource.source.spark.batch import BatchReader
     from kafkasource.source.spark.stream import StreamReader
+    from kafkasource.source.typed.formats import RowFormats
 
 
 # streamReader keeps its traceback: pyspark's runner fails behind it with an error of its own (it stops a reader that it
@@ -43,17 +44,19 @@ class KafkaDataSource(DataSource):
         return "pykafka"
 
     def schema(self) -> StructType:
+        from kafkasource.source.spark.formats import row_formats
         from kafkasource.source.spark.schema import schema_of
 
         self._warn_of_secrets()
-        return schema_of(options.parse(self.options, "source"))
+        parsed = options.parse(self.options, "source")
+        return schema_of(parsed, row_formats(parsed))
 
     # Spark calls these four with keywords: the parameter names are part of the interface.
 
     def reader(self, schema: StructType) -> BatchReader:
         from kafkasource.source.spark.batch import BatchReader
 
-        parsed = self._source_options(schema, warn=True)
+        parsed, formats = self._source_options(schema, warn=True)
         if parsed["pushDownPredicate"]:
             from kafkasource import spark_api
 
@@ -64,8 +67,8 @@ class KafkaDataSource(DataSource):
                 )
             from kafkasource.source.spark.pushdown import FilteringBatchReader
 
-            return FilteringBatchReader(parsed)
-        return BatchReader(parsed)
+            return FilteringBatchReader(parsed, formats)
+        return BatchReader(parsed, formats)
 
     def streamReader(self, schema: StructType) -> StreamReader:
         from kafkasource import spark_api
@@ -74,10 +77,11 @@ class KafkaDataSource(DataSource):
 
         shipped_files.remember_folder(self._shipped_files)
         first = not _runs("plan_data_source_read")  # Spark asks there once more
-        parsed = self._source_options(schema, warn=first)
+        parsed, formats = self._source_options(schema, warn=first)
         if parsed["pushDownPredicate"] and first:
             options.log_warning("option 'pushDownPredicate' has no effect on a stream")
-        return StreamReader(parsed) if spark_api.TELLS_START_AND_LIMIT else UnaidedStreamReader(parsed)
+        reader = StreamReader if spark_api.TELLS_START_AND_LIMIT else UnaidedStreamReader
+        return reader(parsed, formats=formats)
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
         from kafkasource.offset_map import OffsetMapTopic
@@ -104,17 +108,19 @@ class KafkaDataSource(DataSource):
         if not self.secrets_are_hidden:
             options.warn_of_secrets_as_text(self.options)
 
-    def _source_options(self, schema: StructType, *, warn: bool) -> options.Options:
+    def _source_options(self, schema: StructType, *, warn: bool) -> tuple[options.Options, RowFormats | None]:
         """The options for rows of this schema. `warn`: where `.schema()` has spared Spark the call of `schema`, which
         else warns in a process of its own."""
+        from kafkasource.source.spark.formats import row_formats
         from kafkasource.source.spark.schema import with_columns_of
 
         parsed = options.parse(self.options, "source", warn=options.no_warning)
-        chosen = with_columns_of(schema, parsed)
+        formats = row_formats(parsed, schema)
+        chosen = with_columns_of(schema, parsed, formats)
         if warn and chosen["columns"] != parsed["columns"]:
             self._warn_of_secrets()
             options.parse(self.options, "source")
-        return chosen
+        return chosen, formats and formats.with_columns(chosen["columns"])
 
 
 def _runs(module: str) -> bool:

@@ -165,6 +165,10 @@ class SchemaError(KafkaSourceError, ValueError):
     """
 
 
+class BadRecord(KafkaSourceError):
+    """A record's key or value is not what its format says. The text names the record, the reason and the next step."""
+
+
 class UnknownSchemaId(KafkaSourceError):
     """The source of schemas says itself that it has no such id: a fault of the record that names it."""
 

@@ -5,7 +5,8 @@
             print(batch.column("value").to_pylist())
 
 Options are those of the format `pykafka` (`options`). Options that only a Spark query can honour are refused. Columns:
-`records.columns.ROW_SCHEMA`, with `includeHeaders` the headers too; or those that `columns` names. A batch holds rows
+`records.columns.ROW_SCHEMA`, with `includeHeaders` the headers too; or those that `columns` names. `valueFormat` and
+`keyFormat` make typed columns of values and keys. A batch holds rows
 of one partition in the order of their offsets. Lost records go through `source.loss`, by the rule of a streaming query:
 see `source.plan.reader_positions`.
 
@@ -29,11 +30,13 @@ from kafkasource.source.plan.offset_reader import OffsetReader
 from kafkasource.source.plan.offsets import EARLIEST
 from kafkasource.source.plan.positions import Position, ending_position, starting_position
 from kafkasource.source.plan.reader_positions import FetchPositions
-from kafkasource.source.plan.subscription import parse_subscription
+from kafkasource.source.plan.subscription import SubscribePattern, parse_subscription
 from kafkasource.types import OffsetRange, TopicPartition
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from kafkasource.source.typed.formats import RowFormats
 
 _OF_QUERIES = (
     "maxOffsetsPerTrigger",
@@ -75,7 +78,10 @@ class Reader:
         self._settings = FetchSettings.from_options(parsed)
         self._fail_on_data_loss: bool = parsed["failOnDataLoss"]
         self.cluster = Cluster(client or ClientConfig.from_options(parsed))
-        self._offsets = OffsetReader.from_options(self.cluster, parse_subscription(parsed), parsed)
+        self._parsed = parsed
+        self._subscription = parse_subscription(parsed)
+        self._formats: RowFormats | None = None
+        self._offsets = OffsetReader.from_options(self.cluster, self._subscription, parsed)
 
     def __repr__(self) -> str:
         return f"Reader({self._shown})"
@@ -122,7 +128,24 @@ class Reader:
     def read(self, ranges: Iterable[OffsetRange]) -> Iterator[pa.RecordBatch]:
         """The records of ranges, one range after the other. It fetches later ranges ahead, and holds the bytes of a few
         fetches."""
-        return fetch(self.cluster, ranges, self._settings)
+        formats = self._row_formats()
+        if formats is None:
+            return fetch(self.cluster, ranges, self._settings)
+        from kafkasource.source.typed.batches import typed_batches
+
+        settings = replace(self._settings, columns=formats.fetched)
+        return typed_batches(fetch(self.cluster, ranges, settings), formats)
+
+    def _row_formats(self) -> RowFormats | None:
+        """What `valueFormat` and `keyFormat` say. The first call resolves the readers' schemas."""
+        if self._parsed["valueFormat"] == self._parsed["keyFormat"] == "binary":
+            return None
+        if self._formats is None:
+            from kafkasource.source.typed.formats import RowFormats
+
+            topics = None if isinstance(self._subscription, SubscribePattern) else self._subscription.topics
+            self._formats = RowFormats.of(self._parsed, topics)
+        return self._formats
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         """All records that exist now, partition by partition."""

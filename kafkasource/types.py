@@ -19,6 +19,8 @@ def known(value: int | None) -> int | None:
 
 ROW_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
 """The columns of a row of the source, in the JVM connector's order. It has `headers` only where a user asks for it."""
+BAD_RECORD_COLUMN = "badRecord"
+"""One more, behind them, of badRecords=column."""
 
 
 class TopicPartition(NamedTuple):

@@ -138,6 +138,8 @@ def _read(arguments: argparse.Namespace) -> int:
     options = parsed_options(arguments, "source", _selection(arguments))
     if "columns" in options.given:
         raise OptionError("option 'columns' has no effect here, as a format says what is printed: give -f or --format")
+    if options["valueFormat"] != "binary" or options["keyFormat"] != "binary":
+        raise OptionError("options 'valueFormat' and 'keyFormat' have no effect here: use kafkasource.reader or Spark")
     from kafkasource.client.config import ClientConfig
     from kafkasource.reader import Reader
 

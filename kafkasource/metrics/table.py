@@ -126,6 +126,13 @@ TABLE = (
     # Reading.
     Metric("kafkasource_records_read_total", "counter", ("topic",), "Records given to Spark.", "source task"),
     Metric(
+        "kafkasource_bad_records_total",
+        "counter",
+        ("topic", "reason"),
+        "Records that `valueFormat` or `keyFormat` could not decode.",
+        "source task",
+    ),
+    Metric(
         "kafkasource_bytes_read_total",
         "counter",
         ("topic",),

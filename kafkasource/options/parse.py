@@ -14,7 +14,7 @@ from kafkasource.options.table import BY_KEY, BY_NAME, OPTIONS, REFUSED, SPARKS_
 from kafkasource.options.types import SECRET
 from kafkasource.secrets import Secret
 from kafkasource.spelling import nearest
-from kafkasource.types import ROW_COLUMNS
+from kafkasource.types import BAD_RECORD_COLUMN, ROW_COLUMNS
 
 log = logging.getLogger("kafkasource.options")
 
@@ -100,7 +100,9 @@ def parse(
 def _row_columns(options: Options) -> tuple[str, ...]:
     """All columns of a row, in their order: what `columns` and `includeHeaders` ask for together."""
     names: tuple[str, ...] = ROW_COLUMNS[:-1] if options["columns"] is None else options["columns"]
-    return (*names, "headers") if options["includeHeaders"] and "headers" not in names else names
+    names = (*names, "headers") if options["includeHeaders"] and "headers" not in names else names
+    wants_bad = options["badRecords"] == "column" and BAD_RECORD_COLUMN not in names
+    return (*names, BAD_RECORD_COLUMN) if wants_bad else names
 
 
 def _row_of(key: str, role: Role) -> Option | None:
@@ -189,8 +191,11 @@ def _without_effect(options: Options, role: Role) -> Iterator[str]:
 
 def _check_source(options: Options) -> None:
     for name in options["columns"] or ():
+        if name == BAD_RECORD_COLUMN and options["badRecords"] == "column":
+            continue
         if name not in ROW_COLUMNS:
             raise OptionError(f"option 'columns': {no_such_column(name)}")
+    _check_formats(options)
     most, least = options["maxOffsetsPerTrigger"], options["minOffsetsPerTrigger"]
     if least is not None and most is not None and least > most:
         raise OptionError(
@@ -202,6 +207,25 @@ def _check_source(options: Options) -> None:
             raise OptionError(f"option {low!r} ({options[low]}) is higher than {high!r} ({options[high]})")
     if options["commitOffsets"] and options["kafka.group.id"] is None and options["groupIdPrefix"] is None:
         raise OptionError("option 'commitOffsets' needs a group to commit to: set 'kafka.group.id'")
+
+
+def _check_formats(options: Options) -> None:
+    formats = {options["valueFormat"], options["keyFormat"]}
+    if formats == {"binary"} and options["badRecords"] == "column":
+        raise OptionError(
+            "option 'badRecords'=column has no effect on binary keys and values: set 'valueFormat' or 'keyFormat'"
+        )
+    registry = [name for name in options.given if name == "schemaRegistry" or name.startswith("schemaRegistry.")]
+    if "avro" not in formats:
+        for name in sorted(registry):
+            raise OptionError(
+                f"option {name!r} needs 'valueFormat'='avro' or 'keyFormat'='avro'. Leave it out, or set one"
+            )
+    elif options["schemaRegistry"] is None and options["schemaRegistry.url"] is None:
+        raise OptionError(
+            "the format avro needs the schemas that records were written with: set 'schemaRegistry.url', or "
+            "'schemaRegistry' to module:function"
+        )
 
 
 def no_such_column(name: str) -> str:

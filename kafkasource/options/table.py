@@ -10,12 +10,14 @@ to use instead (`REFUSED`). An unknown option is a warning with the most similar
 from __future__ import annotations
 
 from kafkasource.options.option import BOTH, SINK, SOURCE, Option, Other, Refused
+from kafkasource.options.registry import REGISTRY_OPTIONS, REGISTRY_REFUSED
 from kafkasource.options.security import SECURITY_OPTIONS, SECURITY_REFUSED
 from kafkasource.options.types import (
     BOOLEAN,
     BYTES,
     COLUMNS,
     DURATION,
+    FORMAT,
     FUNCTION,
     GZIP_LEVEL,
     HEADER,
@@ -42,6 +44,7 @@ from kafkasource.types import IsolationLevel
 
 _CLUSTERS = Other("clusters")
 _EXACTLY_ONCE = Other("deliveryGuarantee", ("exactly_once",))
+_NOT_PACKED = Other("packRecords", (True,), why="packed records are copied as the bytes that they are")
 _MAP_ORDER = (
     "without idempotence a batch that is sent again can land behind later ones, and the map would be wrong. In a "
     "mirror's file, offset_map = false leaves out the map of a flow"
@@ -137,6 +140,55 @@ OPTIONS: tuple[Option, ...] = (
         "place of this option.",
         not_with=(Other("packRecords", (True,), why="packed records are the one column `records`"),),
     ),
+    Option(
+        "valueFormat",
+        FORMAT,
+        "binary",
+        SOURCE,
+        "What the values are. `avro`: the column `value` has the columns of `readerSchema`, and each record is decoded "
+        "by the schema that it was written with, whose id it carries. `string`: UTF-8.",
+        not_with=(_NOT_PACKED,),
+    ),
+    Option("keyFormat", FORMAT, "binary", SOURCE, "As `valueFormat`, for the keys.", not_with=(_NOT_PACKED,)),
+    Option(
+        "readerSchema",
+        TEXT,
+        None,
+        SOURCE,
+        "The schema whose columns `value` has: `latest` of the topic's subject (`orders-value`), `version:3` of it, "
+        "`subject:NAME`, `id:7`, `file:PATH` or the JSON of an Avro schema. It is resolved once for each `load()`. "
+        "Default: `latest`.",
+        only=(Other("valueFormat", ("avro",)),),
+    ),
+    Option(
+        "keyReaderSchema",
+        TEXT,
+        None,
+        SOURCE,
+        "As `readerSchema`, for the keys.",
+        only=(Other("keyFormat", ("avro",)),),
+    ),
+    Option(
+        "badRecords",
+        choice("fail", "column"),
+        "fail",
+        SOURCE,
+        "What becomes of a record that its format cannot decode. `fail`: the query fails and names the record. "
+        "`column`: the column is null, and a further column `badRecord` has the reason, the schema id and the bytes "
+        "of key and value. A tombstone is not bad.",
+        not_with=(_NOT_PACKED,),
+    ),
+    Option(
+        "schemaRegistry",
+        FUNCTION,
+        None,
+        SOURCE,
+        "In place of a registry's URL: `module:function`, a function of yours. It gets the id of a schema (an `int`, "
+        "or a `UUID`) and returns the text of the Avro schema, or None for an id that it does not know. The module "
+        "must be there on the driver and on the workers.",
+        not_with=(Other("schemaRegistry.url", why="both say where schemas are"),),
+    ),
+    *REGISTRY_OPTIONS,
     Option(
         "packRecords",
         BOOLEAN,
@@ -992,7 +1044,7 @@ OPTIONS: tuple[Option, ...] = (
     ),
 )
 
-_DESERIALIZER = "keys and values are always binary; use cast('string'), from_json, from_avro on the columns"
+_DESERIALIZER = "use valueFormat and keyFormat, or cast('string'), from_json on the columns"
 _SERIALIZER = "write columns of string or binary; use to_json, to_avro or cast before the sink"
 
 # Options of Kafka and of the JVM connector that this connector refuses.
@@ -1012,6 +1064,7 @@ REFUSED: tuple[Refused, ...] = (
     ),
     Refused("kafka.metric.reporters", "it names a Java class"),
     *SECURITY_REFUSED,
+    *REGISTRY_REFUSED,
     Refused("kafka.ssl.", "docs/options.md lists the options of TLS that there are"),
     Refused("kafka.sasl.", "docs/options.md lists the options of SASL that there are"),
     Refused("path", "load() and save() take no path; use the option subscribe to read, topic to write"),

@@ -157,3 +157,6 @@ def choice(*allowed: str) -> Type[str]:
     """One of a few words, in any case; the value is the word as it is written here."""
     words = {word.lower(): word for word in allowed}
     return Type(" \\| ".join(allowed), "one of " + ", ".join(allowed), lambda text: words[text.strip().lower()])
+
+
+FORMAT = choice("binary", "string", "avro")

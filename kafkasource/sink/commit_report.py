@@ -23,8 +23,8 @@ from typing import Protocol
 
 from kafkasource import metrics
 from kafkasource.client.caller import few
-from kafkasource.sink.functions import load
 from kafkasource.types import Discarded, TopicPartition, Written
+from kafkasource.user_functions import load
 
 log = logging.getLogger("kafkasource.sink")
 

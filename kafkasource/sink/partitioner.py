@@ -20,10 +20,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kafkasource import user_functions
 from kafkasource.arrow_scalars import scalar
 from kafkasource.errors import KafkaSourceError
 from kafkasource.records.partitions import partition_by_key
-from kafkasource.sink import functions
 from kafkasource.sink.columns import Column, InvalidRow, Rows
 
 _NONE = scalar(-1, pa.int32())  # no partition yet
@@ -68,7 +68,7 @@ class Partitioner:
         loaded."""
         if named in ("murmur2", "murmur2_round_robin"):
             return cls(batch_bytes, in_turn=named == "murmur2_round_robin")
-        return cls(batch_bytes, function=functions.load(named, "partitioner"))
+        return cls(batch_bytes, function=user_functions.load(named, "partitioner"))
 
     def partitions(self, rows: Rows, count: int, available: Sequence[int]) -> Column:
         """The partition of each row, without nulls.

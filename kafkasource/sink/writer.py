@@ -37,7 +37,6 @@ from kafkasource.sink.clusters.targets import ONLY, ClusterTarget, Targets
 from kafkasource.sink.clusters.transactions import ClusterTask, guarantees
 from kafkasource.sink.columns import SinkSchema
 from kafkasource.sink.commit_report import TransactionCounts, gathered, tell
-from kafkasource.sink.functions import load
 from kafkasource.sink.new_topic import create_missing
 from kafkasource.sink.reports import ClusterReport, TaskReport
 from kafkasource.sink.task_input import to_the_end
@@ -48,6 +47,7 @@ from kafkasource.sink.transactions.names import TransactionalIds
 from kafkasource.sink.transactions.query_identity import QueryIdentity
 from kafkasource.sink.transactions.task_plan import BegunBatch, TaskResult
 from kafkasource.spark_api import DataSourceStreamArrowWriter
+from kafkasource.user_functions import load
 
 if TYPE_CHECKING:
     import pyarrow as pa

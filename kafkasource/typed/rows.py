@@ -21,6 +21,10 @@ from kafkasource.typed.framing import Frames, Side, frames_of
 from kafkasource.typed.opcodes import ERRORS
 from kafkasource.typed.schema_source import AVRO, RegisteredSchema, SchemaSource
 
+# Causes; the others are opcodes.ERRORS.
+NO_ID = "no schema id"
+UNKNOWN_ID = "unknown schema id"
+UNREADABLE = "the schema does not fit the reader's"
 NOT_UTF8 = "the bytes are not UTF-8"
 
 
@@ -30,6 +34,7 @@ class BadRow:
     reason: str
     schema_id: int | UUID | None = None  # None: the record does not say one
     place: str = ""  # in the reader's schema: `$.lines[].price`; empty: the fault is no field's
+    cause: str = ""  # the kind of reason, of few: a label
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +62,7 @@ class _Writer:
 
     program: int = NOT_DECODED
     fault: str = ""
+    cause: str = ""
 
 
 class AvroRows:
@@ -77,11 +83,11 @@ class AvroRows:
         """Raises what the source of schemas raises, but UnknownSchemaId: such a record is bad."""
         found = frames_of(values, self._side, headers)
         writers = [
-            _Writer(fault=each.fault) if each.schema_id is None else self._writer(each.schema_id)
+            _Writer(fault=each.fault, cause=NO_ID) if each.schema_id is None else self._writer(each.schema_id)
             for each in found.frames
         ]
         without = [
-            BadRow(row, writers[number].fault, found.frames[number].schema_id)
+            BadRow(row, writers[number].fault, found.frames[number].schema_id, cause=writers[number].cause)
             for row, number in _rows_without_program(found, writers)
         ]
         if all(each.program == NOT_DECODED for each in writers):
@@ -93,7 +99,7 @@ class AvroRows:
             bad = [each for each in without if piece.start <= each.row < piece.end]
             for fault in piece.faults():
                 frame = found.frames[found.rows[fault.row].as_py()]
-                bad.append(BadRow(fault.row, ERRORS[fault.code], frame.schema_id, fault.place))
+                bad.append(BadRow(fault.row, ERRORS[fault.code], frame.schema_id, fault.place, ERRORS[fault.code]))
             yield TypedPiece(piece.array, piece.start, piece.end, tuple(sorted(bad, key=lambda each: each.row)))
 
     def _writer(self, schema_id: int | UUID) -> _Writer:
@@ -102,18 +108,18 @@ class AvroRows:
             try:
                 schema = self._source.schema(schema_id)
             except UnknownSchemaId as error:
-                return _Writer(fault=str(error))  # not kept: it may be registered in a moment
+                return _Writer(fault=str(error), cause=UNKNOWN_ID)  # not kept: it may be registered in a moment
             writer = self._by_schema.get(schema) or self._compiled(schema)
             self._writers[schema_id] = self._by_schema[schema] = writer
         return writer
 
     def _compiled(self, schema: RegisteredSchema) -> _Writer:
         if schema.kind != AVRO:
-            return _Writer(fault=f"the record's schema is {schema.kind}, not {AVRO}")
+            return _Writer(fault=f"the record's schema is {schema.kind}, not {AVRO}", cause=UNREADABLE)
         try:
             return _Writer(self._decoder.add(parse_schema(schema.text, schema.texts_by_name)))
         except SchemaError as error:
-            return _Writer(fault=f"the record's schema does not fit the reader's: {error}")
+            return _Writer(fault=f"the record's schema does not fit the reader's: {error}", cause=UNREADABLE)
 
 
 class TextRows:
@@ -134,7 +140,9 @@ class TextRows:
             is_wrong[row] = 1
         mask = pa.Array.from_buffers(pa.uint8(), len(values), [None, pa.py_buffer(is_wrong)]).cast(pa.bool_())
         right = pc.if_else(mask, pa.scalar(None, pa.binary()), values)
-        yield TypedPiece(right.cast(self.type), 0, len(values), tuple(BadRow(row, NOT_UTF8) for row in wrong))
+        yield TypedPiece(
+            right.cast(self.type), 0, len(values), tuple(BadRow(row, NOT_UTF8, cause=NOT_UTF8) for row in wrong)
+        )
 
 
 def _is_text(value: pa.Scalar) -> bool:

@@ -89,7 +89,7 @@ def test_rows_of_many_writers_and_framings_each_by_its_own_and_in_their_order():
         {"id": 7, "item": "g", "price": None},
         None,
     ]
-    assert bad == [BadRow(6, "the first byte is 0x07, not 0x00 as in front of a schema id")]
+    assert bad == [BadRow(6, "the first byte is 0x07, not 0x00 as in front of a schema id", cause="no schema id")]
     assert sorted(map(str, source.asked)) == sorted(map(str, [1, 2, 3, GUID]))  # each id once
 
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from kafkasource.options import Options
+    from kafkasource.source.typed.formats import RowFormats
 
 log = logging.getLogger("kafkasource.source")
 
@@ -50,7 +51,7 @@ class BatchReader(DataSourceReader):
     The constructor raises OptionError for faults that show without asking a broker.
     """
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, formats: RowFormats | None = None) -> None:
         self._options = options
         self._subscription = parse_subscription(options)
         self._start = starting_position(options, streaming=False)
@@ -58,7 +59,7 @@ class BatchReader(DataSourceReader):
         assert end is not None  # a batch has one
         self._end = end
         check_start_before_end(self._start, self._end)
-        self._tasks = PartitionReader.from_options(options)
+        self._tasks = PartitionReader.from_options(options, formats)
         for name in _OF_STREAMS:
             if name in options.given and options[name] is not False:
                 log.warning("option %r has no effect on a batch read", name)
@@ -124,7 +125,7 @@ class BatchReader(DataSourceReader):
 
     def __reduce__(self) -> Reduced:
         """Spark pickles the reader for the tasks alone."""
-        return PartitionReader, (self._tasks.config, self._tasks.settings, self._tasks.packing)
+        return self._tasks.reduced()
 
 
 def plan_batch(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from kafkasource.options import Options
+    from kafkasource.source.typed.formats import RowFormats
 
 
 class KafkaInputPartition(InputPartition):
@@ -70,12 +71,21 @@ class PartitionReader:
     config: ClientConfig
     settings: FetchSettings
     packing: Packing | None = None  # `packRecords`
+    formats: RowFormats | None = None  # `valueFormat`, `keyFormat`
 
     @classmethod
-    def from_options(cls, options: Options) -> PartitionReader:
+    def from_options(cls, options: Options, formats: RowFormats | None = None) -> PartitionReader:
         """Raises OptionError for options that contradict each other."""
         packing = Packing(options["addHeaders"] or ()) if options["packRecords"] else None
-        return cls(ClientConfig.from_options(options), FetchSettings.from_options(options), packing)
+        settings = FetchSettings.from_options(options)
+        if formats is not None:
+            settings = replace(settings, columns=formats.fetched)
+        return cls(ClientConfig.from_options(options), settings, packing, formats)
+
+    def reduced(self) -> Reduced:
+        """For tasks. May ask a schema registry."""
+        formats = None if self.formats is None else self.formats.for_tasks()
+        return PartitionReader, (self.config, self.settings, self.packing, formats)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Rows of a partition's ranges. Runs in an executor's Python worker, whose connections outlive the task."""
@@ -87,6 +97,10 @@ class PartitionReader:
         ranges = (partition and partition.value) or ()
         try:
             batches = fetch(shared_cluster(self.config), ranges, self.settings)
+            if self.formats is not None:
+                from kafkasource.source.typed.batches import typed_batches
+
+                batches = typed_batches(batches, self.formats)
             if self.packing is not None:
                 from kafkasource.records.packed import pack
 
@@ -97,5 +111,5 @@ class PartitionReader:
             metrics.publish()
 
 
-Reduced = tuple[type[PartitionReader], tuple[ClientConfig, FetchSettings, Packing | None]]
+Reduced = tuple[type[PartitionReader], tuple[ClientConfig, FetchSettings, Packing | None, "RowFormats | None"]]
 """The pickled form of a driver's reader: it becomes a PartitionReader in the tasks."""

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from pyspark.sql.types import (
@@ -20,9 +21,16 @@ from pyspark.sql.types import (
 
 from kafkasource.errors import OptionError
 from kafkasource.options import no_such_column
+from kafkasource.types import BAD_RECORD_COLUMN
 
 if TYPE_CHECKING:
     from kafkasource.options import Options
+    from kafkasource.source.typed.formats import RowFormats
+    from kafkasource.typed.framing import Side
+    from kafkasource.typed.schema_source import RegisteredSchema
+
+READER_SCHEMA = "kafkasource.readerSchema"
+"""In the metadata of a typed column: the schema that `load()` has resolved."""
 
 _FIXED = "Kafka source has a fixed schema and cannot be set with a custom one"  # the JVM connector's words
 
@@ -46,29 +54,72 @@ def spark_schema(include_headers: bool, packed: bool = False) -> StructType:
     return StructType(fields)
 
 
-def schema_of(options: Options) -> StructType:
-    """The schema that the options ask for."""
+def schema_of(options: Options, formats: RowFormats | None = None) -> StructType:
+    """The schema that the options ask for. The columns of `formats` carry their readers' schemas as metadata."""
     if options["packRecords"]:
         return spark_schema(False, packed=True)
-    whole = spark_schema(True)
+    whole = _whole(formats)
     return StructType([whole[name] for name in options["columns"]])
 
 
-def with_columns_of(schema: StructType, options: Options) -> Options:
+def _whole(formats: RowFormats | None) -> StructType:
+    """All columns that rows may have."""
+    binary = spark_schema(True)
+    if formats is None:
+        return binary
+    from kafkasource.source.spark.arrow_to_spark import spark_type
+    from kafkasource.source.typed.formats import BAD_RECORD_TYPE
+
+    typed = {each.side: each for each in formats.formats}
+    fields = [
+        field
+        if field.name not in typed
+        else StructField(
+            field.name,
+            spark_type(formats.type_of(typed[field.name])),
+            True,
+            _metadata(typed[field.name].reader),
+        )
+        for field in binary.fields
+    ]
+    bad = [StructField(BAD_RECORD_COLUMN, spark_type(BAD_RECORD_TYPE))] if formats.has_bad_record else []
+    return StructType(fields + bad)
+
+
+def _metadata(reader: RegisteredSchema | None) -> dict[str, str] | None:
+    if reader is None:
+        return None
+    return {READER_SCHEMA: json.dumps([reader.kind, reader.text, reader.references])}
+
+
+def known_readers(schema: StructType) -> dict[Side, RegisteredSchema]:
+    """The readers' schemas that `schema_of` has put into a schema's metadata: Spark hands them on."""
+    from kafkasource.typed.schema_source import RegisteredSchema
+
+    found: dict[Side, RegisteredSchema] = {}
+    sides: tuple[Side, ...] = ("key", "value")
+    for side in sides:
+        if side in schema.names and READER_SCHEMA in (schema[side].metadata or {}):
+            kind, text, references = json.loads(schema[side].metadata[READER_SCHEMA])
+            found[side] = RegisteredSchema(kind, text, tuple((name, each) for name, each in references))
+    return found
+
+
+def with_columns_of(schema: StructType, options: Options, formats: RowFormats | None = None) -> Options:
     """The options, with the columns of `schema` in its order: Spark hands on what the user gave to `.schema()`, or else
     `schema_of(options)`.
 
     Raises OptionError where the source cannot read such rows.
     """
     names = tuple(schema.fieldNames())
-    ours = schema_of(options)
+    ours = schema_of(options, formats)
     if options["packRecords"]:
         if names != tuple(ours.fieldNames()):
             raise OptionError(f"{_FIXED}: with packRecords=true it has the one column 'records'. Leave out .schema()")
         return options
     if not names:
         raise OptionError(f"{_FIXED}: .schema() names no column. Name the columns that the query uses")
-    whole = spark_schema(True)
+    whole = _whole(formats)
     for number, field in enumerate(schema.fields):
         if field.name not in whole.names:
             raise OptionError(f"{_FIXED}: {no_such_column(field.name)}. .schema() may choose among these columns")
@@ -91,5 +142,10 @@ def with_columns_of(schema: StructType, options: Options) -> Options:
         raise OptionError(
             "option 'includeHeaders' adds the column 'headers', which .schema() does not name. Name it there, or leave"
             " out the option"
+        )
+    if options["badRecords"] == "column" and BAD_RECORD_COLUMN not in names:
+        raise OptionError(
+            f"option 'badRecords'=column adds the column {BAD_RECORD_COLUMN!r}, which .schema() does not name. Name it "
+            "there, or leave out the option"
         )
     return options.with_columns(names)

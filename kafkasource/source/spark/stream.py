@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     from kafkasource.client.config import ClientConfig
     from kafkasource.options import Options
+    from kafkasource.source.typed.formats import RowFormats
     from kafkasource.types import OffsetRange, TopicPartition
 
 # So many offsets are worth a task of their own in a micro-batch: with fewer its fixed cost outweighs the gain.
@@ -57,6 +58,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         open_cluster: Callable[[ClientConfig], Cluster] = Cluster,
         committer: Callable[..., GroupCommitter] = GroupCommitter,
         own: Callable[[Options, ClientConfig], GroupOwner | None] = owner_of,
+        formats: RowFormats | None = None,
     ) -> None:
         self._options = options
         self._open_cluster = open_cluster
@@ -64,7 +66,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._start = starting_position(options, streaming=True)
         self._end = ending_position(options, streaming=True)
         check_start_before_end(self._start, self._end)
-        self._tasks = PartitionReader.from_options(options)
+        self._tasks = PartitionReader.from_options(options, formats)
         group = group_to_commit(options)
         self._owner = own(options, self._tasks.config)
         self._committer = None if group is None else self._commits_of(committer, group)
@@ -92,7 +94,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __reduce__(self) -> Reduced:
         """Spark pickles the reader for the tasks alone: no connection and nothing of the driver's state."""
-        return PartitionReader, (self._tasks.config, self._tasks.settings, self._tasks.packing)
+        return self._tasks.reduced()
 
     @property
     def _reader(self) -> OffsetReader:

@@ -38,9 +38,9 @@ LIMITS = ("maxOffsetsPerTrigger", "maxBytesPerTrigger", "minOffsetsPerTrigger")
 class UnaidedStreamReader(StreamReader):
     """The stream reader for a Spark whose `latestOffset` has no arguments."""
 
-    def __init__(self, options: Options, *arguments: Any) -> None:
+    def __init__(self, options: Options, *arguments: Any, **named: Any) -> None:
         check_trigger_is_named(options)
-        super().__init__(options, *arguments)
+        super().__init__(options, *arguments, **named)
 
     def _forget(self) -> None:
         self._position: OffsetJson | None = None

@@ -1,0 +1,123 @@
+"""Rows of a task with typed columns, and what becomes of bad records: `badRecords`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafkasource import memory, metrics
+from kafkasource.errors import BadRecord
+from kafkasource.records.columns import row_schema
+from kafkasource.source.typed.formats import BAD_RECORD_TYPE, RowFormats
+from kafkasource.typed.framing import Side
+from kafkasource.typed.rows import BadRow, TypedRows
+from kafkasource.types import BAD_RECORD_COLUMN, ROW_COLUMNS
+
+_MIB = 1 << 20
+_WANTED_BYTES = 16 * _MIB
+_SIZES_OF_INPUT = 4  # a record counts its columns, and old buffers while they grow
+
+
+def typed_batches(batches: Iterable[pa.RecordBatch], formats: RowFormats) -> Iterator[pa.RecordBatch]:
+    """`batches`: of the columns `formats.fetched`, each of one partition.
+
+    A generator. Raises BadRecord, unless the rows have the column of bad records; and the registry's errors.
+    """
+    task = _Task(formats)
+    wish = memory.Wish(_WANTED_BYTES)
+    lease = memory.process_budget().lease(memory.DECODED, wish, task.may_take, total_bytes=formats.memory_budget_bytes)
+    with lease:
+        for batch in batches:
+            yield from task.rows_of(batch)
+
+
+class _Task:
+    def __init__(self, formats: RowFormats) -> None:
+        self._formats = formats
+        self._sides: list[tuple[Side, TypedRows]] = [(each.side, each.rows(formats.schemas)) for each in formats.used]
+        binary = row_schema(ROW_COLUMNS)
+        self._schema = pa.schema([formats.field(name, binary) for name in formats.columns])
+        self._most_bytes = _WANTED_BYTES
+
+    def may_take(self, size: int) -> None:
+        self._most_bytes = max(size, _MIB)
+
+    def rows_of(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        yield from self._typed(batch, self._sides, {}, {})
+
+    def _typed(
+        self,
+        batch: pa.RecordBatch,
+        sides: Sequence[tuple[Side, TypedRows]],
+        done: dict[str, pa.Array],
+        bad: dict[int, tuple[Side, BadRow]],
+    ) -> Iterator[pa.RecordBatch]:
+        """The batch with its keys and values typed, in pieces. `done`, `bad`: of the sides before."""
+        if not sides:
+            yield self._batch(batch, done, bad)
+            return
+        (side, rows), *others = sides
+        values = batch.column(side)
+        headers = batch.column("headers") if "headers" in batch.schema.names else None
+        most_bytes = max(self._most_bytes, _SIZES_OF_INPUT * values.nbytes + _MIB)
+        for piece in rows.pieces(values, headers, most_bytes):
+            count = piece.end - piece.start
+            until = {name: array.slice(piece.start, count) for name, array in done.items()}
+            found = {row - piece.start: why for row, why in bad.items() if piece.start <= row < piece.end}
+            for each in piece.bad:
+                found.setdefault(each.row - piece.start, (side, each))
+            part = batch.slice(piece.start, count)
+            yield from self._typed(part, others, {**until, side: piece.array}, found)
+
+    def _batch(
+        self, batch: pa.RecordBatch, done: dict[str, pa.Array], bad: dict[int, tuple[Side, BadRow]]
+    ) -> pa.RecordBatch:
+        if bad:
+            self._tell(batch, bad)
+        if self._formats.has_bad_record:
+            done = {**done, BAD_RECORD_COLUMN: _bad_records(batch, bad)}
+        columns = [done[name] if name in done else batch.column(name) for name in self._formats.columns]
+        return pa.RecordBatch.from_arrays(columns, schema=self._schema)
+
+    def _tell(self, batch: pa.RecordBatch, bad: dict[int, tuple[Side, BadRow]]) -> None:
+        topic = batch.column("topic")[0].as_py()
+        for cause, count in Counter(why.cause for _, why in bad.values()).items():
+            metrics.count("kafkasource_bad_records_total", count, topic, cause)
+        if not self._formats.has_bad_record:
+            row = min(bad)
+            partition, offset = batch.column("partition")[row].as_py(), batch.column("offset")[row].as_py()
+            raise BadRecord(
+                f"{topic}-{partition}, offset {offset}: {_reason(*bad[row])}. Set badRecords=column to read on: such "
+                f"records are in the column {BAD_RECORD_COLUMN} then, with their bytes. Or start behind the record "
+                f'(startingOffsets={{"{topic}":{{"{partition}":{offset + 1}}}}}, with a new checkpoint)'
+            )
+
+
+def _reason(side: Side, why: BadRow) -> str:
+    schema = "" if why.schema_id is None else f" of schema id {why.schema_id}"
+    field = f", field {why.place}" if why.place else ""
+    return f"the {side}{schema}{field}: {why.reason}"
+
+
+def _bad_records(batch: pa.RecordBatch, bad: dict[int, tuple[Side, BadRow]]) -> pa.StructArray:
+    """The column `badRecord`."""
+    rows = batch.num_rows
+    if not bad:
+        return pa.nulls(rows, BAD_RECORD_TYPE)
+    whys = [bad.get(row) for row in range(rows)]
+    ids = [None if why is None else why[1].schema_id for why in whys]
+    good = pa.array([why is None for why in whys], pa.bool_())
+    null = pa.scalar(None, pa.binary())
+    return pa.StructArray.from_arrays(
+        [
+            pa.array([None if why is None else _reason(*why) for why in whys], pa.string()),
+            pa.array([each if isinstance(each, int) else None for each in ids], pa.int32()),
+            pc.if_else(good, null, batch.column("key")),
+            pc.if_else(good, null, batch.column("value")),
+        ],
+        fields=list(BAD_RECORD_TYPE),
+        mask=good,
+    )

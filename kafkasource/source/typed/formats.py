@@ -1,0 +1,128 @@
+"""What `valueFormat` and `keyFormat` make of a row: resolved on the driver, carried to the tasks as plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from kafkasource.registry import subject_of
+from kafkasource.source.typed.schemas import (
+    READER_OPTIONS,
+    FunctionSchemas,
+    RegistrySchemas,
+    Schemas,
+    reader_schema,
+    schemas_of,
+)
+from kafkasource.typed.framing import Side
+from kafkasource.typed.rows import AvroRows, TextRows, TypedRows
+from kafkasource.typed.schema_source import RegisteredSchema
+from kafkasource.types import BAD_RECORD_COLUMN, ROW_COLUMNS
+
+if TYPE_CHECKING:
+    from kafkasource.options import Options
+
+SIDES: tuple[Side, ...] = ("value", "key")
+BAD_RECORD_TYPE = pa.struct(
+    [
+        pa.field("reason", pa.string()),
+        pa.field("schemaId", pa.int32()),
+        pa.field("key", pa.binary()),
+        pa.field("value", pa.binary()),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """Of the keys or the values."""
+
+    side: Side
+    name: str  # string, avro
+    reader: RegisteredSchema | None = None  # of avro
+
+    def rows(self, schemas: Schemas | None) -> TypedRows:
+        if self.reader is None:
+            return TextRows()
+        assert schemas is not None
+        return AvroRows(self.reader, schemas.source(), self.side)
+
+
+@dataclass(frozen=True, slots=True)
+class RowFormats:
+    columns: tuple[str, ...]  # of the rows, in their order
+    formats: tuple[Format, ...]  # of the columns that are not binary
+    schemas: Schemas | None  # of writers
+    subjects: tuple[str, ...] = ()  # whose versions tasks will need
+    memory_budget_bytes: int | None = None
+
+    @classmethod
+    def of(
+        cls, options: Options, topics: Sequence[str] | None, known: Mapping[Side, RegisteredSchema] | None = None
+    ) -> RowFormats | None:
+        """None where keys and values stay binary. `known`: readers' schemas that an earlier step has resolved.
+
+        Raises OptionError, RegistryError.
+        """
+        names = {side: options[f"{side}Format"] for side in SIDES if options[f"{side}Format"] != "binary"}
+        if not names:
+            return None
+        avro = [side for side in SIDES if names.get(side) == "avro"]
+        schemas = schemas_of(options) if avro else None
+        readers = dict(known or {})
+        for side in avro:
+            if side not in readers:
+                assert schemas is not None
+                readers[side] = reader_schema(options[READER_OPTIONS[side]], side, schemas, topics)
+        formats = [Format(side, name, readers[side] if name == "avro" else None) for side, name in names.items()]
+        subjects = [subject_of(topic, side) for topic in topics or () for side in avro]
+        return cls(options["columns"], tuple(formats), schemas, tuple(subjects), options["memoryBudget"])
+
+    def with_columns(self, columns: tuple[str, ...]) -> RowFormats:
+        return replace(self, columns=columns)
+
+    @property
+    def has_bad_record(self) -> bool:
+        """badRecords=column"""
+        return BAD_RECORD_COLUMN in self.columns
+
+    @property
+    def used(self) -> tuple[Format, ...]:
+        """The formats of columns that the rows have."""
+        return tuple(each for each in self.formats if each.side in self.columns)
+
+    @property
+    def fetched(self) -> tuple[str, ...]:
+        """What is decoded of the record batches: an error or a bad record needs more than the rows have."""
+        names = set(self.columns) | {"topic", "partition", "offset"}
+        if any(each.name == "avro" for each in self.used):
+            names.add("headers")
+        if self.has_bad_record:
+            names |= {"key", "value"}
+        return tuple(name for name in ROW_COLUMNS if name in names)
+
+    def field(self, name: str, others: pa.Schema) -> pa.Field:
+        """A column of the rows. `others`: the fields of the binary row."""
+        if name == BAD_RECORD_COLUMN:
+            return pa.field(name, BAD_RECORD_TYPE)
+        for each in self.formats:
+            if each.side == name:
+                return pa.field(name, self.type_of(each))
+        return others.field(name)
+
+    def type_of(self, one: Format) -> pa.DataType:
+        from kafkasource.typed.avro.arrow_types import arrow_type
+        from kafkasource.typed.avro.parse import parse_schema
+
+        if one.reader is None:
+            return pa.string()
+        return arrow_type(parse_schema(one.reader.text, one.reader.texts_by_name))
+
+    def for_tasks(self) -> RowFormats:
+        """May ask the registry: its subjects' versions go with the tasks."""
+        if isinstance(self.schemas, (FunctionSchemas, RegistrySchemas)):
+            return replace(self, schemas=self.schemas.for_tasks(self.subjects))
+        return self

@@ -1,0 +1,146 @@
+"""Where schemas come from: a registry, or a function of the user. On the driver, and in the tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, TypeAlias
+from uuid import UUID
+
+from kafkasource import user_functions
+from kafkasource.errors import OptionError, RegistryError, SchemaError, UnknownSchemaId
+from kafkasource.options.registry import registry_options
+from kafkasource.registry import ReaderSchema, RegistryClient, RegistryOptions, ShippedSchemas, registry_of, subject_of
+from kafkasource.secrets import References
+from kafkasource.shipped_files import find_file
+from kafkasource.typed.avro.arrow_types import arrow_type
+from kafkasource.typed.avro.parse import parse_schema
+from kafkasource.typed.framing import Side
+from kafkasource.typed.schema_source import AVRO, RegisteredSchema, SchemaSource
+
+FUNCTION = "schemaRegistry"
+READER_OPTIONS: dict[Side, str] = {"key": "keyReaderSchema", "value": "readerSchema"}
+_PROVIDERS = tuple(f"config.providers.{name}" for name in (
+    "env.param.allowlist.pattern", "file.param.allowed.paths", "dir.param.allowed.paths"))  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionSchemas:
+    """The option `schemaRegistry`."""
+
+    function: str  # module:function
+
+    def for_tasks(self, _subjects: Sequence[str]) -> FunctionSchemas:
+        return self
+
+    def source(self) -> SchemaSource:
+        return self
+
+    def schema(self, schema_id: int | UUID) -> RegisteredSchema:
+        """A process asks the function once for an id. What it raises fails the task; None is an unknown id."""
+        return _asked(self.function, schema_id)
+
+
+@dataclass(frozen=True, slots=True)
+class RegistrySchemas:
+    """The options `schemaRegistry.*`."""
+
+    options: RegistryOptions
+
+    def for_tasks(self, subjects: Sequence[str]) -> ShippedSchemas:
+        """With what the driver knows, so that tasks ask only for ids that are newer. Asks the registry."""
+        return ShippedSchemas.of(self.options, subjects)
+
+    def source(self) -> RegistryClient:
+        return registry_of(self.options)
+
+
+Schemas: TypeAlias = FunctionSchemas | RegistrySchemas | ShippedSchemas
+
+
+@lru_cache(maxsize=4096)
+def _asked(function: str, schema_id: int | UUID) -> RegisteredSchema:
+    loaded = user_functions.load(function, FUNCTION)
+    try:
+        text = loaded(schema_id)
+    except Exception as error:  # the user's code may raise anything
+        raise RegistryError(
+            f"option {FUNCTION!r}: {function} failed for schema id {schema_id}: {type(error).__name__}: {error}. Let it"
+            " return None where there is no such id"
+        ) from error
+    if text is None:
+        raise UnknownSchemaId(f"{function} knows no schema id {schema_id}")
+    if not isinstance(text, str):
+        raise RegistryError(
+            f"option {FUNCTION!r}: {function} gave {type(text).__name__} for schema id {schema_id}; expected the "
+            "schema's text (str), or None"
+        )
+    return RegisteredSchema(AVRO, text)
+
+
+def schemas_of(options: Mapping[str, Any]) -> FunctionSchemas | RegistrySchemas:
+    """Where the options say that schemas are. Raises OptionError."""
+    if options[FUNCTION] is not None:
+        user_functions.load(options[FUNCTION], FUNCTION)
+        return FunctionSchemas(options[FUNCTION])
+    allowed = {name: options[f"kafka.{name}"] for name in _PROVIDERS if options.get(f"kafka.{name}") is not None}
+    return RegistrySchemas(RegistryOptions.of(registry_options(options), References.of(allowed)))
+
+
+def reader_schema(
+    text: str | None, side: Side, schemas: FunctionSchemas | RegistrySchemas, topics: Sequence[str] | None
+) -> RegisteredSchema:
+    """The schema by which keys or values are read; on the driver, once for a `load()`. May ask the registry.
+
+    `text`: the option's. `topics`: None where a pattern names them. Raises OptionError, RegistryError.
+    """
+    option = READER_OPTIONS[side]
+    found = _found(text, option, side, schemas, topics)
+    if found.kind != AVRO:
+        raise OptionError(f"option {option!r}: the schema is {found.kind}, and the format avro needs {AVRO}")
+    try:
+        arrow_type(parse_schema(found.text, found.texts_by_name))
+    except SchemaError as error:
+        raise OptionError(f"option {option!r}: {error}") from None
+    return found
+
+
+def _found(
+    text: str | None, option: str, side: Side, schemas: FunctionSchemas | RegistrySchemas, topics: Sequence[str] | None
+) -> RegisteredSchema:
+    given = (text or "").strip()
+    if given.startswith("file:"):
+        return RegisteredSchema(AVRO, _text_of_file(given.removeprefix("file:"), option))
+    if given[:1] in ("{", "[", '"'):
+        return RegisteredSchema(AVRO, given)
+    wanted = ReaderSchema.parse(given or "latest", option)
+    if wanted is None:
+        raise OptionError(
+            f"option {option!r}: expected latest, version:3, subject:NAME, id:7, file:PATH or a schema's JSON,"
+            f" got {given[:100]!r}"
+        )
+    if isinstance(schemas, FunctionSchemas):
+        if wanted.schema_id is None:
+            raise OptionError(
+                f"option {FUNCTION!r}: a function knows ids alone. Set {option!r} to id:7, file:PATH or a schema's JSON"
+            )
+        try:
+            return schemas.schema(wanted.schema_id)
+        except UnknownSchemaId as error:
+            raise OptionError(f"option {option!r}: {error}") from None
+    if topics is None and wanted.subject is None and wanted.schema_id is None:
+        raise OptionError(
+            f"option {option!r}: subscribePattern names no topic, so no subject. Set it to subject:NAME, id:7 or"
+            " file:PATH"
+        )
+    subjects = [subject_of(topic, side) for topic in topics or ()]
+    return wanted.resolve(registry_of(schemas.options), subjects, option)[1]
+
+
+def _text_of_file(path: str, option: str) -> str:
+    found = find_file(path)
+    try:
+        return found.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise OptionError(f"option {option!r}: {found} cannot be read: {error}") from None
