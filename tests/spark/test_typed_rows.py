@@ -139,6 +139,7 @@ def test_a_stream_reads_new_writers_after_a_restart(pykafka, kafka_topic, tmp_pa
 
     def run(url):
         options = avro(**{"schemaRegistry.url": url, "startingOffsets": "earliest", "columns": "offset,value"})
+        options["maxOffsetsPerTrigger"] = "2"
         frame = pykafka.reading(topic, stream=True, **options).load().selectExpr("offset", "value.*")
         writing = frame.writeStream.format("json").option("checkpointLocation", checkpoint)
         writing.trigger(availableNow=True).start(out).awaitTermination()
@@ -147,6 +148,7 @@ def test_a_stream_reads_new_writers_after_a_restart(pykafka, kafka_topic, tmp_pa
         old = registry.add(f"{topic}-value", json.dumps(OLD))
         write(pykafka, topic, [framed(old, OLD, {"number": n, "text": "a"}) for n in range(10)])
         run(registry.url)
+        assert len(registry.requests) == 3, registry.paths  # `latest`, the versions, the one: for five micro-batches
         new = registry.add(f"{topic}-value", json.dumps(READ_OLD))
         write(pykafka, topic, [framed(new, READ_OLD, {"number": n, "text": "b", "maybe": 0.5}) for n in range(10, 20)])
         run(registry.url)
