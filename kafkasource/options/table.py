@@ -1044,7 +1044,7 @@ OPTIONS: tuple[Option, ...] = (
     ),
 )
 
-_DESERIALIZER = "use valueFormat and keyFormat, or cast('string'), from_json on the columns"
+_DESERIALIZER = "keys and values are binary: use valueFormat and keyFormat, or cast('string'), from_json on the columns"
 _SERIALIZER = "write columns of string or binary; use to_json, to_avro or cast before the sink"
 
 # Options of Kafka and of the JVM connector that this connector refuses.
