@@ -15,7 +15,7 @@ PYTEST := $(PY) -m pytest -q
 # all tests in each of its processes: 17 s of processor time instead of 6 for collecting them alone.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo demo-jars test environments jars lint style types imports unit coverage broker spark spark-newest spark-oldest spark-each \
+.PHONY: demo demo-jars test environments jars lint style types imports unit coverage broker spark spark-kinds spark-newest spark-oldest spark-each \
 	spark-4.0 spark-4.1 spark-4.3 extended floors sanitize fuzz campaign campaign-bugs bench bench-quick bench-mirror readme docs kernel dist dist-build dist-check clean
 
 # Kafka's jars come (with the Ivy inside pyspark) while pip builds the kernel and installs the rest: half a minute less.
@@ -31,7 +31,7 @@ demo-jars: .venv/.pyspark
 
 # A skip that tests/allowed_skips.py does not name is a failure in what CI runs.
 test extended: export KAFKASOURCE_SKIPS ?= fail
-test: environments coverage broker spark spark-newest spark-oldest
+test: environments coverage broker spark spark-kinds
 
 # With lint beside them. One after the other they take more than a minute longer.
 environments:
@@ -115,14 +115,17 @@ broker: .venv/.dev
 
 # No more at a time than cores: Spark gives a Python process ten seconds to start, and takes no word for more. Where a
 # machine is so busy that it took longer, and for that error alone, a test is run again.
-SPARK_TESTS := -n 2 $(BY_FILE) --reruns 2 --only-rerun "Python worker failed to connect back"
+SPARK_RULES := $(BY_FILE) --reruns 2 --only-rerun "Python worker failed to connect back"
+SPARK_TESTS := -n 2 $(SPARK_RULES)
 
 spark: .venv/.dev .venv/spark-classes.jsa
 	$(PYTEST) $(SPARK_TESTS) -m "spark and not extended" $(call files_with,spark)
 
 # What `make test` leaves out to end in time: further releases of brokers, further ways to lose one, jobs of minutes.
+extended: export KAFKASOURCE_EXAMPLES = all
 extended: .venv/.dev .venv/spark-classes.jsa floors docs spark-each
 	@scripts/install_kerberos.sh .venv
+	KAFKASOURCE_TIMES=1 $(PYTEST) -n 2 -m "slow and not broker and not spark and not extended" $(call files_with,slow)
 	KAFKASOURCE_TIMES=1 $(PYTEST) $(SPARK_TESTS) -m extended
 
 # The two ends of what pyproject.toml promises, each with the unit tests: the lowest versions with the oldest Python here,
@@ -137,15 +140,19 @@ floors: .venv-lowest/.ready .venv-highest/.ready
 .venv-lowest/.ready .venv-highest/.ready: .venv-%/.ready: pyproject.toml setup.py scripts/ends.sh $(KERNEL)
 	@scripts/ends.sh .venv-$* $*
 
-# Each kind of job once. The JVM connector has no release for the newest pyspark, so the peers stay with the one above.
-spark-newest: .venv-newest/.ready
-	.venv-newest/bin/python -m pytest -q $(SPARK_TESTS) -m "each_kind and not extended" $(call files_with,each_kind)
+# Each kind of job once, on the newest pyspark and the oldest side by side: a process for each starts one Spark and one
+# broker. The JVM connector has no release for the newest, so the peers stay with the one above.
+spark-kinds:
+	@$(MAKE) --no-print-directory -j 2 --output-sync=target spark-newest spark-oldest
 
-WITHOUT_JVM_CONNECTOR = KAFKASOURCE_WITHOUT_JVM_CONNECTOR=1 $(1)/bin/python -m pytest -q $(SPARK_TESTS) \
+spark-newest: .venv-newest/.ready
+	.venv-newest/bin/python -m pytest -q -n 1 $(SPARK_RULES) -m "each_kind and not extended" $(call files_with,each_kind)
+
+WITHOUT_JVM_CONNECTOR = KAFKASOURCE_WITHOUT_JVM_CONNECTOR=1 $(1)/bin/python -m pytest -q -n $(3) $(SPARK_RULES) \
 	-m "$(2) and not extended" $(call files_with,$(2))
 
 spark-oldest: .venv-4.0/.ready
-	$(call WITHOUT_JVM_CONNECTOR,.venv-4.0,each_kind)
+	$(call WITHOUT_JVM_CONNECTOR,.venv-4.0,each_kind,1)
 
 # What a release of Spark could change, on each that the README names. tests/spark_releases.py says what a release lacks.
 spark-each: spark-4.0 spark-4.1 spark-4.3
@@ -154,7 +161,7 @@ spark-4.3: .venv-newest/.ready
 	.venv-newest/bin/python -m pytest -q $(SPARK_TESTS) -m "each_spark and not extended" $(call files_with,each_spark)
 
 spark-4.0 spark-4.1: spark-%: .venv-%/.ready
-	$(call WITHOUT_JVM_CONNECTOR,.venv-$*,each_spark)
+	$(call WITHOUT_JVM_CONNECTOR,.venv-$*,each_spark,2)
 
 # The site, into build/site. A dead link or a page outside the navigation is an error.
 docs: .venv-docs/.ready

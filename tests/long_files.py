@@ -38,6 +38,7 @@ SECONDS = {
     "sink/transactions/test_decision_status_on_brokers.py": 95,
     "broker/test_registry.py": 60,  # all of it in make extended
     "campaign/test_ending.py": 100,
+    "client/test_client_on_old_brokers.py": 45,
     "broker/test_broker.py": 80,
     "broker/test_kerberos.py": 65,
     "broker/test_old_secured_brokers.py": 65,
@@ -54,8 +55,10 @@ SECONDS = {
     "group/test_members_on_brokers.py": 30,
     "protocol/test_guide_frames.py": 27,
     "cli/test_completed_names.py": 30,
-    "cli/test_shell_blocks.py": 20,  # twice that in make extended
+    "test_run_rules.py": 25,
+    "protocol/test_every_version_on_a_broker.py": 25,
     "records/test_old_segments.py": 26,
+    "cli/test_shell_blocks.py": 20,  # twice that in make extended
     "broker/test_jars.py": 25,
     "sink/test_write_to_broker.py": 24,
     "records/test_kafka_records.py": 22,

@@ -20,9 +20,12 @@ import pytest
 from allowed_skips import ENVIRONMENT, fail_on_skips, is_allowed
 from hypothesis import HealthCheck, settings
 from long_files import SECONDS
+from random_inputs import examples
 
 # A machine that has much else to do fails no test: how long one example takes says nothing here.
-settings.register_profile("kafkasource", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "kafkasource", max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("kafkasource")
 
 LIMITS_S = {"extended": 3600, "slow": 900, "": 300}  # by the first mark that a test has; its fixtures' time is in it

@@ -89,7 +89,7 @@ def test_a_reason_is_allowed_as_a_whole_only(reason):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("arguments", [(), ("-n", "1")])
+@pytest.mark.parametrize("arguments", [pytest.param((), marks=pytest.mark.extended), ("-n", "1")])
 def test_a_test_that_hangs_ends_with_all_stacks_and_the_next_one_runs(run, arguments):
     text = """
 def wait_in_a_thread(): time.sleep(60)

@@ -2,6 +2,7 @@
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from random_inputs import examples
 from test_membership import BACKOFF, HEARTBEAT, REBALANCE, SESSION, Driven
 
 from kafkasource.errors import ConnectionLost, KafkaSourceError, error_for
@@ -77,7 +78,7 @@ def poll_while_the_group_takes_all(*answers):
     return [*joined, ("answer", set()), ("answer", set()), *answers]
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @example(assignors=("range",), run=poll_while_the_group_takes_all(), must_poll=False, static=False)
 @example(
     assignors=("cooperative-sticky",),

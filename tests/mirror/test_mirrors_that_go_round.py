@@ -11,6 +11,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_inputs import examples
 
 from kafkasource.errors import OptionError
 from kafkasource.mirror import circles, job, names
@@ -222,7 +223,7 @@ def is_true(error, flows):
 
 
 @given(flows=flows())
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 def test_an_accepted_plan_carries_each_record_once_to_every_cluster_that_it_may_get_to(flows):
     """And of a refused one the error says the truth."""
     try:

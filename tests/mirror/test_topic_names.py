@@ -6,6 +6,7 @@ import re
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_inputs import examples
 
 from kafkasource.mirror.flow import pattern_of
 from kafkasource.mirror.names import Names, NotUnderstood
@@ -34,7 +35,7 @@ patterns = st.lists(pieces, min_size=1, max_size=4).map("".join)
 
 
 @given(wanted=patterns, excluded=patterns, prefix=st.text("ab.", max_size=2), suffix=st.text("ab.", max_size=2))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_a_shortest_name_is_found_if_and_only_if_there_is_one(wanted, excluded, prefix, suffix):
     """In one set between prefix and suffix, and not in another."""
     names = Names()
@@ -54,7 +55,7 @@ def test_a_shortest_name_is_found_if_and_only_if_there_is_one(wanted, excluded, 
 
 
 @given(wanted=patterns, texts=st.lists(st.text("ab.", min_size=1, max_size=2), max_size=2))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_what_may_follow_some_texts_is_all_that_gives_a_name_of_the_set_behind_them(wanted, texts):
     names = Names()
     after = names.after_some(names.matching(f"^(?:{wanted})$"), texts)

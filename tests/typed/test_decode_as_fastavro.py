@@ -9,6 +9,7 @@ import pytest
 from fastavro_oracle import MANY_BYTES, Changed, column, decoder, definitions, read, same, values, written
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
+from random_inputs import examples
 from schema_strategies import record_schemas, schemas
 
 from kafkasource.errors import SchemaError
@@ -16,7 +17,7 @@ from kafkasource.errors import SchemaError
 pytestmark = pytest.mark.peers
 
 FAST = settings(
-    max_examples=150,
+    max_examples=examples(150),
     deadline=None,
     derandomize=True,
     database=None,

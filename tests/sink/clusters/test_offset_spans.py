@@ -3,6 +3,7 @@
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_inputs import examples
 
 from kafkasource.offset_map import decoded, encoded, translate
 from kafkasource.sink.clusters.offset_spans import HandedOver, Mapped, OffsetSpan, StoredAt, extended, gathered, merged
@@ -57,7 +58,7 @@ def first_at_target(pairs, offset):
 
 
 @given(log=mirrored_logs())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_who_goes_on_at_the_translated_offset_misses_no_record(log):
     pairs, known = log
     for offset in range(pairs[0][0], pairs[-1][0] + 2):

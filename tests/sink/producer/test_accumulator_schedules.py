@@ -13,6 +13,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from kafka.record.default_records import DefaultRecordBatch
+from random_inputs import examples
 from sink_fakes import Rig
 from sink_schedule import Schedule
 
@@ -274,4 +275,4 @@ class AccumulatorMachine(RuleBasedStateMachine):
 
 
 TestAccumulatorMachine = pytest.mark.slow(AccumulatorMachine.TestCase)
-TestAccumulatorMachine.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+TestAccumulatorMachine.settings = settings(max_examples=examples(100), stateful_step_count=40, deadline=None)

@@ -10,6 +10,7 @@ import pytest
 from fake_broker import CLOSE, SILENCE, TWICE, WRONG_CORRELATION_ID, Cut, Error, FakeKafka, FakeNet, FakeTransport
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_inputs import examples
 from sink_fakes import T0, T1, Rig
 
 from kafkasource.protocol.apis import PRODUCE
@@ -93,7 +94,7 @@ class NetRig(Rig):
         raise AssertionError("not settled")
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     faults=st.lists(FAULTS, max_size=12),
     most_bytes=st.sampled_from([1 << 30, 1 << 30, 3000, 500]),

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from random_inputs import examples
 from sink_schedule import Schedule
 
 from kafkasource.errors import ClientClosed
@@ -137,7 +138,7 @@ class PoolMachine(RuleBasedStateMachine):
 
 
 TestPoolMachine = pytest.mark.slow(PoolMachine.TestCase)
-TestPoolMachine.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestPoolMachine.settings = settings(max_examples=examples(150), stateful_step_count=40, deadline=None)
 
 
 def test_a_large_request_is_served_while_small_ones_keep_coming():

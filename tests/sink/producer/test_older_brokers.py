@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from legacy_wire import rows_of
+from random_inputs import examples
 from sink_fakes import T0, T1, AcknowledgingClient, Rig, columns
 
 from kafkasource import options
@@ -86,7 +87,7 @@ def test_a_retry_keeps_the_order():
 OUTCOMES = st.lists(st.sampled_from(["stored", "answer lost", "not leader", "never sent"]), max_size=15)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(outcomes=OUTCOMES)
 def test_whatever_fails_nothing_is_lost_or_out_of_order(outcomes):
     """Only a record whose answer was lost may be there twice, since nothing tells such a broker a copy."""

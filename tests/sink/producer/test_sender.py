@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatch
+from random_inputs import examples
 from sink_fakes import T0, T1, Rig, producer_of
 
 from kafkasource.errors import (
@@ -551,7 +552,7 @@ class Log:
         return last[-1][2], 0
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(
     appends=st.lists(st.tuples(st.sampled_from([T0, T1]), st.integers(1, 120)), min_size=1, max_size=8),
     outcomes=st.lists(

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatch
+from random_inputs import examples
 from sink_fakes import T0, FakeTransactions, Rig, is_transactional, producer_of
 
 from kafkasource.errors import MessageTooLarge
@@ -115,7 +116,7 @@ def test_a_batch_that_compression_made_grow_beyond_a_request_is_split_before_it_
     assert max(sizes) <= 4096
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(
     sizes=st.lists(st.integers(1, 900), min_size=1, max_size=60),
     largest=st.integers(1000, 5000),

@@ -272,9 +272,16 @@ def loses_and_repeats_nothing_when_a_leader_is_killed(broker, dialect):
         assert kafka.read(topic, 2) == expected
 
 
-@pytest.mark.parametrize("transaction", [False, True])
-@pytest.mark.parametrize("codec", ["none", "lz4"])
-def test_batches_beyond_the_topics_limit_arrive_in_pieces(kafka, transaction, codec):
+@pytest.mark.parametrize(
+    ("codec", "transaction"),
+    [
+        ("none", True),
+        ("lz4", False),
+        pytest.param("none", False, marks=pytest.mark.extended),
+        pytest.param("lz4", True, marks=pytest.mark.extended),
+    ],
+)
+def test_batches_beyond_the_topics_limit_arrive_in_pieces(kafka, codec, transaction):
     topic = kafka.topic(**{"max.message.bytes": "2000"})
     producer = kafka.producer(**{"kafka.compression.type": codec, "kafka.linger.ms": "0"})
     values = [b"%d %s" % (i, uuid.uuid4().hex.encode() * (1 + i % 5)) for i in range(2000)]
