@@ -55,6 +55,8 @@ class Writer:
             raise OptionError(
                 "option 'commitListener' works only with Spark's commits: leave it out, and use what `flush` returns"
             )
+        if parsed["badRecords"] != "fail":
+            raise OptionError("option 'badRecords'=topic:NAME works only with Spark's writes: leave it out")
         self._shown = repr(parsed)
         config = ProducerConfig.from_options(parsed)
         if client is not None:

@@ -195,6 +195,11 @@ def _check_source(options: Options) -> None:
             continue
         if name not in ROW_COLUMNS:
             raise OptionError(f"option 'columns': {no_such_column(name)}")
+    if options["badRecords"].startswith("topic:"):
+        raise OptionError(
+            "option 'badRecords'=topic:NAME is for writing: a read writes nothing, and hands bad records on with "
+            "badRecords=column"
+        )
     _check_formats(options)
     most, least = options["maxOffsetsPerTrigger"], options["minOffsetsPerTrigger"]
     if least is not None and most is not None and least > most:
@@ -236,6 +241,8 @@ def no_such_column(name: str) -> str:
 
 
 def _check_sink(options: Options) -> None:
+    if options["badRecords"] == "column":
+        raise OptionError("option 'badRecords'=column is for reading: a write has fail and topic:NAME")
     shortest = options["kafka.linger.ms"] + options["kafka.request.timeout.ms"]
     if options["kafka.delivery.timeout.ms"] < shortest:
         raise OptionError(

@@ -13,6 +13,7 @@ from kafkasource.options.option import BOTH, SINK, SOURCE, Option, Other, Refuse
 from kafkasource.options.registry import REGISTRY_OPTIONS, REGISTRY_REFUSED
 from kafkasource.options.security import SECURITY_OPTIONS, SECURITY_REFUSED
 from kafkasource.options.types import (
+    BAD_RECORDS,
     BOOLEAN,
     BYTES,
     COLUMNS,
@@ -170,13 +171,15 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "badRecords",
-        choice("fail", "column"),
+        BAD_RECORDS,
         "fail",
-        SOURCE,
-        "What becomes of a record that its format cannot decode. `fail`: the query fails and names the record. "
-        "`column`: the column is null, and a further column `badRecord` has the reason, the schema id and the bytes "
-        "of key and value. A tombstone is not bad.",
-        not_with=(_NOT_PACKED,),
+        BOTH,
+        "What becomes of a record that its format cannot decode. `fail`: the query fails and names the record. A read "
+        "has `column`: the column is null, and a further column `badRecord` has the reason, the schema id and the "
+        "bytes of key and value. A tombstone is not bad. A write has `topic:NAME`: rows whose `badRecord` is not null "
+        "go to this topic, which must exist, with their bytes and headers as they were read, in the transaction of the "
+        "other rows. The DataFrame needs the columns `badRecord`, `topic`, `partition`, `offset` and `headers`.",
+        per_cluster=False,
     ),
     Option(
         "schemaRegistry",

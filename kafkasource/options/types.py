@@ -97,6 +97,15 @@ def _partitioner(text: str) -> str:
     return text.strip() if text.strip() in PARTITIONERS else _function(text)
 
 
+def _bad_records(text: str) -> str:
+    """`fail`, `column`, or `topic:` and a name that Kafka allows."""
+    word, colon, name = text.strip().partition(":")
+    allowed = colon and re.fullmatch(r"[\w.-]{1,249}", name, re.ASCII) and name not in (".", "..")
+    if (word.lower(), colon) in (("fail", ""), ("column", "")) or (word.lower() == "topic" and allowed):
+        return word.lower() + colon + name
+    return _refuse(text)
+
+
 def _old_release(text: str) -> str:
     match = re.fullmatch(r"(auto|0\.9\.0|0\.8\.2)(?:\.\d+)?", text.strip().lower())
     return match[1] if match else _refuse(text)
@@ -142,6 +151,7 @@ HEADER = Type("key=value", "key=value", lambda text: text if text.partition("=")
 PARTITIONER = Type(
     " \\| ".join((*PARTITIONERS, "module:function")), f"{', '.join(PARTITIONERS)} or module:function", _partitioner
 )
+BAD_RECORDS = Type("fail \\| column \\| topic:NAME", "fail, column (to read) or topic:NAME (to write)", _bad_records)
 OLD_RELEASE = Type("auto \\| 0.9.0 \\| 0.8.2", "auto, 0.9.0 or 0.8.2", _old_release)
 ISOLATION_LEVEL = Type(
     " \\| ".join(map(str, IsolationLevel)), "one of " + ", ".join(map(str, IsolationLevel)), IsolationLevel.parse

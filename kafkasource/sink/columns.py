@@ -2,7 +2,8 @@
 
 The driver checks the schema before a task starts (`SinkSchema.check`, with the texts of the JVM connector). The
 executor's Python worker checks the rows batch by batch (`SinkSchema.rows`). Columns are found by exact name: topic,
-key, value, headers, partition, timestamp; others are ignored. No row becomes a Python object on the way.
+key, value, headers, partition, timestamp; others are ignored, but for the source's column of bad records. No row
+becomes a Python object on the way, unless it is bad.
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkasource.arrow_scalars import scalar
-from kafkasource.errors import KafkaSourceError
+from kafkasource.errors import BadRecord, KafkaSourceError
 from kafkasource.records.columns import HEADERS_TYPE, int32_column
 from kafkasource.records.packed import PACKED_COLUMN, unpack
+from kafkasource.sink import dead_letters
+from kafkasource.types import BAD_RECORD_COLUMN
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
@@ -34,7 +37,9 @@ _ACCEPTED: dict[str, tuple[str, ...]] = {  # Spark's catalog strings by column, 
     "timestamp": ("timestamp",),  # not in the JVM connector (SPARK-50160): the record's create time
 }
 _NO_TIMESTAMP = {"ms": -1, "us": -1_000, "ns": -1_000_000}  # -1 ms by Arrow's unit
-_OFFSET: dict[str, tuple[str, ...]] = {"offset": ("bigint",)}  # a mirror's rows have the offset where they were read
+_OFFSET: dict[str, tuple[str, ...]] = {"offset": ("bigint",)}  # where a mirror's rows, or dead letters, were read
+_PLACE_TYPES = (pa.string(), pa.int32(), pa.int64())  # of `dead_letters.PLACE`
+_BAD_RECORD: dict[str, tuple[str, ...]] = {BAD_RECORD_COLUMN: (dead_letters.BAD_RECORD,)}
 
 
 class InvalidSchema(KafkaSourceError, ValueError):
@@ -88,17 +93,22 @@ class SinkSchema:
 
     topic: str | None  # the option, which wins over the column
     positions: dict[str, int]  # by name, of the columns that exist
+    dead_letter_topic: str | None = None  # where bad records go; None: one is an error
 
     @classmethod
-    def check(cls, schema: StructType, topic: str | None, *, offsets: bool = False) -> SinkSchema:
+    def check(
+        cls, schema: StructType, topic: str | None, *, offsets: bool = False, dead_letter_topic: str | None = None
+    ) -> SinkSchema:
         """Find the columns of a Spark schema. Driver side; raises InvalidSchema in the JVM connector's words.
 
-        `offsets`: the rows must have the column `offset`, too. Otherwise it is ignored.
+        `offsets`: the rows must have the column `offset`, too. Otherwise it is ignored, except by bad records.
         """
         types = {field.name: _catalog_string(field.dataType) for field in schema.fields}
-        if types.get(PACKED_COLUMN) == "binary" and "value" not in types:
+        if dead_letter_topic is not None:
+            _check_dead_letters(types)
+        elif types.get(PACKED_COLUMN) == "binary" and "value" not in types:
             return cls(topic, {PACKED_COLUMN: list(types).index(PACKED_COLUMN)})
-        accepted_by_name = _ACCEPTED | (_OFFSET if offsets else {})
+        accepted_by_name = _accepted(types, offsets=offsets, dead=dead_letter_topic is not None)
         positions: dict[str, int] = {}
         for position, field in enumerate(schema.fields):
             if field.name in accepted_by_name and field.name not in positions:
@@ -119,13 +129,19 @@ class SinkSchema:
                     raise InvalidSchema(
                         f"{name} attribute unsupported type {found}. {name} must be a(n) {' or '.join(accepted)}"
                     )
-        return cls(topic, positions)
+        return cls(topic, positions, dead_letter_topic)
 
     def rows(self, batch: pa.RecordBatch) -> Iterator[Rows]:
-        """Check the rows of one Arrow batch; one `Rows` per topic in it, each in the batch's order.
+        """Check the rows of one Arrow batch; one `Rows` per topic in it, each in the batch's order. Bad records are the
+        first.
 
-        Executor side. Raises InvalidRow.
+        Executor side. Raises InvalidRow, and BadRecord where bad records have no topic.
         """
+        if BAD_RECORD_COLUMN in self.positions:
+            column = batch.column(self.positions[BAD_RECORD_COLUMN])
+            if column.null_count < batch.num_rows:
+                yield self._dead_letters(batch.filter(column.is_valid()))
+                batch = batch.filter(column.is_null())
         if batch.num_rows == 0:
             return
         if PACKED_COLUMN in self.positions:
@@ -164,6 +180,40 @@ class SinkSchema:
                     topic=name,
                 )
 
+    def _dead_letters(self, bad: pa.RecordBatch) -> Rows:
+        """The dead letters of rows that are all bad."""
+        column = bad.column(self.positions[BAD_RECORD_COLUMN])
+        reasons = pc.struct_field(column, "reason")
+        if self.dead_letter_topic is None:
+            raise BadRecord(self._why_bad(bad, reasons))
+        place = [self._column(bad, name, kind) for name, kind in zip(dead_letters.PLACE, _PLACE_TYPES, strict=True)]
+        for name, each in zip(dead_letters.PLACE, place, strict=True):
+            if each is None or each.null_count:
+                raise InvalidRow(
+                    f"column {name!r} is null in a row whose column {BAD_RECORD_COLUMN!r} is not: there it must say "
+                    "where the record was read"
+                )
+        headers = _headers(self._column(bad, "headers", HEADERS_TYPE))
+        return Rows(
+            topic=self.dead_letter_topic,
+            count=bad.num_rows,
+            keys=_all_null_as_none(pc.struct_field(column, "key").cast(pa.binary())),
+            values=pc.struct_field(column, "value").cast(pa.binary()),
+            headers=dead_letters.headers_of(headers, place, reasons),
+            partitions=None,
+            timestamps_ms=_milliseconds(self._column(bad, "timestamp", None)),
+        )
+
+    def _why_bad(self, bad: pa.RecordBatch, reasons: Column) -> str:
+        """The error's text for the first of these rows."""
+        place = {name: bad.column(self.positions[name])[0] for name in dead_letters.PLACE if name in self.positions}
+        where = ", ".join(f"{name} {value}" for name, value in place.items()) or "a row"
+        return (
+            f"{where}: column {BAD_RECORD_COLUMN!r} is not null, as the record could not be decoded: {reasons[0]}. Set "
+            f"badRecords=topic:NAME to write such records to a topic of their own, or leave them out: "
+            f".where('{BAD_RECORD_COLUMN} IS NULL')"
+        )
+
     def _unpacked(self, value: pa.BinaryScalar) -> Rows:
         """The rows in a value of `packRecords`. Raises InvalidRow for any other value."""
         try:
@@ -198,6 +248,25 @@ class SinkSchema:
             return column.cast(wanted)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise InvalidRow(f"column {name!r} of type {column.type} cannot be written as {wanted}: {error}") from None
+
+
+def _accepted(types: dict[str, str], *, offsets: bool, dead: bool) -> dict[str, tuple[str, ...]]:
+    """As `_ACCEPTED`, for these columns. `dead`: bad records become dead letters."""
+    bad = dead or types.get(BAD_RECORD_COLUMN) == dead_letters.BAD_RECORD
+    place = offsets or dead or (bad and types.get("offset") in _OFFSET["offset"])
+    return _ACCEPTED | (_OFFSET if place else {}) | (_BAD_RECORD if bad else {})
+
+
+def _check_dead_letters(types: dict[str, str]) -> None:
+    missing = next((name for name in dead_letters.NEEDED if name not in types), None)
+    if missing is not None:
+        source = "of a read with badRecords=column" if missing == BAD_RECORD_COLUMN else "as the source has it"
+        includes = " with includeHeaders=true" if missing == "headers" else ""
+        raise InvalidSchema(
+            f"option 'badRecords'=topic:NAME needs the column {missing!r}, {source}{includes}: a dead letter is the "
+            f"record as it was read. Keep {', '.join(dead_letters.NEEDED)} in the DataFrame. Where badRecord is null, "
+            "topic, partition and headers say what is written, as ever"
+        )
 
 
 def _catalog_string(data_type: DataType) -> str:

@@ -37,6 +37,7 @@ from kafkasource.sink.clusters.targets import ONLY, ClusterTarget, Targets
 from kafkasource.sink.clusters.transactions import ClusterTask, guarantees
 from kafkasource.sink.columns import SinkSchema
 from kafkasource.sink.commit_report import TransactionCounts, gathered, tell
+from kafkasource.sink.dead_letters import require_topic
 from kafkasource.sink.new_topic import create_missing
 from kafkasource.sink.reports import ClusterReport, TaskReport
 from kafkasource.sink.task_input import to_the_end
@@ -69,7 +70,9 @@ class _Writer:
         Checks the schema; asks no broker. Runs on the driver, more than once for a micro-batch.
         """
         mapped = any(target.offset_map is not None for target in targets.by_name.values())
-        self._schema = SinkSchema.check(schema, targets.topic, offsets=mapped)
+        self._schema = SinkSchema.check(
+            schema, targets.topic, offsets=mapped, dead_letter_topic=targets.dead_letter_topic
+        )
         self._targets: Mapping[str, ClusterTarget] = targets.by_name
         self._topic = targets.topic
         self._open_map = open_map
@@ -95,6 +98,8 @@ class _Writer:
         if not self._prepared:
             for target in self._targets.values():
                 _create_missing(target)
+                if self._schema.dead_letter_topic is not None:
+                    require_topic(target.config.client, self._schema.dead_letter_topic)
             if self._guarantees is not None:
                 self._begin()
             self._metrics_wanted = metrics.wanted()

@@ -69,6 +69,7 @@ class Targets:
     shared: Options  # parsed: options of the whole write (`Option.per_cluster` false) and Spark's own
     topic: str | None  # topic of all rows, before a cluster's template; None: rows have a column
     by_name: Mapping[str, ClusterTarget]
+    dead_letter_topic: str | None = None  # of `badRecords`
 
 
 def named(written: Mapping[str, str]) -> bool:
@@ -90,7 +91,10 @@ def parse(written: Mapping[str, str], *, warn: Callable[[str], None] = options.l
         transaction_timeout_ms=parsed["kafka.transaction.timeout.ms"],
         new_topic=None if topic is None or new is None else (topic, new),
     )
-    return Targets(parsed, topic, {ONLY: only})
+    dead_letter_topic = parsed["badRecords"].partition(":")[2] or None
+    if dead_letter_topic is not None and dead_letter_topic == topic:
+        raise OptionError(f"options 'topic' and 'badRecords' both name {topic!r}: bad records need another topic")
+    return Targets(parsed, topic, {ONLY: only}, dead_letter_topic)
 
 
 def _several(written: Mapping[str, str], warn: Callable[[str], None]) -> Targets:
@@ -105,10 +109,16 @@ def _several(written: Mapping[str, str], warn: Callable[[str], None]) -> Targets
         parsed[name] = _parsed(name, own, common, said.append)
     for text in dict.fromkeys(said):  # each cluster says the same of the options of all
         warn(text)
+    shared = next(iter(parsed.values()))
+    if shared["badRecords"] != "fail":
+        raise OptionError(
+            "option 'badRecords'=topic:NAME cannot be combined with 'clusters': it is for a write to one cluster. "
+            "Leave out one of the two"
+        )
     by_name = {name: _target(name, clusters[name], one, topic) for name, one in parsed.items()}
     if topic is None and all(_TOPIC not in target.topic_template for target in by_name.values()):
         topic = ""  # no row's topic matters
-    return Targets(next(iter(parsed.values())), topic, by_name)
+    return Targets(shared, topic, by_name)
 
 
 def _own(key: str) -> bool:

@@ -1,0 +1,67 @@
+"""Dead letters: records that a read could not decode, in a topic of their own (`badRecords=topic:NAME`).
+
+A row whose column `badRecord` is not null becomes one. The column has the key and the value as they were read, and the
+columns topic, partition, offset and headers say where, and what stood beside them. The dead letter has the same bytes
+and headers. Behind these are the headers by which Kafka's share groups say where a dead letter comes from (KIP-1191).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from kafkasource.client.cache import shared_cluster
+from kafkasource.client.config import ClientConfig
+from kafkasource.errors import OptionError
+from kafkasource.records.columns import HEADERS_TYPE
+from kafkasource.types import BAD_RECORD_COLUMN
+
+Column: TypeAlias = pa.Array
+
+BAD_RECORD = "struct<reason:string,schemaId:int,key:binary,value:binary>"
+"""Spark's catalog string of the source's column."""
+NEEDED = (BAD_RECORD_COLUMN, "topic", "partition", "offset", "headers")
+"""The columns of a DataFrame with dead letters."""
+PLACE = ("topic", "partition", "offset")  # where a row was read; none of them is null in a bad row
+
+TOPIC = "__dlq.errors.topic"
+PARTITION = "__dlq.errors.partition"
+OFFSET = "__dlq.errors.offset"
+MESSAGE = "__dlq.errors.message"
+
+_seen: set[tuple[ClientConfig, str]] = set()  # topics that exist: asked for once by each process, not each micro-batch
+
+
+def headers_of(own: Column | None, place: Sequence[Column], reasons: Column) -> pa.ListArray:
+    """Headers of dead letters: the record's own, in their order, and those that say where it was read and why it is
+    bad. All values are text. `place`: the columns `PLACE`."""
+    before = [None] * len(reasons) if own is None else own.to_pylist()
+    rows = zip(before, *(each.to_pylist() for each in (*place, reasons)), strict=True)
+    return pa.array(
+        [
+            [
+                *(headers or ()),
+                {"key": TOPIC, "value": topic.encode()},
+                {"key": PARTITION, "value": b"%d" % partition},
+                {"key": OFFSET, "value": b"%d" % offset},
+                {"key": MESSAGE, "value": (reason or "").encode()},
+            ]
+            for headers, topic, partition, offset, reason in rows
+        ],
+        HEADERS_TYPE,
+    )
+
+
+def require_topic(config: ClientConfig, topic: str) -> None:
+    """Look for the topic before a task starts: else the first bad record, perhaps after days, would find that it is
+    missing. Driver side; raises OptionError."""
+    if (config, topic) in _seen:
+        return
+    if all(found.name != topic for found in shared_cluster(config).topics.list()):  # by name it could be created
+        raise OptionError(
+            f"option 'badRecords': topic {topic!r} does not exist, or the user may not see it. Create it (pykafka "
+            f"topics create {topic}), or name another"
+        )
+    _seen.add((config, topic))
