@@ -24,6 +24,7 @@ from kafkasource import options as option_table
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
 from kafkasource.errors import OptionError
+from kafkasource.records.columns import row_schema
 from kafkasource.source.fetch.config import FetchSettings
 from kafkasource.source.fetch.task import fetch
 from kafkasource.source.plan.offset_reader import OffsetReader
@@ -135,6 +136,15 @@ class Reader:
 
         settings = replace(self._settings, columns=formats.fetched)
         return typed_batches(fetch(self.cluster, ranges, settings), formats)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Of the batches.
+
+        With `valueFormat` or `keyFormat` the first call resolves the readers' schemas: it may ask the registry.
+        """
+        formats = self._row_formats()
+        return row_schema(self._settings.columns) if formats is None else formats.row_schema
 
     def _row_formats(self) -> RowFormats | None:
         """What `valueFormat` and `keyFormat` say. The first call resolves the readers' schemas."""

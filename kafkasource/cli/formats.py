@@ -2,18 +2,20 @@
 
 A format turns Arrow batches of records into bytes of a stream. Those of lines go to stdout as well; the others are for
 files. In JSON, bytes that are UTF-8 are a text under `key`, `value`; others are base64 under `key_base64`,
-`value_base64`, so that what was read can be written again as it was.
+`value_base64`, so that what was read can be written again as it was. Typed keys and values are JSON of their own
+(`json_values`), on lines of text, too.
 """
 
 from __future__ import annotations
 
 import base64
-import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Any, Protocol
+from typing import IO, TYPE_CHECKING, Any, Protocol, TypeAlias
 
+from kafkasource.cli.json_values import as_bytes, encode, is_binary, json_values
 from kafkasource.cli.terminal import escaped, escaped_json
+from kafkasource.types import BAD_RECORD_COLUMN
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,6 +37,9 @@ class Output(Protocol):
 
     def close(self) -> None:
         """Write what belongs at the end. The stream stays open."""
+
+
+Open: TypeAlias = "Callable[[IO[bytes], Style, pa.Schema], Output]"  # the schema: of the batches
 
 
 class _Lines:
@@ -61,10 +66,10 @@ class _Lines:
 
 
 def _text(batch: pa.RecordBatch, style: Style) -> Iterable[bytes]:
-    values = _shown(batch.column("value").to_pylist(), style)
+    values = _shown(as_bytes(batch.column("value")), style)
     if style.key_separator is None:
         return values
-    keys = _shown(batch.column("key").to_pylist(), style)
+    keys = _shown(as_bytes(batch.column("key")), style)
     separator = style.key_separator
     return (key + separator + value for key, value in zip(keys, values, strict=True))
 
@@ -75,32 +80,52 @@ def _shown(column: list[bytes | None], style: Style) -> Iterator[bytes]:
     return (style.null if each is None else each for each in column)
 
 
-_encode = json.JSONEncoder(ensure_ascii=False).encode
-
-
 def _json(batch: pa.RecordBatch, style: Style) -> Iterable[bytes]:
-    for row in _rows(batch):
+    keys, values = (_members(name, batch.column(name)) for name in ("key", "value"))
+    for row, key, value, bad in zip(_rows(batch, ()), keys, values, _bad_records(batch), strict=True):
         headers = row.pop("headers")
-        key, value = row.pop("key"), row.pop("value")
-        row.update(_bytes_as_json("key", key))
-        row.update(_bytes_as_json("value", value))
+        row.update(key)
+        row.update(value)
         if headers:
             row["headers"] = [{"key": each["key"], **_bytes_as_json("value", each["value"])} for each in headers]
-        text = _encode(row)
+        if bad is not None:
+            row[BAD_RECORD_COLUMN] = bad
+        text = encode(row)
         yield (escaped_json(text) if style.terminal else text).encode()
 
 
-def _rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
+def _members(name: str, column: pa.Array) -> Iterator[dict[str, Any]]:
+    """Keys or values as members of the objects of rows."""
+    if is_binary(column):
+        return (_bytes_as_json(name, each) for each in column.to_pylist())
+    return ({name: each} for each in json_values(column))
+
+
+def _bad_records(batch: pa.RecordBatch) -> list[dict[str, Any] | None]:
+    """What is in the column of bad records, its bytes as those of keys and values."""
+    if BAD_RECORD_COLUMN not in batch.schema.names:
+        return [None] * batch.num_rows
+    return [
+        each
+        and {
+            **{"reason": each["reason"], "schemaId": each["schemaId"]},
+            **_bytes_as_json("key", each["key"]),
+            **_bytes_as_json("value", each["value"]),
+        }
+        for each in batch.column(BAD_RECORD_COLUMN).to_pylist()
+    ]
+
+
+def _rows(batch: pa.RecordBatch, binary: Sequence[str] = ("key", "value")) -> Iterator[dict[str, Any]]:
     """Records as Python values, the timestamp as text; column by column, which is several times faster than by row."""
     topic, partition = (batch.column(name)[0].as_py() for name in ("topic", "partition"))  # of one partition, all
-    columns = [batch.column(name).to_pylist() for name in ("offset", "key", "value")]
+    names = ("offset", *binary)
+    columns = [batch.column(name).to_pylist() for name in names]
     headers = batch.column("headers")
     lists = [None] * len(headers) if headers.null_count == len(headers) else headers.to_pylist()
-    for offset, key, value, timestamp, each in zip(*columns, _moments(batch.column("timestamp")), lists, strict=True):
-        yield {
-            **{"topic": topic, "partition": partition, "offset": offset, "timestamp": timestamp},
-            **{"key": key, "value": value, "headers": each},
-        }
+    for timestamp, each, *values in zip(_moments(batch.column("timestamp")), lists, *columns, strict=True):
+        place = {"topic": topic, "partition": partition, "offset": values[0], "timestamp": timestamp}
+        yield {**place, **dict(zip(binary, values[1:], strict=True)), "headers": each}
 
 
 def _moments(timestamps: pa.Array) -> list[str | None]:
@@ -144,12 +169,10 @@ def _hex(batch: pa.RecordBatch, style: Style) -> Iterable[bytes]:
 class _Parquet:
     durable = False  # a file is one when its footer is written
 
-    def __init__(self, stream: IO[bytes], _: Style) -> None:
+    def __init__(self, stream: IO[bytes], _: Style, schema: pa.Schema) -> None:
         import pyarrow.parquet as parquet
 
-        from kafkasource.records.columns import ROW_SCHEMA_WITH_HEADERS
-
-        self._writer = parquet.ParquetWriter(stream, ROW_SCHEMA_WITH_HEADERS, compression="zstd")
+        self._writer = parquet.ParquetWriter(stream, schema, compression="zstd")
 
     def write(self, batch: pa.RecordBatch) -> None:
         self._writer.write_batch(batch)
@@ -161,12 +184,10 @@ class _Parquet:
 class _Arrow:
     durable = False
 
-    def __init__(self, stream: IO[bytes], _: Style) -> None:
+    def __init__(self, stream: IO[bytes], _: Style, schema: pa.Schema) -> None:
         import pyarrow as pa
 
-        from kafkasource.records.columns import ROW_SCHEMA_WITH_HEADERS
-
-        self._writer = pa.ipc.new_file(stream, ROW_SCHEMA_WITH_HEADERS)
+        self._writer = pa.ipc.new_file(stream, schema)
 
     def write(self, batch: pa.RecordBatch) -> None:
         self._writer.write_batch(batch)
@@ -175,11 +196,9 @@ class _Arrow:
         self._writer.close()
 
 
-def of_lines(
-    lines: Callable[[pa.RecordBatch, Style], Iterable[bytes]], end: bytes = b"\n"
-) -> Callable[[IO[bytes], Style], Output]:
+def of_lines(lines: Callable[[pa.RecordBatch, Style], Iterable[bytes]], end: bytes = b"\n") -> Open:
     """What opens an output of lines."""
-    return lambda stream, style: _Lines(stream, lines, style, end)
+    return lambda stream, style, schema: _Lines(stream, lines, style, end)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,14 +206,15 @@ class Format:
     name: str
     suffixes: tuple[str, ...]  # of files, the first one usual
     doc: str
-    open: Callable[[IO[bytes], Style], Output]
+    open: Open
     only_files: bool = False
+    typed: bool = True  # has it a way to show keys and values that are not bytes?
 
 
 FORMATS: tuple[Format, ...] = (
     Format("text", (".txt",), "values as they are, one a line", of_lines(_text)),
     Format("json", (".jsonl", ".ndjson", ".json"), "an object a line, with key, headers and place", of_lines(_json)),
-    Format("hex", (".hex",), "for bytes: a dump of key, value and headers", of_lines(_hex)),
+    Format("hex", (".hex",), "for bytes: a dump of key, value and headers", of_lines(_hex), typed=False),
     Format("parquet", (".parquet",), "all columns, as Spark reads them", _Parquet, only_files=True),
     Format("arrow", (".arrow", ".feather"), "an Arrow IPC file", _Arrow, only_files=True),
 )

@@ -18,11 +18,13 @@ from kafkasource.admin.positions import PLACES, LastRecords, position
 from kafkasource.admin.topics import check_partitions, existing
 from kafkasource.cli import formats
 from kafkasource.cli.arguments import add_cluster, at_least, parsed_options, reach
+from kafkasource.cli.bad_records import BadRecordsSaid, UntilABadRecord
 from kafkasource.cli.progress import Progress, progress
 from kafkasource.cli.template import LETTERS, Template, format_of
 from kafkasource.cli.whole_file import written_whole
 from kafkasource.errors import OptionError
 from kafkasource.spelling import many
+from kafkasource.types import BAD_RECORD_COLUMN
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -78,6 +80,20 @@ def add(parser: argparse.ArgumentParser) -> None:
         help=rf"kcat's format string, such as '%%t %%p %%o %%k %%s\n': {LETTERS.replace('%', '%%')}; \n \t \x1f",
     )
     parser.add_argument(
+        "--value-format",
+        choices=_FORMATS_OF_BYTES,
+        help="what values are; avro: shown as JSON, each decoded by the schema whose id it carries (needs "
+        "--schema-registry). A record that cannot be decoded ends the command; with -X badRecords=column stderr names "
+        "it, and the read goes on",
+    )
+    parser.add_argument("--key-format", choices=_FORMATS_OF_BYTES, help="what keys are")
+    parser.add_argument(
+        "--schema-registry",
+        metavar="URL",
+        help="of the schemas of avro; -X schemaRegistry... for logging in, -X readerSchema=... for another schema than "
+        "the topic's latest",
+    )
+    parser.add_argument(
         "--to", metavar="FILE", help="write to a file, such as events.parquet; it appears when it is complete"
     )
     parser.add_argument(
@@ -89,6 +105,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--null", default="", metavar="TEXT", help="in text: what to print for a null key or value")
     add_cluster(parser)
     parser.set_defaults(run=_read)
+
+
+_FORMATS_OF_BYTES = ("binary", "string", "avro")
 
 
 class _Where(argparse.Action):
@@ -138,8 +157,8 @@ def _read(arguments: argparse.Namespace) -> int:
     options = parsed_options(arguments, "source", _selection(arguments))
     if "columns" in options.given:
         raise OptionError("option 'columns' has no effect here, as a format says what is printed: give -f or --format")
-    if options["valueFormat"] != "binary" or options["keyFormat"] != "binary":
-        raise OptionError("options 'valueFormat' and 'keyFormat' have no effect here: use kafkasource.reader or Spark")
+    if not form.typed and (options["valueFormat"] != "binary" or options["keyFormat"] != "binary"):
+        raise OptionError(f"--format {form.name} shows bytes as they are: leave out --value-format and --key-format")
     from kafkasource.client.config import ClientConfig
     from kafkasource.reader import Reader
 
@@ -152,9 +171,9 @@ def _read(arguments: argparse.Namespace) -> int:
     with Reader(options, start=_start(arguments), end=arguments.until) as reader, _stream(arguments.to) as stream:
         for topic in existing(reader.cluster, arguments.topics).values():
             check_partitions(topic, arguments.partitions or ())
-        output = form.open(stream, style)
+        output = _output(form, stream, style, reader, arguments)
         ends_by_ctrl_c = contextlib.suppress(KeyboardInterrupt) if arguments.follow else contextlib.nullcontext()
-        with ends_by_ctrl_c:
+        with contextlib.closing(output), ends_by_ctrl_c:
             if arguments.group:
                 from kafkasource.cli.shared_read import read_as_member
                 from kafkasource.source.fetch.replicas import rack_of
@@ -162,15 +181,25 @@ def _read(arguments: argparse.Namespace) -> int:
                 read_as_member(reader, arguments, output, rack_of(options["kafka.client.rack"]) or None)
             else:
                 _copy(reader, arguments, output)
-        output.close()
     return 0
 
 
 def _selection(arguments: argparse.Namespace) -> dict[str, str]:
-    more = {"includeHeaders": "true"}
+    typed = {
+        "valueFormat": arguments.value_format,
+        "keyFormat": arguments.key_format,
+        "schemaRegistry.url": arguments.schema_registry,
+    }
+    more = {"includeHeaders": "true", **{name: value for name, value in typed.items() if value is not None}}
+    if (arguments.value_format or arguments.key_format) and not _asks_for_bad_records(arguments):
+        more["badRecords"] = "column"  # so that the records before a bad one are printed: bad_records.py
     if arguments.partitions:
         return {**more, "assign": json.dumps(dict.fromkeys(arguments.topics, arguments.partitions))}
     return {**more, "subscribe": ",".join(arguments.topics)}
+
+
+def _asks_for_bad_records(arguments: argparse.Namespace) -> bool:
+    return any(name.lower() == "badrecords" for name, _ in arguments.settings)
 
 
 def _start(arguments: argparse.Namespace) -> Position:
@@ -210,6 +239,17 @@ def _stream(file: str | None) -> Iterator[IO[bytes]]:
         return
     with written_whole(Path(file), f"--to {file}") as stream:
         yield stream
+
+
+def _output(
+    form: formats.Format, stream: IO[bytes], style: formats.Style, reader: Reader, arguments: argparse.Namespace
+) -> formats.Output:
+    schema = reader.schema
+    if BAD_RECORD_COLUMN not in schema.names:
+        return form.open(stream, style, schema)
+    if _asks_for_bad_records(arguments):
+        return BadRecordsSaid(form.open(stream, style, schema))
+    return UntilABadRecord(form.open(stream, style, schema.remove(schema.get_field_index(BAD_RECORD_COLUMN))))
 
 
 def _copy(reader: Reader, arguments: argparse.Namespace, output: formats.Output) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from kafkasource.cli.formats import Format, Style, of_lines
+from kafkasource.cli.json_values import as_bytes
 from kafkasource.cli.terminal import escaped
 
 if TYPE_CHECKING:
@@ -115,8 +116,9 @@ def _rows(batch: pa.RecordBatch) -> Iterable[Row]:
     topic, partition = (batch.column(name)[0].as_py() for name in ("topic", "partition"))  # of one partition, all
     times = batch.column("timestamp")
     milliseconds = times.cast(pa.timestamp("ms", times.type.tz), safe=False).cast(pa.int64()).to_pylist()
-    columns = [batch.column(name).to_pylist() for name in ("offset", "key", "value", "headers")]
-    for offset, key, value, headers, timestamp in zip(*columns, milliseconds, strict=True):
+    offsets, lists = (batch.column(name).to_pylist() for name in ("offset", "headers"))
+    keys, values = (as_bytes(batch.column(name)) for name in ("key", "value"))
+    for offset, key, value, headers, timestamp in zip(offsets, keys, values, lists, milliseconds, strict=True):
         yield {
             **{"topic": topic, "partition": partition, "offset": offset, "timestamp": max(-1, timestamp)},
             **{"key": key, "value": value, "headers": headers},

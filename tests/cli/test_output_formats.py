@@ -31,7 +31,7 @@ def batch(rows=ROWS):
 
 def written(name, style=formats.Style(), rows=ROWS):  # noqa: B008
     stream = io.BytesIO()
-    output = formats.BY_NAME[name].open(stream, style)
+    output = formats.BY_NAME[name].open(stream, style, ROW_SCHEMA_WITH_HEADERS)
     output.write(batch(rows))
     output.close()
     return stream.getvalue()
@@ -107,7 +107,7 @@ def test_a_files_name_says_its_format(file, name):
 
 def printed(text, style=formats.Style()):  # noqa: B008
     stream = io.BytesIO()
-    output = format_of(Template(text)).open(stream, style)
+    output = format_of(Template(text)).open(stream, style, ROW_SCHEMA_WITH_HEADERS)
     output.write(batch())
     output.close()
     return stream.getvalue()

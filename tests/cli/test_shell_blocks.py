@@ -27,6 +27,7 @@ RECORDS = "".join(f'{{"key":"ada","value":"{number}","partition":{number % 3}}}\
 _UNTIL_CTRL_C = "runs until Ctrl-C"
 _STARTS_A_BROKER = "the test's own broker stands for it; tests/broker/ starts such ones"
 _A_REGISTRY = "tests/broker/test_registry.py starts one, tests/cli/test_schemas_command.py asks one in memory"
+_A_SCHEMA = "needs a registry: tests/cli/test_typed_read.py reads so"
 _A_MIRROR = "needs two clusters and a mirror: tests/mirror/ runs one"
 _SPARK = "a job of the reader's own; tests/spark/ submits such ones"
 _INSTALLS = "installs packages; `make dist` and tests/test_packaging.py do"
@@ -56,6 +57,11 @@ NOT_RUN = {
     "pykafka schemas check events-value event.avsc": _A_REGISTRY,
     "pykafka schemas list": _A_REGISTRY,
     "pykafka schemas show events-value --version 1": _A_REGISTRY,
+    "pykafka read orders --value-format avro --schema-registry https://registry:8081": _A_SCHEMA,
+    "pykafka read orders --value-format avro --schema-registry https://registry:8081 --last 5": _A_SCHEMA,
+    "pykafka read orders --value-format avro --schema-registry https://registry:8081 -X badRecords=column --json": (
+        _A_SCHEMA
+    ),
     "pykafka mirror mirror.toml": _A_MIRROR,
     "pykafka mirror mirror.toml --once": _A_MIRROR,
     "pykafka lag --mirror mirror.toml": _A_MIRROR,

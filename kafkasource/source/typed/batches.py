@@ -10,11 +10,10 @@ import pyarrow.compute as pc
 
 from kafkasource import memory, metrics
 from kafkasource.errors import BadRecord
-from kafkasource.records.columns import row_schema
 from kafkasource.source.typed.formats import BAD_RECORD_TYPE, RowFormats
 from kafkasource.typed.framing import Side
 from kafkasource.typed.rows import BadRow, TypedRows
-from kafkasource.types import BAD_RECORD_COLUMN, ROW_COLUMNS
+from kafkasource.types import BAD_RECORD_COLUMN
 
 _MIB = 1 << 20
 _WANTED_BYTES = 16 * _MIB
@@ -38,8 +37,7 @@ class _Task:
     def __init__(self, formats: RowFormats) -> None:
         self._formats = formats
         self._sides: list[tuple[Side, TypedRows]] = [(each.side, each.rows(formats.schemas)) for each in formats.used]
-        binary = row_schema(ROW_COLUMNS)
-        self._schema = pa.schema([formats.field(name, binary) for name in formats.columns])
+        self._schema = formats.row_schema
         self._most_bytes = _WANTED_BYTES
 
     def may_take(self, size: int) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from kafkasource.records.columns import row_schema
 from kafkasource.registry import subject_of
 from kafkasource.source.typed.schemas import (
     READER_OPTIONS,
@@ -112,6 +113,12 @@ class RowFormats:
             if each.side == name:
                 return pa.field(name, self.type_of(each))
         return others.field(name)
+
+    @property
+    def row_schema(self) -> pa.Schema:
+        """Of the batches of rows."""
+        binary = row_schema(ROW_COLUMNS)
+        return pa.schema([self.field(name, binary) for name in self.columns])
 
     def type_of(self, one: Format) -> pa.DataType:
         from kafkasource.typed.avro.arrow_types import arrow_type

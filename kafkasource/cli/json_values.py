@@ -1,0 +1,109 @@
+"""Values of typed columns as JSON has them: `pykafka read --value-format avro`.
+
+Numbers, texts and booleans are JSON's. A timestamp is `2026-11-21T22:30:05.250000Z` (without the Z where it has no
+zone), a date `2026-11-21`, a decimal a text with all its digits, bytes are base64, a map is an object, and a double
+that is no number is the text `NaN`, `Infinity` or `-Infinity`.
+"""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+encode = json.JSONEncoder(ensure_ascii=False).encode
+
+
+def is_binary(column: pa.Array) -> bool:
+    """Is it of keys or values as they are in the records?"""
+    import pyarrow.types as types
+
+    return bool(types.is_binary(column.type))
+
+
+def as_bytes(column: pa.Array) -> list[bytes | None]:
+    """Keys or values to print: bytes and texts as they are, everything else as a line of JSON. None: null."""
+    import pyarrow.types as types
+
+    if is_binary(column):
+        found: list[bytes | None] = column.to_pylist()
+        return found
+    if types.is_string(column.type):
+        return [None if each is None else each.encode() for each in column.to_pylist()]
+    return [None if each is None else encode(each).encode() for each in json_values(column)]
+
+
+def json_values(column: pa.Array) -> list[object]:
+    """By column, so that no moment or number is outside of what Python's own types hold."""
+    import pyarrow as pa
+    import pyarrow.types as types
+
+    kind = column.type
+    if types.is_struct(kind):
+        names = [kind.field(i).name for i in range(kind.num_fields)]
+        members = zip(*map(json_values, column.flatten()), strict=True) if names else [()] * len(column)
+        objects = [dict(zip(names, each, strict=True)) for each in members]
+        return _with_nulls(column, objects)
+    if types.is_list(kind):
+        elements = iter(json_values(column.flatten()))
+        return [None if n is None else [next(elements) for _ in range(n)] for n in _lengths(column)]
+    if types.is_map(kind):
+        return _maps(column)
+    if types.is_timestamp(kind):
+        return _moments(column)
+    if types.is_date(kind) or types.is_decimal(kind):
+        texts: list[object] = column.cast(pa.string()).to_pylist()
+        return texts
+    values = column.to_pylist()
+    if types.is_floating(kind):
+        return [each if each is None or math.isfinite(each) else _not_finite(each) for each in values]
+    if types.is_binary(kind):
+        return [None if each is None else base64.b64encode(each).decode() for each in values]
+    plain: list[object] = values
+    return plain
+
+
+def _with_nulls(column: pa.Array, values: list[object] | list[dict[str, object]]) -> list[object]:
+    if not column.null_count:
+        return list(values)
+    return [each if valid else None for each, valid in zip(values, column.is_valid().to_pylist(), strict=True)]
+
+
+def _lengths(column: pa.Array) -> list[int | None]:
+    import pyarrow.compute as pc
+
+    found: list[int | None] = pc.list_value_length(column).to_pylist()
+    return found
+
+
+def _maps(column: pa.MapArray) -> list[object]:
+    offsets = column.offsets.to_pylist()  # into keys and items as they lie, whatever part of them this column is
+    first, last = offsets[0], offsets[-1]
+    keys = column.keys.slice(first, last - first).to_pylist()
+    items = json_values(column.items.slice(first, last - first))
+    found = [
+        dict(zip(keys[start - first : end - first], items[start - first : end - first], strict=True))
+        for start, end in itertools.pairwise(offsets)
+    ]
+    return _with_nulls(column, found)
+
+
+def _moments(column: pa.Array) -> list[object]:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    zone = "Z" if column.type.tz else ""
+    naive = column.cast(pa.int64()).cast(pa.timestamp(column.type.unit))
+    texts: list[object] = pc.strftime(naive, f"%Y-%m-%dT%H:%M:%S{zone}").to_pylist()
+    return texts
+
+
+def _not_finite(value: float) -> str:
+    if math.isnan(value):
+        return "NaN"
+    return "Infinity" if value > 0 else "-Infinity"
