@@ -40,6 +40,7 @@ _COMMANDS = (
     "offsets",
     "transactions",
     "schemas",
+    "dlq",
     "mirror",
     "broker",
     "registry",

@@ -38,7 +38,7 @@ def flags(parser):
 def test_there_is_a_command_for_each_of_these():
     assert {words.split()[0] for words in COMMANDS} == {
         *("topics", "read", "write", "groups", "lag", "metrics", "offsets", "transactions", "mirror", "broker", "demo"),
-        *("doctor", "completion", "ui", "bundle", "registry", "schemas"),
+        *("doctor", "completion", "ui", "bundle", "registry", "schemas", "dlq"),
     }
 
 

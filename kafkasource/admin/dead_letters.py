@@ -1,0 +1,61 @@
+"""What a topic of dead letters holds, by reason: those of the sink (`badRecords=topic:NAME`) and of share groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kafkasource.sink.dead_letters import MESSAGE, OFFSET, PARTITION, TOPIC
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What the headers of one record say. None: there is no such header, as in a record that is no dead letter."""
+
+    topic: str | None = None
+    partition: str | None = None
+    offset: str | None = None
+    reason: str | None = None
+
+    @classmethod
+    def of(cls, headers: list[dict[str, Any]] | None) -> Origin:
+        """The last header of a name counts: a dead letter may be one for the second time."""
+        last = {each["key"]: each["value"] for each in headers or ()}
+        texts = (last.get(name) for name in (TOPIC, PARTITION, OFFSET, MESSAGE))
+        return cls(*(None if text is None else text.decode(errors="replace") for text in texts))
+
+
+@dataclass(slots=True)
+class Kind:
+    """Dead letters of one topic with the same reason."""
+
+    topic: str | None
+    reason: str | None
+    records: int = 0
+    last_partition: str | None = None  # where the last of them was read
+    last_offset: str | None = None
+
+
+def kinds_of(batches: Iterable[pa.RecordBatch]) -> list[Kind]:
+    """The kinds among rows of the source, which have headers; the most frequent first."""
+    found: dict[tuple[str | None, str | None], Kind] = {}
+    for batch in batches:
+        for origin in origins_of(batch):
+            kind = found.setdefault((origin.topic, origin.reason), Kind(origin.topic, origin.reason))
+            kind.records += 1
+            kind.last_partition, kind.last_offset = origin.partition, origin.offset
+    return sorted(found.values(), key=lambda kind: -kind.records)
+
+
+def with_reason(batch: pa.RecordBatch, words: str) -> pa.RecordBatch:
+    """The dead letters whose reason has these words in it, in any case."""
+    rows = [number for number, each in enumerate(origins_of(batch)) if words.lower() in (each.reason or "").lower()]
+    return batch.take(rows) if rows else batch.slice(0, 0)
+
+
+def origins_of(batch: pa.RecordBatch) -> list[Origin]:
+    return [Origin.of(headers) for headers in batch.column("headers").to_pylist()]

@@ -1,0 +1,88 @@
+"""Read a topic of dead letters: how many records are there for which reason, and which.
+
+The sink writes dead letters with badRecords=topic:NAME (docs/typed.md). Those of share groups have the same headers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from kafkasource.cli import formats
+from kafkasource.cli.arguments import add_cluster, add_json, at_least, parsed_options, reach
+from kafkasource.cli.tables import show
+
+if TYPE_CHECKING:
+    from kafkasource.reader import Reader
+
+HELP = "dead letters: how many for which reason, and which"
+EXAMPLES = """examples:
+  pykafka dlq list dlq.orders
+  pykafka dlq show dlq.orders --reason "left over" -n 10"""
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    kinds = commands.add_parser("list", help="how many records by topic and reason, and where the last one was read")
+    kinds.set_defaults(run=_list)
+    records = commands.add_parser("show", help="the records, with their bytes and headers")
+    records.add_argument("--reason", metavar="TEXT", default="", help="only those with this text in their reason")
+    records.add_argument("-n", "--count", type=at_least(1), metavar="N", help="at most N records")
+    records.set_defaults(run=_show)
+    for command in (kinds, records):
+        command.add_argument("topic", metavar="TOPIC", help="the topic of dead letters")
+        add_json(command)
+        add_cluster(command)
+
+
+def _list(arguments: argparse.Namespace) -> int:
+    from kafkasource.admin.dead_letters import kinds_of
+
+    with _reader(arguments) as reader:
+        kinds = kinds_of(reader)
+    if arguments.json:
+        print(json.dumps([asdict(kind) for kind in kinds], indent=1))
+        return 0
+    titles = ("records", "topic", "reason", "last partition", "last offset")
+    show(titles, [(each.records, each.topic, each.reason, each.last_partition, each.last_offset) for each in kinds])
+    return 0
+
+
+def _show(arguments: argparse.Namespace) -> int:
+    from kafkasource.admin.dead_letters import with_reason
+    from kafkasource.records.columns import ROW_SCHEMA_WITH_HEADERS
+
+    style = formats.Style(terminal=sys.stdout.isatty())
+    form = formats.BY_NAME["json" if arguments.json else "hex"]
+    output = form.open(sys.stdout.buffer, style, ROW_SCHEMA_WITH_HEADERS)
+    left = arguments.count
+    with _reader(arguments) as reader:
+        for batch in reader:
+            found = with_reason(batch, arguments.reason) if arguments.reason else batch
+            found = found if left is None else found.slice(0, left)
+            output.write(found)
+            left = None if left is None else left - found.num_rows
+            if left == 0:
+                break
+    output.close()
+    return 0
+
+
+@contextmanager
+def _reader(arguments: argparse.Namespace) -> Iterator[Reader]:
+    """Of what is committed now."""
+    from kafkasource.admin.topics import existing
+    from kafkasource.client.config import ClientConfig
+    from kafkasource.reader import Reader
+
+    more = {"subscribe": arguments.topic, "includeHeaders": "true", "startingOffsets": "earliest"}
+    options = parsed_options(arguments, "source", {**more, "kafka.isolation.level": "read_committed"})
+    reach(ClientConfig.from_options(options))
+    with Reader(options) as reader:
+        existing(reader.cluster, [arguments.topic])
+        yield reader
