@@ -1,7 +1,7 @@
 """Every case of the parity table, on a real broker.
 
 `make test` runs ours, and holds it to what the JVM connector saw (`jvm_record.py`): all batch reads, without Spark
-(`parity_direct.py`), and of each row of the table the first two cases with streams, through Spark. Where both read the
+(`parity_direct.py`), and of each row of the table the first case with streams, through Spark. Where both read the
 same checkpoint, both run. `make extended` runs all cases through both, everything through Spark, and holds the record
 to what is seen.
 """
