@@ -1,0 +1,38 @@
+"""Which message of its schema a record is, as Confluent's serializers write it behind the schema id.
+
+A count and that many numbers, all zigzag varints of 32 bits: the first counts the file's messages from 0, each further
+one the messages within. The first message of a file, `[0]`, is a single byte 00.
+"""
+
+from __future__ import annotations
+
+from kafkasource.typed.protobuf.parse import MOST_DEPTH
+
+_MOST_BYTES = 5  # of a number
+
+
+def message_index_of(data: bytes, pos: int = 0) -> tuple[tuple[int, ...], int] | None:
+    """(index, pos of the message behind it); None where the bytes are no index."""
+    count, pos = _number(data, pos)
+    if not 0 <= count <= MOST_DEPTH:
+        return None
+    if count == 0:
+        return (0,), pos
+    found: list[int] = []
+    for _ in range(count):
+        number, pos = _number(data, pos)
+        if number < 0:
+            return None
+        found.append(number)
+    return tuple(found), pos
+
+
+def _number(data: bytes, pos: int) -> tuple[int, int]:
+    """(number, next pos). Below 0 where it is that, or is cut, or has too many bytes."""
+    raw = 0
+    for count, byte in enumerate(data[pos : pos + _MOST_BYTES]):
+        raw |= (byte & 0x7F) << (7 * count)
+        if byte < 0x80:
+            number = (raw >> 1) ^ -(raw & 1)
+            return (number if number < 1 << 31 else -1), pos + count + 1
+    return -1, pos
