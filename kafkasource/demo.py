@@ -8,7 +8,6 @@ is 0 only if they agree.
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import os
 import shutil
@@ -17,12 +16,13 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kafkasource.broker import Broker
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
+from kafkasource.metrics.lag import lag as query_lag
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -257,19 +257,12 @@ def _live_table(query: StreamingQuery) -> None:
 
 
 def _table_row(progress: StreamingQueryProgress) -> str:
-    source = progress["sources"][0]
     elapsed_ms = progress["durationMs"]["triggerExecution"]
     rows = progress["numInputRows"]
-    lag = _sum_of(source["latestOffset"]) - _sum_of(source["endOffset"])
+    lag = sum(query_lag(progress).values())
     return (
         f"    {progress['batchId']:>5} {rows:>10,} {rows * 1000 // max(elapsed_ms, 1):>10,} {lag:>10,} {elapsed_ms:>7,}"
     )
-
-
-def _sum_of(offset: str | Mapping[str, Mapping[str, int]] | None) -> int:
-    """The sum of all offsets in an offset JSON, `{"topic":{"0":23}}`."""
-    parsed = json.loads(offset) if isinstance(offset, str) else offset
-    return sum(value for topic in (parsed or {}).values() for value in topic.values())
 
 
 def _read(spark: SparkSession, bootstrap_servers: str, topic: str) -> DataFrame:

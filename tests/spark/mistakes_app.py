@@ -45,9 +45,12 @@ def batch_option() -> None:
 
 def stream_option() -> None:
     unused = {"kafka.ssl.truststore.type": "PEM"}  # without TLS
-    rows = stream(
-        maxOffsetsPerTriger="1", maxOffsetsPerTrigger="1", groupIdPrefix="g", pushDownPredicate="true", **unused
-    ).select("value")
+    limited = {
+        "maxOffsetsPerTriger": "1",
+        "maxOffsetsPerTrigger": "1",
+        "trigger": "availableNow",
+    }  # 4.0 wants the trigger
+    rows = stream(groupIdPrefix="g", pushDownPredicate="true", **limited, **unused).select("value")
     written = {"topic": TARGET, "createTopic": "partitions=1", "kafka.lingr": "1", **unused}
     run(rows, "option", "pykafka", **SERVERS, **written)
 

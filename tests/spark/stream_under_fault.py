@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 import uuid
 
 import confluent_kafka
 from confluent_kafka.admin import AdminClient, NewTopic
+
+from kafkasource.metrics.lag import offsets_of
+from kafkasource.types import TopicPartition
 
 PATIENCE_S = 120.0  # for what must happen on however slow a machine
 PARTITIONS = 3
@@ -132,8 +134,8 @@ class Reading:
         """Where the last finished micro-batch ended, by partition."""
         assert self.query.isActive, self.query.exception()
         progress = self.query.lastProgress
-        end = (json.loads(progress["sources"][0]["endOffset"]) if progress else None) or {}
-        return [end.get(self._topic.name, {}).get(str(partition), 0) for partition in range(PARTITIONS)]
+        end = offsets_of(progress["sources"][0]["endOffset"]) if progress else {}
+        return [end.get(TopicPartition(self._topic.name, partition), 0) for partition in range(PARTITIONS)]
 
     def catches_up(self) -> None:
         """Wait until it has all that is acknowledged now, in every partition."""
