@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -16,6 +17,9 @@ def known(value: int | None) -> int | None:
     """A number from a response, which has -1, or no such field, where the broker does not know it."""
     return None if value is None or value < 0 else value
 
+
+TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+"""What Kafka's `Topic.validate` lets a name be made of. It refuses `.` and `..`, too."""
 
 ROW_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
 """The columns of a row of the source, in the JVM connector's order. It has `headers` only where a user asks for it."""

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 
 from kafkasource.cli import formats
 from kafkasource.cli.arguments import add_cluster, add_json, at_least, parsed_options, reach
+from kafkasource.cli.progress import progress
+from kafkasource.cli.read import copy_batches
 from kafkasource.cli.tables import show
 
 if TYPE_CHECKING:
@@ -60,15 +62,8 @@ def _show(arguments: argparse.Namespace) -> int:
     style = formats.Style(terminal=sys.stdout.isatty())
     form = formats.BY_NAME["json" if arguments.json else "hex"]
     output = form.open(sys.stdout.buffer, style, ROW_SCHEMA_WITH_HEADERS)
-    left = arguments.count
-    with _reader(arguments) as reader:
-        for batch in reader:
-            found = with_reason(batch, arguments.reason) if arguments.reason else batch
-            found = found if left is None else found.slice(0, left)
-            output.write(found)
-            left = None if left is None else left - found.num_rows
-            if left == 0:
-                break
+    with _reader(arguments) as reader, progress("records", arguments.count, shares_with=sys.stdout) as bar:
+        copy_batches((with_reason(batch, arguments.reason) for batch in reader), output, arguments.count, bar)
     output.close()
     return 0
 

@@ -9,11 +9,11 @@ files. In JSON, bytes that are UTF-8 are a text under `key`, `value`; others are
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from kafkasource.cli.json_values import as_bytes, encode, is_binary, json_values
+from kafkasource.cli.json_values import as_bytes, encode, is_binary, json_values, moments
 from kafkasource.cli.terminal import escaped, escaped_json
 from kafkasource.types import BAD_RECORD_COLUMN
 
@@ -82,7 +82,7 @@ def _shown(column: list[bytes | None], style: Style) -> Iterator[bytes]:
 
 def _json(batch: pa.RecordBatch, style: Style) -> Iterable[bytes]:
     keys, values = (_members(name, batch.column(name)) for name in ("key", "value"))
-    for row, key, value, bad in zip(_rows(batch, ()), keys, values, _bad_records(batch), strict=True):
+    for row, key, value, bad in zip(_rows(batch), keys, values, _bad_records(batch), strict=True):
         headers = row.pop("headers")
         row.update(key)
         row.update(value)
@@ -116,29 +116,24 @@ def _bad_records(batch: pa.RecordBatch) -> list[dict[str, Any] | None]:
     ]
 
 
-def _rows(batch: pa.RecordBatch, binary: Sequence[str] = ("key", "value")) -> Iterator[dict[str, Any]]:
-    """Records as Python values, the timestamp as text; column by column, which is several times faster than by row."""
+def _rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
+    """What stands beside keys and values, as Python values, the timestamp as text; column by column, which is several
+    times faster than by row."""
     topic, partition = (batch.column(name)[0].as_py() for name in ("topic", "partition"))  # of one partition, all
-    names = ("offset", *binary)
-    columns = [batch.column(name).to_pylist() for name in names]
     headers = batch.column("headers")
     lists = [None] * len(headers) if headers.null_count == len(headers) else headers.to_pylist()
-    for timestamp, each, *values in zip(_moments(batch.column("timestamp")), lists, *columns, strict=True):
-        place = {"topic": topic, "partition": partition, "offset": values[0], "timestamp": timestamp}
-        yield {**place, **dict(zip(binary, values[1:], strict=True)), "headers": each}
+    offsets = batch.column("offset").to_pylist()
+    for offset, timestamp, each in zip(offsets, _moments(batch.column("timestamp")), lists, strict=True):
+        yield {"topic": topic, "partition": partition, "offset": offset, "timestamp": timestamp, "headers": each}
 
 
-def _moments(timestamps: pa.Array) -> list[str | None]:
+def _moments(timestamps: pa.Array) -> list[object]:
     """`2026-11-21T22:30:05.250Z`; None: the record has no timestamp (-1)."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    naive = (
-        timestamps.cast(pa.timestamp("ms", timestamps.type.tz), safe=False).cast(pa.int64()).cast(pa.timestamp("ms"))
-    )
-    known = pc.if_else(pc.less(naive.cast(pa.int64()), 0), pa.scalar(None, naive.type), naive)
-    texts: list[str | None] = pc.strftime(known, "%Y-%m-%dT%H:%M:%SZ").to_pylist()
-    return texts
+    times = timestamps.cast(pa.timestamp("ms", timestamps.type.tz), safe=False)
+    return moments(pc.if_else(pc.less(times.cast(pa.int64()), 0), pa.scalar(None, times.type), times))
 
 
 def _bytes_as_json(name: str, data: bytes | None) -> dict[str, str | None]:
@@ -154,9 +149,10 @@ _HEX_WIDTH = 16
 
 
 def _hex(batch: pa.RecordBatch, style: Style) -> Iterable[bytes]:
-    for row in _rows(batch):
+    keys, values = (batch.column(name).to_pylist() for name in ("key", "value"))
+    for row, key, value in zip(_rows(batch), keys, values, strict=True):
         yield f"{row['topic']}-{row['partition']} offset {row['offset']}  {row['timestamp'] or ''}".encode()
-        parts = [("key", row["key"]), ("value", row["value"])]
+        parts = [("key", key), ("value", value)]
         parts += [(f"header {each['key']!r}", each["value"]) for each in row.get("headers") or ()]
         for name, data in parts:
             yield f"  {name}: null".encode() if data is None else f"  {name}: {len(data)} bytes".encode()

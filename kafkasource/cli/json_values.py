@@ -55,7 +55,7 @@ def json_values(column: pa.Array) -> list[object]:
     if types.is_map(kind):
         return _maps(column)
     if types.is_timestamp(kind):
-        return _moments(column)
+        return moments(column)
     if types.is_date(kind) or types.is_decimal(kind):
         texts: list[object] = column.cast(pa.string()).to_pylist()
         return texts
@@ -93,7 +93,8 @@ def _maps(column: pa.MapArray) -> list[object]:
     return _with_nulls(column, found)
 
 
-def _moments(column: pa.Array) -> list[object]:
+def moments(column: pa.Array) -> list[object]:
+    """Timestamps as text, to the unit of the column."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Generic, NoReturn, TypeVar
 
 from kafkasource.secrets import Secret
-from kafkasource.types import IsolationLevel, NewTopic
+from kafkasource.types import TOPIC_NAME, IsolationLevel, NewTopic
 
 KIB, MIB = 1024, 1024 * 1024
 MAX_INT32, MAX_INT64 = 2**31 - 1, 2**63 - 1
@@ -100,7 +100,7 @@ def _partitioner(text: str) -> str:
 def _bad_records(text: str) -> str:
     """`fail`, `column`, or `topic:` and a name that Kafka allows."""
     word, colon, name = text.strip().partition(":")
-    allowed = colon and re.fullmatch(r"[\w.-]{1,249}", name, re.ASCII) and name not in (".", "..")
+    allowed = colon and TOPIC_NAME.fullmatch(name) and name not in (".", "..")
     if (word.lower(), colon) in (("fail", ""), ("column", "")) or (word.lower() == "topic" and allowed):
         return word.lower() + colon + name
     return _refuse(text)
@@ -169,4 +169,5 @@ def choice(*allowed: str) -> Type[str]:
     return Type(" \\| ".join(allowed), "one of " + ", ".join(allowed), lambda text: words[text.strip().lower()])
 
 
-FORMAT = choice("binary", "string", "avro")
+FORMATS = ("binary", "string", "avro")
+FORMAT = choice(*FORMATS)

@@ -55,10 +55,14 @@ def create_in(cluster: Cluster, topic: str, new: NewTopic) -> None:
         raise error.at(f"option 'createTopic': {error.context}") from None
 
 
+def exists(cluster: Cluster, topic: str) -> bool:
+    """Whether the user sees the topic. Asks for all topics: if a client asks for one by name, a broker may create it
+    with its own settings."""
+    return any(found.name == topic for found in cluster.topics.list())
+
+
 def _require(cluster: Cluster, topic: str) -> None:
-    """Asks for all topics: if a client asks such a broker for a topic by name, the broker creates it with its own
-    settings."""
-    if all(found.name != topic for found in cluster.topics.list()):
+    if not exists(cluster, topic):
         raise UnsupportedApiVersion(
             f"option 'createTopic': brokers before Kafka 0.10.1 make no topic on request, and {topic!r} does not "
             "exist. Make it with their kafka-topics.sh, or leave the option out where auto.create.topics.enable is on"

@@ -40,7 +40,7 @@ from kafkasource.client.offsets import EARLIEST as EARLIEST
 from kafkasource.client.offsets import LATEST as LATEST
 from kafkasource.errors import KafkaSourceError
 from kafkasource.metrics.log_ends import is_log_ends
-from kafkasource.types import TopicPartition
+from kafkasource.types import TOPIC_NAME, TopicPartition
 
 Offsets = dict[TopicPartition, int]  # next offset to read
 PartitionOffsets = Mapping[TopicPartition, int]
@@ -48,7 +48,6 @@ OffsetJson = dict[str, dict[str, int]]
 
 _MARK = "@"
 _VERSION, _WITH_START = "@1", "@2"
-_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _ID = re.compile(r"[a-zA-Z0-9_-]{22}")
 _RUN = re.compile(r"([0-9]{1,10})(?:-([0-9]{1,10}))?=([0-9]{1,19})")
 _MAX_PARTITIONS = 1_000_000  # in one key; no real query comes near
@@ -95,7 +94,7 @@ def from_json(document: Mapping[str, Mapping[str, object]]) -> StreamOffset:
                     raise ValueError(f"{topic[:20]!r}... stands twice, or has a value")
                 known = _logs_from_text(topic)
                 continue
-            if not _TOPIC.fullmatch(topic):
+            if not TOPIC_NAME.fullmatch(topic):
                 raise ValueError(f"{topic!r} cannot be a topic: written by a newer version of this connector?")
             for number, offset in partitions.items():
                 if type(offset) is not int or not 0 <= offset < 2**63:
@@ -218,7 +217,7 @@ def _topics_from_text(text: str, lists: int) -> tuple[dict[str, uuid.UUID], list
     found: list[dict[TopicPartition, int]] = [{} for _ in range(lists)]
     for topic in text.split(";") if text else ():
         name, topic_id, *runs_of = topic.split("/")
-        if not _TOPIC.fullmatch(name) or len(runs_of) != lists:
+        if not TOPIC_NAME.fullmatch(name) or len(runs_of) != lists:
             raise ValueError(f"{topic[:300]!r} does not describe a topic")
         if topic_id:
             topic_ids[name] = _id_from_text(topic_id)

@@ -325,19 +325,10 @@ class _Parser:
         if not self._take("["):
             return default, packed
         while True:
-            if self._take("("):
-                self._full_name()
-                self._expect(")")
-                name = ""
-            else:
-                name = self._name()
+            name = self._option_part()
             while self._take("."):
+                self._option_part()
                 name = ""
-                if self._take("("):
-                    self._full_name()
-                    self._expect(")")
-                else:
-                    self._name()
             self._expect("=")
             if name == "default":
                 default = self._default(kind)
@@ -349,6 +340,14 @@ class _Parser:
             if self._take("]"):
                 return default, packed
             self._expect(",")
+
+    def _option_part(self) -> str:
+        """One of the parts of an option's name; empty: an extension, in brackets."""
+        if not self._take("("):
+            return self._name()
+        self._full_name()
+        self._expect(")")
+        return ""
 
     def _default(self, kind: str) -> Default:
         place = self._place
