@@ -166,7 +166,17 @@ class SchemaError(KafkaSourceError, ValueError):
 
 
 class BadRecord(KafkaSourceError):
-    """A record's key or value is not what its format says. The text names the record, the reason and the next step."""
+    """A record's key or value is not what its format says: `BadRecord(what, next_step)`.
+
+    `what` names the record and the reason, without a full stop. The next step is for whoever reads the text.
+    """
+
+    @property
+    def what(self) -> str:
+        return str(self.args[0])
+
+    def __str__(self) -> str:
+        return ". ".join(self.args)
 
 
 class UnknownSchemaId(KafkaSourceError):

@@ -1,4 +1,4 @@
-"""What `pykafka read --value-format` does with records that it cannot decode. Batches have the column `badRecord`."""
+"""The records that `pykafka read --value-format` cannot decode, with -X badRecords=column."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kafkasource.cli.formats import Output
-from kafkasource.errors import BadRecord
 from kafkasource.types import BAD_RECORD_COLUMN
 
 if TYPE_CHECKING:
@@ -25,24 +24,6 @@ class BadRecordsSaid:
         for row in _bad_rows(batch):
             print(_said(batch, row), file=sys.stderr)
         self._output.write(batch)
-
-    def close(self) -> None:
-        self._output.close()
-
-
-class UntilABadRecord:
-    """An output of the records before the first bad one; `write` raises BadRecord there. It has no `badRecord`."""
-
-    def __init__(self, output: Output) -> None:
-        self._output = output
-        self.durable = output.durable
-
-    def write(self, batch: pa.RecordBatch) -> None:
-        row = next(_bad_rows(batch), None)
-        names = [name for name in batch.schema.names if name != BAD_RECORD_COLUMN]
-        self._output.write(batch.select(names).slice(0, row))
-        if row is not None:
-            raise BadRecord(f"{_said(batch, row)}. -X badRecords=column names such records and reads on")
 
     def close(self) -> None:
         self._output.close()

@@ -18,11 +18,12 @@ from kafkasource.admin.positions import PLACES, LastRecords, position
 from kafkasource.admin.topics import check_partitions, existing
 from kafkasource.cli import formats
 from kafkasource.cli.arguments import add_cluster, at_least, parsed_options, reach
-from kafkasource.cli.bad_records import BadRecordsSaid, UntilABadRecord
+from kafkasource.cli.bad_records import BadRecordsSaid
 from kafkasource.cli.progress import Progress, progress
 from kafkasource.cli.template import LETTERS, Template, format_of
 from kafkasource.cli.whole_file import written_whole
-from kafkasource.errors import OptionError
+from kafkasource.errors import BadRecord, OptionError
+from kafkasource.options.types import FORMATS
 from kafkasource.spelling import many
 from kafkasource.types import BAD_RECORD_COLUMN
 
@@ -81,12 +82,12 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--value-format",
-        choices=_FORMATS_OF_BYTES,
+        choices=FORMATS,
         help="what values are; avro: shown as JSON, each decoded by the schema whose id it carries (needs "
         "--schema-registry). A record that cannot be decoded ends the command; with -X badRecords=column stderr names "
         "it, and the read goes on",
     )
-    parser.add_argument("--key-format", choices=_FORMATS_OF_BYTES, help="what keys are")
+    parser.add_argument("--key-format", choices=FORMATS, help="what keys are")
     parser.add_argument(
         "--schema-registry",
         metavar="URL",
@@ -105,9 +106,6 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--null", default="", metavar="TEXT", help="in text: what to print for a null key or value")
     add_cluster(parser)
     parser.set_defaults(run=_read)
-
-
-_FORMATS_OF_BYTES = ("binary", "string", "avro")
 
 
 class _Where(argparse.Action):
@@ -171,9 +169,11 @@ def _read(arguments: argparse.Namespace) -> int:
     with Reader(options, start=_start(arguments), end=arguments.until) as reader, _stream(arguments.to) as stream:
         for topic in existing(reader.cluster, arguments.topics).values():
             check_partitions(topic, arguments.partitions or ())
-        output = _output(form, stream, style, reader, arguments)
+        output = form.open(stream, style, reader.schema)
+        if BAD_RECORD_COLUMN in reader.schema.names:
+            output = BadRecordsSaid(output)
         ends_by_ctrl_c = contextlib.suppress(KeyboardInterrupt) if arguments.follow else contextlib.nullcontext()
-        with contextlib.closing(output), ends_by_ctrl_c:
+        with contextlib.closing(output), ends_by_ctrl_c, _next_step_after_a_bad_record():
             if arguments.group:
                 from kafkasource.cli.shared_read import read_as_member
                 from kafkasource.source.fetch.replicas import rack_of
@@ -191,15 +191,9 @@ def _selection(arguments: argparse.Namespace) -> dict[str, str]:
         "schemaRegistry.url": arguments.schema_registry,
     }
     more = {"includeHeaders": "true", **{name: value for name, value in typed.items() if value is not None}}
-    if (arguments.value_format or arguments.key_format) and not _asks_for_bad_records(arguments):
-        more["badRecords"] = "column"  # so that the records before a bad one are printed: bad_records.py
     if arguments.partitions:
         return {**more, "assign": json.dumps(dict.fromkeys(arguments.topics, arguments.partitions))}
     return {**more, "subscribe": ",".join(arguments.topics)}
-
-
-def _asks_for_bad_records(arguments: argparse.Namespace) -> bool:
-    return any(name.lower() == "badrecords" for name, _ in arguments.settings)
 
 
 def _start(arguments: argparse.Namespace) -> Position:
@@ -241,15 +235,12 @@ def _stream(file: str | None) -> Iterator[IO[bytes]]:
         yield stream
 
 
-def _output(
-    form: formats.Format, stream: IO[bytes], style: formats.Style, reader: Reader, arguments: argparse.Namespace
-) -> formats.Output:
-    schema = reader.schema
-    if BAD_RECORD_COLUMN not in schema.names:
-        return form.open(stream, style, schema)
-    if _asks_for_bad_records(arguments):
-        return BadRecordsSaid(form.open(stream, style, schema))
-    return UntilABadRecord(form.open(stream, style, schema.remove(schema.get_field_index(BAD_RECORD_COLUMN))))
+@contextlib.contextmanager
+def _next_step_after_a_bad_record() -> Iterator[None]:
+    try:
+        yield
+    except BadRecord as error:
+        raise BadRecord(error.what, "-X badRecords=column names such records and reads on") from None
 
 
 def _copy(reader: Reader, arguments: argparse.Namespace, output: formats.Output) -> None:

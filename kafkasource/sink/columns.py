@@ -38,7 +38,6 @@ _ACCEPTED: dict[str, tuple[str, ...]] = {  # Spark's catalog strings by column, 
 }
 _NO_TIMESTAMP = {"ms": -1, "us": -1_000, "ns": -1_000_000}  # -1 ms by Arrow's unit
 _OFFSET: dict[str, tuple[str, ...]] = {"offset": ("bigint",)}  # where a mirror's rows, or dead letters, were read
-_PLACE_TYPES = (pa.string(), pa.int32(), pa.int64())  # of `dead_letters.PLACE`
 _BAD_RECORD: dict[str, tuple[str, ...]] = {BAD_RECORD_COLUMN: (dead_letters.BAD_RECORD,)}
 
 
@@ -185,9 +184,9 @@ class SinkSchema:
         column = bad.column(self.positions[BAD_RECORD_COLUMN])
         reasons = pc.struct_field(column, "reason")
         if self.dead_letter_topic is None:
-            raise BadRecord(self._why_bad(bad, reasons))
-        place = [self._column(bad, name, kind) for name, kind in zip(dead_letters.PLACE, _PLACE_TYPES, strict=True)]
-        for name, each in zip(dead_letters.PLACE, place, strict=True):
+            raise self._error(bad, reasons)
+        place = {name: self._column(bad, name, kind) for name, kind in dead_letters.PLACE.items()}
+        for name, each in place.items():
             if each is None or each.null_count:
                 raise InvalidRow(
                     f"column {name!r} is null in a row whose column {BAD_RECORD_COLUMN!r} is not: there it must say "
@@ -199,19 +198,19 @@ class SinkSchema:
             count=bad.num_rows,
             keys=_all_null_as_none(pc.struct_field(column, "key").cast(pa.binary())),
             values=pc.struct_field(column, "value").cast(pa.binary()),
-            headers=dead_letters.headers_of(headers, place, reasons),
+            headers=dead_letters.headers_of(headers, [*place.values()], reasons),
             partitions=None,
             timestamps_ms=_milliseconds(self._column(bad, "timestamp", None)),
         )
 
-    def _why_bad(self, bad: pa.RecordBatch, reasons: Column) -> str:
-        """The error's text for the first of these rows."""
+    def _error(self, bad: pa.RecordBatch, reasons: Column) -> BadRecord:
+        """For the first of these rows."""
         place = {name: bad.column(self.positions[name])[0] for name in dead_letters.PLACE if name in self.positions}
         where = ", ".join(f"{name} {value}" for name, value in place.items()) or "a row"
-        return (
-            f"{where}: column {BAD_RECORD_COLUMN!r} is not null, as the record could not be decoded: {reasons[0]}. Set "
-            f"badRecords=topic:NAME to write such records to a topic of their own, or leave them out: "
-            f".where('{BAD_RECORD_COLUMN} IS NULL')"
+        return BadRecord(
+            f"{where}: column {BAD_RECORD_COLUMN!r} is not null, as the record could not be decoded: {reasons[0]}",
+            f"Set badRecords=topic:NAME to write such records to a topic of their own, or leave them out: "
+            f".where('{BAD_RECORD_COLUMN} IS NULL')",
         )
 
     def _unpacked(self, value: pa.BinaryScalar) -> Rows:

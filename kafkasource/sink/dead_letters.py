@@ -16,6 +16,7 @@ from kafkasource.client.cache import shared_cluster
 from kafkasource.client.config import ClientConfig
 from kafkasource.errors import OptionError
 from kafkasource.records.columns import HEADERS_TYPE
+from kafkasource.sink.new_topic import exists
 from kafkasource.types import BAD_RECORD_COLUMN
 
 Column: TypeAlias = pa.Array
@@ -24,7 +25,8 @@ BAD_RECORD = "struct<reason:string,schemaId:int,key:binary,value:binary>"
 """Spark's catalog string of the source's column."""
 NEEDED = (BAD_RECORD_COLUMN, "topic", "partition", "offset", "headers")
 """The columns of a DataFrame with dead letters."""
-PLACE = ("topic", "partition", "offset")  # where a row was read; none of them is null in a bad row
+PLACE = {"topic": pa.string(), "partition": pa.int32(), "offset": pa.int64()}
+"""Where a row was read, and the types of these columns; none is null in a bad row."""
 
 TOPIC = "__dlq.errors.topic"
 PARTITION = "__dlq.errors.partition"
@@ -59,7 +61,7 @@ def require_topic(config: ClientConfig, topic: str) -> None:
     missing. Driver side; raises OptionError."""
     if (config, topic) in _seen:
         return
-    if all(found.name != topic for found in shared_cluster(config).topics.list()):  # by name it could be created
+    if not exists(shared_cluster(config), topic):
         raise OptionError(
             f"option 'badRecords': topic {topic!r} does not exist, or the user may not see it. Create it (pykafka "
             f"topics create {topic}), or name another"

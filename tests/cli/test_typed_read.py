@@ -65,6 +65,14 @@ def test_a_bad_record_behind_the_last_one_that_is_asked_for_does_no_harm(read):
     assert (code, [*map(json.loads, out.splitlines())]) == (0, ORDERS)
 
 
+def test_options_of_the_source_by_their_own_names_do_the_same(kafka_broker, registry, topic, capfdbinary):
+    given = ("-X", "valueFormat=avro", "-X", f"schemaRegistry.url={registry.url}", "-X", "badRecords=fail")
+    assert main(["read", topic, *given, "-b", kafka_broker.bootstrap_servers]) == 1
+    out, err = capfdbinary.readouterr()
+    assert [*map(json.loads, out.splitlines())] == ORDERS
+    assert f"{topic}-0, offset 2" in err.decode()
+
+
 def test_with_bad_records_as_a_column_they_are_named_and_the_rest_is_read(read, topic):
     code, out, err = read("-X", "badRecords=column", "-K", "=", "--null", "-")
     assert code == 0

@@ -13,6 +13,7 @@ from fake_registry import a_registry
 from kept_schemas import encoded, framed
 from pyspark.errors import PySparkException
 
+from kafkasource.errors import BadRecord
 from kafkasource.reader import Reader
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
@@ -131,6 +132,11 @@ def test_two_writers_in_one_batch_and_one_bad_record_in_100(pykafka, kafka_topic
             table = pa.Table.from_batches(list(reader))
         assert table.column("value").to_pylist()[:100] == dicts(rows)[:100]
         assert table.column("badRecord").null_count == 100
+        options = {**options, "badRecords": "fail", "kafka.bootstrap.servers": pykafka.bootstrap_servers}
+        before = []
+        with Reader({"subscribe": topic, **options}) as reader, pytest.raises(BadRecord, match="offset 41"):
+            before.extend(row for batch in reader for row in batch.column("offset").to_pylist())
+        assert before == list(range(41))
 
 
 def test_a_stream_reads_new_writers_after_a_restart(pykafka, kafka_topic, tmp_path):

@@ -23,7 +23,8 @@ _SIZES_OF_INPUT = 4  # a record counts its columns, and old buffers while they g
 def typed_batches(batches: Iterable[pa.RecordBatch], formats: RowFormats) -> Iterator[pa.RecordBatch]:
     """`batches`: of the columns `formats.fetched`, each of one partition.
 
-    A generator. Raises BadRecord, unless the rows have the column of bad records; and the registry's errors.
+    A generator. Raises BadRecord behind the rows before the bad record, unless the rows have the column of bad records;
+    and the registry's errors.
     """
     task = _Task(formats)
     wish = memory.Wish(_WANTED_BYTES)
@@ -55,7 +56,7 @@ class _Task:
     ) -> Iterator[pa.RecordBatch]:
         """The batch with its keys and values typed, in pieces. `done`, `bad`: of the sides before."""
         if not sides:
-            yield self._batch(batch, done, bad)
+            yield from self._rows(batch, done, bad)
             return
         (side, rows), *others = sides
         values = batch.column(side)
@@ -70,28 +71,43 @@ class _Task:
             part = batch.slice(piece.start, count)
             yield from self._typed(part, others, {**until, side: piece.array}, found)
 
+    def _rows(
+        self, batch: pa.RecordBatch, done: dict[str, pa.Array], bad: dict[int, tuple[Side, BadRow]]
+    ) -> Iterator[pa.RecordBatch]:
+        """The batch; where bad records are an error, as far as the first of them, and then the error."""
+        if bad:
+            _count(batch, bad)
+        if not bad or self._formats.has_bad_record:
+            yield self._batch(batch, done, bad)
+            return
+        first = min(bad)
+        if first:
+            yield self._batch(batch, done, {}).slice(0, first)
+        raise _error(batch, first, *bad[first])
+
     def _batch(
         self, batch: pa.RecordBatch, done: dict[str, pa.Array], bad: dict[int, tuple[Side, BadRow]]
     ) -> pa.RecordBatch:
-        if bad:
-            self._tell(batch, bad)
         if self._formats.has_bad_record:
             done = {**done, BAD_RECORD_COLUMN: _bad_records(batch, bad)}
         columns = [done[name] if name in done else batch.column(name) for name in self._formats.columns]
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
-    def _tell(self, batch: pa.RecordBatch, bad: dict[int, tuple[Side, BadRow]]) -> None:
-        topic = batch.column("topic")[0].as_py()
-        for cause, count in Counter(why.cause for _, why in bad.values()).items():
-            metrics.count("kafkasource_bad_records_total", count, topic, cause)
-        if not self._formats.has_bad_record:
-            row = min(bad)
-            partition, offset = batch.column("partition")[row].as_py(), batch.column("offset")[row].as_py()
-            raise BadRecord(
-                f"{topic}-{partition}, offset {offset}: {_reason(*bad[row])}. Set badRecords=column to read on: such "
-                f"records are in the column {BAD_RECORD_COLUMN} then, with their bytes. Or start behind the record "
-                f'(startingOffsets={{"{topic}":{{"{partition}":{offset + 1}}}}}, with a new checkpoint)'
-            )
+
+def _count(batch: pa.RecordBatch, bad: dict[int, tuple[Side, BadRow]]) -> None:
+    topic = batch.column("topic")[0].as_py()
+    for cause, count in Counter(why.cause for _, why in bad.values()).items():
+        metrics.count("kafkasource_bad_records_total", count, topic, cause)
+
+
+def _error(batch: pa.RecordBatch, row: int, side: Side, why: BadRow) -> BadRecord:
+    topic, partition, offset = (batch.column(name)[row].as_py() for name in ("topic", "partition", "offset"))
+    return BadRecord(
+        f"{topic}-{partition}, offset {offset}: {_reason(side, why)}",
+        f"Set badRecords=column to read on: such records are in the column {BAD_RECORD_COLUMN} then, with their bytes. "
+        f'Or start behind the record (startingOffsets={{"{topic}":{{"{partition}":{offset + 1}}}}}, with a new '
+        "checkpoint)",
+    )
 
 
 def _reason(side: Side, why: BadRow) -> str:
