@@ -7,12 +7,12 @@ here comes after these: add it when `KAFKASOURCE_TIMES=1` says that it takes mor
 
 SECONDS = {
     # with Spark
-    "spark/test_exactly_once_crashes.py": 1100,  # 120 of them without make extended
+    "spark/test_exactly_once_crashes.py": 1100,  # 60 of them without make extended
     "mirror/test_mirror_command.py": 390,  # nearly all of it in make extended
     "peers/test_parity.py": 330,  # half of them without make extended
     "spark/test_every_broker.py": 60,
     "mirror/test_mirror_ends.py": 144,
-    "spark/test_stream_faults.py": 110,
+    "spark/test_stream_faults.py": 110,  # 30 of them without make extended
     "spark/test_connect.py": 101,
     "spark/test_stopped_queries.py": 70,
     "spark/test_stream.py": 70,

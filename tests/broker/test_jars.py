@@ -159,6 +159,7 @@ def with_package(**more):
 
 
 @pytest.mark.broker
+@pytest.mark.extended
 def test_processes_that_start_together_all_get_the_jars_from_the_real_ivy(tmp_path):
     code = """
 from kafkasource.broker import cache_dir, resolve_jars

@@ -69,10 +69,11 @@ def test_each_release_is_told_its_address_in_its_own_words(tmp_path):
     ("version", "release"),
     [
         ("0.8.2.2", (0, 8, 2)),
-        pytest.param("0.9.0.1", (0, 9), marks=pytest.mark.extended),
-        pytest.param("0.11.0.3", (0, 11), marks=pytest.mark.extended),
+        ("0.9.0.1", (0, 9)),
+        ("0.11.0.3", (0, 11)),
     ],
 )
+@pytest.mark.extended
 def test_an_old_node_that_was_killed_or_paused_comes_back_with_its_data_and_leaves_nothing(version, release):
     with Broker(version, properties={"num.partitions": 1}) as broker:
         folder, servers = broker.folder, broker.bootstrap_servers

@@ -95,6 +95,7 @@ def test_a_wrong_password_and_an_unknown_user_are_refused(each_secured_broker, l
         assert brokers_seen({**right, "sasl.username": "mallory"}) == "_AUTHENTICATION"
 
 
+@pytest.mark.extended
 def test_kafkas_own_client_is_refused_with_wrong_credentials(each_secured_broker, tmp_path):
     def path(name, properties, **changes):
         (tmp_path / name).write_text(render(properties | {k.replace("_", "."): v for k, v in changes.items()}))
@@ -166,6 +167,7 @@ def test_acls_hold_for_users_and_for_names_in_certificates(each_secured_broker):
     assert write_value(secured.confluent_properties("MTLS", None, "bob"), topic, b"v") is None
 
 
+@pytest.mark.extended
 def test_a_delegation_token_logs_in_by_scram(each_secured_broker, tmp_path):
     (tmp_path / "alice").write_text(render(each_secured_broker.client_properties("SASL_SSL", "PLAIN", "alice")))
     (made,) = ask_java(LOGIN, [("token", tmp_path / "alice")], each_secured_broker.version)

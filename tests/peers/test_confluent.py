@@ -10,7 +10,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.peers]
 RECORDS = 100_000
 # The others are in make extended: tests/sink/test_write_to_broker.py and tests/source/fetch/test_read_as_confluent.py
 # have all of them in make test, without Spark, which does not see codecs.
-CODECS = ["none", "zstd", *(pytest.param(name, marks=pytest.mark.extended) for name in ("gzip", "snappy", "lz4"))]
+CODECS = ["zstd", *(pytest.param(name, marks=pytest.mark.extended) for name in ("none", "gzip", "snappy", "lz4"))]
 
 
 def key_of(i):

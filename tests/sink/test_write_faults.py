@@ -82,7 +82,7 @@ def check_once_in_order(found, values):
 
 
 # One partition: the memory lets five batches be in flight to it, so those behind a lost one are refused or copies.
-@pytest.mark.parametrize(("partitions", "memory"), [(3, "16384"), (1, "65536")])
+@pytest.mark.parametrize(("partitions", "memory"), [pytest.param(3, "16384", marks=pytest.mark.extended), (1, "65536")])
 def test_a_reply_lost_after_the_append_stores_no_record_twice(
     kafka_broker, kafka_topic, producer_through, partitions, memory
 ):

@@ -74,6 +74,7 @@ def check_that_each_record_is_there_once(topic, reading):
     assert sorted(reading.rows()) == sorted(topic.acknowledged)
 
 
+@pytest.mark.extended
 def test_a_leader_that_is_killed_and_comes_back_loses_and_repeats_no_row(cluster, run):
     topic, reading = run(cluster)
     leader = topic.leader(0)

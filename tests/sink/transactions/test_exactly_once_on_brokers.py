@@ -171,8 +171,17 @@ either = on("3.9.2", "4.3.1")
 the_older_in_make_extended = on(pytest.param("3.9.2", marks=pytest.mark.extended), "4.3.1")
 
 
-@either
-@pytest.mark.parametrize("atomic", ["false", "true"])
+@pytest.mark.parametrize(
+    ("broker", "atomic"),
+    [
+        ("3.9.2", "true"),
+        pytest.param("3.9.2", "false", marks=pytest.mark.extended),
+        ("4.3.1", "false"),
+        pytest.param("4.3.1", "true", marks=pytest.mark.extended),
+    ],
+    indirect=["broker"],
+    scope="module",
+)
 def test_a_crash_at_each_point_loses_and_doubles_nothing(servers, monkeypatch, atomic):
     query = Query(servers, monkeypatch, atomicBatch=atomic)
     for batch_id, point in enumerate(POINTS):
@@ -236,9 +245,19 @@ class Failed(Exception):
     pass
 
 
+# Each ending once in `make test`, whole batches and others.
 @the_older_in_make_extended
-@pytest.mark.parametrize("atomic", ["false", "true"])
-@pytest.mark.parametrize("how", ["its task fails", "its worker is killed", "the query is stopped"])
+@pytest.mark.parametrize(
+    ("how", "atomic"),
+    [
+        ("its task fails", "true"),
+        pytest.param("its task fails", "false", marks=pytest.mark.extended),
+        ("its worker is killed", "false"),
+        pytest.param("its worker is killed", "true", marks=pytest.mark.extended),
+        ("the query is stopped", "true"),
+        pytest.param("the query is stopped", "false", marks=pytest.mark.extended),
+    ],
+)
 def test_a_batch_of_one_task_that_ends_in_the_middle_leaves_no_transaction_open(
     servers, monkeypatch, tmp_path, how, atomic
 ):

@@ -103,6 +103,7 @@ def ours(topic, given):
     return [(row["offset"], row["key"], row["value"]) for row in topic.rows(**given)]
 
 
+@pytest.mark.extended
 def test_a_log_truncated_by_an_unclean_election_is_a_loss_though_it_is_longer_again(broker):
     topic = Topic(
         broker.bootstrap_servers,
