@@ -71,8 +71,8 @@ def to_json(offset: StreamOffset) -> OffsetJson:
     """The document for Spark's checkpoint. It is sorted: Spark compares its text to find out whether anything is
     new."""
     document: OffsetJson = {}
-    for tp, next_offset in sorted(offset.offsets.items()):
-        document.setdefault(tp.topic, {})[str(tp.partition)] = next_offset
+    for topic, rows in sorted(_by_topic(offset.offsets).items()):
+        document[topic] = {str(partition): next_offset for partition, next_offset in rows}
     if document and (offset.topic_ids or offset.leader_epochs or offset.start is not None):
         document[_logs_to_text(offset)] = {}
     return document
@@ -171,9 +171,13 @@ def _topics(topic_ids: Mapping[str, uuid.UUID], *of_partitions: Mapping[TopicPar
 
 
 def _by_topic(numbers: Mapping[TopicPartition, int]) -> dict[str, list[tuple[int, int]]]:
+    """(partition, number) of each topic, in order. Sorts each topic alone: sorting all at once also compares names, for
+    every partition, idle or not."""
     found: dict[str, list[tuple[int, int]]] = {}
-    for tp, number in sorted(numbers.items()):
-        found.setdefault(tp.topic, []).append((tp.partition, number))
+    for (topic, partition), number in numbers.items():
+        found.setdefault(topic, []).append((partition, number))
+    for rows in found.values():
+        rows.sort()
     return found
 
 

@@ -135,3 +135,12 @@ def test_what_was_given_to_spark_is_known_when_it_comes_back():
     assert recent.to_json(offset) is document
     assert recent.from_json(json.loads(json.dumps(document))) is offset
     assert recent.topics_to_json({TP("t", 0): 1}) == {"t": {"0": 1}} == recent.topics_to_json(offset.offsets)
+
+
+def test_the_document_is_in_order_whatever_the_order_in_which_partitions_were_listed():
+    """Spark compares the text: another order would look like new records. Topics as text, partitions as numbers."""
+    offsets = {TP(topic, number): 7 for topic in ("t.b", "t", "t-b") for number in (10, 9, 0)}
+    document = to_json(StreamOffset(offsets, leader_epochs=dict(reversed(offsets.items()))))
+    numbers = '{"0": 7, "9": 7, "10": 7}'
+    ours = "@1;t//0=7,9-10=7;t-b//0=7,9-10=7;t.b//0=7,9-10=7"
+    assert json.dumps(document) == f'{{"t": {numbers}, "t-b": {numbers}, "t.b": {numbers}, "{ours}": {{}}}}'
