@@ -312,7 +312,18 @@ def closed(this: _Closable) -> None:
 
 
 def _terminated(_signal: int, _frame: object) -> None:
-    for each in reversed(list(_open.get())):
-        each.close(CLOSE_S)
+    """Closes on another thread: this one may have been interrupted while it holds a lock that closing needs, and gives
+    it back only when this handler has returned. A second SIGTERM ends the process at once."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    os.kill(os.getpid(), signal.SIGTERM)
+    try:
+        threading.Thread(target=_close_and_die, name="kafkasource-sigterm").start()
+    except RuntimeError:  # the interpreter is about to end
+        _close_and_die()
+
+
+def _close_and_die() -> None:
+    try:
+        for each in reversed(list(_open.get())):
+            each.close(CLOSE_S)
+    finally:
+        os.kill(os.getpid(), signal.SIGTERM)
