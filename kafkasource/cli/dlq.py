@@ -1,4 +1,4 @@
-"""Read a topic of dead letters: how many records are there for which reason, and which.
+"""Read a topic of dead letters: how many records are there for which reason, and which. Send them back after a mend.
 
 The sink writes dead letters with badRecords=topic:NAME (docs/typed.md). Those of share groups have the same headers.
 """
@@ -18,14 +18,16 @@ from kafkasource.cli.arguments import add_cluster, add_json, at_least, parsed_op
 from kafkasource.cli.progress import progress
 from kafkasource.cli.read import copy_batches
 from kafkasource.cli.tables import show
+from kafkasource.spelling import many
 
 if TYPE_CHECKING:
     from kafkasource.reader import Reader
 
-HELP = "dead letters: how many for which reason, and which"
+HELP = "dead letters: how many for which reason, which, and back to where they came from"
 EXAMPLES = """examples:
   pykafka dlq list dlq.orders
-  pykafka dlq show dlq.orders --reason "left over" -n 10"""
+  pykafka dlq show dlq.orders --reason "left over" -n 10
+  pykafka dlq replay dlq.orders --dry-run"""
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -36,7 +38,18 @@ def add(parser: argparse.ArgumentParser) -> None:
     records.add_argument("--reason", metavar="TEXT", default="", help="only those with this text in their reason")
     records.add_argument("-n", "--count", type=at_least(1), metavar="N", help="at most N records")
     records.set_defaults(run=_show)
-    for command in (kinds, records):
+    back = commands.add_parser(
+        "replay",
+        help="send the records back to the topics they came from, as they were, each once",
+        description="Send the records of dead letters back to the topics that they came from, as they were: bytes, "
+        "headers, time and partition. Each goes back once, whatever dies and however often this runs: the offsets of "
+        "the group pykafka-dlq-replay.TOPIC say which did. Needs Kafka 0.11 or later.",
+    )
+    back.add_argument("--reason", metavar="TEXT", default="", help="only those with this text in their reason")
+    back.add_argument("--to", metavar="TOPIC", help="send all of them to this topic, by their keys")
+    back.add_argument("--dry-run", action="store_true", help="only count what would be sent")
+    back.set_defaults(run=_replay)
+    for command in (kinds, records, back):
         command.add_argument("topic", metavar="TOPIC", help="the topic of dead letters")
         add_json(command)
         add_cluster(command)
@@ -65,6 +78,32 @@ def _show(arguments: argparse.Namespace) -> int:
     with _reader(arguments) as reader, progress("records", arguments.count, shares_with=sys.stdout) as bar:
         copy_batches((with_reason(batch, arguments.reason) for batch in reader), output, arguments.count, bar)
     output.close()
+    return 0
+
+
+def _replay(arguments: argparse.Namespace) -> int:
+    from kafkasource.admin.replay import Choice, Replay
+    from kafkasource.admin.topics import existing
+    from kafkasource.client.cluster import Cluster
+    from kafkasource.client.config import ClientConfig
+
+    parsed = parsed_options(arguments, "sink", {"kafka.acks": "all", "kafka.enable.idempotence": "true"})
+    config = ClientConfig.from_options(parsed)
+    reach(config)
+    with Cluster(config) as cluster:
+        existing(cluster, [arguments.topic, *([arguments.to] if arguments.to else [])])
+    replay = Replay(parsed, Choice(arguments.topic, arguments.reason, arguments.to))
+    try:
+        replay.count() if arguments.dry_run else replay.run()
+    finally:  # what was committed before an error is sent
+        if arguments.json:
+            print(json.dumps({"sent": replay.sent, "left": replay.left, "dry_run": arguments.dry_run}))
+        else:
+            show(
+                ("would be sent" if arguments.dry_run else "sent", "to topic"), [(n, t) for t, n in replay.sent.items()]
+            )
+    if replay.left and not arguments.json:
+        print(f"{many(replay.left, 'record')} stay: another reason, no dead letter, or from this very topic")
     return 0
 
 

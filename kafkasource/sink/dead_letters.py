@@ -28,10 +28,8 @@ NEEDED = (BAD_RECORD_COLUMN, "topic", "partition", "offset", "headers")
 PLACE = {"topic": pa.string(), "partition": pa.int32(), "offset": pa.int64()}
 """Where a row was read, and the types of these columns; none is null in a bad row."""
 
-TOPIC = "__dlq.errors.topic"
-PARTITION = "__dlq.errors.partition"
-OFFSET = "__dlq.errors.offset"
-MESSAGE = "__dlq.errors.message"
+PREFIX = "__dlq.errors."
+TOPIC, PARTITION, OFFSET, MESSAGE = (PREFIX + name for name in ("topic", "partition", "offset", "message"))
 
 _seen: set[tuple[ClientConfig, str]] = set()  # topics that exist: asked for once by each process, not each micro-batch
 

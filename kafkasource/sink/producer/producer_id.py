@@ -105,6 +105,22 @@ class TaskTransaction(Identity):
             transactions=transactions,
         )
 
+    def following(self, given: ProducerId) -> TaskTransaction:
+        """The next transaction of this id, after the commit that answered with `given`.
+
+        In dialect 1 the epoch stays, and the sequences go on: this object. In dialect 2 each transaction has its own.
+        """
+        if given == self.producer:
+            self._enrolled.clear()
+            return self
+        assert self.transactions is not None
+        return self.join(self.transactions, self.transactional_id, given, self.transaction_version)
+
+    def may_be_aborted(self, wait_s: float) -> bool:
+        """Under the epoch that it has, after `wait_s` at most. In dialect 1 the epoch outlives the transaction, and a
+        request that still reaches a leader after the abort would begin another one."""
+        return self.transaction_version >= 2 or (self.left.wait(wait_s) and not self.unanswered)
+
     def enroll(self, partitions: Iterable[TopicPartition]) -> None:
         """Add partitions to the transaction before their first batch. Blocks. Does nothing from version 2 on."""
         if self.transaction_version >= 2:

@@ -193,9 +193,7 @@ class ExactlyOnceTask:
         name = self.begun.driver.ids.task(self.task.slot)
         try:
             with cluster.caller.giving_up(after_ms=_ABORT_MS):
-                if transaction is not None and (
-                    version >= 2 or (transaction.left.wait(_QUIET_S) and not transaction.unanswered)
-                ):
+                if transaction is not None and transaction.may_be_aborted(_QUIET_S):
                     cluster.transactions.end(name, transaction.producer, False, version)
                 elif self.claim is not None and self._given_up() is not None:
                     cluster.transactions.end(name, self.claim, False, version)

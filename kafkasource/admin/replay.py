@@ -1,0 +1,273 @@
+"""Sends dead letters back to the topics that their records came from, each once.
+
+A transaction holds some of the records and, as offsets of a consumer group, which dead letters are done. So a run that
+is killed has sent what is marked, and a later run goes on there. Two runs at a time do not meet: the second fences the
+first, which fails.
+
+A run may take some of the dead letters only, those with a reason. So an offset is not enough to say which are done. The
+committed offset of a partition is that of its first dead letter that is not, and the text beside it has the ranges of
+later ones that are: `5-9,12-12`, offsets, both ends included.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from kafkasource import options as option_table
+from kafkasource.admin.dead_letters import Origin, origins_of
+from kafkasource.errors import KafkaSourceError
+from kafkasource.reader import Reader
+from kafkasource.records.columns import HEADERS_TYPE
+from kafkasource.sink.columns import SinkSchema
+from kafkasource.sink.dead_letters import PREFIX
+from kafkasource.sink.partitioner import Partitioner
+from kafkasource.sink.producer.config import ProducerConfig
+from kafkasource.sink.producer.producer import Producer
+from kafkasource.sink.producer.producer_id import TaskTransaction
+from kafkasource.sink.transactions.crash_points import crash_point
+from kafkasource.types import TopicPartition
+
+if TYPE_CHECKING:
+    from kafkasource.client.cluster import Cluster
+
+_NAME = "pykafka-dlq-replay."  # of the group and the transactional id: a run for the same topic fences the other
+_MAX_TEXT_BYTES = 4096  # offset.metadata.max.bytes of brokers, unless an operator has changed it
+_QUIET_S = 5.0
+_SENT = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("headers", HEADERS_TYPE),
+        ("partition", pa.int32()),
+        ("timestamp", pa.timestamp("us", "UTC")),
+    ]
+)
+
+
+def group_of(topic: str) -> str:
+    """The consumer group whose offsets say which dead letters of the topic were sent back."""
+    return _NAME + topic
+
+
+@dataclass(slots=True)
+class Done:
+    """Which dead letters of one partition are done. Rows are added in the order of their offsets.
+
+    Between two rows may lie offsets without one: markers of transactions, records that were aborted or compacted away.
+    A range goes over them.
+    """
+
+    before: Sequence[tuple[int, int]] = ()  # ranges (first, last) of earlier runs, both included
+    first_left: int | None = None
+    _next: int = 0  # behind the last row
+    _ranges: list[tuple[int, int]] = field(default_factory=list)
+    _touches: bool = False  # is the last row done?
+
+    @classmethod
+    def parse(cls, text: str, what: str) -> Done:
+        """From the text beside a committed offset. Raises KafkaSourceError where it is not ours."""
+        try:
+            pairs = [tuple(map(int, each.split("-"))) for each in text.split(",") if each]
+            return cls([(first, last) for first, last in pairs])
+        except ValueError:
+            raise KafkaSourceError(
+                f"{what}: the text beside its offset is {text!r}, which `pykafka dlq replay` has not written. Another "
+                "program commits offsets of this group: let it use another one"
+            ) from None
+
+    def __contains__(self, offset: int) -> bool:
+        """Was it done by an earlier run?"""
+        return any(first <= offset <= last for first, last in self.before)
+
+    def add(self, offset: int, done: bool) -> None:
+        if done and self._touches:
+            self._ranges[-1] = (self._ranges[-1][0], offset)
+        elif done:
+            self._ranges.append((offset, offset))
+        elif self.first_left is None:
+            self.first_left = offset
+        self._touches = done
+        self._next = offset + 1
+
+    @property
+    def committed(self) -> tuple[int, str]:
+        """The offset to commit, and the text beside it."""
+        later = [(max(first, self._next), last) for first, last in self.before if last >= self._next]
+        if self.first_left is None:
+            return self._next, _text(later)
+        return self.first_left, _text([each for each in self._ranges if each[0] > self.first_left] + later)
+
+
+def _text(ranges: Sequence[tuple[int, int]]) -> str:
+    return ",".join(f"{first}-{last}" for first, last in ranges)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which dead letters go back, and where to. `topic`: the topic of dead letters."""
+
+    topic: str
+    reason: str = ""  # words that a dead letter's reason must have in it, in any case
+    to: str | None = None  # one topic for all of them
+
+    def takes(self, origin: Origin) -> bool:
+        """Is it a dead letter of another topic, with the reason? One of this topic itself would come back for ever."""
+        target = self.to or origin.topic
+        known = origin.reason is not None and target is not None and target != self.topic
+        return known and self.reason.lower() in (origin.reason or "").lower()
+
+    def back(self, rows: pa.RecordBatch, origins: Sequence[Origin]) -> pa.RecordBatch:
+        """The records as they were: their bytes, their own headers, their time, and their partition in their topic."""
+        headers = [own_headers(each) for each in rows.column("headers").to_pylist()]
+        columns = {
+            "topic": [self.to or origin.topic for origin in origins],
+            "key": rows.column("key"),
+            "value": rows.column("value"),
+            "headers": headers,
+            # In another topic the key decides.
+            "partition": [None if self.to or origin.partition is None else int(origin.partition) for origin in origins],
+            "timestamp": rows.column("timestamp"),
+        }
+        return pa.record_batch(
+            [
+                pa.array(columns[each.name], each.type)
+                if isinstance(columns[each.name], list)
+                else columns[each.name].cast(each.type)
+                for each in _SENT
+            ],
+            schema=_SENT,
+        )
+
+
+def own_headers(headers: Sequence[Mapping[str, object]] | None) -> list[Mapping[str, object]] | None:
+    """Without those that made a dead letter of the record: the last of each name. Earlier ones were its own."""
+    rows = list(headers or ())
+    last = {each["key"]: number for number, each in enumerate(rows) if str(each["key"]).startswith(PREFIX)}
+    return [each for number, each in enumerate(rows) if number not in last.values()] or None
+
+
+class Replay:
+    """One run. `sent`: the records that went back, by topic; `left`: the dead letters that were not chosen."""
+
+    def __init__(self, parsed: option_table.Options, choice: Choice) -> None:
+        """`parsed`: options of a sink. Contacts no broker."""
+        self._choice = choice
+        self._group = group_of(choice.topic)
+        self._config = ProducerConfig.from_options(parsed)
+        self._partitioner: str = parsed["partitioner"]
+        self._timeout_ms: int = parsed["kafka.transaction.timeout.ms"]
+        self.sent: Counter[str] = Counter()
+        self.left = 0
+
+    def reader(self) -> Reader:
+        """Of all dead letters from the first on that is not done, as far as they are committed now."""
+        options = {
+            "kafka.bootstrap.servers": "localhost:9092",  # `client` names those that are asked
+            "subscribe": self._choice.topic,
+            "includeHeaders": "true",
+            "startingOffsets": "committed:earliest",
+            "kafka.group.id": self._group,
+            "kafka.isolation.level": "read_committed",
+            "failOnDataLoss": "false",  # dead letters that have aged out cannot be sent back: the log says so
+        }
+        return Reader(option_table.parse(options, "source"), client=self._config.client)
+
+    def count(self) -> None:
+        """Only count what a run would send."""
+        with self.reader() as reader:
+            for _, origins in self._chosen(reader, self._done(reader.cluster)):
+                self.sent.update(str(self._choice.to or origin.topic) for origin in origins)
+
+    def run(self) -> None:
+        """Send them, a transaction for each Arrow batch of dead letters. An error leaves what is not committed for the
+        next run."""
+        producer = Producer(self._config)
+        try:
+            with self.reader() as reader:
+                transactions = reader.cluster.transactions
+                version = transactions.version()
+                # First of all: it ends what a killed run has left open, and stops one that still runs.
+                transaction = TaskTransaction.open(transactions, self._group, self._timeout_ms, version)
+                done = self._done(reader.cluster)
+                for rows, origins in self._chosen(reader, done):
+                    with self._aborting(reader.cluster, transaction):
+                        sent = self._send(producer, transaction, rows, origins)
+                        self._mark(reader.cluster, transaction, done)
+                        crash_point("deciding")
+                        given = transactions.end(self._group, transaction.producer, True, version)
+                    self.sent.update(sent)
+                    crash_point("ended")
+                    transaction = transaction.following(given)
+        finally:
+            producer.close()
+
+    def _done(self, cluster: Cluster) -> dict[TopicPartition, Done]:
+        found = cluster.groups.committed(self._group)
+        return {
+            tp: Done.parse(each.text, f"group {self._group!r}, {tp}") for tp, each in found.items() if each is not None
+        }
+
+    def _chosen(
+        self, batches: Reader, done: dict[TopicPartition, Done]
+    ) -> Iterator[tuple[pa.RecordBatch, list[Origin]]]:
+        """The rows that go back, with their origins, batch by batch; none is empty. Marks them in `done`."""
+        for batch in batches:
+            numbers, origins = [], []
+            places = zip(*(batch.column(name).to_pylist() for name in ("topic", "partition", "offset")), strict=True)
+            for number, ((topic, partition, offset), origin) in enumerate(zip(places, origins_of(batch), strict=True)):
+                mine = done.setdefault(TopicPartition(topic, partition), Done())
+                before = offset in mine
+                now = not before and self._choice.takes(origin)
+                mine.add(offset, before or now)
+                if now:
+                    numbers.append(number)
+                    origins.append(origin)
+                self.left += not (before or now)
+            if numbers:
+                yield batch.take(pa.array(numbers, pa.int64())), origins
+
+    def _send(
+        self, producer: Producer, transaction: TaskTransaction, rows: pa.RecordBatch, origins: Sequence[Origin]
+    ) -> Counter[str]:
+        back = self._choice.back(rows, origins)
+        schema = SinkSchema(None, {name: number for number, name in enumerate(back.schema.names)})
+        partitioner = Partitioner.from_option(self._partitioner, self._config.batch_bytes)
+        with producer.delivery(transaction) as delivery:
+            for part in schema.rows(back):
+                producer.append(part, partitioner, delivery)
+        return Counter(back.column("topic").to_pylist())
+
+    def _mark(self, cluster: Cluster, transaction: TaskTransaction, done: Mapping[TopicPartition, Done]) -> None:
+        """The offsets of the group, in the transaction."""
+        offsets = {tp: each.committed for tp, each in done.items()}
+        for tp, (_, text) in offsets.items():
+            if len(text) > _MAX_TEXT_BYTES:
+                raise KafkaSourceError(
+                    f"{tp}: dead letters that were sent back and such that were not take turns too often: the list of "
+                    f"them would have {len(text)} bytes, and a broker keeps {_MAX_TEXT_BYTES} beside an offset. Run it "
+                    "without --reason, or with one that more of them have"
+                )
+        if transaction.transaction_version < 2:
+            cluster.transactions.add_offsets(self._group, transaction.producer, self._group)
+        cluster.transactions.commit_offsets(
+            self._group, transaction.producer, self._group, offsets, transaction.transaction_version
+        )
+
+    @contextlib.contextmanager
+    def _aborting(self, cluster: Cluster, transaction: TaskTransaction) -> Iterator[None]:
+        """Where this block fails, abort, so that no reader waits for the transaction; then raise the error."""
+        try:
+            yield
+        except BaseException:
+            if transaction.may_be_aborted(_QUIET_S):
+                with contextlib.suppress(Exception):  # its timeout will do it
+                    version = transaction.transaction_version
+                    cluster.transactions.end(self._group, transaction.producer, False, version)
+            raise

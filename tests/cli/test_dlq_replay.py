@@ -1,0 +1,170 @@
+"""`pykafka dlq replay` on a real Kafka: confluent-kafka writes the dead letters and reads what came back."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_producer import ordered_producer
+
+import kafkasource
+from kafkasource.cli import main
+from kafkasource.sink.transactions.crash_points import ENVIRONMENT
+
+pytestmark = pytest.mark.broker
+
+CUT, WIDE = "the value: the bytes end", "the value: bytes are left over"
+
+
+@pytest.fixture(scope="module", params=["4.3.1", pytest.param("3.9.2", marks=pytest.mark.extended)])
+def servers(request):
+    from kafkasource.broker import Broker
+
+    if request.param == "4.3.1":
+        yield request.getfixturevalue("kafka_broker").bootstrap_servers
+        return
+    with Broker(version=request.param) as broker:  # the older dialect of transactions
+        yield broker.bootstrap_servers
+
+
+class Letters:
+    """A topic of dead letters and the topic they came from, of three partitions."""
+
+    def __init__(self, servers, name):
+        self.servers, self.origin, self.topic = servers, name, f"{name}-dlq"
+        admin = AdminClient({"bootstrap.servers": servers})
+        for made in admin.create_topics([NewTopic(self.origin, 3), NewTopic(self.topic, 2)]).values():
+            made.result(30)
+        self.written = 0
+
+    def write(self, reason, count=1, partition=0, transactional=False):
+        """Each in a transaction of its own where `transactional`: its marker lies behind it."""
+        more = {"transactional.id": f"{self.topic}-writer"} if transactional else {}
+        producer = ordered_producer(self.servers, **more)
+        if transactional:
+            producer.init_transactions(30)
+        for _ in range(count):
+            number, self.written = self.written, self.written + 1
+            if transactional:
+                producer.begin_transaction()
+            producer.produce(self.topic, b"v%d" % number, b"k", partition, headers=self._headers(number, reason))
+            if transactional:
+                producer.commit_transaction(30)
+        assert producer.flush(30) == 0
+
+    def _headers(self, number, reason):
+        said = {"topic": self.origin, "partition": str(number % 3), "offset": str(number), "message": reason}
+        return [("own", b"\x00%d" % number), *((f"__dlq.errors.{key}", text.encode()) for key, text in said.items())]
+
+    def run(self, *words, code=0):
+        """The command in a process of its own."""
+        command = [
+            sys.executable,
+            "-m",
+            "kafkasource",
+            "dlq",
+            "replay",
+            self.topic,
+            "-b",
+            self.servers,
+            "--json",
+            *words,
+        ]
+        done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=120)
+        assert done.returncode == code, done.stderr
+        return json.loads(done.stdout) if done.stdout else None
+
+    def came_back(self, topic=None):
+        """(partition, value, headers) that a reader with read_committed sees, in the order of their values."""
+        settings = {"group.id": "none", "enable.partition.eof": True, "isolation.level": "read_committed"}
+        consumer = Consumer({"bootstrap.servers": self.servers, **settings})
+        partitions = consumer.list_topics(topic or self.origin, 30).topics[topic or self.origin].partitions
+        consumer.assign([TopicPartition(topic or self.origin, number, 0) for number in partitions])
+        found, ended = [], set()
+        while len(ended) < len(partitions):
+            message = consumer.poll(30)
+            assert message is not None, "the reader heard nothing"
+            if message.error():
+                ended.add(message.partition())
+            else:
+                found.append((message.partition(), message.value(), message.headers()))
+        consumer.close()
+        return sorted(found, key=lambda each: int(each[1][1:]))
+
+    def expected(self, numbers):
+        return [(number % 3, b"v%d" % number, [("own", b"\x00%d" % number)]) for number in numbers]
+
+
+def environment(**more):
+    return {**os.environ, "PYTHONPATH": str(Path(kafkasource.__file__).parents[1]), **more}
+
+
+@pytest.fixture
+def letters(servers, request):
+    return Letters(servers, f"replay-{os.getpid()}-{abs(hash(request.node.name))}")
+
+
+def test_records_go_back_as_they_were_to_the_partition_they_came_from_and_each_once(letters):
+    letters.write(CUT, 4)
+    letters.write(WIDE, 3, partition=1, transactional=True)
+    assert letters.run("--dry-run") == {"sent": {letters.origin: 7}, "left": 0, "dry_run": True}
+    assert letters.came_back() == []
+    assert letters.run()["sent"] == {letters.origin: 7}
+    assert letters.came_back() == letters.expected(range(7))
+    assert letters.run() == {"sent": {}, "left": 0, "dry_run": False}
+    letters.write(CUT)
+    assert letters.run()["sent"] == {letters.origin: 1}
+    assert letters.came_back() == letters.expected(range(8))
+
+
+def test_reasons_that_take_turns_go_back_one_after_the_other_and_each_once(letters):
+    for _ in range(3):
+        letters.write(CUT, 2, transactional=True)
+        letters.write(WIDE, transactional=True)
+    assert letters.run("--reason", "BYTES END") == {"sent": {letters.origin: 6}, "left": 3, "dry_run": False}
+    assert letters.came_back() == letters.expected([0, 1, 3, 4, 6, 7])
+    assert letters.run("--reason", "bytes end") == {"sent": {}, "left": 3, "dry_run": False}
+    letters.write(CUT)
+    assert letters.run("--reason", "bytes end")["sent"] == {letters.origin: 1}
+    assert letters.run() == {"sent": {letters.origin: 3}, "left": 0, "dry_run": False}
+    assert letters.came_back() == letters.expected(range(10))
+
+
+@pytest.mark.parametrize("point", ["deciding", "ended"])
+def test_a_run_that_is_killed_leaves_the_next_one_to_send_the_rest_once(letters, tmp_path, point):
+    letters.write(CUT, 5)
+    file = tmp_path / "crash"
+    file.write_text(point)
+    command = [sys.executable, "-m", "kafkasource", "dlq", "replay", letters.topic, "-b", letters.servers]
+    killed = subprocess.run(command, env=environment(**{ENVIRONMENT: str(file)}), capture_output=True, timeout=120)
+    assert killed.returncode == -signal.SIGKILL
+    assert letters.run()["sent"] == ({letters.origin: 5} if point == "deciding" else {})
+    assert letters.came_back() == letters.expected(range(5))
+
+
+def test_other_records_stay_and_one_topic_can_take_all(letters):
+    letters.write(CUT, 2)
+    producer = ordered_producer(letters.servers)
+    producer.produce(letters.topic, b"no dead letter", partition=0)
+    assert producer.flush(30) == 0
+    admin = AdminClient({"bootstrap.servers": letters.servers})  # its futures need it alive
+    admin.create_topics([NewTopic(letters.topic + "-to", 1)])[letters.topic + "-to"].result(30)
+    assert letters.run("--to", letters.topic + "-to") == {
+        "sent": {letters.topic + "-to": 2},
+        "left": 1,
+        "dry_run": False,
+    }
+    assert [value for _, value, _ in letters.came_back(letters.topic + "-to")] == [b"v0", b"v1"]
+    assert letters.came_back() == []
+
+
+def test_a_topic_to_send_to_that_is_not_there_is_an_error_and_nothing_is_sent(letters, capsys):
+    letters.write(CUT)
+    assert main(["dlq", "replay", letters.topic, "--to", "no-such-topic", "-b", letters.servers]) == 1
+    assert "no-such-topic" in capsys.readouterr().err
+    assert letters.run("--dry-run")["sent"] == {letters.origin: 1}
