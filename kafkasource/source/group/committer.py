@@ -312,18 +312,7 @@ def closed(this: _Closable) -> None:
 
 
 def _terminated(_signal: int, _frame: object) -> None:
-    """Closes on another thread: this one may have been interrupted while it holds a lock that closing needs, and gives
-    it back only when this handler has returned. A second SIGTERM ends the process at once."""
+    for each in reversed(list(_open.get())):
+        each.close(CLOSE_S)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    try:
-        threading.Thread(target=_close_and_die, name="kafkasource-sigterm").start()
-    except RuntimeError:  # the interpreter is about to end
-        _close_and_die()
-
-
-def _close_and_die() -> None:
-    try:
-        for each in reversed(list(_open.get())):
-            each.close(CLOSE_S)
-    finally:
-        os.kill(os.getpid(), signal.SIGTERM)
+    os.kill(os.getpid(), signal.SIGTERM)
