@@ -58,24 +58,24 @@ def group_of(topic: str) -> str:
 
 @dataclass(slots=True)
 class Done:
-    """Which dead letters of one partition are done. Rows are added in the order of their offsets.
+    """Which dead letters of one partition are done. Rows are added in the order of their offsets, from `next_offset` on.
 
     Between two rows may lie offsets without one: markers of transactions, records that were aborted or compacted away.
     A range goes over them.
     """
 
+    next_offset: int = 0  # behind the last row; at first the offset that the group has committed
     before: Sequence[tuple[int, int]] = ()  # ranges (first, last) of earlier runs, both included
     first_left: int | None = None
-    _next: int = 0  # behind the last row
     _ranges: list[tuple[int, int]] = field(default_factory=list)
     _touches: bool = False  # is the last row done?
 
     @classmethod
-    def parse(cls, text: str, what: str) -> Done:
-        """From the text beside a committed offset. Raises KafkaSourceError where it is not ours."""
+    def parse(cls, offset: int, text: str, what: str) -> Done:
+        """From a committed offset and the text beside it. Raises KafkaSourceError where the text is not ours."""
         try:
             pairs = [tuple(map(int, each.split("-"))) for each in text.split(",") if each]
-            return cls([(first, last) for first, last in pairs])
+            return cls(offset, [(first, last) for first, last in pairs])
         except ValueError:
             raise KafkaSourceError(
                 f"{what}: the text beside its offset is {text!r}, which `pykafka dlq replay` has not written. Another "
@@ -94,14 +94,14 @@ class Done:
         elif self.first_left is None:
             self.first_left = offset
         self._touches = done
-        self._next = offset + 1
+        self.next_offset = offset + 1
 
     @property
     def committed(self) -> tuple[int, str]:
         """The offset to commit, and the text beside it."""
-        later = [(max(first, self._next), last) for first, last in self.before if last >= self._next]
+        later = [(max(first, self.next_offset), last) for first, last in self.before if last >= self.next_offset]
         if self.first_left is None:
-            return self._next, _text(later)
+            return self.next_offset, _text(later)
         return self.first_left, _text([each for each in self._ranges if each[0] > self.first_left] + later)
 
 
@@ -211,7 +211,9 @@ class Replay:
     def _done(self, cluster: Cluster) -> dict[TopicPartition, Done]:
         found = cluster.groups.committed(self._group)
         return {
-            tp: Done.parse(each.text, f"group {self._group!r}, {tp}") for tp, each in found.items() if each is not None
+            tp: Done.parse(each.offset, each.text, f"group {self._group!r}, {tp}")
+            for tp, each in found.items()
+            if each is not None
         }
 
     def _chosen(

@@ -119,6 +119,7 @@ def test_records_go_back_as_they_were_to_the_partition_they_came_from_and_each_o
     assert letters.run() == {"sent": {}, "left": 0, "dry_run": False}
     letters.write(CUT)
     assert letters.run()["sent"] == {letters.origin: 1}
+    assert letters.run()["sent"] == {}  # the second run had no row of partition 1
     assert letters.came_back() == letters.expected(range(8))
 
 
