@@ -12,10 +12,7 @@ import sys
 
 try:
     if importlib.util.find_spec("pyarrow") is None:  # a look costs nothing; Spark's lookup need not import it
-        raise ModuleNotFoundError(f"{sys.executable} has no pyarrow")
+        raise ModuleNotFoundError(f"{sys.executable} has no pyarrow (kafkasource.register(spark) names another Python)")
     from kafkasource.datasource import KafkaDataSource as DefaultSource  # noqa: F401
 except Exception as error:
-    print(
-        f"pyspark_pykafka: format 'pykafka' is not available before kafkasource.register(spark): {error}",
-        file=sys.stderr,
-    )
+    print(f"pyspark_pykafka: format 'pykafka' is not available: {error}", file=sys.stderr)

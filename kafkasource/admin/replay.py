@@ -19,10 +19,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from kafkasource import options as option_table
 from kafkasource.admin.dead_letters import Origin, origins_of
 from kafkasource.errors import KafkaSourceError
-from kafkasource.reader import Reader
 from kafkasource.records.columns import HEADERS_TYPE
 from kafkasource.sink.columns import SinkSchema
 from kafkasource.sink.dead_letters import PREFIX
@@ -31,24 +29,14 @@ from kafkasource.sink.producer.config import ProducerConfig
 from kafkasource.sink.producer.producer import Producer
 from kafkasource.sink.producer.producer_id import TaskTransaction
 from kafkasource.sink.transactions.crash_points import crash_point
+from kafkasource.sink.transactions.decision import MAX_METADATA_BYTES
 from kafkasource.types import TopicPartition
 
 if TYPE_CHECKING:
-    from kafkasource.client.cluster import Cluster
+    from kafkasource.options import Options
+    from kafkasource.reader import Reader
 
 _NAME = "pykafka-dlq-replay."  # of the group and the transactional id: a run for the same topic fences the other
-_MAX_TEXT_BYTES = 4096  # offset.metadata.max.bytes of brokers, unless an operator has changed it
-_QUIET_S = 5.0
-_SENT = pa.schema(
-    [
-        ("topic", pa.string()),
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("headers", HEADERS_TYPE),
-        ("partition", pa.int32()),
-        ("timestamp", pa.timestamp("us", "UTC")),
-    ]
-)
 
 
 def group_of(topic: str) -> str:
@@ -56,9 +44,18 @@ def group_of(topic: str) -> str:
     return _NAME + topic
 
 
+def source_options(topic: str) -> dict[str, str]:
+    """Of the reader of a run: all dead letters of the topic from the first on that is not done."""
+    return {
+        "startingOffsets": "committed:earliest",
+        "kafka.group.id": group_of(topic),
+        "failOnDataLoss": "false",  # dead letters that have aged out cannot be sent back: the log says so
+    }
+
+
 @dataclass(slots=True)
 class Done:
-    """Which dead letters of one partition are done. Rows are added in the order of their offsets, from `next_offset` on.
+    """Which dead letters of one partition are done. Rows are added in the order of their offsets, from `next_offset`.
 
     Between two rows may lie offsets without one: markers of transactions, records that were aborted or compacted away.
     A range goes over them.
@@ -126,24 +123,13 @@ class Choice:
     def back(self, rows: pa.RecordBatch, origins: Sequence[Origin]) -> pa.RecordBatch:
         """The records as they were: their bytes, their own headers, their time, and their partition in their topic."""
         headers = [own_headers(each) for each in rows.column("headers").to_pylist()]
-        columns = {
-            "topic": [self.to or origin.topic for origin in origins],
-            "key": rows.column("key"),
-            "value": rows.column("value"),
-            "headers": headers,
-            # In another topic the key decides.
-            "partition": [None if self.to or origin.partition is None else int(origin.partition) for origin in origins],
-            "timestamp": rows.column("timestamp"),
-        }
-        return pa.record_batch(
-            [
-                pa.array(columns[each.name], each.type)
-                if isinstance(columns[each.name], list)
-                else columns[each.name].cast(each.type)
-                for each in _SENT
-            ],
-            schema=_SENT,
-        )
+        # In another topic the key decides.
+        partitions = [None if self.to or origin.partition is None else int(origin.partition) for origin in origins]
+        columns = {name: rows.column(name) for name in ("key", "value", "timestamp")}
+        columns["topic"] = pa.array([self.to or origin.topic for origin in origins], pa.string())
+        columns["headers"] = pa.array(headers, HEADERS_TYPE)
+        columns["partition"] = pa.array(partitions, pa.int32())
+        return pa.RecordBatch.from_pydict(columns)
 
 
 def own_headers(headers: Sequence[Mapping[str, object]] | None) -> list[Mapping[str, object]] | None:
@@ -156,71 +142,56 @@ def own_headers(headers: Sequence[Mapping[str, object]] | None) -> list[Mapping[
 class Replay:
     """One run. `sent`: the records that went back, by topic; `left`: the dead letters that were not chosen."""
 
-    def __init__(self, parsed: option_table.Options, choice: Choice) -> None:
-        """`parsed`: options of a sink. Contacts no broker."""
+    def __init__(self, reader: Reader, parsed: Options, choice: Choice) -> None:
+        """`reader`: of the topic of dead letters, with headers, committed records and `source_options`. `parsed`:
+        options of a sink. Contacts no broker."""
+        self._reader = reader
         self._choice = choice
         self._group = group_of(choice.topic)
         self._config = ProducerConfig.from_options(parsed)
-        self._partitioner: str = parsed["partitioner"]
+        self._partitioner = Partitioner.from_option(parsed["partitioner"], self._config.batch_bytes)
         self._timeout_ms: int = parsed["kafka.transaction.timeout.ms"]
         self.sent: Counter[str] = Counter()
         self.left = 0
 
-    def reader(self) -> Reader:
-        """Of all dead letters from the first on that is not done, as far as they are committed now."""
-        options = {
-            "kafka.bootstrap.servers": "localhost:9092",  # `client` names those that are asked
-            "subscribe": self._choice.topic,
-            "includeHeaders": "true",
-            "startingOffsets": "committed:earliest",
-            "kafka.group.id": self._group,
-            "kafka.isolation.level": "read_committed",
-            "failOnDataLoss": "false",  # dead letters that have aged out cannot be sent back: the log says so
-        }
-        return Reader(option_table.parse(options, "source"), client=self._config.client)
-
     def count(self) -> None:
         """Only count what a run would send."""
-        with self.reader() as reader:
-            for _, origins in self._chosen(reader, self._done(reader.cluster)):
-                self.sent.update(str(self._choice.to or origin.topic) for origin in origins)
+        for _, origins in self._chosen(self._done()):
+            self.sent.update(str(self._choice.to or origin.topic) for origin in origins)
 
     def run(self) -> None:
         """Send them, a transaction for each Arrow batch of dead letters. An error leaves what is not committed for the
         next run."""
+        transactions = self._reader.cluster.transactions
         producer = Producer(self._config)
         try:
-            with self.reader() as reader:
-                transactions = reader.cluster.transactions
-                version = transactions.version()
-                # First of all: it ends what a killed run has left open, and stops one that still runs.
-                transaction = TaskTransaction.open(transactions, self._group, self._timeout_ms, version)
-                done = self._done(reader.cluster)
-                for rows, origins in self._chosen(reader, done):
-                    with self._aborting(reader.cluster, transaction):
-                        sent = self._send(producer, transaction, rows, origins)
-                        self._mark(reader.cluster, transaction, done)
-                        crash_point("deciding")
-                        given = transactions.end(self._group, transaction.producer, True, version)
-                    self.sent.update(sent)
-                    crash_point("ended")
-                    transaction = transaction.following(given)
+            version = transactions.version()
+            # First of all: it ends what a killed run has left open, and stops one that still runs.
+            transaction = TaskTransaction.open(transactions, self._group, self._timeout_ms, version)
+            done = self._done()
+            for rows, origins in self._chosen(done):
+                with self._aborting(transaction):
+                    sent = self._send(producer, transaction, rows, origins)
+                    self._mark(transaction, done)
+                    crash_point("deciding")
+                    given = transactions.end(self._group, transaction.producer, True, version)
+                self.sent.update(sent)
+                crash_point("ended")
+                transaction = transaction.following(given)
         finally:
             producer.close()
 
-    def _done(self, cluster: Cluster) -> dict[TopicPartition, Done]:
-        found = cluster.groups.committed(self._group)
+    def _done(self) -> dict[TopicPartition, Done]:
+        found = self._reader.cluster.groups.committed(self._group)
         return {
             tp: Done.parse(each.offset, each.text, f"group {self._group!r}, {tp}")
             for tp, each in found.items()
             if each is not None
         }
 
-    def _chosen(
-        self, batches: Reader, done: dict[TopicPartition, Done]
-    ) -> Iterator[tuple[pa.RecordBatch, list[Origin]]]:
+    def _chosen(self, done: dict[TopicPartition, Done]) -> Iterator[tuple[pa.RecordBatch, list[Origin]]]:
         """The rows that go back, with their origins, batch by batch; none is empty. Marks them in `done`."""
-        for batch in batches:
+        for batch in self._reader:
             numbers, origins = [], []
             places = zip(*(batch.column(name).to_pylist() for name in ("topic", "partition", "offset")), strict=True)
             for number, ((topic, partition, offset), origin) in enumerate(zip(places, origins_of(batch), strict=True)):
@@ -240,36 +211,34 @@ class Replay:
     ) -> Counter[str]:
         back = self._choice.back(rows, origins)
         schema = SinkSchema(None, {name: number for number, name in enumerate(back.schema.names)})
-        partitioner = Partitioner.from_option(self._partitioner, self._config.batch_bytes)
         with producer.delivery(transaction) as delivery:
             for part in schema.rows(back):
-                producer.append(part, partitioner, delivery)
+                producer.append(part, self._partitioner, delivery)
         return Counter(back.column("topic").to_pylist())
 
-    def _mark(self, cluster: Cluster, transaction: TaskTransaction, done: Mapping[TopicPartition, Done]) -> None:
+    def _mark(self, transaction: TaskTransaction, done: Mapping[TopicPartition, Done]) -> None:
         """The offsets of the group, in the transaction."""
+        transactions, version = self._reader.cluster.transactions, transaction.transaction_version
         offsets = {tp: each.committed for tp, each in done.items()}
         for tp, (_, text) in offsets.items():
-            if len(text) > _MAX_TEXT_BYTES:
+            if len(text) > MAX_METADATA_BYTES:
                 raise KafkaSourceError(
                     f"{tp}: dead letters that were sent back and such that were not take turns too often: the list of "
-                    f"them would have {len(text)} bytes, and a broker keeps {_MAX_TEXT_BYTES} beside an offset. Run it "
-                    "without --reason, or with one that more of them have"
+                    f"them would have {len(text)} bytes, and a broker keeps {MAX_METADATA_BYTES} beside an offset. Run "
+                    "it without --reason, or with one that more of them have"
                 )
-        if transaction.transaction_version < 2:
-            cluster.transactions.add_offsets(self._group, transaction.producer, self._group)
-        cluster.transactions.commit_offsets(
-            self._group, transaction.producer, self._group, offsets, transaction.transaction_version
-        )
+        if version < 2:
+            transactions.add_offsets(self._group, transaction.producer, self._group)
+        transactions.commit_offsets(self._group, transaction.producer, self._group, offsets, version)
 
     @contextlib.contextmanager
-    def _aborting(self, cluster: Cluster, transaction: TaskTransaction) -> Iterator[None]:
+    def _aborting(self, transaction: TaskTransaction) -> Iterator[None]:
         """Where this block fails, abort, so that no reader waits for the transaction; then raise the error."""
         try:
             yield
         except BaseException:
-            if transaction.may_be_aborted(_QUIET_S):
+            if transaction.may_be_aborted():
                 with contextlib.suppress(Exception):  # its timeout will do it
-                    version = transaction.transaction_version
-                    cluster.transactions.end(self._group, transaction.producer, False, version)
+                    transactions, version = self._reader.cluster.transactions, transaction.transaction_version
+                    transactions.end(self._group, transaction.producer, False, version)
             raise

@@ -8,19 +8,21 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from kafkasource.cli import formats
-from kafkasource.cli.arguments import add_cluster, add_json, at_least, parsed_options, reach
+from kafkasource.cli.arguments import add_cluster, add_json, at_least, parsed_options, reach, settings_of_role
 from kafkasource.cli.progress import progress
 from kafkasource.cli.read import copy_batches
 from kafkasource.cli.tables import show
 from kafkasource.spelling import many
 
 if TYPE_CHECKING:
+    from kafkasource.admin.replay import Replay
     from kafkasource.reader import Reader
 
 HELP = "dead letters: how many for which reason, which, and back to where they came from"
@@ -35,7 +37,6 @@ def add(parser: argparse.ArgumentParser) -> None:
     kinds = commands.add_parser("list", help="how many records by topic and reason, and where the last one was read")
     kinds.set_defaults(run=_list)
     records = commands.add_parser("show", help="the records, with their bytes and headers")
-    records.add_argument("--reason", metavar="TEXT", default="", help="only those with this text in their reason")
     records.add_argument("-n", "--count", type=at_least(1), metavar="N", help="at most N records")
     records.set_defaults(run=_show)
     back = commands.add_parser(
@@ -45,10 +46,11 @@ def add(parser: argparse.ArgumentParser) -> None:
         "headers, time and partition. Each goes back once, whatever dies and however often this runs: the offsets of "
         "the group pykafka-dlq-replay.TOPIC say which did. Needs Kafka 0.11 or later.",
     )
-    back.add_argument("--reason", metavar="TEXT", default="", help="only those with this text in their reason")
     back.add_argument("--to", metavar="TOPIC", help="send all of them to this topic, by their keys")
     back.add_argument("--dry-run", action="store_true", help="only count what would be sent")
     back.set_defaults(run=_replay)
+    for command in (records, back):
+        command.add_argument("--reason", metavar="TEXT", default="", help="only those with this text in their reason")
     for command in (kinds, records, back):
         command.add_argument("topic", metavar="TOPIC", help="the topic of dead letters")
         add_json(command)
@@ -82,40 +84,47 @@ def _show(arguments: argparse.Namespace) -> int:
 
 
 def _replay(arguments: argparse.Namespace) -> int:
-    from kafkasource.admin.replay import Choice, Replay
+    from kafkasource.admin.replay import Choice, Replay, source_options
     from kafkasource.admin.topics import existing
-    from kafkasource.client.cluster import Cluster
-    from kafkasource.client.config import ClientConfig
 
-    parsed = parsed_options(arguments, "sink", {"kafka.acks": "all", "kafka.enable.idempotence": "true"})
-    config = ClientConfig.from_options(parsed)
-    reach(config)
-    with Cluster(config) as cluster:
-        existing(cluster, [arguments.topic, *([arguments.to] if arguments.to else [])])
-    replay = Replay(parsed, Choice(arguments.topic, arguments.reason, arguments.to))
-    try:
-        replay.count() if arguments.dry_run else replay.run()
-    finally:  # what was committed before an error is sent
-        if arguments.json:
-            print(json.dumps({"sent": replay.sent, "left": replay.left, "dry_run": arguments.dry_run}))
-        else:
-            show(
-                ("would be sent" if arguments.dry_run else "sent", "to topic"), [(n, t) for t, n in replay.sent.items()]
-            )
-    if replay.left and not arguments.json:
-        print(f"{many(replay.left, 'record')} stay: another reason, no dead letter, or from this very topic")
+    written = {"kafka.acks": "all", "kafka.enable.idempotence": "true"}
+    parsed = parsed_options(settings_of_role(arguments, "sink"), "sink", written)
+    with _reader(settings_of_role(arguments, "source"), source_options(arguments.topic)) as reader:
+        if arguments.to is not None:
+            existing(reader.cluster, [arguments.to])
+        replay = Replay(reader, parsed, Choice(arguments.topic, arguments.reason, arguments.to))
+        try:
+            if arguments.dry_run:
+                replay.count()
+            else:
+                replay.run()
+        finally:  # what was committed before an error is sent
+            _show_replayed(replay, arguments)
     return 0
 
 
+def _show_replayed(replay: Replay, arguments: argparse.Namespace) -> None:
+    if arguments.json:
+        print(json.dumps({"sent": replay.sent, "left": replay.left, "dry_run": arguments.dry_run}))
+        return
+    titles = ("would be sent" if arguments.dry_run else "sent", "to topic")
+    show(titles, [(count, topic) for topic, count in replay.sent.items()])
+    if replay.left:
+        print(f"{many(replay.left, 'record')} stay: another reason, no dead letter, or from this very topic")
+
+
 @contextmanager
-def _reader(arguments: argparse.Namespace) -> Iterator[Reader]:
-    """Of what is committed now."""
+def _reader(
+    arguments: argparse.Namespace, options_of_run: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[Reader]:
+    """Of what is committed now: all, unless the options say something else."""
     from kafkasource.admin.topics import existing
     from kafkasource.client.config import ClientConfig
     from kafkasource.reader import Reader
 
     more = {"subscribe": arguments.topic, "includeHeaders": "true", "startingOffsets": "earliest"}
-    options = parsed_options(arguments, "source", {**more, "kafka.isolation.level": "read_committed"})
+    more = {**more, "kafka.isolation.level": "read_committed", **options_of_run}
+    options = parsed_options(arguments, "source", more)
     reach(ClientConfig.from_options(options))
     with Reader(options) as reader:
         existing(reader.cluster, [arguments.topic])

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kafkasource.sink")
 
+_QUIET_S = 5.0  # Spark kills a task that it has cancelled after two to four seconds: a longer wait ends nowhere
 _NO_TRANSACTION = {"transactional_id": None, "transaction_timeout_ms": 2**31 - 1}  # Java's values
 
 
@@ -116,10 +117,13 @@ class TaskTransaction(Identity):
         assert self.transactions is not None
         return self.join(self.transactions, self.transactional_id, given, self.transaction_version)
 
-    def may_be_aborted(self, wait_s: float) -> bool:
-        """Under the epoch that it has, after `wait_s` at most. In dialect 1 the epoch outlives the transaction, and a
-        request that still reaches a leader after the abort would begin another one."""
-        return self.transaction_version >= 2 or (self.left.wait(wait_s) and not self.unanswered)
+    def may_be_aborted(self) -> bool:
+        """Whether an abort under this epoch ends it for good. Waits some seconds for batches that are on the wire.
+
+        In dialect 1 the epoch outlives the transaction: a request that reaches a leader after the abort would begin
+        another one.
+        """
+        return self.transaction_version >= 2 or (self.left.wait(_QUIET_S) and not self.unanswered)
 
     def enroll(self, partitions: Iterable[TopicPartition]) -> None:
         """Add partitions to the transaction before their first batch. Blocks. Does nothing from version 2 on."""

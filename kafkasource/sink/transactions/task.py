@@ -31,7 +31,6 @@ log = logging.getLogger("kafkasource.sink")
 _LAST_EPOCH = 32_766  # after which InitProducerId gives another producer id (KIP-360)
 
 # How long a task that failed may take to abort. Spark kills a task that it has cancelled after two to four seconds.
-_QUIET_S = 5.0
 _ABORT_MS = 5_000
 
 
@@ -193,7 +192,7 @@ class ExactlyOnceTask:
         name = self.begun.driver.ids.task(self.task.slot)
         try:
             with cluster.caller.giving_up(after_ms=_ABORT_MS):
-                if transaction is not None and transaction.may_be_aborted(_QUIET_S):
+                if transaction is not None and transaction.may_be_aborted():
                     cluster.transactions.end(name, transaction.producer, False, version)
                 elif self.claim is not None and self._given_up() is not None:
                     cluster.transactions.end(name, self.claim, False, version)
