@@ -5,8 +5,9 @@ import uuid
 from confluent_kafka import Consumer, TopicPartition
 
 
-def values_of(bootstrap_servers, topic, partitions=(0,), isolation="read_committed"):
-    """Values by partition, in the order of offsets, up to the ends that a reader of this isolation sees."""
+def messages_of(bootstrap_servers, topic, partitions=(0,), isolation="read_committed"):
+    """The messages of these partitions, up to the ends that a reader of this isolation sees. Those of one partition are
+    in the order of their offsets."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap_servers,
@@ -17,13 +18,21 @@ def values_of(bootstrap_servers, topic, partitions=(0,), isolation="read_committ
         }
     )
     consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
-    found, ended = {partition: [] for partition in partitions}, set()
-    while len(ended) < len(found):
+    found, ended = [], set()
+    while len(ended) < len(partitions):
         message = consumer.poll(30)
         assert message is not None, "the reader heard nothing"
         if message.error():
             ended.add(message.partition())
         else:
-            found[message.partition()].append(message.value())
+            found.append(message)
     consumer.close()
+    return found
+
+
+def values_of(bootstrap_servers, topic, partitions=(0,), isolation="read_committed"):
+    """Values by partition, in the order of offsets."""
+    found = {partition: [] for partition in partitions}
+    for message in messages_of(bootstrap_servers, topic, partitions, isolation):
+        found[message.partition()].append(message.value())
     return found

@@ -1,11 +1,9 @@
 """What Spark finds when it looks for formats by the names of packages, in a Python of its own choice."""
 
-import os
 import subprocess
 import sys
-from pathlib import Path
 
-import kafkasource
+from child_environment import with_package
 
 LOOK = """
 import sys
@@ -16,9 +14,8 @@ print(getattr(pyspark_pykafka, "DefaultSource", None))
 
 
 def look(first=""):
-    environment = {**os.environ, "PYTHONPATH": str(Path(kafkasource.__file__).parents[1])}
     command = [sys.executable, "-c", LOOK.format(first=first)]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=60)
+    return subprocess.run(command, env=with_package(), capture_output=True, text=True, check=True, timeout=60)
 
 
 def test_a_python_that_can_run_the_source_offers_it():

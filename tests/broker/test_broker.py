@@ -11,14 +11,13 @@ import time
 from pathlib import Path
 
 import pytest
+from child_environment import with_package
 
-from kafkasource.broker import Broker, BrokerNotOurs, BrokerStartFailed, cluster, kafka_jars, properties
+from kafkasource.broker import Broker, BrokerNotOurs, BrokerStartFailed, kafka_jars, properties
 from kafkasource.broker.probe import probe
 from kafkasource.broker.properties import HOST, free_ports
 from kafkasource.cli import main
 from kafkasource.errors import OptionError
-
-PACKAGE_ROOT = str(Path(cluster.__file__).parents[2])
 
 
 @pytest.fixture(autouse=True)
@@ -219,7 +218,7 @@ if os.fork() == 0:  # a child that lives on holds the pipe open as well
 print(broker.pids[0], broker.folder, broker.ports[0], flush=True)
 signal.pause()
 """
-    environment = {**os.environ, "PYTHONPATH": PACKAGE_ROOT}
+    environment = with_package()
     parent = subprocess.Popen(
         [sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, text=True, start_new_session=True
     )
@@ -243,7 +242,7 @@ def test_ctrl_c_during_a_start_leaves_no_process_and_no_folder(tmp_path, moment)
     jars, cache, temporary = kafka_jars("4.3.1"), tmp_path / "cache", tmp_path / "tmp"
     cache.mkdir(), temporary.mkdir()
     (cache / "kafka-4.3.1").symlink_to(jars)
-    environment = {**os.environ, "PYTHONPATH": PACKAGE_ROOT, "KAFKASOURCE_CACHE": str(cache), "TMPDIR": str(temporary)}
+    environment = with_package(KAFKASOURCE_CACHE=str(cache), TMPDIR=str(temporary))
     command = [sys.executable, "-m", "kafkasource", "broker", "start"]
     starting = subprocess.Popen(
         command,

@@ -1,7 +1,6 @@
 """The cache of jars: complete or absent, filled once, healed by itself. Marked tests ask the real Ivy."""
 
 import importlib.util
-import os
 import subprocess
 import sys
 import threading
@@ -9,6 +8,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from child_environment import with_package
 
 from kafkasource.broker import jars as module
 from kafkasource.broker.jars import Coordinate, JarsNotResolved, find_ivy, jvm_connector_jars, locked, resolve_jars
@@ -151,11 +151,6 @@ def test_without_pyspark_the_remedy_is_told(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(JarsNotResolved, match=r"pip install 'pyspark>=4\.2'"):
         find_ivy()
-
-
-def with_package(**more):
-    """An environment in which a child process finds this package."""
-    return {**os.environ, "PYTHONPATH": str(Path(module.__file__).parents[2]), **more}
 
 
 @pytest.mark.broker

@@ -1,18 +1,17 @@
 """`pykafka dlq replay` on a real Kafka: confluent-kafka writes the dead letters and reads what came back."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
+import uuid
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from child_environment import with_package
 from confluent_kafka.admin import AdminClient, NewTopic
 from confluent_producer import ordered_producer
+from confluent_reader import messages_of
 
-import kafkasource
 from kafkasource.cli import main
 from kafkasource.sink.transactions.crash_points import ENVIRONMENT
 
@@ -61,8 +60,8 @@ class Letters:
         said = {"topic": self.origin, "partition": str(number % 3), "offset": str(number), "message": reason}
         return [("own", b"\x00%d" % number), *((f"__dlq.errors.{key}", text.encode()) for key, text in said.items())]
 
-    def run(self, *words, code=0):
-        """The command in a process of its own."""
+    def command(self, *words, **environment):
+        """In a process of its own."""
         command = [
             sys.executable,
             "-m",
@@ -75,38 +74,27 @@ class Letters:
             "--json",
             *words,
         ]
-        done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=120)
-        assert done.returncode == code, done.stderr
-        return json.loads(done.stdout) if done.stdout else None
+        return subprocess.run(command, env=with_package(**environment), capture_output=True, text=True, timeout=120)
 
-    def came_back(self, topic=None):
+    def run(self, *words):
+        """What the command prints."""
+        done = self.command(*words)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    def came_back(self, topic=None, partitions=(0, 1, 2)):
         """(partition, value, headers) that a reader with read_committed sees, in the order of their values."""
-        settings = {"group.id": "none", "enable.partition.eof": True, "isolation.level": "read_committed"}
-        consumer = Consumer({"bootstrap.servers": self.servers, **settings})
-        partitions = consumer.list_topics(topic or self.origin, 30).topics[topic or self.origin].partitions
-        consumer.assign([TopicPartition(topic or self.origin, number, 0) for number in partitions])
-        found, ended = [], set()
-        while len(ended) < len(partitions):
-            message = consumer.poll(30)
-            assert message is not None, "the reader heard nothing"
-            if message.error():
-                ended.add(message.partition())
-            else:
-                found.append((message.partition(), message.value(), message.headers()))
-        consumer.close()
+        messages = messages_of(self.servers, topic or self.origin, partitions)
+        found = [(each.partition(), each.value(), each.headers()) for each in messages]
         return sorted(found, key=lambda each: int(each[1][1:]))
 
     def expected(self, numbers):
         return [(number % 3, b"v%d" % number, [("own", b"\x00%d" % number)]) for number in numbers]
 
 
-def environment(**more):
-    return {**os.environ, "PYTHONPATH": str(Path(kafkasource.__file__).parents[1]), **more}
-
-
 @pytest.fixture
-def letters(servers, request):
-    return Letters(servers, f"replay-{os.getpid()}-{abs(hash(request.node.name))}")
+def letters(servers):
+    return Letters(servers, f"replay-{uuid.uuid4().hex[:10]}")
 
 
 def test_records_go_back_as_they_were_to_the_partition_they_came_from_and_each_once(letters):
@@ -141,8 +129,7 @@ def test_a_run_that_is_killed_leaves_the_next_one_to_send_the_rest_once(letters,
     letters.write(CUT, 5)
     file = tmp_path / "crash"
     file.write_text(point)
-    command = [sys.executable, "-m", "kafkasource", "dlq", "replay", letters.topic, "-b", letters.servers]
-    killed = subprocess.run(command, env=environment(**{ENVIRONMENT: str(file)}), capture_output=True, timeout=120)
+    killed = letters.command(**{ENVIRONMENT: str(file)})
     assert killed.returncode == -signal.SIGKILL
     assert letters.run()["sent"] == ({letters.origin: 5} if point == "deciding" else {})
     assert letters.came_back() == letters.expected(range(5))
@@ -160,7 +147,7 @@ def test_other_records_stay_and_one_topic_can_take_all(letters):
         "left": 1,
         "dry_run": False,
     }
-    assert [value for _, value, _ in letters.came_back(letters.topic + "-to")] == [b"v0", b"v1"]
+    assert [value for _, value, _ in letters.came_back(letters.topic + "-to", (0,))] == [b"v0", b"v1"]
     assert letters.came_back() == []
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from java_programs import ask_java
-from kafka_specs import spec, versions
+from kafka_specs import RELEASES, spec, versions
 from message_bodies import full_body
 from test_kafka_classes import bytes_from_kafka
 from test_peer_codec import peer_class, to_peer
@@ -357,7 +357,7 @@ def values_of(text: str) -> list[Any]:
     return [header, json.loads(text[end:])]
 
 
-@pytest.mark.parametrize("release", [pytest.param("3.9.2", marks=pytest.mark.extended), "4.3.1"])
+@pytest.mark.parametrize("release", [pytest.param(RELEASES[0], marks=pytest.mark.extended), *RELEASES[1:]])
 def test_frames_of_every_later_version_are_kafkas(release: str) -> None:
     """With every field set. Bodies alone, of all APIs and with nulls too: test_kafka_classes."""
     said = [

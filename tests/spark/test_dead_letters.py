@@ -8,8 +8,8 @@ from collections import Counter
 from contextlib import suppress
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
 from confluent_producer import ordered_producer
+from confluent_reader import messages_of
 from fake_registry import a_registry
 from kept_schemas import framed
 from pyspark.errors import PySparkException
@@ -28,23 +28,6 @@ TO_WRITE = (
     "headers",
     "badRecord",
 )
-
-
-def messages_of(bootstrap_servers, topic, partitions):
-    """All messages that a reader at read_committed sees."""
-    group = {"group.id": uuid.uuid4().hex, "enable.auto.commit": False, "enable.partition.eof": True}
-    consumer = Consumer({"bootstrap.servers": bootstrap_servers, "isolation.level": "read_committed", **group})
-    consumer.assign([TopicPartition(topic, partition, 0) for partition in range(partitions)])
-    found, ended = [], set()
-    while len(ended) < partitions:
-        message = consumer.poll(30)
-        assert message is not None, "the reader heard nothing"
-        if message.error():
-            ended.add(message.partition())
-        else:
-            found.append(message)
-    consumer.close()
-    return found
 
 
 def fill(pykafka, topic, schema_id, count):
@@ -70,9 +53,9 @@ def frame_of(pykafka, topic, url, *, stream=False, **more):
 
 
 def check(pykafka, source, clean, dead, count, cut):
-    good = Counter(message.value() for message in messages_of(pykafka.bootstrap_servers, clean, 1))
+    good = Counter(message.value() for message in messages_of(pykafka.bootstrap_servers, clean))
     assert good == Counter(b"%d" % (1000 + number) for number in range(count) if number % 3 != 2)
-    letters = messages_of(pykafka.bootstrap_servers, dead, 1)
+    letters = messages_of(pykafka.bootstrap_servers, dead)
     places = []
     for letter in letters:
         headers = letter.headers()
@@ -135,6 +118,6 @@ def test_a_write_that_fails_leaves_no_dead_letters(pykafka, kafka_topic):
         fails = rows.selectExpr("REPEAT(value, 1000000) AS value", *(name for name in rows.columns if name != "value"))
         with pytest.raises(PySparkException, match=r"max\.request\.size"):
             pykafka.write(fails, clean, **options)
-        assert messages_of(pykafka.bootstrap_servers, dead, 1) == []
+        assert messages_of(pykafka.bootstrap_servers, dead) == []
         pykafka.write(rows, clean, **options)
     check(pykafka, source, clean, dead, 12, cut)

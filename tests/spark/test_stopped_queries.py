@@ -11,6 +11,7 @@ from contextlib import contextmanager
 
 import pyarrow as pa
 import pytest
+from chosen_cases import pairs
 
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
@@ -57,10 +58,6 @@ def log_of(spark):
         logger.removeAppender(appender)
 
 
-# Of `make test`. Tasks that fail or are killed, without Spark: tests/sink/transactions/test_exactly_once_on_brokers.py
-ENDINGS = {("stop", "true")}
-
-
 class SlowQuery:
     """An exactly-once query that is in the middle of its first micro-batch, with a transaction open."""
 
@@ -104,14 +101,8 @@ def slow_query(spark, pykafka, kafka_broker, kafka_topic, tmp_path):
         each.cluster.close()
 
 
-@pytest.mark.parametrize(
-    ("ending", "atomic"),
-    [
-        pytest.param(ending, atomic, marks=() if (ending, atomic) in ENDINGS else pytest.mark.extended)
-        for ending in ("fail", "kill", "stop")
-        for atomic in ("false", "true")
-    ],
-)
+# In `make test`, tasks that fail or are killed are tested without Spark: test_exactly_once_on_brokers.py
+@pytest.mark.parametrize(("ending", "atomic"), pairs(["fail", "kill", "stop"], ["false", "true"], {("stop", "true")}))
 def test_no_transaction_is_open_afterwards(spark, slow_query, ending, atomic):
     slow = slow_query(ending, atomic)
     if ending == "stop":

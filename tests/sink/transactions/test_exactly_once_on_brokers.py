@@ -18,6 +18,7 @@ from pathlib import Path
 import confluent_kafka
 import pyarrow as pa
 import pytest
+from chosen_cases import pairs
 from confluent_kafka.admin import AdminClient
 from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 from transaction_fakes import FakeContext
@@ -167,18 +168,12 @@ def on(*releases):
     return pytest.mark.parametrize("broker", releases, indirect=True, scope="module")
 
 
-either = on("3.9.2", "4.3.1")
 the_older_in_make_extended = on(pytest.param("3.9.2", marks=pytest.mark.extended), "4.3.1")
 
 
 @pytest.mark.parametrize(
     ("broker", "atomic"),
-    [
-        ("3.9.2", "true"),
-        pytest.param("3.9.2", "false", marks=pytest.mark.extended),
-        ("4.3.1", "false"),
-        pytest.param("4.3.1", "true", marks=pytest.mark.extended),
-    ],
+    pairs(["3.9.2", "4.3.1"], ["false", "true"], {("3.9.2", "true"), ("4.3.1", "false")}),
     indirect=["broker"],
     scope="module",
 )
@@ -249,14 +244,11 @@ class Failed(Exception):
 @the_older_in_make_extended
 @pytest.mark.parametrize(
     ("how", "atomic"),
-    [
-        ("its task fails", "true"),
-        pytest.param("its task fails", "false", marks=pytest.mark.extended),
-        ("its worker is killed", "false"),
-        pytest.param("its worker is killed", "true", marks=pytest.mark.extended),
-        ("the query is stopped", "true"),
-        pytest.param("the query is stopped", "false", marks=pytest.mark.extended),
-    ],
+    pairs(
+        ["its task fails", "its worker is killed", "the query is stopped"],
+        ["false", "true"],
+        {("its task fails", "true"), ("its worker is killed", "false"), ("the query is stopped", "true")},
+    ),
 )
 def test_a_batch_of_one_task_that_ends_in_the_middle_leaves_no_transaction_open(
     servers, monkeypatch, tmp_path, how, atomic
