@@ -181,8 +181,7 @@ class _Mine:
 class _Sender:
     """The thread. It alone touches what it owns. Everything reaches it through `inbox`.
 
-    `inbox` holds offers, events to set once everything is committed, and None to end. It is a SimpleQueue, because a
-    signal handler may call `put` in the middle of another `put`.
+    `inbox` holds offers, events to set once everything is committed, and None to end.
     """
 
     def __init__(
@@ -285,34 +284,67 @@ def _of_deleted_topics(error: Exception) -> bool:
 
 
 class _Closable(Protocol):
+    """Two threads may call `close` at once: that of the signal, and that of Spark, which lost its connection."""
+
     def close(self, timeout_s: float) -> None: ...
 
 
-def _none() -> dict[_Closable, None]:
-    return {}
+class _AtSigterm:
+    """What one process does at SIGTERM: it closes what is open, and dies of a second SIGTERM, which it sends itself.
+
+    Another thread closes. The main thread may be interrupted where it holds a lock that closing needs; it gives that
+    lock back only when the handler has returned. Spark sends the signal twice: a second one ends nothing early.
+    """
+
+    def __init__(self) -> None:
+        self.open: dict[_Closable, None] = {}  # in the order in which they were opened; the last is closed first
+        self._is_closed = False
+        self._thread: threading.Thread | None = None
+
+    def handle(self) -> None:
+        """The main thread, in the handler of the signal."""
+        if self._is_closed:
+            _die_of_sigterm()
+        elif self._thread is None:
+            self._thread = threading.Thread(target=self._close, name="kafkasource-sigterm")
+            try:
+                self._thread.start()
+            except RuntimeError:  # the interpreter is about to end, and starts no thread any more
+                _die_of_sigterm()
+
+    def _close(self) -> None:
+        try:
+            for each in reversed(list(self.open)):
+                each.close(CLOSE_S)
+        finally:
+            self._is_closed = True
+            os.kill(os.getpid(), signal.SIGTERM)
 
 
-_open = PerProcess(_none)  # in the order in which they were opened; the last is closed first
+def _die_of_sigterm() -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+_at_sigterm = PerProcess(_AtSigterm)
 
 
 def close_at_sigterm(this: _Closable) -> None:
     """Send pending commits before the process dies of SIGTERM. Does nothing if there is another handler of the signal,
     or outside of the main thread."""
-    _open.get()[this] = None
+    _at_sigterm.get().open[this] = None
     if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, _terminated)
 
 
 def closed(this: _Closable) -> None:
     """This committer has nothing pending any more."""
-    _open.get().pop(this, None)
+    still_open = _at_sigterm.get().open
+    still_open.pop(this, None)
     on_main_thread = threading.current_thread() is threading.main_thread()
-    if not _open.get() and on_main_thread and signal.getsignal(signal.SIGTERM) is _terminated:
+    if not still_open and on_main_thread and signal.getsignal(signal.SIGTERM) is _terminated:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _terminated(_signal: int, _frame: object) -> None:
-    for each in reversed(list(_open.get())):
-        each.close(CLOSE_S)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    os.kill(os.getpid(), signal.SIGTERM)
+    _at_sigterm.get().handle()
