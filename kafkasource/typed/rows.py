@@ -15,8 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkasource.errors import SchemaError, UnknownSchemaId
-from kafkasource.typed.avro.decode import NOT_DECODED, AvroDecoder
+from kafkasource.typed.avro.decode import AvroDecoder
 from kafkasource.typed.avro.parse import parse_schema
+from kafkasource.typed.decode import NOT_DECODED
 from kafkasource.typed.framing import Frames, Side, frames_of
 from kafkasource.typed.opcodes import ERRORS
 from kafkasource.typed.schema_source import AVRO, RegisteredSchema, SchemaSource

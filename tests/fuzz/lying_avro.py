@@ -15,8 +15,9 @@ import pyarrow as pa
 from frame_mutations import damaged
 
 from kafkasource.typed.avro.arrow_types import arrow_type
-from kafkasource.typed.avro.decode import AvroDecoder, Decoded
+from kafkasource.typed.avro.decode import AvroDecoder
 from kafkasource.typed.avro.parse import parse_schema
+from kafkasource.typed.decode import Decoded
 
 MOST_BYTES = 1 << 20
 PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")

@@ -16,8 +16,9 @@ import pytest
 
 from kafkasource.errors import SchemaError
 from kafkasource.typed import kernel, opcodes
-from kafkasource.typed.avro.decode import NOT_DECODED, AvroDecoder
+from kafkasource.typed.avro.decode import AvroDecoder
 from kafkasource.typed.avro.parse import parse_schema
+from kafkasource.typed.decode import NOT_DECODED
 
 MANY_BYTES = 16 << 20
 FIVE = {

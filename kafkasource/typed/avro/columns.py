@@ -1,8 +1,4 @@
-"""The columns of a reader's schema as the kernel fills them: a flat table, and the tree over it.
-
-A column comes before those within it. Columns of one level have their values at the same index: level 0 is the rows,
-each array or map has a level of its own for its items.
-"""
+"""The columns of an Avro reader's schema."""
 
 from __future__ import annotations
 
@@ -12,17 +8,7 @@ import pyarrow as pa
 
 from kafkasource.typed.avro.arrow_types import arrow_type, members, nullable, number_of
 from kafkasource.typed.avro.schema import Array, Map, Primitive, Record, Schema, Union, is_null
-from kafkasource.typed.opcodes import BINARY, BITS, ITEM_LIST, NOTHING, NUMBER, STRUCT
-
-
-@dataclass(slots=True)
-class Column:
-    kind: int
-    width: int  # bytes of a number
-    level: int
-    nullable: bool
-    last: int = 0  # behind the columns within this one
-    items: int = -1  # the level of a list's items
+from kafkasource.typed.columns import Column, column_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +22,17 @@ class Node:
     branches: tuple[Node | None, ...] = ()  # of a union; None: null
     members: bool = False  # a union that is a struct
 
+    @property
+    def children(self) -> tuple[Node, ...]:
+        """Of the column: a union that may only be null besides has those of its other branch."""
+        there = tuple(branch for branch in self.branches if branch is not None)
+        if self.members or not there:
+            return there or self.parts
+        return there[0].children
+
 
 @dataclass(slots=True)
-class Layout:
+class AvroLayout:
     """The columns of a schema. The first is nullable whatever the schema says: a bad record is null."""
 
     root: Node
@@ -50,9 +44,6 @@ class Layout:
         self.root = builder.add(schema, 0, True)
         self.columns = builder.columns
         self.levels = builder.levels
-
-    def table(self) -> list[tuple[int, int, int, int]]:
-        return [(column.kind, column.width, column.level, column.last) for column in self.columns]
 
 
 _STRING = Primitive("string")
@@ -66,7 +57,7 @@ class _Builder:
     def add(self, schema: Schema, level: int, may_be_null: bool) -> Node:
         """The node of a type, whose columns are the next ones."""
         kind = arrow_type(schema)
-        number, column = len(self.columns), _column(kind, level, may_be_null or nullable(schema))
+        number, column = len(self.columns), column_of(kind, level, may_be_null or nullable(schema))
         self.columns.append(column)
         node = self._within(schema, number, column, kind)
         column.last = len(self.columns)
@@ -93,17 +84,3 @@ class _Builder:
             shared = iter([self.add(branch, column.level, True) for branch in others])
         branches = tuple(None if is_null(branch) else next(shared) for branch in schema.branches)
         return Node(schema, number, kind, (), branches, members=len(others) > 1 and not number_of(others))
-
-
-def _column(kind: pa.DataType, level: int, may_be_null: bool) -> Column:
-    if pa.types.is_null(kind):
-        return Column(NOTHING, 0, level, False)
-    if pa.types.is_boolean(kind):
-        return Column(BITS, 0, level, may_be_null)
-    if pa.types.is_string(kind) or pa.types.is_binary(kind):
-        return Column(BINARY, 0, level, may_be_null)
-    if pa.types.is_list(kind) or pa.types.is_map(kind):
-        return Column(ITEM_LIST, 0, level, may_be_null)
-    if pa.types.is_struct(kind):
-        return Column(STRUCT, 0, level, may_be_null)
-    return Column(NUMBER, kind.bit_width // 8, level, may_be_null)

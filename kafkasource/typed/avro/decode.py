@@ -1,61 +1,16 @@
-"""Records of any number of writers to the columns of one reader.
-
-What a piece's columns may take is given in bytes. Records are decoded until the next one does not fit: then the piece
-ends, and the caller goes on with the next. Only a record that does not fit by itself is bad (`TOO_LARGE`). While a
-buffer grows, the old one is there too; both count.
-"""
+"""Records of any number of Avro writers to the columns of one reader."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import pyarrow as pa
 
-from kafkasource.typed import kernel
 from kafkasource.typed.avro.arrow_types import arrow_type
-from kafkasource.typed.avro.columns import Column, Layout, Node
+from kafkasource.typed.avro.columns import AvroLayout
 from kafkasource.typed.avro.programs import Programs
-from kafkasource.typed.avro.schema import Array, Map, Record, Schema
-from kafkasource.typed.opcodes import BINARY, BITS, ERRORS, ITEM_LIST, NUMBER
-
-READ_AHEAD = 16  # the kernel's: bytes behind the room of a buffer
-MOST_OFFSET = (1 << 31) - 1
-NOT_DECODED = -1  # in place of a program's number: the row is null, and not bad
-_ROW_BYTES = 5  # of code and place
-_EMPTY = memoryview(bytearray())
-_NO_PROGRAMS = memoryview(bytearray()).cast("i")
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """Why a record is bad."""
-
-    row: int  # of the column that was decoded
-    code: int  # of opcodes.ERRORS
-    place: str  # in the schema: `$.lines[].price`
-
-    @property
-    def reason(self) -> str:
-        return f"{self.place}: {ERRORS[self.code]}"
-
-
-@dataclass(frozen=True, slots=True)
-class Decoded:
-    """Rows [start, end) of a column."""
-
-    array: pa.Array
-    start: int
-    end: int  # go on here
-    bad: int
-    codes: memoryview  # uint8 for each row: 0, or why it is bad
-    places: memoryview  # int32 for each row: the pc in the programs
-    _programs: Programs
-
-    def faults(self) -> Iterator[Fault]:
-        for at in range(self.end - self.start if self.bad else 0):
-            if self.codes[at]:
-                yield Fault(self.start + at, self.codes[at], self._programs.place_of(self.places[at]))
+from kafkasource.typed.avro.schema import Schema
+from kafkasource.typed.decode import Decoded, decode
 
 
 class AvroDecoder:
@@ -64,7 +19,7 @@ class AvroDecoder:
     def __init__(self, reader: Schema, writers: Sequence[Schema] = ()) -> None:
         """SchemaError where there is no column for the reader's schema, or it cannot read a writer's."""
         self.type: pa.DataType = arrow_type(reader)
-        self._layout = Layout(reader)
+        self._layout = AvroLayout(reader)
         self._programs = Programs(self._layout)
         for writer in writers:
             self.add(writer)
@@ -82,16 +37,10 @@ class AvroDecoder:
         programs: memoryview | None = None,
         start: int = 0,
     ) -> Decoded:
-        """The rows of a binary column from `start` on, as many as `most_bytes` of columns can hold, at least one.
-
-        `skip_bytes` of each value are no part of the record. `programs`: int32, of each row of `values` the number of
-        its writer's program, or NOT_DECODED; without it, all rows have the first. Null stays null and is not bad.
-        """
-        if values.type != pa.binary():
-            raise TypeError(f"expected a binary column, not {values.type}")
-        if not 0 <= start <= len(values):
-            raise ValueError(f"no row {start}")
-        return _Piece(self._layout, self._programs, values, most_bytes, skip_bytes, programs, start).decoded()
+        """As `typed.decode.decode`; `programs`: of each row the number that `add` gave for its writer."""
+        return decode(
+            self._layout, self._programs, values, most_bytes, skip_bytes=skip_bytes, of_rows=programs, start=start
+        )
 
     def batches(self, values: pa.Array, most_bytes: int, **more: object) -> Iterator[Decoded]:
         """All rows, in pieces; keywords as of `decode`."""
@@ -100,203 +49,3 @@ class AvroDecoder:
             piece = self.decode(values, most_bytes, start=start, **more)  # type: ignore[arg-type]
             yield piece
             start = piece.end
-
-
-class _Piece:
-    """The buffers of one `decode`."""
-
-    def __init__(
-        self,
-        layout: Layout,
-        programs: Programs,
-        values: pa.Array,
-        most_bytes: int,
-        skip_bytes: int,
-        of_rows: memoryview | None,
-        start: int,
-    ) -> None:
-        self._layout = layout
-        self._programs = programs
-        self._values = values
-        self._most_bytes = most_bytes
-        self._skip_bytes = skip_bytes
-        self._of_rows = _NO_PROGRAMS if of_rows is None else of_rows
-        self._start = start
-        self._row_bytes = _ROW_BYTES + _bytes_of_level(layout.columns, 0, 64) // 64 + 1
-        if most_bytes < 4 * self._least_bytes():
-            raise ValueError(f"columns of this schema need {4 * self._least_bytes()} bytes, more than {most_bytes}")
-
-    def _least_bytes(self) -> int:
-        return 4096 + 2 * sum(_bytes_of_level(self._layout.columns, level, 1) for level in range(self._layout.levels))
-
-    def decoded(self) -> Decoded:
-        rows = max(1, min(len(self._values) - self._start, self._most_bytes // 4 // self._row_bytes))
-        rows = min(rows, len(self._values) - self._start)
-        end = self._fill(rows, True)
-        if end == self._start and rows:  # not even one record fits beside room for so many
-            end = self._fill(1, False)
-        codes, places = self._codes[: end - self._start], self._places[: end - self._start]
-        return Decoded(
-            self._array(end - self._start), self._start, end, self._decoding.bad, codes, places, self._programs
-        )
-
-    def _fill(self, rows: int, several: bool) -> int:
-        """Decode up to so many rows; the row behind the last that fits. `several`: do not give up a record."""
-        self._allocate(rows, several)
-        valid, offsets, data = self._values.buffers()
-        input = (
-            _view(data),
-            _view(offsets).cast("i") if offsets is not None and len(_view(offsets)) else memoryview(bytes(4)).cast("i"),
-            _view(valid),
-            self._values.offset,
-            self._skip_bytes,
-            self._of_rows,
-            self._codes,
-            self._places,
-        )
-        while not self._decoding.run(*input, self._start + rows):
-            if self._grow(self._decoding.wanted_column, self._decoding.wanted, rows):
-                continue
-            if several:
-                return int(self._decoding.row)
-            self._decoding.refuse()
-        return int(self._decoding.row)
-
-    def _allocate(self, rows: int, several: bool) -> None:
-        programs, columns = self._programs, self._layout.columns
-        self._decoding = kernel.Decoding(*programs.image(), self._layout.table())
-        self._decoding.start(self._start)
-        self._codes = memoryview(bytearray(rows))
-        self._places = memoryview(bytearray(4 * rows)).cast("i")
-        self._buffers: dict[tuple[int, int], pa.Buffer] = {}
-        self._sizes = [0] * (3 * len(columns))
-        self._capacity = [0] * self._layout.levels
-        self._held = _ROW_BYTES * rows
-        self._make_level(0, rows)
-        texts = sum(column.kind == BINARY for column in columns)
-        guess = self._payload_bytes(rows) // max(texts, 1) + 64
-        fits = several and guess * texts <= self._most_bytes // 4
-        for number, column in enumerate(columns):
-            if column.kind == BINARY:
-                self._make(number, 2, (guess if fits and column.level == 0 else 64) + READ_AHEAD)
-                self._decoding.set_room(number, self._sizes[3 * number + 2] - READ_AHEAD)
-            elif column.kind == ITEM_LIST:
-                self._make_level(column.items, 1)
-                self._decoding.set_room(number, 1)
-
-    def _payload_bytes(self, rows: int) -> int:
-        _, offsets, _ = self._values.buffers()
-        if not rows or offsets is None:
-            return 0
-        ends = _view(offsets).cast("i")
-        first = self._values.offset + self._start
-        return int(ends[first + rows] - ends[first])
-
-    def _make_level(self, level: int, capacity: int) -> None:
-        """Buffers for so many values in the columns of a level; what was in smaller ones is copied."""
-        self._held += capacity - self._capacity[level]  # so that items without any column have a bound, too
-        self._capacity[level] = capacity
-        for number, column in enumerate(self._layout.columns):
-            if column.level == level:
-                if column.nullable:
-                    self._make(number, 0, capacity // 8 + 1)
-                size = _values_bytes(column, capacity)
-                if size:
-                    self._make(number, 1, size)
-
-    def _make(self, column: int, which: int, size: int) -> None:
-        """A larger buffer in place of a column's: 0 its validity, 1 its values, 2 its bytes."""
-        buffer = pa.allocate_buffer(size)
-        view = memoryview(buffer).cast("B")
-        old = self._buffers.get((column, which))
-        if old is not None:
-            view[: old.size] = memoryview(old).cast("B")
-        elif which == 1:
-            view[:4] = bytes(4)[:size]  # the first offset
-        self._decoding.place(column, which, view)
-        self._buffers[column, which] = buffer
-        self._held += size - self._sizes[3 * column + which]
-        self._sizes[3 * column + which] = size
-
-    def _grow(self, number: int, wanted: int, rows: int) -> bool:
-        """Make room for `wanted` bytes or items, and more where it is likely to be needed. False: it does not fit."""
-        column = self._layout.columns[number]
-        done = int(self._decoding.row) - self._start
-        likely = wanted * rows // done * 9 // 8 if done >= 64 else 0
-        each = 1 if column.kind == BINARY else _bytes_of_level(self._layout.columns, column.items, 64) // 64 + 2
-        spare = (self._most_bytes - self._held) // each - 64
-        room = min(max(likely, 2 * wanted), MOST_OFFSET, spare)
-        if room < wanted:
-            return False
-        if column.kind == BINARY:
-            self._make(number, 2, room + READ_AHEAD)
-        else:
-            self._make_level(column.items, room)
-        self._decoding.set_room(number, room)
-        return True
-
-    def _array(self, rows: int) -> pa.Array:
-        return self._array_of(self._layout.root, rows)
-
-    def _array_of(self, node: Node, length: int) -> pa.Array:
-        """The array of a node: the buffers, and what is within it."""
-        column = self._layout.columns[node.column]
-        if pa.types.is_null(node.type):
-            return pa.nulls(length)
-        valid = self._buffers[node.column, 0] if column.nullable else None
-        if pa.types.is_struct(node.type):
-            inner = node.parts if isinstance(node.schema, Record) else _struct_parts(node)
-            children = [self._array_of(part, length) for part in inner]
-            return pa.Array.from_buffers(node.type, length, [valid], children=children)
-        values = self._buffers[node.column, 1]
-        if column.kind == ITEM_LIST:
-            count = memoryview(values).cast("B").cast("i")[length] if length else 0
-            return self._list_of(_list_node(node), node.type, length, valid, values, count)
-        if column.kind == BINARY:
-            used = memoryview(values).cast("B").cast("i")[length] if length else 0
-            data = self._buffers[node.column, 2].slice(0, used)
-            return pa.Array.from_buffers(node.type, length, [valid, values.slice(0, 4 * (length + 1)), data])
-        return pa.Array.from_buffers(node.type, length, [valid, values])
-
-    def _list_of(
-        self, node: Node, kind: pa.DataType, length: int, valid: pa.Buffer | None, offsets: pa.Buffer, count: int
-    ) -> pa.Array:
-        items = [self._array_of(part, count) for part in node.parts]
-        if isinstance(node.schema, Map):
-            pairs = pa.struct([kind.key_field, kind.item_field])
-            items = [pa.Array.from_buffers(pairs, count, [None], children=items)]
-        return pa.Array.from_buffers(kind, length, [valid, offsets.slice(0, 4 * (length + 1))], children=items)
-
-
-def _struct_parts(node: Node) -> tuple[Node, ...]:
-    """Of a struct that is a union: its members, or the fields of the record that it may be."""
-    there = tuple(branch for branch in node.branches if branch is not None)
-    if node.members:
-        return there
-    return there[0].parts
-
-
-def _list_node(node: Node) -> Node:
-    """The array or map that a node is, or may be."""
-    if isinstance(node.schema, (Array, Map)):
-        return node
-    return next(branch for branch in node.branches if branch is not None)
-
-
-def _values_bytes(column: Column, capacity: int) -> int:
-    if column.kind == BITS:
-        return capacity // 8 + 1
-    if column.kind == NUMBER:
-        return column.width * max(capacity, 1)
-    return 4 * (capacity + 1) if column.kind in (BINARY, ITEM_LIST) else 0
-
-
-def _bytes_of_level(columns: Sequence[Column], level: int, capacity: int) -> int:
-    """What so many values take in the columns of a level."""
-    there = [column for column in columns if column.level == level]
-    valid = sum(column.nullable for column in there) * (capacity // 8 + 1)
-    return capacity + valid + sum(_values_bytes(column, capacity) for column in there)
-
-
-def _view(buffer: pa.Buffer | None) -> memoryview:
-    return _EMPTY if buffer is None else memoryview(buffer).cast("B")

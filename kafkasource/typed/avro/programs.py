@@ -9,11 +9,12 @@ from __future__ import annotations
 import struct
 from array import array
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from kafkasource.errors import SchemaError
+from kafkasource.typed import kernel
 from kafkasource.typed import opcodes as op
-from kafkasource.typed.avro.columns import Layout, Node
+from kafkasource.typed.avro.columns import AvroLayout, Node
 from kafkasource.typed.avro.resolution import branch_for, factor_between, least_bytes, matched_fields, reads
 from kafkasource.typed.avro.schema import (
     Array,
@@ -42,7 +43,7 @@ class Unreadable(SchemaError):
 class Programs:
     """Programs of one reader, one after the other in `code`; where each begins is in `entries`."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: AvroLayout) -> None:
         self.layout = layout
         self.code = array("i")
         self.entries = array("i")
@@ -73,13 +74,13 @@ class Programs:
         self._image = None
         return len(self.entries) - 1
 
-    def image(self) -> tuple[memoryview, memoryview, memoryview, int]:
-        """(code, entries, constants, depth) as the kernel takes them; of the programs that there are now."""
+    def decoding(self, columns: Sequence[tuple[int, int, int, int]]) -> kernel.Decoding:
+        """Of the programs that there are now."""
         if self._image is None:
             words = [memoryview(bytes(each)).cast("i") for each in (self.code, self.entries)]
             self._image = (*words, memoryview(bytes(self.constants) or b"\0"), self.depth)  # type: ignore[assignment]
         assert self._image is not None
-        return self._image
+        return kernel.Decoding(*self._image, columns)
 
     def place_of(self, pc: int) -> str:
         """The place in the schema that an instruction is about."""
