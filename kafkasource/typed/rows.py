@@ -140,7 +140,9 @@ class TextRows:
         for row in wrong:
             is_wrong[row] = 1
         mask = pa.Array.from_buffers(pa.uint8(), len(values), [None, pa.py_buffer(is_wrong)]).cast(pa.bool_())
-        right = pc.if_else(mask, pa.scalar(None, pa.binary()), values)
+        right = pc.replace_with_mask(
+            values, mask, pa.scalar(None, pa.binary())
+        )  # of a slice, if_else of pyarrow 18 errs
         yield TypedPiece(
             right.cast(self.type), 0, len(values), tuple(BadRow(row, NOT_UTF8, cause=NOT_UTF8) for row in wrong)
         )
