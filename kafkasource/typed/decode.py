@@ -197,8 +197,8 @@ class _Piece:
         old = self._buffers.get((column, which))
         if old is not None:
             view[: old.size] = memoryview(old).cast("B")
-        elif which == 1:
-            view[:4] = bytes(4)[:size]  # the first offset
+        elif which < 2:
+            view[:] = bytes(size)  # the first offset is 0; a kernel may count on the others
         self._decoding.place(column, which, view)
         self._buffers[column, which] = buffer
         self._held += size - self._sizes[3 * column + which]

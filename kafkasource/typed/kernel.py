@@ -35,8 +35,10 @@ if not cython.compiled:  # compiled, they are an enum of kernel.pxd
         BAD_BRANCH,
         BAD_COUNT,
         BAD_DECIMAL,
+        BAD_GROUP,
         BAD_LENGTH,
         BAD_SYMBOL,
+        BAD_TAG,
         BAD_TIMESTAMP,
         BAD_UTF8,
         BAD_VARINT,
@@ -65,6 +67,7 @@ if not cython.compiled:  # compiled, they are an enum of kernel.pxd
         JUMP,
         LIST,
         LONG,
+        MISSING,
         MULTIPLY,
         NEXT,
         NULLS,
@@ -86,11 +89,42 @@ if not cython.compiled:  # compiled, they are an enum of kernel.pxd
         UNKNOWN_SYMBOL,
         VALID,
     )
+    from kafkasource.typed.protobuf.opcodes import (
+        ALWAYS,
+        END_CONST,
+        END_REQUIRED,
+        END_TIME,
+        EXPLICIT,
+        FIELD_COLUMN,
+        FIELD_LIST,
+        FIELD_NULLS,
+        FIELD_OP,
+        FIELD_PRESENCE,
+        FIELD_TYPE,
+        FIELD_WIRE,
+        READ_BOOL,
+        READ_ENUM,
+        READ_FIXED32,
+        READ_FIXED64,
+        READ_INT32,
+        READ_INT64,
+        READ_MESSAGE,
+        READ_SINT32,
+        READ_SINT64,
+        READ_STRING,
+        WIRE_32,
+        WIRE_64,
+        WIRE_GROUP,
+        WIRE_GROUP_END,
+        WIRE_SIZED,
+        WIRE_VARINT,
+    )
 
     # A row of `_table`, the first four given, the others where the buffers are and what they hold.
     KIND, WIDTH, LEVEL, LAST, VALID_AT, VALUES_AT, DATA_AT, ROOM = range(8)
-    # A frame of the stack: items left of the block, the list's own index.
+    # A frame of the stack: items left of the block, the list's own index; or the message that the field is in.
     LEFT, PARENT = range(2)
+    OUTER_BLOCK, OUTER_INDEX, OUTER_LIMIT, OUTER_GROUP = range(4)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -103,23 +137,44 @@ _ORDER = sys.byteorder
 _MASK = (1 << 64) - 1
 
 
-def read_long(data: Any, pos: int, end: int) -> tuple[int, int]:
-    """(value, next pos) of a zigzag varint of 64 bits. Next pos is -1 where the bytes end, -2 where too many."""
+def read_varint(data: Any, pos: int, end: int) -> tuple[int, int]:
+    """(value, next pos) of a varint, unsigned. Next pos is -1 where the bytes end, -2 where more than ten are one. Bits
+    beyond 64 are dropped, as all readers of Protobuf do."""
+    if pos < end and data[pos] < 0x80:  # inlined where it is called
+        return data[pos], pos + 1
+    return read_several(data, pos, end, 0x7F)
+
+
+def read_several(data: Any, pos: int, end: int, most_last: int) -> tuple[int, int]:
+    """As `read_varint`, with any number of bytes. `most_last`: the largest tenth byte."""
     raw = 0
     shift = 0
     while pos < end:
         byte = data[pos]
         pos += 1
         bits = byte & 0x7F
-        if shift == 63 and byte > 1:
+        if shift == 63 and byte > most_last:
             return 0, -2
         raw |= bits << shift
         if byte < 0x80:
-            half = raw >> 1
-            sign = raw & 1
-            return half ^ -sign, pos
+            if not cython.compiled:
+                raw &= _MASK
+            return raw, pos
         shift += 7
     return 0, -1
+
+
+def read_long(data: Any, pos: int, end: int) -> tuple[int, int]:
+    """As `read_varint`, of a zigzag varint of Avro, which has no bits beyond 64."""
+    raw = 0
+    after = pos + 1
+    if pos < end and data[pos] < 0x80:
+        raw = data[pos]
+    else:
+        raw, after = read_several(data, pos, end, 1)
+    half = raw >> 1
+    sign = raw & 1
+    return half ^ -sign, after
 
 
 def read_int(data: Any, pos: int, end: int) -> tuple[int, int]:
@@ -130,6 +185,11 @@ def read_int(data: Any, pos: int, end: int) -> tuple[int, int]:
     if after >= 0 and (after - pos > 5 or value < low or value > high):
         return 0, -2
     return value, after
+
+
+def low32(raw: int) -> int:
+    mask = 0xFFFFFFFF
+    return raw & mask
 
 
 def load32(data: Any, at: int) -> int:
@@ -148,13 +208,23 @@ def load64(data: Any, at: int) -> int:
 
 
 def offset_at(out: Any, index: int) -> int:
-    """An offset of Arrow's: an int32 of this machine."""
+    """An int32 of this machine, as Arrow's offsets are."""
     if cython.compiled:
         raw = 0
         memcpy(cython.address(raw), out + 4 * index, 4)  # type: ignore[name-defined]  # noqa: F821
         return raw
     else:
-        return int.from_bytes(out[4 * index : 4 * index + 4], _ORDER)
+        return int.from_bytes(out[4 * index : 4 * index + 4], _ORDER, signed=True)
+
+
+def load_signed64(out: Any, index: int) -> int:
+    """An int64 of this machine."""
+    if cython.compiled:
+        raw = 0
+        memcpy(cython.address(raw), out + 8 * index, 8)  # type: ignore[name-defined]  # noqa: F821
+        return raw
+    else:
+        return int.from_bytes(out[8 * index : 8 * index + 8], _ORDER, signed=True)
 
 
 def store32(out: Any, index: int, value: int) -> None:
@@ -276,9 +346,8 @@ def is_utf8(data: Any, pos: int, end: int) -> bool:
     return True
 
 
-def is_valid(bitmap: memoryview, index: int) -> int:
-    """Arrow's validity bit; an empty bitmap means that nothing is null."""
-    return 1 if len(bitmap) == 0 else (bitmap[index >> 3] >> (index & 7)) & 1
+def bit_at(bitmap: Any, index: int) -> int:
+    return (bitmap[index >> 3] >> (index & 7)) & 1  # type: ignore[no-any-return]
 
 
 def put_decimal(out: Any, index: int, data: Any, pos: int, size: int, constants: Any, limit: int) -> bool:
@@ -328,6 +397,23 @@ def put_decimal(out: Any, index: int, data: Any, pos: int, size: int, constants:
     return True
 
 
+def put_decimal_text(out: Any, at: int, value: int) -> int:
+    """An int32 in decimal digits; how many bytes that took, at most eleven."""
+    size = 0
+    if value < 0:
+        out[at] = 45
+        size = 1
+        value = -value
+    places = 1
+    while value // places >= 10:
+        places *= 10
+    while places > 0:
+        out[at + size] = 48 + value // places % 10
+        size += 1
+        places //= 10
+    return size
+
+
 def sys_is_little() -> bool:
     if cython.compiled:
         one = 1
@@ -358,8 +444,11 @@ class Decoding:
         self._constants = constants
         self.columns = len(columns)
         self._table = memoryview(bytearray(8 * 8 * max(self.columns, 1))).cast("q", (max(self.columns, 1), 8))
+        if cython.compiled:
+            self._cells = cython.address(self._table[0, 0])
         self._views: list[Any] = [None] * (8 * self.columns)  # keeps them alive, and is where the interpreted one looks
-        self._stack = memoryview(bytearray(8 * 2 * (depth + 1))).cast("q", (depth + 1, 2))
+        self._stack = memoryview(bytearray(8 * 4 * (depth + 1))).cast("q", (depth + 1, 4))
+        self._groups = memoryview(bytearray(4 * 100)).cast("i")
         for column in range(self.columns):
             kind, width, level, last = columns[column]
             self._table[column, KIND] = kind
@@ -369,6 +458,9 @@ class Decoding:
         self._paused = False
         self._failure = 0
         self._base = 0
+        self._limit = 0
+        self._group = 0
+        self._unnamed = False
         self.row = 0
         self.bad = 0
         self.wanted_column = -1
@@ -445,10 +537,13 @@ class Decoding:
         places: memoryview,
         last: int,
     ) -> bool:
+        has_nulls = len(valid) > 0  # an empty bitmap means that nothing is null
         if cython.compiled:
             data = cython.address(input[0])  # where there is none, nothing reads it: each read is before `end`
+            bitmap = cython.address(valid[0])
         else:
             data = input
+            bitmap = valid
         while self.row < last:
             row = self.row
             at = row - self._base
@@ -457,7 +552,7 @@ class Decoding:
             self._failure = 0
             if code == 0:
                 if not self._paused and (
-                    writer < 0 or writer >= len(self._entries) or not is_valid(valid, row + shift)
+                    writer < 0 or writer >= len(self._entries) or (has_nulls and bit_at(bitmap, row + shift) == 0)
                 ):
                     self._nulls(0, self.columns, at)
                     self.row += 1
@@ -488,9 +583,16 @@ class Decoding:
 
     def _buffer(self, column: int, which: int) -> Any:
         if cython.compiled:
-            return cython.cast(cython.p_uchar, cython.cast(cython.size_t, self._table[column, which]))
+            return cython.cast(cython.p_uchar, cython.cast(cython.size_t, self._cells[8 * column + which]))
         else:
             return self._views[8 * column + which]
+
+    def _cell(self, column: int, which: int) -> int:
+        """What `_table` has."""
+        if cython.compiled:
+            return self._cells[8 * column + which]  # type: ignore[no-any-return]
+        else:
+            return self._table[column, which]
 
     def _nulls(self, first: int, last: int, index: int) -> None:
         """Null, or where a column cannot be null zero, in the columns [first, last) of the first one's level."""
@@ -508,8 +610,11 @@ class Decoding:
             elif kind == NUMBER:
                 width = self._table[column, WIDTH]
                 out = self._buffer(column, VALUES_AT)
-                for i in range(width):
-                    out[index * width + i] = 0
+                if width == 8:
+                    store64(out, index, 0)
+                else:
+                    for i in range(width):
+                        out[index * width + i] = 0
             elif kind in (BINARY, ITEM_LIST):
                 out = self._buffer(column, VALUES_AT)
                 store32(out, index + 1, offset_at(out, index))
@@ -804,14 +909,7 @@ class Decoding:
                 if self._stack[depth - 1, LEFT] > 0:
                     pc += 3
             elif op == CONST:
-                column = code[pc + 1]
-                if self._table[column, KIND] == BITS:
-                    put_bit(self._buffer(column, VALUES_AT), index, self._constants[code[pc + 2]])
-                else:
-                    width = self._table[column, WIDTH]
-                    out = self._buffer(column, VALUES_AT)
-                    for i in range(width):
-                        out[index * width + i] = self._constants[code[pc + 2] + i]
+                self._store_constant(code[pc + 1], index, code[pc + 2])
                 pc += 3
             elif op == CONST_BYTES:
                 column = code[pc + 1]
@@ -844,8 +942,430 @@ class Decoding:
             else:  # FAIL
                 return self._failed(code[pc + 1], pc)
 
+    def _store_constant(self, column: int, index: int, at: int) -> None:
+        """A number or boolean of the constants to a column."""
+        out = self._buffer(column, VALUES_AT)
+        if self._table[column, KIND] == BITS:
+            put_bit(out, index, self._constants[at])
+        else:
+            width = self._table[column, WIDTH]
+            for i in range(width):
+                out[index * width + i] = self._constants[at + i]
+
     def _constant(self, column: int, start: int, at: int, size: int) -> None:
         """Bytes of the constants to a column's; the room is there."""
         out = self._buffer(column, DATA_AT)
         for i in range(size):
             out[start + i] = self._constants[at + i]
+
+
+class ProtobufDecoding(Decoding):
+    """Messages of one type to the columns of its reader, by the words of `protobuf.opcodes`.
+
+    A message may give a field again, in any order, and a submessage in parts: the last value counts, and parts are put
+    together. So a value's place follows from the index, as in `Decoding`, and where the next item goes from its list's
+    own offset, which moves with each item. What is null until a field comes is null from the start of the record or
+    item on; what only the end shows (required fields, defaults) is checked there.
+
+    The caller places buffers of zeros for the columns of the rows.
+    """
+
+    def _record(self, data: Any, end: int, data_end: int) -> int:
+        """As `Decoding._record`. Where a column is full, the field is read again from its tag."""
+        if cython.compiled:
+            code = cython.address(self._code[0])
+        else:
+            code = self._code
+        pos = self._pos
+        index = self._index
+        depth = self._depth
+        block = self._pc
+        if not self._paused:
+            self._limit = end
+            self._group = 0
+            self._begin(code[block + 3], index)
+            put_bit(self._buffer(0, VALID_AT), index, 1)
+        limit = self._limit
+        group = self._group
+        while True:
+            if pos >= limit and group == 0:
+                if code[block + 2]:
+                    failure = self._ended(code[block + 2], index)
+                    if failure > 0:
+                        return failure
+                    if failure < 0:
+                        return self._full(self.wanted_column, self.wanted, block, pos, index, depth)
+                if depth == 0:
+                    return 0
+                depth -= 1
+                block = self._stack[depth, OUTER_BLOCK]
+                index = self._stack[depth, OUTER_INDEX]
+                limit = self._stack[depth, OUTER_LIMIT]
+                group = self._stack[depth, OUTER_GROUP]
+                self._limit = limit
+                self._group = group
+                continue
+            tag, after = read_varint(data, pos, limit)
+            if after < 0:
+                return self._failed(CUT if after == -1 else BAD_VARINT, block)
+            number = tag >> 3
+            wire = tag & 7
+            if number == 0 or number > 536870911:
+                return self._failed(BAD_TAG, block)
+            if number < code[block]:
+                field = code[block + 4 + number]
+            else:
+                field = self._search(block, number)
+            op = code[field + FIELD_OP] if field else 0
+            if field == 0 or wire != code[field + FIELD_WIRE]:
+                if field and wire == WIRE_SIZED and op <= READ_ENUM and code[field + FIELD_LIST] >= 0:
+                    moved = self._packed(field, index, data, after, limit)
+                    if moved == -1:
+                        return self._full(self.wanted_column, self.wanted, block, pos, index, depth)
+                    if moved < 0:
+                        return self._failed(-moved - 1, field)
+                    pos = moved
+                elif wire == WIRE_GROUP_END:
+                    if group != number:
+                        return self._failed(BAD_GROUP, block)
+                    group = 0
+                    pos = after
+                    limit = pos  # the message ends here
+                    self._group = group
+                    self._limit = limit
+                else:
+                    moved = self._skip(data, after, limit, number, wire)
+                    if moved < 0:
+                        return self._failed(-moved - 1, block)
+                    pos = moved
+                continue
+            column = code[field + FIELD_COLUMN]
+            items = code[field + FIELD_LIST]
+            at = index
+            if items >= 0:
+                at = offset_at(self._buffer(items, VALUES_AT), index + 1)
+                if at >= self._cell(items, ROOM):
+                    return self._full(items, at + 1, block, pos, index, depth)
+            if op >= READ_MESSAGE:
+                size = 0
+                if op == READ_MESSAGE:
+                    raw, after = read_varint(data, after, limit)
+                    if after < 0:
+                        return self._failed(CUT if after == -1 else BAD_VARINT, field)
+                    left = limit - after
+                    if raw > left:
+                        return self._failed(BAD_LENGTH, field)
+                    size = raw
+                if code[field + FIELD_NULLS]:
+                    self._clear(code[field + FIELD_NULLS], index)
+                if items >= 0:
+                    self._nulls(items + 1, self._cell(items, LAST), at)
+                    store32(self._buffer(items, VALUES_AT), index + 1, at + 1)
+                if code[field + FIELD_PRESENCE]:
+                    put_bit(self._buffer(column, VALID_AT), at, 1)
+                self._stack[depth, OUTER_BLOCK] = block
+                self._stack[depth, OUTER_INDEX] = index
+                self._stack[depth, OUTER_LIMIT] = limit
+                self._stack[depth, OUTER_GROUP] = group
+                depth += 1
+                block = code[field + FIELD_TYPE]
+                index = at
+                pos = after
+                if op == READ_MESSAGE:
+                    group = 0
+                    limit = after + size
+                else:
+                    group = number
+                self._limit = limit
+                self._group = group
+                continue
+            if op >= READ_STRING:
+                raw, after = read_varint(data, after, limit)
+                if after < 0:
+                    return self._failed(CUT if after == -1 else BAD_VARINT, field)
+                left = limit - after
+                if raw > left:
+                    return self._failed(BAD_LENGTH, field)
+                size = raw
+                if op == READ_STRING and not is_utf8(data, after, after + size):
+                    return self._failed(BAD_UTF8, field)
+                out = self._buffer(column, VALUES_AT)
+                start = offset_at(out, at)
+                if size > self._cell(column, ROOM) - start:
+                    return self._full(column, start + size, block, pos, index, depth)
+                copy(self._buffer(column, DATA_AT), start, data, after, size, data_end - after)
+                store32(out, at + 1, start + size)
+                if code[field + FIELD_PRESENCE]:
+                    put_bit(
+                        self._buffer(column, VALID_AT), at, 1 if code[field + FIELD_PRESENCE] == EXPLICIT or size else 0
+                    )
+                moved = after + size
+            elif op == READ_ENUM:
+                moved = self._name(field, at, data, after, limit)
+                if moved == -1:
+                    return self._full(self.wanted_column, self.wanted, block, pos, index, depth)
+                if moved < 0:
+                    return self._failed(-moved - 1, field)
+                if self._unnamed:
+                    pos = moved
+                    continue
+            else:
+                moved = self._number(op, column, code[field + FIELD_PRESENCE], at, data, after, limit)
+                if moved < 0:
+                    return self._failed(-moved - 1, field)
+            if code[field + FIELD_NULLS]:
+                self._clear(code[field + FIELD_NULLS], index)
+            if items >= 0:
+                store32(self._buffer(items, VALUES_AT), index + 1, at + 1)
+            pos = moved
+
+    def _begin(self, lists: int, index: int) -> None:
+        """Nothing is there yet at a row. Of its numbers and validity that is so already: the buffers began as zeros."""
+        for each in range(self._code[lists]):
+            out = self._buffer(self._code[lists + 1 + each], VALUES_AT)
+            store32(out, index + 1, offset_at(out, index))
+
+    def _search(self, block: int, number: int) -> int:
+        """The entry of a field number that is not looked up directly; 0: there is none."""
+        low = block + 4 + self._code[block]
+        first = low
+        count = self._code[block + 1]
+        begin = 0
+        while begin < count:
+            middle = (begin + count) >> 1
+            if self._code[first + 2 * middle] < number:
+                begin = middle + 1
+            else:
+                count = middle
+        low = first + 2 * begin
+        if begin < self._code[block + 1] and self._code[low] == number:
+            return self._code[low + 1]
+        return 0
+
+    def _clear(self, nulls: int, index: int) -> None:
+        """Make the other members of a oneof null."""
+        for each in range(self._code[nulls]):
+            self._nulls(self._code[nulls + 1 + 2 * each], self._code[nulls + 2 + 2 * each], index)
+
+    def _number(self, op: int, column: int, presence: int, at: int, data: Any, pos: int, end: int) -> int:
+        """Read a number or boolean to its column. The next pos, or -1 less the error code."""
+        out = self._buffer(column, VALUES_AT)
+        if op == READ_FIXED64:
+            if end - pos < 8:
+                return -1 - CUT
+            raw = load64(data, pos)
+            store64(out, at, raw)
+            after = pos + 8
+        elif op == READ_FIXED32:
+            if end - pos < 4:
+                return -1 - CUT
+            raw = load32(data, pos)
+            store32(out, at, raw)
+            after = pos + 4
+        else:
+            raw, after = read_varint(data, pos, end)
+            if after < 0:
+                return -1 - (CUT if after == -1 else BAD_VARINT)
+            if op == READ_INT64:
+                store64(out, at, raw)
+            elif op == READ_INT32:
+                raw = low32(raw)
+                store32(out, at, raw)
+            elif op == READ_BOOL:
+                put_bit(out, at, 1 if raw != 0 else 0)
+            else:
+                if op == READ_SINT32:
+                    raw = low32(raw)
+                half = raw >> 1
+                sign = raw & 1
+                if op == READ_SINT64:
+                    store64(out, at, half ^ -sign)
+                else:
+                    store32(out, at, half ^ -sign)
+        if presence:
+            put_bit(self._buffer(column, VALID_AT), at, 1 if presence == EXPLICIT or raw != 0 else 0)
+        return after
+
+    def _name(self, field: int, at: int, data: Any, pos: int, end: int) -> int:
+        """Read an enum to its column of names. The next pos, -1 where the column is full (`wanted`), or -1 less the
+        error code. `_unnamed`: the number is an unknown field, and nothing was written."""
+        raw, after = read_varint(data, pos, end)
+        if after < 0:
+            return -1 - (CUT if after == -1 else BAD_VARINT)
+        raw = low32(raw)
+        value = raw
+        beyond = 4294967296
+        if value > 2147483647:
+            value -= beyond
+        self._unnamed = False
+        names = self._code[field + FIELD_TYPE]
+        begin = 0
+        count = self._code[names]
+        if 0 <= value < count and self._code[names + 4 + 3 * value] == value:  # as most enums are
+            begin = value
+        else:
+            while begin < count:
+                middle = (begin + count) >> 1
+                if self._code[names + 4 + 3 * middle] < value:
+                    begin = middle + 1
+                else:
+                    count = middle
+        known = begin < self._code[names] and self._code[names + 4 + 3 * begin] == value
+        if not known and self._code[names + 3]:
+            self._unnamed = True
+            return after
+        column = self._code[field + FIELD_COLUMN]
+        out = self._buffer(column, VALUES_AT)
+        start = offset_at(out, at)
+        size = self._code[names + 6 + 3 * begin] if known else self._code[names + 2] + 11
+        if size > self._cell(column, ROOM) - start:
+            self.wanted_column = column
+            self.wanted = start + size
+            return -1
+        if known:
+            self._constant(column, start, self._code[names + 5 + 3 * begin], size)
+        else:
+            size = self._code[names + 2]
+            self._constant(column, start, self._code[names + 1], size)
+            size += put_decimal_text(self._buffer(column, DATA_AT), start + size, value)
+        store32(out, at + 1, start + size)
+        presence = self._code[field + FIELD_PRESENCE]
+        if presence:
+            put_bit(self._buffer(column, VALID_AT), at, 1 if presence == EXPLICIT or value != 0 else 0)
+        return after
+
+    def _packed(self, field: int, index: int, data: Any, pos: int, end: int) -> int:
+        """Read packed items. As `_name` returns; the list has them only when all are read."""
+        raw, after = read_varint(data, pos, end)
+        if after < 0:
+            return -1 - (CUT if after == -1 else BAD_VARINT)
+        left = end - after
+        if raw > left:
+            return -1 - BAD_LENGTH
+        size = raw
+        stop = after + size
+        op = self._code[field + FIELD_OP]
+        items = self._code[field + FIELD_LIST]
+        column = self._code[field + FIELD_COLUMN]
+        out = self._buffer(items, VALUES_AT)
+        at = offset_at(out, index + 1)
+        count = size
+        if op == READ_FIXED64:
+            count = size >> 3
+        elif op == READ_FIXED32:
+            count = size >> 2
+        if count > self._cell(items, ROOM) - at:
+            if op != READ_FIXED64 and op != READ_FIXED32:
+                count = 0
+                for each in range(after, stop):
+                    if data[each] < 0x80:
+                        count += 1
+            if count > self._cell(items, ROOM) - at:
+                self.wanted_column = items
+                self.wanted = at + count
+                return -1
+        pos = after
+        while pos < stop:
+            if op == READ_ENUM:
+                pos = self._name(field, at, data, pos, stop)
+                if pos >= 0 and not self._unnamed:
+                    at += 1
+            else:
+                pos = self._number(op, column, ALWAYS, at, data, pos, stop)
+                at += 1
+            if pos < 0:
+                return pos
+        store32(out, index + 1, at)
+        return pos
+
+    def _skip(self, data: Any, pos: int, end: int, number: int, wire: int) -> int:
+        """The pos behind a field that the reader does not have, or -1 less the error code. Groups within groups are a
+        stack of their numbers."""
+        depth = 0
+        while True:
+            if wire == WIRE_VARINT:
+                raw, pos = read_varint(data, pos, end)
+                if pos < 0:
+                    return -1 - (CUT if pos == -1 else BAD_VARINT)
+            elif wire == WIRE_SIZED:
+                raw, pos = read_varint(data, pos, end)
+                if pos < 0:
+                    return -1 - (CUT if pos == -1 else BAD_VARINT)
+                left = end - pos
+                if raw > left:
+                    return -1 - BAD_LENGTH
+                size = raw
+                pos += size
+            elif wire in (WIRE_64, WIRE_32):
+                size = 8 if wire == WIRE_64 else 4
+                if size > end - pos:
+                    return -1 - CUT
+                pos += size
+            elif wire == WIRE_GROUP:
+                if depth == len(self._groups):
+                    return -1 - BAD_GROUP
+                self._groups[depth] = number
+                depth += 1
+            elif wire == WIRE_GROUP_END and depth > 0 and self._groups[depth - 1] == number:
+                depth -= 1
+            else:
+                return -1 - (BAD_GROUP if wire == WIRE_GROUP_END else BAD_TAG)
+            if depth == 0:
+                return pos
+            tag, pos = read_varint(data, pos, end)
+            if pos < 0:
+                return -1 - (CUT if pos == -1 else BAD_VARINT)
+            number = tag >> 3
+            wire = tag & 7
+            if number == 0 or number > 536870911:
+                return -1 - BAD_TAG
+
+    def _ended(self, at: int, index: int) -> int:
+        """What the end of a record or item shows. 0, an error code, or -1 where a column is full (`wanted`)."""
+        while self._code[at]:
+            op = self._code[at]
+            within = self._code[at + 1]
+            column = self._code[at + 2]
+            if within < 0 or self._is_there(within, index):
+                if op == END_TIME:
+                    if self._is_there(column, index):
+                        seconds = load_signed64(self._buffer(column + 1, VALUES_AT), index)
+                        nanos = offset_at(self._buffer(column + 2, VALUES_AT), index)
+                        limit = 9223372036853
+                        if seconds > limit or seconds < -limit:
+                            return self._failed(BAD_TIMESTAMP, self._code[at + 5])
+                        micros = nanos // 1000
+                        if not cython.compiled and nanos < 0:  # C rounds towards zero
+                            micros = -(-nanos // 1000)
+                        store64(self._buffer(column, VALUES_AT), index, seconds * 1000000 + micros)
+                elif op == END_REQUIRED:
+                    if not self._is_there(column, index):
+                        return self._failed(MISSING, self._code[at + 5])
+                elif op == END_CONST:
+                    if not self._is_there(column, index):
+                        self._store_constant(column, index, self._code[at + 3])
+                        put_bit(self._buffer(column, VALID_AT), index, 1)
+                else:
+                    out = self._buffer(column, VALUES_AT)
+                    start = offset_at(out, index)
+                    nullable = self._cell(column, VALID_AT) != 0
+                    if (nullable and not self._is_there(column, index)) or (
+                        not nullable and offset_at(out, index + 1) == start
+                    ):
+                        size = self._code[at + 4]
+                        if size > self._cell(column, ROOM) - start:
+                            self.wanted_column = column
+                            self.wanted = start + size
+                            return -1
+                        self._constant(column, start, self._code[at + 3], size)
+                        store32(out, index + 1, start + size)
+                        if nullable:
+                            put_bit(self._buffer(column, VALID_AT), index, 1)
+            at += 6
+        return 0
+
+    def _is_there(self, column: int, index: int) -> bool:
+        """Whether a value is not null; in a column that cannot be null, it is not."""
+        if self._cell(column, VALID_AT) == 0:
+            return True
+        return bit_at(self._buffer(column, VALID_AT), index) != 0

@@ -72,6 +72,9 @@ TRAILING = 11
 TOO_LARGE = 12
 UNREADABLE_BRANCH = 13
 UNKNOWN_SYMBOL = 14
+BAD_TAG = 15
+BAD_GROUP = 16
+MISSING = 17
 
 ERRORS = {
     CUT: "the bytes end within the value",
@@ -88,4 +91,7 @@ ERRORS = {
     TOO_LARGE: "the record's columns take more memory than a piece may have",
     UNREADABLE_BRANCH: "the reader's schema has no type for this branch of the writer's union",
     UNKNOWN_SYMBOL: "the reader's enum has neither this symbol nor a default",
+    BAD_TAG: "a field has a number or a wire type that Protobuf does not have",
+    BAD_GROUP: "a group ends where none of its number has begun, or too many are within each other",
+    MISSING: "a required field is missing",
 }

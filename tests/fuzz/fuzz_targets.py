@@ -17,6 +17,7 @@ from typing import Any
 import lying_authentication
 import lying_avro
 import lying_log
+import lying_protobuf
 import lying_security
 import lying_sink
 from frame_mutations import Frame, damaged, damaged_records, fetched_records, frames, with_records
@@ -311,4 +312,5 @@ TARGETS = (
     Target("encryption", 1, lying_security.encrypt),
     Target("avro", 3, lying_avro.decode),
     Target("avro schemas", 1, lying_avro.read_schema),
+    Target("protobuf", 2, lying_protobuf.decode),
 )

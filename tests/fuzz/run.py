@@ -28,7 +28,7 @@ from random import Random, SystemRandom
 
 if __name__ != "run":  # as a program, and in the processes that it starts
     TESTS = Path(__file__).parent.parent
-    FOLDERS = ("fuzz", "protocol", "records", "source", "sink", "group", "security", "")
+    FOLDERS = ("fuzz", "protocol", "records", "source", "sink", "group", "security", "typed", "")
     sys.path += [str(TESTS / name) for name in FOLDERS]
 
 from fuzz_targets import TARGETS, Target

@@ -36,7 +36,12 @@ SUITES = [
     "test_partitions.py",
     "test_checksum.py",
 ]
-TYPED_SUITES = ["../typed/test_avro_columns.py", "../typed/test_wrong_records.py"]
+TYPED_SUITES = [
+    "../typed/test_avro_columns.py",
+    "../typed/test_wrong_records.py",
+    "../typed/test_protobuf_columns.py",
+    "../typed/test_decode_as_protobuf.py",
+]
 # Shifts and alignment are as Cython's own code has them.
 FLAGS = "-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize=shift,alignment"
 # Of each kernel, a check and its suites.

@@ -23,7 +23,13 @@ def test_the_compiled_kernel_is_of_the_source_beside_it():
 @pytest.mark.skipif(not COMPILED, reason="this run is that of the interpreted kernel")
 def test_the_interpreted_kernel_passes_the_same_tests():
     env = {**os.environ, "KAFKASOURCE_KERNEL_INTERPRETED": "1"}
-    suites = [str(HERE / name) for name in ("test_avro_columns.py", "test_decode_as_fastavro.py")]
+    suites = [
+        str(HERE / name)
+        for name in (
+            *("test_avro_columns.py", "test_decode_as_fastavro.py"),
+            *("test_protobuf_columns.py", "test_decode_as_protobuf.py"),
+        )
+    ]
     run = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-x", "-W", "ignore", *suites],
         env=env, cwd=HERE.parent.parent, capture_output=True, text=True, check=False,
