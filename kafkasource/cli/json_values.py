@@ -1,8 +1,8 @@
-"""Values of typed columns as JSON has them: `pykafka read --value-format avro`.
+"""Values of typed columns as JSON has them: `pykafka read --value-format`.
 
 Numbers, texts and booleans are JSON's. A timestamp is `2026-11-21T22:30:05.250000Z` (without the Z where it has no
-zone), a date `2026-11-21`, a decimal a text with all its digits, bytes are base64, a map is an object, and a double
-that is no number is the text `NaN`, `Infinity` or `-Infinity`.
+zone), a date `2026-11-21`, a decimal a text with all its digits, a duration the text `1.500000s`, bytes are base64, a
+map is an object, and a double that is no number is the text `NaN`, `Infinity` or `-Infinity`.
 """
 
 from __future__ import annotations
@@ -56,6 +56,8 @@ def json_values(column: pa.Array) -> list[object]:
         return _maps(column)
     if types.is_timestamp(kind):
         return moments(column)
+    if types.is_duration(kind):
+        return [None if each is None else _seconds(each) for each in column.cast(pa.int64()).to_pylist()]
     if types.is_date(kind) or types.is_decimal(kind):
         texts: list[object] = column.cast(pa.string()).to_pylist()
         return texts
@@ -102,6 +104,10 @@ def moments(column: pa.Array) -> list[object]:
     naive = column.cast(pa.int64()).cast(pa.timestamp(column.type.unit))
     texts: list[object] = pc.strftime(naive, f"%Y-%m-%dT%H:%M:%S{zone}").to_pylist()
     return texts
+
+
+def _seconds(micros: int) -> str:
+    return f"{'-' if micros < 0 else ''}{abs(micros) // 1_000_000}.{abs(micros) % 1_000_000:06}s"
 
 
 def _not_finite(value: float) -> str:

@@ -83,7 +83,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--value-format",
         choices=FORMATS,
-        help="what values are; avro: shown as JSON, each decoded by the schema whose id it carries (needs "
+        help="what values are; avro, protobuf: shown as JSON, each decoded by the schema whose id it carries (needs "
         "--schema-registry). A record that cannot be decoded ends the command; with -X badRecords=column stderr names "
         "it, and the read goes on",
     )
@@ -91,8 +91,8 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--schema-registry",
         metavar="URL",
-        help="of the schemas of avro; -X schemaRegistry... for logging in, -X readerSchema=... for another schema than "
-        "the topic's latest",
+        help="of the schemas of avro and protobuf; -X schemaRegistry... for logging in, -X readerSchema=... for "
+        "another schema than the topic's latest, -X messageName=... for a file of several messages",
     )
     parser.add_argument(
         "--to", metavar="FILE", help="write to a file, such as events.parquet; it appears when it is complete"

@@ -34,6 +34,7 @@ from kafkasource.options.types import (
     NEW_TOPIC,
     OLD_RELEASE,
     PARTITIONER,
+    REGISTERED_FORMATS,
     SERVERS,
     SIZE,
     STRING,
@@ -146,8 +147,8 @@ OPTIONS: tuple[Option, ...] = (
         FORMAT,
         "binary",
         SOURCE,
-        "What the values are. `avro`: the column `value` has the columns of `readerSchema`, and each record is decoded "
-        "by the schema that it was written with, whose id it carries. `string`: UTF-8.",
+        "What the values are. `avro` and `protobuf`: the column `value` has the columns of `readerSchema`; each record "
+        "carries the id of the schema that it was written with, and is decoded by that. `string`: UTF-8.",
         not_with=(_NOT_PACKED,),
     ),
     Option("keyFormat", FORMAT, "binary", SOURCE, "As `valueFormat`, for the keys.", not_with=(_NOT_PACKED,)),
@@ -157,9 +158,9 @@ OPTIONS: tuple[Option, ...] = (
         None,
         SOURCE,
         "The schema whose columns `value` has: `latest` of the topic's subject (`orders-value`), `version:3` of it, "
-        "`subject:NAME`, `id:7`, `file:PATH` or the JSON of an Avro schema. It is resolved once for each `load()`. "
-        "Default: `latest`.",
-        only=(Other("valueFormat", ("avro",)),),
+        "`subject:NAME`, `id:7`, `file:PATH`, or the schema itself: the JSON of an Avro schema, the text of a `.proto` "
+        "file. It is resolved once for each `load()`. Default: `latest`.",
+        only=(Other("valueFormat", REGISTERED_FORMATS),),
     ),
     Option(
         "keyReaderSchema",
@@ -167,7 +168,24 @@ OPTIONS: tuple[Option, ...] = (
         None,
         SOURCE,
         "As `readerSchema`, for the keys.",
-        only=(Other("keyFormat", ("avro",)),),
+        only=(Other("keyFormat", REGISTERED_FORMATS),),
+    ),
+    Option(
+        "messageName",
+        TEXT,
+        None,
+        SOURCE,
+        "Which message of the reader's schema the values are, where its file declares several: the full name "
+        "(`shop.v1.Order`), or a last part of it that only one has.",
+        only=(Other("valueFormat", ("protobuf",)),),
+    ),
+    Option(
+        "keyMessageName",
+        TEXT,
+        None,
+        SOURCE,
+        "As `messageName`, for the keys.",
+        only=(Other("keyFormat", ("protobuf",)),),
     ),
     Option(
         "badRecords",

@@ -169,5 +169,6 @@ def choice(*allowed: str) -> Type[str]:
     return Type(" \\| ".join(allowed), "one of " + ", ".join(allowed), lambda text: words[text.strip().lower()])
 
 
-FORMATS = ("binary", "string", "avro")
+FORMATS = ("binary", "string", "avro", "protobuf")
+REGISTERED_FORMATS = ("avro", "protobuf")  # a record names the schema that it was written with
 FORMAT = choice(*FORMATS)

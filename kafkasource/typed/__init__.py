@@ -1,7 +1,7 @@
-"""Typed rows: records in a schema's own format (Avro) to Arrow columns. No registry, options or Spark here.
+"""Typed rows: records in a schema's own format to Arrow columns. No registry, options or Spark here.
 
-`avro` reads schemas and compiles a (writer, reader) pair into a program of integers; `kernel`, compiled, runs such
-programs over a column of records.
+`avro` and `protobuf` read schemas and compile them into programs of integers; `kernel`, compiled, runs such programs
+over a column of records; `decode` gives it buffers and makes arrays of them.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ if not cython.compiled:  # compiled, they are an enum of kernel.pxd
         UNKNOWN_SYMBOL,
         VALID,
     )
-    from kafkasource.typed.protobuf.opcodes import (
+    from kafkasource.typed.protobuf_opcodes import (
         ALWAYS,
         END_CONST,
         END_REQUIRED,
@@ -960,7 +960,7 @@ class Decoding:
 
 
 class ProtobufDecoding(Decoding):
-    """Messages of one type to the columns of its reader, by the words of `protobuf.opcodes`.
+    """Messages of one type to the columns of its reader, by the words of `protobuf_opcodes`.
 
     A message may give a field again, in any order, and a submessage in parts: the last value counts, and parts are put
     together. So a value's place follows from the index, as in `Decoding`, and where the next item goes from its list's

@@ -15,12 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkasource.errors import SchemaError, UnknownSchemaId
-from kafkasource.typed.avro.decode import AvroDecoder
-from kafkasource.typed.avro.parse import parse_schema
 from kafkasource.typed.decode import NOT_DECODED
-from kafkasource.typed.framing import Frames, Side, frames_of
+from kafkasource.typed.framing import Frame, Frames, Side, frames_of
 from kafkasource.typed.opcodes import ERRORS
-from kafkasource.typed.schema_source import AVRO, RegisteredSchema, SchemaSource
+from kafkasource.typed.protobuf.message_index import MessageIndex
+from kafkasource.typed.record_formats import record_format
+from kafkasource.typed.schema_source import RegisteredSchema, SchemaSource
 
 # Causes; the others are opcodes.ERRORS.
 NO_ID = "no schema id"
@@ -66,27 +66,30 @@ class _Writer:
     cause: str = ""
 
 
-class AvroRows:
-    """Records of Avro in a registry's framing."""
+class RegisteredRows:
+    """Records in a registry's framing, of the format that the reader's schema has."""
 
-    def __init__(self, reader: RegisteredSchema, source: SchemaSource, side: Side = "value") -> None:
-        """SchemaError where the reader's schema is no Avro, or Spark has no column for it."""
-        if reader.kind != AVRO:
-            raise SchemaError(f"$: the reader's schema is {reader.kind}, not {AVRO}")
-        self._decoder = AvroDecoder(parse_schema(reader.text, reader.texts_by_name))
-        self.type: pa.DataType = self._decoder.type
+    def __init__(
+        self,
+        reader: RegisteredSchema,
+        source: SchemaSource,
+        side: Side = "value",
+        *,
+        message_name: str | None = None,
+    ) -> None:
+        """`message_name`: of a Protobuf schema that declares several. SchemaError where Spark has no column for it."""
+        self._format = record_format(reader, message_name)
+        self.type: pa.DataType = self._format.type
         self._source = source
         self._side: Side = side
-        self._writers: dict[int | UUID, _Writer] = {}
-        self._by_schema: dict[RegisteredSchema, _Writer] = {}  # ids of the same schema share a program
+        self._writers: dict[tuple[int | UUID, MessageIndex | None], _Writer] = {}
+        # Ids of the same schema share a program.
+        self._by_schema: dict[tuple[RegisteredSchema, MessageIndex | None], _Writer] = {}
 
     def pieces(self, values: pa.BinaryArray, headers: pa.ListArray | None, most_bytes: int) -> Iterator[TypedPiece]:
         """Raises what the source of schemas raises, but UnknownSchemaId: such a record is bad."""
-        found = frames_of(values, self._side, headers)
-        writers = [
-            _Writer(fault=each.fault, cause=NO_ID) if each.schema_id is None else self._writer(each.schema_id)
-            for each in found.frames
-        ]
+        found = frames_of(values, self._side, headers, indexed=self._format.has_index)
+        writers = [self._writer(each) for each in found.frames]
         without = [
             BadRow(row, writers[number].fault, found.frames[number].schema_id, cause=writers[number].cause)
             for row, number in _rows_without_program(found, writers)
@@ -96,29 +99,32 @@ class AvroRows:
             return
         skip_bytes, values = _without_frames(values, found, [each.program for each in writers])
         programs = _programs_of(found, writers)
-        for piece in self._decoder.batches(values, most_bytes, skip_bytes=skip_bytes, programs=programs):
+        for piece in self._format.batches(values, most_bytes, skip_bytes=skip_bytes, programs=programs):
             bad = [each for each in without if piece.start <= each.row < piece.end]
             for fault in piece.faults():
                 frame = found.frames[found.rows[fault.row].as_py()]
                 bad.append(BadRow(fault.row, ERRORS[fault.code], frame.schema_id, fault.place, ERRORS[fault.code]))
             yield TypedPiece(piece.array, piece.start, piece.end, tuple(sorted(bad, key=lambda each: each.row)))
 
-    def _writer(self, schema_id: int | UUID) -> _Writer:
-        writer = self._writers.get(schema_id)
+    def _writer(self, frame: Frame) -> _Writer:
+        if frame.schema_id is None:
+            return _Writer(fault=frame.fault, cause=NO_ID)
+        key = (frame.schema_id, frame.message)
+        writer = self._writers.get(key)
         if writer is None:
             try:
-                schema = self._source.schema(schema_id)
+                schema = self._source.schema(frame.schema_id)
             except UnknownSchemaId as error:
                 return _Writer(fault=str(error), cause=UNKNOWN_ID)  # not kept: it may be registered in a moment
-            writer = self._by_schema.get(schema) or self._compiled(schema)
-            self._writers[schema_id] = self._by_schema[schema] = writer
+            writer = self._by_schema.get((schema, frame.message)) or self._compiled(schema, frame.message)
+            self._writers[key] = self._by_schema[schema, frame.message] = writer
         return writer
 
-    def _compiled(self, schema: RegisteredSchema) -> _Writer:
-        if schema.kind != AVRO:
-            return _Writer(fault=f"the record's schema is {schema.kind}, not {AVRO}", cause=UNREADABLE)
+    def _compiled(self, schema: RegisteredSchema, message: MessageIndex | None) -> _Writer:
+        if schema.kind != self._format.kind:
+            return _Writer(fault=f"the record's schema is {schema.kind}, not {self._format.kind}", cause=UNREADABLE)
         try:
-            return _Writer(self._decoder.add(parse_schema(schema.text, schema.texts_by_name)))
+            return _Writer(self._format.program(schema, message))
         except SchemaError as error:
             return _Writer(fault=f"the record's schema does not fit the reader's: {error}", cause=UNREADABLE)
 

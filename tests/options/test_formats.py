@@ -34,7 +34,9 @@ def test_the_column_of_bad_records_is_the_last_or_where_it_is_named():
         ({**AVRO, "keyReaderSchema": "latest"}, "needs 'keyFormat'"),
         ({**AVRO, "packRecords": "true"}, "packed records are copied as the bytes that they are"),
         ({**AVRO, "columns": "value,badRecord"}, "badRecord"),
-        ({**AVRO, "valueFormat": "protobuf"}, "expected one of binary, string, avro"),
+        ({**AVRO, "valueFormat": "json"}, "expected one of binary, string, avro, protobuf"),
+        ({**AVRO, "messageName": "Order"}, "needs 'valueFormat'=protobuf"),
+        ({**BASE, "valueFormat": "protobuf"}, "the format protobuf needs the schemas"),
     ],
 )
 def test_what_makes_no_sense_is_refused(given, words):

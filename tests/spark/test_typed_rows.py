@@ -191,3 +191,48 @@ def test_schemas_by_a_function_and_text_keys_and_a_reader_schema_in_a_file(pykaf
     assert bytes(rows[1].badRecord.key) == b"\xff"
     with pytest.raises(PySparkException, match="a function knows ids alone"):
         pykafka.read(topic, **{**options, "readerSchema": "latest"})
+
+
+SHOP = """syntax = "proto3"; package shop;
+import "google/protobuf/timestamp.proto"; import "google/protobuf/duration.proto";
+message Order {
+  int64 id = 1; string note = 2; optional double price = 3; google.protobuf.Timestamp at = 4;
+  google.protobuf.Duration took = 5; repeated Line lines = 6; map<string, int32> counts = 7; State state = 8;
+}
+message Line { string sku = 1; bytes code = 2; }
+enum State { NEW = 0; SENT = 1; }
+"""
+ORDER_IN_SPARK = (
+    "struct<id:bigint,note:string,price:double,at:timestamp,took:interval day to second,"
+    "lines:array<struct<sku:string,code:binary>>,counts:map<string,int>,state:string>"
+)
+
+
+def test_protobuf_records_have_the_types_of_from_protobuf(pykafka, kafka_topic):
+    """The bytes are written by hand: field 1 is a varint, 2 a text, 4 and 5 times, 6 lines, 7 a map, 8 an enum."""
+    topic = kafka_topic(partitions=1)
+    order = (
+        b"\x08\x05\x12\x02hi\x22\x06\x08\x80\x94\xeb\xdc\x03\x2a\x03\x08\x90\x1c"  # took an hour
+        b"\x32\x05\x0a\x01s\x12\x00\x3a\x05\x0a\x01k\x10\x09\x40\x01"
+    )
+    with a_registry() as registry:
+        number = registry.add(f"{topic}-value", SHOP, "PROTOBUF").to_bytes(4, "big")
+        values = [b"\0" + number + index + record for index, record in ((b"\0", order), (b"\0", b""), (b"\2\2", b""))]
+        write(pykafka, topic, [*values, None, b"\0" + number + b"\0\x12\x01\xff"])
+        options = {
+            "valueFormat": "protobuf", "schemaRegistry.url": registry.url, "badRecords": "column",
+            "messageName": "shop.Order",
+        }  # fmt: skip
+        frame = pykafka.read(topic, **options)
+        assert dict(frame.dtypes)["value"] == ORDER_IN_SPARK
+        columns = ["value.*", "badRecord.reason", "offset", "unix_micros(value.at) AS micros"]
+        first, empty, other, tombstone, bad = frame.selectExpr(*columns).orderBy("offset").collect()
+        with pytest.raises(PySparkException, match=r"declares shop\.Order, shop\.Line: say which"):
+            pykafka.read(topic, **{name: each for name, each in options.items() if name != "messageName"})
+    assert (first.id, first.note, first.price, first.state) == (5, "hi", None, "SENT")
+    assert first.micros == 1_000_000_000_000_000
+    assert (first.took, first.lines, first.counts) == (dt.timedelta(hours=1), [("s", None)], {"k": 9})
+    assert (empty.id, empty.lines, empty.counts, empty.took, empty.reason) == (None, [], {}, None, None)
+    assert "the record is a shop.Line" in other.reason
+    assert (tombstone.lines, tombstone.reason) == (None, None)
+    assert "field $.note: a string is not UTF-8" in bad.reason

@@ -15,11 +15,10 @@ import pyarrow as pa
 import pytest
 
 from kafkasource.errors import SchemaError
-from kafkasource.typed import kernel, opcodes
+from kafkasource.typed import kernel, opcodes, protobuf_opcodes
 from kafkasource.typed.avro.decode import AvroDecoder
 from kafkasource.typed.avro.parse import parse_schema
 from kafkasource.typed.decode import NOT_DECODED
-from kafkasource.typed.protobuf import opcodes as protobuf_opcodes
 
 MANY_BYTES = 16 << 20
 FIVE = {

@@ -13,7 +13,7 @@ from kept_schemas import KeptSchemas, avro, encoded, framed
 from kafkasource.errors import RegistryUnavailable, SchemaError
 from kafkasource.records.columns import HEADERS_TYPE
 from kafkasource.typed.framing import frame_of, frame_of_header
-from kafkasource.typed.rows import AvroRows, BadRow, TextRows
+from kafkasource.typed.rows import BadRow, RegisteredRows, TextRows
 from kafkasource.typed.schema_source import RegisteredSchema
 
 MIB = 1 << 20
@@ -42,7 +42,7 @@ def decoded(rows, values, headers=None, most_bytes=MIB):
 @pytest.mark.parametrize("vector", CONFLUENT["vectors"], ids=lambda vector: f"{vector['form']}-{vector['side']}")
 def test_what_confluents_serializer_writes_is_read(vector):
     headers = [(name, bytes.fromhex(value)) for name, value in vector["headers"]] or None
-    rows = AvroRows(avro(ORDER), KeptSchemas({CONFLUENT["schema_id"]: ORDER, GUID: ORDER}), vector["side"])
+    rows = RegisteredRows(avro(ORDER), KeptSchemas({CONFLUENT["schema_id"]: ORDER, GUID: ORDER}), vector["side"])
     found = decoded(rows, binary(bytes.fromhex(vector["bytes"])), pa.array([headers], HEADERS_TYPE))
     assert found == ([CONFLUENT["record"]], [])
 
@@ -77,7 +77,7 @@ def test_rows_of_many_writers_and_framings_each_by_its_own_and_in_their_order():
         HEADERS_TYPE,
     )
     source = KeptSchemas({1: ORDER, 2: WITH_PRICE, 3: OLD_ID, GUID: WITH_PRICE})
-    found, bad = decoded(AvroRows(avro(WITH_PRICE), source), values, headers)
+    found, bad = decoded(RegisteredRows(avro(WITH_PRICE), source), values, headers)
     assert found == [
         {"id": 1, "item": "a", "price": None},
         {"id": 2, "item": "b", "price": 2.5},
@@ -101,7 +101,7 @@ def test_of_100_records_with_a_bad_one_99_are_right_and_none_has_moved(slices):
     column = binary(*([b"?"] * 3 + values)).slice(3) if slices else binary(*values)
     for most_bytes in (MIB, 60_000):
         found, bad = decoded(
-            AvroRows(avro(ORDER), KeptSchemas({1: ORDER, 2: {**ORDER, "doc": "2"}})), column, None, most_bytes
+            RegisteredRows(avro(ORDER), KeptSchemas({1: ORDER, 2: {**ORDER, "doc": "2"}})), column, None, most_bytes
         )
         assert found == [record if n != 57 else None for n, record in enumerate(records)]
         assert [(each.row, each.schema_id, each.place) for each in bad] == [(57, 2, "$.item")]
@@ -117,7 +117,7 @@ def test_each_bad_record_says_why_and_a_tombstone_is_none():
         right, None, b"", b"\0\0\0", b"\2" + right[1:], b"\0\0\0\0\0", b"\0\xff\xff\xff\xff", right + b"!", right[:-1],
         b"\0\0\0\0\x09" + right[5:], b"\0\0\0\0\2\0", b"\0\0\0\0\3\0", b"\0\0\0\0\4\0", right,
     )  # fmt: skip
-    found, bad = decoded(AvroRows(avro(ORDER), source), values)
+    found, bad = decoded(RegisteredRows(avro(ORDER), source), values)
     assert [row for row, value in enumerate(found) if value is not None] == [0, 13]
     assert [each.row for each in bad] == list(range(2, 13))
     assert [each.schema_id for each in bad] == [None] * 5 + [1, 1, 9, 2, 3, 4]
@@ -152,13 +152,13 @@ def test_a_source_that_fails_is_no_records_fault():
             raise RegistryUnavailable("503")
 
     with pytest.raises(RegistryUnavailable):
-        decoded(AvroRows(avro(ORDER), Away()), binary(framed(1, ORDER, {"id": 1, "item": "a"})))
+        decoded(RegisteredRows(avro(ORDER), Away()), binary(framed(1, ORDER, {"id": 1, "item": "a"})))
 
 
 def test_an_unknown_id_is_asked_for_again_in_the_next_batch():
     schemas = {}
     source = KeptSchemas(schemas)
-    rows = AvroRows(avro(ORDER), source)
+    rows = RegisteredRows(avro(ORDER), source)
     values = binary(framed(1, ORDER, {"id": 1, "item": "a"}))
     assert decoded(rows, values)[0] == [None]
     schemas[1] = ORDER
@@ -166,12 +166,12 @@ def test_an_unknown_id_is_asked_for_again_in_the_next_batch():
 
 
 def test_an_empty_column_is_an_empty_column():
-    assert decoded(AvroRows(avro(ORDER), KeptSchemas({})), binary()) == ([], [])
+    assert decoded(RegisteredRows(avro(ORDER), KeptSchemas({})), binary()) == ([], [])
 
 
 def test_a_readers_schema_that_is_no_avro_is_refused():
     with pytest.raises(SchemaError, match="JSON"):
-        AvroRows(RegisteredSchema("JSON", "{}"), KeptSchemas({}))
+        RegisteredRows(RegisteredSchema("JSON", "{}"), KeptSchemas({}))
 
 
 def test_text_is_utf8_and_what_is_not_is_bad_and_null():

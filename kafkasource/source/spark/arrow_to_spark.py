@@ -1,4 +1,4 @@
-"""Arrow types to Spark's, as `typed.avro.arrow_types` uses them: nullability as it is, a zone decides the timestamp."""
+"""Arrow types to Spark's, as the formats of `typed` use them: nullability as it is, a zone decides the timestamp."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pyspark.sql.types import (
     BooleanType,
     DataType,
     DateType,
+    DayTimeIntervalType,
     DecimalType,
     DoubleType,
     FloatType,
@@ -35,6 +36,7 @@ _PLAIN: dict[pa.DataType, DataType] = {
     pa.date32(): DateType(),
     pa.timestamp("us", "UTC"): TimestampType(),
     pa.timestamp("us"): TimestampNTZType(),
+    pa.duration("us"): DayTimeIntervalType(),
 }
 
 

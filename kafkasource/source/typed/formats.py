@@ -11,6 +11,7 @@ import pyarrow as pa
 from kafkasource.records.columns import row_schema
 from kafkasource.registry import subject_of
 from kafkasource.source.typed.schemas import (
+    MESSAGE_OPTIONS,
     READER_OPTIONS,
     FunctionSchemas,
     RegistrySchemas,
@@ -19,8 +20,8 @@ from kafkasource.source.typed.schemas import (
     schemas_of,
 )
 from kafkasource.typed.framing import Side
-from kafkasource.typed.rows import AvroRows, TextRows, TypedRows
-from kafkasource.typed.schema_source import RegisteredSchema
+from kafkasource.typed.rows import RegisteredRows, TextRows, TypedRows
+from kafkasource.typed.schema_source import KINDS, RegisteredSchema
 from kafkasource.types import BAD_RECORD_COLUMN, ROW_COLUMNS
 
 if TYPE_CHECKING:
@@ -42,14 +43,15 @@ class Format:
     """Of the keys or the values."""
 
     side: Side
-    name: str  # string, avro
-    reader: RegisteredSchema | None = None  # of avro
+    name: str  # string, avro, protobuf
+    reader: RegisteredSchema | None = None  # of the latter two
+    message_name: str | None = None  # of protobuf, where the reader's schema declares several
 
     def rows(self, schemas: Schemas | None) -> TypedRows:
         if self.reader is None:
             return TextRows()
         assert schemas is not None
-        return AvroRows(self.reader, schemas.source(), self.side)
+        return RegisteredRows(self.reader, schemas.source(), self.side, message_name=self.message_name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +73,17 @@ class RowFormats:
         names = {side: options[f"{side}Format"] for side in SIDES if options[f"{side}Format"] != "binary"}
         if not names:
             return None
-        avro = [side for side in SIDES if names.get(side) == "avro"]
-        schemas = schemas_of(options) if avro else None
+        registered = [side for side in SIDES if names.get(side) in KINDS]
+        schemas = schemas_of(options) if registered else None
         readers = dict(known or {})
-        for side in avro:
+        messages = {side: options[MESSAGE_OPTIONS[side]] for side in registered}
+        for side in registered:
             if side not in readers:
                 assert schemas is not None
-                readers[side] = reader_schema(options[READER_OPTIONS[side]], side, schemas, topics)
-        formats = [Format(side, name, readers[side] if name == "avro" else None) for side, name in names.items()]
-        subjects = [subject_of(topic, side) for topic in topics or () for side in avro]
+                text = options[READER_OPTIONS[side]]
+                readers[side] = reader_schema(text, side, names[side], messages[side], schemas, topics)
+        formats = [Format(side, name, readers.get(side), messages.get(side)) for side, name in names.items()]
+        subjects = [subject_of(topic, side) for topic in topics or () for side in registered]
         return cls(options["columns"], tuple(formats), schemas, tuple(subjects), options["memoryBudget"])
 
     def with_columns(self, columns: tuple[str, ...]) -> RowFormats:
@@ -99,7 +103,7 @@ class RowFormats:
     def fetched(self) -> tuple[str, ...]:
         """What is decoded of the record batches: an error or a bad record needs more than the rows have."""
         names = set(self.columns) | {"topic", "partition", "offset"}
-        if any(each.name == "avro" for each in self.used):
+        if any(each.reader is not None for each in self.used):
             names.add("headers")
         if self.has_bad_record:
             names |= {"key", "value"}
@@ -121,12 +125,9 @@ class RowFormats:
         return pa.schema([self.field(name, binary) for name in self.columns])
 
     def type_of(self, one: Format) -> pa.DataType:
-        from kafkasource.typed.avro.arrow_types import arrow_type
-        from kafkasource.typed.avro.parse import parse_schema
+        from kafkasource.typed.record_formats import record_format
 
-        if one.reader is None:
-            return pa.string()
-        return arrow_type(parse_schema(one.reader.text, one.reader.texts_by_name))
+        return pa.string() if one.reader is None else record_format(one.reader, one.message_name).type
 
     def for_tasks(self) -> RowFormats:
         """May ask the registry: its subjects' versions go with the tasks."""

@@ -14,13 +14,14 @@ from kafkasource.options.registry import registry_options
 from kafkasource.registry import ReaderSchema, RegistryClient, RegistryOptions, ShippedSchemas, registry_of, subject_of
 from kafkasource.secrets import References
 from kafkasource.shipped_files import find_file
-from kafkasource.typed.avro.arrow_types import arrow_type
-from kafkasource.typed.avro.parse import parse_schema
 from kafkasource.typed.framing import Side
-from kafkasource.typed.schema_source import AVRO, RegisteredSchema, SchemaSource
+from kafkasource.typed.record_formats import record_format
+from kafkasource.typed.schema_source import AVRO, KINDS, PROTOBUF, RegisteredSchema, SchemaSource
 
 FUNCTION = "schemaRegistry"
 READER_OPTIONS: dict[Side, str] = {"key": "keyReaderSchema", "value": "readerSchema"}
+MESSAGE_OPTIONS: dict[Side, str] = {"key": "keyMessageName", "value": "messageName"}
+_AVRO_BEGINS = ("{", "[", '"')  # its JSON; no .proto text or base64 does
 _PROVIDERS = tuple(f"config.providers.{name}" for name in (
     "env.param.allowlist.pattern", "file.param.allowed.paths", "dir.param.allowed.paths"))  # fmt: skip
 
@@ -76,7 +77,7 @@ def _asked(function: str, schema_id: int | UUID) -> RegisteredSchema:
             f"option {FUNCTION!r}: {function} gave {type(text).__name__} for schema id {schema_id}; expected the "
             "schema's text (str), or None"
         )
-    return RegisteredSchema(AVRO, text)
+    return RegisteredSchema(AVRO if text.lstrip().startswith(_AVRO_BEGINS) else PROTOBUF, text)
 
 
 def schemas_of(options: Mapping[str, Any]) -> FunctionSchemas | RegistrySchemas:
@@ -89,41 +90,53 @@ def schemas_of(options: Mapping[str, Any]) -> FunctionSchemas | RegistrySchemas:
 
 
 def reader_schema(
-    text: str | None, side: Side, schemas: FunctionSchemas | RegistrySchemas, topics: Sequence[str] | None
+    text: str | None,
+    side: Side,
+    format_name: str,
+    message_name: str | None,
+    schemas: FunctionSchemas | RegistrySchemas,
+    topics: Sequence[str] | None,
 ) -> RegisteredSchema:
     """The schema by which keys or values are read; on the driver, once for a `load()`. May ask the registry.
 
     `text`: the option's. `topics`: None where a pattern names them. Raises OptionError, RegistryError.
     """
-    option = READER_OPTIONS[side]
-    found = _found(text, option, side, schemas, topics)
-    if found.kind != AVRO:
-        raise OptionError(f"option {option!r}: the schema is {found.kind}, and the format avro needs {AVRO}")
+    option, kind = READER_OPTIONS[side], KINDS[format_name]
+    found = _found(text, option, kind, side, schemas, topics)
+    if found.kind != kind:
+        raise OptionError(f"option {option!r}: the schema is {found.kind}, and the format {format_name} needs {kind}")
     try:
-        arrow_type(parse_schema(found.text, found.texts_by_name))
+        record_format(found, message_name)
     except SchemaError as error:
-        raise OptionError(f"option {option!r}: {error}") from None
+        named = f"option {option!r}" if message_name is None else f"options {option!r} and {MESSAGE_OPTIONS[side]!r}"
+        raise OptionError(f"{named}: {error}") from None
     return found
 
 
 def _found(
-    text: str | None, option: str, side: Side, schemas: FunctionSchemas | RegistrySchemas, topics: Sequence[str] | None
+    text: str | None,
+    option: str,
+    kind: str,
+    side: Side,
+    schemas: FunctionSchemas | RegistrySchemas,
+    topics: Sequence[str] | None,
 ) -> RegisteredSchema:
     given = (text or "").strip()
     if given.startswith("file:"):
-        return RegisteredSchema(AVRO, _text_of_file(given.removeprefix("file:"), option))
-    if given[:1] in ("{", "[", '"'):
-        return RegisteredSchema(AVRO, given)
+        return RegisteredSchema(kind, _text_of_file(given.removeprefix("file:"), option))
+    if given.startswith(_AVRO_BEGINS) if kind == AVRO else "message" in given:
+        return RegisteredSchema(kind, given)
     wanted = ReaderSchema.parse(given or "latest", option)
     if wanted is None:
+        shown = "a schema's JSON" if kind == AVRO else "the text of a .proto file"
         raise OptionError(
-            f"option {option!r}: expected latest, version:3, subject:NAME, id:7, file:PATH or a schema's JSON,"
-            f" got {given[:100]!r}"
+            f"option {option!r}: expected latest, version:3, subject:NAME, id:7, file:PATH or {shown}, got"
+            f" {given[:100]!r}"
         )
     if isinstance(schemas, FunctionSchemas):
         if wanted.schema_id is None:
             raise OptionError(
-                f"option {FUNCTION!r}: a function knows ids alone. Set {option!r} to id:7, file:PATH or a schema's JSON"
+                f"option {FUNCTION!r}: a function knows ids alone. Set {option!r} to id:7, file:PATH or a schema's text"
             )
         try:
             return schemas.schema(wanted.schema_id)

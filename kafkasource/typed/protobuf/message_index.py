@@ -6,12 +6,16 @@ one the messages within. The first message of a file, `[0]`, is a single byte 00
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from kafkasource.typed.protobuf.parse import MOST_DEPTH
+
+MessageIndex: TypeAlias = tuple[int, ...]
 
 _MOST_BYTES = 5  # of a number
 
 
-def message_index_of(data: bytes, pos: int = 0) -> tuple[tuple[int, ...], int] | None:
+def message_index_of(data: bytes, pos: int = 0) -> tuple[MessageIndex, int] | None:
     """(index, pos of the message behind it); None where the bytes are no index."""
     count, pos = _number(data, pos)
     if not 0 <= count <= MOST_DEPTH:
@@ -25,6 +29,11 @@ def message_index_of(data: bytes, pos: int = 0) -> tuple[tuple[int, ...], int] |
             return None
         found.append(number)
     return tuple(found), pos
+
+
+def may_begin(data: bytes, pos: int = 0) -> bool:
+    """Whether more bytes could make an index of what is none."""
+    return message_index_of(data + bytes(MOST_DEPTH + 1), pos) is not None
 
 
 def _number(data: bytes, pos: int) -> tuple[int, int]:

@@ -1,5 +1,8 @@
-"""Writes the kernel's words for a message type (`opcodes`). One program reads the records of all writers: a Protobuf
-field is known by its number, and what the reader does not have is skipped by its wire type."""
+"""Writes the kernel's words for a message type (`protobuf_opcodes`).
+
+One program reads the records of all writers: a Protobuf field is known by its number, and what the reader does not have
+is skipped by its wire type.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,8 @@ import pyarrow as pa
 
 from kafkasource.errors import SchemaError
 from kafkasource.typed import kernel
+from kafkasource.typed import protobuf_opcodes as op
 from kafkasource.typed.opcodes import BINARY, ITEM_LIST
-from kafkasource.typed.protobuf import opcodes as op
 from kafkasource.typed.protobuf.columns import FieldNode, MessageLayout, Node
 from kafkasource.typed.protobuf.descriptors import ENUM, GROUP, MESSAGE, Default
 from kafkasource.typed.protobuf.schema import EnumType, FieldType, ProtobufSchema
@@ -37,7 +40,7 @@ _READS = {
     GROUP: (op.READ_GROUP, op.WIRE_GROUP),
 }
 Ending: TypeAlias = tuple[int, int, int, int, int, int]
-"""What is checked at the end of a record or item, as `opcodes` has it."""
+"""What is checked at the end of a record or item, as `protobuf_opcodes` has it."""
 
 _FORMATS = {"float": "=f", "double": "=d", "bool": "=B"}
 

@@ -65,6 +65,11 @@ class ProtobufSchema:
     enums: Mapping[str, EnumType]
     _own: tuple[tuple[str, Message], ...]  # (full name, message) of the file's own, not those within
 
+    @property
+    def own_names(self) -> list[str]:
+        """The full names of the messages that the file declares, in their order; not of those within messages."""
+        return [full_name for full_name, _ in self._own]
+
     def message_at(self, index: tuple[int, ...]) -> MessageType:
         """By a message index. Raises SchemaError."""
         within, full_name = self._own, ""

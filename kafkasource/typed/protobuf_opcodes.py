@@ -1,4 +1,4 @@
-"""The words by which the kernel reads a Protobuf message: int32, made by `programs`, run by `kernel.ProtobufDecoding`.
+"""The words by which the kernel reads a Protobuf message: int32, run by `kernel.ProtobufDecoding`.
 
 A message has a block, and each of its fields an entry. Neither is shared: a type that is used twice is there twice.
 

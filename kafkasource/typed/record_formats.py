@@ -1,0 +1,75 @@
+"""What a format makes of registered schemas: the columns of the reader's, and a program for each writer's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+import pyarrow as pa
+
+from kafkasource.errors import SchemaError
+from kafkasource.typed.avro.decode import AvroDecoder
+from kafkasource.typed.avro.parse import parse_schema
+from kafkasource.typed.decode import Decoded
+from kafkasource.typed.protobuf.decode import ProtobufDecoder
+from kafkasource.typed.protobuf.message_index import MessageIndex
+from kafkasource.typed.protobuf.resolution import check_fits, only_message
+from kafkasource.typed.protobuf.schema import read_schema
+from kafkasource.typed.schema_source import AVRO, PROTOBUF, RegisteredSchema
+
+
+class RecordFormat(Protocol):
+    """Of one reader. Threads may decode at once; one of them at a time asks for a program."""
+
+    kind: str
+    type: pa.DataType
+    has_index: bool  # behind the schema id a record says which message of the schema it is
+
+    def program(self, writer: RegisteredSchema, message: MessageIndex | None) -> int:
+        """For records of this writer. SchemaError where the reader cannot read them. `message`: with `has_index`."""
+
+    def batches(
+        self, values: pa.Array, most_bytes: int, *, skip_bytes: int, programs: memoryview | None
+    ) -> Iterator[Decoded]:
+        """As `typed.decode.decode`, all rows."""
+
+
+def record_format(reader: RegisteredSchema, message_name: str | None = None) -> RecordFormat:
+    """`message_name`: of a Protobuf schema that declares several. SchemaError where Spark has no column for it."""
+    if reader.kind == AVRO:
+        return AvroFormat(reader)
+    if reader.kind == PROTOBUF:
+        return ProtobufFormat(reader, message_name)
+    raise SchemaError(f"$: the reader's schema is {reader.kind}, neither {AVRO} nor {PROTOBUF}")
+
+
+class AvroFormat:
+    kind = AVRO
+    has_index = False
+
+    def __init__(self, reader: RegisteredSchema) -> None:
+        self._decoder = AvroDecoder(parse_schema(reader.text, reader.texts_by_name))
+        self.type: pa.DataType = self._decoder.type
+        self.batches = self._decoder.batches
+
+    def program(self, writer: RegisteredSchema, message: MessageIndex | None) -> int:
+        return self._decoder.add(parse_schema(writer.text, writer.texts_by_name))
+
+
+class ProtobufFormat:
+    kind = PROTOBUF
+    has_index = True
+
+    def __init__(self, reader: RegisteredSchema, message_name: str | None) -> None:
+        self._schema = read_schema(reader.text, reader.texts_by_name)
+        self._message = only_message(self._schema) if message_name is None else self._schema.message_named(message_name)
+        self._decoder = ProtobufDecoder(self._schema, self._message)
+        self.type: pa.DataType = self._decoder.type
+        self.batches = self._decoder.batches
+
+    def program(self, writer: RegisteredSchema, message: MessageIndex | None) -> int:
+        """0, the one that there is."""
+        schema = read_schema(writer.text, writer.texts_by_name)
+        assert message is not None
+        check_fits(schema, schema.message_at(message), self._schema, self._message)
+        return 0
