@@ -130,10 +130,11 @@ class _Piece:
         """Decode up to so many rows; the row behind the last that fits. `several`: do not give up a record."""
         self._allocate(rows, several)
         valid, offsets, data = self._values.buffers()
+        places = view_of(offsets).cast("i")
         input = (
-            _view(data),
-            _view(offsets).cast("i") if offsets is not None and len(_view(offsets)) else memoryview(bytes(4)).cast("i"),
-            _view(valid),
+            view_of(data),
+            places if len(places) else memoryview(bytes(4)).cast("i"),
+            view_of(valid),
             self._values.offset,
             self._skip_bytes,
             self._of_rows,
@@ -174,7 +175,7 @@ class _Piece:
         _, offsets, _ = self._values.buffers()
         if not rows or offsets is None:
             return 0
-        ends = _view(offsets).cast("i")
+        ends = view_of(offsets).cast("i")
         first = self._values.offset + self._start
         return int(ends[first + rows] - ends[first])
 
@@ -266,5 +267,6 @@ def _bytes_of_level(columns: Sequence[Column], level: int, capacity: int) -> int
     return capacity + valid + sum(_values_bytes(column, capacity) for column in there)
 
 
-def _view(buffer: pa.Buffer | None) -> memoryview:
+def view_of(buffer: pa.Buffer | None) -> memoryview:
+    """Its bytes; of no buffer none."""
     return _EMPTY if buffer is None else memoryview(buffer).cast("B")

@@ -13,6 +13,7 @@ name the last counts. Registries give no id 0, so four zero bytes behind the fir
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
@@ -21,7 +22,9 @@ from uuid import UUID
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkasource.typed.protobuf.message_index import MessageIndex, may_begin, message_index_of
+from kafkasource.typed import kernel
+from kafkasource.typed.decode import view_of
+from kafkasource.typed.protobuf.message_index import MessageIndex, message_index_of
 
 Side: TypeAlias = Literal["key", "value"]
 
@@ -29,8 +32,8 @@ HEADER_NAMES: dict[Side, str] = {"key": "__key_schema_id", "value": "__value_sch
 ID_BYTES = 5  # the first byte and Confluent's id
 LONG_ID_BYTES = 9  # the first byte and Apicurio's id
 MOST_ID = (1 << 31) - 1
-_LONG = bytes(ID_BYTES)
 MOST_INDEX_BYTES = 64
+MOST_KNOWN = 64  # frames that the kernel looks for in a column
 _UUID_BYTES = 17
 
 
@@ -48,8 +51,8 @@ class Frame:
 class Frames:
     """The frames of a column: few different ones, and of each row the number of its own."""
 
-    frames: Sequence[Frame]
-    rows: pa.Int32Array  # null where the row is null
+    frames: Sequence[Frame]  # the first is that of null rows, which have none
+    rows: pa.Int32Array
 
 
 def frame_of(start: bytes) -> Frame:
@@ -100,60 +103,56 @@ def frames_of(
     values: pa.BinaryArray, side: Side, headers: pa.ListArray | None = None, *, indexed: bool = False
 ) -> Frames:
     """`headers`: the rows' (`records.columns.HEADERS_TYPE`); None: they have none. `indexed`: with message indexes."""
-    starts = pc.binary_slice(values, 0, ID_BYTES)
-    encoded = starts.dictionary_encode()
-    if _LONG in encoded.dictionary.to_pylist():
-        is_long = pc.equal(starts, pa.scalar(_LONG, pa.binary()))
-        starts = pc.if_else(is_long, pc.binary_slice(values, 0, LONG_ID_BYTES), starts)
-        encoded = starts.dictionary_encode()
-    if indexed:
-        encoded = _with_index_bytes(values, starts, encoded)
-        frames = [with_index(frame_of(start[:LONG_ID_BYTES]), start) for start in encoded.dictionary.to_pylist()]
-    else:
-        frames = [frame_of(start) for start in encoded.dictionary.to_pylist()]
+    frames, numbers = _in_front(values, indexed)
+    rows = pa.Array.from_buffers(pa.int32(), len(values), [None, pa.py_buffer(numbers)])
     of_headers = _of_headers(headers, HEADER_NAMES[side])
     if not of_headers:
-        return Frames(frames, encoded.indices)
-    rows = encoded.indices.to_pylist()
-    numbers: dict[bytes | None, int] = {}
+        return Frames(frames, rows)
+    places: dict[bytes | None, int] = {}
+    changed = rows.to_pylist()
     for row, value in of_headers.items():
-        if rows[row] is not None:
-            if value not in numbers:
-                numbers[value] = len(frames)
+        if changed[row]:
+            if value not in places:
+                places[value] = len(frames)
                 frames.append(frame_of_header(value, HEADER_NAMES[side], indexed=indexed))
-            rows[row] = numbers[value]
-    return Frames(frames, pa.array(rows, pa.int32()))
+            changed[row] = places[value]
+    return Frames(frames, pa.array(changed, pa.int32()))
 
 
-def _with_index_bytes(
-    values: pa.BinaryArray, starts: pa.BinaryArray, encoded: pa.DictionaryArray
-) -> pa.DictionaryArray:
-    """The rows' starts as far as their message indexes go: no byte of a record, or each would be a frame of its own."""
-    for more in range(1, MOST_INDEX_BYTES + 1):
-        unfinished = [
-            number for number, start in enumerate(encoded.dictionary.to_pylist()) if _has_more(start, more - 1)
-        ]
-        if not unfinished:
+def _in_front(values: pa.BinaryArray, indexed: bool) -> tuple[list[Frame], memoryview]:
+    """(frames, of each row the number).
+
+    The kernel knows the frames that came before, by their bytes; a row that begins with none of them is parsed here. No
+    frame begins with another, as each says itself how long it is.
+    """
+    valid, offsets, data = map(view_of, values.buffers())
+    places = offsets.cast("i") if len(offsets) else memoryview(bytes(4)).cast("i")
+    numbers = memoryview(bytearray(4 * len(values))).cast("i")
+    known: list[Frame] = []
+    starts, ends = bytearray(), array("i")
+    others: dict[Frame, int] = {}  # with a fault, whose bytes say nothing of other rows; or too many to be known
+    of_others: list[tuple[int, int]] = []  # (row, number among the others)
+    row = 0
+    while True:
+        seen = memoryview(bytes(starts)), memoryview(bytes(ends)).cast("i")
+        row = kernel.match_frames(data, places, valid, values.offset, *seen, numbers, row, len(values))
+        if row == len(values):
             break
-        goes_on = pc.is_in(encoded.indices, pa.array(unfinished, pa.int32()))
-        # An id of nine bytes begins with five that are zero.
-        is_long = pc.equal(pc.binary_slice(values, 0, ID_BYTES), pa.scalar(_LONG, pa.binary()))
-        longer = pc.if_else(
-            is_long,
-            pc.binary_slice(values, 0, LONG_ID_BYTES + more),
-            pc.binary_slice(values, 0, ID_BYTES + more),
-        )
-        starts = pc.if_else(goes_on, longer, starts)
-        encoded = starts.dictionary_encode()
-    return encoded
-
-
-def _has_more(start: bytes, index_bytes: int) -> bool:
-    """Whether the index goes on behind so many bytes of it, as far as the record has them."""
-    frame = frame_of(start[:LONG_ID_BYTES])
-    if frame.schema_id is None or len(start) < frame.size + index_bytes:
-        return False
-    return message_index_of(start, frame.size) is None and may_begin(start, frame.size)
+        begin, end = places[row + values.offset : row + values.offset + 2]
+        start = bytes(data[begin : min(end, begin + LONG_ID_BYTES + MOST_INDEX_BYTES)])
+        frame = frame_of(start[:LONG_ID_BYTES])
+        if indexed:
+            frame = with_index(frame, start)
+        if frame.schema_id is None or len(known) == MOST_KNOWN:
+            of_others.append((row, others.setdefault(frame, len(others))))
+            row += 1
+        else:
+            known.append(frame)
+            starts += start[: frame.size]
+            ends.append(len(starts))
+    for row, number in of_others:
+        numbers[row] = 1 + len(known) + number
+    return [Frame(), *known, *others], numbers
 
 
 def _of_headers(headers: pa.ListArray | None, name: str) -> dict[int, bytes | None]:

@@ -201,6 +201,17 @@ cdef Py_ssize_t put_decimal_text(unsigned char* out, Py_ssize_t at, long long va
 cdef bint sys_is_little() noexcept nogil
 
 
+cpdef Py_ssize_t match_frames(const unsigned char[::1] data, const int[::1] offsets, const unsigned char[::1] valid, Py_ssize_t shift,
+                              const unsigned char[::1] starts, const int[::1] ends, int[::1] numbers, Py_ssize_t row,
+                              Py_ssize_t last) except? -99
+
+@cython.locals(has_nulls=cython.bint, known=Py_ssize_t, data="const unsigned char*", bitmap="const unsigned char*", frames="const unsigned char*",
+               number=Py_ssize_t, begin=Py_ssize_t, end=Py_ssize_t, tried=Py_ssize_t, first=Py_ssize_t, size=Py_ssize_t, same=cython.bint, i=Py_ssize_t)
+cdef Py_ssize_t match_known(const unsigned char[::1] input, const int[::1] offsets, const unsigned char[::1] valid, Py_ssize_t shift,
+                            const unsigned char[::1] starts, const int[::1] ends, int[::1] numbers, Py_ssize_t row,
+                            Py_ssize_t last) noexcept nogil
+
+
 cdef class Decoding:
     cdef const int[::1] _code, _entries
     cdef const unsigned char[::1] _constants

@@ -424,6 +424,75 @@ def sys_is_little() -> bool:
         return _ORDER == "little"
 
 
+def match_frames(
+    data: memoryview,
+    offsets: memoryview,
+    valid: memoryview,
+    shift: int,
+    starts: memoryview,
+    ends: memoryview,
+    numbers: memoryview,
+    row: int,
+    last: int,
+) -> int:
+    """Write to `numbers` with which of the known frames each row begins, from `row` on: 0 where it is null, else 1 more
+    than the place of the frame. `starts` has the frames one behind the other, `ends` where each ends. Returns the first
+    row that begins with none of them, or `last`."""
+    if row < 0 or len(offsets) < last + shift + 1 or len(numbers) < last:
+        raise ValueError("more rows than there are")
+    with cython.nogil:
+        return match_known(data, offsets, valid, shift, starts, ends, numbers, row, last)
+
+
+def match_known(
+    input: memoryview,
+    offsets: memoryview,
+    valid: memoryview,
+    shift: int,
+    starts: memoryview,
+    ends: memoryview,
+    numbers: memoryview,
+    row: int,
+    last: int,
+) -> int:
+    has_nulls = len(valid) > 0
+    known = len(ends)
+    if cython.compiled:
+        data = cython.address(input[0])
+        bitmap = cython.address(valid[0])
+        frames = cython.address(starts[0])
+        number = 0
+    else:
+        data, bitmap, frames, number = input, valid, starts, 0
+    while row < last:
+        if has_nulls and bit_at(bitmap, row + shift) == 0:
+            numbers[row] = 0
+            row += 1
+            continue
+        begin = offsets[row + shift]
+        end = offsets[row + shift + 1]
+        if begin < 0 or end > len(input):
+            return row
+        tried = 0
+        while tried < known:  # the frame of the row before first
+            first = ends[number - 1] if number > 0 else 0
+            size = ends[number] - first
+            same = size <= end - begin
+            i = 0
+            while same and i < size:
+                same = data[begin + i] == frames[first + i]
+                i += 1
+            if same:
+                break
+            number = number + 1 if number + 1 < known else 0
+            tried += 1
+        if tried == known:
+            return row
+        numbers[row] = number + 1
+        row += 1
+    return last
+
+
 class Decoding:
     """Records to the columns of one reader, each record by the program of its writer.
 

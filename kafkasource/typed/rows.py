@@ -5,7 +5,6 @@ What is bad is null in the typed column, and a `BadRow` says why. A tombstone is
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
@@ -108,7 +107,7 @@ class RegisteredRows:
 
     def _writer(self, frame: Frame) -> _Writer:
         if frame.schema_id is None:
-            return _Writer(fault=frame.fault, cause=NO_ID)
+            return _Writer(fault=frame.fault, cause=NO_ID if frame.fault else "")
         key = (frame.schema_id, frame.message)
         writer = self._writers.get(key)
         if writer is None:
@@ -173,16 +172,18 @@ def _without_frames(values: pa.BinaryArray, found: Frames, programs: list[int]) 
     return 0, cut
 
 
-def _programs_of(found: Frames, writers: list[_Writer]) -> memoryview:
-    """Of each row the number of its program, as int32."""
-    programs = array("i", [*(each.program for each in writers), NOT_DECODED])
-    of_rows = pa.array(programs, pa.int32()).take(found.rows.fill_null(len(writers)))
+def _programs_of(found: Frames, writers: list[_Writer]) -> memoryview | None:
+    """Of each row the number of its program, as int32. None: all have the first."""
+    programs = [each.program for each in writers]
+    if programs == [NOT_DECODED, 0]:  # null rows need no program
+        return None
+    of_rows = pa.array(programs, pa.int32()).take(found.rows)
     return memoryview(of_rows.buffers()[1]).cast("B").cast("i")
 
 
 def _rows_without_program(found: Frames, writers: list[_Writer]) -> list[tuple[int, int]]:
     """(row, number of its frame) of the rows that no program decodes, tombstones not among them."""
-    numbers = [number for number, writer in enumerate(writers) if writer.program == NOT_DECODED]
+    numbers = [number for number, writer in enumerate(writers) if writer.program == NOT_DECODED and number]
     if not numbers:
         return []
     rows = pc.indices_nonzero(pc.is_in(found.rows, pa.array(numbers, pa.int32())))

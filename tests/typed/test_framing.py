@@ -12,7 +12,7 @@ from kept_schemas import KeptSchemas, avro, encoded, framed
 
 from kafkasource.errors import RegistryUnavailable, SchemaError
 from kafkasource.records.columns import HEADERS_TYPE
-from kafkasource.typed.framing import frame_of, frame_of_header
+from kafkasource.typed.framing import MOST_KNOWN, frame_of, frame_of_header, frames_of
 from kafkasource.typed.rows import BadRow, RegisteredRows, TextRows
 from kafkasource.typed.schema_source import RegisteredSchema
 
@@ -179,3 +179,18 @@ def test_text_is_utf8_and_what_is_not_is_bad_and_null():
     assert found == [None, "", None, None, "ok"]
     assert [each.row for each in bad] == [2, 3]
     assert decoded(TextRows(), binary(b"a", None)) == (["a", None], [])
+
+
+def test_each_row_has_its_own_frame_however_many_there_are():
+    ids = [n % (3 * MOST_KNOWN) + 1 for n in range(1000)]
+    values = pa.array([None if n % 7 == 0 else b"\0" + each.to_bytes(4, "big") + b"x" for n, each in enumerate(ids)])
+    for column in (values, values.slice(123, 500)):
+        found = frames_of(column.cast(pa.binary()), "value")
+        shown = [found.frames[number] for number in found.rows.to_pylist()]
+        skipped = ids if column is values else ids[123:623]
+        first = 0 if column is values else 123
+        assert [each.schema_id for each in shown] == [
+            None if (first + n) % 7 == 0 else each for n, each in enumerate(skipped)
+        ]
+        assert {each.fault for each in shown} == {""}
+        assert len(found.frames) <= 1 + 3 * MOST_KNOWN

@@ -93,14 +93,15 @@ def test_ids_of_nine_bytes_and_headers_have_indexes_too():
 
 
 def test_few_frames_are_told_apart_whatever_the_records_are():
-    """None is a frame of its own because of its record: the work for each would be Python's."""
+    """No record is a frame of its own: the work for each would be Python's."""
     values = pa.array(
         [b"\0\0\0\0\1" + index + number.to_bytes(4, "big") for number in range(300) for index in (b"\0", b"\4\2\0")],
         pa.binary(),
     )
     found = frames_of(values, "value", indexed=True)
-    assert {(each.schema_id, each.size, each.message) for each in found.frames} == {(1, 6, (0,)), (1, 8, (1, 0))}
-    assert len(found.frames) == 2
+    _, *frames = found.frames  # the first is that of null rows
+    assert [(each.schema_id, each.size, each.message) for each in frames] == [(1, 6, (0,)), (1, 8, (1, 0))]
+    assert found.rows.to_pylist() == [1, 2] * 300
 
 
 @pytest.mark.parametrize(
@@ -121,7 +122,7 @@ def test_bytes_that_are_no_index_are_a_bad_record(tail):
     found, bad = decoded(rows_of(SHOP), [right, b"\0\0\0\0\1" + tail, right])
     assert found == [{"id": 7, "note": "hi"}, None, {"id": 7, "note": "hi"}]
     assert [row for row, _ in bad] == [1]
-    assert "message index" in bad[0][1] or "a message index" in bad[0][1]
+    assert "message index" in bad[0][1]
 
 
 def test_writers_of_other_versions_are_read_and_those_whose_types_differ_are_bad():

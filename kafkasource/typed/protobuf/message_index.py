@@ -31,11 +31,6 @@ def message_index_of(data: bytes, pos: int = 0) -> tuple[MessageIndex, int] | No
     return tuple(found), pos
 
 
-def may_begin(data: bytes, pos: int = 0) -> bool:
-    """Whether more bytes could make an index of what is none."""
-    return message_index_of(data + bytes(MOST_DEPTH + 1), pos) is not None
-
-
 def _number(data: bytes, pos: int) -> tuple[int, int]:
     """(number, next pos). Below 0 where it is that, or is cut, or has too many bytes."""
     raw = 0
