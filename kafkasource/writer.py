@@ -10,6 +10,9 @@ keep their order; with the default `acks=all` and idempotence each is stored onc
 one writes it again. Only Spark can write exactly once over restarts (`deliveryGuarantee`), so this class refuses that
 option.
 
+Rows of `kafkasource.reader` with badRecords=column have the column `badRecord`. Where it is not null, the row is an
+error, or with badRecords=topic:NAME a dead letter of that topic (docs/typed.md), with the guarantee of the other rows.
+
 One thread at a time may call `write`. A thread of the writer sends.
 """
 
@@ -23,12 +26,13 @@ from typing import TYPE_CHECKING
 
 from kafkasource import options as option_table
 from kafkasource.errors import OptionError
-from kafkasource.sink.columns import InvalidSchema, SinkSchema
+from kafkasource.sink.columns import InvalidSchema, SinkSchema, check_dead_letters
+from kafkasource.sink.dead_letters import dead_letter_topic_of, require_topic
 from kafkasource.sink.new_topic import create_missing
 from kafkasource.sink.partitioner import Partitioner
 from kafkasource.sink.producer.config import ProducerConfig
 from kafkasource.sink.producer.producer import Producer
-from kafkasource.types import TopicPartition, Written
+from kafkasource.types import BAD_RECORD_COLUMN, TopicPartition, Written
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -55,13 +59,12 @@ class Writer:
             raise OptionError(
                 "option 'commitListener' works only with Spark's commits: leave it out, and use what `flush` returns"
             )
-        if parsed["badRecords"] != "fail":
-            raise OptionError("option 'badRecords'=topic:NAME works only with Spark's writes: leave it out")
         self._shown = repr(parsed)
         config = ProducerConfig.from_options(parsed)
         if client is not None:
             config = replace(config, client=client)
         self._topic: str | None = parsed["topic"]
+        self._dead_letter_topic = dead_letter_topic_of(parsed)
         self._create = config.client, self._topic, parsed["createTopic"]
         self._partitioner = Partitioner.from_option(parsed["partitioner"], config.batch_bytes)
         self._producer = Producer(config)
@@ -83,6 +86,8 @@ class Writer:
         schema = self._schema(rows)
         if self._delivery is None:
             create_missing(*self._create)
+            if self._dead_letter_topic is not None:
+                require_topic(self._create[0], self._dead_letter_topic)
             self._delivering = self._producer.delivery()
             self._delivery = self._delivering.__enter__()
         for batch in [rows] if not hasattr(rows, "to_batches") else rows.to_batches():
@@ -95,7 +100,15 @@ class Writer:
             raise InvalidSchema("Required attribute 'value' not found")
         if self._topic is None and "topic" not in names:
             raise InvalidSchema("no topic: set the option 'topic', or add a column `topic`")
-        return SinkSchema(self._topic, {name: names.index(name) for name in _COLUMNS if name in names})
+        columns: tuple[str, ...] = _COLUMNS
+        if self._dead_letter_topic is not None:
+            check_dead_letters(names)
+        if BAD_RECORD_COLUMN in names and _is_of_bad_records(rows.schema.field(BAD_RECORD_COLUMN).type):
+            columns = (*_COLUMNS, "offset", BAD_RECORD_COLUMN)
+        elif self._dead_letter_topic is not None:
+            raise InvalidSchema(f"column {BAD_RECORD_COLUMN!r} is not what a read with badRecords=column gives")
+        positions = {name: names.index(name) for name in columns if name in names}
+        return SinkSchema(self._topic, positions, self._dead_letter_topic)
 
     def flush(self) -> dict[TopicPartition, Written]:
         """Wait until all rows are acknowledged. Returns the records that were written since the last flush.
@@ -133,6 +146,12 @@ class Writer:
                 self.flush()
         finally:
             self.close()
+
+
+def _is_of_bad_records(kind: pa.DataType) -> bool:
+    import pyarrow.types as types
+
+    return types.is_struct(kind) and [each.name for each in kind] == ["reason", "schemaId", "key", "value"]
 
 
 class _GivenUp(Exception):

@@ -6,9 +6,10 @@ import pyarrow as pa
 import pytest
 from fake_broker import Error, FakeKafka, serve
 
-from kafkasource.errors import BrokerError, OptionError
+from kafkasource.errors import BadRecord, BrokerError, OptionError
 from kafkasource.protocol.apis import CREATE_TOPICS, PRODUCE
 from kafkasource.records.batches import decode
+from kafkasource.records.columns import HEADERS_TYPE
 from kafkasource.sink.columns import InvalidRow, InvalidSchema
 from kafkasource.types import TopicPartition
 from kafkasource.writer import Writer
@@ -106,6 +107,64 @@ def test_an_error_in_the_block_gives_up_what_is_under_way_and_is_the_one_raised(
 def test_rows_that_cannot_be_written_are_refused(kafka, rows, error):
     with pytest.raises(error), Writer({**kafka.options, "kafka.max.block.ms": "2000"}) as writer:
         writer.write(pa.table(rows))
+
+
+BAD_RECORD = pa.struct(
+    [("reason", pa.string()), ("schemaId", pa.int32()), ("key", pa.binary()), ("value", pa.binary())]
+)
+READ = pa.table(
+    {
+        "value": pa.array([b"good", None], pa.binary()),
+        "key": pa.array([b"k", None], pa.binary()),
+        "topic": ["orders", "orders"],
+        "partition": pa.array([None, 3], pa.int32()),
+        "offset": pa.array([10, 11], pa.int64()),
+        "headers": pa.array([None, [{"key": "h", "value": b"1"}]], HEADERS_TYPE),
+        "badRecord": pa.array([None, {"reason": "cut", "schemaId": 7, "key": b"k", "value": b"\0was"}], BAD_RECORD),
+    }
+)
+
+
+def test_a_bad_record_is_an_error_and_not_a_null_value(kafka):
+    """Which would delete its key from a compacted topic."""
+    with pytest.raises(BadRecord, match="topic orders, partition 3, offset 11: .*cut"), Writer(kafka.options) as writer:
+        writer.write(READ.slice(1))
+    assert sent(kafka) == []
+
+
+def test_bad_records_go_to_the_topic_of_dead_letters_as_they_were_read(kafka):
+    with Writer({**kafka.options, "badRecords": "topic:u"}) as writer:
+        writer.write(READ)
+    assert {(topic, key, value) for topic, _, key, value in sent(kafka)} == {
+        ("t", b"k", b"good"),
+        ("u", b"k", b"\0was"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "rows", "words"),
+    [
+        ({"badRecords": "topic:missing"}, READ, "topic 'missing' does not exist"),
+        ({"badRecords": "topic:t"}, READ, "both name 't'"),
+        ({"badRecords": "topic:u"}, READ.drop_columns(["headers"]), "needs the column 'headers'"),
+        ({"badRecords": "topic:u"}, READ.drop_columns(["badRecord"]), "needs the column 'badRecord'"),
+        (
+            {"badRecords": "topic:u"},
+            READ.drop_columns(["badRecord"]).append_column("badRecord", pa.array(["x", "y"])),
+            "is not what a read",
+        ),
+    ],
+)
+def test_what_dead_letters_lack_is_said_before_a_row_is_sent(kafka, options, rows, words):
+    with pytest.raises((OptionError, InvalidSchema), match=words), Writer({**kafka.options, **options}) as writer:
+        writer.write(rows)
+    assert sent(kafka) == []
+
+
+def test_another_column_of_that_name_is_none_of_ours(kafka):
+    with Writer(kafka.options) as writer:
+        writer.write(pa.table({"value": ["a"], "badRecord": ["mine"]}))
+    assert [value for *_, value in sent(kafka)] == [b"a"]
 
 
 def test_exactly_once_is_sparks_affair(kafka):

@@ -8,7 +8,7 @@ becomes a Python object on the way, unless it is bad.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -104,7 +104,7 @@ class SinkSchema:
         """
         types = {field.name: _catalog_string(field.dataType) for field in schema.fields}
         if dead_letter_topic is not None:
-            _check_dead_letters(types)
+            check_dead_letters(types)
         elif types.get(PACKED_COLUMN) == "binary" and "value" not in types:
             return cls(topic, {PACKED_COLUMN: list(types).index(PACKED_COLUMN)})
         accepted_by_name = _accepted(types, offsets=offsets, dead=dead_letter_topic is not None)
@@ -256,7 +256,8 @@ def _accepted(types: dict[str, str], *, offsets: bool, dead: bool) -> dict[str, 
     return _ACCEPTED | (_OFFSET if place else {}) | (_BAD_RECORD if bad else {})
 
 
-def _check_dead_letters(types: dict[str, str]) -> None:
+def check_dead_letters(types: Container[str]) -> None:
+    """`types`: the names of the columns there are. Raises InvalidSchema for one that dead letters need."""
     missing = next((name for name in dead_letters.NEEDED if name not in types), None)
     if missing is not None:
         source = "of a read with badRecords=column" if missing == BAD_RECORD_COLUMN else "as the source has it"

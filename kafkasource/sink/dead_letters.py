@@ -8,7 +8,7 @@ and headers. Behind these are the headers by which Kafka's share groups say wher
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
@@ -18,6 +18,9 @@ from kafkasource.errors import OptionError
 from kafkasource.records.columns import HEADERS_TYPE
 from kafkasource.sink.new_topic import exists
 from kafkasource.types import BAD_RECORD_COLUMN
+
+if TYPE_CHECKING:
+    from kafkasource.options import Options
 
 Column: TypeAlias = pa.Array
 
@@ -32,6 +35,14 @@ PREFIX = "__dlq.errors."
 TOPIC, PARTITION, OFFSET, MESSAGE = (PREFIX + name for name in ("topic", "partition", "offset", "message"))
 
 _seen: set[tuple[ClientConfig, str]] = set()  # topics that exist: asked for once by each process, not each micro-batch
+
+
+def dead_letter_topic_of(options: Options) -> str | None:
+    """The topic that `badRecords` names. Raises OptionError."""
+    topic: str | None = options["badRecords"].partition(":")[2] or None
+    if topic is not None and topic == options["topic"]:
+        raise OptionError(f"options 'topic' and 'badRecords' both name {topic!r}: bad records need another topic")
+    return topic
 
 
 def headers_of(own: Column | None, place: Sequence[Column], reasons: Column) -> pa.ListArray:

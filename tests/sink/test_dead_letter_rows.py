@@ -15,7 +15,6 @@ from kafkasource.records.columns import HEADERS_TYPE
 from kafkasource.sink.clusters import targets
 from kafkasource.sink.columns import InvalidRow, InvalidSchema, SinkSchema
 from kafkasource.source.typed.formats import BAD_RECORD_TYPE
-from kafkasource.writer import Writer
 
 TYPES = {
     "value": pa.binary(),
@@ -148,13 +147,11 @@ def test_what_a_write_cannot_do_with_bad_records_is_refused(given, words):
         targets.parse({**BASE, **given})
 
 
-def test_a_read_and_a_write_to_several_clusters_and_one_without_spark_have_no_dead_letters():
+def test_a_read_and_a_write_to_several_clusters_have_no_dead_letters():
     with pytest.raises(OptionError, match="is for writing"):
         options.parse({**BASE, "subscribe": "t", "badRecords": "topic:dlq"}, "source")
     with pytest.raises(OptionError, match="cannot be combined with 'clusters'"):
         targets.parse({"clusters.east.kafka.bootstrap.servers": "e:1", "topic": "t", "badRecords": "topic:dlq"})
-    with pytest.raises(OptionError, match="only with Spark"):
-        Writer({**BASE, "badRecords": "topic:dlq"})
 
 
 def test_the_topic_keeps_its_case():

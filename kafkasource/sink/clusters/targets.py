@@ -18,6 +18,7 @@ from kafkasource.errors import OptionError
 from kafkasource.options import MAX_INT32, Options
 from kafkasource.options.java_regex import compile_java
 from kafkasource.sink.clusters.routing import Chosen
+from kafkasource.sink.dead_letters import dead_letter_topic_of
 from kafkasource.sink.producer.config import ProducerConfig
 from kafkasource.types import NewTopic
 
@@ -91,10 +92,7 @@ def parse(written: Mapping[str, str], *, warn: Callable[[str], None] = options.l
         transaction_timeout_ms=parsed["kafka.transaction.timeout.ms"],
         new_topic=None if topic is None or new is None else (topic, new),
     )
-    dead_letter_topic = parsed["badRecords"].partition(":")[2] or None
-    if dead_letter_topic is not None and dead_letter_topic == topic:
-        raise OptionError(f"options 'topic' and 'badRecords' both name {topic!r}: bad records need another topic")
-    return Targets(parsed, topic, {ONLY: only}, dead_letter_topic)
+    return Targets(parsed, topic, {ONLY: only}, dead_letter_topic_of(parsed))
 
 
 def _several(written: Mapping[str, str], warn: Callable[[str], None]) -> Targets:
