@@ -127,7 +127,7 @@ READ = pa.table(
 
 def test_a_bad_record_is_an_error_and_not_a_null_value(kafka):
     """Which would delete its key from a compacted topic."""
-    with pytest.raises(BadRecord, match="topic orders, partition 3, offset 11: .*cut"), Writer(kafka.options) as writer:
+    with pytest.raises(BadRecord, match=r"partition 3, offset 11: .*cut"), Writer(kafka.options) as writer:
         writer.write(READ.slice(1))
     assert sent(kafka) == []
 
