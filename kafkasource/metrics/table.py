@@ -133,6 +133,14 @@ TABLE = (
         "source task",
     ),
     Metric(
+        "kafkasource_registry_requests_total",
+        "counter",
+        ("outcome",),
+        "Requests to a schema registry: `answered`, `refused` (a status of 4xx), `failed` (no answer, or one that may "
+        "become better: the request is repeated).",
+        "source task",
+    ),
+    Metric(
         "kafkasource_bytes_read_total",
         "counter",
         ("topic",),

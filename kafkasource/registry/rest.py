@@ -14,6 +14,7 @@ import ssl
 import time
 from collections.abc import Callable
 
+from kafkasource import metrics
 from kafkasource.errors import OptionError, RegistryAccessRefused, RegistryError, RegistryUnavailable, TokenNotAvailable
 from kafkasource.registry.answers import is_retriable, json_of, retry_after_s, status_text
 from kafkasource.registry.credentials import Credentials, Proof
@@ -80,8 +81,11 @@ class RestClient:
         for number in range(len(self._options.addresses)):
             at = (self._first + number) % len(self._options.addresses)
             address = self._options.addresses[at]
+            outcome = "failed"
             try:
                 answer = self._once(address, method, path, data)
+                if not is_retriable(answer.status):
+                    outcome = "answered" if answer.status < 400 else "refused"
             except (OSError, http.client.HTTPException) as error:
                 _check_tls(error, address)
                 failures[address] = getattr(error, "strerror", None) or type(error).__name__
@@ -89,6 +93,8 @@ class RestClient:
             except TokenNotAvailable as error:
                 failures[address] = f"there is no token for it: {renamed(str(error))}"
                 continue
+            finally:
+                metrics.count("kafkasource_registry_requests_total", 1, outcome)
             if is_retriable(answer.status):
                 failures[address] = status_text(answer.status)
                 wanted_s = max(wanted_s, retry_after_s(answer))

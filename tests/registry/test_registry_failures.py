@@ -11,7 +11,14 @@ from registry_clients import Clock, a_client
 from tls_peers import server_context
 from token_server import an_endpoint, granted
 
-from kafkasource.errors import OptionError, RegistryAccessRefused, RegistryError, RegistryUnavailable
+from kafkasource import metrics
+from kafkasource.errors import (
+    OptionError,
+    RegistryAccessRefused,
+    RegistryError,
+    RegistryUnavailable,
+    UnknownSchemaId,
+)
 from kafkasource.registry import RegistryClient, RegistryOptions
 
 LONG = '"long"'
@@ -30,6 +37,22 @@ def test_what_may_become_better_is_asked_again(registry, status):
     clock = Clock()
     assert a_client(registry.url, clock).schema(1).text == LONG
     assert clock.slept == pytest.approx([0.1, 0.2])
+
+
+def test_each_request_is_counted_by_what_came_of_it(registry):
+    def counted():
+        found = metrics.registry().snapshot().counters
+        name = "kafkasource_registry_requests_total"
+        return [found.get((name, (outcome,)), 0) for outcome in ("answered", "refused", "failed")]
+
+    before = counted()
+    registry.faults = [Fault(503), Fault(429)]
+    client = a_client(registry.url, Clock())
+    assert client.schema(1).text == LONG
+    assert client.schema(1).text == LONG  # known: no request
+    with pytest.raises(UnknownSchemaId):
+        client.schema(99)
+    assert [now - then for now, then in zip(counted(), before, strict=True)] == [1, 1, 2]
 
 
 def test_the_registry_says_how_long_to_wait(registry):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from kafkasource import options
+from kafkasource import metrics, options
 from kafkasource.records.columns import row_schema
 from kafkasource.source.typed.batches import typed_batches
 from kafkasource.source.typed.formats import RowFormats
@@ -42,3 +42,16 @@ def test_bad_records_of_a_slice_keep_their_own_bytes():
         None,
         (b"k5", b"bad\xc3"),
     ]
+
+
+def test_bad_records_are_counted_by_topic_and_reason():
+    def counted():
+        found = metrics.registry().snapshot().counters
+        return found.get(("kafkasource_bad_records_total", ("t", "the bytes are not UTF-8")), 0)
+
+    given = {"kafka.bootstrap.servers": "nowhere:1", "subscribe": "t", "valueFormat": "string", "badRecords": "column"}
+    formats = RowFormats.of(options.parse(given, "source"), ["t"]).with_columns(("value", "offset", "badRecord"))
+    before = counted()
+    for _ in typed_batches([batch(formats), batch(formats).slice(4)], formats):
+        pass
+    assert counted() - before == 3
