@@ -148,20 +148,21 @@ spark-kinds:
 spark-newest: .venv-newest/.ready
 	.venv-newest/bin/python -m pytest -q -n 1 $(SPARK_RULES) -m "each_kind and not extended" $(call files_with,each_kind)
 
-WITHOUT_JVM_CONNECTOR = KAFKASOURCE_WITHOUT_JVM_CONNECTOR=1 $(1)/bin/python -m pytest -q -n $(3) $(SPARK_RULES) \
-	-m "$(2) and not extended" $(call files_with,$(2))
-
 spark-oldest: .venv-4.0/.ready
-	$(call WITHOUT_JVM_CONNECTOR,.venv-4.0,each_kind,1)
+	.venv-4.0/bin/python -m pytest -q -n 1 $(SPARK_RULES) \
+		-m "each_kind and not extended" $(call files_with,each_kind)
 
-# What a release of Spark could change, on each that the README names. tests/spark_releases.py says what a release lacks.
+# The whole suite of `make spark` on each other release that the README names. tests/spark_releases.py says what a release
+# lacks, tests/jvm_connector.py which JVM connector runs there.
+ON_EACH := -m "spark and not extended"
+
 spark-each: spark-4.0 spark-4.1 spark-4.3
 
 spark-4.3: .venv-newest/.ready
-	.venv-newest/bin/python -m pytest -q $(SPARK_TESTS) -m "each_spark and not extended" $(call files_with,each_spark)
+	.venv-newest/bin/python -m pytest -q $(SPARK_TESTS) $(ON_EACH) $(call files_with,spark)
 
 spark-4.0 spark-4.1: spark-%: .venv-%/.ready
-	$(call WITHOUT_JVM_CONNECTOR,.venv-$*,each_spark,2)
+	.venv-$*/bin/python -m pytest -q $(SPARK_TESTS) $(ON_EACH) $(call files_with,spark)
 
 # The site, into build/site. A dead link or a page outside the navigation is an error.
 docs: .venv-docs/.ready

@@ -7,6 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import jvm_connector
 import pytest
 from fake_broker import close_clients
 from java_programs import SHORT_LIVED_JVM
@@ -117,13 +118,11 @@ def three_brokers(_three_brokers):
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory):
-    """One Spark for the whole run. The JVM connector is on its class path where it can be had: the peers need it."""
+def spark(request, tmp_path_factory):
+    """One Spark for the whole run. The JVM connector is on its class path if a test of the run needs it."""
     jars = None
-    if not os.environ.get("KAFKASOURCE_WITHOUT_JVM_CONNECTOR"):
-        from kafkasource.broker import jvm_connector_jars
-
-        jars = jvm_connector_jars()
+    if any(item.get_closest_marker("jvm_connector") for item in request.session.items):
+        jars = jvm_connector.jars()
     folder = tmp_path_factory.mktemp("spark")
     os.environ[crash_points.ENVIRONMENT] = str(folder / "crash")  # the JVM hands it to all Python processes
     session = spark_session(folder, jars)
@@ -134,7 +133,9 @@ def spark(tmp_path_factory):
 @pytest.fixture
 def crash_file(spark):
     """The file that names the point at which one of Spark's Python processes is to kill itself."""
-    return Path(os.environ[crash_points.ENVIRONMENT])
+    file = Path(os.environ[crash_points.ENVIRONMENT])
+    yield file
+    file.unlink(missing_ok=True)  # else a test that fails before its crash lets the next one have it
 
 
 @pytest.fixture(scope="session")

@@ -16,6 +16,7 @@ import time
 from collections import defaultdict
 from pathlib import Path
 
+import jvm_connector
 import pytest
 from allowed_skips import ENVIRONMENT, fail_on_skips, is_allowed
 from hypothesis import HealthCheck, settings
@@ -55,6 +56,7 @@ SHARED_BROKERS = ("three_brokers", "secured_broker")
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config, items):
     _leave_out_what_this_spark_lacks(config, items)
+    _skip_without_the_jvm_connector(items)
     folders = tuple(f"{TESTS / folder}{os.sep}" for folder in NOT_COUNTED)
     for item in items:
         if str(item.path).startswith(folders):
@@ -97,6 +99,13 @@ def _leave_out_what_this_spark_lacks(config, items):
         if left_out:
             config.hook.pytest_deselected(items=left_out)
             items[:] = [item for item in items if item not in left_out]
+
+
+def _skip_without_the_jvm_connector(items):
+    needing = [item for item in items if item.get_closest_marker("jvm_connector")]
+    if needing and jvm_connector.release() is None:
+        for item in needing:
+            item.add_marker(pytest.mark.skip(reason=jvm_connector.NO_RELEASE))
 
 
 def _seconds_of_its_file(item):

@@ -19,7 +19,9 @@ class Row(NamedTuple):
     held_by: str  # the file of tests, in tests/
 
 
-ONE_BATCH = "no: one micro-batch takes all, with a warning"
+ONE_BATCH = (
+    "no: one micro-batch takes all, with a warning; a run that repeats a failed one leaves what came later to the next"
+)
 NAMED = "with `trigger=processingTime`"
 BOUNDED = "with `trigger=availableNow`"
 

@@ -13,7 +13,7 @@ from served_page import get, number, of_topic, samples, wait_for
 
 import kafkasource
 
-pytestmark = [pytest.mark.spark, pytest.mark.each_spark]
+pytestmark = [pytest.mark.spark]
 
 ROWS = 3000
 

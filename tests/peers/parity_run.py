@@ -19,6 +19,7 @@ from parity import Seen
 from pyspark.sql import functions as F
 
 import kafkasource
+from kafkasource import spark_api
 
 PATIENCE_S = 60  # for a query to end, and for what Kafka does in its own time
 
@@ -297,7 +298,7 @@ class Run:
         with _REGISTERING:  # runs at a time must not share a registration (docs/decisions/spark.md, 59)
             if self.format == "pykafka":
                 kafkasource.register(self.spark)
-            frame = self._shaped(step)
+            frame = self._shaped(step, **self._told(trigger))
         during = list(getattr(step, "during", ()) if isinstance(step, parity.Stream) else ())
 
         def take(rows, batch_id):
@@ -310,14 +311,19 @@ class Run:
         writer = frame.writeStream.foreachBatch(take).option("checkpointLocation", str(self.checkpoint))
         return writer.trigger(**trigger).start()
 
-    def _shaped(self, step):
+    def _told(self, trigger):
+        """Of ours where Spark does not tell it the trigger: the option that does."""
+        untold = self.format == "pykafka" and not spark_api.TELLS_START_AND_LIMIT
+        return {"trigger": next(iter(trigger))} if untold else {}
+
+    def _shaped(self, step, **told):
         reader = self.spark.readStream
         shape = getattr(step, "shape", "one")
         if shape == "union":
-            return self._load(reader, step, subscribe="$numbers").union(
-                self._load(self.spark.readStream, step, subscribe="$other")
+            return self._load(reader, step, subscribe="$numbers", **told).union(
+                self._load(self.spark.readStream, step, subscribe="$other", **told)
             )
-        frame = self._load(reader, step)
+        frame = self._load(reader, step, **told)
         if shape == "distinct":
             return frame.dropDuplicates(["key"])
         if shape == "self-join":

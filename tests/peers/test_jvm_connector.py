@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from chispa import assert_df_equality
 
-pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.peers]
+pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.peers, pytest.mark.jvm_connector]
 
 
 def test_our_sink_writes_what_the_jvm_connector_writes_into_the_same_partitions(pykafka, kafka_topic):

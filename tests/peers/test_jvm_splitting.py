@@ -9,15 +9,11 @@ import pytest
 from kafkasource.source.plan.tasks import split
 from kafkasource.types import OffsetRange, TopicPartition
 
-pytestmark = [pytest.mark.peers, pytest.mark.spark]
+pytestmark = [pytest.mark.peers, pytest.mark.spark, pytest.mark.jvm_connector]
 
 
 @pytest.fixture(scope="module")
 def jvm(spark):
-    from kafkasource.broker import jvm_connector_jars
-
-    if jvm_connector_jars() is None:
-        pytest.skip("the JVM connector's jars cannot be had here")
     return spark._jvm
 
 

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import jvm_record
 import pytest
-from parity import Running, Stream, judge
+from parity import Committed, Running, Stream, judge
 from parity_cases import CASES
 from parity_direct import DirectRun
 from parity_run import SPARK_TOO_BUSY, Kafka, Run, make_shared_topics
@@ -37,7 +37,11 @@ def kafka(kafka_broker):
 def runs(request, pykafka, kafka, tmp_path_factory):
     """What each connector saw of each case that is to be tested: futures, as several run at once."""
     shared = make_shared_topics(kafka)
-    mine = [item.callspec.params for item in request.session.items if item.module is request.module]
+    mine = [
+        item.callspec.params
+        for item in request.session.items
+        if item.module is request.module and not item.get_closest_marker("skip")
+    ]
     with ThreadPoolExecutor(AT_ONCE) as pool:
 
         def seen(kind, name, steps):
@@ -74,13 +78,27 @@ def later_streams():
 LATER = later_streams()
 
 
+def needs(case):
+    """The marks of what its streams need of Spark."""
+    needed = set()
+    for read in case.reads:
+        if isinstance(read, Stream) and any(name.endswith("PerTrigger") for name in read.options):
+            needed.add("limited_available_now")
+        if isinstance(read, Running) and any(name.startswith("ending") for name in read.options):
+            needed.add("trigger_is_told")
+        if isinstance(read, Committed):
+            needed.add("last_group_commit")
+    return [pytest.mark.needs_spark(row) for row in sorted(needed)]
+
+
 def through_both(case):
-    extended = not case.needs_both or case.id in LATER
-    return pytest.param(case, BOTH, id=case.id, marks=[pytest.mark.extended] if extended else [])
+    extended = [pytest.mark.extended] if not case.needs_both or case.id in LATER else []
+    return pytest.param(case, BOTH, id=case.id, marks=[pytest.mark.jvm_connector, *needs(case), *extended])
 
 
 def through_ours(case):
-    return pytest.param(case, OURS, id=case.id, marks=[pytest.mark.extended] if case.id in LATER else [])
+    extended = [pytest.mark.extended] if case.id in LATER else []
+    return pytest.param(case, OURS, id=case.id, marks=[*needs(case), *extended])
 
 
 @pytest.mark.parametrize(("case", "through"), [through_both(case) for case in CASES])

@@ -17,7 +17,7 @@ from security_rows import EXEMPT, ROWS
 import kafkasource
 from kafkasource.options.security import SECURITY_OPTIONS, SECURITY_REFUSED
 
-pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.peers]
+pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.peers, pytest.mark.jvm_connector]
 
 VALUES = sorted(f"v{number}" for number in range(20))
 CONNECTORS = ("kafka", "pykafka")

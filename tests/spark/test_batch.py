@@ -14,7 +14,7 @@ from kafkasource.client.config import ClientConfig
 from kafkasource.types import TopicPartition
 from kafkasource.writer import Writer
 
-pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.each_spark]
+pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
 # The schema that Spark's guide gives for its JVM connector.
 JVM_SCHEMA = [

@@ -7,7 +7,7 @@ from pyspark.errors import PySparkException
 
 from kafkasource.reader import Reader
 
-pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.each_spark]
+pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
 
 @pytest.fixture

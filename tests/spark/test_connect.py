@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.each_spark]
+pytestmark = [pytest.mark.broker, pytest.mark.spark]
 ROOT = Path(__file__).parent.parent.parent
 
 # A process of its own: Connect and classic sessions exclude each other in one.

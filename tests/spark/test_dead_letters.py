@@ -74,6 +74,7 @@ ONE_POINT = pytest.param(("decided",), id="one crash")
 EACH_POINT = pytest.param(POINTS, id="a crash at each point", marks=pytest.mark.extended)
 
 
+@pytest.mark.needs_spark("limited_available_now")
 @pytest.mark.parametrize("points", [ONE_POINT, EACH_POINT])
 def test_each_record_is_in_one_of_the_two_topics_once_whatever_dies(pykafka, kafka_topic, tmp_path, crash_file, points):
     source, clean, dead = kafka_topic(partitions=2), kafka_topic(partitions=1), kafka_topic(partitions=1)

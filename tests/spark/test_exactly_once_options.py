@@ -11,7 +11,7 @@ import confluent_kafka
 import pytest
 from pyspark.sql.functions import col, raise_error, when
 
-pytestmark = [pytest.mark.spark, pytest.mark.each_spark]
+pytestmark = [pytest.mark.spark]
 
 APP = Path(__file__).with_name("speculation_app.py")
 ROOT = APP.parent.parent.parent

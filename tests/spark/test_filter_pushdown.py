@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-pytestmark = [pytest.mark.spark, pytest.mark.each_spark, pytest.mark.needs_spark("filters")]
+pytestmark = [pytest.mark.spark, pytest.mark.needs_spark("filters")]
 
 CONF = "spark.sql.python.filterPushdown.enabled"
 TIME = 1_700_000_000_000  # 2023-11-14 22:13:20 UTC

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 from pyspark.sql import functions as F
 
-pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.each_spark]
+pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
 
 def filled(pykafka, topic):

@@ -9,7 +9,7 @@ from pyspark.errors import StreamingQueryException
 import kafkasource
 from kafkasource.types import TopicPartition
 
-pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.each_spark, pytest.mark.each_kind]
+pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.each_kind]
 
 
 def write(pykafka, topic, first, end):

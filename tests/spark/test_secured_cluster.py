@@ -26,6 +26,7 @@ def committed(secured, way, group, topic, partitions):
     return [each.offset for each in found]
 
 
+@pytest.mark.jvm_connector
 @pytest.mark.needs_spark("limited_available_now")
 @pytest.mark.needs_spark("last_group_commit")
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])

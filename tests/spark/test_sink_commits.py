@@ -14,7 +14,7 @@ import pytest
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
 
-pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.each_spark]
+pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
 LISTENER = """
 import json, os

@@ -18,7 +18,7 @@ from kafkasource.client.config import ClientConfig
 from kafkasource.sink.transactions.crash_points import ABORTING
 from kafkasource.sink.transactions.query_identity import IdentitySource
 
-pytestmark = [pytest.mark.spark, pytest.mark.each_spark]
+pytestmark = [pytest.mark.spark]
 
 
 def slow_then(ending, flag):

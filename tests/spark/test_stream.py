@@ -10,7 +10,7 @@ from python_workers import kill_idle_workers
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
 
-pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.each_spark]
+pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
 
 def numbers(pykafka, first, end):

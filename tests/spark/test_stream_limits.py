@@ -8,7 +8,6 @@ from pyspark.errors import StreamingQueryException
 pytestmark = [
     pytest.mark.broker,
     pytest.mark.spark,
-    pytest.mark.each_spark,
     pytest.mark.needs_spark("limited_available_now"),
 ]
 

@@ -139,6 +139,7 @@ def test_two_writers_in_one_batch_and_one_bad_record_in_100(pykafka, kafka_topic
         assert before == list(range(41))
 
 
+@pytest.mark.needs_spark("limited_available_now")
 def test_a_stream_reads_new_writers_after_a_restart(pykafka, kafka_topic, tmp_path):
     topic = kafka_topic(partitions=1)
     out, checkpoint = str(tmp_path / "out"), str(tmp_path / "checkpoint")
