@@ -2,7 +2,7 @@
 SHELL := /bin/sh
 PYSPARK ?= 4.2.0
 PYSPARK_NEWEST ?= 4.3.0
-# The older two that the README names. Their tests run without the JVM connector, whose jars are those of PYSPARK.
+# The older two that the README names.
 PYSPARK_4.0 ?= 4.0.4
 PYSPARK_4.1 ?= 4.1.4
 PY := .venv/bin/python

@@ -1,4 +1,4 @@
-"""Avro records to Arrow columns, in one process: nanoseconds per record, beside fastavro to Python dicts.
+"""Avro and Protobuf records to Arrow columns, in one process: nanoseconds per record, beside fastavro and protobuf.
 
 `python -m benchmarks.typed_speed` prints it without a broker.
 """
@@ -21,11 +21,15 @@ from benchmarks.stages import Effort, compare
 from benchmarks.turns import Run
 from kafkasource.typed.avro.decode import AvroDecoder
 from kafkasource.typed.avro.parse import parse_schema
+from kafkasource.typed.protobuf.decode import ProtobufDecoder
+from kafkasource.typed.protobuf.schema import read_schema
+from kafkasource.typed.rows import RegisteredRows
+from kafkasource.typed.schema_source import AVRO, PROTOBUF, RegisteredSchema
 
-TITLE = "Avro records to columns, one core"
+TITLE = "Avro and Protobuf records to columns, one core"
 RECORDS = 1_000_000
 PIECE_RECORDS = 25_000  # about 1 MiB of records, as a task decodes them
-FASTAVRO_RECORDS = 20_000
+OTHERS_RECORDS = 20_000  # to Python's objects
 PREFIX = b"\0\0\0\0\1"
 MOST_BYTES = 256 << 20
 
@@ -41,6 +45,10 @@ SCHEMA: dict[str, Any] = {"type": "record", "name": "Sale", "fields": FIELDS}
 GONE, INT = {"name": "gone", "type": "string"}, {"name": "id", "type": "int"}
 OLDER = SCHEMA | {"fields": [GONE, INT, *FIELDS[1:3], FIELDS[4]]}
 READER = SCHEMA | {"fields": [*FIELDS[:3], FIELDS[3] | {"default": None}, FIELDS[4]]}
+PROTO = """syntax = "proto3";
+message Sale { int64 id = 1; string name = 2; double price = 3; optional string note = 4; int64 at = 5; }
+"""
+PROTO_PREFIX = b"\0\0\0\0\1\0"  # with the message index
 
 
 def run(lab: Lab, effort: Effort) -> Iterator[Row]:
@@ -56,6 +64,11 @@ def run(lab: Lab, effort: Effort) -> Iterator[Row]:
             contestants["pykafka, 1 M at once"] = decoding(records, count, None)
             contestants["fastavro"] = by_fastavro(records)
         yield from compare(work, contestants, turns, measure=NANOSECONDS, cpu=False)
+    messages = protobuf_records(count)
+    contestants = {OURS: decoding_protobuf(messages), "protobuf": by_protobuf(messages)}
+    yield from compare("Protobuf, 5 fields", contestants, turns, measure=NANOSECONDS, cpu=False)
+    framed = {f"{OURS}, Avro": typed_rows(new, AVRO), f"{OURS}, Protobuf": typed_rows(messages, PROTOBUF)}
+    yield from compare("a task's typed rows, with the schema ids", framed, turns, measure=NANOSECONDS, cpu=False)
 
 
 def zigzag(number: int) -> bytes:
@@ -111,10 +124,84 @@ def by_fastavro(records: list[bytes]) -> Run:
         import fastavro
 
         schema = fastavro.parse_schema(SCHEMA)
-        for each in records[:FASTAVRO_RECORDS]:
+        for each in records[:OTHERS_RECORDS]:
             fastavro.schemaless_reader(io.BytesIO(memoryview(each)[len(PREFIX) :]), schema, None)
 
-    return per_record(work, min(FASTAVRO_RECORDS, len(records)))
+    return per_record(work, min(OTHERS_RECORDS, len(records)))
+
+
+def varint(number: int) -> bytes:
+    out = bytearray()
+    while number >= 0x80:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*out, number])
+
+
+def protobuf_records(count: int) -> list[bytes]:
+    notes = [b"", b"\x22\x06a note"]
+    return [
+        PROTO_PREFIX
+        + (b"\x08" + varint(i * 1000) + b"\x12\x0c" + f"name-{i:07d}".encode() + b"\x19" + struct.pack("<d", i * 1.5))
+        + (notes[i % 2] + b"\x28" + varint(1_700_000_000_000 + i))
+        for i in range(1, count + 1)
+    ]
+
+
+def decoding_protobuf(records: list[bytes]) -> Run:
+    column = pa.array(records, pa.binary())
+    schema = read_schema(PROTO)
+    decoder = ProtobufDecoder(schema, schema.message_named("Sale"))
+
+    def work() -> None:
+        for start in range(0, len(records), PIECE_RECORDS):
+            decoded = decoder.decode(column.slice(start, PIECE_RECORDS), MOST_BYTES, skip_bytes=len(PROTO_PREFIX))
+            assert decoded.bad == 0
+
+    return per_record(work, len(records))
+
+
+def by_protobuf(records: list[bytes]) -> Run:
+    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+    kinds = {"id": 3, "name": 9, "price": 1, "note": 9, "at": 3}
+    file = descriptor_pb2.FileDescriptorProto(name="sale.proto", syntax="proto3")
+    message = file.message_type.add(name="Sale")
+    for number, (name, kind) in enumerate(kinds.items(), 1):
+        message.field.add(name=name, number=number, type=kind, label=1)
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    sale = message_factory.GetMessageClass(pool.FindMessageTypeByName("Sale"))
+
+    def work() -> None:
+        for each in records[:OTHERS_RECORDS]:
+            sale.FromString(each[len(PROTO_PREFIX) :])
+
+    return per_record(work, min(OTHERS_RECORDS, len(records)))
+
+
+class Kept:
+    """One schema, of the id 1."""
+
+    def __init__(self, schema: RegisteredSchema) -> None:
+        self._schema = schema
+
+    def schema(self, schema_id: object) -> RegisteredSchema:
+        return self._schema
+
+
+def typed_rows(records: list[bytes], kind: str) -> Run:
+    """As a task decodes them: schema ids, programs, bad rows."""
+    schema = RegisteredSchema(kind, json.dumps(SCHEMA) if kind == AVRO else PROTO)
+    rows = RegisteredRows(schema, Kept(schema))
+    column = pa.array(records, pa.binary())
+
+    def work() -> None:
+        for start in range(0, len(records), PIECE_RECORDS):
+            for piece in rows.pieces(column.slice(start, PIECE_RECORDS), None, MOST_BYTES):
+                assert not piece.bad
+
+    return per_record(work, len(records))
 
 
 def per_record(work: Callable[[], object], records: int) -> Run:
