@@ -129,7 +129,7 @@ extended: .venv/.dev .venv/spark-classes.jsa floors docs spark-each
 	KAFKASOURCE_TIMES=1 $(PYTEST) $(SPARK_TESTS) -m extended
 
 # The two ends of what pyproject.toml promises, each with the unit tests: the lowest versions with the oldest Python here,
-# and the newest versions with the newest Python. tests/fuzz and tests/protocol stay out: they run no code but our own, for
+# and the newest versions with Python 3.14. tests/fuzz and tests/protocol stay out: they run no code but our own, for
 # long. pyspark[connect] is not installed (scripts/ends.sh says why); only tests with Spark use it.
 ENDS_TESTS := $(UNIT_TESTS) --ignore=tests/fuzz --ignore=tests/protocol
 
@@ -137,7 +137,7 @@ floors: .venv-lowest/.ready .venv-highest/.ready
 	KAFKASOURCE_KERNEL=require .venv-lowest/bin/python -m pytest -q $(ENDS_TESTS)
 	KAFKASOURCE_KERNEL=require .venv-highest/bin/python -m pytest -q $(ENDS_TESTS)
 
-.venv-lowest/.ready .venv-highest/.ready: .venv-%/.ready: pyproject.toml setup.py scripts/ends.sh $(KERNEL)
+.venv-lowest/.ready .venv-highest/.ready: .venv-%/.ready: pyproject.toml setup.py scripts/ends.sh $(KERNEL) .venv/.dev .venv-dist/.ready
 	@scripts/ends.sh .venv-$* $*
 
 # Each kind of job once, on the newest pyspark and the oldest side by side: a process for each starts one Spark and one

@@ -268,7 +268,7 @@ def pythons_here() -> Iterator[str]:
         try:
             yield find_python(version)
         except SystemExit:
-            say(f"Python {version} is not here: not checked on it")
+            say(f"Python {version} is not here: not checked on it, unless another one was given")
 
 
 def empty_environment(python: str, folder: Path) -> Path:

@@ -1,26 +1,29 @@
 #!/bin/sh
 # Makes a virtual environment at one end of what pyproject.toml promises: ends.sh FOLDER lowest|highest.
 # lowest: the oldest Python here that it allows, and the lowest version that it allows of each package it names for the
-# build and for users; what those need in turn is the newest that fits. highest: the newest Python here, and the newest of
-# everything. What only tests use (the extra `dev`) is the newest that fits at both ends. pip cannot choose the lowest
-# version; uv (from PyPI) can.
+# build and for users; what those need in turn is the newest that fits. highest: Python 3.14, from Debian's packages where
+# it is not here, and the newest of everything. What only tests use (the extra `dev`) is the newest that fits at both ends.
+# pip cannot choose the lowest version; uv (from PyPI) can.
 set -eu
 venv=$1 end=$2
 say() { echo "$*" >&2; exit 1; }
 
+scripts=$(dirname "$0")
 case $end in
-lowest) age=oldest resolution=lowest-direct ;;
-highest) age=newest resolution=highest ;;
+lowest) resolution=lowest-direct python=$("$scripts/find_python.sh" oldest) ;;
+highest)
+    resolution=highest
+    python=$("$scripts/find_python.sh" 3.14 2>/dev/null || "$scripts/debian_python.sh" 3.14 build/python3.14 || "$scripts/find_python.sh" newest)
+    ;;
 *) say "ends.sh FOLDER lowest|highest, not $end" ;;
 esac
-python=$("$(dirname "$0")/find_python.sh" $age)
 echo "$venv: $("$python" -V), $end versions"
 
 rm -rf "$venv"
-"$python" -m venv "$venv"
+"$python" -m venv --without-pip "$venv" # Debian's has none to give
 log=$(mktemp); trap 'rm -f "$log"' EXIT
 run() { "$@" >"$log" 2>&1 || { cat "$log" >&2; say "that failed: $*"; }; }
-pip="$venv/bin/python -m pip --disable-pip-version-check"
+pip="$("$scripts/find_python.sh" newest) -m pip --disable-pip-version-check --python $venv/bin/python"
 run $pip install uv tomli
 # Left out: pyspark[connect], whose protobuf is newer than what older OpenTelemetry takes (only tests with Spark use it),
 # and gssapi, which pip builds with headers that the machine may lack.
@@ -44,5 +47,6 @@ run "$venv/bin/uv" pip compile --quiet --resolution "$resolution" --python "$ven
     --output-file "$venv/versions.txt" "$venv/named.txt"
 # pip installs them: it has kept its build of pyspark, whose making takes minutes.
 run $pip install --no-compile --requirement "$venv/versions.txt" --requirement "$venv/dev.txt"
-KAFKASOURCE_KERNEL=require run $pip install --no-deps --no-build-isolation --config-settings editable_mode=compat -e .
+# Debian's has no headers either: the kernel of the stable ABI, which .venv has built, serves it.
+KAFKASOURCE_KERNEL=$("$scripts/kernel_build.sh" "$venv/bin/python" .venv/bin/python | sed s/abi3/require/) run $pip install --no-deps --no-build-isolation --config-settings editable_mode=compat -e .
 touch "$venv/.ready"
