@@ -28,7 +28,6 @@ ALLOWED = {
     "the interpreted kernel is Python: it holds the GIL": "a promise of the compiled kernel",
     "this kernel computes no CRC32C: .*": "the interpreted kernel has none; on a processor without it nor has ours",
     # The releases of Spark that tests start beside their own.
-    "the JVM connector has no release for this Spark": "the comparison runs on the releases that have one",
     "the environment with this release of Spark is not here": "the test runs wherever the Makefile has made it",
     # The machine, or the cluster that somebody else has lent.
     "needs the package gssapi, which pip builds with krb5's headers": "the exchange runs with a library of the test's",
