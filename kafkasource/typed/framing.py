@@ -103,9 +103,12 @@ def frames_of(
     values: pa.BinaryArray, side: Side, headers: pa.ListArray | None = None, *, indexed: bool = False
 ) -> Frames:
     """`headers`: the rows' (`records.columns.HEADERS_TYPE`); None: they have none. `indexed`: with message indexes."""
-    frames, numbers = _in_front(values, indexed)
-    rows = pa.Array.from_buffers(pa.int32(), len(values), [None, pa.py_buffer(numbers)])
     of_headers = _of_headers(headers, HEADER_NAMES[side])
+    if len(of_headers) == len(values):  # what is in front are the records: each would look like a frame of its own
+        frames, rows = [Frame()], values.is_valid().cast(pa.int32())
+    else:
+        frames, numbers = _in_front(values, indexed)
+        rows = pa.Array.from_buffers(pa.int32(), len(values), [None, pa.py_buffer(numbers)])
     if not of_headers:
         return Frames(frames, rows)
     places: dict[bytes | None, int] = {}

@@ -194,3 +194,14 @@ def test_each_row_has_its_own_frame_however_many_there_are():
         ]
         assert {each.fault for each in shown} == {""}
         assert len(found.frames) <= 1 + 3 * MOST_KNOWN
+
+
+def test_where_every_record_has_a_header_its_bytes_are_no_frames():
+    values = binary(*(None if n == 7 else encoded(ORDER, {"id": n, "item": "x"}) for n in range(100)))
+    headers = pa.array([[("__value_schema_id", b"\x01" + GUID.bytes)]] * 100, HEADERS_TYPE)
+    found = frames_of(values, "value", headers)
+    assert [each.schema_id for each in found.frames] == [None, GUID]
+    assert found.rows.to_pylist() == [0 if n == 7 else 1 for n in range(100)]
+    rows, bad = decoded(RegisteredRows(avro(ORDER), KeptSchemas({GUID: ORDER})), values, headers)
+    assert rows == [None if n == 7 else {"id": n, "item": "x"} for n in range(100)]
+    assert bad == []
