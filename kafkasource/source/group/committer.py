@@ -37,6 +37,7 @@ log = logging.getLogger("kafkasource.source")
 COMMIT_EVERY_S = 1.0
 RENEW_EVERY_S = 600.0
 MOST_BACKOFF_S = 60.0
+DIE_AGAIN_S = 0.05
 CLOSE_S = 3.0  # how long the query's end waits for its last commit
 CALL_MS = 10_000  # one commit with its retries; after that a newer one is due
 
@@ -318,7 +319,9 @@ class _AtSigterm:
                 each.close(CLOSE_S)
         finally:
             self._is_closed = True
-            os.kill(os.getpid(), signal.SIGTERM)
+            while True:  # a signal that comes when the main thread is about to go back into a read does not end that
+                os.kill(os.getpid(), signal.SIGTERM)
+                time.sleep(DIE_AGAIN_S)
 
 
 def _die_of_sigterm() -> None:
