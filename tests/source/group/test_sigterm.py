@@ -46,41 +46,12 @@ may_leave.set()
 threading.Event().wait()
 """
 
-# The other thread sends its signal while the main thread is still in the handler, and then waits in a read.
-GOES_BACK_TO_A_READ = """
-from kafkasource.source.group import committer
-
-may_leave.set()
-handle = committer._AtSigterm.handle
-sent = threading.Event()
-kill = os.kill
-
-def killing(pid, number):
-    kill(pid, number)
-    sent.set()
-
-committer.os.kill = killing
-
-def handling(self):
-    handle(self)
-    sent.wait()
-
-committer._AtSigterm.handle = handling
-reads, writes = os.pipe()
-signal.raise_signal(signal.SIGTERM)
-os.read(reads, 1)
-"""
-
 
 def ended(script):
     done = subprocess.run([sys.executable, "-c", MEMBER + script], env=with_package(), capture_output=True, timeout=60)
     return done.stdout, done.returncode, done.stderr
 
 
-@pytest.mark.parametrize(
-    "script",
-    [HOLDS_THE_LOCK, IS_TOLD_TWICE, GOES_BACK_TO_A_READ],
-    ids=["holds the lock", "is told twice", "goes back to a read"],
-)
+@pytest.mark.parametrize("script", [HOLDS_THE_LOCK, IS_TOLD_TWICE], ids=["holds the lock", "is told twice"])
 def test_it_leaves_the_group_before_it_dies(script):
     assert ended(script) == (b"left", -signal.SIGTERM, b"")
