@@ -126,7 +126,8 @@ extended: export KAFKASOURCE_EXAMPLES = all
 extended: .venv/.dev .venv/spark-classes.jsa floors docs spark-each
 	@scripts/install_kerberos.sh .venv
 	KAFKASOURCE_TIMES=1 $(PYTEST) -n 2 -m "slow and not broker and not spark and not extended" $(call files_with,slow)
-	KAFKASOURCE_TIMES=1 $(PYTEST) $(SPARK_TESTS) -m extended
+	KAFKASOURCE_TIMES=1 $(PYTEST) -n 4 $(BY_FILE) -m "extended and not spark"
+	KAFKASOURCE_TIMES=1 $(PYTEST) $(SPARK_TESTS) -m "extended and spark"
 
 # The two ends of what pyproject.toml promises, each with the unit tests: the lowest versions with the oldest Python here,
 # and the newest versions with Python 3.14. tests/fuzz and tests/protocol stay out: they run no code but our own, for

@@ -26,6 +26,7 @@ from typing import Any, NoReturn
 
 from kafkasource import __version__
 from kafkasource.errors import KafkaSourceError
+from kafkasource.spelling import did_you_mean
 
 INTERRUPTED, TERMINATED = 130, 143
 
@@ -88,6 +89,9 @@ def _drop_stdout() -> None:
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = parser_of_all()
+    first = next(iter(sys.argv[1:] if argv is None else argv), "")
+    if first.startswith("-") and first not in ("-h", "--help", "--version"):
+        parser.error(f"{first} stands before the command: options follow it, as in `pykafka topics list -b HOST:PORT`")
     arguments = parser.parse_args(argv)
     for name, value in vars(arguments).items():
         if name in _NAMES and "" in (value if isinstance(value, list) else [value]):
@@ -115,7 +119,16 @@ def parser_of_all() -> argparse.ArgumentParser:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Names the help in its errors; for an incomplete command, names what may follow."""
+    """Names the help in its errors; for an incomplete command, names what may follow; for a misspelt option, shows how
+    the command is used, and the option that was meant."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown and self._subparsers is None:
+            known = [name for name in self._option_string_actions if name.startswith("--")]
+            meant = did_you_mean(unknown[0].partition("=")[0], known) if unknown[0].startswith("--") else ""
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{meant}")
+        return found, unknown
 
     def error(self, message: str) -> NoReturn:
         if message.endswith("required: COMMAND"):

@@ -114,3 +114,23 @@ def test_a_folder_that_cannot_be_made_is_named_in_one_line(capfd, monkeypatch):
     monkeypatch.setattr("kafkasource.broker.detached.start", start)
     assert main(["broker", "start", "--data", "/nonexistent/data"]) == 1
     assert capfd.readouterr().err == "pykafka: /nonexistent/data: No such file or directory\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("read events --bootsrap-server x", ("usage: pykafka read", "did you mean '--bootstrap-servers'?")),
+        ("topics list --jsn", ("usage: pykafka topics list", "did you mean '--json'?")),
+        ("topics list there", ("usage: pykafka topics list", "unrecognized arguments: there (`")),
+        ("-b localhost:9092 topics list", ("-b stands before the command", "pykafka topics list -b HOST:PORT")),
+    ],
+)
+def test_a_misplaced_or_misspelt_argument_gets_the_usage_of_its_command_and_the_name_that_was_meant(
+    words, said, capsys
+):
+    with pytest.raises(SystemExit) as caught:
+        main(words.split())
+    assert caught.value.code == 2
+    error = capsys.readouterr().err
+    for part in said:
+        assert part in error

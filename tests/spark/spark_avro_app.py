@@ -1,0 +1,75 @@
+"""Reads the same records by `valueFormat=avro` and by spark-avro's `from_avro`, and compares what comes out.
+
+    python spark_avro_app.py BOOTSTRAP TOPIC SCHEMAS FOLDER JAR
+
+SCHEMAS: a file of JSON, for each partition of the topic `[reader's schema, {"schema id": writer's schema}]`. The last
+line that it prints is JSON: how many rows were equal, and those that were not, as texts.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from pprint import pformat
+from typing import Any
+
+from exactly_once_app import session
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql.avro.functions import from_avro
+from pyspark.sql.functions import expr
+
+from kafkasource import register
+
+
+def main(bootstrap: str, topic: str, schemas: str, folder: str, jar: str) -> None:
+    spark = session("local[2]", folder, jar)
+    register(spark)
+    equal, differ = 0, []
+    for partition, (reader, writers) in enumerate(json.loads(Path(schemas).read_text())):
+        options = {"kafka.bootstrap.servers": bootstrap, "assign": json.dumps({topic: [partition]})}
+        ours = read(spark, **options, **by_id(writers, folder, partition), valueFormat="avro",
+                    readerSchema=json.dumps(reader))  # fmt: skip
+        rows = {row.offset: text_of(row) for row in ours.collect()}
+        binary = read(spark, **options)
+        for number, writer in writers.items():
+            of_writer = binary.where(expr(f"conv(hex(substring(value, 2, 4)), 16, 10) = '{number}'"))
+            decoded = from_avro(expr("substring(value, 6)"), json.dumps(writer), {"avroSchema": json.dumps(reader)})
+            theirs = of_writer.select("offset", decoded.alias("value"))
+            found = compared(ours, rows, theirs)
+            equal += found[0]
+            differ += [f"{reader}\n{writer}\n{each}" for each in found[1]]
+    print(json.dumps({"release": spark.version, "equal": equal, "differ": differ}))
+    spark.stop()
+
+
+def read(spark: SparkSession, **options: str) -> DataFrame:
+    return spark.read.format("pykafka").options(**options).load().select("offset", "value")
+
+
+def by_id(writers: dict[str, Any], folder: str, partition: int) -> dict[str, str]:
+    """The option for a function that knows these schemas."""
+    module = f"schemas_of_partition_{partition}"
+    texts = {int(number): json.dumps(writer) for number, writer in writers.items()}
+    Path(folder, f"{module}.py").write_text(f"def text_of(schema_id):\n    return {texts!r}.get(schema_id)\n")
+    SparkSession.builder.getOrCreate().sparkContext.addPyFile(f"{folder}/{module}.py")
+    return {"schemaRegistry": f"{module}:text_of"}
+
+
+def compared(ours: DataFrame, rows: dict[int, str], theirs: DataFrame) -> tuple[int, list[str]]:
+    """`rows`: those of `ours`, by offset. How many rows of `theirs` are the same, and texts of the others."""
+    types = [each.schema["value"].dataType.simpleString() for each in (ours, theirs)]
+    if types[0] != types[1]:
+        return 0, [f"types\n  ours   {types[0]}\n  theirs {types[1]}"]
+    answers = [(rows[row.offset], text_of(row)) for row in theirs.collect()]
+    wrong = [f"  ours   {mine}\n  theirs {other}" for mine, other in answers if mine != other]
+    return len(answers) - len(wrong), wrong
+
+
+def text_of(row: Row) -> str:
+    """Maps sorted by their keys: Java's have no order."""
+    return pformat(row.value.asDict(recursive=True), width=10_000)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
