@@ -124,11 +124,15 @@ def test_no_transaction_is_open_afterwards(spark, slow_query, ending, atomic):
     assert slow.open_transactions() == []
 
 
-def test_a_task_that_spark_cancels_ends_its_transaction_where_the_drivers_abort_is_killed(slow_query, crash_file):
+def test_a_task_that_spark_cancels_ends_its_transaction_where_the_drivers_abort_is_killed(
+    spark, slow_query, crash_file
+):
     slow = slow_query("cancelled", "false")
     crash_file.write_text(ABORTING)
-    slow.query.stop()
-    assert not crash_file.exists()
+    with log_of(spark) as log:
+        slow.query.stop()
+        # Spark's interrupt may come before the abort has come to our code: then nothing of it runs, and none is killed.
+        assert "failed to abort" in log()
     while not set(slow.open_transactions()) <= {slow.ids.driver}:
         time.sleep(0.05)
     slow.flag.touch()
