@@ -38,6 +38,7 @@ class Verdict:
         )
 
 
+WIRE = "wire ceiling"
 MEMORY_WORKS = (
     "read 300 MB partition",
     "read 1.5 GB partition",
@@ -51,6 +52,10 @@ GOALS: tuple[Goal, ...] = (
     Goal("batch read 1 kB, against the JVM connector", "read", "read 1 kB none", SECONDS, at_least=2.5, than="jvm"),
     Goal("write, both with defaults", "write", "write 100 B none", SECONDS, at_least=2, than="jvm"),
     Goal("write, against the JVM one tuned", "write", "write 100 B none", SECONDS, at_least=1.2, than="jvm tuned"),
+    *(
+        Goal(f"{work}, against the wire ceiling", work[:5].strip(), f"{work} none", SECONDS, at_most=1.15, than=WIRE)
+        for work in ("read 100 B", "read 1 kB", "read 10 kB", "write 100 B", "write 1 kB", "write 10 kB")
+    ),
     Goal("batch read 100 B over TLS 1.3", "tls", "read 100 B none, TLS 1.3", SECONDS, at_least=2, than="jvm"),
     Goal("batch read 1 kB over TLS 1.3", "tls", "read 1 kB none, TLS 1.3", SECONDS, at_least=2, than="jvm"),
     Goal("write over TLS 1.3", "tls", "write 100 B none, TLS 1.3", SECONDS, at_least=1.5, than="jvm"),

@@ -128,6 +128,7 @@ def spark_conf() -> dict[str, str]:
 def start_spark(folder: Path, master: str = "local[2]", settings: Mapping[str, str] | None = None) -> Any:
     """A session with every contestant's format. `settings` instead of spark-conf/'s, where given."""
     from benchmarks.ready_arrow import ReadyArrow
+    from benchmarks.wire_ceiling import WireCeiling
 
     own = {
         "spark.jars": ",".join(map(str, jvm_connector_jars())),
@@ -135,6 +136,7 @@ def start_spark(folder: Path, master: str = "local[2]", settings: Mapping[str, s
     }
     spark = start_with_ours(folder, master, {**(spark_conf() if settings is None else settings), **own})
     spark.dataSource.register(ReadyArrow)
+    spark.dataSource.register(WireCeiling)
     return spark
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from benchmarks.lab import Lab, load, to_noop
 from benchmarks.records import CODECS, Records
 from benchmarks.results import Row
-from benchmarks.stages import Effort, client_notes, client_runs, compare, turns_of
+from benchmarks.stages import Effort, client_notes, client_runs, compare, plain, turns_of
 from benchmarks.turns import Run, timed
 
 TITLE = "batch read, 4 partitions, all columns (but in the row that names one)"
@@ -19,6 +19,7 @@ def works(effort: Effort) -> list[Records]:
         Records(effort.rows(2_000_000)),
         *(Records(effort.rows(1_000_000), codec=codec) for codec in codecs),
         Records(effort.rows(500_000), value_bytes=1000),
+        Records(effort.rows(50_000), value_bytes=10_000),
         Records(effort.rows(1_000_000), headers=2),
     ]
 
@@ -27,6 +28,8 @@ def run(lab: Lab, effort: Effort) -> Iterator[Row]:
     for records in works(effort):
         with lab.topic_of(records) as topic:
             contestants = readers(lab, topic, records) | {"pykafka columns=value": value_alone(lab, topic)}
+            if plain(records):
+                contestants["wire ceiling"] = wire_ceiling(lab, topic, records)
             contestants |= client_runs(
                 "read",
                 records,
@@ -49,6 +52,11 @@ def value_alone(lab: Lab, topic: str) -> Run:
     """Our read of one column."""
     options = {**lab.reach, "subscribe": topic, "startingOffsets": "earliest", "columns": "value"}
     return timed(lambda: to_noop(load(lab.spark, "pykafka", options)))
+
+
+def wire_ceiling(lab: Lab, topic: str, records: Records) -> Run:
+    options = {"servers": lab.servers, "topic": topic, "bytes": str(records.value_bytes)}
+    return timed(lambda: to_noop(load(lab.spark, "wire_ceiling", options)))
 
 
 def readers(lab: Lab, topic: str, records: Records) -> dict[str, Run]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from benchmarks.lab import Lab, save, to_noop
 from benchmarks.records import CODECS, Records
 from benchmarks.results import Row
-from benchmarks.stages import Effort, client_notes, client_runs, compare, turns_of
+from benchmarks.stages import Effort, client_notes, client_runs, compare, plain, turns_of
 from benchmarks.turns import Run, timed
 
 TITLE = "batch write, 4 partitions, keyed, acks=all, idempotent"
@@ -25,6 +25,7 @@ def works(effort: Effort) -> list[Records]:
         Records(effort.rows(1_000_000)),
         *(Records(effort.rows(500_000), codec=codec) for codec in codecs),
         Records(effort.rows(300_000), value_bytes=1000),
+        Records(effort.rows(30_000), value_bytes=10_000),
         Records(effort.rows(500_000), headers=2),
     ]
 
@@ -33,6 +34,8 @@ def run(lab: Lab, effort: Effort) -> Iterator[Row]:
     for records in works(effort):
         topics = Topics(lab, records.partitions)
         contestants = writers(lab, records, topics.new)
+        if plain(records):
+            contestants["wire ceiling"] = wire_ceiling(lab, records, topics.new)
         contestants |= client_runs(
             "write",
             records,
@@ -92,3 +95,12 @@ def writers(lab: Lab, records: Records, new_topic: Callable[[], str]) -> dict[st
         "ready-arrow": timed(lambda: save(records.frame(lab.spark), "ready_arrow", {})),
         "rows alone": timed(lambda: to_noop(records.frame(lab.spark))),
     }
+
+
+def wire_ceiling(lab: Lab, records: Records, new_topic: Callable[[], str]) -> Run:
+    def run() -> float:
+        frame, topic = records.frame(lab.spark), new_topic()
+        options = {"servers": lab.servers, "topic": topic, "bytes": str(records.value_bytes)}
+        return timed(lambda: save(frame, "wire_ceiling", options))()
+
+    return run
