@@ -12,9 +12,7 @@ for `offsets.retention.minutes`, so an idle query commits all of its offsets aga
 from __future__ import annotations
 
 import logging
-import os
 import queue
-import signal
 import threading
 import time
 import uuid
@@ -26,6 +24,7 @@ from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
 from kafkasource.errors import BrokerError, DeadlineExceeded, KafkaSourceError, UnknownTopicOrPartition
 from kafkasource.process import PerProcess
+from kafkasource.source.group.sigterm import CLOSE_S, close_at_sigterm, closed
 from kafkasource.source.plan.offsets import PartitionOffsets
 from kafkasource.types import TopicPartition
 
@@ -37,8 +36,6 @@ log = logging.getLogger("kafkasource.source")
 COMMIT_EVERY_S = 1.0
 RENEW_EVERY_S = 600.0
 MOST_BACKOFF_S = 60.0
-DIE_AGAIN_S = 0.05
-CLOSE_S = 3.0  # how long the query's end waits for its last commit
 CALL_MS = 10_000  # one commit with its retries; after that a newer one is due
 
 TopicIds = Mapping[str, uuid.UUID]
@@ -278,76 +275,3 @@ def _of_deleted_topics(error: Exception) -> bool:
     """
     cause = error.__cause__ if isinstance(error, DeadlineExceeded) else error
     return isinstance(cause, UnknownTopicOrPartition)
-
-
-# Spark ends the reader process with SIGTERM when a query stops, and calls `stop` only when it loses the connection
-# first. Python's own answer to that signal is to die on the spot, with the last commit still waiting for its second.
-
-
-class _Closable(Protocol):
-    """Two threads may call `close` at once: that of the signal, and that of Spark, which lost its connection."""
-
-    def close(self, timeout_s: float) -> None: ...
-
-
-class _AtSigterm:
-    """What one process does at SIGTERM: it closes what is open, and dies of a second SIGTERM, which it sends itself.
-
-    Another thread closes. The main thread may be interrupted where it holds a lock that closing needs; it gives that
-    lock back only when the handler has returned. Spark sends the signal twice: a second one ends nothing early.
-    """
-
-    def __init__(self) -> None:
-        self.open: dict[_Closable, None] = {}  # in the order in which they were opened; the last is closed first
-        self._is_closed = False
-        self._thread: threading.Thread | None = None
-
-    def handle(self) -> None:
-        """The main thread, in the handler of the signal."""
-        if self._is_closed:
-            _die_of_sigterm()
-        elif self._thread is None:
-            self._thread = threading.Thread(target=self._close, name="kafkasource-sigterm")
-            try:
-                self._thread.start()
-            except RuntimeError:  # the interpreter is about to end, and starts no thread any more
-                _die_of_sigterm()
-
-    def _close(self) -> None:
-        try:
-            for each in reversed(list(self.open)):
-                each.close(CLOSE_S)
-        finally:
-            self._is_closed = True
-            while True:  # a signal that comes when the main thread is about to go back into a read does not end that
-                os.kill(os.getpid(), signal.SIGTERM)
-                time.sleep(DIE_AGAIN_S)
-
-
-def _die_of_sigterm() -> None:
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    os.kill(os.getpid(), signal.SIGTERM)
-
-
-_at_sigterm = PerProcess(_AtSigterm)
-
-
-def close_at_sigterm(this: _Closable) -> None:
-    """Send pending commits before the process dies of SIGTERM. Does nothing if there is another handler of the signal,
-    or outside of the main thread."""
-    _at_sigterm.get().open[this] = None
-    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-        signal.signal(signal.SIGTERM, _terminated)
-
-
-def closed(this: _Closable) -> None:
-    """This committer has nothing pending any more."""
-    still_open = _at_sigterm.get().open
-    still_open.pop(this, None)
-    on_main_thread = threading.current_thread() is threading.main_thread()
-    if not still_open and on_main_thread and signal.getsignal(signal.SIGTERM) is _terminated:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-
-
-def _terminated(_signal: int, _frame: object) -> None:
-    _at_sigterm.get().handle()

@@ -28,7 +28,8 @@ from kafkasource.group.assignors import Assignor, Members, PartitionCounts, Plac
 from kafkasource.group.member import GroupMember
 from kafkasource.group.racks import NO_RACKS, ReplicaRacks
 from kafkasource.process import PerProcess
-from kafkasource.source.group.committer import Commits, close_at_sigterm, closed
+from kafkasource.source.group.committer import Commits
+from kafkasource.source.group.sigterm import close_at_sigterm, closed
 from kafkasource.source.plan.offsets import PartitionOffsets
 from kafkasource.types import TopicPartition
 
