@@ -42,14 +42,28 @@ def _python() -> Finding:
 def _kernel() -> Finding:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what it warns of is said here
-        from kafkasource.records import COMPILED
+        from kafkasource import records, typed
 
-    if COMPILED:
-        return Finding(OK, "kernel", "compiled")
+    kernels = {"records": records, "typed": typed}
+    if all(each.COMPILED for each in kernels.values()):
+        stale = [name for name, each in kernels.items() if each.STALE]
+        if not stale:
+            return Finding(OK, "kernel", "compiled, for records and for typed rows")
+        return Finding(
+            WARNING,
+            "kernel",
+            f"compiled from another kafkasource/{stale[0]}/kernel.py than the one that is here",
+            "install kafkasource again; in a checkout: make kernel",
+        )
+    slow = {
+        "records": "records are decoded about a hundred times slower",
+        "typed": "typed rows (Avro, Protobuf) are made far slower",
+    }
+    what = ", and ".join(slow[name] for name, each in kernels.items() if not each.COMPILED)
     return Finding(
         WARNING,
         "kernel",
-        "not compiled: records are decoded about a hundred times slower",
+        f"not compiled: {what}",
         "where a C compiler is: pip install --force-reinstall --no-deps --no-binary kafkasource kafkasource",
     )
 
@@ -71,8 +85,9 @@ _ASK_WORKER = """
 import json, sys
 found = {"version": list(sys.version_info[:2]), "executable": sys.executable, "package": None}
 try:
-    import kafkasource, kafkasource.records
-    found["package"], found["compiled"] = kafkasource.__version__, kafkasource.records.COMPILED
+    import kafkasource, kafkasource.records, kafkasource.typed
+    found["package"] = kafkasource.__version__
+    found["compiled"] = kafkasource.records.COMPILED and kafkasource.typed.COMPILED
     import pyspark_pykafka
     found["by_name"] = True
 except ImportError as error:
