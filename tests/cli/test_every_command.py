@@ -134,3 +134,28 @@ def test_a_misplaced_or_misspelt_argument_gets_the_usage_of_its_command_and_the_
     error = capsys.readouterr().err
     for part in said:
         assert part in error
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("topic list", "did you mean 'topics'?"),
+        ("topics delte events", "did you mean 'delete'?"),
+        ("read events --format jsn", "did you mean 'json'?"),
+        ("consume events", "it is `pykafka read` here"),
+        ("topics produce events", "it is `pykafka write` here"),
+    ],
+)
+def test_a_command_or_value_that_is_none_of_those_that_there_are_gets_the_one_that_was_meant(words, said, capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(words.split())
+    assert caught.value.code == 2
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", ["mirror nowhere.toml", "doctor nowhere.py"])
+def test_a_file_that_is_not_there_is_named_once(words, capsys):
+    assert main(words.split()) == 1
+    err = capsys.readouterr().err
+    assert err.count("nowhere") == 1
+    assert "No such file or directory" in err

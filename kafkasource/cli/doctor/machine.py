@@ -101,7 +101,8 @@ def _registers(job: Path) -> bool:
     try:
         tree = ast.parse(job.read_bytes(), str(job))
     except (OSError, SyntaxError, ValueError) as error:
-        raise OptionError(f"{job}: cannot be read as a program in Python: {error}") from None
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise OptionError(f"{job}: cannot be read as a program in Python: {reason}") from None
     called = {ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     imported = {
         name.asname or name.name
