@@ -52,6 +52,13 @@ _COMMANDS = (
 )
 
 _IN_OTHER_TOOLS = {"consume": "read", "produce": "write"}  # a command of rpk: ours
+_OF_KCAT = {
+    "-t": "give the topic without it",
+    "-C": "leave it out",
+    "-P": "leave it out",
+    "-e": "leave it out, as the command ends at the current end unless it follows",
+    "-q": "leave it out",
+}
 
 _NAMES = {"topic", "topics", "group", "groups", "checkpoint", "to_checkpoint", "bootstrap_servers"}  # never empty
 
@@ -129,6 +136,7 @@ class _Parser(argparse.ArgumentParser):
         if unknown and self._subparsers is None:
             known = [name for name in self._option_string_actions if name.startswith("--")]
             meant = did_you_mean(unknown[0].partition("=")[0], known) if unknown[0].startswith("--") else ""
+            meant += "".join(f" ({each} of kcat: {_OF_KCAT[each]})" for each in unknown if each in _OF_KCAT)
             self.error(f"unrecognized arguments: {' '.join(unknown)}{meant}")
         return found, unknown
 

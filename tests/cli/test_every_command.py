@@ -144,9 +144,12 @@ def test_a_misplaced_or_misspelt_argument_gets_the_usage_of_its_command_and_the_
         ("read events --format jsn", "did you mean 'json'?"),
         ("consume events", "it is `pykafka read` here"),
         ("topics produce events", "it is `pykafka write` here"),
+        ("read -t events -e", "(-t of kcat: give the topic without it) (-e of kcat: leave it out, as the command ends"),
+        ("ui --port 99999", "99999 is no port: the last one is 65535"),
+        ("metrics . --port -1", "-1 is less than 0"),
     ],
 )
-def test_a_command_or_value_that_is_none_of_those_that_there_are_gets_the_one_that_was_meant(words, said, capsys):
+def test_wrong_words_get_what_was_meant(words, said, capsys):
     with pytest.raises(SystemExit) as caught:
         main(words.split())
     assert caught.value.code == 2
