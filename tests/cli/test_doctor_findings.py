@@ -64,6 +64,13 @@ def test_the_python_that_spark_will_start_is_asked(answer, level, said, python_t
     assert bool(found.remedy) == (level != "ok")
 
 
+def test_where_this_python_has_no_spark_the_python_of_workers_is_no_failure(python_that_says, monkeypatch):
+    """Somebody uses the client without Spark, or a cluster brings its own."""
+    python_that_says(says((3, 8)))
+    monkeypatch.setattr(machine, "_version_of_pyspark", lambda: None)
+    assert [each.level for each in machine.machine_findings() if "spark" in each.what] == ["warning", "ok", "warning"]
+
+
 @pytest.mark.parametrize(
     ("package", "name", "value", "level", "said"),
     [

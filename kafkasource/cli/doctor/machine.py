@@ -69,9 +69,8 @@ def _kernel() -> Finding:
 
 
 def _spark() -> Finding:
-    try:
-        version = metadata.version("pyspark")
-    except metadata.PackageNotFoundError:
+    version = _version_of_pyspark()
+    if version is None:
         return Finding(
             WARNING, "pyspark", "not in this Python", "pip install 'kafkasource[spark]', or use the cluster's"
         )
@@ -79,6 +78,14 @@ def _spark() -> Finding:
     if numbers < _LEAST_SPARK:
         return Finding(FAILED, "pyspark", version, "its Python data sources want 4.0 or newer")
     return Finding(OK, "pyspark", version)
+
+
+def _version_of_pyspark() -> str | None:
+    """Of this Python; None: there is none. Such a Python is no driver, unless a cluster's spark-submit makes it one."""
+    try:
+        return metadata.version("pyspark")
+    except metadata.PackageNotFoundError:
+        return None
 
 
 _ASK_WORKER = """
@@ -200,7 +207,8 @@ def workers_python(registering_job: str | None = None) -> Finding:
         named = _Named(sys.executable, origin, "PYSPARK_PYTHON")
     what, asked = "spark's python", _Asked.of(named)
     if asked.fault:
-        return Finding(FAILED, what, f"{asked.shown}: {asked.fault}", named.remedy)
+        level = WARNING if _version_of_pyspark() is None else FAILED
+        return Finding(level, what, f"{asked.shown}: {asked.fault}", named.remedy)
     if asked.package is None:
         remedy = f"{named.remedy}; or, with a local master, let the job call kafkasource.register(spark)"
         return Finding(WARNING, what, f"{asked.shown}: has no kafkasource ({asked.error})", remedy)
