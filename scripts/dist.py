@@ -218,7 +218,7 @@ def check(more_pythons: list[str]) -> None:
     say("contents, metadata, sums and the stable ABI are right")
     with tempfile.TemporaryDirectory(prefix="kafkasource-dist-") as name:
         tests = unpack_tests(archive, Path(name))
-        for python in [*pythons_here(), *more_pythons]:
+        for python in pythons_here(more_pythons):
             for wheel in wheels:
                 if fits(python, wheel):
                     say(f"{wheel.name}: {try_wheel(python, wheel, tests, Path(name))}")
@@ -263,12 +263,16 @@ def unpack_tests(archive: Path, folder: Path) -> Path:
     return root
 
 
-def pythons_here() -> Iterator[str]:
+def pythons_here(more_pythons: Iterable[str]) -> Iterator[str]:
+    """Those that are installed, and those that were given besides."""
+    named = {Path(python).name for python in more_pythons}
     for version in PYTHONS:
         try:
             yield find_python(version)
         except SystemExit:
-            say(f"Python {version} is not here: not checked on it, unless another one was given")
+            if f"python{version}" not in named:
+                say(f"Python {version} is not here: not checked on it")
+    yield from more_pythons
 
 
 def empty_environment(python: str, folder: Path) -> Path:

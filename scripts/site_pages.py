@@ -29,6 +29,7 @@ PAGES = {  # a file of the repository: its page
 FILES = {page: file for file, page in PAGES.items()}
 ALIASES = {"docs/README.md": "index.md", "benchmarks": "figures.md"}
 _LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^()\s#]+)(#[^()\s]*)?\)")
+_CODE = re.compile(r"`[^`\n]+`")
 _FENCED = re.compile(r"(^```.*?^```$)", re.DOTALL | re.MULTILINE)
 
 
@@ -65,5 +66,9 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
             text = _title(FILES.get(found, f"docs/{found}"))
         return f"{image}[{text}]({posixpath.relpath(found, posixpath.dirname(here))}{anchor or ''})"
 
+    def plain(match: re.Match[str]) -> str:
+        """In a table GitHub wants `\\|` for a bar in code, of which Markdown for the site shows the backslash, too."""
+        return match.group().replace("\\|", "|")
+
     parts = _FENCED.split(markdown)
-    return "".join(part if part.startswith("```") else _LINK.sub(linked, part) for part in parts)
+    return "".join(part if part.startswith("```") else _CODE.sub(plain, _LINK.sub(linked, part)) for part in parts)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import re
 from pathlib import Path
 
@@ -17,3 +19,23 @@ def test_the_navigation_names_every_document_once():
     documents = [str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs").rglob("*.md")]
     pages = {*documents, *from_elsewhere.values()} - {"README.md"}
     assert sorted(named) == sorted(pages)
+
+
+NO_NAMES_OF_OURS = {"kafkasource.zip", "kafkasource.token"}  # a file of pykafka bundle, and what a page keeps
+
+
+def test_the_names_that_documents_give_are_there():
+    for document in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
+        for name in set(re.findall(r"\bkafkasource(?:\.[A-Za-z_]\w*)+", document.read_text(encoding="utf-8"))):
+            assert name in NO_NAMES_OF_OURS or _is_there(name), f"{document.name}: {name}"
+
+
+def _is_there(name: str) -> bool:
+    parts = name.split(".")
+    for count in range(len(parts), 0, -1):
+        with contextlib.suppress(ImportError):
+            found: object = importlib.import_module(".".join(parts[:count]))
+            for part in parts[count:]:
+                found = getattr(found, part, None)
+            return found is not None
+    return False

@@ -11,6 +11,9 @@ from kafkasource.sink.dead_letters import MESSAGE, OFFSET, PARTITION, TOPIC
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_LAST_PARTITION = 2**31 - 1  # Kafka's INT32
+_MOST_DIGITS = 10
+
 
 @dataclass(frozen=True, slots=True)
 class Origin:
@@ -27,6 +30,13 @@ class Origin:
         last = {each["key"]: each["value"] for each in headers or ()}
         texts = (last.get(name) for name in (TOPIC, PARTITION, OFFSET, MESSAGE))
         return cls(*(None if text is None else text.decode(errors="replace") for text in texts))
+
+    @property
+    def partition_number(self) -> int | None:
+        """None where the header is absent, or is no number of a partition: another program may have written it."""
+        text = self.partition or ""
+        known = text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS and int(text) <= _LAST_PARTITION
+        return int(text) if known else None
 
 
 @dataclass(slots=True)

@@ -123,8 +123,8 @@ class Choice:
     def back(self, rows: pa.RecordBatch, origins: Sequence[Origin]) -> pa.RecordBatch:
         """The records as they were: their bytes, their own headers, their time, and their partition in their topic."""
         headers = [own_headers(each) for each in rows.column("headers").to_pylist()]
-        # In another topic the key decides.
-        partitions = [None if self.to or origin.partition is None else int(origin.partition) for origin in origins]
+        # In another topic the key decides, and where nobody knows the partition.
+        partitions = [None if self.to else origin.partition_number for origin in origins]
         columns = {name: rows.column(name) for name in ("key", "value", "timestamp")}
         columns["topic"] = pa.array([self.to or origin.topic for origin in origins], pa.string())
         columns["headers"] = pa.array(headers, HEADERS_TYPE)

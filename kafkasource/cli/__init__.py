@@ -51,6 +51,15 @@ _COMMANDS = (
     "completion",
 )
 
+_IN_OTHER_TOOLS = {"consume": "read", "produce": "write"}  # a command of rpk: ours
+_OF_KCAT = {
+    "-t": "give the topic without it",
+    "-C": "leave it out",
+    "-P": "leave it out",
+    "-e": "leave it out, as the command ends at the current end unless it follows",
+    "-q": "leave it out",
+}
+
 _NAMES = {"topic", "topics", "group", "groups", "checkpoint", "to_checkpoint", "bootstrap_servers"}  # never empty
 
 
@@ -119,16 +128,26 @@ def parser_of_all() -> argparse.ArgumentParser:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Names the help in its errors; for an incomplete command, names what may follow; for a misspelt option, shows how
-    the command is used, and the option that was meant."""
+    """Names the help in its errors; for an incomplete command, names what may follow; for a misspelt command or option,
+    shows how the command is used, and what was meant."""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
         found, unknown = super().parse_known_args(args, namespace)
         if unknown and self._subparsers is None:
             known = [name for name in self._option_string_actions if name.startswith("--")]
             meant = did_you_mean(unknown[0].partition("=")[0], known) if unknown[0].startswith("--") else ""
+            meant += "".join(f" ({each} of kcat: {_OF_KCAT[each]})" for each in unknown if each in _OF_KCAT)
             self.error(f"unrecognized arguments: {' '.join(unknown)}{meant}")
         return found, unknown
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Names what was meant. argparse has no public way in; this one is the same from Python 3.10 on."""
+        if action.choices is None or value in action.choices:
+            return
+        known = [str(each) for each in action.choices]
+        here = _IN_OTHER_TOOLS.get(value)
+        meant = did_you_mean(str(value), known) if here is None else f" (it is `pykafka {here}` here)"
+        raise argparse.ArgumentError(action, f"{value!r} is none of {', '.join(known)}{meant}")
 
     def error(self, message: str) -> NoReturn:
         if message.endswith("required: COMMAND"):

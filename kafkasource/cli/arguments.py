@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _FIRST_ANSWER_MS = 5_000  # how long a person waits for a cluster that cannot be reached
 _ONE_CALL_MS = 30_000
+_LAST_PORT = 65_535
 
 
 def name_and_value(text: str) -> tuple[str, str]:
@@ -50,6 +51,14 @@ def at_least(least: int) -> Callable[[str], int]:
         return found
 
     return number
+
+
+def port(text: str) -> int:
+    """An argparse type: the number of a TCP port; 0: any that is free."""
+    found = at_least(0)(text)
+    if found > _LAST_PORT:
+        raise argparse.ArgumentTypeError(f"{text} is no port: the last one is {_LAST_PORT}")
+    return found
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:

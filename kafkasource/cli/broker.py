@@ -9,7 +9,7 @@ import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from kafkasource.cli.arguments import add_json, name_and_value
+from kafkasource.cli.arguments import add_json, name_and_value, port
 from kafkasource.errors import OptionError
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     start.add_argument("--nodes", type=int, choices=(1, 3), default=1, help="default: 1")
     start.add_argument(
         "--port",
-        type=int,
+        type=port,
         help="port of the first node, the other nodes take the next ones; default: 9092 if free, else any free ports",
     )
     start.add_argument(

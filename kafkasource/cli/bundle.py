@@ -44,6 +44,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def _environment(arguments: argparse.Namespace) -> int:
     prefix, file = Path(sys.prefix), arguments.file.absolute()
     _refuse_what_does_not_move(prefix, file)
+    print(f"packing {prefix}: this takes a minute or two", file=sys.stderr)
     with (
         written_whole(file, str(file)) as stream,
         tarfile.open(fileobj=stream, mode="w:gz", compresslevel=6) as archive,

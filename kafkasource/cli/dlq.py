@@ -107,10 +107,14 @@ def _show_replayed(replay: Replay, arguments: argparse.Namespace) -> None:
     if arguments.json:
         print(json.dumps({"sent": replay.sent, "left": replay.left, "dry_run": arguments.dry_run}))
         return
-    titles = ("would be sent" if arguments.dry_run else "sent", "to topic")
-    show(titles, [(count, topic) for topic, count in replay.sent.items()])
+    if replay.sent:
+        titles = ("would be sent" if arguments.dry_run else "sent", "to topic")
+        show(titles, [(count, topic) for topic, count in replay.sent.items()])
+    else:
+        print("nothing was sent" if not arguments.dry_run else "nothing would be sent")
     if replay.left:
-        print(f"{many(replay.left, 'record')} stay: another reason, no dead letter, or from this very topic")
+        stay = "stays" if replay.left == 1 else "stay"
+        print(f"{many(replay.left, 'record')} {stay}: another reason, no dead letter, or from this very topic")
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kafkasource.cli.arguments import add_json
+from kafkasource.cli.arguments import add_json, port
 from kafkasource.cli.serving import add_serving, token_of
 from kafkasource.errors import KafkaSourceError
 
@@ -37,7 +37,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         default=os.environ.get("KAFKASOURCE_METRICS_DIR"),
         help="the folder that workers write to; default: KAFKASOURCE_METRICS_DIR",
     )
-    parser.add_argument("-p", "--port", type=int, metavar="PORT", help="serve /metrics and /api/metrics; Ctrl-C ends")
+    parser.add_argument("-p", "--port", type=port, metavar="PORT", help="serve /metrics and /api/metrics; Ctrl-C ends")
     add_serving(parser, "KAFKASOURCE_METRICS")
     add_json(parser)
     parser.set_defaults(run=_metrics)

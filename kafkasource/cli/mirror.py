@@ -138,7 +138,8 @@ def read(file: str, checkpoint: str | None = None) -> Plan:
     try:
         text = Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise OptionError(f"{file}: cannot be read: {error}") from None
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise OptionError(f"{file}: cannot be read: {reason}") from None
     parse = mirror_maker.parse if file.endswith(".properties") else toml_file.parse
     plan = parse(text, file)
     return replace(plan, checkpoint=checkpoint) if checkpoint else plan

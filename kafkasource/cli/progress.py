@@ -5,6 +5,8 @@ With rich if it is installed; else as one line that is written over a few times 
 
 from __future__ import annotations
 
+import os
+import stat
 import sys
 import time
 from collections.abc import Iterator
@@ -51,12 +53,20 @@ class _Rich:
         self._bar.advance(self._task, count)
 
 
+def _feeds_a_pipe(stream: TextIO) -> bool:
+    try:
+        return stream.writable() and stat.S_ISFIFO(os.fstat(stream.fileno()).st_mode)
+    except (OSError, ValueError):  # of a test, without a file
+        return False
+
+
 @contextmanager
 def progress(what: str, total: int | None, *, shares_with: TextIO | None = None) -> Iterator[Progress]:
     """Shows how far some work is. `total` None: not known. Silent if `shares_with` is a terminal, too: it must not
-    write over output or input there.
+    write over output or input there. Silent also if it is output into a pipe, whose reader may write to the terminal
+    (`pykafka read events | grep error`).
     """
-    if not sys.stderr.isatty() or (shares_with is not None and shares_with.isatty()):
+    if not sys.stderr.isatty() or (shares_with is not None and (shares_with.isatty() or _feeds_a_pipe(shares_with))):
         yield _Silent()
         return
     try:

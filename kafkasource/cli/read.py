@@ -20,6 +20,7 @@ from kafkasource.cli import formats
 from kafkasource.cli.arguments import add_cluster, at_least, parsed_options, reach
 from kafkasource.cli.bad_records import BadRecordsSaid
 from kafkasource.cli.progress import Progress, progress
+from kafkasource.cli.registry_arguments import reach_registry
 from kafkasource.cli.template import LETTERS, Template, format_of
 from kafkasource.cli.whole_file import written_whole
 from kafkasource.errors import BadRecord, OptionError
@@ -161,6 +162,7 @@ def _read(arguments: argparse.Namespace) -> int:
     from kafkasource.reader import Reader
 
     reach(ClientConfig.from_options(options))
+    reach_registry(options, arguments.topics[0])
     style = formats.Style(
         None if arguments.key_separator is None else unescaped(arguments.key_separator),
         arguments.null.encode(),

@@ -7,7 +7,7 @@ import json
 import sys
 from dataclasses import asdict
 
-from kafkasource.cli.arguments import add_json
+from kafkasource.cli.arguments import add_json, port
 
 HELP = "a real schema registry on this machine"
 
@@ -15,7 +15,7 @@ HELP = "a real schema registry on this machine"
 def add(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     start = commands.add_parser("start", help="start one, wait until it is ready, print its URL")
-    start.add_argument("--port", type=int, help="default: 8081 if free, else any free port")
+    start.add_argument("--port", type=port, help="default: 8081 if free, else any free port")
     start.add_argument(
         "--keep-in",
         metavar="HOST:PORT,...",

@@ -14,10 +14,12 @@ from kafkasource.errors import OptionError
 from kafkasource.options.registry import BY_NAME, PREFIX
 
 if TYPE_CHECKING:
+    from kafkasource.options import Options
     from kafkasource.registry import RegistryClient
 
 ENVIRONMENT = "SCHEMA_REGISTRY_URL"
 _PREFIXES = (PREFIX.lower(), "schema.registry.")  # ours, and the one of Confluent's clients
+_RETRY = f"{PREFIX}retry.timeout.ms"
 _FIRST_ANSWER_MS = "5000"  # how long a person waits for a registry that cannot be reached
 
 
@@ -57,6 +59,26 @@ def registry_client(arguments: argparse.Namespace) -> RegistryClient:
         given["url"] = _url(arguments)
     given.setdefault("retry.timeout.ms", _FIRST_ANSWER_MS)
     return RegistryClient(RegistryOptions.of(given))
+
+
+def reach_registry(options: Options, topic: str) -> None:
+    """Raise RegistryUnavailable soon if the registry of a typed read gives no answer, so that its longer time counts
+    only for a registry that does. Any answer will do, also that it has no such subject."""
+    from kafkasource.errors import RegistryError, RegistryUnavailable
+    from kafkasource.registry import RegistryClient
+    from kafkasource.source.typed.schemas import RegistrySchemas, schemas_of
+
+    if options["schemaRegistry.url"] is None:
+        return
+    given = options[_RETRY] or BY_NAME["retry.timeout.ms"].default
+    soon = schemas_of({**options, _RETRY: str(min(int(given), int(_FIRST_ANSWER_MS)))})
+    assert isinstance(soon, RegistrySchemas)
+    try:
+        RegistryClient(soon.options).versions(f"{topic}-value")
+    except RegistryUnavailable:
+        raise
+    except RegistryError:
+        return
 
 
 def _bare(name: str) -> str:

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kafkasource.cli.arguments import add_cluster, add_json, parsed_options, reach, settings_of_role
+from kafkasource.cli.arguments import add_cluster, add_json, parsed_options, port, reach, settings_of_role
 from kafkasource.cli.serving import add_serving, token_of
 from kafkasource.errors import KafkaSourceError
 
@@ -34,7 +34,7 @@ _PORT = 9405
 
 def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "-p", "--port", type=int, default=_PORT, metavar="PORT", help=f"default: {_PORT}; 0: any that is free"
+        "-p", "--port", type=port, default=_PORT, metavar="PORT", help=f"default: {_PORT}; 0: any that is free"
     )
     add_serving(parser, "KAFKASOURCE_UI")
     parser.add_argument(

@@ -117,7 +117,7 @@ def _require_topic(arguments: argparse.Namespace, config: ClientConfig) -> None:
 
 def _report(arguments: argparse.Namespace, written: dict[TopicPartition, Written]) -> None:
     total = sum(one.records for one in written.values())
-    where = f"{many(len(written), 'partition')} of {arguments.topic}"
+    where = f"{many(len(written), 'partition')} of {arguments.topic}" if written else arguments.topic
     print(f"{many(total, 'record')} written to {where}", file=sys.stderr)
     if arguments.json:
         rows = [{"topic": tp.topic, "partition": tp.partition, **one._asdict()} for tp, one in sorted(written.items())]

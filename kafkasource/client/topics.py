@@ -6,6 +6,7 @@ and changed from 2.3 on; older ones raise UnsupportedApiVersion.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -32,6 +33,8 @@ from kafkasource.protocol.apis import (
     Api,
 )
 from kafkasource.protocol.schema import Fields
+
+log = logging.getLogger("kafkasource.client")
 
 _TOPIC = 2  # the type of a resource that has settings
 _SET, _DELETE = 0, 1
@@ -75,10 +78,14 @@ class Topics:
         return {name: None if name in errors else self._metadata.topic(name) for name in names}
 
     def list(self) -> Sequence[TopicMetadata]:
-        """Ask the cluster now for all topics that the ACLs let us see, internal ones (flagged) included."""
+        """Ask the cluster now for all topics that the ACLs let us see, internal ones (flagged) included.
+
+        Leaves out those for which a broker reports an error, and warns of them, as Java's clients do.
+        """
 
         def attempt(left_ms: float) -> Sequence[TopicMetadata]:
             body = self._caller.ask_metadata(None, left_ms)
+            _warn_of_left_out({topic["name"]: topic["error_code"] for topic in body["topics"] if topic["error_code"]})
             found = [self._metadata.topic(topic["name"]) for topic in body["topics"] if not topic["error_code"]]
             return [topic for topic in found if topic is not None]
 
@@ -223,6 +230,17 @@ class Topics:
         ]
         resources = [{"resource_type": _TOPIC, "resource_name": topic, "configs": configs}]
         self._caller.call_any(INCREMENTAL_ALTER_CONFIGS, {"resources": resources, "validate_only": False})
+
+
+def _warn_of_left_out(codes: Mapping[str, int]) -> None:
+    """Of the topics with an error code. One that has just been deleted is no loss."""
+    errors = {name: error_for(code) for name, code in codes.items()}
+    names = sorted(
+        name for name, error in errors.items() if not isinstance(error, (UnknownTopicOrPartition, UnknownTopicId))
+    )
+    if names:
+        reasons = ", ".join(sorted({errors[name].name for name in names}))
+        log.warning("topics left out of the list, as a broker reports an error for them (%s): %s", reasons, few(names))
 
 
 def _setting(row: Fields) -> Setting:

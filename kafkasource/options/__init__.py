@@ -16,6 +16,7 @@ from kafkasource.options.parse import (
     refused,
     shown,
     unknown,
+    without_effect,
 )
 from kafkasource.options.security import SECURITY_NAMES, security_of
 from kafkasource.options.table import BY_NAME, OPTIONS, SPARKS_OWN
@@ -44,4 +45,5 @@ __all__ = [
     "shown",
     "unknown",
     "warn_of_secrets_as_text",
+    "without_effect",
 ]

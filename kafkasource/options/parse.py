@@ -68,10 +68,10 @@ def parse(
 ) -> Options:
     """Check what the user wrote for one role (a read or a write) and fill in defaults.
 
-    `of_cluster`: the options are those of one cluster among several (`sink.clusters.targets`). Runs on the driver and
-    contacts no broker. Raises OptionError. `warn` gets a text for each option that has no effect: Spark parses the
-    options of a query many times, and one of them warns. Unknown names are an error if the user wants it so
-    (`unknownOptions`).
+    `of_cluster`: the options are those of one cluster among several (`sink.clusters.targets`, which asks
+    `without_effect` itself: an option of all clusters may have an effect on some). Runs on the driver and contacts no
+    broker. Raises OptionError. `warn` gets a text for each option that has no effect: Spark parses the options of a
+    query many times, and one of them warns. Unknown names are an error if the user wants it so (`unknownOptions`).
     """
     values = {option.name: option.default for option in OPTIONS if role in option.used_by}
     given: dict[str, str] = {}
@@ -92,8 +92,9 @@ def parse(
     sparks_own = {key.lower(): str(text) for key, text in written.items() if key.lower() in SPARKS_OWN}
     options = Options(values, frozenset(given), sparks_own)
     _check(options, role, of_cluster)
-    for text in _without_effect(options, role):
-        warn(text)
+    if not of_cluster:
+        for text in without_effect(options, role).values():
+            warn(text)
     return options.with_columns(_row_columns(options)) if role == "source" else options
 
 
@@ -174,19 +175,22 @@ def _check(options: Options, role: Role, of_cluster: bool) -> None:
         _check_source(options)
 
 
-def _without_effect(options: Options, role: Role) -> Iterator[str]:
-    """A warning for each known option that changes nothing beside the others."""
+def without_effect(options: Options, role: Role) -> dict[str, str]:
+    """A warning for each known option that changes nothing beside the others, by its name."""
     security = security_of(options)
-    for name in sorted(options.given):
-        if (name.startswith("kafka.ssl.") and not security.encrypts) or (
-            name.startswith("kafka.sasl.") and security.sasl is None
-        ):
-            yield f"option {name!r} has no effect, as 'kafka.security.protocol' is {security.protocol}"
-    if role == "source" and options["groupIdPrefix"] is not None:
+    said = {
+        name: f"option {name!r} has no effect, as 'kafka.security.protocol' is {security.protocol}"
+        for name in sorted(options.given)
+        if (name.startswith("kafka.ssl.") and not security.encrypts)
+        or (name.startswith("kafka.sasl.") and security.sasl is None)
+    }
+    name = "groupIdPrefix"
+    if role == "source" and options[name] is not None:
         if options["kafka.group.id"] is not None:
-            yield "option 'groupIdPrefix' will be ignored, as option 'kafka.group.id' has been set"
+            said[name] = f"option {name!r} will be ignored, as option 'kafka.group.id' has been set"
         elif not options["commitOffsets"]:
-            yield "option 'groupIdPrefix' has no effect without commitOffsets=true: no group is used to read"
+            said[name] = f"option {name!r} has no effect without commitOffsets=true: no group is used to read"
+    return said
 
 
 def _check_source(options: Options) -> None:

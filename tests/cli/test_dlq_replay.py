@@ -156,3 +156,28 @@ def test_a_topic_to_send_to_that_is_not_there_is_an_error_and_nothing_is_sent(le
     assert main(["dlq", "replay", letters.topic, "--to", "no-such-topic", "-b", letters.servers]) == 1
     assert "no-such-topic" in capsys.readouterr().err
     assert letters.run("--dry-run")["sent"] == {letters.origin: 1}
+
+
+@pytest.mark.parametrize("partition", ["all of them", "-1", "99999999999", "1_0"])
+def test_a_letter_whose_partition_is_no_number_goes_back_by_its_key(letters, partition):
+    """Another program may write such headers."""
+    producer = ordered_producer(letters.servers, partitioner="murmur2_random")  # the Java client's
+    said = [("__dlq.errors.topic", letters.origin.encode()), ("__dlq.errors.partition", partition.encode())]
+    producer.produce(letters.topic, b"v0", b"k", 0, headers=[*said, ("__dlq.errors.message", CUT.encode())])
+    producer.produce(letters.origin, b"v1", b"k")
+    assert producer.flush(30) == 0
+    assert letters.run()["sent"] == {letters.origin: 1}
+    (back, beside) = letters.came_back()
+    assert (back[1], back[0]) == (b"v0", beside[0])
+
+
+def test_a_replay_with_nothing_to_send_says_so_and_prints_no_empty_table(letters, capsys):
+    letters.write(CUT)
+    for words, said in (
+        (["--reason", "no such words"], "nothing was sent\n1 record stays"),
+        ([], "SENT  TO TOPIC\n   1"),
+    ):
+        assert main(["dlq", "replay", letters.topic, "-b", letters.servers, *words]) == 0
+        assert capsys.readouterr().out.startswith(said)
+    assert main(["dlq", "replay", letters.topic, "-b", letters.servers, "--dry-run"]) == 0
+    assert capsys.readouterr().out == "nothing would be sent\n"

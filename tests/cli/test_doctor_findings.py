@@ -64,6 +64,31 @@ def test_the_python_that_spark_will_start_is_asked(answer, level, said, python_t
     assert bool(found.remedy) == (level != "ok")
 
 
+def test_where_this_python_has_no_spark_the_python_of_workers_is_no_failure(python_that_says, monkeypatch):
+    """Somebody uses the client without Spark, or a cluster brings its own."""
+    python_that_says(says((3, 8)))
+    monkeypatch.setattr(machine, "_version_of_pyspark", lambda: None)
+    assert [each.level for each in machine.machine_findings() if "spark" in each.what] == ["warning", "ok", "warning"]
+
+
+@pytest.mark.parametrize(
+    ("package", "name", "value", "level", "said"),
+    [
+        ("records", "COMPILED", False, "warning", "not compiled: records are decoded"),
+        ("typed", "COMPILED", False, "warning", "not compiled: typed rows"),
+        ("typed", "STALE", True, "warning", "from another kafkasource/typed/kernel.py"),
+    ],
+)
+def test_both_kernels_are_looked_at(package, name, value, level, said, monkeypatch, capsys):
+    for each in ("records", "typed"):
+        for attribute, usual in (("COMPILED", True), ("STALE", False)):
+            chosen = value if (each, attribute) == (package, name) else usual
+            monkeypatch.setattr(f"kafkasource.{each}.{attribute}", chosen)
+    main(["doctor", "--json"])
+    (found,) = [one for one in json.loads(capsys.readouterr().out) if one["what"] == "kernel"]
+    assert (found["level"], said in found["found"], bool(found["remedy"])) == (level, True, True), found
+
+
 REGISTERS = "import kafkasource\nkafkasource.register(spark)\n"
 REGISTERS_BY_NAME = "from kafkasource import register as known\nknown(spark)\n"
 REGISTERS_ANOTHER = "import kafkasource, atexit\natexit.register(print)  # kafkasource.register(spark)\n"

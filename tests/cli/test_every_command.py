@@ -134,3 +134,31 @@ def test_a_misplaced_or_misspelt_argument_gets_the_usage_of_its_command_and_the_
     error = capsys.readouterr().err
     for part in said:
         assert part in error
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("topic list", "did you mean 'topics'?"),
+        ("topics delte events", "did you mean 'delete'?"),
+        ("read events --format jsn", "did you mean 'json'?"),
+        ("consume events", "it is `pykafka read` here"),
+        ("topics produce events", "it is `pykafka write` here"),
+        ("read -t events -e", "(-t of kcat: give the topic without it) (-e of kcat: leave it out, as the command ends"),
+        ("ui --port 99999", "99999 is no port: the last one is 65535"),
+        ("metrics . --port -1", "-1 is less than 0"),
+    ],
+)
+def test_wrong_words_get_what_was_meant(words, said, capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(words.split())
+    assert caught.value.code == 2
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", ["mirror nowhere.toml", "doctor nowhere.py"])
+def test_a_file_that_is_not_there_is_named_once(words, capsys):
+    assert main(words.split()) == 1
+    err = capsys.readouterr().err
+    assert err.count("nowhere") == 1
+    assert "No such file or directory" in err

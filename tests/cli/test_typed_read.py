@@ -5,7 +5,7 @@ import json
 import pyarrow.parquet as parquet
 import pytest
 from confluent_producer import ordered_producer
-from fake_registry import a_registry
+from fake_registry import Fault, a_registry
 from kept_schemas import framed
 
 from kafkasource.cli import main
@@ -71,6 +71,14 @@ def test_options_of_the_source_by_their_own_names_do_the_same(kafka_broker, regi
     out, err = capfdbinary.readouterr()
     assert [*map(json.loads, out.splitlines())] == ORDERS
     assert f"{topic}-0, offset 2" in err.decode()
+
+
+def test_a_registry_that_gives_no_answer_ends_the_command_soon(read, registry, monkeypatch):
+    monkeypatch.setattr("kafkasource.cli.registry_arguments._FIRST_ANSWER_MS", "100")
+    registry.always = Fault(503)
+    code, out, err = read()
+    assert (code, out) == (1, "")
+    assert "asked again for 100 ms" in err
 
 
 def test_with_bad_records_as_a_column_they_are_named_and_the_rest_is_read(read, topic):

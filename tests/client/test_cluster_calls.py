@@ -4,6 +4,7 @@ import os
 import pickle
 import subprocess
 import sys
+import uuid
 
 import pytest
 from fake_broker import (
@@ -108,6 +109,21 @@ def test_all_topics_come_with_the_internal_ones_flagged(net, kafka):
     kafka.topics["__consumer_offsets"] = FakeTopic([1], internal=True)
     found = net.cluster().topics.list()
     assert {topic.name: topic.internal for topic in found} == {"t": False, "u": False, "__consumer_offsets": True}
+
+
+def test_all_topics_leave_out_one_for_which_a_broker_reports_an_error_with_a_warning(net, kafka, caplog):
+    def row(name, code):
+        topic_id = uuid.UUID(int=code + 1)
+        return {"error_code": code, "name": name, "topic_id": topic_id, "is_internal": False, "partitions": []}
+
+    cluster = net.cluster()
+    cluster.topics.list()
+    brokers = [{"node_id": 1, "host": "broker-1", "port": 9092, "rack": None}]
+    said = {"brokers": brokers, "cluster_id": None, "controller_id": 1}
+    kafka.fault(METADATA, Answer(said | {"topics": [row("whole", 0), row("new", 5), row("gone", 3)]}))
+    assert [topic.name for topic in cluster.topics.list()] == ["whole"]
+    (warning,) = [record.getMessage() for record in caplog.records if "left out" in record.getMessage()]
+    assert warning.endswith("(LEADER_NOT_AVAILABLE): new")
 
 
 def test_no_request_ever_lets_a_broker_create_a_topic(net, kafka):

@@ -42,22 +42,35 @@ def _python() -> Finding:
 def _kernel() -> Finding:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what it warns of is said here
-        from kafkasource.records import COMPILED
+        from kafkasource import records, typed
 
-    if COMPILED:
-        return Finding(OK, "kernel", "compiled")
+    kernels = {"records": records, "typed": typed}
+    if all(each.COMPILED for each in kernels.values()):
+        stale = [name for name, each in kernels.items() if each.STALE]
+        if not stale:
+            return Finding(OK, "kernel", "compiled, for records and for typed rows")
+        return Finding(
+            WARNING,
+            "kernel",
+            f"compiled from another kafkasource/{stale[0]}/kernel.py than the one that is here",
+            "install kafkasource again; in a checkout: make kernel",
+        )
+    slow = {
+        "records": "records are decoded about a hundred times slower",
+        "typed": "typed rows (Avro, Protobuf) are made far slower",
+    }
+    what = ", and ".join(slow[name] for name, each in kernels.items() if not each.COMPILED)
     return Finding(
         WARNING,
         "kernel",
-        "not compiled: records are decoded about a hundred times slower",
+        f"not compiled: {what}",
         "where a C compiler is: pip install --force-reinstall --no-deps --no-binary kafkasource kafkasource",
     )
 
 
 def _spark() -> Finding:
-    try:
-        version = metadata.version("pyspark")
-    except metadata.PackageNotFoundError:
+    version = _version_of_pyspark()
+    if version is None:
         return Finding(
             WARNING, "pyspark", "not in this Python", "pip install 'kafkasource[spark]', or use the cluster's"
         )
@@ -67,12 +80,21 @@ def _spark() -> Finding:
     return Finding(OK, "pyspark", version)
 
 
+def _version_of_pyspark() -> str | None:
+    """Of this Python; None: there is none. Such a Python is no driver, unless a cluster's spark-submit makes it one."""
+    try:
+        return metadata.version("pyspark")
+    except metadata.PackageNotFoundError:
+        return None
+
+
 _ASK_WORKER = """
 import json, sys
 found = {"version": list(sys.version_info[:2]), "executable": sys.executable, "package": None}
 try:
-    import kafkasource, kafkasource.records
-    found["package"], found["compiled"] = kafkasource.__version__, kafkasource.records.COMPILED
+    import kafkasource, kafkasource.records, kafkasource.typed
+    found["package"] = kafkasource.__version__
+    found["compiled"] = kafkasource.records.COMPILED and kafkasource.typed.COMPILED
     import pyspark_pykafka
     found["by_name"] = True
 except ImportError as error:
@@ -86,7 +108,8 @@ def _registers(job: Path) -> bool:
     try:
         tree = ast.parse(job.read_bytes(), str(job))
     except (OSError, SyntaxError, ValueError) as error:
-        raise OptionError(f"{job}: cannot be read as a program in Python: {error}") from None
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise OptionError(f"{job}: cannot be read as a program in Python: {reason}") from None
     called = {ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     imported = {
         name.asname or name.name
@@ -184,7 +207,8 @@ def workers_python(registering_job: str | None = None) -> Finding:
         named = _Named(sys.executable, origin, "PYSPARK_PYTHON")
     what, asked = "spark's python", _Asked.of(named)
     if asked.fault:
-        return Finding(FAILED, what, f"{asked.shown}: {asked.fault}", named.remedy)
+        level = WARNING if _version_of_pyspark() is None else FAILED
+        return Finding(level, what, f"{asked.shown}: {asked.fault}", named.remedy)
     if asked.package is None:
         remedy = f"{named.remedy}; or, with a local master, let the job call kafkasource.register(spark)"
         return Finding(WARNING, what, f"{asked.shown}: has no kafkasource ({asked.error})", remedy)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -105,6 +105,7 @@ def _several(written: Mapping[str, str], warn: Callable[[str], None]) -> Targets
     said: list[str] = []
     for name, own in clusters.items():
         parsed[name] = _parsed(name, own, common, said.append)
+    said += _without_effect(clusters, parsed)
     for text in dict.fromkeys(said):  # each cluster says the same of the options of all
         warn(text)
     shared = next(iter(parsed.values()))
@@ -117,6 +118,17 @@ def _several(written: Mapping[str, str], warn: Callable[[str], None]) -> Targets
     if topic is None and all(_TOPIC not in target.topic_template for target in by_name.values()):
         topic = ""  # no row's topic matters
     return Targets(shared, topic, by_name)
+
+
+def _without_effect(clusters: Mapping[str, Mapping[str, str]], parsed: Mapping[str, Options]) -> Iterator[str]:
+    """A warning for each option of all clusters that has an effect on none of them, and each of a cluster's own."""
+    unused = {name: options.without_effect(one, "sink") for name, one in parsed.items()}
+    owned = {name: set(map(options.canonical, own)) for name, own in clusters.items()}
+    used = {key for name, one in parsed.items() for key in one.given - unused[name].keys() - owned[name]}
+    for name, texts in unused.items():
+        for key, text in texts.items():
+            if key in owned[name] or key not in used:
+                yield text
 
 
 def _own(key: str) -> bool:

@@ -197,7 +197,10 @@ def check_available_now(end: PartitionOffsets, frozen: PartitionOffsets, latest:
     lost = end.keys() - latest.keys()
     if lost:
         raise _changed_during_run(
-            "LOST_TOPIC_PARTITIONS_IN_END_OFFSET_WITH_TRIGGER_AVAILABLENOW", "topic partitions have been lost", lost
+            "LOST_TOPIC_PARTITIONS_IN_END_OFFSET_WITH_TRIGGER_AVAILABLENOW",
+            "topic partitions have been lost",
+            lost,
+            f" {loss.UNSEEN}.",
         )
     shrunk = [tp for tp in end if end[tp] > latest[tp]]
     if shrunk:
@@ -208,8 +211,11 @@ def check_available_now(end: PartitionOffsets, frozen: PartitionOffsets, latest:
         )
 
 
-def _changed_during_run(condition: str, what: str, partitions: Collection[TopicPartition]) -> KafkaSourceError:
+def _changed_during_run(
+    condition: str, what: str, partitions: Collection[TopicPartition], hint: str = ""
+) -> KafkaSourceError:
     return KafkaSourceError(
         f"[{condition}] Partitions in Kafka have changed during running query with Trigger.AvailableNow: {what}:"
         f" {loss.describe(partitions)}. The error could be transient - restart your query: its checkpoint is intact."
+        + hint
     )

@@ -35,6 +35,18 @@ def test_an_option_without_effect_is_warned_of_once_for_all_clusters_and_once_fo
     assert sorted(said) == ["kafka.ssl.keystore.type", "kafka.ssl.truststore.type", "lingr"]
 
 
+def test_an_option_of_all_clusters_that_has_an_effect_on_one_of_them_is_not_warned_of(caplog):
+    """TLS on the way to one cluster, none inside of the other's network."""
+    secured = WEST | {"kafka.security.protocol": "SSL"}
+    common = {"kafka.ssl.endpoint.identification.algorithm": "https", "kafka.sasl.mechanism": "PLAIN"}
+    parse({"east": EAST, "west": secured}, topic="t", **common)
+    assert [record.getMessage().split("'")[1] for record in caplog.records] == ["kafka.sasl.mechanism"] * 2
+    caplog.clear()
+    own = secured | {"kafka.ssl.truststore.type": "PEM"}
+    parse({"east": EAST, "west": own}, **{"kafka.ssl.truststore.type": "PEM"})
+    assert "kafka.ssl.truststore.type" in caplog.text
+
+
 def test_what_stands_outside_holds_for_all_but_those_that_say_otherwise():
     found = targets.parse(
         {

@@ -208,3 +208,4 @@ def test_end_offsets_that_vanished_fail_the_run_by_name(end, frozen, latest, con
     with pytest.raises(KafkaSourceError, match=rf"\[{condition}\].*Trigger\.AvailableNow.*: {named}\.") as caught:
         check_available_now(end, frozen, latest)
     assert "restart your query" in str(caught.value)
+    assert ("the right Describe" in str(caught.value)) == condition.startswith("LOST_TOPIC_PARTITIONS")
