@@ -20,6 +20,7 @@ import uuid
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyspark import TaskContext
@@ -27,8 +28,9 @@ from pyspark.sql.datasource import DataSourceArrowWriter
 
 from kafkasource import metrics
 from kafkasource.client.cache import shared_cluster
-from kafkasource.errors import BootstrapFailed, DeadlineExceeded, KafkaSourceError, UnsupportedApiVersion
+from kafkasource.errors import BootstrapFailed, DeadlineExceeded, KafkaSourceError, SchemaError, UnsupportedApiVersion
 from kafkasource.memory.worker import spare_imports_from_gc
+from kafkasource.options import log_warning
 from kafkasource.protocol.apis import INIT_PRODUCER_ID
 from kafkasource.sink.clusters import offset_map
 from kafkasource.sink.clusters.offset_map import OpenMapTopic
@@ -47,7 +49,10 @@ from kafkasource.sink.transactions.driver_transaction import DriverTransaction, 
 from kafkasource.sink.transactions.names import TransactionalIds
 from kafkasource.sink.transactions.query_identity import QueryIdentity
 from kafkasource.sink.transactions.task_plan import BegunBatch, TaskResult
+from kafkasource.sink.typed.formats import WriteFormat
+from kafkasource.sink.typed.resolve import WantedFormats, of_stream
 from kafkasource.spark_api import DataSourceStreamArrowWriter
+from kafkasource.typed.framing import Side
 from kafkasource.user_functions import load
 
 if TYPE_CHECKING:
@@ -70,8 +75,15 @@ class _Writer:
         Checks the schema; asks no broker. Runs on the driver, more than once for a micro-batch.
         """
         mapped = any(target.offset_map is not None for target in targets.by_name.values())
+        self._wanted = WantedFormats.of(targets.shared, targets.topic)
+        self._types = _arrow_types(schema, self._wanted.typed)
         self._schema = SinkSchema.check(
-            schema, targets.topic, offsets=mapped, dead_letter_topic=targets.dead_letter_topic
+            schema,
+            targets.topic,
+            offsets=mapped,
+            dead_letter_topic=targets.dead_letter_topic,
+            typed=self._wanted.typed,
+            text=self._wanted.text,
         )
         self._targets: Mapping[str, ClusterTarget] = targets.by_name
         self._topic = targets.topic
@@ -96,6 +108,8 @@ class _Writer:
         """The state for the tasks. Spark may pickle the writer several times; only the first time this calls the
         brokers."""
         if not self._prepared:
+            if self._wanted.sides:
+                self._schema = replace(self._schema, formats=self._formats())
             for target in self._targets.values():
                 _create_missing(target)
                 if self._schema.dead_letter_topic is not None:
@@ -104,7 +118,12 @@ class _Writer:
                 self._begin()
             self._metrics_wanted = metrics.wanted()
             self._prepared = True
-        return self.__dict__
+        # A task encodes by what is resolved: it needs neither the registry nor its credentials.
+        return {**self.__dict__, "_wanted": WantedFormats()}
+
+    def _formats(self) -> tuple[WriteFormat, ...]:
+        """The formats of the columns. May ask the schema registry."""
+        return self._wanted.resolved(self._types, log_warning)
 
     def _begin(self) -> None:
         """Begin the batch in every cluster."""
@@ -257,6 +276,9 @@ class BatchWriter(_Writer, DataSourceArrowWriter):
 class StreamWriter(_Writer, DataSourceStreamArrowWriter):
     """`df.writeStream.format("pykafka")`. Output mode complete appends each result whole, as the JVM connector does."""
 
+    def _formats(self) -> tuple[WriteFormat, ...]:
+        return of_stream(self._wanted, self._types, log_warning)
+
     def commit(self, messages: list[TaskReport | None], batchId: int) -> None:
         self._commit(messages, batchId)
 
@@ -268,6 +290,22 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):
             for name, guarantee in (self._guarantees or {}).items()
         }
         self._abort(messages, batchId, drivers)
+
+
+def _arrow_types(schema: StructType, sides: Sequence[Side]) -> dict[Side, pa.DataType]:
+    """The Arrow types in which Spark hands over these columns. SchemaError for one that it has no Arrow type for."""
+    from pyspark.errors import PySparkException
+    from pyspark.sql.pandas.types import to_arrow_type
+
+    found: dict[Side, pa.DataType] = {}
+    for field in schema.fields:
+        for side in sides:
+            if field.name == side and side not in found:
+                try:
+                    found[side] = to_arrow_type(field.dataType)
+                except (PySparkException, TypeError) as error:
+                    raise SchemaError(f"column {side!r} cannot be encoded: {error}") from None
+    return found
 
 
 def _create_missing(target: ClusterTarget) -> None:
