@@ -202,8 +202,10 @@ OPTIONS: tuple[Option, ...] = (
         None,
         SINK,
         "The schema that values are written by: `latest` of the topic's subject (`orders-value`), `version:3` of it, "
-        "`subject:NAME`, `id:7`, or a schema that the subject has, as `file:PATH` or by its JSON. The driver resolves "
-        "it before the tasks, and a stream keeps it; tasks ask no registry. Default: `latest`.",
+        "`subject:NAME`, `id:7`, or a schema that the subject has, as `file:PATH` or by its JSON. `register`: the "
+        "schema that Spark's `to_avro` derives from the column's type; the driver registers it in the topic's subject, "
+        "unless that has it. The driver resolves the schema before the tasks, and a stream keeps it; tasks ask no "
+        "registry. Default: `latest`.",
         only=(Other("valueFormat", REGISTERED_FORMATS),),
         per_cluster=False,
     ),

@@ -20,12 +20,12 @@ from kafkasource.errors import BadRecord, KafkaSourceError
 from kafkasource.records.columns import HEADERS_TYPE, int32_column
 from kafkasource.records.packed import PACKED_COLUMN, unpack
 from kafkasource.sink import dead_letters
-from kafkasource.sink.typed.formats import WriteFormat
-from kafkasource.sink.typed.rows import CannotEncodeColumn, encoded, with_schema_ids
 from kafkasource.types import BAD_RECORD_COLUMN
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
+
+    from kafkasource.sink.typed.formats import WriteFormat
 
 Column: TypeAlias = pa.Array
 
@@ -161,25 +161,30 @@ class SinkSchema:
             for value in batch.column(self.positions[PACKED_COLUMN]):
                 yield self._unpacked(value)
             return
+        yield from self._encoded(batch) if self.formats else self._of_batch(batch, {}, None)
+
+    def _encoded(self, batch: pa.RecordBatch) -> Iterator[Rows]:
+        from kafkasource.sink.typed.rows import CannotEncodeColumn, encoded, with_schema_ids
+
         try:
             for part, records in encoded(batch, self.positions, self.formats):
-                yield from self._of_batch(part, records)
+                own = _headers(self._column(part, "headers", HEADERS_TYPE))
+                yield from self._of_batch(part, records, with_schema_ids(own, records, self.formats))
         except CannotEncodeColumn as error:
             raise InvalidRow(f"column {error.side!r} cannot be encoded: {error}") from None
 
-    def _of_batch(self, batch: pa.RecordBatch, records: dict[str, Column]) -> Iterator[Rows]:
-        """`records`: the keys or values that were encoded."""
+    def _of_batch(self, batch: pa.RecordBatch, records: dict[str, Column], headers: Column | None) -> Iterator[Rows]:
+        """`records`: the keys or values that were encoded. `headers`: None means those of the column."""
         partitions = self._column(batch, "partition", pa.int32())
         if partitions is not None and partitions.null_count == len(partitions):
             partitions = None
         keys = records["key"] if "key" in records else self._column(batch, "key", pa.binary())
-        headers = _headers(self._column(batch, "headers", HEADERS_TYPE))
         all_rows = Rows(
             topic=self.topic or "",
             count=batch.num_rows,
             keys=_all_null_as_none(keys),
             values=records["value"] if "value" in records else self._column(batch, "value", pa.binary()),
-            headers=with_schema_ids(headers, records, self.formats),
+            headers=_headers(self._column(batch, "headers", HEADERS_TYPE)) if headers is None else headers,
             partitions=partitions,
             timestamps_ms=_milliseconds(self._column(batch, "timestamp", None)),
             offsets=_without_nulls(self._column(batch, "offset", pa.int64())),

@@ -49,10 +49,7 @@ from kafkasource.sink.transactions.driver_transaction import DriverTransaction, 
 from kafkasource.sink.transactions.names import TransactionalIds
 from kafkasource.sink.transactions.query_identity import QueryIdentity
 from kafkasource.sink.transactions.task_plan import BegunBatch, TaskResult
-from kafkasource.sink.typed.formats import WriteFormat
-from kafkasource.sink.typed.resolve import WantedFormats, of_stream
 from kafkasource.spark_api import DataSourceStreamArrowWriter
-from kafkasource.typed.framing import Side
 from kafkasource.user_functions import load
 
 if TYPE_CHECKING:
@@ -60,6 +57,9 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from kafkasource.client.cluster import Cluster
+    from kafkasource.sink.typed.formats import WriteFormat
+    from kafkasource.sink.typed.resolve import WantedFormats
+    from kafkasource.typed.framing import Side
 
 log = logging.getLogger("kafkasource.sink")
 
@@ -75,15 +75,15 @@ class _Writer:
         Checks the schema; asks no broker. Runs on the driver, more than once for a micro-batch.
         """
         mapped = any(target.offset_map is not None for target in targets.by_name.values())
-        self._wanted = WantedFormats.of(targets.shared, targets.topic)
-        self._types = _arrow_types(schema, self._wanted.typed)
+        self._wanted = _wanted_formats(targets)
+        self._types = _arrow_types(schema, self._wanted.typed if self._wanted else ())
         self._schema = SinkSchema.check(
             schema,
             targets.topic,
             offsets=mapped,
             dead_letter_topic=targets.dead_letter_topic,
-            typed=self._wanted.typed,
-            text=self._wanted.text,
+            typed=self._wanted.typed if self._wanted else (),
+            text=self._wanted.text if self._wanted else (),
         )
         self._targets: Mapping[str, ClusterTarget] = targets.by_name
         self._topic = targets.topic
@@ -108,8 +108,8 @@ class _Writer:
         """The state for the tasks. Spark may pickle the writer several times; only the first time this calls the
         brokers."""
         if not self._prepared:
-            if self._wanted.sides:
-                self._schema = replace(self._schema, formats=self._formats())
+            if self._wanted is not None:
+                self._schema = replace(self._schema, formats=self._formats(self._wanted))
             for target in self._targets.values():
                 _create_missing(target)
                 if self._schema.dead_letter_topic is not None:
@@ -119,11 +119,11 @@ class _Writer:
             self._metrics_wanted = metrics.wanted()
             self._prepared = True
         # A task encodes by what is resolved: it needs neither the registry nor its credentials.
-        return {**self.__dict__, "_wanted": WantedFormats()}
+        return {**self.__dict__, "_wanted": None}
 
-    def _formats(self) -> tuple[WriteFormat, ...]:
+    def _formats(self, wanted: WantedFormats) -> tuple[WriteFormat, ...]:
         """The formats of the columns. May ask the schema registry."""
-        return self._wanted.resolved(self._types, log_warning)
+        return wanted.resolved(self._types, log_warning)
 
     def _begin(self) -> None:
         """Begin the batch in every cluster."""
@@ -276,8 +276,10 @@ class BatchWriter(_Writer, DataSourceArrowWriter):
 class StreamWriter(_Writer, DataSourceStreamArrowWriter):
     """`df.writeStream.format("pykafka")`. Output mode complete appends each result whole, as the JVM connector does."""
 
-    def _formats(self) -> tuple[WriteFormat, ...]:
-        return of_stream(self._wanted, self._types, log_warning)
+    def _formats(self, wanted: WantedFormats) -> tuple[WriteFormat, ...]:
+        from kafkasource.sink.typed.resolve import of_stream
+
+        return of_stream(wanted, self._types, log_warning)
 
     def commit(self, messages: list[TaskReport | None], batchId: int) -> None:
         self._commit(messages, batchId)
@@ -292,8 +294,19 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):
         self._abort(messages, batchId, drivers)
 
 
+def _wanted_formats(targets: Targets) -> WantedFormats | None:
+    """None where keys and values are written as they are: nothing of formats and registries is imported then."""
+    if targets.shared["valueFormat"] == targets.shared["keyFormat"] == "binary":
+        return None
+    from kafkasource.sink.typed.resolve import WantedFormats
+
+    return WantedFormats.of(targets.shared, targets.topic)
+
+
 def _arrow_types(schema: StructType, sides: Sequence[Side]) -> dict[Side, pa.DataType]:
     """The Arrow types in which Spark hands over these columns. SchemaError for one that it has no Arrow type for."""
+    if not sides:
+        return {}
     from pyspark.errors import PySparkException
     from pyspark.sql.pandas.types import to_arrow_type
 

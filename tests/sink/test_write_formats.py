@@ -216,7 +216,7 @@ def test_a_registry_that_does_not_know_fails_the_write_with_the_next_step(regist
         ({}, "Name the subject, writerSchema=subject:NAME"),
         ({"writerSchema": "id:77"}, "there is no schema id 77"),
         ({"writerSchema": FRAMES["schema"]}, "Register it first"),
-        ({"writerSchema": "newest"}, "expected latest, version:3, subject:NAME, id:7, file:PATH"),
+        ({"writerSchema": "newest"}, "expected latest, version:3, subject:NAME, id:7, file:PATH, register"),
         ({"writerSchema": "file:/no/such/file"}, "cannot be read"),
         ({"topic": None}, "the rows name their topics"),
     ):
@@ -228,6 +228,37 @@ def test_a_registry_that_does_not_know_fails_the_write_with_the_next_step(regist
     registry.always = Fault(status=500)
     with pytest.raises(RegistryError, match="500"):
         pickle.dumps(written(registry.url, schemaRegistry__retry__timeout__ms="0"))
+
+
+DERIVED = (
+    '{"type":"record","name":"topLevelRecord","fields":[{"name":"id","type":["long","null"]},'
+    '{"name":"item","type":["string","null"]}]}'
+)
+
+
+def test_the_schema_of_the_column_is_registered_once_after_the_registry_has_been_asked(registry):
+    for kind in (BatchWriter, StreamWriter, BatchWriter):
+        (rows,) = rows_of(written(registry.url, kind=kind, writerSchema="register"), batch())
+        assert {value[:5] for value in rows.values.to_pylist()} == {b"\0\0\0\0\1"}
+    assert registry.by_id == {1: {"schema": DERIVED}}
+    assert registry.subjects == {"orders-value": {1: 1}}
+    posted = [request.path.partition("?")[0] for request in registry.requests]
+    assert posted == [
+        "/subjects/orders-value",  # is it there?
+        "/compatibility/subjects/orders-value/versions/latest",
+        "/subjects/orders-value/versions",
+        *["/subjects/orders-value"] * 2,
+    ]
+
+
+def test_the_registrys_refusal_is_shown_and_nothing_is_registered(registry):
+    registry.add("orders-value", '"long"')
+    registry.compatible = False
+    with pytest.raises(OptionError, match=r"'orders-value' does not take the schema of the column 'value': .*'extra'"):
+        pickle.dumps(written(registry.url, writerSchema="register"))
+    assert registry.subjects == {"orders-value": {1: 1}}
+    with pytest.raises(OptionError, match="the rows name their topics"):
+        pickle.dumps(written(registry.url, {"topic": pa.string(), **COLUMNS}, topic=None, writerSchema="register"))
 
 
 def test_text_must_be_text_and_packed_records_stay_as_they_are():

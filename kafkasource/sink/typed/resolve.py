@@ -10,6 +10,7 @@ register       the schema of the column's type, which the driver registers unles
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -21,6 +22,7 @@ import pyarrow as pa
 from kafkasource.errors import OptionError, SchemaError, SchemaNotFound
 from kafkasource.process import PerProcess
 from kafkasource.registry import (
+    Compatibility,
     Definition,
     ReaderSchema,
     RegistryClient,
@@ -31,14 +33,18 @@ from kafkasource.registry import (
 from kafkasource.security.recent import Recent
 from kafkasource.shipped_files import text_of_file
 from kafkasource.sink.typed.formats import WriteFormat
+from kafkasource.typed.avro.derive import derived_schema
 from kafkasource.typed.framing import Side
 from kafkasource.typed.schema_source import KINDS, RegisteredSchema
 
 if TYPE_CHECKING:
     from kafkasource.options import Options
 
+log = logging.getLogger("kafkasource.sink")
+
 SIDES: tuple[Side, ...] = ("value", "key")
 WRITER_OPTIONS: dict[Side, str] = {"key": "keyWriterSchema", "value": "writerSchema"}
+REGISTER = "register"
 KEEP_S = 60.0  # how long a stream's schemas stay while no micro-batch asks for them
 _INLINE = ("{", "[", '"')  # how the JSON of an Avro schema begins
 
@@ -122,6 +128,9 @@ class WantedFormats:
         return found
 
     def _found(self, wanted: Wanted, kind: pa.DataType) -> tuple[int | None, RegisteredSchema]:
+        if wanted.schema == REGISTER:
+            found = RegisteredSchema(wanted.kind, derived_schema(kind))
+            return self._registered(wanted, Definition(found.text, found.kind)), found
         text = wanted.own_text
         if text is not None:
             found = RegisteredSchema(wanted.kind, text)
@@ -129,12 +138,33 @@ class WantedFormats:
         parsed = ReaderSchema.parse(wanted.schema, wanted.option)
         if parsed is None:
             raise OptionError(
-                f"option {wanted.option!r}: expected latest, version:3, subject:NAME, id:7, file:PATH or a schema's"
-                f" JSON, got {wanted.schema[:100]!r}"
+                f"option {wanted.option!r}: expected latest, version:3, subject:NAME, id:7, file:PATH, register or a"
+                f" schema's JSON, got {wanted.schema[:100]!r}"
             )
         by_itself = parsed.subject is not None or parsed.schema_id is not None
         subjects = [] if by_itself else [self._subject(wanted)]
         return parsed.resolve(self._client(), subjects, wanted.option)
+
+    def _registered(self, wanted: Wanted, definition: Definition) -> int:
+        """The id of the column's own schema, which the subject has or gets."""
+        client, subject = self._client(), self._subject(wanted)
+        try:
+            return client.look_up(subject, definition).schema_id
+        except SchemaNotFound:
+            pass
+        try:
+            verdict = client.check(subject, definition)
+        except SchemaNotFound:
+            verdict = Compatibility(True)  # the subject has no versions yet
+        if not verdict.is_compatible:
+            raise OptionError(
+                f"option {wanted.option!r}={REGISTER}: subject {subject!r} does not take the schema of the column"
+                f" {wanted.side!r}: {'; '.join(verdict.messages) or 'it is not compatible with the latest version'}."
+                f" Change the column, or the subject's rule. The schema is {definition.text[:2000]}"
+            )
+        schema_id = client.register(subject, definition)
+        log.info("registered the schema of the column %r in subject %r: id %d", wanted.side, subject, schema_id)
+        return schema_id
 
     def _id_of(self, wanted: Wanted, text: str) -> int:
         subject = self._subject(wanted)

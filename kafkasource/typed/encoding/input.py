@@ -51,6 +51,10 @@ def _plain_field(field: pa.Field) -> pa.Field:
     return pa.field(field.name, plain_type(field.type), field.nullable)
 
 
+def is_text(kind: pa.DataType) -> bool:
+    return bool(plain_type(kind) == pa.string())
+
+
 def children(kind: pa.DataType) -> list[pa.Field]:
     """The columns directly within one of a plain type."""
     if types.is_struct(kind):
