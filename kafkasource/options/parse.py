@@ -249,7 +249,8 @@ def _check_written_formats(options: Options) -> None:
     if not named or options["schemaRegistry.url"] is not None:
         return
     for side, text in (("valueFormat", "writerSchema"), ("keyFormat", "keyWriterSchema")):
-        own = (options[text] or "").strip().startswith(("file:", "{", "[", '"'))
+        given = (options[text] or "").strip()
+        own = given.startswith(("file:", "{", "[", '"')) or (options[side] == "protobuf" and "message" in given)
         if options[side] in named and (options["schemaIdIn"] != "none" or not own):
             raise OptionError(
                 f"option {side!r}={options[side]} needs 'schemaRegistry.url': the registry has the schema and its id. "

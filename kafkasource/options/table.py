@@ -150,7 +150,7 @@ OPTIONS: tuple[Option, ...] = (
         BOTH,
         "What the values are. `avro` and `protobuf`: the column `value` has the columns of `readerSchema`; each record "
         "carries the id of the schema that it was written with, and is decoded by that. `string`: UTF-8. A write with "
-        "`avro` encodes the column `value`, of any type, by `writerSchema`; null is a tombstone.",
+        "`avro` or `protobuf` encodes the column `value` by `writerSchema`; null is a tombstone.",
         per_cluster=False,
     ),
     Option(
@@ -183,18 +183,20 @@ OPTIONS: tuple[Option, ...] = (
         "messageName",
         TEXT,
         None,
-        SOURCE,
-        "Which message of the reader's schema the values are, where its file declares several: the full name "
+        BOTH,
+        "Which message of the schema the values are, where its file declares several: the full name "
         "(`shop.v1.Order`), or a last part of it that only one has.",
         only=(Other("valueFormat", ("protobuf",)),),
+        per_cluster=False,
     ),
     Option(
         "keyMessageName",
         TEXT,
         None,
-        SOURCE,
+        BOTH,
         "As `messageName`, for the keys.",
         only=(Other("keyFormat", ("protobuf",)),),
+        per_cluster=False,
     ),
     Option(
         "writerSchema",
@@ -202,7 +204,7 @@ OPTIONS: tuple[Option, ...] = (
         None,
         SINK,
         "The schema that values are written by: `latest` of the topic's subject (`orders-value`), `version:3` of it, "
-        "`subject:NAME`, `id:7`, or a schema that the subject has, as `file:PATH` or by its JSON. `register`: the "
+        "`subject:NAME`, `id:7`, or a schema that the subject has, as `file:PATH` or by its text. `register`: the Avro "
         "schema that Spark's `to_avro` derives from the column's type; the driver registers it in the topic's subject, "
         "unless that has it. The driver resolves the schema before the tasks, and a stream keeps it; tasks ask no "
         "registry. Default: `latest`.",

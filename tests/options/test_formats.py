@@ -59,7 +59,7 @@ URL = {"schemaRegistry.url": "http://r"}
             {**WRITE, "writerSchema": '"long"', "schemaIdIn": "none", "keyFormat": "avro"},
             "option 'keyFormat'=avro needs",
         ),
-        ({**WRITE, **URL, "valueFormat": "protobuf"}, "is for reading so far: a write has binary, string, avro"),
+        ({**WRITE, **URL, "messageName": "Order"}, "needs 'valueFormat'=protobuf"),
         ({**WRITE, **URL, "valueFormat": "binary"}, "needs 'valueFormat' or 'keyFormat'"),
         ({**WRITE, **URL, "valueFormat": "binary", "schemaIdIn": "header"}, "needs 'valueFormat' or 'keyFormat'"),
         ({**WRITE, **URL, "valueFormat": "string", "writerSchema": "latest"}, "needs 'valueFormat'"),

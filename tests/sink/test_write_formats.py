@@ -230,6 +230,36 @@ def test_a_registry_that_does_not_know_fails_the_write_with_the_next_step(regist
         pickle.dumps(written(registry.url, schemaRegistry__retry__timeout__ms="0"))
 
 
+PROTO = """syntax = "proto3"; package p;
+message Other { int32 x = 1; }
+message Order { int64 id = 1; string item = 2; }
+"""
+
+
+@pytest.mark.parametrize("id_in", ["prefix", "header", "none"])
+def test_protobuf_says_which_message_of_its_schema_a_record_is(registry, id_in):
+    number = registry.add("orders-value", PROTO, "PROTOBUF")
+    writer = written(registry.url, valueFormat="protobuf", messageName="Order", schemaIdIn=id_in)
+    (rows,) = rows_of(writer, batch([{"id": 1, "item": "a"}, None, {"id": 0, "item": ""}]))
+    frame = b"\0" + number.to_bytes(4, "big") + b"\2\2"  # the second message: a count and an index, zigzag
+    prefix = frame if id_in == "prefix" else b""
+    assert rows.values.to_pylist() == [prefix + b"\x08\1\x12\1a", None, prefix]
+    of_row = [{"key": "__value_schema_id", "value": frame}]
+    assert rows.headers is None if id_in != "header" else rows.headers.to_pylist() == [of_row, [], of_row]
+
+
+def test_protobuf_needs_the_message_named_and_is_not_derived(registry):
+    registry.add("orders-value", PROTO, "PROTOBUF")
+    with pytest.raises(SchemaError, match=r"option 'writerSchema' \(id 1\): the schema declares p.Other, p.Order"):
+        pickle.dumps(written(registry.url, valueFormat="protobuf"))
+    with pytest.raises(OptionError, match="'writerSchema'=register derives Avro schemas alone"):
+        pickle.dumps(written(registry.url, valueFormat="protobuf", writerSchema="register"))
+    (rows,) = rows_of(
+        written(None, valueFormat="protobuf", writerSchema=PROTO, messageName="p.Order", schemaIdIn="none"), batch()
+    )
+    assert rows.values.to_pylist()[1] == b"\x08\1\x12\3" + "é1".encode()
+
+
 DERIVED = (
     '{"type":"record","name":"topLevelRecord","fields":[{"name":"id","type":["long","null"]},'
     '{"name":"item","type":["string","null"]}]}'

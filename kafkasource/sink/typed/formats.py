@@ -8,7 +8,7 @@ from functools import lru_cache
 import pyarrow as pa
 
 from kafkasource.typed.framing import HEADER_NAMES, Side, frame_bytes
-from kafkasource.typed.record_encoders import RecordEncoder, record_encoder
+from kafkasource.typed.record_encoders import RecordEncoder, message_frame, record_encoder
 from kafkasource.typed.schema_source import RegisteredSchema
 
 
@@ -20,18 +20,20 @@ class WriteFormat:
     schema: RegisteredSchema
     schema_id: int | None  # None: records do not say it
     in_header: bool = False
+    message_name: str | None = None  # of a Protobuf schema that declares several
 
     @property
-    def prefix(self) -> bytes:
-        """In front of each record."""
-        return b"" if self.schema_id is None or self.in_header else frame_bytes(self.schema_id)
+    def frame(self) -> bytes:
+        """The id, and which message of a Protobuf schema it is. Empty where records do not say it. SchemaError where
+        the schema has no such message."""
+        if self.schema_id is None:
+            return b""
+        return frame_bytes(self.schema_id) + message_frame(self.schema, self.message_name)
 
     @property
     def header(self) -> tuple[str, bytes] | None:
         """Name and value of each record's header that says the id."""
-        if self.schema_id is None or not self.in_header:
-            return None
-        return HEADER_NAMES[self.side], frame_bytes(self.schema_id)
+        return (HEADER_NAMES[self.side], _frame(self)) if self.schema_id is not None and self.in_header else None
 
     def encoder(self, kind: pa.DataType) -> RecordEncoder:
         """For a column of this type. SchemaError where the schema does not take it."""
@@ -40,4 +42,9 @@ class WriteFormat:
 
 @lru_cache(maxsize=64)
 def _encoder(one: WriteFormat, kind: pa.DataType) -> RecordEncoder:
-    return record_encoder(one.schema, kind, one.prefix)
+    return record_encoder(one.schema, kind, b"" if one.in_header else one.frame, one.message_name)
+
+
+@lru_cache(maxsize=64)
+def _frame(one: WriteFormat) -> bytes:
+    return one.frame

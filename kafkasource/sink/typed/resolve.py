@@ -35,7 +35,7 @@ from kafkasource.shipped_files import text_of_file
 from kafkasource.sink.typed.formats import WriteFormat
 from kafkasource.typed.avro.derive import derived_schema
 from kafkasource.typed.framing import Side
-from kafkasource.typed.schema_source import KINDS, RegisteredSchema
+from kafkasource.typed.schema_source import AVRO, KINDS, RegisteredSchema
 
 if TYPE_CHECKING:
     from kafkasource.options import Options
@@ -45,6 +45,7 @@ log = logging.getLogger("kafkasource.sink")
 SIDES: tuple[Side, ...] = ("value", "key")
 WRITER_OPTIONS: dict[Side, str] = {"key": "keyWriterSchema", "value": "writerSchema"}
 REGISTER = "register"
+MESSAGE_OPTIONS: dict[Side, str] = {"key": "keyMessageName", "value": "messageName"}
 KEEP_S = 60.0  # how long a stream's schemas stay while no micro-batch asks for them
 _INLINE = ("{", "[", '"')  # how the JSON of an Avro schema begins
 
@@ -56,6 +57,7 @@ class Wanted:
     side: Side
     kind: str  # of its schema: AVRO
     schema: str  # the option's text
+    message_name: str | None = None  # of protobuf
 
     @property
     def option(self) -> str:
@@ -66,7 +68,8 @@ class Wanted:
         """The schema itself, where the option has it or names a file of it. Raises OptionError."""
         if self.schema.startswith("file:"):
             return text_of_file(self.schema.removeprefix("file:"), self.option)
-        return self.schema if self.schema.startswith(_INLINE) else None
+        is_text = self.schema.startswith(_INLINE) if self.kind == AVRO else "message" in self.schema
+        return self.schema if is_text else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +87,9 @@ class WantedFormats:
         """Raises OptionError."""
         names = {side: options[f"{side}Format"] for side in SIDES}
         sides = tuple(
-            Wanted(side, KINDS[name], (options[WRITER_OPTIONS[side]] or "latest").strip())
+            Wanted(
+                side, KINDS[name], (options[WRITER_OPTIONS[side]] or "latest").strip(), options[MESSAGE_OPTIONS[side]]
+            )
             for side, name in names.items()
             if name in KINDS
         )
@@ -112,7 +117,13 @@ class WantedFormats:
             raise OptionError(
                 f"option {wanted.option!r}: the schema{known} is {schema.kind}, and the format needs {wanted.kind}"
             )
-        found = WriteFormat(wanted.side, schema, None if self.id_in == "none" else schema_id, self.id_in == "header")
+        found = WriteFormat(
+            wanted.side,
+            schema,
+            None if self.id_in == "none" else schema_id,
+            self.id_in == "header",
+            wanted.message_name,
+        )
         try:
             encoder = found.encoder(kind)
         except SchemaError as error:
@@ -128,6 +139,11 @@ class WantedFormats:
         return found
 
     def _found(self, wanted: Wanted, kind: pa.DataType) -> tuple[int | None, RegisteredSchema]:
+        if wanted.schema == REGISTER and wanted.kind != AVRO:
+            raise OptionError(
+                f"option {wanted.option!r}={REGISTER} derives Avro schemas alone: people choose the numbers of a"
+                " message's fields. Register the schema (`pykafka schemas register`), or name one"
+            )
         if wanted.schema == REGISTER:
             found = RegisteredSchema(wanted.kind, derived_schema(kind))
             return self._registered(wanted, Definition(found.text, found.kind)), found

@@ -20,7 +20,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import accumulate
 
 import pyarrow as pa
 import pyarrow.types as types
@@ -44,8 +43,8 @@ from kafkasource.typed.avro.schema import (
 from kafkasource.typed.avro.values import long_bytes, value_bytes
 from kafkasource.typed.encoding import opcodes as op
 from kafkasource.typed.encoding.encode import Piece, pieces
-from kafkasource.typed.encoding.input import children, columns_within, plain, plain_type
-from kafkasource.typed.encoding.program import Program
+from kafkasource.typed.encoding.input import children, columns_of, plain, plain_type
+from kafkasource.typed.encoding.program import Program, matched
 
 _INTS = {pa.int8(): op.INT8, pa.int16(): op.INT16, pa.int32(): op.INT32, pa.date32(): op.INT32}
 _LONGS = {pa.int8(): op.INT8, pa.int16(): op.INT16, pa.int32(): op.INT32, pa.int64(): op.INT64,
@@ -150,7 +149,7 @@ class _Compiler:
         for number, (field, branch) in enumerate(zip(children(kind), others, strict=True)):
             if types.is_null(field.type):
                 continue  # never the one that is there
-            within = _columns_of(kind, column)[number]
+            within = columns_of(kind, column)[number]
             index = 2 * union.branches.index(branch)
             self.program.at(f"{place}({index // 2})")
             member = self.program.emit(op.MEMBER, within, index, 0)
@@ -187,8 +186,9 @@ class _Compiler:
             self.program.emit(opcode, column)
 
     def _record(self, kind: pa.DataType, record: Record, column: int, place: str) -> None:
-        columns, fields = _columns_of(kind, column), children(kind)
-        found = _matched([field.name for field in fields], record, place)
+        columns, fields = columns_of(kind, column), children(kind)
+        names = [field.name for field in record.fields]
+        found = matched([field.name for field in fields], names, describe(record), place)
         for field in record.fields:
             here = f"{place}.{field.name}"
             number = found.get(field.name)
@@ -203,7 +203,7 @@ class _Compiler:
         self.program.depth = max(self.program.depth, self._depth)
         items = self.program.emit(op.ITEMS, column, 0)
         first = self.program.pc
-        for (field, schema, here), within in zip(parts, _columns_of(kind, column), strict=True):
+        for (field, schema, here), within in zip(parts, columns_of(kind, column), strict=True):
             self.write(field.type, field.nullable, schema, within, here)
         self.program.at(place)
         self.program.emit(op.NEXT, first)
@@ -211,9 +211,8 @@ class _Compiler:
         self._depth -= 1
 
     def _enum(self, enum: Enum, column: int) -> None:
-        symbols = sorted((len(text.encode()), text.encode(), number) for number, text in enumerate(enum.symbols))
-        words = [word for size, text, number in symbols for word in (self.program.constant(text), size, number)]
-        self.program.emit(op.ENUM, column, len(symbols), *words)
+        words = self.program.names([(text, number) for number, text in enumerate(enum.symbols)])
+        self.program.emit(op.ENUM, column, len(enum.symbols), *words)
 
     def _decimal(self, kind: pa.DataType, schema: Primitive | Fixed, column: int, place: str) -> None:
         logical = schema.logical
@@ -240,12 +239,6 @@ class _Compiler:
             self.program.emit(op.DIVIDED, column, micros)
 
 
-def _columns_of(kind: pa.DataType, column: int) -> list[int]:
-    """The numbers of the columns directly within one."""
-    sizes = [columns_within(field.type) for field in children(kind)]
-    return list(accumulate(sizes, initial=column + 1))[:-1]
-
-
 def _branch_for(kind: pa.DataType, others: tuple[Schema, ...]) -> Schema | None:
     """The branch that takes the column as it is; None where the column must be a struct of members."""
     if len(others) == 1:
@@ -254,23 +247,6 @@ def _branch_for(kind: pa.DataType, others: tuple[Schema, ...]) -> Schema | None:
         wanted = {pa.int32(): "int", pa.int64(): "long", pa.float32(): "float", pa.float64(): "double"}.get(kind)
         return next((branch for branch in others if kind_of(branch) == wanted), None)
     return None
-
-
-def _matched(names: list[str], record: Record, place: str) -> dict[str, int]:
-    """Of each field of the record that the column has, which it is: by name, else by name in any case, as in Spark."""
-    found: dict[str, int] = {}
-    for number, name in enumerate(names):
-        alike = [field for field in record.fields if field.name.lower() == name.lower()]
-        fields = [field for field in alike if field.name == name] or alike
-        if len(fields) != 1 or fields[0].name in found:
-            known = ", ".join(field.name for field in record.fields[:20])
-            raise SchemaError(
-                f"{place}: the column has a field {name!r}, and {describe(record)} has "
-                + ("none of this name" if not fields else "several that it may be")
-                + f" (it has {known}). Leave the field out, or name it as the schema does"
-            )
-        found[fields[0].name] = number
-    return found
 
 
 def _of_missing(field: Field, place: str) -> bytes:

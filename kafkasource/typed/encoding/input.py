@@ -6,6 +6,7 @@ A column comes before those within it: of a struct its fields, of a list its ite
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import accumulate
 
 import pyarrow as pa
 import pyarrow.types as types
@@ -67,6 +68,12 @@ def children(kind: pa.DataType) -> list[pa.Field]:
 def columns_within(kind: pa.DataType) -> int:
     """How many columns a type has, itself among them."""
     return 1 + sum(columns_within(each.type) for each in children(kind))
+
+
+def columns_of(kind: pa.DataType, column: int) -> list[int]:
+    """The numbers of the columns directly within one."""
+    sizes = [columns_within(field.type) for field in children(kind)]
+    return list(accumulate(sizes, initial=column + 1))[:-1]
 
 
 def place(encoding: kernel.Encoding, values: pa.Array) -> None:

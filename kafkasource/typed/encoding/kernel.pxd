@@ -1,6 +1,6 @@
 # C types of kernel.py: see kafkasource/records/kernel.pxd. Opcodes are an enum, so that their chain of ifs is a switch.
 cimport cython
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memmove
 
 cdef extern from *:
     """
@@ -35,6 +35,20 @@ cdef enum:
     DECIMAL_FIXED = 21
     ITEMS = 22
     NEXT = 23
+    TAG = 24
+    UNSET = 25
+    VARINT = 26
+    TEXT = 27
+    NAME = 28
+    OPEN = 29
+    CLOSE = 30
+    PARTS = 31
+    NEXT_PART = 32
+    TIME = 33
+
+cdef enum:
+    NAME_TAG = 1
+    NAME_SET = 2
 
 cdef enum:
     MOST_VARINT = 10
@@ -83,6 +97,16 @@ cdef inline int bit_at(const unsigned char* bitmap, Py_ssize_t index) noexcept n
 @cython.locals(low=cython.longlong, high=cython.longlong, fill=cython.int, size=Py_ssize_t, first=cython.int, second=cython.int, _each=Py_ssize_t)
 cdef Py_ssize_t put_decimal(unsigned char* out, Py_ssize_t pos, const unsigned char* data, Py_ssize_t index, Py_ssize_t fixed) noexcept nogil
 
+@cython.locals(rest=cython.ulonglong, size=Py_ssize_t)
+cdef inline Py_ssize_t varint_size(unsigned long long raw) noexcept nogil
+
+cdef inline unsigned long long low32(long long value) noexcept nogil
+
+cdef void move(unsigned char* out, Py_ssize_t to, Py_ssize_t start, Py_ssize_t size) noexcept nogil
+
+@cython.locals(seconds=cython.longlong, micros=cython.longlong, start=Py_ssize_t)
+cdef Py_ssize_t put_time(unsigned char* out, Py_ssize_t pos, long long value, bint floor) noexcept nogil
+
 cdef inline int decimal_byte(long long low, long long high, Py_ssize_t which) noexcept nogil
 
 
@@ -112,6 +136,12 @@ cdef class Encoding:
     cdef inline long long _cell(self, Py_ssize_t column, int which) noexcept nogil
 
     cdef inline bint _is_null(self, Py_ssize_t column, Py_ssize_t index) noexcept nogil
+
+    @cython.locals(at=Py_ssize_t, values="const unsigned char*", i=Py_ssize_t)
+    cdef inline bint _is_unset(self, Py_ssize_t column, Py_ssize_t width, Py_ssize_t index) noexcept nogil
+
+    @cython.locals(at=Py_ssize_t, values="const unsigned char*", value=cython.longlong)
+    cdef inline long long _number(self, Py_ssize_t column, Py_ssize_t width, Py_ssize_t index) noexcept nogil
 
     cdef inline int _failed(self, int code, Py_ssize_t pc) noexcept nogil
 

@@ -28,6 +28,7 @@ if not cython.compiled:  # compiled, they are an enum of kernel.pxd
         BAD_DECIMAL,
         BAD_SIZE,
         BOOLEAN,
+        CLOSE,
         CONST,
         COPY4,
         COPY8,
@@ -46,15 +47,26 @@ if not cython.compiled:  # compiled, they are an enum of kernel.pxd
         JUMP,
         MEMBER,
         MOST_VARINT,
+        NAME,
+        NAME_SET,
+        NAME_TAG,
         NEXT,
+        NEXT_PART,
         NULL_VALUE,
+        OPEN,
         OPTIONAL,
+        PARTS,
         REQUIRED,
         SHIFT,
         SIZED,
+        TAG,
+        TEXT,
+        TIME,
         UNKNOWN_SYMBOL,
+        UNSET,
         VALID_AT,
         VALUES_AT,
+        VARINT,
         WIDENED,
         WRITE_BRANCH,
     )
@@ -190,6 +202,55 @@ def put_decimal(out: Any, pos: int, data: Any, index: int, fixed: int) -> int:
     return pos
 
 
+def varint_size(raw: int) -> int:
+    rest = raw >> 7
+    size = 1
+    while rest:
+        rest >>= 7
+        size += 1
+    return size
+
+
+def low32(value: int) -> int:
+    """A word of the program, or an int32, without its sign."""
+    if cython.compiled:
+        return cython.cast(cython.uint, value)  # type: ignore[no-any-return]
+    else:
+        return value & 0xFFFFFFFF
+
+
+def move(out: Any, to: int, start: int, size: int) -> None:
+    """Bytes of the output to another place, which may overlap."""
+    if cython.compiled:
+        memmove(out + to, out + start, size)  # type: ignore[name-defined]  # noqa: F821
+    else:
+        out[to : to + size] = bytes(out[start : start + size])
+
+
+def put_time(out: Any, pos: int, value: int, floor: bool) -> int:
+    """Microseconds as a message of seconds (1) and nanos (2) with its size in front, at most 23 bytes. `floor`: nanos
+    are never negative; else they have the sign of the seconds."""
+    if cython.compiled or value >= 0:
+        seconds = value // 1000000
+        micros = value % 1000000
+    else:  # C rounds towards zero
+        seconds = -(-value // 1000000)
+        micros = -(-value % 1000000)
+    if floor and micros < 0:
+        seconds -= 1
+        micros += 1000000
+    start = pos
+    pos += 1
+    if seconds != 0:
+        out[pos] = 0x08
+        pos = put_varint(out, pos + 1, seconds if cython.compiled else seconds & _MASK)
+    if micros != 0:
+        out[pos] = 0x10
+        pos = put_varint(out, pos + 1, micros * 1000 if cython.compiled else (micros * 1000) & _MASK)
+    out[start] = pos - start - 1
+    return pos
+
+
 def decimal_byte(low: int, high: int, which: int) -> int:
     """A byte of two words; 0 is the lowest."""
     if which >= 8:
@@ -296,12 +357,41 @@ class Encoding:
             return False
         return bit_at(self._buffer(column, VALID_AT), index + self._cell(column, SHIFT)) == 0
 
+    def _is_unset(self, column: int, width: int, index: int) -> bool:
+        """Null, or a value that a field of proto3 without presence does not write."""
+        if self._is_null(column, index):
+            return True
+        at = index + self._cell(column, SHIFT)
+        values = self._buffer(column, VALUES_AT)
+        if width == 0:
+            return bit_at(values, at) == 0
+        if width < 0:
+            return signed32(values, at) == signed32(values, at + 1)
+        for i in range(width):  # noqa: SIM110 (a loop of C)
+            if values[at * width + i]:
+                return False
+        return True
+
+    def _number(self, column: int, width: int, index: int) -> int:
+        at = index + self._cell(column, SHIFT)
+        values = self._buffer(column, VALUES_AT)
+        if width == 8:
+            return signed64(values, at)
+        if width == 4:
+            return signed32(values, at)
+        if width == 2:
+            return signed16(values, at)
+        value = values[at]
+        if value > 127:
+            value -= 256
+        return value  # type: ignore[no-any-return]
+
     def _failed(self, code: int, pc: int) -> int:
         self._pc = pc
         return code
 
     def _symbol(self, pc: int, data: Any, start: int, size: int) -> int:
-        """The number of an ENUM's symbol, or -1. Symbols are in the order of their size and then their bytes."""
+        """Where in the code the entry of an ENUM's symbol is, or -1. They are in the order of size, then of bytes."""
         begin = 0
         count = self._code[pc + 2]
         while begin < count:
@@ -315,7 +405,7 @@ class Encoding:
                     if order != 0:
                         break
             if order == 0:
-                return self._code[at + 2]
+                return at
             if order < 0:
                 begin = middle + 1
             else:
@@ -446,10 +536,10 @@ class Encoding:
                 at = index + self._cell(column, SHIFT)
                 start = signed32(self._buffer(column, VALUES_AT), at)
                 size = signed32(self._buffer(column, VALUES_AT), at + 1) - start
-                value = self._symbol(pc, self._buffer(column, DATA_AT), start, size)
-                if value < 0:
+                at = self._symbol(pc, self._buffer(column, DATA_AT), start, size)
+                if at < 0:
                     return self._failed(UNKNOWN_SYMBOL, pc)
-                pos = put_long(out, pos, value)
+                pos = put_long(out, pos, code[at + 2])
                 pc += 3 + 3 * code[pc + 2]
             elif op in (DECIMAL, DECIMAL_FIXED):
                 column = code[pc + 1]
@@ -498,6 +588,95 @@ class Encoding:
                     out[pos] = 0
                     pos += 1
                     pc += 2
+            elif op == TAG:
+                if self._is_null(code[pc + 1], index):
+                    pc = code[pc + 3]
+                else:
+                    pos = put_varint(out, pos, low32(code[pc + 2]))
+                    pc += 4
+            elif op == UNSET:
+                if self._is_unset(code[pc + 1], code[pc + 2], index):
+                    pc = code[pc + 3]
+                else:
+                    pc += 4
+            elif op == VARINT:
+                value = self._number(code[pc + 1], code[pc + 2], index)
+                if code[pc + 3]:
+                    pos = put_varint(out, pos, low32(value))
+                else:
+                    pos = put_varint(out, pos, value if cython.compiled else value & _MASK)
+                pc += 4
+            elif op == TEXT:
+                column = code[pc + 1]
+                at = index + self._cell(column, SHIFT)
+                start = signed32(self._buffer(column, VALUES_AT), at)
+                size = signed32(self._buffer(column, VALUES_AT), at + 1) - start
+                if size > room - pos - least:
+                    return -1
+                pos = put_varint(out, pos, size)
+                if size:
+                    copy(out, pos, self._buffer(column, DATA_AT), start, size)
+                pos += size
+                pc += 2
+            elif op == NAME:
+                if room - pos < 2 * least:
+                    return -1
+                column = code[pc + 1]
+                at = index + self._cell(column, SHIFT)
+                start = signed32(self._buffer(column, VALUES_AT), at)
+                size = signed32(self._buffer(column, VALUES_AT), at + 1) - start
+                at = self._symbol(pc, self._buffer(column, DATA_AT), start, size)
+                if at < 0:
+                    return self._failed(UNKNOWN_SYMBOL, pc)
+                value = code[at + 2]
+                pc += 3 + 3 * code[pc + 2]
+                if value != 0 or (code[pc + 1] & NAME_SET) == 0:
+                    if code[pc + 1] & NAME_TAG:
+                        pos = put_varint(out, pos, low32(code[pc]))
+                    pos = put_varint(out, pos, value if cython.compiled else value & _MASK)
+                pc += 2
+            elif op == OPEN:
+                self._stack[depth, 0] = pos
+                depth += 1
+                pos += 1
+                pc += 1
+            elif op == CLOSE:
+                depth -= 1
+                start = self._stack[depth, 0]
+                size = pos - start - 1
+                after = start + varint_size(size)
+                if after > start + 1:
+                    move(out, after, start + 1, size)
+                put_varint(out, start, size)
+                pos = after + size
+                pc += 1
+            elif op == PARTS:
+                column = code[pc + 1]
+                at = index + self._cell(column, SHIFT)
+                start = signed32(self._buffer(column, VALUES_AT), at)
+                size = signed32(self._buffer(column, VALUES_AT), at + 1) - start
+                if size == 0:
+                    pc = code[pc + 2]
+                else:
+                    self._stack[depth, 0] = index
+                    self._stack[depth, 1] = start + size
+                    depth += 1
+                    index = start
+                    pc += 3
+            elif op == NEXT_PART:
+                index += 1
+                if index < self._stack[depth - 1, 1]:
+                    pc = code[pc + 1]
+                else:
+                    depth -= 1
+                    index = self._stack[depth, 0]
+                    pc += 2
+            elif op == TIME:
+                if room - pos < 3 * least:
+                    return -1
+                value = self._number(code[pc + 1], 8, index)
+                pos = put_time(out, pos, value, code[pc + 2])
+                pc += 3
             else:  # FAIL
                 return self._failed(code[pc + 1], pc)
         self.pos = pos

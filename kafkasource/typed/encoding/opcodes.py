@@ -36,6 +36,20 @@ DECIMAL_FIXED = 21  # c, size
 ITEMS = 22  # c, pc behind the list: how many items, goes on at the first; the list ends with 0 items
 NEXT = 23  # pc of the first instruction of an item: the next item, or the end of the list
 
+# Protobuf: numbers are varints without zigzag; a tag says field and wire type.
+TAG = 24  # c, tag, pc: null goes to pc, else writes the tag
+UNSET = 25  # c, width, pc: null, or all zeros in so many bytes, goes to pc; width 0: a bit; -1: without bytes or items
+VARINT = 26  # c, width, 1 if it is unsigned and of 32 bits: a whole number of so many bytes
+TEXT = 27  # c: bytes or a string with its size in front
+NAME = 28  # c, n, as ENUM, then tag, flags: NAME_TAG writes the tag, NAME_SET goes on where the number is 0
+OPEN = 29  # what follows has its size in front
+CLOSE = 30
+PARTS = 31  # c, pc behind the list: goes on at the first item
+NEXT_PART = 32  # pc of the first instruction of an item
+TIME = 33  # c, 1 if it is rounded down: microseconds as a message of seconds and nanos
+
+NAME_TAG, NAME_SET = 1, 2
+
 MOST_VARINT = 10  # bytes of a number
 
 # What a column of the input has, as the kernel's table holds it: where its buffers are, and where in them it begins.
