@@ -66,6 +66,8 @@ GOALS: tuple[Goal, ...] = (
     Goal("decode batches of one record", "kernel", "decode batches of 1 record", NANOSECONDS, at_most=2000),
     Goal("partition by key (murmur2)", "kernel", "murmur2 of a key", NANOSECONDS, at_most=10),
     Goal("decode Avro of 5 fields", "typed", "Avro, 5 fields", NANOSECONDS, at_most=60),
+    Goal("encode Avro of 5 fields", "typed", "Avro, 5 fields, written", NANOSECONDS, at_most=80),
+    Goal("encode Protobuf of 5 fields", "typed", "Protobuf, 5 fields, written", NANOSECONDS, at_most=80),
     Goal("decode Avro of two writers", "typed", "Avro, 5 fields, two writers in turns", NANOSECONDS, at_most=80),
     *(
         Goal(f"worker's peak memory, {work}", "memory", work, PEAK, at_most=200, ours="pykafka worker")

@@ -1,4 +1,5 @@
-"""Avro and Protobuf records to Arrow columns, in one process: nanoseconds per record, beside fastavro and protobuf.
+"""Avro and Protobuf records to Arrow columns and back: nanoseconds per record, in one process, beside
+fastavro and protobuf.
 
 `python -m benchmarks.typed_speed` prints it without a broker.
 """
@@ -20,13 +21,15 @@ from benchmarks.results import NANOSECONDS, OURS, Row
 from benchmarks.stages import Effort, compare
 from benchmarks.turns import Run
 from kafkasource.typed.avro.decode import AvroDecoder
+from kafkasource.typed.avro.encode import AvroEncoder
 from kafkasource.typed.avro.parse import parse_schema
 from kafkasource.typed.protobuf.decode import ProtobufDecoder
+from kafkasource.typed.protobuf.encode import ProtobufEncoder
 from kafkasource.typed.protobuf.schema import read_schema
 from kafkasource.typed.rows import RegisteredRows
 from kafkasource.typed.schema_source import AVRO, PROTOBUF, RegisteredSchema
 
-TITLE = "Avro and Protobuf records to columns, one core"
+TITLE = "Avro and Protobuf records to columns and back, one core"
 RECORDS = 1_000_000
 PIECE_RECORDS = 25_000  # about 1 MiB of records, as a task decodes them
 OTHERS_RECORDS = 20_000  # to Python's objects
@@ -64,9 +67,13 @@ def run(lab: Lab, effort: Effort) -> Iterator[Row]:
             contestants["pykafka, 1 M at once"] = decoding(records, count, None)
             contestants["fastavro"] = by_fastavro(records)
         yield from compare(work, contestants, turns, measure=NANOSECONDS, cpu=False)
+    contestants = {OURS: encoding(new), "fastavro": to_fastavro(new)}
+    yield from compare("Avro, 5 fields, written", contestants, turns, measure=NANOSECONDS, cpu=False)
     messages = protobuf_records(count)
     contestants = {OURS: decoding_protobuf(messages), "protobuf": by_protobuf(messages)}
     yield from compare("Protobuf, 5 fields", contestants, turns, measure=NANOSECONDS, cpu=False)
+    contestants = {OURS: encoding_protobuf(messages), "protobuf": to_protobuf(messages)}
+    yield from compare("Protobuf, 5 fields, written", contestants, turns, measure=NANOSECONDS, cpu=False)
     framed = {f"{OURS}, Avro": typed_rows(new, AVRO), f"{OURS}, Protobuf": typed_rows(messages, PROTOBUF)}
     yield from compare("a task's typed rows, with the schema ids", framed, turns, measure=NANOSECONDS, cpu=False)
 
@@ -130,6 +137,43 @@ def by_fastavro(records: list[bytes]) -> Run:
     return per_record(work, min(OTHERS_RECORDS, len(records)))
 
 
+WRITE_ROWS = 10_000  # as Spark hands rows over: spark.sql.execution.arrow.maxRecordsPerBatch
+WRITE_BYTES = 1 << 20  # of records, as a task encodes them
+
+
+def columns_of(records: list[bytes]) -> pa.Array:
+    """Each field may be null, as Spark's mostly are."""
+    schema = parse_schema(json.dumps(SCHEMA))
+    decoded = AvroDecoder(schema, [schema]).decode(pa.array(records, pa.binary()), MOST_BYTES, skip_bytes=len(PREFIX))
+    return decoded.array.cast(pa.struct([each.with_nullable(True) for each in decoded.array.type]))
+
+
+def encoding(records: list[bytes]) -> Run:
+    columns = columns_of(records)
+    encoder = AvroEncoder(columns.type, parse_schema(json.dumps(SCHEMA)), PREFIX)
+    assert next(encoder.pieces(columns[:1], WRITE_BYTES)).records[0].as_py() == records[0]
+
+    def work() -> None:
+        for start in range(0, len(columns), WRITE_ROWS):
+            for _ in encoder.pieces(columns.slice(start, WRITE_ROWS), WRITE_BYTES):
+                pass
+
+    return per_record(work, len(columns))
+
+
+def to_fastavro(records: list[bytes]) -> Run:
+    rows = columns_of(records[:OTHERS_RECORDS]).to_pylist()
+
+    def work() -> None:
+        import fastavro
+
+        schema = fastavro.parse_schema(SCHEMA)
+        for each in rows:
+            fastavro.schemaless_writer(io.BytesIO(), schema, each)
+
+    return per_record(work, len(rows))
+
+
 def varint(number: int) -> bytes:
     out = bytearray()
     while number >= 0x80:
@@ -161,7 +205,24 @@ def decoding_protobuf(records: list[bytes]) -> Run:
     return per_record(work, len(records))
 
 
-def by_protobuf(records: list[bytes]) -> Run:
+def encoding_protobuf(records: list[bytes]) -> Run:
+    schema = read_schema(PROTO)
+    message = schema.message_named("Sale")
+    rows = pa.array(records, pa.binary())
+    columns = ProtobufDecoder(schema, message).decode(rows, MOST_BYTES, skip_bytes=len(PROTO_PREFIX)).array
+    encoder = ProtobufEncoder(columns.type, schema, message, PROTO_PREFIX)
+    assert next(encoder.pieces(columns[:1], WRITE_BYTES)).records[0].as_py() == records[0]
+
+    def work() -> None:
+        for start in range(0, len(columns), WRITE_ROWS):
+            for _ in encoder.pieces(columns.slice(start, WRITE_ROWS), WRITE_BYTES):
+                pass
+
+    return per_record(work, len(columns))
+
+
+def sale_class() -> Any:
+    """Google's class of the message."""
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
     kinds = {"id": 3, "name": 9, "price": 1, "note": 9, "at": 3}
@@ -171,13 +232,30 @@ def by_protobuf(records: list[bytes]) -> Run:
         message.field.add(name=name, number=number, type=kind, label=1)
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
-    sale = message_factory.GetMessageClass(pool.FindMessageTypeByName("Sale"))
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName("Sale"))
+
+
+def by_protobuf(records: list[bytes]) -> Run:
+    sale = sale_class()
 
     def work() -> None:
         for each in records[:OTHERS_RECORDS]:
             sale.FromString(each[len(PROTO_PREFIX) :])
 
     return per_record(work, min(OTHERS_RECORDS, len(records)))
+
+
+def to_protobuf(records: list[bytes]) -> Run:
+    """Of Python's values, as a program has them."""
+    sale = sale_class()
+    parsed = [sale.FromString(each[len(PROTO_PREFIX) :]) for each in records[:OTHERS_RECORDS]]
+    rows = [{field.name: value for field, value in each.ListFields()} for each in parsed]
+
+    def work() -> None:
+        for each in rows:
+            sale(**each).SerializeToString()
+
+    return per_record(work, len(rows))
 
 
 class Kept:

@@ -6,6 +6,8 @@ import os
 import sys
 from pathlib import Path
 
+from kafkasource.errors import OptionError
+
 _remembered: list[Path] = []  # the folder that another process knows: at most one
 
 
@@ -39,3 +41,12 @@ def find_file(path: str) -> Path:
         if shipped is not None and (shipped / given).exists():
             return shipped / given
     return given
+
+
+def text_of_file(path: str, option: str) -> str:
+    """A file's text, of UTF-8. Raises OptionError, which names the option that has the path."""
+    found = find_file(path)
+    try:
+        return found.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise OptionError(f"option {option!r}: {found} cannot be read: {error}") from None

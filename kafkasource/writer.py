@@ -10,6 +10,9 @@ keep their order; with the default `acks=all` and idempotence each is stored onc
 one writes it again. Only Spark can write exactly once over restarts (`deliveryGuarantee`), so this class refuses that
 option.
 
+With valueFormat or keyFormat the columns value and key have any type, and are encoded by a schema (docs/typed.md). The
+registry is asked at the first `write` of such columns.
+
 Rows of `kafkasource.reader` with badRecords=column have the column `badRecord`. Where it is not null, the row is an
 error, or with badRecords=topic:NAME a dead letter of that topic (docs/typed.md), with the guarantee of the other rows.
 
@@ -39,6 +42,9 @@ if TYPE_CHECKING:
 
     from kafkasource.client.config import ClientConfig
     from kafkasource.sink.producer.delivery import Delivery
+    from kafkasource.sink.typed.formats import WriteFormat
+    from kafkasource.sink.typed.resolve import WantedFormats
+    from kafkasource.typed.framing import Side
 
 _COLUMNS = ("topic", "key", "value", "headers", "partition", "timestamp")
 
@@ -65,6 +71,8 @@ class Writer:
             config = replace(config, client=client)
         self._topic: str | None = parsed["topic"]
         self._dead_letter_topic = dead_letter_topic_of(parsed)
+        self._wanted = _wanted_formats(parsed)
+        self._formats: dict[tuple[tuple[Side, pa.DataType], ...], tuple[WriteFormat, ...]] = {}  # by the columns' types
         self._create = config.client, self._topic, parsed["createTopic"]
         self._partitioner = Partitioner.from_option(parsed["partitioner"], config.batch_bytes)
         self._producer = Producer(config)
@@ -108,7 +116,22 @@ class Writer:
         elif self._dead_letter_topic is not None:
             raise InvalidSchema(f"column {BAD_RECORD_COLUMN!r} is not what a read with badRecords=column gives")
         positions = {name: names.index(name) for name in columns if name in names}
-        return SinkSchema(self._topic, positions, self._dead_letter_topic)
+        return SinkSchema(self._topic, positions, self._dead_letter_topic, self._formats_of(rows.schema))
+
+    def _formats_of(self, schema: pa.Schema) -> tuple[WriteFormat, ...]:
+        """May ask the schema registry, once for columns of the same types."""
+        if self._wanted is None:
+            return ()
+        from kafkasource.typed.encoding.input import is_text
+
+        for side in self._wanted.text:
+            if side in schema.names and not is_text(schema.field(side).type):
+                raise InvalidSchema(f"column {side!r} is {schema.field(side).type}; {side}Format=string writes texts")
+        types = {side: schema.field(side).type for side in self._wanted.typed if side in schema.names}
+        key = tuple(types.items())
+        if key not in self._formats:
+            self._formats[key] = self._wanted.resolved(types, option_table.log_warning)
+        return self._formats[key]
 
     def flush(self) -> dict[TopicPartition, Written]:
         """Wait until all rows are acknowledged. Returns the records that were written since the last flush.
@@ -146,6 +169,15 @@ class Writer:
                 self.flush()
         finally:
             self.close()
+
+
+def _wanted_formats(parsed: option_table.Options) -> WantedFormats | None:
+    """None where keys and values are written as they are."""
+    if parsed["valueFormat"] == parsed["keyFormat"] == "binary":
+        return None
+    from kafkasource.sink.typed.resolve import WantedFormats
+
+    return WantedFormats.of(parsed, parsed["topic"])
 
 
 def _is_of_bad_records(kind: pa.DataType) -> bool:

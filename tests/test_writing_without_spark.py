@@ -5,8 +5,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from fake_broker import Error, FakeKafka, serve
+from fake_registry import a_registry
 
-from kafkasource.errors import BadRecord, BrokerError, OptionError
+from kafkasource.errors import BadRecord, BrokerError, OptionError, SchemaError
 from kafkasource.protocol.apis import CREATE_TOPICS, PRODUCE
 from kafkasource.records.batches import decode
 from kafkasource.records.columns import HEADERS_TYPE
@@ -60,6 +61,29 @@ def test_rows_may_name_their_topics(kafka):
     with Writer(options) as writer:
         writer.write(pa.table({"topic": ["u", "t"], "key": [b"k", b"k"], "value": ["1", "2"]}))
     assert {row[0]: row[2:] for row in sent(kafka)} == {"u": (b"k", b"1"), "t": (b"k", b"2")}
+
+
+def test_columns_are_encoded_and_the_registry_is_asked_once_for_their_types(kafka):
+    with a_registry() as registry:
+        schema_id = registry.add("t-value", '{"type":"record","name":"R","fields":[{"name":"n","type":"int"}]}')
+        options = {"valueFormat": "avro", "keyFormat": "string", "schemaRegistry.url": registry.url}
+        rows = pa.table({"value": pa.array([{"n": 1}, None], pa.struct([("n", pa.int32())])), "key": ["a", "b"]})
+        with Writer({**kafka.options, **options}) as writer:
+            for _ in range(3):
+                writer.write(rows)
+        assert registry.paths == ["/subjects/t-value/versions/latest"]
+        with (
+            pytest.raises(SchemaError, match=r"\$\.n: a column of string"),
+            Writer({**kafka.options, **options}) as writer,
+        ):
+            writer.write(pa.table({"value": [{"n": "x"}]}))
+        with (
+            pytest.raises(InvalidSchema, match="keyFormat=string writes texts"),
+            Writer({**kafka.options, **options}) as writer,
+        ):
+            writer.write(pa.table({"value": [{"n": 1}], "key": [b"k"]}))
+    framed = b"\0" + schema_id.to_bytes(4, "big") + b"\2"
+    assert sorted(sent(kafka), key=str) == sorted([*[("t", 0, b"a", framed)] * 3, *[("t", 0, b"b", None)] * 3], key=str)
 
 
 def test_nothing_written_makes_and_sends_nothing(kafka):

@@ -11,7 +11,7 @@ from kafkasource.errors import OptionError
 from kafkasource.options.option import Option, Refused, Role
 from kafkasource.options.security import security_of, vendors_idle_time
 from kafkasource.options.table import BY_KEY, BY_NAME, OPTIONS, REFUSED, SPARKS_OWN
-from kafkasource.options.types import REGISTERED_FORMATS, SECRET
+from kafkasource.options.types import REGISTERED_FORMATS, SECRET, WRITTEN_FORMATS
 from kafkasource.secrets import Secret
 from kafkasource.spelling import nearest
 from kafkasource.types import BAD_RECORD_COLUMN, ROW_COLUMNS
@@ -219,24 +219,47 @@ def _check_source(options: Options) -> None:
 
 
 def _check_formats(options: Options) -> None:
-    formats = {options["valueFormat"], options["keyFormat"]}
-    if formats == {"binary"} and options["badRecords"] == "column":
+    if {options["valueFormat"], options["keyFormat"]} == {"binary"} and options["badRecords"] == "column":
         raise OptionError(
             "option 'badRecords'=column has no effect on binary keys and values: set 'valueFormat' or 'keyFormat'"
         )
-    registry = [name for name in options.given if name == "schemaRegistry" or name.startswith("schemaRegistry.")]
-    named = sorted(formats.intersection(REGISTERED_FORMATS))
-    if not named:
-        for name in sorted(registry):
-            raise OptionError(
-                f"option {name!r} needs 'valueFormat' or 'keyFormat' to be one of {', '.join(REGISTERED_FORMATS)}. "
-                "Leave it out, or set one"
-            )
-    elif options["schemaRegistry"] is None and options["schemaRegistry.url"] is None:
+    named = _registered_formats(options)
+    if named and options["schemaRegistry"] is None and options["schemaRegistry.url"] is None:
         raise OptionError(
             f"the format {named[0]} needs the schemas that records were written with: set 'schemaRegistry.url', or "
             "'schemaRegistry' to module:function"
         )
+
+
+def _registered_formats(options: Options) -> list[str]:
+    """The formats with schemas, among those of keys and values. OptionError for options that need one."""
+    named = sorted({options["valueFormat"], options["keyFormat"]}.intersection(REGISTERED_FORMATS))
+    for name in sorted(options.given):
+        if not named and (name in ("schemaRegistry", "schemaIdIn") or name.startswith("schemaRegistry.")):
+            raise OptionError(
+                f"option {name!r} needs 'valueFormat' or 'keyFormat' to be one of {', '.join(REGISTERED_FORMATS)}. "
+                "Leave it out, or set one"
+            )
+    return named
+
+
+def _check_written_formats(options: Options) -> None:
+    for name in ("valueFormat", "keyFormat"):
+        if options[name] not in WRITTEN_FORMATS:
+            raise OptionError(
+                f"option {name!r}={options[name]} is for reading so far: a write has {', '.join(WRITTEN_FORMATS)}"
+            )
+    named = _registered_formats(options)
+    if not named or options["schemaRegistry.url"] is not None:
+        return
+    for side, text in (("valueFormat", "writerSchema"), ("keyFormat", "keyWriterSchema")):
+        given = (options[text] or "").strip()
+        own = given.startswith(("file:", "{", "[", '"')) or (options[side] == "protobuf" and "message" in given)
+        if options[side] in named and (options["schemaIdIn"] != "none" or not own):
+            raise OptionError(
+                f"option {side!r}={options[side]} needs 'schemaRegistry.url': the registry has the schema and its id. "
+                f"Only with schemaIdIn=none and {text}=file:PATH, or a schema's text, none is needed"
+            )
 
 
 def no_such_column(name: str) -> str:
@@ -249,6 +272,7 @@ def no_such_column(name: str) -> str:
 def _check_sink(options: Options) -> None:
     if options["badRecords"] == "column":
         raise OptionError("option 'badRecords'=column is for reading: a write has fail and topic:NAME")
+    _check_written_formats(options)
     shortest = options["kafka.linger.ms"] + options["kafka.request.timeout.ms"]
     if options["kafka.delivery.timeout.ms"] < shortest:
         raise OptionError(

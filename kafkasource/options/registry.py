@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kafkasource.options.option import SOURCE, Option, Refused
+from kafkasource.options.option import BOTH, Option, Refused
 from kafkasource.options.types import SECRET, TEXT
 from kafkasource.secrets import Secret
 from kafkasource.security.security_option import SecurityOption
@@ -81,9 +81,10 @@ REGISTRY_OPTIONS = tuple(
         f"{PREFIX}{row.name}",
         SECRET if row.secret else TEXT,
         None,
-        SOURCE,
+        BOTH,
         row.doc + (f" Default: `{row.default}`." if row.default else ""),
         aliases=(f"{PREFIX}{row.alias}",) if row.alias else (),
+        per_cluster=False,
     )
     for row in ROWS
 )

@@ -19,6 +19,7 @@ from kafkasource.options.types import (
     COLUMNS,
     DURATION,
     FORMAT,
+    FORMATS,
     FUNCTION,
     GZIP_LEVEL,
     HEADER,
@@ -46,7 +47,7 @@ from kafkasource.types import IsolationLevel
 
 _CLUSTERS = Other("clusters")
 _EXACTLY_ONCE = Other("deliveryGuarantee", ("exactly_once",))
-_NOT_PACKED = Other("packRecords", (True,), why="packed records are copied as the bytes that they are")
+_COPIED = "packed records are copied as the bytes that they are"
 _MAP_ORDER = (
     "without idempotence a batch that is sent again can land behind later ones, and the map would be wrong. In a "
     "mirror's file, offset_map = false leaves out the map of a flow"
@@ -146,12 +147,20 @@ OPTIONS: tuple[Option, ...] = (
         "valueFormat",
         FORMAT,
         "binary",
-        SOURCE,
+        BOTH,
         "What the values are. `avro` and `protobuf`: the column `value` has the columns of `readerSchema`; each record "
-        "carries the id of the schema that it was written with, and is decoded by that. `string`: UTF-8.",
-        not_with=(_NOT_PACKED,),
+        "carries the id of the schema that it was written with, and is decoded by that. `string`: UTF-8. A write with "
+        "`avro` or `protobuf` encodes the column `value` by `writerSchema`; null is a tombstone.",
+        per_cluster=False,
     ),
-    Option("keyFormat", FORMAT, "binary", SOURCE, "As `valueFormat`, for the keys.", not_with=(_NOT_PACKED,)),
+    Option(
+        "keyFormat",
+        FORMAT,
+        "binary",
+        BOTH,
+        "As `valueFormat`, for the keys.",
+        per_cluster=False,
+    ),
     Option(
         "readerSchema",
         TEXT,
@@ -174,18 +183,52 @@ OPTIONS: tuple[Option, ...] = (
         "messageName",
         TEXT,
         None,
-        SOURCE,
-        "Which message of the reader's schema the values are, where its file declares several: the full name "
+        BOTH,
+        "Which message of the schema the values are, where its file declares several: the full name "
         "(`shop.v1.Order`), or a last part of it that only one has.",
         only=(Other("valueFormat", ("protobuf",)),),
+        per_cluster=False,
     ),
     Option(
         "keyMessageName",
         TEXT,
         None,
-        SOURCE,
+        BOTH,
         "As `messageName`, for the keys.",
         only=(Other("keyFormat", ("protobuf",)),),
+        per_cluster=False,
+    ),
+    Option(
+        "writerSchema",
+        TEXT,
+        None,
+        SINK,
+        "The schema that values are written by: `latest` of the topic's subject (`orders-value`), `version:3` of it, "
+        "`subject:NAME`, `id:7`, or a schema that the subject has, as `file:PATH` or by its text. `register`: the Avro "
+        "schema that Spark's `to_avro` derives from the column's type; the driver registers it in the topic's subject, "
+        "unless that has it. The driver resolves the schema before the tasks, and a stream keeps it; tasks ask no "
+        "registry. Default: `latest`.",
+        only=(Other("valueFormat", REGISTERED_FORMATS),),
+        per_cluster=False,
+    ),
+    Option(
+        "keyWriterSchema",
+        TEXT,
+        None,
+        SINK,
+        "As `writerSchema`, for the keys.",
+        only=(Other("keyFormat", REGISTERED_FORMATS),),
+        per_cluster=False,
+    ),
+    Option(
+        "schemaIdIn",
+        choice("prefix", "header", "none"),
+        "prefix",
+        SINK,
+        "Where a record says the id of its schema. `prefix`: in the five bytes in front of it, as Confluent's "
+        "serializers do. `header`: in the header `__value_schema_id` or `__key_schema_id`. `none`: nowhere; only "
+        "readers that know the schema can read such records.",
+        per_cluster=False,
     ),
     Option(
         "badRecords",
@@ -218,6 +261,7 @@ OPTIONS: tuple[Option, ...] = (
         "For jobs that only copy records, such as `pykafka mirror`. The DataFrame has one column, `records`. Each "
         "of its values holds about 1 MiB of one partition's records, and the sink takes that column in place of "
         "all others. Spark does not see single records, so its progress counts these values.",
+        not_with=tuple(Other(name, FORMATS[1:], why=_COPIED) for name in ("valueFormat", "keyFormat")),
     ),
     Option(
         "addHeaders",

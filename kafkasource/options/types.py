@@ -171,4 +171,5 @@ def choice(*allowed: str) -> Type[str]:
 
 FORMATS = ("binary", "string", "avro", "protobuf")
 REGISTERED_FORMATS = ("avro", "protobuf")  # a record names the schema that it was written with
+WRITTEN_FORMATS = ("binary", "string", "avro", "protobuf")
 FORMAT = choice(*FORMATS)

@@ -6,9 +6,10 @@ import base64
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Any
 
 from kafkasource.errors import OptionError
-from kafkasource.options.registry import ALIASES, BY_NAME, PREFIX, REFUSED
+from kafkasource.options.registry import ALIASES, BY_NAME, PREFIX, REFUSED, registry_options
 from kafkasource.secrets import References, Secret, has_reference
 from kafkasource.security.endpoint import HttpLimits
 from kafkasource.security.exchange import Address, address_of
@@ -19,6 +20,8 @@ from kafkasource.spelling import nearest
 
 _BASIC, _TOKEN, _ISSUER = "basic.auth.user.info", "bearer.auth.token", "bearer.auth.issuer.endpoint.url"
 _CLIENT_ID, _CLIENT_SECRET = "bearer.auth.client.id", "bearer.auth.client.secret"
+_PROVIDERS = tuple(f"config.providers.{name}" for name in (
+    "env.param.allowlist.pattern", "file.param.allowed.paths", "dir.param.allowed.paths"))  # fmt: skip
 
 # What the brokers' code says in its errors, and what it is called here.
 _RENAMED = (
@@ -80,6 +83,13 @@ class RegistryOptions:
         if not any(map(has_reference, given.values())):
             found.resolve()
         return found
+
+    @classmethod
+    def of_parsed(cls, options: Mapping[str, Any]) -> RegistryOptions:
+        """From all options of a read or a write, with the references that its config providers allow. Raises
+        OptionError."""
+        allowed = {name: options[f"kafka.{name}"] for name in _PROVIDERS if options.get(f"kafka.{name}") is not None}
+        return cls.of(registry_options(options), References.of(allowed))
 
     @property
     def connect_timeout_ms(self) -> int:

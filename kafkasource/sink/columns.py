@@ -25,6 +25,8 @@ from kafkasource.types import BAD_RECORD_COLUMN
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
+    from kafkasource.sink.typed.formats import WriteFormat
+
 Column: TypeAlias = pa.Array
 
 _STRING_OR_BINARY = ("string", "binary")
@@ -93,16 +95,27 @@ class SinkSchema:
     topic: str | None  # the option, which wins over the column
     positions: dict[str, int]  # by name, of the columns that exist
     dead_letter_topic: str | None = None  # where bad records go; None: one is an error
+    formats: tuple[WriteFormat, ...] = ()  # of keys and values that are encoded
 
     @classmethod
     def check(
-        cls, schema: StructType, topic: str | None, *, offsets: bool = False, dead_letter_topic: str | None = None
+        cls,
+        schema: StructType,
+        topic: str | None,
+        *,
+        offsets: bool = False,
+        dead_letter_topic: str | None = None,
+        typed: Container[str] = (),
+        text: Container[str] = (),
     ) -> SinkSchema:
         """Find the columns of a Spark schema. Driver side; raises InvalidSchema in the JVM connector's words.
 
-        `offsets`: the rows must have the column `offset`, too. Otherwise it is ignored, except by bad records.
+        `offsets`: the rows must have the column `offset`, too. Otherwise it is ignored, except by bad records. `typed`:
+        keys or values that are encoded, which may have any type; `text`: those that must be strings.
         """
         types = {field.name: _catalog_string(field.dataType) for field in schema.fields}
+        if PACKED_COLUMN in types and "value" not in types and ("value" in typed or "value" in text):
+            raise InvalidSchema(f"column {PACKED_COLUMN!r} has records as they are: leave out the option 'valueFormat'")
         if dead_letter_topic is not None:
             check_dead_letters(types)
         elif types.get(PACKED_COLUMN) == "binary" and "value" not in types:
@@ -121,13 +134,14 @@ class SinkSchema:
         for name in ("offset", "partition") if offsets else ():
             if name not in positions:
                 raise InvalidSchema(f"'offsetMap' needs the column {name!r}, as the source has it")
-        for name, accepted in accepted_by_name.items():
-            if name in positions:
-                found = _catalog_string(schema.fields[positions[name]].dataType)
-                if found not in accepted:
-                    raise InvalidSchema(
-                        f"{name} attribute unsupported type {found}. {name} must be a(n) {' or '.join(accepted)}"
-                    )
+        accepted_by_name |= {name: ("string",) for name in accepted_by_name if name in text}
+        for name in filter(positions.__contains__, accepted_by_name):
+            found = _catalog_string(schema.fields[positions[name]].dataType)
+            if name not in typed and found not in accepted_by_name[name]:
+                raise InvalidSchema(
+                    f"{name} attribute unsupported type {found}. {name} must be a(n) "
+                    f"{' or '.join(accepted_by_name[name])}"
+                )
         return cls(topic, positions, dead_letter_topic)
 
     def rows(self, batch: pa.RecordBatch) -> Iterator[Rows]:
@@ -147,15 +161,30 @@ class SinkSchema:
             for value in batch.column(self.positions[PACKED_COLUMN]):
                 yield self._unpacked(value)
             return
+        yield from self._encoded(batch) if self.formats else self._of_batch(batch, {}, None)
+
+    def _encoded(self, batch: pa.RecordBatch) -> Iterator[Rows]:
+        from kafkasource.sink.typed.rows import CannotEncodeColumn, encoded, with_schema_ids
+
+        try:
+            for part, records in encoded(batch, self.positions, self.formats):
+                own = _headers(self._column(part, "headers", HEADERS_TYPE))
+                yield from self._of_batch(part, records, with_schema_ids(own, records, self.formats))
+        except CannotEncodeColumn as error:
+            raise InvalidRow(f"column {error.side!r} cannot be encoded: {error}") from None
+
+    def _of_batch(self, batch: pa.RecordBatch, records: dict[str, Column], headers: Column | None) -> Iterator[Rows]:
+        """`records`: the keys or values that were encoded. `headers`: None means those of the column."""
         partitions = self._column(batch, "partition", pa.int32())
         if partitions is not None and partitions.null_count == len(partitions):
             partitions = None
+        keys = records["key"] if "key" in records else self._column(batch, "key", pa.binary())
         all_rows = Rows(
             topic=self.topic or "",
             count=batch.num_rows,
-            keys=_all_null_as_none(self._column(batch, "key", pa.binary())),
-            values=self._column(batch, "value", pa.binary()),
-            headers=_headers(self._column(batch, "headers", HEADERS_TYPE)),
+            keys=_all_null_as_none(keys),
+            values=records["value"] if "value" in records else self._column(batch, "value", pa.binary()),
+            headers=_headers(self._column(batch, "headers", HEADERS_TYPE)) if headers is None else headers,
             partitions=partitions,
             timestamps_ms=_milliseconds(self._column(batch, "timestamp", None)),
             offsets=_without_nulls(self._column(batch, "offset", pa.int64())),

@@ -20,6 +20,7 @@ import uuid
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyspark import TaskContext
@@ -27,8 +28,9 @@ from pyspark.sql.datasource import DataSourceArrowWriter
 
 from kafkasource import metrics
 from kafkasource.client.cache import shared_cluster
-from kafkasource.errors import BootstrapFailed, DeadlineExceeded, KafkaSourceError, UnsupportedApiVersion
+from kafkasource.errors import BootstrapFailed, DeadlineExceeded, KafkaSourceError, SchemaError, UnsupportedApiVersion
 from kafkasource.memory.worker import spare_imports_from_gc
+from kafkasource.options import log_warning
 from kafkasource.protocol.apis import INIT_PRODUCER_ID
 from kafkasource.sink.clusters import offset_map
 from kafkasource.sink.clusters.offset_map import OpenMapTopic
@@ -55,6 +57,9 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from kafkasource.client.cluster import Cluster
+    from kafkasource.sink.typed.formats import WriteFormat
+    from kafkasource.sink.typed.resolve import WantedFormats
+    from kafkasource.typed.framing import Side
 
 log = logging.getLogger("kafkasource.sink")
 
@@ -70,8 +75,15 @@ class _Writer:
         Checks the schema; asks no broker. Runs on the driver, more than once for a micro-batch.
         """
         mapped = any(target.offset_map is not None for target in targets.by_name.values())
+        self._wanted = _wanted_formats(targets)
+        self._types = _arrow_types(schema, self._wanted.typed if self._wanted else ())
         self._schema = SinkSchema.check(
-            schema, targets.topic, offsets=mapped, dead_letter_topic=targets.dead_letter_topic
+            schema,
+            targets.topic,
+            offsets=mapped,
+            dead_letter_topic=targets.dead_letter_topic,
+            typed=self._wanted.typed if self._wanted else (),
+            text=self._wanted.text if self._wanted else (),
         )
         self._targets: Mapping[str, ClusterTarget] = targets.by_name
         self._topic = targets.topic
@@ -96,6 +108,8 @@ class _Writer:
         """The state for the tasks. Spark may pickle the writer several times; only the first time this calls the
         brokers."""
         if not self._prepared:
+            if self._wanted is not None:
+                self._schema = replace(self._schema, formats=self._formats(self._wanted))
             for target in self._targets.values():
                 _create_missing(target)
                 if self._schema.dead_letter_topic is not None:
@@ -104,7 +118,12 @@ class _Writer:
                 self._begin()
             self._metrics_wanted = metrics.wanted()
             self._prepared = True
-        return self.__dict__
+        # A task encodes by what is resolved: it needs neither the registry nor its credentials.
+        return {**self.__dict__, "_wanted": None}
+
+    def _formats(self, wanted: WantedFormats) -> tuple[WriteFormat, ...]:
+        """The formats of the columns. May ask the schema registry."""
+        return wanted.resolved(self._types, log_warning)
 
     def _begin(self) -> None:
         """Begin the batch in every cluster."""
@@ -257,6 +276,11 @@ class BatchWriter(_Writer, DataSourceArrowWriter):
 class StreamWriter(_Writer, DataSourceStreamArrowWriter):
     """`df.writeStream.format("pykafka")`. Output mode complete appends each result whole, as the JVM connector does."""
 
+    def _formats(self, wanted: WantedFormats) -> tuple[WriteFormat, ...]:
+        from kafkasource.sink.typed.resolve import of_stream
+
+        return of_stream(wanted, self._types, log_warning)
+
     def commit(self, messages: list[TaskReport | None], batchId: int) -> None:
         self._commit(messages, batchId)
 
@@ -268,6 +292,33 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):
             for name, guarantee in (self._guarantees or {}).items()
         }
         self._abort(messages, batchId, drivers)
+
+
+def _wanted_formats(targets: Targets) -> WantedFormats | None:
+    """None where keys and values are written as they are: nothing of formats and registries is imported then."""
+    if targets.shared["valueFormat"] == targets.shared["keyFormat"] == "binary":
+        return None
+    from kafkasource.sink.typed.resolve import WantedFormats
+
+    return WantedFormats.of(targets.shared, targets.topic)
+
+
+def _arrow_types(schema: StructType, sides: Sequence[Side]) -> dict[Side, pa.DataType]:
+    """The Arrow types in which Spark hands over these columns. SchemaError for one that it has no Arrow type for."""
+    if not sides:
+        return {}
+    from pyspark.errors import PySparkException
+    from pyspark.sql.pandas.types import to_arrow_type
+
+    found: dict[Side, pa.DataType] = {}
+    for field in schema.fields:
+        for side in sides:
+            if field.name == side and side not in found:
+                try:
+                    found[side] = to_arrow_type(field.dataType)
+                except (PySparkException, TypeError) as error:
+                    raise SchemaError(f"column {side!r} cannot be encoded: {error}") from None
+    return found
 
 
 def _create_missing(target: ClusterTarget) -> None:

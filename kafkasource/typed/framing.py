@@ -73,6 +73,11 @@ def frame_of(start: bytes) -> Frame:
     return Frame(number, size)
 
 
+def frame_bytes(schema_id: int) -> bytes:
+    """Confluent's frame of an id: in front of a record, or in its header."""
+    return b"\0" + schema_id.to_bytes(4, "big")
+
+
 def with_index(frame: Frame, start: bytes) -> Frame:
     """With the message index behind the id. `start`: of the record, or what a header has from its index on."""
     if frame.schema_id is None:

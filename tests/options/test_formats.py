@@ -6,6 +6,7 @@ import pytest
 
 from kafkasource import options
 from kafkasource.errors import OptionError
+from kafkasource.sink.clusters import targets
 
 BASE = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "orders"}
 AVRO = {**BASE, "valueFormat": "avro", "schemaRegistry.url": "http://localhost:8081"}
@@ -44,7 +45,33 @@ def test_what_makes_no_sense_is_refused(given, words):
         options.parse(given, "source")
 
 
-def test_a_write_knows_no_formats_yet():
-    warned: list[str] = []
-    options.parse({"kafka.bootstrap.servers": "a:1", "valueFormat": "avro"}, "sink", warn=warned.append)
-    assert "valueFormat" in warned[0]
+WRITE = {"kafka.bootstrap.servers": "a:1", "valueFormat": "avro"}
+URL = {"schemaRegistry.url": "http://r"}
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (WRITE, "needs 'schemaRegistry.url'"),
+        ({**WRITE, "writerSchema": '"long"'}, "needs 'schemaRegistry.url'"),
+        ({**WRITE, "schemaIdIn": "none"}, "needs 'schemaRegistry.url'"),
+        (
+            {**WRITE, "writerSchema": '"long"', "schemaIdIn": "none", "keyFormat": "avro"},
+            "option 'keyFormat'=avro needs",
+        ),
+        ({**WRITE, **URL, "messageName": "Order"}, "needs 'valueFormat'=protobuf"),
+        ({**WRITE, **URL, "valueFormat": "binary"}, "needs 'valueFormat' or 'keyFormat'"),
+        ({**WRITE, **URL, "valueFormat": "binary", "schemaIdIn": "header"}, "needs 'valueFormat' or 'keyFormat'"),
+        ({**WRITE, **URL, "valueFormat": "string", "writerSchema": "latest"}, "needs 'valueFormat'"),
+        ({**WRITE, **URL, "keyWriterSchema": "latest"}, "needs 'keyFormat'"),
+        ({**WRITE, **URL, "schemaIdIn": "front"}, "expected one of prefix, header, none"),
+    ],
+)
+def test_what_makes_no_sense_for_a_write_is_refused(given, words):
+    with pytest.raises(OptionError, match=words):
+        options.parse(given, "sink")
+
+
+def test_one_of_several_clusters_has_no_format_of_its_own():
+    with pytest.raises(OptionError, match="'valueFormat' is for all clusters"):
+        targets.parse({"clusters.a.kafka.bootstrap.servers": "a:1", "clusters.a.valueFormat": "avro", "topic": "t"})

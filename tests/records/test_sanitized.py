@@ -41,6 +41,10 @@ TYPED_SUITES = [
     "../typed/test_wrong_records.py",
     "../typed/test_protobuf_columns.py",
     "../typed/test_decode_as_protobuf.py",
+    "../typed/test_avro_encode.py",
+    "../typed/test_encode_as_avro.py",
+    "../typed/test_protobuf_encode.py",
+    "../typed/test_encode_as_protobuf.py",
 ]
 # Shifts and alignment are as Cython's own code has them.
 FLAGS = "-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize=shift,alignment"

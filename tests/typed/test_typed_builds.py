@@ -28,6 +28,8 @@ def test_the_interpreted_kernel_passes_the_same_tests():
         for name in (
             *("test_avro_columns.py", "test_decode_as_fastavro.py"),
             *("test_protobuf_columns.py", "test_decode_as_protobuf.py"),
+            *("test_avro_encode.py", "test_encode_as_avro.py"),
+            *("test_protobuf_encode.py", "test_encode_as_protobuf.py"),
         )
     ]
     run = subprocess.run(

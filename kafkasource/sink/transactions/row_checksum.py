@@ -16,6 +16,13 @@ from kafkasource.arrow_scalars import scalar
 from kafkasource.records.checksum import extended_crc32c
 
 Column: TypeAlias = pa.Array
+_AS_NUMBERS = {
+    pa.bool_().id: pa.int8(),
+    pa.timestamp("us").id: pa.int64(),
+    pa.date32().id: pa.int32(),
+    pa.duration("us").id: pa.int64(),
+    pa.time64("us").id: pa.int64(),
+}
 _NO_LENGTH = scalar(-1, pa.int32())  # of a null
 
 
@@ -50,12 +57,16 @@ class RowSum:
         elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
             self._extend((*key, -1), pc.list_value_length(column).cast(pa.int32()).fill_null(_NO_LENGTH))
             self._add((*key, -2), column.flatten())
+        elif pa.types.is_map(kind):
+            self._add(key, column.cast(pa.list_(pa.struct([kind.key_field, kind.item_field]))))
         elif pa.types.is_string(kind) or pa.types.is_binary(kind) or _is_large(kind):
             self._extend((*key, -1), pc.binary_length(column).cast(pa.int32()).fill_null(_NO_LENGTH))
             self._add_bytes((*key, -2), column)
-        else:  # numbers and timestamps
+        elif pa.types.is_null(kind):
             self._add_flags(key, column)
-            plain = column.cast(pa.int64()) if pa.types.is_timestamp(kind) else column
+        else:  # numbers, booleans and times
+            self._add_flags(key, column)
+            plain = column.cast(_AS_NUMBERS[kind.id]) if kind.id in _AS_NUMBERS else column
             self._extend((*key, -2), plain.fill_null(0) if plain.null_count else plain)
 
     def _add_flags(self, key: tuple[int, ...], column: Column) -> None:

@@ -10,10 +10,8 @@ from uuid import UUID
 
 from kafkasource import user_functions
 from kafkasource.errors import OptionError, RegistryError, SchemaError, UnknownSchemaId
-from kafkasource.options.registry import registry_options
 from kafkasource.registry import ReaderSchema, RegistryClient, RegistryOptions, ShippedSchemas, registry_of, subject_of
-from kafkasource.secrets import References
-from kafkasource.shipped_files import find_file
+from kafkasource.shipped_files import text_of_file
 from kafkasource.typed.framing import Side
 from kafkasource.typed.record_formats import record_format
 from kafkasource.typed.schema_source import AVRO, KINDS, PROTOBUF, RegisteredSchema, SchemaSource
@@ -22,8 +20,6 @@ FUNCTION = "schemaRegistry"
 READER_OPTIONS: dict[Side, str] = {"key": "keyReaderSchema", "value": "readerSchema"}
 MESSAGE_OPTIONS: dict[Side, str] = {"key": "keyMessageName", "value": "messageName"}
 _AVRO_BEGINS = ("{", "[", '"')  # its JSON; no .proto text or base64 does
-_PROVIDERS = tuple(f"config.providers.{name}" for name in (
-    "env.param.allowlist.pattern", "file.param.allowed.paths", "dir.param.allowed.paths"))  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +81,7 @@ def schemas_of(options: Mapping[str, Any]) -> FunctionSchemas | RegistrySchemas:
     if options[FUNCTION] is not None:
         user_functions.load(options[FUNCTION], FUNCTION)
         return FunctionSchemas(options[FUNCTION])
-    allowed = {name: options[f"kafka.{name}"] for name in _PROVIDERS if options.get(f"kafka.{name}") is not None}
-    return RegistrySchemas(RegistryOptions.of(registry_options(options), References.of(allowed)))
+    return RegistrySchemas(RegistryOptions.of_parsed(options))
 
 
 def reader_schema(
@@ -123,7 +118,7 @@ def _found(
 ) -> RegisteredSchema:
     given = (text or "").strip()
     if given.startswith("file:"):
-        return RegisteredSchema(kind, _text_of_file(given.removeprefix("file:"), option))
+        return RegisteredSchema(kind, text_of_file(given.removeprefix("file:"), option))
     if given.startswith(_AVRO_BEGINS) if kind == AVRO else "message" in given:
         return RegisteredSchema(kind, given)
     wanted = ReaderSchema.parse(given or "latest", option)
@@ -149,11 +144,3 @@ def _found(
         )
     subjects = [subject_of(topic, side) for topic in topics or ()]
     return wanted.resolve(registry_of(schemas.options), subjects, option)[1]
-
-
-def _text_of_file(path: str, option: str) -> str:
-    found = find_file(path)
-    try:
-        return found.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise OptionError(f"option {option!r}: {found} cannot be read: {error}") from None

@@ -155,7 +155,7 @@ class _Builder:
             number = self._column(kind, level, nullable)
             self.columns[number].last = len(self.columns)
             return Node(number, kind)
-        time = _time_of(message)
+        time = time_of(message)
         if time is None:
             node = self.message(message, level, place, within, nullable=nullable)
             return node if node.fields else None
@@ -179,7 +179,7 @@ def _arrow_field(each: FieldNode) -> pa.Field:
     return pa.field(each.field.name, each.node.type, not each.field.required)
 
 
-def _time_of(message: MessageType) -> pa.DataType | None:
+def time_of(message: MessageType) -> pa.DataType | None:
     """As Spark knows them: by the name, whatever the package, and by the names of the fields."""
     if [(each.name, each.kind, each.repeated) for each in message.fields] != [
         ("seconds", "int64", False),

@@ -40,3 +40,18 @@ def _number(data: bytes, pos: int) -> tuple[int, int]:
             number = (raw >> 1) ^ -(raw & 1)
             return (number if number < 1 << 31 else -1), pos + count + 1
     return -1, pos
+
+
+def index_bytes(index: MessageIndex) -> bytes:
+    """As Confluent's serializers write it."""
+    if index == (0,):
+        return b"\0"
+    return b"".join(_varint(2 * number) for number in (len(index), *index))
+
+
+def _varint(number: int) -> bytes:
+    out = bytearray()
+    while number >= 0x80:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*out, number])

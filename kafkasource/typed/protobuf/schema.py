@@ -82,6 +82,17 @@ class ProtobufSchema:
             raise SchemaError("the schema: a message index without numbers names no message")
         return self.messages[full_name]
 
+    def index_of(self, message: MessageType) -> tuple[int, ...]:
+        """The message index. SchemaError where another file declares the message."""
+        within: list[tuple[tuple[int, ...], tuple[str, Message]]] = [((at,), each) for at, each in enumerate(self._own)]
+        while within:
+            index, (full_name, found) = within.pop()
+            if full_name == message.full_name:
+                return index
+            nested = [(f"{full_name}.{each.name}", each) for each in found.messages]
+            within += [((*index, number), each) for number, each in enumerate(nested)]
+        raise SchemaError(f"{message.full_name}: the schema's own file does not declare it")
+
     def message_named(self, name: str) -> MessageType:
         """By its full name, or a last part of it that only one of the file's own messages has. Raises SchemaError."""
         if name in self.messages:

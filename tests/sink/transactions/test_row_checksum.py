@@ -2,6 +2,7 @@
 
 import datetime
 from itertools import pairwise
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -87,3 +88,36 @@ def test_dictionaries_and_large_types_count_as_their_values():
         row_sum.add(pa.record_batch([pa.array(["a", None, "bc", "a"], kind)], names=["value"]))
         sums.add(row_sum.crc)
     assert len(sums) == 1
+
+
+TYPED: dict[pa.DataType, list[Any]] = {
+    pa.bool_(): [True, None, False, True],
+    pa.int8(): [1, None, -1, 2],
+    pa.float64(): [0.5, None, 1.5, -0.5],
+    pa.date32(): [0, None, 1, 2],
+    pa.time64("us"): [0, None, 1, 2],
+    pa.duration("us"): [0, None, 1, 2],
+    pa.decimal128(38, 2): [1, None, -1, 10**30],
+    pa.list_(pa.bool_()): [[True], None, [], [False, None]],
+    pa.map_(pa.string(), pa.int64()): [[("a", 1)], None, [], [("a", None), ("b", 2)]],
+    pa.struct([("m", pa.map_(pa.string(), pa.list_(pa.date32()))), ("n", pa.null())]): [
+        {"m": [("a", [1, None])], "n": None},
+        None,
+        {"m": [("a", [1, 2])], "n": None},
+        {"m": None, "n": None},
+    ],
+}
+
+
+@pytest.mark.parametrize("kind", TYPED, ids=str)
+def test_columns_of_any_type_that_a_write_encodes_count(kind):
+    def sum_of(values, cut=0):
+        row_sum, batch = RowSum({"value": 0}), pa.record_batch([pa.array(values, kind)], names=["value"])
+        for part in (batch.slice(0, cut), batch.slice(cut)):
+            row_sum.add(part)
+        return row_sum.crc
+
+    values = TYPED[kind]
+    sums = {sum_of([*values[:at], *values[at + 1 :], values[at]]) for at in range(4)}
+    assert len(sums) == 4
+    assert {sum_of(values, cut) for cut in range(5)} == {sum_of(values)}

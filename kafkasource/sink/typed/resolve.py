@@ -1,0 +1,241 @@
+"""The options of a write's formats, and the schemas that they name: resolved once, on the driver, before the tasks.
+
+latest         the latest version of the topic's subject (`orders-value`)
+version:3      that version of it
+subject:NAME   the latest version of another subject
+id:7           the schema of an id
+file:PATH      a file's text, and the schema's own text: the registry says its id, as the subject has it
+register       the schema of the column's type, which the driver registers unless the subject has it
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from kafkasource.errors import OptionError, SchemaError, SchemaNotFound
+from kafkasource.process import PerProcess
+from kafkasource.registry import (
+    Compatibility,
+    Definition,
+    ReaderSchema,
+    RegistryClient,
+    RegistryOptions,
+    registry_of,
+    subject_of,
+)
+from kafkasource.security.recent import Recent
+from kafkasource.shipped_files import text_of_file
+from kafkasource.sink.typed.formats import WriteFormat
+from kafkasource.typed.avro.derive import derived_schema
+from kafkasource.typed.framing import Side
+from kafkasource.typed.schema_source import AVRO, KINDS, RegisteredSchema
+
+if TYPE_CHECKING:
+    from kafkasource.options import Options
+
+log = logging.getLogger("kafkasource.sink")
+
+SIDES: tuple[Side, ...] = ("value", "key")
+WRITER_OPTIONS: dict[Side, str] = {"key": "keyWriterSchema", "value": "writerSchema"}
+REGISTER = "register"
+MESSAGE_OPTIONS: dict[Side, str] = {"key": "keyMessageName", "value": "messageName"}
+KEEP_S = 60.0  # how long a stream's schemas stay while no micro-batch asks for them
+_INLINE = ("{", "[", '"')  # how the JSON of an Avro schema begins
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the options say of one side."""
+
+    side: Side
+    kind: str  # of its schema: AVRO
+    schema: str  # the option's text
+    message_name: str | None = None  # of protobuf
+
+    @property
+    def option(self) -> str:
+        return WRITER_OPTIONS[self.side]
+
+    @property
+    def own_text(self) -> str | None:
+        """The schema itself, where the option has it or names a file of it. Raises OptionError."""
+        if self.schema.startswith("file:"):
+            return text_of_file(self.schema.removeprefix("file:"), self.option)
+        is_text = self.schema.startswith(_INLINE) if self.kind == AVRO else "message" in self.schema
+        return self.schema if is_text else None
+
+
+@dataclass(frozen=True, slots=True)
+class WantedFormats:
+    """What the options of a write say. Not for tasks: it has the registry's credentials."""
+
+    text: tuple[Side, ...] = ()  # the sides with the format `string`
+    sides: tuple[Wanted, ...] = ()  # those with a schema
+    id_in: str = "prefix"  # schemaIdIn
+    topic: str | None = None  # of all rows
+    registry: RegistryOptions | None = None
+
+    @classmethod
+    def of(cls, options: Options, topic: str | None) -> WantedFormats:
+        """Raises OptionError."""
+        names = {side: options[f"{side}Format"] for side in SIDES}
+        sides = tuple(
+            Wanted(
+                side, KINDS[name], (options[WRITER_OPTIONS[side]] or "latest").strip(), options[MESSAGE_OPTIONS[side]]
+            )
+            for side, name in names.items()
+            if name in KINDS
+        )
+        registry = RegistryOptions.of_parsed(options) if sides and options["schemaRegistry.url"] is not None else None
+        text = tuple(side for side, name in names.items() if name == "string")
+        return cls(text, sides, options["schemaIdIn"], topic or None, registry)
+
+    @property
+    def typed(self) -> tuple[Side, ...]:
+        """The sides whose columns have any type."""
+        return tuple(each.side for each in self.sides)
+
+    def resolved(self, types: Mapping[Side, pa.DataType], warn: Callable[[str], None]) -> tuple[WriteFormat, ...]:
+        """The formats of the columns there are. May ask the registry, and registers a schema where that is wanted.
+
+        `types`: of the columns. `warn` gets a text for what may fail in a task. Raises OptionError, SchemaError,
+        RegistryError.
+        """
+        return tuple(self._resolved(each, types[each.side], warn) for each in self.sides if each.side in types)
+
+    def _resolved(self, wanted: Wanted, kind: pa.DataType, warn: Callable[[str], None]) -> WriteFormat:
+        schema_id, schema = self._found(wanted, kind)
+        known = "" if schema_id is None else f" (id {schema_id})"
+        if schema.kind != wanted.kind:
+            raise OptionError(
+                f"option {wanted.option!r}: the schema{known} is {schema.kind}, and the format needs {wanted.kind}"
+            )
+        found = WriteFormat(
+            wanted.side,
+            schema,
+            None if self.id_in == "none" else schema_id,
+            self.id_in == "header",
+            wanted.message_name,
+        )
+        try:
+            encoder = found.encoder(kind)
+        except SchemaError as error:
+            raise SchemaError(
+                f"the column {wanted.side!r} does not fit the schema of option {wanted.option!r}{known}: {error}"
+            ) from None
+        if encoder.may_fail:
+            more = ", ..." if len(encoder.may_fail) > 5 else ""
+            warn(
+                f"the column {wanted.side!r} may be null where the schema of option {wanted.option!r}{known} has no"
+                f" null: {', '.join(encoder.may_fail[:5])}{more}. A null there fails its task"
+            )
+        return found
+
+    def _found(self, wanted: Wanted, kind: pa.DataType) -> tuple[int | None, RegisteredSchema]:
+        if wanted.schema == REGISTER and wanted.kind != AVRO:
+            raise OptionError(
+                f"option {wanted.option!r}={REGISTER} derives Avro schemas alone: people choose the numbers of a"
+                " message's fields. Register the schema (`pykafka schemas register`), or name one"
+            )
+        if wanted.schema == REGISTER:
+            found = RegisteredSchema(wanted.kind, derived_schema(kind))
+            return self._registered(wanted, Definition(found.text, found.kind)), found
+        text = wanted.own_text
+        if text is not None:
+            found = RegisteredSchema(wanted.kind, text)
+            return None if self.id_in == "none" else self._id_of(wanted, text), found
+        parsed = ReaderSchema.parse(wanted.schema, wanted.option)
+        if parsed is None:
+            raise OptionError(
+                f"option {wanted.option!r}: expected latest, version:3, subject:NAME, id:7, file:PATH, register or a"
+                f" schema's JSON, got {wanted.schema[:100]!r}"
+            )
+        by_itself = parsed.subject is not None or parsed.schema_id is not None
+        subjects = [] if by_itself else [self._subject(wanted)]
+        return parsed.resolve(self._client(), subjects, wanted.option)
+
+    def _registered(self, wanted: Wanted, definition: Definition) -> int:
+        """The id of the column's own schema, which the subject has or gets."""
+        client, subject = self._client(), self._subject(wanted)
+        try:
+            return client.look_up(subject, definition).schema_id
+        except SchemaNotFound:
+            pass
+        try:
+            verdict = client.check(subject, definition)
+        except SchemaNotFound:
+            verdict = Compatibility(True)  # the subject has no versions yet
+        if not verdict.is_compatible:
+            raise OptionError(
+                f"option {wanted.option!r}={REGISTER}: subject {subject!r} does not take the schema of the column"
+                f" {wanted.side!r}: {'; '.join(verdict.messages) or 'it is not compatible with the latest version'}."
+                f" Change the column, or the subject's rule. The schema is {definition.text[:2000]}"
+            )
+        schema_id = client.register(subject, definition)
+        log.info("registered the schema of the column %r in subject %r: id %d", wanted.side, subject, schema_id)
+        return schema_id
+
+    def _id_of(self, wanted: Wanted, text: str) -> int:
+        subject = self._subject(wanted)
+        try:
+            return self._client().look_up(subject, Definition(text, wanted.kind)).schema_id
+        except SchemaNotFound as error:
+            raise OptionError(
+                f"option {wanted.option!r}: subject {subject!r} has no such schema ({error}). Register it first:"
+                " `pykafka schemas register`. Or set schemaIdIn=none, for records that name no schema"
+            ) from None
+
+    def _subject(self, wanted: Wanted) -> str:
+        if self.topic is None:
+            raise OptionError(
+                f"option {wanted.option!r}: the rows name their topics, so there is no one subject. Set the option"
+                f" 'topic', or {wanted.option} to subject:NAME or id:7"
+            )
+        return subject_of(self.topic, wanted.side)
+
+    def _client(self) -> RegistryClient:
+        assert self.registry is not None  # `options.parse` has looked
+        return registry_of(self.registry)
+
+
+@dataclass(slots=True)
+class _Entry:
+    formats: tuple[WriteFormat, ...]
+    used_s: float
+
+
+class _Kept:
+    """The formats of this process's streams."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._entries: Recent[object, _Entry] = Recent(64)
+
+    def of(self, key: object, make: Callable[[], tuple[WriteFormat, ...]]) -> tuple[WriteFormat, ...]:
+        with self._lock:
+            found = self._entries.get(key)
+            if found is None or self._clock() - found.used_s > KEEP_S:
+                found = _Entry(make(), 0)
+            found.used_s = self._clock()
+            self._entries.put(key, found)
+            return found.formats
+
+
+_kept: PerProcess[_Kept] = PerProcess(_Kept)
+
+
+def of_stream(
+    wanted: WantedFormats, types: Mapping[Side, pa.DataType], warn: Callable[[str], None]
+) -> tuple[WriteFormat, ...]:
+    """As `WantedFormats.resolved`, for a micro-batch. Each makes a new writer; the first alone asks the
+    registry, and one after a minute without any, as perhaps the query was started again."""
+    key = wanted, tuple(types.items())
+    return _kept.get().of(key, lambda: wanted.resolved(types, warn))

@@ -1,0 +1,154 @@
+# C types of kernel.py: see kafkasource/records/kernel.pxd. Opcodes are an enum, so that their chain of ifs is a switch.
+cimport cython
+from libc.string cimport memcpy, memmove
+
+cdef extern from *:
+    """
+    #ifndef KAFKASOURCE_KERNEL_FINGERPRINT
+    #define KAFKASOURCE_KERNEL_FINGERPRINT 0
+    #endif
+    """
+    const long long KAFKASOURCE_KERNEL_FINGERPRINT
+
+cdef enum:
+    END = 0
+    CONST = 1
+    REQUIRED = 2
+    OPTIONAL = 3
+    MEMBER = 4
+    JUMP = 5
+    FAIL = 6
+    WRITE_BRANCH = 7
+    BOOLEAN = 8
+    INT8 = 9
+    INT16 = 10
+    INT32 = 11
+    INT64 = 12
+    DIVIDED = 13
+    COPY4 = 14
+    COPY8 = 15
+    WIDENED = 16
+    SIZED = 17
+    FIXED = 18
+    ENUM = 19
+    DECIMAL = 20
+    DECIMAL_FIXED = 21
+    ITEMS = 22
+    NEXT = 23
+    TAG = 24
+    UNSET = 25
+    VARINT = 26
+    TEXT = 27
+    NAME = 28
+    OPEN = 29
+    CLOSE = 30
+    PARTS = 31
+    NEXT_PART = 32
+    TIME = 33
+
+cdef enum:
+    NAME_TAG = 1
+    NAME_SET = 2
+
+cdef enum:
+    MOST_VARINT = 10
+
+cdef enum:
+    VALID_AT = 0
+    VALUES_AT = 1
+    DATA_AT = 2
+    SHIFT = 3
+
+cdef enum:
+    NULL_VALUE = 1
+    UNKNOWN_SYMBOL = 2
+    BAD_SIZE = 3
+    BAD_DECIMAL = 4
+    NO_MEMBER = 5
+    TOO_LARGE = 6
+
+cdef inline Py_ssize_t put_varint(unsigned char* out, Py_ssize_t pos, unsigned long long raw) noexcept nogil
+
+@cython.locals(raw=cython.ulonglong, sign=cython.longlong)
+cdef inline Py_ssize_t put_long(unsigned char* out, Py_ssize_t pos, long long value) noexcept nogil
+
+@cython.locals(raw=cython.short)
+cdef inline int signed16(const unsigned char* data, Py_ssize_t index) noexcept nogil
+
+@cython.locals(raw=cython.int)
+cdef inline Py_ssize_t signed32(const unsigned char* data, Py_ssize_t index) noexcept nogil
+
+@cython.locals(raw=cython.longlong)
+cdef inline long long signed64(const unsigned char* data, Py_ssize_t index) noexcept nogil
+
+cdef inline void copy(unsigned char* out, Py_ssize_t out_pos, const unsigned char* data, Py_ssize_t pos, Py_ssize_t size) noexcept nogil
+
+@cython.locals(i=Py_ssize_t)
+cdef inline void copy_little(unsigned char* out, Py_ssize_t out_pos, const unsigned char* data, Py_ssize_t index, Py_ssize_t size) noexcept nogil
+
+@cython.locals(single=cython.float, wide=cython.double, raw=cython.ulonglong, i=cython.int)
+cdef void copy_widened(unsigned char* out, Py_ssize_t out_pos, const unsigned char* data, Py_ssize_t index) noexcept nogil
+
+@cython.locals(one=cython.uint, first=cython.uchar)
+cdef inline bint is_little() noexcept nogil
+
+cdef inline int bit_at(const unsigned char* bitmap, Py_ssize_t index) noexcept nogil
+
+@cython.locals(low=cython.longlong, high=cython.longlong, fill=cython.int, size=Py_ssize_t, first=cython.int, second=cython.int, _each=Py_ssize_t)
+cdef Py_ssize_t put_decimal(unsigned char* out, Py_ssize_t pos, const unsigned char* data, Py_ssize_t index, Py_ssize_t fixed) noexcept nogil
+
+@cython.locals(rest=cython.ulonglong, size=Py_ssize_t)
+cdef inline Py_ssize_t varint_size(unsigned long long raw) noexcept nogil
+
+cdef inline unsigned long long low32(long long value) noexcept nogil
+
+cdef void move(unsigned char* out, Py_ssize_t to, Py_ssize_t start, Py_ssize_t size) noexcept nogil
+
+@cython.locals(seconds=cython.longlong, micros=cython.longlong, start=Py_ssize_t)
+cdef Py_ssize_t put_time(unsigned char* out, Py_ssize_t pos, long long value, bint floor) noexcept nogil
+
+cdef inline int decimal_byte(long long low, long long high, Py_ssize_t which) noexcept nogil
+
+
+cdef class Encoding:
+    cdef const int[::1] _code
+    cdef const unsigned char[::1] _constants
+    cdef long long[:, ::1] _table, _stack
+    cdef long long* _cells
+    cdef list _views
+    cdef readonly Py_ssize_t columns, row, pos
+    cdef Py_ssize_t _pc
+
+    cpdef place(self, Py_ssize_t column, int which, const unsigned char[::1] view)
+
+    cpdef set_shift(self, Py_ssize_t column, long long shift)
+
+    cpdef start(self, Py_ssize_t row)
+
+    @cython.locals(rows=Py_ssize_t)
+    cpdef int run(self, unsigned char[::1] out, int[::1] offsets, unsigned char[::1] valid, Py_ssize_t first, Py_ssize_t last) except? -99
+
+    @cython.locals(room=Py_ssize_t, out="unsigned char*", has_nulls=cython.bint, row=Py_ssize_t, code=cython.int, at=Py_ssize_t, byte=cython.int)
+    cdef int _run(self, unsigned char[::1] output, int[::1] offsets, unsigned char[::1] valid, Py_ssize_t first, Py_ssize_t last) noexcept nogil
+
+    cdef inline const unsigned char* _buffer(self, Py_ssize_t column, int which) noexcept nogil
+
+    cdef inline long long _cell(self, Py_ssize_t column, int which) noexcept nogil
+
+    cdef inline bint _is_null(self, Py_ssize_t column, Py_ssize_t index) noexcept nogil
+
+    @cython.locals(at=Py_ssize_t, values="const unsigned char*", i=Py_ssize_t)
+    cdef inline bint _is_unset(self, Py_ssize_t column, Py_ssize_t width, Py_ssize_t index) noexcept nogil
+
+    @cython.locals(at=Py_ssize_t, values="const unsigned char*", value=cython.longlong)
+    cdef inline long long _number(self, Py_ssize_t column, Py_ssize_t width, Py_ssize_t index) noexcept nogil
+
+    cdef inline int _failed(self, int code, Py_ssize_t pc) noexcept nogil
+
+    @cython.locals(begin=Py_ssize_t, count=Py_ssize_t, middle=Py_ssize_t, at=Py_ssize_t, order=Py_ssize_t, i=Py_ssize_t)
+    cdef Py_ssize_t _symbol(self, Py_ssize_t pc, const unsigned char* data, Py_ssize_t start, Py_ssize_t size) noexcept nogil
+
+    @cython.locals(code="const int*", pc=Py_ssize_t, pos=Py_ssize_t, index=Py_ssize_t, depth=Py_ssize_t, op=cython.int, column=Py_ssize_t,
+                   value=cython.longlong, divisor=cython.longlong, rest=cython.longlong, at=Py_ssize_t, start=Py_ssize_t, size=Py_ssize_t,
+                   after=Py_ssize_t, least=Py_ssize_t, i=Py_ssize_t)
+    cdef int _record(self, unsigned char* out, Py_ssize_t room, Py_ssize_t row) noexcept nogil
