@@ -8,7 +8,7 @@ PYSPARK_4.1 ?= 4.1.4
 PY := .venv/bin/python
 TEST_EXTRAS := spark,cli,dev
 # Read by pip's build of the kernel. Tests want it compiled; a user without a compiler still gets a running demo.
-KERNEL := $(wildcard kafkasource/*/kernel.p* kafkasource/records/*.h)
+KERNEL := $(wildcard kafkasource/*/kernel.p* kafkasource/*/*/kernel.p* kafkasource/records/*.h)
 SOURCES := pyproject.toml setup.py scripts/prepare.sh $(KERNEL)
 PYTEST := $(PY) -m pytest -q
 # Where it is set, each of the hundreds of Python processes that the tests start compiles all that it imports, and pytest
@@ -57,7 +57,7 @@ jars: .venv/.dev
 
 .venv/.dev: .venv/.requirements $(SOURCES)
 	@echo "installing into .venv with what the tests need (pyspark $(PYSPARK))"
-	@rm -f kafkasource/*/kernel.cpython-31[1-9]*.so
+	@rm -f kafkasource/*/kernel.cpython-31[1-9]*.so kafkasource/*/*/kernel.cpython-31[1-9]*.so
 	@KAFKASOURCE_KERNEL=$$(scripts/kernel_build.sh $(PY)) scripts/prepare.sh .venv $(PYSPARK) $(TEST_EXTRAS)
 	@touch $@
 
@@ -210,7 +210,7 @@ readme: .venv/.dev
 
 # The kernel again, after an edit of a kernel.py.
 kernel: .venv/.dev
-	@rm -f kafkasource/*/kernel.cpython-31[1-9]*.so
+	@rm -f kafkasource/*/kernel.cpython-31[1-9]*.so kafkasource/*/*/kernel.cpython-31[1-9]*.so
 	KAFKASOURCE_KERNEL=$$(scripts/kernel_build.sh $(PY)) $(PY) setup.py -q build_ext --inplace --force
 
 # A release, into dist/ or DIST: source archive, wheels, sums, bill of materials (docs/releasing.md). Then the checks of what

@@ -52,6 +52,7 @@ EVERY_WHEEL = (
     "kafkasource/records/kernel.pxd",
     "kafkasource/records/crc32c.h",
     "kafkasource/typed/kernel.pxd",
+    "kafkasource/typed/json/kernel.pxd",
     "kafkasource/monitor/page.html",
     "kafkasource/ui/*.css",
     "kafkasource/ui/*.html",
@@ -65,7 +66,12 @@ EVERY_WHEEL = (
     "kafkasource-*.dist-info/top_level.txt",
     "kafkasource-*.dist-info/licenses/LICENSE",
 )
-COMPILED_WHEEL = (*EVERY_WHEEL, "kafkasource/records/kernel.*.so", "kafkasource/typed/kernel.*.so")
+COMPILED_WHEEL = (
+    *EVERY_WHEEL,
+    "kafkasource/records/kernel.*.so",
+    "kafkasource/typed/kernel.*.so",
+    "kafkasource/typed/json/kernel.*.so",
+)
 NOT_IN_THE_ARCHIVE = (".ci/*", ".github/*", ".gitignore")  # of the forge and of git
 MADE_BY_SETUPTOOLS = ("PKG-INFO", "setup.cfg", "kafkasource.egg-info/*")
 
