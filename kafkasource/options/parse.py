@@ -11,7 +11,7 @@ from kafkasource.errors import OptionError
 from kafkasource.options.option import Option, Refused, Role
 from kafkasource.options.security import security_of, vendors_idle_time
 from kafkasource.options.table import BY_KEY, BY_NAME, OPTIONS, REFUSED, SPARKS_OWN
-from kafkasource.options.types import REGISTERED_FORMATS, SECRET
+from kafkasource.options.types import REGISTERED_FORMATS, SCHEMA_FORMATS, SECRET
 from kafkasource.secrets import Secret
 from kafkasource.spelling import nearest
 from kafkasource.types import BAD_RECORD_COLUMN, ROW_COLUMNS
@@ -221,14 +221,14 @@ def _check_formats(options: Options) -> None:
             "option 'badRecords'=column has no effect on binary keys and values: set 'valueFormat' or 'keyFormat'"
         )
     registry = [name for name in options.given if name == "schemaRegistry" or name.startswith("schemaRegistry.")]
-    named = sorted(formats.intersection(REGISTERED_FORMATS))
-    if not named:
+    if not formats.intersection(SCHEMA_FORMATS):
         for name in sorted(registry):
             raise OptionError(
-                f"option {name!r} needs 'valueFormat' or 'keyFormat' to be one of {', '.join(REGISTERED_FORMATS)}. "
+                f"option {name!r} needs 'valueFormat' or 'keyFormat' to be one of {', '.join(SCHEMA_FORMATS)}. "
                 "Leave it out, or set one"
             )
-    elif options["schemaRegistry"] is None and options["schemaRegistry.url"] is None:
+    named = sorted(formats.intersection(REGISTERED_FORMATS))
+    if named and options["schemaRegistry"] is None and options["schemaRegistry.url"] is None:
         raise OptionError(
             f"the format {named[0]} needs the schemas that records were written with: set 'schemaRegistry.url', or "
             "'schemaRegistry' to module:function"

@@ -34,7 +34,7 @@ from kafkasource.options.types import (
     NEW_TOPIC,
     OLD_RELEASE,
     PARTITIONER,
-    REGISTERED_FORMATS,
+    SCHEMA_FORMATS,
     SERVERS,
     SIZE,
     STRING,
@@ -148,7 +148,9 @@ OPTIONS: tuple[Option, ...] = (
         "binary",
         SOURCE,
         "What the values are. `avro` and `protobuf`: the column `value` has the columns of `readerSchema`; each record "
-        "carries the id of the schema that it was written with, and is decoded by that. `string`: UTF-8.",
+        "carries the id of the schema that it was written with, and is decoded by that. `json`: the columns of "
+        "`readerSchema`, or of the struct that `.schema(...)` has for `value`; a schema id in front of a record is "
+        "passed over. `string`: UTF-8.",
         not_with=(_NOT_PACKED,),
     ),
     Option("keyFormat", FORMAT, "binary", SOURCE, "As `valueFormat`, for the keys.", not_with=(_NOT_PACKED,)),
@@ -159,8 +161,9 @@ OPTIONS: tuple[Option, ...] = (
         SOURCE,
         "The schema whose columns `value` has: `latest` of the topic's subject (`orders-value`), `version:3` of it, "
         "`subject:NAME`, `id:7`, `file:PATH`, or the schema itself: the JSON of an Avro schema, the text of a `.proto` "
-        "file. It is resolved once for each `load()`. Default: `latest`.",
-        only=(Other("valueFormat", REGISTERED_FORMATS),),
+        "file; for `json` Spark's DDL (`id BIGINT, tags ARRAY<STRING>`), the JSON of a `StructType`, or a JSON Schema. "
+        "It is resolved once for each `load()`. Default: `latest`.",
+        only=(Other("valueFormat", SCHEMA_FORMATS),),
     ),
     Option(
         "keyReaderSchema",
@@ -168,7 +171,7 @@ OPTIONS: tuple[Option, ...] = (
         None,
         SOURCE,
         "As `readerSchema`, for the keys.",
-        only=(Other("keyFormat", REGISTERED_FORMATS),),
+        only=(Other("keyFormat", SCHEMA_FORMATS),),
     ),
     Option(
         "messageName",

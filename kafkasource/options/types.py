@@ -169,6 +169,7 @@ def choice(*allowed: str) -> Type[str]:
     return Type(" \\| ".join(allowed), "one of " + ", ".join(allowed), lambda text: words[text.strip().lower()])
 
 
-FORMATS = ("binary", "string", "avro", "protobuf")
+FORMATS = ("binary", "string", "avro", "protobuf", "json")
 REGISTERED_FORMATS = ("avro", "protobuf")  # a record names the schema that it was written with
+SCHEMA_FORMATS = (*REGISTERED_FORMATS, "json")  # a column has the columns of a schema
 FORMAT = choice(*FORMATS)

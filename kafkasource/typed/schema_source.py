@@ -8,7 +8,7 @@ from typing import Protocol
 from uuid import UUID
 
 AVRO, PROTOBUF, JSON = "AVRO", "PROTOBUF", "JSON"
-KINDS = {"avro": AVRO, "protobuf": PROTOBUF}  # of the formats of keys and values that have schemas
+KINDS = {"avro": AVRO, "protobuf": PROTOBUF, "json": JSON}  # of the formats of keys and values that have schemas
 
 
 @dataclass(frozen=True)

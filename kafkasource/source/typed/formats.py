@@ -16,10 +16,13 @@ from kafkasource.source.typed.schemas import (
     FunctionSchemas,
     RegistrySchemas,
     Schemas,
+    has_schemas,
     reader_schema,
     schemas_of,
 )
 from kafkasource.typed.framing import Side
+from kafkasource.typed.json.rows import JsonRows
+from kafkasource.typed.json.types_of import column_type
 from kafkasource.typed.rows import RegisteredRows, TextRows, TypedRows
 from kafkasource.typed.schema_source import KINDS, RegisteredSchema
 from kafkasource.types import BAD_RECORD_COLUMN, ROW_COLUMNS
@@ -43,13 +46,15 @@ class Format:
     """Of the keys or the values."""
 
     side: Side
-    name: str  # string, avro, protobuf
-    reader: RegisteredSchema | None = None  # of the latter two
+    name: str  # string, avro, protobuf, json
+    reader: RegisteredSchema | None = None  # of all but string
     message_name: str | None = None  # of protobuf, where the reader's schema declares several
 
     def rows(self, schemas: Schemas | None) -> TypedRows:
         if self.reader is None:
             return TextRows()
+        if self.name == "json":
+            return JsonRows(column_type(self.reader), self.side)
         assert schemas is not None
         return RegisteredRows(self.reader, schemas.source(), self.side, message_name=self.message_name)
 
@@ -74,12 +79,11 @@ class RowFormats:
         if not names:
             return None
         registered = [side for side in SIDES if names.get(side) in KINDS]
-        schemas = schemas_of(options) if registered else None
+        schemas = schemas_of(options) if registered and has_schemas(options) else None
         readers = dict(known or {})
         messages = {side: options[MESSAGE_OPTIONS[side]] for side in registered}
         for side in registered:
             if side not in readers:
-                assert schemas is not None
                 text = options[READER_OPTIONS[side]]
                 readers[side] = reader_schema(text, side, names[side], messages[side], schemas, topics)
         formats = [Format(side, name, readers.get(side), messages.get(side)) for side, name in names.items()]
@@ -127,7 +131,9 @@ class RowFormats:
     def type_of(self, one: Format) -> pa.DataType:
         from kafkasource.typed.record_formats import record_format
 
-        return pa.string() if one.reader is None else record_format(one.reader, one.message_name).type
+        if one.reader is None:
+            return pa.string()
+        return column_type(one.reader) if one.name == "json" else record_format(one.reader, one.message_name).type
 
     def for_tasks(self) -> RowFormats:
         """May ask the registry: its subjects' versions go with the tasks."""

@@ -80,9 +80,7 @@ class _Builder:
         if column.kind == ITEM_LIST:
             column.items, self.levels = self.levels, self.levels + 1
         within = column.items if column.kind == ITEM_LIST else level
-        children = tuple(
-            self.add(part, within, f"{place}{shown}", depth + 1) for part, shown in _parts(kind, place)
-        )
+        children = tuple(self.add(part, within, f"{place}{shown}", depth + 1) for part, shown in _parts(kind, place))
         column.last = len(self.columns)
         return Node(number, kind, each.nullable, children)
 

@@ -73,7 +73,7 @@ cdef enum:
 cdef enum:
     MOST_DEPTH = 1000
     MOST_DIGITS = 19
-    MOST_TIME_BYTES = 64
+    MOST_ESCAPED = 512
 
 cdef enum:
     KIND = 0

@@ -90,7 +90,7 @@ if not cython.compiled:  # compiled, they are an enum of kernel.pxd
     AT_VALUE, AT_FIRST_KEY, AT_KEY, AT_FIRST_ITEM, AT_ITEM, BEHIND_VALUE = range(6)
     ESCAPED, WIDE = 1, 2
     MOST_DIGITS = 19  # that a mantissa of 64 bits holds
-    MOST_TIME_BYTES = 64
+    MOST_ESCAPED = 512  # bytes of a time or number in a string with escapes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -100,7 +100,6 @@ FINGERPRINT = KAFKASOURCE_KERNEL_FINGERPRINT if cython.compiled else 0  # type: 
 
 _ORDER = sys.byteorder
 _MASK = (1 << 64) - 1
-_FLOAT_SIZE = 0x7FFFFFFF  # the bits but the sign
 _LARGEST_FLOAT_ROUNDED = 2.0**128 - 2.0**103  # what is below is the largest float
 LEAST_POWER = -342
 MOST_POWER = 308
@@ -125,7 +124,7 @@ def powers_of_five() -> bytes:
 
 
 def bits_of(text: bytes, wide: bool) -> int:
-    """The bits of the double, or float, that is nearest to a number of JSON; those of an infinity where it is beyond."""
+    """The bits of the double, or float, that is nearest to a number of JSON; of an infinity where it is beyond."""
     double = float(text)
     if wide:
         return int.from_bytes(struct.pack("=d", double), _ORDER)
@@ -135,9 +134,11 @@ def bits_of(text: bytes, wide: bool) -> int:
         found = 0xFF800000 if double < 0 else 0x7F800000
     # A double that is half way between two floats may stand for a number that is not.
     size = abs(_single(found))
+    if size == abs(double):
+        return found
     other = found + (1 if abs(double) > size else -1)
     middle = _LARGEST_FLOAT_ROUNDED if size == float("inf") else (size + abs(_single(other))) / 2
-    if middle == abs(double) and found & _FLOAT_SIZE:
+    if middle == abs(double):
         exact, half = abs(Decimal(text.decode())), Decimal(middle)
         if exact != half:
             return max(found, other) if exact > half else min(found, other)
@@ -244,7 +245,7 @@ def behind_space(data: Any, pos: int, end: int) -> int:
 
 
 def is_digit(data: Any, pos: int, end: int) -> bool:
-    return pos < end and 48 <= data[pos] <= 57  # type: ignore[no-any-return]
+    return pos < end and 48 <= data[pos] <= 57
 
 
 def hex_of(data: Any, pos: int, end: int) -> int:
@@ -663,7 +664,7 @@ class Decoding:
         self._views: list[Any] = [None] * (8 * self.columns)  # keeps them alive, and is where the interpreted one looks
         self._stack = memoryview(bytearray(8 * 3 * (depth + 1))).cast("q", (depth + 1, 3))
         self._passed = memoryview(bytearray(MOST_DEPTH + 1))  # of each level of what has no column: is it an object?
-        self._scratch = memoryview(bytearray(MOST_TIME_BYTES))
+        self._scratch = memoryview(bytearray(MOST_ESCAPED))
         for column in range(self.columns):
             kind, width, level, last = columns[column]
             self._table[column, KIND] = kind
@@ -888,9 +889,7 @@ class Decoding:
                 if byte != (93 if code[node + NODE_OP] == READ_LIST else 125):
                     return BAD_JSON
                 if code[node + NODE_OP] == READ_STRUCT:
-                    if code[code[node + NODE_FIRST] + BLOCK_REQUIRED] and not self._has_required(
-                        code[node + NODE_FIRST], index
-                    ):
+                    if not self._has_required(code[node + NODE_FIRST], index):
                         return MISSING
                 else:
                     start = index + 1  # behind the last item
@@ -902,13 +901,12 @@ class Decoding:
             if pos >= end:
                 return CUT
             byte = data[pos]
-            if state == AT_KEY or state == AT_FIRST_KEY:
+            if state in (AT_KEY, AT_FIRST_KEY):
                 if byte == 125 and state == AT_FIRST_KEY:
                     pos += 1
                     if code[node + NODE_OP] == READ_STRUCT:
-                        if code[code[node + NODE_FIRST] + BLOCK_REQUIRED]:
-                            if not self._has_required(code[node + NODE_FIRST], index):
-                                return MISSING
+                        if not self._has_required(code[node + NODE_FIRST], index):
+                            return MISSING
                     else:
                         index = self._stack[depth - 1, FRAME_INDEX]
                     depth -= 1
@@ -966,7 +964,7 @@ class Decoding:
                 self._node = node
                 state = AT_VALUE
                 continue
-            if state == AT_ITEM or state == AT_FIRST_ITEM:
+            if state in (AT_ITEM, AT_FIRST_ITEM):
                 if byte == 93 and state == AT_FIRST_ITEM:
                     pos += 1
                     index = self._stack[depth - 1, FRAME_INDEX]
@@ -1014,7 +1012,7 @@ class Decoding:
                 depth += 1
                 continue
             start = pos
-            if op == READ_TEXT or op == READ_BASE64:
+            if op in (READ_TEXT, READ_BASE64):
                 if byte == 34:
                     pos = self._text(column, data, pos, end, index)
                     if pos >= 0 and op == READ_BASE64 and not self._from_base64(column, index):
@@ -1051,7 +1049,7 @@ class Decoding:
             for i in range(mask + 1):
                 entry = self._code[slots + i]
                 if entry and self._is_escaped_name(entry, data, begin, end):
-                    return entry  # type: ignore[no-any-return]
+                    return entry
             return 0
         hashed = 0
         size = end - begin
@@ -1068,7 +1066,7 @@ class Decoding:
                 else:
                     constants = self._constants
                 if same(constants, self._code[entry + ENTRY_NAME], data, begin, size):
-                    return entry  # type: ignore[no-any-return]
+                    return entry
             hashed = (hashed + 1) & mask
 
     def _is_escaped_name(self, entry: int, data: Any, pos: int, end: int) -> bool:
@@ -1089,7 +1087,7 @@ class Decoding:
                     return False
             at += size
             pos = after
-        return at == stop  # type: ignore[no-any-return]
+        return at == stop
 
     def _text(self, column: int, data: Any, pos: int, end: int, index: int) -> int:
         """A string to a column of bytes. The pos behind it, -1 where the column is full (`wanted`), or -1 less the
@@ -1155,7 +1153,7 @@ class Decoding:
                 return pos
             if op == READ_INTEGER:
                 return pos if self._put_integer(out, node, data, start, pos, index) else -1 - BAD_NUMBER
-            if op == READ_DOUBLE or op == READ_FLOAT:
+            if op in (READ_DOUBLE, READ_FLOAT):
                 return pos if self._put_double(out, op == READ_DOUBLE, data, start, pos, index) else -1 - BAD_NUMBER
             if op == READ_DECIMAL:
                 return pos if self._put_decimal(out, node, data, start, pos, index) else -1 - BAD_NUMBER
@@ -1180,7 +1178,7 @@ class Decoding:
         op = self._code[node + NODE_OP]
         if op < READ_DOUBLE or op == READ_BOOLEAN:
             return WRONG_TYPE
-        if flags & ESCAPED and end - begin <= MOST_TIME_BYTES:
+        if flags & ESCAPED and end - begin <= MOST_ESCAPED:
             if cython.compiled:
                 scratch = cython.address(self._scratch[0])
             else:
@@ -1188,7 +1186,7 @@ class Decoding:
             end = unescape(data, begin, end, scratch, 0)
             data = scratch
             begin = 0
-        if op == READ_DOUBLE or op == READ_FLOAT:
+        if op in (READ_DOUBLE, READ_FLOAT):
             which = infinite(data, begin, end - begin)
             if which == 0:
                 return WRONG_TYPE
@@ -1219,8 +1217,8 @@ class Decoding:
         return 0
 
     def _number(self, data: Any, pos: int, end: int) -> int:
-        """The pos behind a number, whose parts are then in `_mantissa`, its first 19 digits, and `_exponent`; or -1 less
-        the error code. `_exact`: the number has no digits but those; `_whole`: it is written as an integer."""
+        """The pos behind a number, whose parts are then in `_mantissa`, its first 19 digits, and `_exponent`; or -1
+        less the error code. `_exact`: the number has no digits but those; `_whole`: it is written as an integer."""
         mantissa = 0
         exponent = 0
         digits = 0
@@ -1300,9 +1298,7 @@ class Decoding:
         return True
 
     def _put_decimal(self, out: Any, node: int, data: Any, start: int, end: int, index: int) -> bool:
-        high, low, right = self._digits(
-            data, start, end, self._code[node + NODE_FIRST], self._code[node + NODE_SECOND]
-        )
+        high, low, right = self._digits(data, start, end, self._code[node + NODE_FIRST], self._code[node + NODE_SECOND])
         if not right:
             return False
         if self._negative:
@@ -1329,8 +1325,8 @@ class Decoding:
         return True
 
     def _digits(self, data: Any, start: int, end: int, scale: int, most: int) -> tuple[int, int, bool]:
-        """A number's digits with `scale` of them behind the point, without its sign: (high half, low half, whether it has
-        at most `most` digits so, and none behind them but zeros)."""
+        """A number's digits with `scale` of them behind the point, without its sign: (high half, low half, whether it
+        has at most `most` digits so, and none behind them but zeros)."""
         first = -1  # the first and the last digit that is not 0
         last = -1
         point = -1
@@ -1367,7 +1363,7 @@ class Decoding:
         for pos in range(first, last + 1):
             if data[pos] != 46:
                 high, low = times_ten(high, low, data[pos] - 48)
-        for pos in range(zeros):
+        for pos in range(zeros):  # noqa: B007
             high, low = times_ten(high, low, 0)
         return high, low, True
 
@@ -1378,7 +1374,7 @@ class Decoding:
             mantissa = self._mantissa
             exponent = self._exponent
             if wide and self._exact and mantissa >> 53 == 0 and exponent >= -22 and exponent <= 22:
-                value = mantissa
+                value = 0.0 + mantissa
                 ten = 1.0
                 power = exponent if exponent > 0 else -exponent
                 for _ in range(power):
@@ -1415,8 +1411,8 @@ class Decoding:
             return True
 
     def _pass(self, data: Any, pos: int, end: int, depth: int) -> int:
-        """The pos behind a value that no column takes, which is checked. `depth`: objects and arrays around it. Or -1 less
-        the error code."""
+        """The pos behind a value that no column takes, which is checked, or -1 less the error code. `depth`: objects
+        and arrays around it."""
         within = 0
         while True:
             pos = behind_space(data, pos, end)

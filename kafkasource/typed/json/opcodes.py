@@ -7,9 +7,9 @@
                READ_INTEGER  bytes of the number
                READ_DECIMAL  digits behind the point, digits in all
     block    BLOCK_WORDS: slots less one, where the slots are, how many fields must be there, where those are, the entry
-             that is expected first. Slots: entries by the hash of their names, 0 where there is none. Of a field that must
-             be there: column, node
-    entry    ENTRY_WORDS: where in the constants its name is, the size of that, its node, the entry that is expected next
+             that is expected first. Slots: entries by the hash of their names, 0 where there is none. Of a field that
+             must be there: column, node
+    entry    ENTRY_WORDS: where in the constants its name is, its size, its node, the entry that is expected next
 
 Which entry is expected next is what came next in the record before: the kernel writes that into the words, so each
 `Decoding` has words of its own.

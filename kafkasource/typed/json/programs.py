@@ -63,7 +63,11 @@ class JsonProgram:
         elif pa.types.is_list(kind):
             read, first = op.READ_LIST, self._node(node.children[0], f"{place}[]", depth + 1)
         elif pa.types.is_map(kind):
-            read, first, second = op.READ_MAP, self._node(node.children[1], f"{place}{{}}", depth + 1), node.children[0].column
+            read, first, second = (
+                op.READ_MAP,
+                self._node(node.children[1], f"{place}{{}}", depth + 1),
+                node.children[0].column,
+            )
         elif pa.types.is_decimal(kind):
             read, first, second = op.READ_DECIMAL, kind.scale, kind.precision
         elif pa.types.is_integer(kind):
