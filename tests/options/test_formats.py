@@ -34,7 +34,7 @@ def test_the_column_of_bad_records_is_the_last_or_where_it_is_named():
         ({**AVRO, "keyReaderSchema": "latest"}, "needs 'keyFormat'"),
         ({**AVRO, "packRecords": "true"}, "packed records are copied as the bytes that they are"),
         ({**AVRO, "columns": "value,badRecord"}, "badRecord"),
-        ({**AVRO, "valueFormat": "json"}, "expected one of binary, string, avro, protobuf"),
+        ({**AVRO, "valueFormat": "orc"}, "expected one of binary, string, avro, protobuf, json"),
         ({**AVRO, "messageName": "Order"}, "needs 'valueFormat'=protobuf"),
         ({**BASE, "valueFormat": "protobuf"}, "the format protobuf needs the schemas"),
     ],

@@ -218,6 +218,13 @@ def test_the_names_of_a_wide_type_are_told_apart():
         assert row == {name: n if n in each else None for n, name in enumerate(names)}
 
 
+def test_a_name_that_needs_escapes_is_not_taken_for_its_own_bytes():
+    kind = pa.struct([("a", pa.int32()), ("\\", pa.int32()), ('"', pa.int32())])
+    records = [rb'{"a":1,"\\":2,"\"":3}', rb'{"a":1,"\"x":4,"\u005c":5}', rb'{"a":1,"\"":6}']
+    (piece,) = JsonDecoder(kind).batches(pa.array(records, pa.binary()), MANY_BYTES)
+    assert [tuple(row.values()) for row in piece.array.to_pylist()] == [(1, 2, 3), (1, 5, None), (1, None, 6)]
+
+
 def test_a_bad_record_tells_the_schema_id_that_it_names():
     values = pa.array([b"\0\0\0\0\7{", b"{", b"{", b"\0\0\0\0\7{}"], pa.binary())
     guid = UUID(int=5)

@@ -29,6 +29,7 @@ cdef enum:
     ENTRY_SIZE = 1
     ENTRY_NODE = 2
     ENTRY_EXPECTED = 3
+    ENTRY_PLAIN = 4
 
 cdef enum:
     READ_STRUCT = 1

@@ -50,6 +50,7 @@ if not cython.compiled:  # compiled, they are an enum of kernel.pxd
         ENTRY_EXPECTED,
         ENTRY_NAME,
         ENTRY_NODE,
+        ENTRY_PLAIN,
         ENTRY_SIZE,
         MOST_DEPTH,
         NODE_COLUMN,
@@ -917,7 +918,7 @@ class Decoding:
                 if code[node + NODE_OP] == READ_STRUCT:
                     entry = self._stack[depth - 1, FRAME_ENTRY]
                     field = code[entry + ENTRY_EXPECTED]
-                    size = code[field + ENTRY_SIZE]
+                    size = code[field + ENTRY_PLAIN]
                     start = pos + 1
                     if (
                         size < end - start

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from array import array
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -88,8 +89,9 @@ class JsonProgram:
         for number, (name, at) in enumerate(zip(names, entries, strict=True)):
             following = entries[(number + 1) % len(entries)]
             encoded = name.encode()
+            plain = len(encoded) if json.dumps(name, ensure_ascii=False) == f'"{name}"' else op.NOT_PLAIN
             self._code[at : at + op.ENTRY_WORDS] = array(
-                "i", [len(self._constants), len(encoded), nodes[number], following]
+                "i", [len(self._constants), len(encoded), nodes[number], following, plain]
             )
             self._constants += encoded
             slot = hash_of(encoded) & mask
