@@ -10,7 +10,8 @@
              that is expected first. Slots: entries by the hash of their names, 0 where there is none. Of a field that
              must be there: column, node
     entry    ENTRY_WORDS: where in the constants its name is, its size, its node, the entry that is expected next, the
-             size once more, or NOT_PLAIN where JSON has the name only with escapes: there, equal bytes mean another name
+             size once more, or more than any record has where JSON has the name only with escapes: equal bytes would
+             mean another name
 
 Which entry is expected next is what came next in the record before: the kernel writes that into the words, so each
 `Decoding` has words of its own.
@@ -28,7 +29,6 @@ MOST_DEPTH = 1000  # objects and arrays within each other; Jackson, which Spark 
 NODE_OP, NODE_COLUMN, NODE_NULL, NODE_FIRST, NODE_SECOND = range(5)
 BLOCK_MASK, BLOCK_SLOTS, BLOCK_REQUIRED, BLOCK_REQUIRED_AT, BLOCK_EXPECTED = range(5)
 ENTRY_NAME, ENTRY_SIZE, ENTRY_NODE, ENTRY_EXPECTED, ENTRY_PLAIN = range(5)
-NOT_PLAIN = (1 << 31) - 1
 
 READ_STRUCT = 1
 READ_LIST = 2

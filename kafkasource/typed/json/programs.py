@@ -24,6 +24,8 @@ _READS = {
     pa.timestamp("us"): op.READ_LOCAL_TIMESTAMP,
 }
 
+_NOT_PLAIN = (1 << 31) - 1
+
 
 def hash_of(name: bytes) -> int:
     """As the kernel's `_named` computes it."""
@@ -89,7 +91,7 @@ class JsonProgram:
         for number, (name, at) in enumerate(zip(names, entries, strict=True)):
             following = entries[(number + 1) % len(entries)]
             encoded = name.encode()
-            plain = len(encoded) if json.dumps(name, ensure_ascii=False) == f'"{name}"' else op.NOT_PLAIN
+            plain = len(encoded) if json.dumps(name, ensure_ascii=False) == f'"{name}"' else _NOT_PLAIN
             self._code[at : at + op.ENTRY_WORDS] = array(
                 "i", [len(self._constants), len(encoded), nodes[number], following, plain]
             )
