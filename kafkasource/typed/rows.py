@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkasource.errors import SchemaError, UnknownSchemaId
-from kafkasource.typed.decode import NOT_DECODED
+from kafkasource.typed.decode import MOST_OFFSET, NOT_DECODED
 from kafkasource.typed.framing import Frame, Frames, Side, frames_of
 from kafkasource.typed.opcodes import ERRORS
 from kafkasource.typed.protobuf.message_index import MessageIndex
@@ -167,8 +167,8 @@ def _without_frames(values: pa.BinaryArray, found: Frames, programs: list[int]) 
         return next(iter(sizes), 0), values
     of_rows = pa.array([frame.size for frame in found.frames], pa.int32()).take(found.rows)
     cut = pa.nulls(len(values), pa.binary())
-    for size in sizes:
-        cut = pc.if_else(pc.equal(of_rows, size), pc.binary_slice(values, size), cut)
+    for size in sizes:  # with an end: without, pyarrow's bound of the result overflows where rows are an even number
+        cut = pc.if_else(pc.equal(of_rows, size), pc.binary_slice(values, size, MOST_OFFSET), cut)
     return 0, cut
 
 
