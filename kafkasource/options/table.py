@@ -31,9 +31,11 @@ from kafkasource.options.types import (
     MAX_INT64,
     MIB,
     MILLISECONDS,
+    NAMES,
     NEW_TOPIC,
     OLD_RELEASE,
     PARTITIONER,
+    REGISTERED_FORMATS,
     SCHEMA_FORMATS,
     SERVERS,
     SIZE,
@@ -189,6 +191,18 @@ OPTIONS: tuple[Option, ...] = (
         SOURCE,
         "As `messageName`, for the keys.",
         only=(Other("keyFormat", ("protobuf",)),),
+    ),
+    Option(
+        "recordTypes",
+        NAMES,
+        None,
+        SOURCE,
+        "For a topic with several types of records: their names, separated by commas. The column `value` is a struct "
+        "with a nullable column for each of them, and a record fills the one that is its type. A name is the full name "
+        "of an Avro record or a Protobuf message (`shop.Order`), or a subject of the registry; `orders-shop.Order` is "
+        "found as `shop.Order`, too. With `readerSchema`, that schema has the types. A record of another type is bad.",
+        only=(Other("valueFormat", REGISTERED_FORMATS),),
+        not_with=(Other("messageName", why="both say which messages the values are"),),
     ),
     Option(
         "badRecords",

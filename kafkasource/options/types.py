@@ -139,6 +139,16 @@ def _columns(text: str) -> tuple[str, ...]:
 COLUMNS = Type("columns", "names of columns, each once, separated by commas", _columns)
 
 
+def _names(text: str) -> tuple[str, ...]:
+    found = tuple(name.strip() for name in text.split(","))
+    if not all(found) or len(set(found)) < len(found):
+        raise ValueError(text)
+    return found
+
+
+NAMES = Type("names", "names, each once, separated by commas", _names)
+
+
 def _headers(text: str) -> tuple[tuple[str, str], ...]:
     found = json.loads(text)
     if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):

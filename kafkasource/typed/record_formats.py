@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 import pyarrow as pa
@@ -15,7 +15,8 @@ from kafkasource.typed.protobuf.decode import ProtobufDecoder
 from kafkasource.typed.protobuf.message_index import MessageIndex
 from kafkasource.typed.protobuf.resolution import check_fits, only_message
 from kafkasource.typed.protobuf.schema import read_schema
-from kafkasource.typed.schema_source import AVRO, PROTOBUF, RegisteredSchema
+from kafkasource.typed.schema_source import AVRO, PROTOBUF, RecordType, RegisteredSchema
+from kafkasource.typed.several_types import AvroTypes, Pieces, ProtobufTypes
 
 
 class RecordFormat(Protocol):
@@ -30,12 +31,17 @@ class RecordFormat(Protocol):
 
     def batches(
         self, values: pa.Array, most_bytes: int, *, skip_bytes: int, programs: memoryview | None
-    ) -> Iterator[Decoded]:
+    ) -> Iterator[Decoded | Pieces]:
         """As `typed.decode.decode`, all rows."""
 
 
-def record_format(reader: RegisteredSchema, message_name: str | None = None) -> RecordFormat:
-    """`message_name`: of a Protobuf schema that declares several. SchemaError where Spark has no column for it."""
+def record_format(
+    reader: RegisteredSchema, message_name: str | None = None, types: Sequence[RecordType] = ()
+) -> RecordFormat:
+    """`message_name`: of a Protobuf schema that declares several; `types`: the column is a struct of these, whose
+    schemas count then. SchemaError where Spark has no column for it."""
+    if types and reader.kind in (AVRO, PROTOBUF):
+        return AvroTypes(types) if reader.kind == AVRO else ProtobufTypes(types)
     if reader.kind == AVRO:
         return AvroFormat(reader)
     if reader.kind == PROTOBUF:

@@ -5,7 +5,7 @@ What is bad is null in the typed column, and a `BadRow` says why. A tombstone is
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 from uuid import UUID
@@ -19,7 +19,7 @@ from kafkasource.typed.framing import Frame, Frames, Side, frames_of
 from kafkasource.typed.opcodes import ERRORS
 from kafkasource.typed.protobuf.message_index import MessageIndex
 from kafkasource.typed.record_formats import record_format
-from kafkasource.typed.schema_source import RegisteredSchema, SchemaSource
+from kafkasource.typed.schema_source import RecordType, RegisteredSchema, SchemaSource
 
 # Causes; the others are opcodes.ERRORS.
 NO_ID = "no schema id"
@@ -75,9 +75,10 @@ class RegisteredRows:
         side: Side = "value",
         *,
         message_name: str | None = None,
+        types: Sequence[RecordType] = (),
     ) -> None:
-        """`message_name`: of a Protobuf schema that declares several. SchemaError where Spark has no column for it."""
-        self._format = record_format(reader, message_name)
+        """As `record_format`."""
+        self._format = record_format(reader, message_name, types)
         self.type: pa.DataType = self._format.type
         self._source = source
         self._side: Side = side

@@ -32,6 +32,15 @@ class RegisteredSchema:
         return len(self.text) + sum(len(text) for _, text in self.references)
 
 
+@dataclass(frozen=True)
+class RecordType:
+    """One of several types of records in a topic, as they are read."""
+
+    name: str  # full name of the record or message
+    schema: RegisteredSchema  # where it is
+    subject: str | None = None  # where that is registered, if it has a subject of its own
+
+
 class SchemaSource(Protocol):
     """Thread-safe. May wait for another server."""
 

@@ -42,7 +42,7 @@ TYPED_SUITES = [
     "../typed/test_protobuf_columns.py",
     "../typed/test_decode_as_protobuf.py",
 ]
-JSON_SUITES = ["../typed/test_json_rows.py"]
+JSON_SUITES = ["../typed/test_json_columns.py"]
 # Shifts and alignment are as Cython's own code has them.
 FLAGS = "-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize=shift,alignment"
 # Of each kernel, a check and its suites.

@@ -21,13 +21,13 @@ def row_formats(options: Options, schema: StructType | None = None) -> RowFormat
     if options["valueFormat"] == options["keyFormat"] == "binary":
         return None
     from kafkasource.source.plan.subscription import SubscribePattern, parse_subscription
-    from kafkasource.source.spark.schema import known_readers
+    from kafkasource.source.spark.schema import known_readers, known_types
     from kafkasource.source.typed.formats import RowFormats
 
     subscription = parse_subscription(options)
     topics = None if isinstance(subscription, SubscribePattern) else subscription.topics
     known = {} if schema is None else {**_given_types(options, schema), **known_readers(schema)}
-    return RowFormats.of(options, topics, known)
+    return RowFormats.of(options, topics, known, () if schema is None else known_types(schema))
 
 
 def _given_types(options: Options, schema: StructType) -> dict[Side, RegisteredSchema]:

@@ -111,7 +111,7 @@ def reader_schema(
     Raises OptionError, RegistryError.
     """
     option, kind = READER_OPTIONS[side], KINDS[format_name]
-    found = _found(text, option, kind, side, schemas, topics)
+    found = schema_by_option(text, option, kind, side, schemas, topics)
     if found.kind != kind:
         raise OptionError(f"option {option!r}: the schema is {found.kind}, and the format {format_name} needs {kind}")
     try:
@@ -125,7 +125,7 @@ def reader_schema(
     return found
 
 
-def _found(
+def schema_by_option(
     text: str | None,
     option: str,
     kind: str,
@@ -133,6 +133,7 @@ def _found(
     schemas: FunctionSchemas | RegistrySchemas | None,
     topics: Sequence[str] | None,
 ) -> RegisteredSchema:
+    """The schema that the option `option` means, whose text is `text`, as `reader_schema` has it."""
     given = (text or "").strip()
     if given.startswith("file:"):
         return RegisteredSchema(kind, _text_of_file(given.removeprefix("file:"), option))
