@@ -220,6 +220,11 @@ def _check_formats(options: Options) -> None:
         raise OptionError(
             "option 'badRecords'=column has no effect on binary keys and values: set 'valueFormat' or 'keyFormat'"
         )
+    for name in sorted(options.given):
+        if name.startswith("protobuf.") and "protobuf" not in formats and options[name] is not False:
+            raise OptionError(
+                f"option {name!r} needs 'valueFormat' or 'keyFormat' to be protobuf. Leave it out, or set one"
+            )
     registry = [name for name in options.given if name == "schemaRegistry" or name.startswith("schemaRegistry.")]
     if not formats.intersection(SCHEMA_FORMATS):
         for name in sorted(registry):

@@ -193,6 +193,32 @@ OPTIONS: tuple[Option, ...] = (
         only=(Other("keyFormat", ("protobuf",)),),
     ),
     Option(
+        "protobuf.recursive.fields.max.depth",
+        INTEGER,
+        None,
+        SOURCE,
+        "As `recursive.fields.max.depth` of `from_protobuf`, for keys and values: how often a message may stand in "
+        "itself, the outermost counted. 1 leaves such fields out, 2 has them once. What is deeper is left out. "
+        "Default: a message that contains itself is an error.",
+        at_least=1,
+        at_most=10,
+    ),
+    Option(
+        "protobuf.emit.default.values",
+        BOOLEAN,
+        False,
+        SOURCE,
+        "As `emit.default.values` of `from_protobuf`, for keys and values: a proto3 field that is not `optional` is 0, "
+        "false, empty or its enum's first name where the record does not have it. Default: null.",
+    ),
+    Option(
+        "protobuf.enums.as.ints",
+        BOOLEAN,
+        False,
+        SOURCE,
+        "As `enums.as.ints` of `from_protobuf`, for keys and values: enums are numbers. Default: their names.",
+    ),
+    Option(
         "recordTypes",
         NAMES,
         None,

@@ -18,6 +18,7 @@ from kafkasource.typed.decode import MOST_OFFSET, NOT_DECODED
 from kafkasource.typed.framing import Frame, Frames, Side, frames_of
 from kafkasource.typed.opcodes import ERRORS
 from kafkasource.typed.protobuf.message_index import MessageIndex
+from kafkasource.typed.protobuf.rendering import AS_FROM_PROTOBUF, Rendering
 from kafkasource.typed.record_formats import record_format
 from kafkasource.typed.schema_source import RecordType, RegisteredSchema, SchemaSource
 
@@ -76,9 +77,10 @@ class RegisteredRows:
         *,
         message_name: str | None = None,
         types: Sequence[RecordType] = (),
+        rendering: Rendering = AS_FROM_PROTOBUF,
     ) -> None:
         """As `record_format`."""
-        self._format = record_format(reader, message_name, types)
+        self._format = record_format(reader, message_name, types, rendering)
         self.type: pa.DataType = self._format.type
         self._source = source
         self._side: Side = side

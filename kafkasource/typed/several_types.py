@@ -19,6 +19,7 @@ from kafkasource.typed.avro.schema import Array, Map, Record, Schema, Union, sho
 from kafkasource.typed.decode import NOT_DECODED, Decoded, Fault, view_of
 from kafkasource.typed.protobuf.decode import ProtobufDecoder
 from kafkasource.typed.protobuf.message_index import MessageIndex
+from kafkasource.typed.protobuf.rendering import AS_FROM_PROTOBUF, Rendering
 from kafkasource.typed.protobuf.resolution import check_fits, only_message
 from kafkasource.typed.protobuf.schema import MessageType, ProtobufSchema, read_schema
 from kafkasource.typed.schema_source import AVRO, PROTOBUF, RecordType, RegisteredSchema
@@ -131,14 +132,14 @@ class ProtobufTypes:
     kind = PROTOBUF
     has_index = True
 
-    def __init__(self, types: Sequence[RecordType]) -> None:
+    def __init__(self, types: Sequence[RecordType], rendering: Rendering = AS_FROM_PROTOBUF) -> None:
         """Raises SchemaError."""
         self._readers: list[tuple[ProtobufSchema, MessageType]] = []
         for each in types:
             schema = read_schema(each.schema.text, each.schema.texts_by_name)
             self._readers.append((schema, schema.message_named(each.name)))
         self._numbers = {message.full_name: number for number, (_, message) in enumerate(self._readers)}
-        self._decoders = [ProtobufDecoder(*each) for each in self._readers]
+        self._decoders = [ProtobufDecoder(*each, rendering) for each in self._readers]
         self._columns = column_names(list(self._numbers))
         members = zip(self._columns, self._decoders, strict=True)
         self.type = pa.struct([pa.field(name, each.type) for name, each in members])

@@ -19,11 +19,13 @@ from kafkasource.source.typed.schemas import (
     Schemas,
     has_schemas,
     reader_schema,
+    rendering_of,
     schemas_of,
 )
 from kafkasource.typed.framing import Side
 from kafkasource.typed.json.rows import JsonRows
 from kafkasource.typed.json.types_of import column_type
+from kafkasource.typed.protobuf.rendering import AS_FROM_PROTOBUF, Rendering
 from kafkasource.typed.rows import RegisteredRows, TextRows, TypedRows
 from kafkasource.typed.schema_source import KINDS, RecordType, RegisteredSchema
 from kafkasource.types import BAD_RECORD_COLUMN, ROW_COLUMNS
@@ -51,6 +53,7 @@ class Format:
     reader: RegisteredSchema | None = None  # of all but string
     message_name: str | None = None  # of protobuf, where the reader's schema declares several
     types: tuple[RecordType, ...] = ()  # `recordTypes`
+    rendering: Rendering = AS_FROM_PROTOBUF  # of protobuf
 
     def rows(self, schemas: Schemas | None) -> TypedRows:
         if self.reader is None:
@@ -59,7 +62,12 @@ class Format:
             return JsonRows(column_type(self.reader), self.side)
         assert schemas is not None
         return RegisteredRows(
-            self.reader, schemas.source(), self.side, message_name=self.message_name, types=self.types
+            self.reader,
+            schemas.source(),
+            self.side,
+            message_name=self.message_name,
+            types=self.types,
+            rendering=self.rendering,
         )
 
 
@@ -89,19 +97,20 @@ class RowFormats:
         registered = [side for side in SIDES if names.get(side) in KINDS]
         schemas = schemas_of(options) if registered and has_schemas(options) else None
         readers = dict(known or {})
+        rendering = rendering_of(options)
         if options["recordTypes"] is not None and not types:
             assert schemas is not None
             text = options[READER_OPTIONS["value"]]
-            types = record_types(options["recordTypes"], text, names["value"], schemas, topics)
+            types = record_types(options["recordTypes"], text, names["value"], schemas, topics, rendering)
         if types:
             readers["value"] = types[0].schema
         messages = {side: options[MESSAGE_OPTIONS[side]] for side in registered}
         for side in registered:
             if side not in readers:
                 text = options[READER_OPTIONS[side]]
-                readers[side] = reader_schema(text, side, names[side], messages[side], schemas, topics)
+                readers[side] = reader_schema(text, side, names[side], messages[side], schemas, topics, rendering)
         formats = [
-            Format(side, name, readers.get(side), messages.get(side), types if side == "value" else ())
+            Format(side, name, readers.get(side), messages.get(side), types if side == "value" else (), rendering)
             for side, name in names.items()
         ]
         subjects = [subject_of(topic, side) for topic in topics or () for side in registered]
@@ -154,7 +163,7 @@ class RowFormats:
         return (
             column_type(one.reader)
             if one.name == "json"
-            else record_format(one.reader, one.message_name, one.types).type
+            else record_format(one.reader, one.message_name, one.types, one.rendering).type
         )
 
     def for_tasks(self) -> RowFormats:

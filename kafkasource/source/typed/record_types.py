@@ -8,6 +8,7 @@ from kafkasource.errors import OptionError, SchemaError, SchemaNotFound
 from kafkasource.registry import registry_of
 from kafkasource.source.typed.schemas import READER_OPTIONS, FunctionSchemas, RegistrySchemas, schema_by_option
 from kafkasource.typed.framing import Side
+from kafkasource.typed.protobuf.rendering import Rendering
 from kafkasource.typed.record_formats import record_format
 from kafkasource.typed.schema_source import KINDS, RecordType, RegisteredSchema
 from kafkasource.typed.several_types import named_record, only_record
@@ -22,6 +23,7 @@ def record_types(
     format_name: str,
     schemas: FunctionSchemas | RegistrySchemas,
     topics: Sequence[str] | None,
+    rendering: Rendering,
 ) -> tuple[RecordType, ...]:
     """`text`: of the option `readerSchema`; without it a name may be a subject, with or without a topic in front.
 
@@ -39,7 +41,7 @@ def record_types(
             raise OptionError(
                 f"option {OPTION!r}: two names are the same type: {', '.join(each.name for each in found)}"
             )
-        record_format(found[0].schema, None, found)
+        record_format(found[0].schema, None, found, rendering)
     except SchemaError as error:
         raise OptionError(f"option {OPTION!r}: {error}") from None
     return found

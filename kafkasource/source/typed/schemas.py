@@ -17,6 +17,7 @@ from kafkasource.secrets import References
 from kafkasource.shipped_files import find_file
 from kafkasource.typed.framing import Side
 from kafkasource.typed.json.types_of import column_type
+from kafkasource.typed.protobuf.rendering import Rendering
 from kafkasource.typed.record_formats import record_format
 from kafkasource.typed.schema_source import AVRO, JSON, KINDS, PROTOBUF, RegisteredSchema, SchemaSource
 
@@ -83,6 +84,15 @@ def _asked(function: str, schema_id: int | UUID) -> RegisteredSchema:
     return RegisteredSchema(AVRO if text.lstrip().startswith(_AVRO_BEGINS) else PROTOBUF, text)
 
 
+def rendering_of(options: Mapping[str, Any]) -> Rendering:
+    """The options `protobuf.*`."""
+    return Rendering(
+        options["protobuf.recursive.fields.max.depth"],
+        options["protobuf.emit.default.values"],
+        options["protobuf.enums.as.ints"],
+    )
+
+
 def has_schemas(options: Mapping[str, Any]) -> bool:
     """Whether the options say where schemas are. JSON needs that only where the reader's schema is there."""
     return options[FUNCTION] is not None or options["schemaRegistry.url"] is not None
@@ -104,6 +114,7 @@ def reader_schema(
     message_name: str | None,
     schemas: FunctionSchemas | RegistrySchemas | None,
     topics: Sequence[str] | None,
+    rendering: Rendering,
 ) -> RegisteredSchema:
     """The schema by which keys or values are read; on the driver, once for a `load()`. May ask the registry.
 
@@ -118,7 +129,7 @@ def reader_schema(
         if kind == JSON:
             column_type(found)
         else:
-            record_format(found, message_name)
+            record_format(found, message_name, (), rendering)
     except SchemaError as error:
         named = f"option {option!r}" if message_name is None else f"options {option!r} and {MESSAGE_OPTIONS[side]!r}"
         raise OptionError(f"{named}: {error}") from None
