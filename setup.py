@@ -21,6 +21,7 @@ KERNELS = {
     "kafkasource.records.kernel": ("kernel.py", "kernel.pxd", "crc32c.h"),
     "kafkasource.typed.kernel": ("kernel.py", "kernel.pxd"),
     "kafkasource.typed.encoding.kernel": ("kernel.py", "kernel.pxd"),
+    "kafkasource.typed.json.kernel": ("kernel.py", "kernel.pxd"),
 }
 MODES = ("auto", "require", "skip", "abi3")
 MODE = os.environ.get("KAFKASOURCE_KERNEL", "auto")

@@ -53,6 +53,7 @@ EVERY_WHEEL = (
     "kafkasource/records/crc32c.h",
     "kafkasource/typed/kernel.pxd",
     "kafkasource/typed/encoding/kernel.pxd",
+    "kafkasource/typed/json/kernel.pxd",
     "kafkasource/monitor/page.html",
     "kafkasource/ui/*.css",
     "kafkasource/ui/*.html",
@@ -71,6 +72,7 @@ COMPILED_WHEEL = (
     "kafkasource/records/kernel.*.so",
     "kafkasource/typed/kernel.*.so",
     "kafkasource/typed/encoding/kernel.*.so",
+    "kafkasource/typed/json/kernel.*.so",
 )
 NOT_IN_THE_ARCHIVE = (".ci/*", ".github/*", ".gitignore")  # of the forge and of git
 MADE_BY_SETUPTOOLS = ("PKG-INFO", "setup.cfg", "kafkasource.egg-info/*")

@@ -85,7 +85,8 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--value-format",
         choices=FORMATS,
         help="what values are; avro, protobuf: shown as JSON, each decoded by the schema whose id it carries (needs "
-        "--schema-registry). A record that cannot be decoded ends the command; with -X badRecords=column stderr names "
+        "--schema-registry); json: the columns of -X readerSchema='id BIGINT, ...', or of a JSON Schema that is "
+        "registered. A record that cannot be decoded ends the command; with -X badRecords=column stderr names "
         "it, and the read goes on",
     )
     parser.add_argument("--key-format", choices=FORMATS, help="what keys are")

@@ -11,7 +11,7 @@ from kafkasource.errors import OptionError
 from kafkasource.options.option import Option, Refused, Role
 from kafkasource.options.security import security_of, vendors_idle_time
 from kafkasource.options.table import BY_KEY, BY_NAME, OPTIONS, REFUSED, SPARKS_OWN
-from kafkasource.options.types import REGISTERED_FORMATS, SECRET, WRITTEN_FORMATS
+from kafkasource.options.types import REGISTERED_FORMATS, SCHEMA_FORMATS, SECRET, WRITTEN_FORMATS
 from kafkasource.secrets import Secret
 from kafkasource.spelling import nearest
 from kafkasource.types import BAD_RECORD_COLUMN, ROW_COLUMNS
@@ -219,10 +219,16 @@ def _check_source(options: Options) -> None:
 
 
 def _check_formats(options: Options) -> None:
-    if {options["valueFormat"], options["keyFormat"]} == {"binary"} and options["badRecords"] == "column":
+    formats = {options["valueFormat"], options["keyFormat"]}
+    if formats == {"binary"} and options["badRecords"] == "column":
         raise OptionError(
             "option 'badRecords'=column has no effect on binary keys and values: set 'valueFormat' or 'keyFormat'"
         )
+    for name in sorted(options.given):
+        if name.startswith("protobuf.") and "protobuf" not in formats and options[name] is not False:
+            raise OptionError(
+                f"option {name!r} needs 'valueFormat' or 'keyFormat' to be protobuf. Leave it out, or set one"
+            )
     named = _registered_formats(options)
     if named and options["schemaRegistry"] is None and options["schemaRegistry.url"] is None:
         raise OptionError(
@@ -232,15 +238,17 @@ def _check_formats(options: Options) -> None:
 
 
 def _registered_formats(options: Options) -> list[str]:
-    """The formats with schemas, among those of keys and values. OptionError for options that need one."""
-    named = sorted({options["valueFormat"], options["keyFormat"]}.intersection(REGISTERED_FORMATS))
+    """The formats whose records name their schemas, among those of keys and values. OptionError for options of a
+    registry where no format has schemas."""
+    formats = {options["valueFormat"], options["keyFormat"]}
     for name in sorted(options.given):
-        if not named and (name in ("schemaRegistry", "schemaIdIn") or name.startswith("schemaRegistry.")):
+        of_registry = name in ("schemaRegistry", "schemaIdIn") or name.startswith("schemaRegistry.")
+        if of_registry and not formats.intersection(SCHEMA_FORMATS):
             raise OptionError(
-                f"option {name!r} needs 'valueFormat' or 'keyFormat' to be one of {', '.join(REGISTERED_FORMATS)}. "
+                f"option {name!r} needs 'valueFormat' or 'keyFormat' to be one of {', '.join(SCHEMA_FORMATS)}. "
                 "Leave it out, or set one"
             )
-    return named
+    return sorted(formats.intersection(REGISTERED_FORMATS))
 
 
 def _check_written_formats(options: Options) -> None:

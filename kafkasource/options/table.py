@@ -32,10 +32,12 @@ from kafkasource.options.types import (
     MAX_INT64,
     MIB,
     MILLISECONDS,
+    NAMES,
     NEW_TOPIC,
     OLD_RELEASE,
     PARTITIONER,
     REGISTERED_FORMATS,
+    SCHEMA_FORMATS,
     SERVERS,
     SIZE,
     STRING,
@@ -149,8 +151,10 @@ OPTIONS: tuple[Option, ...] = (
         "binary",
         BOTH,
         "What the values are. `avro` and `protobuf`: the column `value` has the columns of `readerSchema`; each record "
-        "carries the id of the schema that it was written with, and is decoded by that. `string`: UTF-8. A write with "
-        "`avro` or `protobuf` encodes the column `value` by `writerSchema`; null is a tombstone.",
+        "carries the id of the schema that it was written with, and is decoded by that. `json`: the columns of "
+        "`readerSchema`, or of the struct that `.schema(...)` has for `value`; a schema id in front of a record is "
+        "passed over. `string`: UTF-8. A write with `avro` or `protobuf` encodes the column `value` by `writerSchema`; "
+        "null is a tombstone.",
         per_cluster=False,
     ),
     Option(
@@ -168,8 +172,9 @@ OPTIONS: tuple[Option, ...] = (
         SOURCE,
         "The schema whose columns `value` has: `latest` of the topic's subject (`orders-value`), `version:3` of it, "
         "`subject:NAME`, `id:7`, `file:PATH`, or the schema itself: the JSON of an Avro schema, the text of a `.proto` "
-        "file. It is resolved once for each `load()`. Default: `latest`.",
-        only=(Other("valueFormat", REGISTERED_FORMATS),),
+        "file; for `json` Spark's DDL (`id BIGINT, tags ARRAY<STRING>`), the JSON of a `StructType`, or a JSON Schema. "
+        "It is resolved once for each `load()`. Default: `latest`.",
+        only=(Other("valueFormat", SCHEMA_FORMATS),),
     ),
     Option(
         "keyReaderSchema",
@@ -177,7 +182,7 @@ OPTIONS: tuple[Option, ...] = (
         None,
         SOURCE,
         "As `readerSchema`, for the keys.",
-        only=(Other("keyFormat", REGISTERED_FORMATS),),
+        only=(Other("keyFormat", SCHEMA_FORMATS),),
     ),
     Option(
         "messageName",
@@ -229,6 +234,44 @@ OPTIONS: tuple[Option, ...] = (
         "serializers do. `header`: in the header `__value_schema_id` or `__key_schema_id`. `none`: nowhere; only "
         "readers that know the schema can read such records.",
         per_cluster=False,
+    ),
+    Option(
+        "protobuf.recursive.fields.max.depth",
+        INTEGER,
+        None,
+        SOURCE,
+        "As `recursive.fields.max.depth` of `from_protobuf`, for keys and values: how often a message may stand in "
+        "itself, the outermost counted. 1 leaves such fields out, 2 has them once. What is deeper is left out. "
+        "Default: a message that contains itself is an error.",
+        at_least=1,
+        at_most=10,
+    ),
+    Option(
+        "protobuf.emit.default.values",
+        BOOLEAN,
+        False,
+        SOURCE,
+        "As `emit.default.values` of `from_protobuf`, for keys and values: a proto3 field that is not `optional` is 0, "
+        "false, empty or its enum's first name where the record does not have it. Default: null.",
+    ),
+    Option(
+        "protobuf.enums.as.ints",
+        BOOLEAN,
+        False,
+        SOURCE,
+        "As `enums.as.ints` of `from_protobuf`, for keys and values: enums are numbers. Default: their names.",
+    ),
+    Option(
+        "recordTypes",
+        NAMES,
+        None,
+        SOURCE,
+        "For a topic with several types of records: their names, separated by commas. The column `value` is a struct "
+        "with a nullable column for each of them, and a record fills the one that is its type. A name is the full name "
+        "of an Avro record or a Protobuf message (`shop.Order`), or a subject of the registry; `orders-shop.Order` is "
+        "found as `shop.Order`, too. With `readerSchema`, that schema has the types. A record of another type is bad.",
+        only=(Other("valueFormat", REGISTERED_FORMATS),),
+        not_with=(Other("messageName", why="both say which messages the values are"),),
     ),
     Option(
         "badRecords",

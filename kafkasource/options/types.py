@@ -139,6 +139,16 @@ def _columns(text: str) -> tuple[str, ...]:
 COLUMNS = Type("columns", "names of columns, each once, separated by commas", _columns)
 
 
+def _names(text: str) -> tuple[str, ...]:
+    found = tuple(name.strip() for name in text.split(","))
+    if not all(found) or len(set(found)) < len(found):
+        raise ValueError(text)
+    return found
+
+
+NAMES = Type("names", "names, each once, separated by commas", _names)
+
+
 def _headers(text: str) -> tuple[tuple[str, str], ...]:
     found = json.loads(text)
     if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
@@ -169,7 +179,8 @@ def choice(*allowed: str) -> Type[str]:
     return Type(" \\| ".join(allowed), "one of " + ", ".join(allowed), lambda text: words[text.strip().lower()])
 
 
-FORMATS = ("binary", "string", "avro", "protobuf")
+FORMATS = ("binary", "string", "avro", "protobuf", "json")
 REGISTERED_FORMATS = ("avro", "protobuf")  # a record names the schema that it was written with
 WRITTEN_FORMATS = ("binary", "string", "avro", "protobuf")
+SCHEMA_FORMATS = (*REGISTERED_FORMATS, "json")  # a column has the columns of a schema
 FORMAT = choice(*FORMATS)

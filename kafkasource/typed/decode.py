@@ -13,7 +13,6 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from kafkasource.typed import kernel
 from kafkasource.typed.columns import Column, Layout, Node, table
 from kafkasource.typed.opcodes import BINARY, BITS, ERRORS, ITEM_LIST, NUMBER
 
@@ -38,10 +37,47 @@ class Fault:
         return f"{self.place}: {ERRORS[self.code]}"
 
 
+class Decoding(Protocol):
+    """A decoder of a kernel: `kernel.Decoding` says what its methods do."""
+
+    @property
+    def row(self) -> int: ...
+
+    @property
+    def bad(self) -> int: ...
+
+    @property
+    def wanted_column(self) -> int: ...
+
+    @property
+    def wanted(self) -> int: ...
+
+    def place(self, column: int, which: int, view: memoryview) -> None: ...
+
+    def set_room(self, column: int, room: int) -> None: ...
+
+    def start(self, row: int) -> None: ...
+
+    def refuse(self) -> None: ...
+
+    def run(
+        self,
+        data: memoryview,
+        offsets: memoryview,
+        valid: memoryview,
+        shift: int,
+        skip_bytes: int,
+        programs: memoryview,
+        codes: memoryview,
+        places: memoryview,
+        last: int,
+    ) -> bool: ...
+
+
 class Programs(Protocol):
     """What the kernel runs for a record, of one reader."""
 
-    def decoding(self, columns: Sequence[tuple[int, int, int, int]]) -> kernel.Decoding:
+    def decoding(self, columns: Sequence[tuple[int, int, int, int]]) -> Decoding:
         """Of the programs that there are now."""
 
     def place_of(self, pc: int) -> str:

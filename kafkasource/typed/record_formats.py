@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 import pyarrow as pa
@@ -13,9 +13,11 @@ from kafkasource.typed.avro.parse import parse_schema
 from kafkasource.typed.decode import Decoded
 from kafkasource.typed.protobuf.decode import ProtobufDecoder
 from kafkasource.typed.protobuf.message_index import MessageIndex
+from kafkasource.typed.protobuf.rendering import AS_FROM_PROTOBUF, Rendering
 from kafkasource.typed.protobuf.resolution import check_fits, only_message
 from kafkasource.typed.protobuf.schema import read_schema
-from kafkasource.typed.schema_source import AVRO, PROTOBUF, RegisteredSchema
+from kafkasource.typed.schema_source import AVRO, PROTOBUF, RecordType, RegisteredSchema
+from kafkasource.typed.several_types import AvroTypes, Pieces, ProtobufTypes
 
 
 class RecordFormat(Protocol):
@@ -30,16 +32,24 @@ class RecordFormat(Protocol):
 
     def batches(
         self, values: pa.Array, most_bytes: int, *, skip_bytes: int, programs: memoryview | None
-    ) -> Iterator[Decoded]:
+    ) -> Iterator[Decoded | Pieces]:
         """As `typed.decode.decode`, all rows."""
 
 
-def record_format(reader: RegisteredSchema, message_name: str | None = None) -> RecordFormat:
-    """`message_name`: of a Protobuf schema that declares several. SchemaError where Spark has no column for it."""
+def record_format(
+    reader: RegisteredSchema,
+    message_name: str | None = None,
+    types: Sequence[RecordType] = (),
+    rendering: Rendering = AS_FROM_PROTOBUF,
+) -> RecordFormat:
+    """`message_name`: of a Protobuf schema that declares several; `types`: the column is a struct of these, whose
+    schemas count then; `rendering`: of Protobuf. SchemaError where Spark has no column for it."""
+    if types and reader.kind in (AVRO, PROTOBUF):
+        return AvroTypes(types) if reader.kind == AVRO else ProtobufTypes(types, rendering)
     if reader.kind == AVRO:
         return AvroFormat(reader)
     if reader.kind == PROTOBUF:
-        return ProtobufFormat(reader, message_name)
+        return ProtobufFormat(reader, message_name, rendering)
     raise SchemaError(f"$: the reader's schema is {reader.kind}, neither {AVRO} nor {PROTOBUF}")
 
 
@@ -60,10 +70,10 @@ class ProtobufFormat:
     kind = PROTOBUF
     has_index = True
 
-    def __init__(self, reader: RegisteredSchema, message_name: str | None) -> None:
+    def __init__(self, reader: RegisteredSchema, message_name: str | None, rendering: Rendering) -> None:
         self._schema = read_schema(reader.text, reader.texts_by_name)
         self._message = only_message(self._schema) if message_name is None else self._schema.message_named(message_name)
-        self._decoder = ProtobufDecoder(self._schema, self._message)
+        self._decoder = ProtobufDecoder(self._schema, self._message, rendering)
         self.type: pa.DataType = self._decoder.type
         self.batches = self._decoder.batches
 

@@ -5,7 +5,7 @@ What is bad is null in the typed column, and a `BadRow` says why. A tombstone is
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 from uuid import UUID
@@ -14,12 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkasource.errors import SchemaError, UnknownSchemaId
-from kafkasource.typed.decode import NOT_DECODED
+from kafkasource.typed.decode import MOST_OFFSET, NOT_DECODED
 from kafkasource.typed.framing import Frame, Frames, Side, frames_of
 from kafkasource.typed.opcodes import ERRORS
 from kafkasource.typed.protobuf.message_index import MessageIndex
+from kafkasource.typed.protobuf.rendering import AS_FROM_PROTOBUF, Rendering
 from kafkasource.typed.record_formats import record_format
-from kafkasource.typed.schema_source import RegisteredSchema, SchemaSource
+from kafkasource.typed.schema_source import RecordType, RegisteredSchema, SchemaSource
 
 # Causes; the others are opcodes.ERRORS.
 NO_ID = "no schema id"
@@ -75,9 +76,11 @@ class RegisteredRows:
         side: Side = "value",
         *,
         message_name: str | None = None,
+        types: Sequence[RecordType] = (),
+        rendering: Rendering = AS_FROM_PROTOBUF,
     ) -> None:
-        """`message_name`: of a Protobuf schema that declares several. SchemaError where Spark has no column for it."""
-        self._format = record_format(reader, message_name)
+        """As `record_format`."""
+        self._format = record_format(reader, message_name, types, rendering)
         self.type: pa.DataType = self._format.type
         self._source = source
         self._side: Side = side
@@ -167,8 +170,8 @@ def _without_frames(values: pa.BinaryArray, found: Frames, programs: list[int]) 
         return next(iter(sizes), 0), values
     of_rows = pa.array([frame.size for frame in found.frames], pa.int32()).take(found.rows)
     cut = pa.nulls(len(values), pa.binary())
-    for size in sizes:
-        cut = pc.if_else(pc.equal(of_rows, size), pc.binary_slice(values, size), cut)
+    for size in sizes:  # with an end: without, pyarrow's bound of the result overflows where rows are an even number
+        cut = pc.if_else(pc.equal(of_rows, size), pc.binary_slice(values, size, MOST_OFFSET), cut)
     return 0, cut
 
 

@@ -8,7 +8,7 @@ from typing import Protocol
 from uuid import UUID
 
 AVRO, PROTOBUF, JSON = "AVRO", "PROTOBUF", "JSON"
-KINDS = {"avro": AVRO, "protobuf": PROTOBUF}  # of the formats of keys and values that have schemas
+KINDS = {"avro": AVRO, "protobuf": PROTOBUF, "json": JSON}  # of the formats of keys and values that have schemas
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,15 @@ class RegisteredSchema:
     def characters(self) -> int:
         """Of all its texts."""
         return len(self.text) + sum(len(text) for _, text in self.references)
+
+
+@dataclass(frozen=True)
+class RecordType:
+    """One of several types of records in a topic, as they are read."""
+
+    name: str  # full name of the record or message
+    schema: RegisteredSchema  # where it is
+    subject: str | None = None  # where that is registered, if it has a subject of its own
 
 
 class SchemaSource(Protocol):

@@ -16,6 +16,7 @@ from typing import Any
 
 import lying_authentication
 import lying_avro
+import lying_json
 import lying_log
 import lying_protobuf
 import lying_security
@@ -313,4 +314,6 @@ TARGETS = (
     Target("avro", 3, lying_avro.decode),
     Target("avro schemas", 1, lying_avro.read_schema),
     Target("protobuf", 2, lying_protobuf.decode),
+    Target("json", 2, lying_json.decode),
+    Target("json types", 1, lying_json.read_schema),
 )

@@ -35,9 +35,12 @@ def test_the_column_of_bad_records_is_the_last_or_where_it_is_named():
         ({**AVRO, "keyReaderSchema": "latest"}, "needs 'keyFormat'"),
         ({**AVRO, "packRecords": "true"}, "packed records are copied as the bytes that they are"),
         ({**AVRO, "columns": "value,badRecord"}, "badRecord"),
-        ({**AVRO, "valueFormat": "json"}, "expected one of binary, string, avro, protobuf"),
+        ({**AVRO, "valueFormat": "orc"}, "expected one of binary, string, avro, protobuf, json"),
         ({**AVRO, "messageName": "Order"}, "needs 'valueFormat'=protobuf"),
         ({**BASE, "valueFormat": "protobuf"}, "the format protobuf needs the schemas"),
+        ({**AVRO, "protobuf.enums.as.ints": "true"}, "needs 'valueFormat' or 'keyFormat' to be protobuf"),
+        ({**AVRO, "recordTypes": "a,,b"}, "names, each once, separated by commas"),
+        ({**BASE, "valueFormat": "json", "recordTypes": "a"}, "'valueFormat'=avro"),
     ],
 )
 def test_what_makes_no_sense_is_refused(given, words):

@@ -46,9 +46,17 @@ TYPED_SUITES = [
     "../typed/test_protobuf_encode.py",
     "../typed/test_encode_as_protobuf.py",
 ]
+JSON_SUITES = ["../typed/test_json_columns.py"]
 # Shifts and alignment are as Cython's own code has them.
 FLAGS = "-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize=shift,alignment"
 # Of each kernel, a check and its suites.
+JSON_CHECK = (
+    "        if size > self._table[column, ROOM] - start:\n"
+    "            self.wanted_column = column\n"
+    "            self.wanted = start + size\n"
+    "            return -1\n"
+    "        into"
+)
 CHECK = "            if length < -1 or length > record_end - pos:\n                return BAD_KEY\n"
 TYPED_CHECK = (
     "                if size < 0 or size > end - after:\n                    return self._failed(BAD_LENGTH, pc)\n"
@@ -67,7 +75,7 @@ def run(folder, *, package="records", suites=SUITES, without=""):
     kernel = folder / "kafkasource" / package / "kernel.py"
     source = kernel.read_text()
     assert without in source
-    kernel.write_text(source.replace(without, ""))
+    kernel.write_text(source.replace(without, "        into" if without == JSON_CHECK else ""))
     build = subprocess.run(
         [sys.executable, "setup.py", "build_ext", "--inplace"],
         cwd=folder,
@@ -100,12 +108,13 @@ def run(folder, *, package="records", suites=SUITES, without=""):
 
 
 def test_no_bytes_make_the_kernel_touch_memory_that_is_not_its_own(tmp_path):
-    done = run(tmp_path, suites=SUITES + TYPED_SUITES)
+    done = run(tmp_path, suites=SUITES + TYPED_SUITES + JSON_SUITES)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
 
 
 @pytest.mark.parametrize(
-    ("package", "suites", "check"), [("records", SUITES, CHECK), ("typed", TYPED_SUITES, TYPED_CHECK)]
+    ("package", "suites", "check"),
+    [("records", SUITES, CHECK), ("typed", TYPED_SUITES, TYPED_CHECK), ("typed/json", JSON_SUITES, JSON_CHECK)],
 )
 def test_the_sanitizers_notice_a_missing_length_check(tmp_path, package, suites, check):
     done = run(tmp_path, package=package, suites=suites, without=check)

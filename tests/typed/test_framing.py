@@ -93,6 +93,15 @@ def test_rows_of_many_writers_and_framings_each_by_its_own_and_in_their_order():
     assert sorted(map(str, source.asked)) == sorted(map(str, [1, 2, 3, GUID]))  # each id once
 
 
+@pytest.mark.parametrize("count", range(1, 9))
+def test_frames_of_two_sizes_are_cut_off_whatever_the_number_of_rows(count):
+    """pyarrow's binary_slice without an end fails where that is even."""
+    frames = [b"\0" + (1).to_bytes(4, "big"), b"\0" + (1).to_bytes(8, "big")]
+    values = [frames[n % 2] + encoded(ORDER, {"id": n, "item": "i"}) for n in range(count)]
+    found = decoded(RegisteredRows(avro(ORDER), KeptSchemas({1: ORDER})), binary(*values))
+    assert found == ([{"id": n, "item": "i"} for n in range(count)], [])
+
+
 @pytest.mark.parametrize("slices", [False, True])
 def test_of_100_records_with_a_bad_one_99_are_right_and_none_has_moved(slices):
     records = [{"id": n, "item": "x" * (n % 7)} for n in range(100)]

@@ -10,13 +10,15 @@ from pathlib import Path
 import pytest
 
 import kafkasource.typed
+import kafkasource.typed.json
 from kafkasource.typed import COMPILED
 
 HERE = Path(__file__).parent
 
 
-def test_the_compiled_kernel_is_of_the_source_beside_it():
+def test_the_compiled_kernels_are_of_the_sources_beside_them():
     assert not kafkasource.typed.STALE, "run: python setup.py build_ext --inplace"
+    assert not kafkasource.typed.json.STALE, "run: python setup.py build_ext --inplace"
 
 
 @pytest.mark.extended
@@ -34,6 +36,19 @@ def test_the_interpreted_kernel_passes_the_same_tests():
     ]
     run = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-x", "-W", "ignore", *suites],
+        env=env, cwd=HERE.parent.parent, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not COMPILED, reason="this run is that of the interpreted kernel")
+def test_the_interpreted_decoder_of_json_makes_the_same_of_wrong_records():
+    """What both are compared with is Python's json."""
+    env = {**os.environ, "KAFKASOURCE_KERNEL_INTERPRETED": "1", "KAFKASOURCE_JSON_INPUTS": "300"}
+    suite = [str(HERE / "test_json_columns.py"), "-k", "not memory"]
+    run = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-x", "-W", "ignore", *suite],
         env=env, cwd=HERE.parent.parent, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert run.returncode == 0, run.stdout + run.stderr

@@ -9,6 +9,8 @@ if TYPE_CHECKING:
 
     from kafkasource.options import Options
     from kafkasource.source.typed.formats import RowFormats
+    from kafkasource.typed.framing import Side
+    from kafkasource.typed.schema_source import RegisteredSchema
 
 
 def row_formats(options: Options, schema: StructType | None = None) -> RowFormats | None:
@@ -19,9 +21,32 @@ def row_formats(options: Options, schema: StructType | None = None) -> RowFormat
     if options["valueFormat"] == options["keyFormat"] == "binary":
         return None
     from kafkasource.source.plan.subscription import SubscribePattern, parse_subscription
-    from kafkasource.source.spark.schema import known_readers
+    from kafkasource.source.spark.schema import known_readers, known_types
     from kafkasource.source.typed.formats import RowFormats
 
     subscription = parse_subscription(options)
     topics = None if isinstance(subscription, SubscribePattern) else subscription.topics
-    return RowFormats.of(options, topics, None if schema is None else known_readers(schema))
+    known = {} if schema is None else {**_given_types(options, schema), **known_readers(schema)}
+    return RowFormats.of(options, topics, known, () if schema is None else known_types(schema))
+
+
+def _given_types(options: Options, schema: StructType) -> dict[Side, RegisteredSchema]:
+    """What `.schema(...)` says of columns of JSON, where no option does. Raises OptionError."""
+    from pyspark.sql.types import AtomicType
+
+    from kafkasource.errors import OptionError, SchemaError
+    from kafkasource.source.typed.schemas import READER_OPTIONS
+    from kafkasource.typed.json.types_of import column_type
+    from kafkasource.typed.schema_source import JSON, RegisteredSchema
+
+    found = {}
+    for side, option in READER_OPTIONS.items():
+        if options[f"{side}Format"] != "json" or options[option] is not None or side not in schema.names:
+            continue
+        if not isinstance(schema[side].dataType, AtomicType):
+            found[side] = RegisteredSchema(JSON, schema[side].dataType.json())
+            try:
+                column_type(found[side])
+            except SchemaError as error:
+                raise OptionError(f".schema(), the column {side!r}: {error}") from None
+    return found

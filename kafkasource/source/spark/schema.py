@@ -25,12 +25,15 @@ from kafkasource.types import BAD_RECORD_COLUMN
 
 if TYPE_CHECKING:
     from kafkasource.options import Options
-    from kafkasource.source.typed.formats import RowFormats
+    from kafkasource.source.typed.formats import Format, RowFormats
     from kafkasource.typed.framing import Side
-    from kafkasource.typed.schema_source import RegisteredSchema
+    from kafkasource.typed.schema_source import RecordType, RegisteredSchema
 
 READER_SCHEMA = "kafkasource.readerSchema"
 """In the metadata of a typed column: the schema that `load()` has resolved."""
+
+RECORD_TYPES = "kafkasource.recordTypes"
+"""In its place where the option `recordTypes` names several."""
 
 _FIXED = "Kafka source has a fixed schema and cannot be set with a custom one"  # the JVM connector's words
 
@@ -78,7 +81,7 @@ def _whole(formats: RowFormats | None) -> StructType:
             field.name,
             spark_type(formats.type_of(typed[field.name])),
             True,
-            _metadata(typed[field.name].reader),
+            _metadata(typed[field.name]),
         )
         for field in binary.fields
     ]
@@ -86,22 +89,42 @@ def _whole(formats: RowFormats | None) -> StructType:
     return StructType(fields + bad)
 
 
-def _metadata(reader: RegisteredSchema | None) -> dict[str, str] | None:
-    if reader is None:
+def _metadata(one: Format) -> dict[str, str] | None:
+    if one.reader is None:
         return None
-    return {READER_SCHEMA: json.dumps([reader.kind, reader.text, reader.references])}
+    if one.types:
+        types = [[each.name, _plain(each.schema), each.subject] for each in one.types]
+        return {RECORD_TYPES: json.dumps(types)}
+    return {READER_SCHEMA: json.dumps(_plain(one.reader))}
+
+
+def _plain(schema: RegisteredSchema) -> list[object]:
+    return [schema.kind, schema.text, schema.references]
+
+
+def _schema(kind: str, text: str, references: list[list[str]]) -> RegisteredSchema:
+    from kafkasource.typed.schema_source import RegisteredSchema
+
+    return RegisteredSchema(kind, text, tuple((name, each) for name, each in references))
+
+
+def known_types(schema: StructType) -> tuple[RecordType, ...]:
+    """As `known_readers`: of `recordTypes`."""
+    from kafkasource.typed.schema_source import RecordType
+
+    if "value" not in schema.names or RECORD_TYPES not in (schema["value"].metadata or {}):
+        return ()
+    found = json.loads(schema["value"].metadata[RECORD_TYPES])
+    return tuple(RecordType(name, _schema(*each), subject) for name, each, subject in found)
 
 
 def known_readers(schema: StructType) -> dict[Side, RegisteredSchema]:
     """The readers' schemas that `schema_of` has put into a schema's metadata: Spark hands them on."""
-    from kafkasource.typed.schema_source import RegisteredSchema
-
     found: dict[Side, RegisteredSchema] = {}
     sides: tuple[Side, ...] = ("key", "value")
     for side in sides:
         if side in schema.names and READER_SCHEMA in (schema[side].metadata or {}):
-            kind, text, references = json.loads(schema[side].metadata[READER_SCHEMA])
-            found[side] = RegisteredSchema(kind, text, tuple((name, each) for name, each in references))
+            found[side] = _schema(*json.loads(schema[side].metadata[READER_SCHEMA]))
     return found
 
 

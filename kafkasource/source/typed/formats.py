@@ -10,18 +10,24 @@ import pyarrow as pa
 
 from kafkasource.records.columns import row_schema
 from kafkasource.registry import subject_of
+from kafkasource.source.typed.record_types import record_types
 from kafkasource.source.typed.schemas import (
     MESSAGE_OPTIONS,
     READER_OPTIONS,
     FunctionSchemas,
     RegistrySchemas,
     Schemas,
+    has_schemas,
     reader_schema,
+    rendering_of,
     schemas_of,
 )
 from kafkasource.typed.framing import Side
+from kafkasource.typed.json.rows import JsonRows
+from kafkasource.typed.json.types_of import column_type
+from kafkasource.typed.protobuf.rendering import AS_FROM_PROTOBUF, Rendering
 from kafkasource.typed.rows import RegisteredRows, TextRows, TypedRows
-from kafkasource.typed.schema_source import KINDS, RegisteredSchema
+from kafkasource.typed.schema_source import KINDS, RecordType, RegisteredSchema
 from kafkasource.types import BAD_RECORD_COLUMN, ROW_COLUMNS
 
 if TYPE_CHECKING:
@@ -43,15 +49,26 @@ class Format:
     """Of the keys or the values."""
 
     side: Side
-    name: str  # string, avro, protobuf
-    reader: RegisteredSchema | None = None  # of the latter two
+    name: str  # string, avro, protobuf, json
+    reader: RegisteredSchema | None = None  # of all but string
     message_name: str | None = None  # of protobuf, where the reader's schema declares several
+    types: tuple[RecordType, ...] = ()  # `recordTypes`
+    rendering: Rendering = AS_FROM_PROTOBUF  # of protobuf
 
     def rows(self, schemas: Schemas | None) -> TypedRows:
         if self.reader is None:
             return TextRows()
+        if self.name == "json":
+            return JsonRows(column_type(self.reader), self.side)
         assert schemas is not None
-        return RegisteredRows(self.reader, schemas.source(), self.side, message_name=self.message_name)
+        return RegisteredRows(
+            self.reader,
+            schemas.source(),
+            self.side,
+            message_name=self.message_name,
+            types=self.types,
+            rendering=self.rendering,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +81,13 @@ class RowFormats:
 
     @classmethod
     def of(
-        cls, options: Options, topics: Sequence[str] | None, known: Mapping[Side, RegisteredSchema] | None = None
+        cls,
+        options: Options,
+        topics: Sequence[str] | None,
+        known: Mapping[Side, RegisteredSchema] | None = None,
+        types: tuple[RecordType, ...] = (),
     ) -> RowFormats | None:
-        """None where keys and values stay binary. `known`: readers' schemas that an earlier step has resolved.
+        """None where keys and values stay binary. `known`, `types`: readers' schemas that an earlier step has resolved.
 
         Raises OptionError, RegistryError.
         """
@@ -74,16 +95,26 @@ class RowFormats:
         if not names:
             return None
         registered = [side for side in SIDES if names.get(side) in KINDS]
-        schemas = schemas_of(options) if registered else None
+        schemas = schemas_of(options) if registered and has_schemas(options) else None
         readers = dict(known or {})
+        rendering = rendering_of(options)
+        if options["recordTypes"] is not None and not types:
+            assert schemas is not None
+            text = options[READER_OPTIONS["value"]]
+            types = record_types(options["recordTypes"], text, names["value"], schemas, topics, rendering)
+        if types:
+            readers["value"] = types[0].schema
         messages = {side: options[MESSAGE_OPTIONS[side]] for side in registered}
         for side in registered:
             if side not in readers:
-                assert schemas is not None
                 text = options[READER_OPTIONS[side]]
-                readers[side] = reader_schema(text, side, names[side], messages[side], schemas, topics)
-        formats = [Format(side, name, readers.get(side), messages.get(side)) for side, name in names.items()]
+                readers[side] = reader_schema(text, side, names[side], messages[side], schemas, topics, rendering)
+        formats = [
+            Format(side, name, readers.get(side), messages.get(side), types if side == "value" else (), rendering)
+            for side, name in names.items()
+        ]
         subjects = [subject_of(topic, side) for topic in topics or () for side in registered]
+        subjects += [each.subject for each in types if each.subject is not None]
         return cls(options["columns"], tuple(formats), schemas, tuple(subjects), options["memoryBudget"])
 
     def with_columns(self, columns: tuple[str, ...]) -> RowFormats:
@@ -127,7 +158,13 @@ class RowFormats:
     def type_of(self, one: Format) -> pa.DataType:
         from kafkasource.typed.record_formats import record_format
 
-        return pa.string() if one.reader is None else record_format(one.reader, one.message_name).type
+        if one.reader is None:
+            return pa.string()
+        return (
+            column_type(one.reader)
+            if one.name == "json"
+            else record_format(one.reader, one.message_name, one.types, one.rendering).type
+        )
 
     def for_tasks(self) -> RowFormats:
         """May ask the registry: its subjects' versions go with the tasks."""

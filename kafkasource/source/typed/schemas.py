@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -13,12 +14,15 @@ from kafkasource.errors import OptionError, RegistryError, SchemaError, UnknownS
 from kafkasource.registry import ReaderSchema, RegistryClient, RegistryOptions, ShippedSchemas, registry_of, subject_of
 from kafkasource.shipped_files import text_of_file
 from kafkasource.typed.framing import Side
+from kafkasource.typed.json.types_of import column_type
+from kafkasource.typed.protobuf.rendering import Rendering
 from kafkasource.typed.record_formats import record_format
-from kafkasource.typed.schema_source import AVRO, KINDS, PROTOBUF, RegisteredSchema, SchemaSource
+from kafkasource.typed.schema_source import AVRO, JSON, KINDS, PROTOBUF, RegisteredSchema, SchemaSource
 
 FUNCTION = "schemaRegistry"
 READER_OPTIONS: dict[Side, str] = {"key": "keyReaderSchema", "value": "readerSchema"}
 MESSAGE_OPTIONS: dict[Side, str] = {"key": "keyMessageName", "value": "messageName"}
+_ASKS_REGISTRY = re.compile(r"latest|(version|id):\s*\d+|subject:\S.*")
 _AVRO_BEGINS = ("{", "[", '"')  # its JSON; no .proto text or base64 does
 
 
@@ -76,6 +80,20 @@ def _asked(function: str, schema_id: int | UUID) -> RegisteredSchema:
     return RegisteredSchema(AVRO if text.lstrip().startswith(_AVRO_BEGINS) else PROTOBUF, text)
 
 
+def rendering_of(options: Mapping[str, Any]) -> Rendering:
+    """The options `protobuf.*`."""
+    return Rendering(
+        options["protobuf.recursive.fields.max.depth"],
+        options["protobuf.emit.default.values"],
+        options["protobuf.enums.as.ints"],
+    )
+
+
+def has_schemas(options: Mapping[str, Any]) -> bool:
+    """Whether the options say where schemas are. JSON needs that only where the reader's schema is there."""
+    return options[FUNCTION] is not None or options["schemaRegistry.url"] is not None
+
+
 def schemas_of(options: Mapping[str, Any]) -> FunctionSchemas | RegistrySchemas:
     """Where the options say that schemas are. Raises OptionError."""
     if options[FUNCTION] is not None:
@@ -89,37 +107,43 @@ def reader_schema(
     side: Side,
     format_name: str,
     message_name: str | None,
-    schemas: FunctionSchemas | RegistrySchemas,
+    schemas: FunctionSchemas | RegistrySchemas | None,
     topics: Sequence[str] | None,
+    rendering: Rendering,
 ) -> RegisteredSchema:
     """The schema by which keys or values are read; on the driver, once for a `load()`. May ask the registry.
 
-    `text`: the option's. `topics`: None where a pattern names them. Raises OptionError, RegistryError.
+    `text`: the option's. `schemas`: None for a format that can do without. `topics`: None where a pattern names them.
+    Raises OptionError, RegistryError.
     """
     option, kind = READER_OPTIONS[side], KINDS[format_name]
-    found = _found(text, option, kind, side, schemas, topics)
+    found = schema_by_option(text, option, kind, side, schemas, topics)
     if found.kind != kind:
         raise OptionError(f"option {option!r}: the schema is {found.kind}, and the format {format_name} needs {kind}")
     try:
-        record_format(found, message_name)
+        if kind == JSON:
+            column_type(found)
+        else:
+            record_format(found, message_name, (), rendering)
     except SchemaError as error:
         named = f"option {option!r}" if message_name is None else f"options {option!r} and {MESSAGE_OPTIONS[side]!r}"
         raise OptionError(f"{named}: {error}") from None
     return found
 
 
-def _found(
+def schema_by_option(
     text: str | None,
     option: str,
     kind: str,
     side: Side,
-    schemas: FunctionSchemas | RegistrySchemas,
+    schemas: FunctionSchemas | RegistrySchemas | None,
     topics: Sequence[str] | None,
 ) -> RegisteredSchema:
+    """The schema that the option `option` means, whose text is `text`, as `reader_schema` has it."""
     given = (text or "").strip()
     if given.startswith("file:"):
         return RegisteredSchema(kind, text_of_file(given.removeprefix("file:"), option))
-    if given.startswith(_AVRO_BEGINS) if kind == AVRO else "message" in given:
+    if _is_text(given, kind):
         return RegisteredSchema(kind, given)
     wanted = ReaderSchema.parse(given or "latest", option)
     if wanted is None:
@@ -127,6 +151,12 @@ def _found(
         raise OptionError(
             f"option {option!r}: expected latest, version:3, subject:NAME, id:7, file:PATH or {shown}, got"
             f" {given[:100]!r}"
+        )
+    if schemas is None:
+        raise OptionError(
+            f"the format json needs the columns: set {option!r} to Spark's DDL (`id BIGINT, tags ARRAY<STRING>`), let "
+            f".schema(...) say that the {side} is a struct, or set 'schemaRegistry.url' for a JSON Schema that is "
+            "registered"
         )
     if isinstance(schemas, FunctionSchemas):
         if wanted.schema_id is None:
@@ -144,3 +174,10 @@ def _found(
         )
     subjects = [subject_of(topic, side) for topic in topics or ()]
     return wanted.resolve(registry_of(schemas.options), subjects, option)[1]
+
+
+def _is_text(given: str, kind: str) -> bool:
+    """Whether the option is the schema itself."""
+    if kind == JSON:  # in Spark's DDL a field may have the name `id` or `version`, and a colon behind it
+        return bool(given) and _ASKS_REGISTRY.fullmatch(given) is None
+    return given.startswith(_AVRO_BEGINS) if kind == AVRO else "message" in given

@@ -23,6 +23,7 @@ import pyarrow as pa
 from kafkasource.errors import SchemaError
 from kafkasource.typed.columns import Column, column_of
 from kafkasource.typed.protobuf.descriptors import ENUM, GROUP, MESSAGE
+from kafkasource.typed.protobuf.rendering import AS_FROM_PROTOBUF, Rendering
 from kafkasource.typed.protobuf.schema import FieldType, MessageType, ProtobufSchema
 
 MOST_COLUMNS = 20_000
@@ -76,9 +77,11 @@ class MessageLayout:
     columns: list[Column]
     levels: int
 
-    def __init__(self, schema: ProtobufSchema, message: MessageType) -> None:
-        builder = _Builder(schema)
-        self.root = builder.message(message, 0, "$", (), nullable=True)
+    def __init__(self, schema: ProtobufSchema, message: MessageType, rendering: Rendering = AS_FROM_PROTOBUF) -> None:
+        builder = _Builder(schema, rendering)
+        root = builder.message(message, 0, "$", (), nullable=True)
+        assert root is not None  # the outermost stands within nothing
+        self.root = root
         self.columns = builder.columns
         self.levels = builder.levels
         if not self.root.fields:
@@ -88,15 +91,22 @@ class MessageLayout:
 @dataclass(slots=True)
 class _Builder:
     schema: ProtobufSchema
+    rendering: Rendering
     columns: list[Column] = field(default_factory=list)
     levels: int = 1
 
-    def message(self, message: MessageType, level: int, place: str, within: tuple[str, ...], *, nullable: bool) -> Node:
-        if message.full_name in within:
+    def message(
+        self, message: MessageType, level: int, place: str, within: tuple[str, ...], *, nullable: bool
+    ) -> Node | None:
+        """None: the message is within itself too often, and has no column there."""
+        most = self.rendering.recursive_fields_max_depth
+        if message.full_name in within and most is None:
             raise SchemaError(
                 f"{place}: {message.full_name} contains itself, and Spark has no type for that. Give a reader schema "
-                "without the field"
+                "without the field, or set protobuf.recursive.fields.max.depth"
             )
+        if most is not None and within.count(message.full_name) >= most:
+            return None
         number = self._column(pa.struct([]), level, nullable)
         fields = self._fields(message, level, place, (*within, message.full_name))
         self.columns[number].last = len(self.columns)
@@ -116,7 +126,7 @@ class _Builder:
         return tuple(found)
 
     def _field(self, each: FieldType, level: int, place: str, within: tuple[str, ...]) -> Node | None:
-        """None: a message without fields."""
+        """None: a message without fields, or too deep within itself."""
         if not each.repeated:
             node = self._value(each, level, place, within, nullable=True)
             if node is not None and each.required:
@@ -151,14 +161,15 @@ class _Builder:
         """The node of one value."""
         message = self._message_of(each)
         if message is None:
-            kind = _TYPES[each.kind]
+            as_int = each.kind == ENUM and self.rendering.enums_as_ints
+            kind = pa.int32() if as_int else _TYPES[each.kind]
             number = self._column(kind, level, nullable)
             self.columns[number].last = len(self.columns)
             return Node(number, kind)
         time = time_of(message)
         if time is None:
             node = self.message(message, level, place, within, nullable=nullable)
-            return node if node.fields else None
+            return node if node is not None and node.fields else None
         number = self._column(time, level, nullable)
         parts = [self._value(part, level, f"{place}.{part.name}", (), nullable=False) for part in message.fields]
         self.columns[number].last = len(self.columns)

@@ -9,16 +9,17 @@ import pyarrow as pa
 from kafkasource.typed.decode import Decoded, decode
 from kafkasource.typed.protobuf.columns import MessageLayout
 from kafkasource.typed.protobuf.programs import MessageProgram
+from kafkasource.typed.protobuf.rendering import AS_FROM_PROTOBUF, Rendering
 from kafkasource.typed.protobuf.schema import MessageType, ProtobufSchema
 
 
 class ProtobufDecoder:
     """Of one message type of the reader's schema. Threads may decode at once."""
 
-    def __init__(self, schema: ProtobufSchema, message: MessageType) -> None:
+    def __init__(self, schema: ProtobufSchema, message: MessageType, rendering: Rendering = AS_FROM_PROTOBUF) -> None:
         """SchemaError with the place where there is no column for the message."""
-        self._layout = MessageLayout(schema, message)
-        self._program = MessageProgram(schema, self._layout)
+        self._layout = MessageLayout(schema, message, rendering)
+        self._program = MessageProgram(schema, self._layout, rendering)
         self.type: pa.DataType = self._layout.root.type
 
     def decode(

@@ -20,6 +20,7 @@ from kafkasource.typed import protobuf_opcodes as op
 from kafkasource.typed.opcodes import BINARY, ITEM_LIST
 from kafkasource.typed.protobuf.columns import FieldNode, MessageLayout, Node
 from kafkasource.typed.protobuf.descriptors import ENUM, GROUP, MESSAGE, Default
+from kafkasource.typed.protobuf.rendering import AS_FROM_PROTOBUF, Rendering
 from kafkasource.typed.protobuf.schema import EnumType, FieldType, ProtobufSchema
 
 MOST_WORDS = 1_000_000
@@ -48,8 +49,9 @@ _FORMATS = {"float": "=f", "double": "=d", "bool": "=B"}
 class MessageProgram:
     """Of one layout. `typed.decode.Programs`."""
 
-    def __init__(self, schema: ProtobufSchema, layout: MessageLayout) -> None:
+    def __init__(self, schema: ProtobufSchema, layout: MessageLayout, rendering: Rendering = AS_FROM_PROTOBUF) -> None:
         self._schema = schema
+        self._rendering = rendering
         self._columns = layout.columns
         self._code = array("i", [0])  # so that no entry is at 0, which says that there is none
         self._constants = bytearray()
@@ -109,7 +111,9 @@ class MessageProgram:
         if not is_list and column.nullable:
             presence = op.EXPLICIT if of.has_presence or of.kind in (MESSAGE, GROUP) else op.IMPLICIT
         what = 0
-        if of.kind == ENUM:
+        if of.kind == ENUM and self._rendering.enums_as_ints:
+            read, wire = _READS["int32"]
+        elif of.kind == ENUM:
             what = self._names(self._schema.enums[of.type_name])
         elif is_list and of.kind in (MESSAGE, GROUP):
             what = self._owner(value, items_place, depth + 1)
@@ -129,6 +133,8 @@ class MessageProgram:
         )
         if not is_list:
             self._end_of(of, value, within, entry, endings)
+            if presence == op.IMPLICIT and self._rendering.emit_default_values:
+                self._default(of, self._zero(of), value.column, within, entry, endings)
         return entry
 
     def _end_of(self, of: FieldType, value: Node, within: int, entry: int, endings: list[Ending]) -> None:
@@ -140,12 +146,21 @@ class MessageProgram:
             endings.append((op.END_REQUIRED, within, value.column, 0, 0, entry))
         elif of.default is not None:
             self._default(of, of.default, value.column, within, entry, endings)
-        elif of.kind == ENUM and not column.nullable:
+        elif of.kind == ENUM and not column.nullable and not self._rendering.enums_as_ints:  # whose first is 0 there
             self._default(of, self._schema.enums[of.type_name].values[0][0], value.column, within, entry, endings)
+
+    def _zero(self, of: FieldType) -> Default:
+        """What a proto3 field is where nothing says otherwise."""
+        if of.kind == ENUM:
+            return self._schema.enums[of.type_name].values[0][0]
+        zeros: dict[str, Default] = {"string": "", "bytes": b"", "bool": False}
+        return zeros.get(of.kind, 0)
 
     def _default(
         self, of: FieldType, default: Default, column: int, within: int, entry: int, endings: list[Ending]
     ) -> None:
+        if of.kind == ENUM and self._rendering.enums_as_ints:
+            default = dict(self._schema.enums[of.type_name].values)[str(default)]
         if isinstance(default, (str, bytes)):
             data = default.encode() if isinstance(default, str) else default
             endings.append((op.END_TEXT, within, column, self._constant(data), len(data), entry))

@@ -1,0 +1,259 @@
+"""A JSON Schema (draft 4 to 2020-12, its plain part) to an Arrow type.
+
+| JSON Schema | column |
+|---|---|
+| `integer`; `number` | long; double |
+| `string`; with `format` date-time, date; with `contentEncoding` base64 | string; timestamp, date; binary |
+| `boolean` | boolean |
+| `object` with `properties` | struct, in their order |
+| `object` with a schema in `additionalProperties`, without `properties` | map of string |
+| `array` with one schema in `items` | array |
+| a type and `null`, as a list of types or by `anyOf`, `oneOf` | that type, nullable |
+| `enum`, `const` without `type` | the type of their values |
+| `$ref`, `allOf` with one schema | what it is; several objects of `allOf` are one |
+| all else: any type, several types, objects and arrays that do not say what is in them | string: the value's JSON |
+
+A property is not nullable where it is `required` and its type has no null. Bounds, patterns and the like are not looked
+at. What refers to itself, or to nothing, is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+from urllib.parse import unquote, urldefrag, urljoin
+
+import pyarrow as pa
+
+from kafkasource.errors import SchemaError
+
+MOST_TYPES = 20_000  # that a schema may stand for: a `$ref` may be there often
+MOST_DEPTH = 100
+
+TEXT = pa.string()
+_FORMATS = {"date-time": pa.timestamp("us", "UTC"), "date": pa.date32()}
+_NAMES = ("object", "array", "string", "integer", "number", "boolean", "null")
+Kind: TypeAlias = tuple[pa.DataType, bool]
+"""A column's type, and whether it may be null."""
+
+
+def type_of_json_schema(schema: object, references: Mapping[str, object]) -> pa.DataType:
+    """`schema`: its JSON; `references`: that of the schemas that it refers to, by the text of `$ref`."""
+    return _Reader(schema, references).of(schema, _Where("$", schema, ""))[0]
+
+
+@dataclass(frozen=True, slots=True)
+class _Where:
+    place: str
+    document: object  # which the schema is a part of
+    base: str  # its `$id`
+    within: tuple[int, ...] = ()  # the schemas on the way to here that a `$ref` names, by their identity
+    depth: int = 0
+
+    def at(self, part: str) -> _Where:
+        return _Where(self.place + part, self.document, self.base, self.within, self.depth + 1)
+
+
+@dataclass(slots=True)
+class _Reader:
+    schema: object
+    references: Mapping[str, object]
+    _ids: dict[str, tuple[object, object]] = field(default_factory=dict)  # `$id`: (schema, its document)
+    _types: int = 0
+
+    def __post_init__(self) -> None:
+        for name, document in self.references.items():
+            self._ids[name] = document, document
+        for name, document in [("", self.schema), *self.references.items()]:
+            self._collect_ids(document, document, name)
+
+    def of(self, schema: object, where: _Where) -> Kind:
+        self._types += 1
+        if self._types > MOST_TYPES or where.depth > MOST_DEPTH:
+            raise SchemaError(
+                f"{where.place}: the schema has more than {MOST_TYPES} types, or more than {MOST_DEPTH} in each other"
+            )
+        if schema is True:
+            return TEXT, True
+        if not isinstance(schema, Mapping):
+            raise SchemaError(f"{where.place}: expected a JSON Schema, got {str(schema)[:100]}")
+        base = urljoin(where.base, _id_of(schema))
+        here = _Where(where.place, where.document, base, where.within, where.depth)
+        if isinstance(schema.get("$ref"), str):
+            return self._of_reference(schema["$ref"], here)
+        for word in ("$dynamicRef", "$recursiveRef"):
+            if word in schema:
+                raise SchemaError(f"{where.place}: {word} is not read. Give a reader schema in Spark's DDL")
+        for word in ("anyOf", "oneOf"):
+            if word in schema and "properties" not in schema:
+                return self._of_choice(_schemas(schema[word], word, here), here)
+        if "allOf" in schema:
+            return self._of_all(schema, _schemas(schema["allOf"], "allOf", here), here)
+        names = _types_of(schema, here)
+        others = names - {"null"}
+        nullable = "null" in names or not names
+        if others == {"integer", "number"}:
+            others = {"number"}
+        if len(others) != 1:
+            return TEXT, nullable
+        return self._of_type(others.pop(), schema, here), nullable
+
+    def _of_type(self, name: str, schema: Mapping[str, object], where: _Where) -> pa.DataType:
+        if name == "object":
+            return self._of_object(schema, where)
+        if name == "array":
+            items = schema.get("items")
+            if not isinstance(items, Mapping) or "prefixItems" in schema:
+                return TEXT
+            kind, nullable = self.of(items, where.at("[]"))
+            return pa.list_(pa.field("element", kind, nullable))
+        if name == "string":
+            if schema.get("contentEncoding") == "base64":
+                return pa.binary()
+            return _FORMATS.get(str(schema.get("format")), TEXT)
+        return {"integer": pa.int64(), "number": pa.float64(), "boolean": pa.bool_()}[name]
+
+    def _of_object(self, schema: Mapping[str, object], where: _Where) -> pa.DataType:
+        properties, more = schema.get("properties", {}), schema.get("additionalProperties")
+        if not isinstance(properties, Mapping):
+            raise SchemaError(f"{where.place}: `properties` is not an object")
+        if properties:
+            required = schema.get("required", ())
+            needed = {each for each in required if isinstance(each, str)} if isinstance(required, list) else set()
+            fields = []
+            for name, each in properties.items():
+                kind, nullable = self.of(each, where.at(f".{name}"))
+                fields.append(pa.field(name, kind, nullable or name not in needed))
+            return pa.struct(fields)
+        if isinstance(more, Mapping):
+            kind, nullable = self.of(more, where.at("{}"))
+            return pa.map_(pa.string(), pa.field("value", kind, nullable))
+        return TEXT
+
+    def _of_choice(self, schemas: Sequence[object], where: _Where) -> Kind:
+        others = [each for each in schemas if not _is_null(each)]
+        if len(others) != 1:
+            return TEXT, len(others) != len(schemas) or any(each is True for each in schemas)
+        kind, nullable = self.of(others[0], where.at(""))
+        return kind, nullable or len(others) != len(schemas)
+
+    def _of_all(self, schema: Mapping[str, object], schemas: Sequence[object], where: _Where) -> Kind:
+        own = {name: each for name, each in schema.items() if name in ("properties", "required", "type")}
+        parts = [self.of(each, where.at("")) for each in [*([own] if "properties" in own else []), *schemas]]
+        if len(parts) == 1:
+            return parts[0]
+        if not all(pa.types.is_struct(kind) for kind, _ in parts):
+            return TEXT, all(nullable for _, nullable in parts)
+        fields: dict[str, pa.Field] = {}
+        for kind, _ in parts:
+            for each in kind:
+                known = fields.setdefault(each.name, each)
+                if known.type != each.type:
+                    fields[each.name] = pa.field(each.name, TEXT, known.nullable and each.nullable)
+                elif not each.nullable:
+                    fields[each.name] = each
+        return pa.struct(list(fields.values())), all(nullable for _, nullable in parts)
+
+    def _of_reference(self, reference: str, where: _Where) -> Kind:
+        found, document, base = self._target(reference, where)
+        if id(found) in where.within:
+            raise SchemaError(
+                f"{where.place}: {reference} contains itself, and Spark has no type for that. Give a reader schema "
+                "without the field, in Spark's DDL"
+            )
+        within = (*where.within, id(found))
+        return self.of(found, _Where(where.place, document, base, within, where.depth + 1))
+
+    def _target(self, reference: str, where: _Where) -> tuple[object, object, str]:
+        """(the schema, its document, the base of what it refers to)."""
+        address, fragment = urldefrag(reference)
+        whole = urljoin(where.base, address)
+        base, document = where.base, where.document
+        for name in (reference, f"{whole}#{fragment}"):  # an anchor, or all of draft 4's `id` with its fragment
+            if name in self._ids and name:
+                found, document = self._ids[name]
+                return found, document, urldefrag(name)[0]
+        if address:
+            name = address if address in self._ids else whole
+            if name not in self._ids:
+                raise SchemaError(
+                    f"{where.place}: {reference} is neither in the schema nor among its references"
+                    + (f" ({', '.join(sorted(self.references))})" if self.references else "")
+                )
+            document = self._ids[name][0]
+            base = name
+        return _pointed(document, unquote(fragment), reference, where.place), document, base
+
+    def _collect_ids(self, schema: object, document: object, base: str) -> None:
+        """All schemas within one that say an id, or an anchor."""
+        waiting: list[tuple[object, str]] = [(schema, base)]
+        while waiting:
+            each, base = waiting.pop()
+            if isinstance(each, Mapping):
+                if _id_of(each):
+                    base = urljoin(base, _id_of(each))
+                    self._ids.setdefault(base.removesuffix("#"), (each, document))
+                if isinstance(each.get("$anchor"), str):
+                    self._ids.setdefault(f"{base}#{each['$anchor']}", (each, document))
+                waiting += [(part, base) for part in each.values()]
+            elif isinstance(each, list):
+                waiting += [(part, base) for part in each]
+
+
+def _id_of(schema: Mapping[str, object]) -> str:
+    found = schema.get("$id", schema.get("id"))
+    return found if isinstance(found, str) else ""
+
+
+def _schemas(found: object, word: str, where: _Where) -> Sequence[object]:
+    if not isinstance(found, list) or not found:
+        raise SchemaError(f"{where.place}: `{word}` is not a list of schemas")
+    return found
+
+
+def _is_null(schema: object) -> bool:
+    return isinstance(schema, Mapping) and schema.get("type") in ("null", ["null"])
+
+
+def _types_of(schema: Mapping[str, object], where: _Where) -> set[str]:
+    """The names of the types that a schema allows; none where it allows all."""
+    said = schema.get("type")
+    if said is None:
+        values = schema.get("enum", [schema["const"]] if "const" in schema else None)
+        if isinstance(values, list):
+            return {_type_of_value(each) for each in values}
+        if "properties" in schema:
+            return {"object"}
+        return {"array"} if isinstance(schema.get("items"), Mapping) else set()
+    names = said if isinstance(said, list) else [said]
+    for each in names:
+        if each not in _NAMES:
+            raise SchemaError(f"{where.place}: JSON Schema has no type {str(each)[:100]!r}")
+    return set(names)
+
+
+def _type_of_value(value: object) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, (int, float)):
+        return "integer" if isinstance(value, int) else "number"
+    return "string" if isinstance(value, str) else "array" if isinstance(value, list) else "object"
+
+
+def _pointed(document: object, fragment: str, reference: str, place: str) -> object:
+    """What a JSON pointer names."""
+    found = document
+    if fragment and not fragment.startswith("/"):
+        raise SchemaError(f"{place}: {reference}: the schema has no anchor {fragment!r}")
+    for step in fragment.split("/")[1:]:
+        name = step.replace("~1", "/").replace("~0", "~")
+        if isinstance(found, Mapping) and name in found:
+            found = found[name]
+        elif isinstance(found, list) and name.isdigit() and len(name) < 6 and int(name) < len(found):
+            found = found[int(name)]
+        else:
+            raise SchemaError(f"{place}: {reference}: there is nothing of this name")
+    return found

@@ -1,0 +1,46 @@
+"""The text of a reader's schema for JSON to an Arrow type: Spark's DDL, Spark's JSON of a type, or a JSON Schema."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+
+from kafkasource.errors import SchemaError
+from kafkasource.typed.json.columns import JsonLayout
+from kafkasource.typed.json.ddl import type_of_ddl
+from kafkasource.typed.json.json_schema import type_of_json_schema
+from kafkasource.typed.json.spark_types import type_of_spark_json
+from kafkasource.typed.schema_source import RegisteredSchema
+
+_OF_SPARK = {"struct": "fields", "array": "elementType", "map": "keyType"}  # what its JSON has and JSON Schema has not
+
+
+def column_type(reader: RegisteredSchema) -> pa.DataType:
+    """The type of the column. SchemaError with the place where there is none."""
+    kind = _type_of(reader)
+    JsonLayout(kind)
+    return kind
+
+
+def _type_of(reader: RegisteredSchema) -> pa.DataType:
+    if not reader.text.lstrip().startswith(("{", "true", "false", "[")):
+        return type_of_ddl(reader.text)
+    schema = _json(reader.text, "the schema")
+    if isinstance(schema, dict) and _OF_SPARK.get(str(schema.get("type"))) in schema:
+        return type_of_spark_json(schema)
+    references = {name: _json(text, f"the reference {name!r}") for name, text in reader.references}
+    kind = type_of_json_schema(schema, references)
+    if kind == pa.string():
+        raise SchemaError(
+            "$: the JSON Schema does not say what an object has: no `properties`, and no schema in "
+            "`additionalProperties`. Give a reader schema in Spark's DDL, or valueFormat=string"
+        )
+    return kind
+
+
+def _json(text: str, what: str) -> object:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise SchemaError(f"$: {what} is no JSON ({error})") from None
