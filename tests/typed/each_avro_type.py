@@ -34,7 +34,7 @@ KINDS: dict[str, tuple[Any, list[Any]]] = {
     "time_micros": ({"type": "long", "logicalType": "time-micros"}, [0, 86_399_999_999]),
     "timestamp_millis": (
         {"type": "long", "logicalType": "timestamp-millis"},
-        [0, 1_700_000_000_123, -1, -62_135_596_800_000],
+        [0, 1_700_000_000_123, -1, -2_208_988_800_000],
     ),
     "timestamp_micros": ({"type": "long", "logicalType": "timestamp-micros"}, [0, 1_700_000_000_123_456, -1]),
     "local_millis": ({"type": "long", "logicalType": "local-timestamp-millis"}, [0, 1_700_000_000_123, -1]),
