@@ -61,6 +61,16 @@ GOALS: tuple[Goal, ...] = (
     Goal("decode batches of one record", "kernel", "decode batches of 1 record", NANOSECONDS, at_most=2000),
     Goal("partition by key (murmur2)", "kernel", "murmur2 of a key", NANOSECONDS, at_most=10),
     Goal("decode Avro of 5 fields", "typed", "Avro, 5 fields", NANOSECONDS, at_most=60),
+    Goal("decode Protobuf of 5 fields", "typed", "Protobuf, 5 fields", NANOSECONDS, at_most=60),
+    Goal("Avro through Spark, against from_avro", "typed-spark", "Avro, 5 fields", SECONDS, at_least=1, than="jvm from_avro"),
+    Goal(
+        "Protobuf through Spark, against from_protobuf",
+        "typed-spark",
+        "Protobuf, 5 fields",
+        SECONDS,
+        at_least=1,
+        than="jvm from_protobuf",
+    ),
     Goal("decode Avro of two writers", "typed", "Avro, 5 fields, two writers in turns", NANOSECONDS, at_most=80),
     *(
         Goal(f"worker's peak memory, {work}", "memory", work, PEAK, at_most=200, ours="pykafka worker")
