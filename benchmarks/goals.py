@@ -62,9 +62,9 @@ GOALS: tuple[Goal, ...] = (
     Goal("partition by key (murmur2)", "kernel", "murmur2 of a key", NANOSECONDS, at_most=10),
     Goal("decode Avro of 5 fields", "typed", "Avro, 5 fields", NANOSECONDS, at_most=60),
     Goal("decode Protobuf of 5 fields", "typed", "Protobuf, 5 fields", NANOSECONDS, at_most=60),
-    Goal("Avro through Spark, against from_avro", "typed-spark", "Avro, 5 fields", SECONDS, at_least=1, than="jvm from_avro"),
+    Goal("typed Avro, against from_avro", "typed-spark", "Avro, 5 fields", SECONDS, at_least=1, than="jvm from_avro"),
     Goal(
-        "Protobuf through Spark, against from_protobuf",
+        "typed Protobuf, against from_protobuf",
         "typed-spark",
         "Protobuf, 5 fields",
         SECONDS,
