@@ -22,10 +22,36 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from kafkasource import metrics
+from kafkasource.errors import BrokerError
 from kafkasource.records.builder import RecordColumns
 from kafkasource.sink.columns import Column, Rows
 from kafkasource.sink.dead_letters import headers_of
+from kafkasource.sink.producer import log as producer_log
+from kafkasource.sink.producer.producer_id import Identity
+from kafkasource.sink.producer.queues import PartitionQueues
+from kafkasource.sink.producer.request import Answer
 from kafkasource.types import TopicPartition
+
+
+def set_aside(answer: Answer, queues: PartitionQueues, identity: Identity | None) -> bool:
+    """Take the records that the broker refused out of their batch, and hand them to the task. Are any left in it?
+    Otherwise the caller settles it.
+
+    `identity`: that of the next batches. Raises CorruptRecordBatch as `PartitionQueues.take_out` does.
+    """
+    batch, error, outlet = answer.batch, answer.error, answer.batch.delivery.outlet
+    assert isinstance(error, BrokerError)
+    assert outlet is not None
+    words = {number: text or answer.words for number, text in answer.refused.items()} or {0: answer.words}
+    columns, some_left = queues.take_out(batch, words)
+    producer_log.setting_aside(batch, len(words), error)
+    count(queues.config.cluster_name, batch.topic_partition, error.name, len(words))
+    if identity is not None and identity.producer_id == batch.producer_id:
+        identity.give_back(batch.topic_partition, len(words))
+    reasons = {number: f"{error.name}: {text or error.doc}" for number, text in words.items()}
+    letters = dead_letters(outlet.topic, batch.topic_partition, columns, reasons)
+    batch.delivery.set_aside(letters, batches=0 if some_left else 1)
+    return some_left
 
 
 def dead_letters(topic: str, tp: TopicPartition, columns: RecordColumns, reasons: Mapping[int, str]) -> Rows:

@@ -218,12 +218,13 @@ def of_transaction(error: BaseException, transactional_id: str) -> BaseException
 def explained(error: BaseException, batch: ProducerBatch) -> BaseException:
     """Advice for the user that the error itself cannot give."""
     transaction, outlet = batch.delivery.transaction, batch.delivery.outlet
-    if outlet is not None and isinstance(error, BrokerError) and isinstance(error, OF_ONE_RECORD):
-        if outlet.topic != batch.topic_partition.topic:
-            return error.at(
-                f"{error.context}: an attempt of this batch, or of one behind it, ended without an answer, so that it "
-                "may be stored, and its records cannot be dead letters: the task must run again"
-            )
+    of_one_record = isinstance(error, OF_ONE_RECORD)
+    if isinstance(error, BrokerError) and (batch.records_gone or (batch.has_dead_letters and of_one_record)):
+        return error.at(
+            f"{error.context}: nobody knows whether a broker has stored an earlier attempt of this batch or of one "
+            "behind it, so that no records can leave the partition as dead letters. The task must run again"
+        )
+    if outlet is not None and isinstance(error, BrokerError) and of_one_record:
         return error.at(
             f"{error.context}: a dead letter in a batch of {batch.size} bytes. The topic of 'badRecords' must take "
             "every record: raise its max.message.bytes and message.timestamp.before.max.ms and .after.max.ms, and "

@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from kafkasource import metrics
 from kafkasource.client.metadata import TopicMetadata
 from kafkasource.errors import (
-    BrokerError,
     CorruptRecordBatch,
     DeadlineExceeded,
     InvalidRecord,
@@ -377,27 +376,15 @@ class Sender:
     def _set_aside(self, answer: Answer) -> bool:
         """Hand the records that the broker refused to the task, as dead letters, and send the others again. False: the
         batch must be given up."""
-        batch, error = answer.batch, answer.error
-        assert isinstance(error, BrokerError)
+        batch = answer.batch
         if self._queues.may_be_stored(batch):
             return False
-        words = {number: text or answer.words for number, text in answer.refused.items()} or {0: answer.words}
-        try:
-            columns, some_left = self._queues.take_out(batch, words)
-        except CorruptRecordBatch as corrupt:  # as in `_split`
-            self._give_up(batch, corrupt)
-            self._finish(batch)
-            return True
-        producer_log.setting_aside(batch, len(words), error)
-        refused.count(self.config.cluster_name, batch.topic_partition, error.name, len(words))
         identity = batch.delivery.transaction or self._identity.current
-        if identity is not None and identity.producer_id == batch.producer_id:
-            identity.give_back(batch.topic_partition, len(words))
-        outlet = batch.delivery.outlet
-        assert outlet is not None
-        reasons = {number: f"{error.name}: {text or error.doc}" for number, text in words.items()}
-        dead_letters = refused.dead_letters(outlet.topic, batch.topic_partition, columns, reasons)
-        batch.delivery.set_aside(dead_letters, batches=0 if some_left else 1)
+        try:
+            some_left = refused.set_aside(answer, self._queues, identity)
+        except CorruptRecordBatch as error:  # as in `_split`
+            self._give_up(batch, error)
+            some_left = False
         if not some_left:
             self._finish(batch)
         return True
