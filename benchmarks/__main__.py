@@ -26,6 +26,7 @@ RESULTS = Path(__file__).parent / "results"
 STAGES: Mapping[str, str] = {
     "kernel": "kernel_speed",
     "typed": "typed_speed",
+    "typed-spark": "typed_spark",
     "read": "read",
     "write": "write",
     "tls": "tls",

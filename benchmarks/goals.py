@@ -68,6 +68,16 @@ GOALS: tuple[Goal, ...] = (
     Goal("decode Avro of 5 fields", "typed", "Avro, 5 fields", NANOSECONDS, at_most=60),
     Goal("encode Avro of 5 fields", "typed", "Avro, 5 fields, written", NANOSECONDS, at_most=80),
     Goal("encode Protobuf of 5 fields", "typed", "Protobuf, 5 fields, written", NANOSECONDS, at_most=80),
+    Goal("decode Protobuf of 5 fields", "typed", "Protobuf, 5 fields", NANOSECONDS, at_most=60),
+    Goal("typed Avro, against from_avro", "typed-spark", "Avro, 5 fields", SECONDS, at_least=1, than="jvm from_avro"),
+    Goal(
+        "typed Protobuf, against from_protobuf",
+        "typed-spark",
+        "Protobuf, 5 fields",
+        SECONDS,
+        at_least=1,
+        than="jvm from_protobuf",
+    ),
     Goal("decode Avro of two writers", "typed", "Avro, 5 fields, two writers in turns", NANOSECONDS, at_most=80),
     *(
         Goal(f"worker's peak memory, {work}", "memory", work, PEAK, at_most=200, ours="pykafka worker")

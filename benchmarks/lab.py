@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any
 
 from benchmarks.records import Records
-from kafkasource.broker import Broker, Security, jvm_connector_jars
+from kafkasource.broker import Broker, Security, cache_dir, jvm_connector_jars, resolve_jars
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
 
@@ -131,13 +131,20 @@ def start_spark(folder: Path, master: str = "local[2]", settings: Mapping[str, s
     from benchmarks.wire_ceiling import WireCeiling
 
     own = {
-        "spark.jars": ",".join(map(str, jvm_connector_jars())),
+        "spark.jars": ",".join([*map(str, jvm_connector_jars()), *format_jars()]),
         "spark.sql.streaming.numRecentProgressUpdates": "100000",
     }
     spark = start_with_ours(folder, master, {**(spark_conf() if settings is None else settings), **own})
     spark.dataSource.register(ReadyArrow)
     spark.dataSource.register(WireCeiling)
     return spark
+
+
+def format_jars() -> list[str]:
+    """Of from_avro and from_protobuf, which pyspark has not."""
+    named = os.environ.get("KAFKASOURCE_SPARK_PROTOBUF_JARS", "")  # with a comma between them
+    avro = resolve_jars("org.apache.spark:spark-avro_2.13:4.2.0!", dest=cache_dir() / "spark-avro-4.2.0")
+    return [*map(str, avro), *filter(None, named.split(","))]
 
 
 def start_with_ours(folder: Path, master: str, settings: Mapping[str, str]) -> Any:

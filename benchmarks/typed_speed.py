@@ -1,5 +1,5 @@
 """Avro, Protobuf and JSON records to Arrow columns, and the first two back: nanoseconds per record, in one process,
-beside fastavro, protobuf and Python's json; for JSON also Spark's from_json on the same bytes, in a session of one core.
+beside fastavro, protobuf and Python's json; for JSON also Spark's from_json in a session of one core, on the same
 
 `python -m benchmarks.typed_speed` prints it without a broker.
 """
@@ -229,17 +229,27 @@ def encoding_protobuf(records: list[bytes]) -> Run:
     return per_record(work, len(columns))
 
 
-def sale_class() -> Any:
-    """Google's class of the message."""
-    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+def proto_file() -> Any:
+    """`PROTO` as a FileDescriptorProto."""
+    from google.protobuf import descriptor_pb2
 
     kinds = {"id": 3, "name": 9, "price": 1, "note": 9, "at": 3}
     file = descriptor_pb2.FileDescriptorProto(name="sale.proto", syntax="proto3")
     message = file.message_type.add(name="Sale")
     for number, (name, kind) in enumerate(kinds.items(), 1):
         message.field.add(name=name, number=number, type=kind, label=1)
+    note = message.field[3]
+    note.proto3_optional, note.oneof_index = True, 0
+    message.oneof_decl.add(name="_note")
+    return file
+
+
+def sale_class() -> Any:
+    """Google's class of the message."""
+    from google.protobuf import descriptor_pool, message_factory
+
     pool = descriptor_pool.DescriptorPool()
-    pool.Add(file)
+    pool.Add(proto_file())
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("Sale"))
 
 

@@ -375,6 +375,10 @@ class RecordListTooLarge(BrokerError):
     CODE = 18
 
 
+class NotEnoughReplicas(BrokerError):
+    CODE = 19
+
+
 class IllegalGeneration(BrokerError):
     CODE = 22
 
@@ -493,6 +497,10 @@ class MemberIdRequired(BrokerError):
 
 class FencedInstanceId(BrokerError):
     CODE = 82
+
+
+class InvalidTimestamp(BrokerError):
+    CODE = 32
 
 
 class InvalidRecord(BrokerError):

@@ -15,6 +15,7 @@ registry is asked at the first `write` of such columns.
 
 Rows of `kafkasource.reader` with badRecords=column have the column `badRecord`. Where it is not null, the row is an
 error, or with badRecords=topic:NAME a dead letter of that topic (docs/typed.md), with the guarantee of the other rows.
+So is a record that a broker refuses for what is in it, or that is larger than a request may be.
 
 One thread at a time may call `write`. A thread of the writer sends.
 """
@@ -34,6 +35,7 @@ from kafkasource.sink.dead_letters import dead_letter_topic_of, require_topic
 from kafkasource.sink.new_topic import create_missing
 from kafkasource.sink.partitioner import Partitioner
 from kafkasource.sink.producer.config import ProducerConfig
+from kafkasource.sink.producer.delivery import Delivery, Outlet
 from kafkasource.sink.producer.producer import Producer
 from kafkasource.types import BAD_RECORD_COLUMN, TopicPartition, Written
 
@@ -41,7 +43,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from kafkasource.client.config import ClientConfig
-    from kafkasource.sink.producer.delivery import Delivery
     from kafkasource.sink.typed.formats import WriteFormat
     from kafkasource.sink.typed.resolve import WantedFormats
     from kafkasource.typed.framing import Side
@@ -75,6 +76,7 @@ class Writer:
         self._formats: dict[tuple[tuple[Side, pa.DataType], ...], tuple[WriteFormat, ...]] = {}  # by the columns' types
         self._create = config.client, self._topic, parsed["createTopic"]
         self._partitioner = Partitioner.from_option(parsed["partitioner"], config.batch_bytes)
+        self._outlet = None if self._dead_letter_topic is None else Outlet(self._dead_letter_topic, self._partitioner)
         self._producer = Producer(config)
         self._delivering: AbstractContextManager[Delivery] | None = None
         self._delivery: Delivery | None = None
@@ -96,7 +98,7 @@ class Writer:
             create_missing(*self._create)
             if self._dead_letter_topic is not None:
                 require_topic(self._create[0], self._dead_letter_topic)
-            self._delivering = self._producer.delivery()
+            self._delivering = self._producer.delivery(delivery=Delivery(outlet=self._outlet))
             self._delivery = self._delivering.__enter__()
         for batch in [rows] if not hasattr(rows, "to_batches") else rows.to_batches():
             for part in schema.rows(batch):
@@ -113,7 +115,7 @@ class Writer:
             check_dead_letters(names)
         if BAD_RECORD_COLUMN in names and _is_of_bad_records(rows.schema.field(BAD_RECORD_COLUMN).type):
             columns = (*_COLUMNS, "offset", BAD_RECORD_COLUMN)
-        elif self._dead_letter_topic is not None:
+        elif BAD_RECORD_COLUMN in names and self._dead_letter_topic is not None:
             raise InvalidSchema(f"column {BAD_RECORD_COLUMN!r} is not what a read with badRecords=column gives")
         positions = {name: names.index(name) for name in columns if name in names}
         return SinkSchema(self._topic, positions, self._dead_letter_topic, self._formats_of(rows.schema))

@@ -27,6 +27,7 @@ SECONDS = {
     "mirror/test_mirror_of_brokers.py": 35,
     "spark/test_group_offsets.py": 27,
     "spark/test_sink_commits.py": 25,
+    "spark/test_dead_letters.py": 22,  # minutes more in make extended
     "peers/test_security_parity.py": 25,  # a minute more in make extended
     "group/test_exclusive_query.py": 20,
     # without

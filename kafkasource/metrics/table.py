@@ -185,6 +185,14 @@ TABLE = (
         "sink task",
     ),
     Metric(
+        "kafkasource_dead_letters_total",
+        "counter",
+        ("cluster_name", "topic", "reason"),
+        "Records that the sink could not write to the topic and sent to the topic of `badRecords`, by Kafka's name of "
+        "the error, or `max.request.size`. A task that Spark runs again counts again.",
+        "sink task",
+    ),
+    Metric(
         "kafkasource_produce_latency_seconds",
         "histogram",
         ("cluster_name",),

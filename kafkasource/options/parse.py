@@ -281,6 +281,11 @@ def _check_sink(options: Options) -> None:
     if options["badRecords"] == "column":
         raise OptionError("option 'badRecords'=column is for reading: a write has fail and topic:NAME")
     _check_written_formats(options)
+    if options["badRecords"] != "fail" and options["atomicBatch"]:
+        raise OptionError(
+            "option 'badRecords'=topic:NAME cannot be combined with 'atomicBatch': several tasks would write dead "
+            "letters to one partition, where only one may write. Leave out one of the two"
+        )
     shortest = options["kafka.linger.ms"] + options["kafka.request.timeout.ms"]
     if options["kafka.delivery.timeout.ms"] < shortest:
         raise OptionError(

@@ -282,7 +282,9 @@ OPTIONS: tuple[Option, ...] = (
         "has `column`: the column is null, and a further column `badRecord` has the reason, the schema id and the "
         "bytes of key and value. A tombstone is not bad. A write has `topic:NAME`: rows whose `badRecord` is not null "
         "go to this topic, which must exist, with their bytes and headers as they were read, in the transaction of the "
-        "other rows. The DataFrame needs the columns `badRecord`, `topic`, `partition`, `offset` and `headers`.",
+        "other rows. With this column the DataFrame needs `topic`, `partition`, `offset` and `headers`, too. Records "
+        "that cannot be written also go there: those larger than `kafka.max.request.size`, and those that a broker "
+        "refuses for what is in them (MESSAGE_TOO_LARGE, INVALID_RECORD, INVALID_TIMESTAMP).",
         per_cluster=False,
     ),
     Option(

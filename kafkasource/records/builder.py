@@ -226,7 +226,7 @@ def stamp(
     """Write the producer's identity into the header of a closed batch, in place, and renew the CRC (KIP-98). It does
     not compress again.
 
-    Only for a batch that was never sent, or after its producer id was given up: a retry must send the same bytes.
+    Only for a batch that no broker has stored, or may still store: a retry must send the same bytes.
     """
     _PRODUCER.pack_into(batch, h.PRODUCER_POS, producer_id, producer_epoch, base_sequence)
     (attributes,) = struct.unpack_from(">h", batch, h.ATTRIBUTES_POS)

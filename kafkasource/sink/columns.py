@@ -118,8 +118,8 @@ class SinkSchema:
             raise InvalidSchema(f"column {PACKED_COLUMN!r} has records as they are: leave out the option 'valueFormat'")
         if dead_letter_topic is not None:
             check_dead_letters(types)
-        elif types.get(PACKED_COLUMN) == "binary" and "value" not in types:
-            return cls(topic, {PACKED_COLUMN: list(types).index(PACKED_COLUMN)})
+        if types.get(PACKED_COLUMN) == "binary" and "value" not in types:
+            return cls(topic, {PACKED_COLUMN: list(types).index(PACKED_COLUMN)}, dead_letter_topic)
         accepted_by_name = _accepted(types, offsets=offsets, dead=dead_letter_topic is not None)
         positions: dict[str, int] = {}
         for position, field in enumerate(schema.fields):
@@ -286,15 +286,17 @@ def _accepted(types: dict[str, str], *, offsets: bool, dead: bool) -> dict[str, 
 
 
 def check_dead_letters(types: Container[str]) -> None:
-    """`types`: the names of the columns there are. Raises InvalidSchema for one that dead letters need."""
+    """`types`: the names of the columns there are. Raises InvalidSchema for one that dead letters need. Without the
+    column `badRecord` they are only what cannot be written, which needs none."""
+    if BAD_RECORD_COLUMN not in types:
+        return
     missing = next((name for name in dead_letters.NEEDED if name not in types), None)
     if missing is not None:
-        source = "of a read with badRecords=column" if missing == BAD_RECORD_COLUMN else "as the source has it"
         includes = " with includeHeaders=true" if missing == "headers" else ""
         raise InvalidSchema(
-            f"option 'badRecords'=topic:NAME needs the column {missing!r}, {source}{includes}: a dead letter is the "
-            f"record as it was read. Keep {', '.join(dead_letters.NEEDED)} in the DataFrame. Where badRecord is null, "
-            "topic, partition and headers say what is written, as ever"
+            f"option 'badRecords'=topic:NAME needs the column {missing!r}, as the source has it{includes}: a dead "
+            f"letter is the record as it was read. Keep {', '.join(dead_letters.NEEDED)} in the DataFrame. Where "
+            "badRecord is null, topic, partition and headers say what is written, as ever"
         )
 
 

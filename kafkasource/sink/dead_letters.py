@@ -47,19 +47,21 @@ def dead_letter_topic_of(options: Options) -> str | None:
 
 def headers_of(own: Column | None, place: Sequence[Column], reasons: Column) -> pa.ListArray:
     """Headers of dead letters: the record's own, in their order, and those that say where it was read and why it is
-    bad. All values are text. `place`: the columns `PLACE`."""
+    bad. All values are text. `place`: the columns `PLACE`. A record that was not read, but could not be written, has no
+    offset: null, and no header."""
     before = [None] * len(reasons) if own is None else own.to_pylist()
-    rows = zip(before, *(each.to_pylist() for each in (*place, reasons)), strict=True)
+    whys = zip(*(each.to_pylist() for each in (*place, reasons.fill_null(""))), strict=True)
     return pa.array(
         [
             [
                 *(headers or ()),
-                {"key": TOPIC, "value": topic.encode()},
-                {"key": PARTITION, "value": b"%d" % partition},
-                {"key": OFFSET, "value": b"%d" % offset},
-                {"key": MESSAGE, "value": (reason or "").encode()},
+                *(
+                    {"key": name, "value": str(value).encode()}
+                    for name, value in zip((TOPIC, PARTITION, OFFSET, MESSAGE), why, strict=True)
+                    if value is not None
+                ),
             ]
-            for headers, topic, partition, offset, reason in rows
+            for headers, why in zip(before, whys, strict=True)
         ],
         HEADERS_TYPE,
     )

@@ -19,10 +19,11 @@ from kafkasource.sink.clusters.targets import ClusterTarget
 from kafkasource.sink.clusters.transactions import ClusterTask
 from kafkasource.sink.columns import SinkSchema
 from kafkasource.sink.partitioner import Partitioner
+from kafkasource.sink.producer.delivery import Delivery, Outlet
 from kafkasource.sink.producer.producer import shared_producer
 from kafkasource.sink.producer.producer_id import TaskTransaction
 from kafkasource.sink.reports import ClusterReport
-from kafkasource.sink.transactions.crash_points import crash_point
+from kafkasource.sink.transactions.crash_points import REFUSED, crash_point
 from kafkasource.sink.transactions.row_checksum import RowSum
 from kafkasource.sink.transactions.task_plan import TaskResult
 from kafkasource.types import TopicPartition, Written
@@ -44,11 +45,13 @@ def to_one(
     """Write the rows of Spark's Arrow batches to the only cluster. `task`: with exactly once."""
     producer = shared_producer(target.config)
     partitioner = Partitioner.from_option(target.partitioner, target.config.batch_bytes)
+    dead_letters = schema.dead_letter_topic
+    outlet = None if dead_letters is None else Outlet(dead_letters, partitioner, partial(crash_point, REFUSED))
 
     def write(
         taken: Iterator[pa.RecordBatch], transaction: TaskTransaction | None = None
     ) -> dict[TopicPartition, Written]:
-        with producer.delivery(transaction) as delivery:
+        with producer.delivery(delivery=Delivery(transaction, outlet)) as delivery:
             for batch in taken:
                 for rows in schema.rows(batch):
                     producer.append(rows, partitioner, delivery)

@@ -106,6 +106,8 @@ cdef enum:
     FIELD_TYPE = 5
     FIELD_NUMBER = 6
     FIELD_WIRE = 7
+    FIELD_TAG = 8
+    FIELD_NEXT = 9
 
 cdef enum:
     READ_INT64 = 1
@@ -140,7 +142,9 @@ cdef enum:
     END_TEXT = 3
     END_TIME = 4
 
-@cython.locals(raw=cython.ulonglong, bits=cython.ulonglong, byte=cython.uchar, shift=cython.int)
+@cython.locals(raw=cython.ulonglong, bits=cython.ulonglong, byte=cython.uchar, shift=cython.int, left=Py_ssize_t, word=cython.ulonglong, high=cython.ulonglong,
+               stops=cython.ulonglong, order=cython.ulonglong, size=Py_ssize_t, seven=cython.ulonglong, pairs=cython.ulonglong, fours=cython.ulonglong,
+               eights=cython.ulonglong)
 cdef (unsigned long long, Py_ssize_t) read_several(const unsigned char* data, Py_ssize_t pos, Py_ssize_t end, int most_last) noexcept nogil
 
 cdef inline (unsigned long long, Py_ssize_t) read_varint(const unsigned char* data, Py_ssize_t pos, Py_ssize_t end) noexcept nogil
@@ -154,10 +158,10 @@ cdef (long long, Py_ssize_t) read_int(const unsigned char* data, Py_ssize_t pos,
 @cython.locals(mask=cython.ulonglong)
 cdef unsigned long long low32(unsigned long long raw) noexcept nogil
 
-@cython.locals(raw=cython.uint)
+@cython.locals(raw=cython.uint, whole=cython.uint)
 cdef inline unsigned int load32(const unsigned char* data, Py_ssize_t at) noexcept nogil
 
-@cython.locals(low=cython.ulonglong, high=cython.ulonglong)
+@cython.locals(low=cython.ulonglong, high=cython.ulonglong, whole=cython.ulonglong)
 cdef inline unsigned long long load64(const unsigned char* data, Py_ssize_t at) noexcept nogil
 
 @cython.locals(raw=cython.int)
@@ -198,7 +202,7 @@ cdef bint put_decimal(unsigned char* out, Py_ssize_t index, const unsigned char*
 cdef Py_ssize_t put_decimal_text(unsigned char* out, Py_ssize_t at, long long value) noexcept nogil
 
 @cython.locals(one=cython.uint, first=cython.uchar)
-cdef bint sys_is_little() noexcept nogil
+cdef inline bint sys_is_little() noexcept nogil
 
 
 cpdef Py_ssize_t match_frames(const unsigned char[::1] data, const int[::1] offsets, const unsigned char[::1] valid, Py_ssize_t shift,
@@ -243,10 +247,6 @@ cdef class Decoding:
     cdef bint _run(self, const unsigned char[::1] input, const int[::1] offsets, const unsigned char[::1] valid, Py_ssize_t shift,
                    Py_ssize_t skip_bytes, const int[::1] programs, unsigned char[::1] codes, int[::1] places, Py_ssize_t last) noexcept nogil
 
-    cdef inline long long _cell(self, Py_ssize_t column, int which) noexcept nogil
-
-    cdef inline unsigned char* _buffer(self, Py_ssize_t column, int which) noexcept nogil
-
     @cython.locals(level=cython.longlong, column=Py_ssize_t, kind=cython.longlong, width=Py_ssize_t, i=Py_ssize_t, out="unsigned char*")
     cdef void _nulls(self, Py_ssize_t first, Py_ssize_t last, Py_ssize_t index) noexcept nogil
 
@@ -267,6 +267,11 @@ cdef class Decoding:
     cdef void _constant(self, Py_ssize_t column, Py_ssize_t start, Py_ssize_t at, Py_ssize_t size) noexcept nogil
 
 
+cdef inline unsigned char* buffer_of(Decoding decoding, Py_ssize_t column, int which) noexcept nogil
+
+cdef inline long long cell_of(Decoding decoding, Py_ssize_t column, int which) noexcept nogil
+
+
 # Inline methods are final: they are called directly.
 cdef class ProtobufDecoding(Decoding):
 
@@ -274,7 +279,7 @@ cdef class ProtobufDecoding(Decoding):
     cdef inline void _begin(self, Py_ssize_t lists, Py_ssize_t index) noexcept nogil
 
     @cython.locals(code="const int*", pos=Py_ssize_t, index=Py_ssize_t, depth=Py_ssize_t, block=Py_ssize_t, limit=Py_ssize_t, failure=cython.int,
-                   tag=cython.ulonglong, after=Py_ssize_t, number=cython.longlong, wire=cython.int, field=Py_ssize_t, op=cython.int, moved=Py_ssize_t,
+                   tag=cython.ulonglong, after=Py_ssize_t, number=cython.longlong, wire=cython.int, field=Py_ssize_t, following=Py_ssize_t, op=cython.int, moved=Py_ssize_t,
                    column=Py_ssize_t, items=Py_ssize_t, at=Py_ssize_t, raw=cython.ulonglong, left=cython.ulonglong, size=Py_ssize_t,
                    out="unsigned char*", start=Py_ssize_t, group=cython.int)
     cdef int _record(self, const unsigned char* data, Py_ssize_t end, Py_ssize_t data_end) noexcept nogil

@@ -97,9 +97,12 @@ if not cython.compiled:  # compiled, they are an enum of kernel.pxd
         EXPLICIT,
         FIELD_COLUMN,
         FIELD_LIST,
+        FIELD_NEXT,
         FIELD_NULLS,
+        FIELD_NUMBER,
         FIELD_OP,
         FIELD_PRESENCE,
+        FIELD_TAG,
         FIELD_TYPE,
         FIELD_WIRE,
         READ_BOOL,
@@ -147,6 +150,30 @@ def read_varint(data: Any, pos: int, end: int) -> tuple[int, int]:
 
 def read_several(data: Any, pos: int, end: int, most_last: int) -> tuple[int, int]:
     """As `read_varint`, with any number of bytes. `most_last`: the largest tenth byte."""
+    if cython.compiled and end >= 8:
+        left = end - pos
+        word = load64(data, pos) if left >= 8 else load64(data, end - 8) >> (64 - 8 * left) if left > 0 else 0
+        high = 0x80808080
+        high = (high << 32) | high
+        stops = ~word & high
+        if stops != 0:  # the last of at most eight bytes is the first that has no high bit
+            stops &= 0 - stops
+            order = 0x00010203
+            order = (order << 32) | 0x04050607
+            size = ((stops >> 7) * order) >> 56  # of the bytes before it
+            if size >= left:
+                return 0, -1
+            seven = 0x7F7F7F7F
+            seven = (seven << 32) | seven
+            word &= (stops - 1) & seven  # seven bits of each, put together by twos
+            pairs = 0x007F007F
+            pairs = (pairs << 32) | pairs
+            word = (word & pairs) | ((word >> 1) & (pairs << 7))
+            fours = 0x3FFF
+            fours = (fours << 32) | fours
+            word = (word & fours) | ((word >> 2) & (fours << 14))
+            eights = 0x0FFFFFFF
+            return (word & eights) | ((word >> 4) & (eights << 28)), pos + size + 1
     raw = 0
     shift = 0
     while pos < end:
@@ -194,6 +221,10 @@ def low32(raw: int) -> int:
 
 def load32(data: Any, at: int) -> int:
     """Four bytes, little-endian."""
+    if cython.compiled and sys_is_little():
+        whole = 0
+        memcpy(cython.address(whole), data + at, 4)  # type: ignore[name-defined]  # noqa: F821
+        return whole
     raw = data[at + 3]
     raw = (raw << 8) | data[at + 2]
     raw = (raw << 8) | data[at + 1]
@@ -202,6 +233,10 @@ def load32(data: Any, at: int) -> int:
 
 def load64(data: Any, at: int) -> int:
     """Eight bytes, little-endian."""
+    if cython.compiled and sys_is_little():
+        whole = 0
+        memcpy(cython.address(whole), data + at, 8)  # type: ignore[name-defined]  # noqa: F821
+        return whole
     low = load32(data, at)
     high = load32(data, at + 4)
     return (high << 32) | low
@@ -493,6 +528,22 @@ def match_known(
     return last
 
 
+def buffer_of(decoding: Any, column: int, which: int) -> Any:
+    """A buffer of a column. No method: Cython would call one by a pointer wherever a class may have another."""
+    if cython.compiled:
+        return cython.cast(cython.p_uchar, cython.cast(cython.size_t, decoding._cells[8 * column + which]))
+    else:
+        return decoding._views[8 * column + which]
+
+
+def cell_of(decoding: Any, column: int, which: int) -> int:
+    """What `_table` has."""
+    if cython.compiled:
+        return decoding._cells[8 * column + which]  # type: ignore[no-any-return]
+    else:
+        return decoding._table[column, which]  # type: ignore[no-any-return]
+
+
 class Decoding:
     """Records to the columns of one reader, each record by the program of its writer.
 
@@ -650,19 +701,6 @@ class Decoding:
             self.row += 1
         return True
 
-    def _buffer(self, column: int, which: int) -> Any:
-        if cython.compiled:
-            return cython.cast(cython.p_uchar, cython.cast(cython.size_t, self._cells[8 * column + which]))
-        else:
-            return self._views[8 * column + which]
-
-    def _cell(self, column: int, which: int) -> int:
-        """What `_table` has."""
-        if cython.compiled:
-            return self._cells[8 * column + which]  # type: ignore[no-any-return]
-        else:
-            return self._table[column, which]
-
     def _nulls(self, first: int, last: int, index: int) -> None:
         """Null, or where a column cannot be null zero, in the columns [first, last) of the first one's level."""
         if first >= last:
@@ -672,20 +710,20 @@ class Decoding:
             if self._table[column, LEVEL] != level:
                 continue
             if self._table[column, VALID_AT]:
-                put_bit(self._buffer(column, VALID_AT), index, 0)
+                put_bit(buffer_of(self, column, VALID_AT), index, 0)
             kind = self._table[column, KIND]
             if kind == BITS:
-                put_bit(self._buffer(column, VALUES_AT), index, 0)
+                put_bit(buffer_of(self, column, VALUES_AT), index, 0)
             elif kind == NUMBER:
                 width = self._table[column, WIDTH]
-                out = self._buffer(column, VALUES_AT)
+                out = buffer_of(self, column, VALUES_AT)
                 if width == 8:
                     store64(out, index, 0)
                 else:
                     for i in range(width):
                         out[index * width + i] = 0
             elif kind in (BINARY, ITEM_LIST):
-                out = self._buffer(column, VALUES_AT)
+                out = buffer_of(self, column, VALUES_AT)
                 store32(out, index + 1, offset_at(out, index))
 
     def _full(self, column: int, wanted: int, pc: int, pos: int, index: int, depth: int) -> int:
@@ -719,7 +757,7 @@ class Decoding:
                 value, after = read_long(data, pos, end)
                 if after < 0:
                     return self._failed(CUT if after == -1 else BAD_VARINT, pc)
-                store64(self._buffer(code[pc + 1], VALUES_AT), index, value)
+                store64(buffer_of(self, code[pc + 1], VALUES_AT), index, value)
                 pos = after
                 pc += 2
             elif op in (STRING, BYTES):
@@ -731,11 +769,11 @@ class Decoding:
                     return self._failed(BAD_LENGTH, pc)
                 if op == STRING and not is_utf8(data, after, after + size):
                     return self._failed(BAD_UTF8, pc)
-                out = self._buffer(column, VALUES_AT)
+                out = buffer_of(self, column, VALUES_AT)
                 start = offset_at(out, index)
                 if size > self._table[column, ROOM] - start:
                     return self._full(column, start + size, pc, pos, index, depth)
-                copy(self._buffer(column, DATA_AT), start, data, after, size, data_end - after)
+                copy(buffer_of(self, column, DATA_AT), start, data, after, size, data_end - after)
                 store32(out, index + 1, start + size)
                 pos = after + size
                 pc += 2
@@ -743,7 +781,7 @@ class Decoding:
                 if end - pos < 8:
                     return self._failed(CUT, pc)
                 raw = load64(data, pos)
-                store64(self._buffer(code[pc + 1], VALUES_AT), index, raw)
+                store64(buffer_of(self, code[pc + 1], VALUES_AT), index, raw)
                 pos += 8
                 pc += 2
             elif op == OPTIONAL:
@@ -758,10 +796,10 @@ class Decoding:
                     self._nulls(column, self._table[column, LAST], index)
                     pc = code[pc + 3]
                 else:
-                    put_bit(self._buffer(column, VALID_AT), index, 1)
+                    put_bit(buffer_of(self, column, VALID_AT), index, 1)
                     pc += 4
             elif op == VALID:
-                put_bit(self._buffer(code[pc + 1], VALID_AT), index, 1)
+                put_bit(buffer_of(self, code[pc + 1], VALID_AT), index, 1)
                 pc += 2
             elif op in (MULTIPLY, DIVIDE):
                 value, after = read_long(data, pos, end)
@@ -781,7 +819,7 @@ class Decoding:
                         value -= 1
                 else:
                     value //= factor
-                store64(self._buffer(code[pc + 1], VALUES_AT), index, value)
+                store64(buffer_of(self, code[pc + 1], VALUES_AT), index, value)
                 pos = after
                 pc += 3
             elif op in (INT32, INT64):
@@ -789,9 +827,9 @@ class Decoding:
                 if after < 0:
                     return self._failed(CUT if after == -1 else BAD_VARINT, pc)
                 if op == INT32:
-                    store32(self._buffer(code[pc + 1], VALUES_AT), index, value)
+                    store32(buffer_of(self, code[pc + 1], VALUES_AT), index, value)
                 else:
-                    store64(self._buffer(code[pc + 1], VALUES_AT), index, value)
+                    store64(buffer_of(self, code[pc + 1], VALUES_AT), index, value)
                 pos = after
                 pc += 2
             elif op == BOOLEAN:
@@ -799,7 +837,7 @@ class Decoding:
                     return self._failed(CUT, pc)
                 if data[pos] > 1:
                     return self._failed(BAD_BOOLEAN, pc)
-                put_bit(self._buffer(code[pc + 1], VALUES_AT), index, data[pos])
+                put_bit(buffer_of(self, code[pc + 1], VALUES_AT), index, data[pos])
                 pos += 1
                 pc += 2
             elif op in (COPY4, FLOAT_TO_DOUBLE):
@@ -807,9 +845,9 @@ class Decoding:
                     return self._failed(CUT, pc)
                 bits = load32(data, pos)
                 if op == COPY4:
-                    store32(self._buffer(code[pc + 1], VALUES_AT), index, bits)
+                    store32(buffer_of(self, code[pc + 1], VALUES_AT), index, bits)
                 else:
-                    store_widened(self._buffer(code[pc + 1], VALUES_AT), index, bits)
+                    store_widened(buffer_of(self, code[pc + 1], VALUES_AT), index, bits)
                 pos += 4
                 pc += 2
             elif op in (TO_FLOAT, TO_DOUBLE):
@@ -817,9 +855,9 @@ class Decoding:
                 if after < 0:
                     return self._failed(CUT if after == -1 else BAD_VARINT, pc)
                 if op == TO_FLOAT:
-                    store_as_float(self._buffer(code[pc + 1], VALUES_AT), index, value)
+                    store_as_float(buffer_of(self, code[pc + 1], VALUES_AT), index, value)
                 else:
-                    store_as_double(self._buffer(code[pc + 1], VALUES_AT), index, value)
+                    store_as_double(buffer_of(self, code[pc + 1], VALUES_AT), index, value)
                 pos = after
                 pc += 2
             elif op == FIXED:
@@ -827,11 +865,11 @@ class Decoding:
                 size = code[pc + 2]
                 if size > end - pos:
                     return self._failed(CUT, pc)
-                out = self._buffer(column, VALUES_AT)
+                out = buffer_of(self, column, VALUES_AT)
                 start = offset_at(out, index)
                 if size > self._table[column, ROOM] - start:
                     return self._full(column, start + size, pc, pos, index, depth)
-                copy(self._buffer(column, DATA_AT), start, data, pos, size, data_end - pos)
+                copy(buffer_of(self, column, DATA_AT), start, data, pos, size, data_end - pos)
                 store32(out, index + 1, start + size)
                 pos += size
                 pc += 3
@@ -846,7 +884,7 @@ class Decoding:
                 size = code[which + 1]
                 if size < 0:
                     return self._failed(UNKNOWN_SYMBOL, pc)
-                out = self._buffer(column, VALUES_AT)
+                out = buffer_of(self, column, VALUES_AT)
                 start = offset_at(out, index)
                 if size > self._table[column, ROOM] - start:
                     return self._full(column, start + size, pc, pos, index, depth)
@@ -866,7 +904,7 @@ class Decoding:
                     after = pos
                     if size > end - after:
                         return self._failed(CUT, pc)
-                out = self._buffer(code[pc + 1], VALUES_AT)
+                out = buffer_of(self, code[pc + 1], VALUES_AT)
                 if cython.compiled:
                     constants = cython.address(self._constants[0])
                 else:
@@ -879,7 +917,7 @@ class Decoding:
                 self._stack[depth, LEFT] = 0
                 self._stack[depth, PARENT] = index
                 depth += 1
-                index = offset_at(self._buffer(code[pc + 1], VALUES_AT), index)
+                index = offset_at(buffer_of(self, code[pc + 1], VALUES_AT), index)
                 pc += 2
             elif op == BLOCK:
                 column = code[pc + 1]
@@ -896,7 +934,7 @@ class Decoding:
                 if value == 0:
                     depth -= 1
                     parent = self._stack[depth, PARENT]
-                    store32(self._buffer(column, VALUES_AT), parent + 1, index)
+                    store32(buffer_of(self, column, VALUES_AT), parent + 1, index)
                     index = parent
                     pos = after
                     pc = code[pc + 3]
@@ -983,7 +1021,7 @@ class Decoding:
             elif op == CONST_BYTES:
                 column = code[pc + 1]
                 size = code[pc + 3]
-                out = self._buffer(column, VALUES_AT)
+                out = buffer_of(self, column, VALUES_AT)
                 start = offset_at(out, index)
                 if size > self._table[column, ROOM] - start:
                     return self._full(column, start + size, pc, pos, index, depth)
@@ -992,7 +1030,7 @@ class Decoding:
                 pc += 4
             elif op == ITEMS:
                 column = code[pc + 1]
-                start = offset_at(self._buffer(column, VALUES_AT), index)
+                start = offset_at(buffer_of(self, column, VALUES_AT), index)
                 if code[pc + 2] > self._table[column, ROOM] - start:
                     return self._full(column, start + code[pc + 2], pc, pos, index, depth)
                 self._stack[depth, PARENT] = index
@@ -1005,7 +1043,7 @@ class Decoding:
             elif op == ITEMS_END:
                 depth -= 1
                 parent = self._stack[depth, PARENT]
-                store32(self._buffer(code[pc + 1], VALUES_AT), parent + 1, index)
+                store32(buffer_of(self, code[pc + 1], VALUES_AT), parent + 1, index)
                 index = parent
                 pc += 2
             else:  # FAIL
@@ -1013,7 +1051,7 @@ class Decoding:
 
     def _store_constant(self, column: int, index: int, at: int) -> None:
         """A number or boolean of the constants to a column."""
-        out = self._buffer(column, VALUES_AT)
+        out = buffer_of(self, column, VALUES_AT)
         if self._table[column, KIND] == BITS:
             put_bit(out, index, self._constants[at])
         else:
@@ -1023,7 +1061,7 @@ class Decoding:
 
     def _constant(self, column: int, start: int, at: int, size: int) -> None:
         """Bytes of the constants to a column's; the room is there."""
-        out = self._buffer(column, DATA_AT)
+        out = buffer_of(self, column, DATA_AT)
         for i in range(size):
             out[start + i] = self._constants[at + i]
 
@@ -1053,7 +1091,8 @@ class ProtobufDecoding(Decoding):
             self._limit = end
             self._group = 0
             self._begin(code[block + 3], index)
-            put_bit(self._buffer(0, VALID_AT), index, 1)
+            put_bit(buffer_of(self, 0, VALID_AT), index, 1)
+        following = code[block + 4]
         limit = self._limit
         group = self._group
         while True:
@@ -1073,47 +1112,54 @@ class ProtobufDecoding(Decoding):
                 group = self._stack[depth, OUTER_GROUP]
                 self._limit = limit
                 self._group = group
+                following = 0
                 continue
-            tag, after = read_varint(data, pos, limit)
-            if after < 0:
-                return self._failed(CUT if after == -1 else BAD_VARINT, block)
-            number = tag >> 3
-            wire = tag & 7
-            if number == 0 or number > 536870911:
-                return self._failed(BAD_TAG, block)
-            if number < code[block]:
-                field = code[block + 4 + number]
+            # Most writers send the fields by number: then a byte tells which this is.
+            if pos < limit and data[pos] == code[following + FIELD_TAG]:
+                field = following
+                op = code[field + FIELD_OP]
+                after = pos + 1
             else:
-                field = self._search(block, number)
-            op = code[field + FIELD_OP] if field else 0
-            if field == 0 or wire != code[field + FIELD_WIRE]:
-                if field and wire == WIRE_SIZED and op <= READ_ENUM and code[field + FIELD_LIST] >= 0:
-                    moved = self._packed(field, index, data, after, limit)
-                    if moved == -1:
-                        return self._full(self.wanted_column, self.wanted, block, pos, index, depth)
-                    if moved < 0:
-                        return self._failed(-moved - 1, field)
-                    pos = moved
-                elif wire == WIRE_GROUP_END:
-                    if group != number:
-                        return self._failed(BAD_GROUP, block)
-                    group = 0
-                    pos = after
-                    limit = pos  # the message ends here
-                    self._group = group
-                    self._limit = limit
+                tag, after = read_varint(data, pos, limit)
+                if after < 0:
+                    return self._failed(CUT if after == -1 else BAD_VARINT, block)
+                number = tag >> 3
+                wire = tag & 7
+                if number == 0 or number > 536870911:
+                    return self._failed(BAD_TAG, block)
+                if number < code[block]:
+                    field = code[block + 5 + number]
                 else:
-                    moved = self._skip(data, after, limit, number, wire)
-                    if moved < 0:
-                        return self._failed(-moved - 1, block)
-                    pos = moved
-                continue
+                    field = self._search(block, number)
+                op = code[field + FIELD_OP]
+                if field == 0 or wire != code[field + FIELD_WIRE]:
+                    if field and wire == WIRE_SIZED and op <= READ_ENUM and code[field + FIELD_LIST] >= 0:
+                        moved = self._packed(field, index, data, after, limit)
+                        if moved == -1:
+                            return self._full(self.wanted_column, self.wanted, block, pos, index, depth)
+                        if moved < 0:
+                            return self._failed(-moved - 1, field)
+                        pos = moved
+                    elif wire == WIRE_GROUP_END:
+                        if group != number:
+                            return self._failed(BAD_GROUP, block)
+                        group = 0
+                        pos = after
+                        limit = pos  # the message ends here
+                        self._group = group
+                        self._limit = limit
+                    else:
+                        moved = self._skip(data, after, limit, number, wire)
+                        if moved < 0:
+                            return self._failed(-moved - 1, block)
+                        pos = moved
+                    continue
             column = code[field + FIELD_COLUMN]
             items = code[field + FIELD_LIST]
             at = index
             if items >= 0:
-                at = offset_at(self._buffer(items, VALUES_AT), index + 1)
-                if at >= self._cell(items, ROOM):
+                at = offset_at(buffer_of(self, items, VALUES_AT), index + 1)
+                if at >= cell_of(self, items, ROOM):
                     return self._full(items, at + 1, block, pos, index, depth)
             if op >= READ_MESSAGE:
                 size = 0
@@ -1128,10 +1174,10 @@ class ProtobufDecoding(Decoding):
                 if code[field + FIELD_NULLS]:
                     self._clear(code[field + FIELD_NULLS], index)
                 if items >= 0:
-                    self._nulls(items + 1, self._cell(items, LAST), at)
-                    store32(self._buffer(items, VALUES_AT), index + 1, at + 1)
+                    self._nulls(items + 1, cell_of(self, items, LAST), at)
+                    store32(buffer_of(self, items, VALUES_AT), index + 1, at + 1)
                 if code[field + FIELD_PRESENCE]:
-                    put_bit(self._buffer(column, VALID_AT), at, 1)
+                    put_bit(buffer_of(self, column, VALID_AT), at, 1)
                 self._stack[depth, OUTER_BLOCK] = block
                 self._stack[depth, OUTER_INDEX] = index
                 self._stack[depth, OUTER_LIMIT] = limit
@@ -1140,11 +1186,12 @@ class ProtobufDecoding(Decoding):
                 block = code[field + FIELD_TYPE]
                 index = at
                 pos = after
+                following = code[block + 4]
                 if op == READ_MESSAGE:
                     group = 0
                     limit = after + size
                 else:
-                    group = number
+                    group = code[field + FIELD_NUMBER]
                 self._limit = limit
                 self._group = group
                 continue
@@ -1158,15 +1205,17 @@ class ProtobufDecoding(Decoding):
                 size = raw
                 if op == READ_STRING and not is_utf8(data, after, after + size):
                     return self._failed(BAD_UTF8, field)
-                out = self._buffer(column, VALUES_AT)
+                out = buffer_of(self, column, VALUES_AT)
                 start = offset_at(out, at)
-                if size > self._cell(column, ROOM) - start:
+                if size > cell_of(self, column, ROOM) - start:
                     return self._full(column, start + size, block, pos, index, depth)
-                copy(self._buffer(column, DATA_AT), start, data, after, size, data_end - after)
+                copy(buffer_of(self, column, DATA_AT), start, data, after, size, data_end - after)
                 store32(out, at + 1, start + size)
                 if code[field + FIELD_PRESENCE]:
                     put_bit(
-                        self._buffer(column, VALID_AT), at, 1 if code[field + FIELD_PRESENCE] == EXPLICIT or size else 0
+                        buffer_of(self, column, VALID_AT),
+                        at,
+                        1 if code[field + FIELD_PRESENCE] == EXPLICIT or size else 0,
                     )
                 moved = after + size
             elif op == READ_ENUM:
@@ -1185,18 +1234,19 @@ class ProtobufDecoding(Decoding):
             if code[field + FIELD_NULLS]:
                 self._clear(code[field + FIELD_NULLS], index)
             if items >= 0:
-                store32(self._buffer(items, VALUES_AT), index + 1, at + 1)
+                store32(buffer_of(self, items, VALUES_AT), index + 1, at + 1)
+            following = code[field + FIELD_NEXT]
             pos = moved
 
     def _begin(self, lists: int, index: int) -> None:
         """Nothing is there yet at a row. Of its numbers and validity that is so already: the buffers began as zeros."""
         for each in range(self._code[lists]):
-            out = self._buffer(self._code[lists + 1 + each], VALUES_AT)
+            out = buffer_of(self, self._code[lists + 1 + each], VALUES_AT)
             store32(out, index + 1, offset_at(out, index))
 
     def _search(self, block: int, number: int) -> int:
         """The entry of a field number that is not looked up directly; 0: there is none."""
-        low = block + 4 + self._code[block]
+        low = block + 5 + self._code[block]
         first = low
         count = self._code[block + 1]
         begin = 0
@@ -1218,7 +1268,7 @@ class ProtobufDecoding(Decoding):
 
     def _number(self, op: int, column: int, presence: int, at: int, data: Any, pos: int, end: int) -> int:
         """Read a number or boolean to its column. The next pos, or -1 less the error code."""
-        out = self._buffer(column, VALUES_AT)
+        out = buffer_of(self, column, VALUES_AT)
         if op == READ_FIXED64:
             if end - pos < 8:
                 return -1 - CUT
@@ -1252,7 +1302,7 @@ class ProtobufDecoding(Decoding):
                 else:
                     store32(out, at, half ^ -sign)
         if presence:
-            put_bit(self._buffer(column, VALID_AT), at, 1 if presence == EXPLICIT or raw != 0 else 0)
+            put_bit(buffer_of(self, column, VALID_AT), at, 1 if presence == EXPLICIT or raw != 0 else 0)
         return after
 
     def _name(self, field: int, at: int, data: Any, pos: int, end: int) -> int:
@@ -1284,10 +1334,10 @@ class ProtobufDecoding(Decoding):
             self._unnamed = True
             return after
         column = self._code[field + FIELD_COLUMN]
-        out = self._buffer(column, VALUES_AT)
+        out = buffer_of(self, column, VALUES_AT)
         start = offset_at(out, at)
         size = self._code[names + 6 + 3 * begin] if known else self._code[names + 2] + 11
-        if size > self._cell(column, ROOM) - start:
+        if size > cell_of(self, column, ROOM) - start:
             self.wanted_column = column
             self.wanted = start + size
             return -1
@@ -1296,11 +1346,11 @@ class ProtobufDecoding(Decoding):
         else:
             size = self._code[names + 2]
             self._constant(column, start, self._code[names + 1], size)
-            size += put_decimal_text(self._buffer(column, DATA_AT), start + size, value)
+            size += put_decimal_text(buffer_of(self, column, DATA_AT), start + size, value)
         store32(out, at + 1, start + size)
         presence = self._code[field + FIELD_PRESENCE]
         if presence:
-            put_bit(self._buffer(column, VALID_AT), at, 1 if presence == EXPLICIT or value != 0 else 0)
+            put_bit(buffer_of(self, column, VALID_AT), at, 1 if presence == EXPLICIT or value != 0 else 0)
         return after
 
     def _packed(self, field: int, index: int, data: Any, pos: int, end: int) -> int:
@@ -1316,20 +1366,20 @@ class ProtobufDecoding(Decoding):
         op = self._code[field + FIELD_OP]
         items = self._code[field + FIELD_LIST]
         column = self._code[field + FIELD_COLUMN]
-        out = self._buffer(items, VALUES_AT)
+        out = buffer_of(self, items, VALUES_AT)
         at = offset_at(out, index + 1)
         count = size
         if op == READ_FIXED64:
             count = size >> 3
         elif op == READ_FIXED32:
             count = size >> 2
-        if count > self._cell(items, ROOM) - at:
+        if count > cell_of(self, items, ROOM) - at:
             if op != READ_FIXED64 and op != READ_FIXED32:
                 count = 0
                 for each in range(after, stop):
                     if data[each] < 0x80:
                         count += 1
-            if count > self._cell(items, ROOM) - at:
+            if count > cell_of(self, items, ROOM) - at:
                 self.wanted_column = items
                 self.wanted = at + count
                 return -1
@@ -1398,43 +1448,43 @@ class ProtobufDecoding(Decoding):
             if within < 0 or self._is_there(within, index):
                 if op == END_TIME:
                     if self._is_there(column, index):
-                        seconds = load_signed64(self._buffer(column + 1, VALUES_AT), index)
-                        nanos = offset_at(self._buffer(column + 2, VALUES_AT), index)
+                        seconds = load_signed64(buffer_of(self, column + 1, VALUES_AT), index)
+                        nanos = offset_at(buffer_of(self, column + 2, VALUES_AT), index)
                         limit = 9223372036853
                         if seconds > limit or seconds < -limit:
                             return self._failed(BAD_TIMESTAMP, self._code[at + 5])
                         micros = nanos // 1000
                         if not cython.compiled and nanos < 0:  # C rounds towards zero
                             micros = -(-nanos // 1000)
-                        store64(self._buffer(column, VALUES_AT), index, seconds * 1000000 + micros)
+                        store64(buffer_of(self, column, VALUES_AT), index, seconds * 1000000 + micros)
                 elif op == END_REQUIRED:
                     if not self._is_there(column, index):
                         return self._failed(MISSING, self._code[at + 5])
                 elif op == END_CONST:
                     if not self._is_there(column, index):
                         self._store_constant(column, index, self._code[at + 3])
-                        put_bit(self._buffer(column, VALID_AT), index, 1)
+                        put_bit(buffer_of(self, column, VALID_AT), index, 1)
                 else:
-                    out = self._buffer(column, VALUES_AT)
+                    out = buffer_of(self, column, VALUES_AT)
                     start = offset_at(out, index)
-                    nullable = self._cell(column, VALID_AT) != 0
+                    nullable = cell_of(self, column, VALID_AT) != 0
                     if (nullable and not self._is_there(column, index)) or (
                         not nullable and offset_at(out, index + 1) == start
                     ):
                         size = self._code[at + 4]
-                        if size > self._cell(column, ROOM) - start:
+                        if size > cell_of(self, column, ROOM) - start:
                             self.wanted_column = column
                             self.wanted = start + size
                             return -1
                         self._constant(column, start, self._code[at + 3], size)
                         store32(out, index + 1, start + size)
                         if nullable:
-                            put_bit(self._buffer(column, VALID_AT), index, 1)
+                            put_bit(buffer_of(self, column, VALID_AT), index, 1)
             at += 6
         return 0
 
     def _is_there(self, column: int, index: int) -> bool:
         """Whether a value is not null; in a column that cannot be null, it is not."""
-        if self._cell(column, VALID_AT) == 0:
+        if cell_of(self, column, VALID_AT) == 0:
             return True
-        return bit_at(self._buffer(column, VALID_AT), index) != 0
+        return bit_at(buffer_of(self, column, VALID_AT), index) != 0

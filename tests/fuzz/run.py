@@ -1,10 +1,10 @@
 """Feeds the decoders with bad input, as much of it as asked for: `make fuzz`.
 
-    python tests/fuzz/run.py [--inputs 2000000] [--seed N] [--only INPUT]
+    python tests/fuzz/run.py [--inputs 2000000] [--seed N] [--targets avro,protobuf] [--only INPUT]
 
-An input is made of the seed and its number alone, so that `--seed N --only INPUT` feeds it again. Every process that
-feeds has a limit on its memory, every input on its time; what dies or hangs beyond Python's reach ends the run with the
-numbers that were under way. Exits with 1 where anything was found.
+An input is made of the seed, its number and the targets, so that `--only INPUT` with the same others feeds it again.
+Every process that feeds has a limit on its memory, every input on its time; what dies or hangs beyond Python's reach
+ends the run with the numbers that were under way. Exits with 1 where anything was found.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import sys
 import time
 import traceback
 from collections import Counter
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
@@ -64,27 +65,29 @@ class Found:
         self.most_memory_mib = max(self.most_memory_mib, other.most_memory_mib)
 
 
-def target_of(rng: Random) -> Target:
+def target_of(rng: Random, targets: Sequence[Target] = TARGETS) -> Target:
     """By its share; the first draw of the input's randomness."""
-    return rng.choices(TARGETS, [target.share for target in TARGETS])[0]
+    return rng.choices(targets, [target.share for target in targets])[0]
 
 
-def feed(seed: int, numbers: range) -> Found:
-    """These inputs, one after the other, in this thread, which must be the main one."""
+def feed(seed: int, numbers: range, names: Sequence[str] = ()) -> Found:
+    """These inputs, one after the other, in this thread, which must be the main one. `names`: of the targets; none:
+    all."""
+    targets = [target for target in TARGETS if not names or target.name in names]
     found = Found()
     before = signal.signal(signal.SIGVTALRM, _too_slow)
     try:
         for number in numbers:
-            _feed_one(seed, number, found)
+            _feed_one(seed, number, targets, found)
     finally:
         signal.signal(signal.SIGVTALRM, before)
     found.most_memory_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
     return found
 
 
-def _feed_one(seed: int, number: int, found: Found) -> None:
+def _feed_one(seed: int, number: int, targets: Sequence[Target], found: Found) -> None:
     rng = Random(seed << 40 | number)
-    target = target_of(rng)
+    target = target_of(rng, targets)
     signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS)
     start = time.process_time()
     try:
@@ -116,19 +119,19 @@ def limit_memory() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
 
 
-def _feed_in_a_process(seed: int, numbers: range) -> Found:
+def _feed_in_a_process(seed: int, numbers: range, names: Sequence[str]) -> Found:
     faulthandler.dump_traceback_later(HANG_SECONDS, exit=True)
     try:
-        return feed(seed, numbers)
+        return feed(seed, numbers, names)
     finally:
         faulthandler.cancel_dump_traceback_later()
 
 
-def run(seed: int, inputs: int) -> Found:
+def run(seed: int, inputs: int, names: Sequence[str]) -> Found:
     found, start = Found(), time.monotonic()
     runs = [range(at, min(at + AT_ONCE, inputs)) for at in range(0, inputs, AT_ONCE)]
     with ProcessPoolExecutor(os.cpu_count(), get_context("spawn"), initializer=limit_memory) as pool:
-        under_way = {pool.submit(_feed_in_a_process, seed, numbers): numbers for numbers in runs}
+        under_way = {pool.submit(_feed_in_a_process, seed, numbers, names): numbers for numbers in runs}
         for done, future in enumerate(as_completed(under_way), start=1):
             try:
                 found.add(future.result())
@@ -148,6 +151,8 @@ def run(seed: int, inputs: int) -> Found:
 
 def report(found: Found) -> None:
     for target in TARGETS:
+        if not found.taken[target.name] and not any(name == target.name for name, _ in found.refused):
+            continue
         why = Counter({error: n for (name, error), n in found.refused.items() if name == target.name and n})
         refused = ", ".join(f"{error} {count:,}" for error, count in why.most_common())
         print(f"{target.name:<13} {found.taken[target.name]:>9,} taken   {refused}")
@@ -162,13 +167,17 @@ def main() -> int:
     parser.add_argument("--inputs", type=int, default=2_000_000)
     parser.add_argument("--seed", type=int, default=None, help="any by default")
     parser.add_argument("--only", type=int, default=None, metavar="INPUT", help="one input of a seed again")
+    parser.add_argument("--targets", default="", metavar="NAMES", help="only these, with commas between their names")
     arguments = parser.parse_args()
+    names = [name for name in arguments.targets.split(",") if name]
+    if unknown := set(names) - {target.name for target in TARGETS}:
+        parser.error(f"no target {unknown.pop()!r}; there are {', '.join(target.name for target in TARGETS)}")
     seed = SystemRandom().randrange(1 << 32) if arguments.seed is None else arguments.seed
     print(f"seed {seed}", flush=True)
     if arguments.only is not None:
-        found = feed(seed, range(arguments.only, arguments.only + 1))
+        found = feed(seed, range(arguments.only, arguments.only + 1), names)
     else:
-        found = run(seed, arguments.inputs)
+        found = run(seed, arguments.inputs, names)
     report(found)
     return 1 if found.failures else 0
 

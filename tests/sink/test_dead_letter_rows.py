@@ -107,11 +107,18 @@ def test_a_dead_letter_without_its_place_is_refused(name):
         list(schema.rows(batch(TYPES, **{**ROWS, name: [None] * 4})))
 
 
-@pytest.mark.parametrize("name", ["badRecord", "topic", "partition", "offset", "headers"])
+@pytest.mark.parametrize("name", ["topic", "partition", "offset", "headers"])
 def test_a_plan_without_a_column_that_dead_letters_need_is_refused_before_a_task(name):
     names = [each for each in TYPES if each != name]
     with pytest.raises(InvalidSchema, match=f"needs the column '{name}'"):
         SinkSchema.check(schema_of(*names), "clean", dead_letter_topic="dlq")
+
+
+def test_without_bad_records_a_plan_needs_no_more_columns_for_what_cannot_be_written():
+    schema = SinkSchema.check(schema_of("value"), "clean", dead_letter_topic="dlq")
+    assert (schema.positions, schema.dead_letter_topic) == ({"value": 0}, "dlq")
+    packed = SinkSchema.check(StructType().add("records", "binary"), None, dead_letter_topic="dlq")
+    assert (packed.positions, packed.dead_letter_topic) == ({"records": 0}, "dlq")
 
 
 def test_another_column_of_that_name_is_refused_with_dead_letters_and_ignored_without():
@@ -140,6 +147,13 @@ def test_without_a_topic_for_it_a_bad_record_fails_the_task_and_is_named():
         ({"badRecords": "topic:a b"}, "expected fail, column"),
         ({"badRecords": "topic:.."}, "expected fail, column"),
         ({"badRecords": "topic:t", "topic": "t"}, "both name 't'"),
+        (
+            {
+                **{"badRecords": "topic:dlq", "topic": "t", "atomicBatch": "true"},
+                **{"deliveryGuarantee": "exactly_once", "transactionalIdPrefix": "p"},
+            },
+            "cannot be combined with 'atomicBatch'",
+        ),
     ],
 )
 def test_what_a_write_cannot_do_with_bad_records_is_refused(given, words):

@@ -1,4 +1,5 @@
-"""Random records of random schemas: the rows of `valueFormat=avro` are those of spark-avro's `from_avro`."""
+"""Records of every type, and random ones of random schemas: the rows of `valueFormat=avro` are those of spark-avro's
+`from_avro`."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import each_avro_type
 import pytest
 from confluent_kafka import Producer
 from fastavro_oracle import Changed, definitions, read, values, written
@@ -52,7 +54,8 @@ def pairs() -> list[tuple[Any, dict[int, Any], list[bytes]]]:
 
 def test_rows_are_those_of_from_avro(kafka_broker, kafka_topic, tmp_path):
     jar = resolve_jars("org.apache.spark:spark-avro_2.13:4.2.0!", dest=cache_dir() / "spark-avro-4.2.0")[0]
-    made = pairs()
+    each = each_avro_type.schema()
+    made = [(each, {1: each}, [b"\0\0\0\0\1" + record for record in each_avro_type.records()]), *pairs()]
     topic = kafka_topic(partitions=len(made))
     producer = Producer({"bootstrap.servers": kafka_broker.bootstrap_servers})
     for partition, (_, _, records) in enumerate(made):

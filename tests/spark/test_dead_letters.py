@@ -1,4 +1,8 @@
-"""Good rows and dead letters of one query, on a real Kafka: confluent-kafka reads what is committed."""
+"""Good rows and dead letters of one query, on a real Kafka: confluent-kafka reads what is committed.
+
+Of the records each third is cut, so that it cannot be decoded. The topic of the good ones is compacted, so the broker
+refuses those without a key.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,7 @@ from fake_registry import a_registry
 from kept_schemas import framed
 from pyspark.errors import PySparkException
 
-from kafkasource.sink.transactions.crash_points import POINTS
+from kafkasource.sink.transactions.crash_points import POINTS, REFUSED
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
@@ -30,8 +34,20 @@ TO_WRITE = (
 )
 
 
+def is_cut(number):
+    return number % 3 == 2
+
+
+def is_refused(number):
+    return not is_cut(number) and number % 4 == 3
+
+
+def key_of(number):
+    return None if is_refused(number) else b"key %d" % number
+
+
 def fill(pykafka, topic, schema_id, count):
-    """`count` records in two partitions, each third of them cut. Returns the cut ones: (partition, offset) to value."""
+    """`count` records in two partitions. Returns those that are cut: (partition, offset) to value."""
     producer, places = ordered_producer(pykafka.bootstrap_servers), {}
 
     def delivered(error, message):
@@ -41,8 +57,8 @@ def fill(pykafka, topic, schema_id, count):
     for number in range(count):
         value = framed(schema_id, SCHEMA, {"number": 1000 + number})
         headers = [("n", b"%d" % number), ("empty", None)]
-        value, report = (value[:-1], delivered) if number % 3 == 2 else (value, None)
-        producer.produce(topic, value, b"key %d" % number, number % 2, headers=headers, on_delivery=report)
+        value, report = (value[:-1], delivered) if is_cut(number) else (value, None)
+        producer.produce(topic, value, key_of(number), number % 2, headers=headers, on_delivery=report)
     assert producer.flush(30) == 0
     return places
 
@@ -54,30 +70,37 @@ def frame_of(pykafka, topic, url, *, stream=False, **more):
 
 def check(pykafka, source, clean, dead, count, cut):
     good = Counter(message.value() for message in messages_of(pykafka.bootstrap_servers, clean))
-    assert good == Counter(b"%d" % (1000 + number) for number in range(count) if number % 3 != 2)
-    letters = messages_of(pykafka.bootstrap_servers, dead)
-    places = []
-    for letter in letters:
+    assert good == Counter(b"%d" % (1000 + n) for n in range(count) if not is_cut(n) and not is_refused(n))
+    places, refused = [], []
+    for letter in messages_of(pykafka.bootstrap_servers, dead):
         headers = letter.headers()
         number = int(headers[0][1])
         assert headers[:2] == [("n", b"%d" % number), ("empty", None)]
-        why = dict(headers[2:])
-        place = int(why["__dlq.errors.partition"]), int(why["__dlq.errors.offset"])
-        assert (letter.key(), letter.value()) == (b"key %d" % number, cut[place])
-        assert why["__dlq.errors.topic"] == source.encode()
-        assert b"$.number" in why["__dlq.errors.message"]
-        places.append(place)
+        assert letter.key() == key_of(number)
+        why = {name.removeprefix("__dlq.errors."): text for name, text in headers[2:]}
+        if is_refused(number):
+            assert letter.value() == b"%d" % (1000 + number)
+            assert why.pop("message").startswith(b"INVALID_RECORD: Compacted topic cannot accept message without key")
+            assert why == {"topic": clean.encode(), "partition": b"0"}
+            refused.append(number)
+            continue
+        places.append((int(why["partition"]), int(why["offset"])))
+        assert letter.value() == cut[places[-1]]
+        assert why["topic"] == source.encode()
+        assert b"$.number" in why["message"]
     assert sorted(places) == sorted(cut)
+    assert sorted(refused) == [n for n in range(count) if is_refused(n)]
 
 
-ONE_POINT = pytest.param(("decided",), id="one crash")
-EACH_POINT = pytest.param(POINTS, id="a crash at each point", marks=pytest.mark.extended)
+COMPACTED = {"cleanup.policy": "compact"}
+TWO_POINTS = pytest.param((REFUSED, "decided"), id="two crashes")
+EACH_POINT = pytest.param((*POINTS, REFUSED) * 2, id="two crashes at each point", marks=pytest.mark.extended)
 
 
 @pytest.mark.needs_spark("limited_available_now")
-@pytest.mark.parametrize("points", [ONE_POINT, EACH_POINT])
+@pytest.mark.parametrize("points", [TWO_POINTS, EACH_POINT])
 def test_each_record_is_in_one_of_the_two_topics_once_whatever_dies(pykafka, kafka_topic, tmp_path, crash_file, points):
-    source, clean, dead = kafka_topic(partitions=2), kafka_topic(partitions=1), kafka_topic(partitions=1)
+    source, clean, dead = kafka_topic(partitions=2), kafka_topic(config=COMPACTED), kafka_topic()
     count = 12 * (len(points) + 1)
     with a_registry() as registry:
         cut = fill(pykafka, source, registry.add(f"{source}-value", json.dumps(SCHEMA)), count)
@@ -106,7 +129,7 @@ def test_each_record_is_in_one_of_the_two_topics_once_whatever_dies(pykafka, kaf
 
 @pytest.mark.extended
 def test_a_write_that_fails_leaves_no_dead_letters(pykafka, kafka_topic):
-    source, clean, dead = kafka_topic(partitions=2), kafka_topic(partitions=1), kafka_topic(partitions=1)
+    source, clean, dead = kafka_topic(partitions=2), kafka_topic(config=COMPACTED), kafka_topic()
     with a_registry() as registry:
         cut = fill(pykafka, source, registry.add(f"{source}-value", json.dumps(SCHEMA)), 12)
         rows = frame_of(pykafka, source, registry.url).selectExpr(*TO_WRITE)
@@ -116,9 +139,19 @@ def test_a_write_that_fails_leaves_no_dead_letters(pykafka, kafka_topic):
             pykafka.write(rows, clean, **{**options, "badRecords": "topic:no-such-topic"})
         with pytest.raises(PySparkException, match=f"topic {source}, partition .*badRecords=topic:NAME"):
             pykafka.write(rows, clean, **once)
-        fails = rows.selectExpr("REPEAT(value, 1000000) AS value", *(name for name in rows.columns if name != "value"))
-        with pytest.raises(PySparkException, match=r"max\.request\.size"):
-            pykafka.write(fails, clean, **options)
+        narrow = kafka_topic(config=COMPACTED)
+        with pytest.raises(PySparkException, match="topic of 'badRecords' must take every record"):
+            pykafka.write(rows, clean, **{**options, "badRecords": f"topic:{narrow}"})
         assert messages_of(pykafka.bootstrap_servers, dead) == []
         pykafka.write(rows, clean, **options)
     check(pykafka, source, clean, dead, 12, cut)
+
+
+def test_rows_without_bad_records_need_no_other_columns_for_what_a_broker_refuses(pykafka, kafka_topic):
+    clean, dead = kafka_topic(config=COMPACTED), kafka_topic()
+    rows = pykafka.spark.range(10).selectExpr(
+        "IF(id = 7, NULL, CAST(id AS STRING)) AS key", "CAST(id AS STRING) AS value"
+    )
+    pykafka.write(rows, clean, badRecords=f"topic:{dead}")
+    values = [[m.value() for m in messages_of(pykafka.bootstrap_servers, topic)] for topic in (clean, dead)]
+    assert (sorted(values[0]), values[1]) == ([b"%d" % n for n in range(10) if n != 7], [b"7"])

@@ -8,7 +8,7 @@ import random
 from typing import Any
 
 import pyarrow as pa
-from google.protobuf import descriptor_pb2, descriptor_pool, duration_pb2, message_factory, timestamp_pb2
+from google.protobuf import descriptor_pb2, descriptor_pool, duration_pb2, message_factory, timestamp_pb2, wrappers_pb2
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 
@@ -26,6 +26,8 @@ UNPACKABLE = (F.TYPE_STRING, F.TYPE_BYTES, F.TYPE_MESSAGE, F.TYPE_GROUP)
 UNSIGNED = {F.TYPE_UINT32: 32, F.TYPE_FIXED32: 32, F.TYPE_UINT64: 64, F.TYPE_FIXED64: 64}
 MOST_SECONDS = (1 << 63) // 1_000_000 - 1  # of which microseconds are an int64
 MOST_MESSAGES = 4
+WELL_KNOWN = (timestamp_pb2, duration_pb2, wrappers_pb2)
+TIMES = ("google.protobuf.Timestamp", "google.protobuf.Duration")
 
 
 class Schema:
@@ -45,8 +47,8 @@ class Schema:
         for index in range(MOST_MESSAGES):
             self._message(index)
         pool = descriptor_pool.DescriptorPool()
-        pool.Add(_file_of(timestamp_pb2))
-        pool.Add(_file_of(duration_pb2))
+        for each in WELL_KNOWN[:2]:
+            pool.Add(file_of(each))
         pool.Add(self.file)
         self.descriptor = pool.FindMessageTypeByName("p.M0")
         self.type = message_factory.GetMessageClass(self.descriptor)
@@ -112,7 +114,7 @@ class Schema:
             field.type, field.type_name = F.TYPE_MESSAGE, f".p.M{below}"
         elif what < 0.5:
             field.type = F.TYPE_MESSAGE
-            field.type_name = self._rng.choice((".google.protobuf.Timestamp", ".google.protobuf.Duration"))
+            field.type_name = "." + self._rng.choice(TIMES)
         else:
             field.type = self._rng.choice(SCALARS)
 
@@ -131,14 +133,14 @@ DEFAULTS = {
 }  # fmt: skip
 
 
-def _file_of(module: Any) -> Any:
+def file_of(module: Any) -> Any:
     return descriptor_pb2.FileDescriptorProto.FromString(module.DESCRIPTOR.serialized_pb)
 
 
 def fill(rng: random.Random, message: Message) -> Message:
     """Some fields with random values."""
     descriptor = message.DESCRIPTOR
-    if descriptor.full_name.startswith("google.protobuf."):
+    if descriptor.full_name in TIMES:
         message.seconds = rng.randrange(-1_000_000, 2_000_000_000)
         message.nanos = rng.choice((0, 1, 999, 1000, 999_999_999, rng.randrange(10**9)))
         return message
@@ -225,8 +227,7 @@ def _shown(field: FieldDescriptor, value: Any) -> Any:
         named = field.enum_type.values_by_number.get(value)
         return named.name if named is not None else f"UNKNOWN_ENUM_VALUE_{field.enum_type.name}_{value}"
     if field.message_type is not None:
-        name = field.message_type.full_name
-        if name.startswith("google.protobuf."):
+        if field.message_type.full_name in TIMES:
             if abs(value.seconds) > MOST_SECONDS:
                 raise OverflowError
             return value.seconds * 1_000_000 + abs(value.nanos) // 1000 * (-1 if value.nanos < 0 else 1)
@@ -241,7 +242,18 @@ def plain(array: pa.Array) -> list[Any]:
     """Our rows; times as microseconds, a map as a dict, in which the last of equal keys counts."""
     array.validate(full=True)
     numbers = array.cast(_without_times(array.type))
-    return [_plain(numbers.type, row) for row in numbers.to_pylist()]
+    return plain_values(numbers.type, numbers.to_pylist())
+
+
+def plain_values(kind: pa.DataType, values: list[Any]) -> list[Any]:
+    return [_plain(kind, each) for each in values]
+
+
+def canonical(value: Any) -> Any:
+    """The value with the entries of its dicts in one order."""
+    if isinstance(value, dict):
+        return dict(sorted(((key, canonical(each)) for key, each in value.items()), key=lambda entry: repr(entry[0])))
+    return [canonical(each) for each in value] if isinstance(value, list) else value
 
 
 def _without_times(kind: pa.DataType) -> pa.DataType:

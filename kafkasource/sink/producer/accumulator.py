@@ -13,6 +13,7 @@ from kafkasource import metrics
 from kafkasource.errors import ClientClosed, KafkaSourceError
 from kafkasource.records.builder import RecordColumns, append_spans
 from kafkasource.sink.producer import log as producer_log
+from kafkasource.sink.producer import refused
 from kafkasource.sink.producer.batch import Allotment, ProducerBatch
 from kafkasource.sink.producer.config import ProducerConfig
 from kafkasource.sink.producer.delivery import Delivery
@@ -147,12 +148,20 @@ class RecordAccumulator:
         delivery: Delivery,
     ) -> None:
         """Make a batch of its own for a row that is too large for a common one."""
-        needed = columns.max_record_bytes(position if order is None else order[position])
-        if needed > self._config.max_request_bytes:
-            raise RecordTooLarge(
+        row = position if order is None else order[position]
+        needed = columns.max_record_bytes(row)
+        outlet = delivery.outlet
+        # A dead letter has the bytes that were too large for its own topic: only the broker's limit is left for it.
+        if needed > self._config.max_request_bytes and (outlet is None or tp.topic != outlet.topic):
+            reason = (
                 f"a record for {tp} takes up to {needed} bytes, more than 'kafka.max.request.size' "
-                f"({self._config.max_request_bytes}): raise that option, and the topic's max.message.bytes if smaller"
+                f"({self._config.max_request_bytes})"
             )
+            if outlet is None:
+                raise RecordTooLarge(f"{reason}: raise that option, and the topic's max.message.bytes if smaller")
+            delivery.set_aside(refused.dead_letters(outlet.topic, tp, columns, {row: reason}))
+            refused.count(self._config.cluster_name, tp, "max.request.size")
+            return
         batch = self._open(tp, needed, delivery, wait=True)
         assert batch is not None
         batch.full = True

@@ -22,8 +22,9 @@ refuses them as out of order: it stores nothing twice.
 
 from __future__ import annotations
 
+from array import array
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -31,7 +32,7 @@ import pyarrow.compute as pc
 
 from kafkasource.records import header as h
 from kafkasource.records.batches import decode
-from kafkasource.records.builder import BatchBuilder, RecordColumns
+from kafkasource.records.builder import BatchBuilder, RecordColumns, stamp
 from kafkasource.sink.producer.config import ProducerConfig
 from kafkasource.sink.producer.delivery import Delivery
 from kafkasource.sink.producer.pool import Buffer
@@ -61,10 +62,12 @@ class ProducerBatch:
     number: int = -1  # records first sent to the partition before it; -1: not sent yet
     attempts: int = 0  # times it was sent
     last_attempt_ms: float = 0.0
-    encoded: bytes | memoryview | None = None  # once closed: what is sent, the same at every attempt
+    encoded: memoryview | None = None  # once closed: what is sent, the same at every attempt (but for `renumber`)
     record_count: int = 0  # records in `encoded`
     producer_id: int = -1  # -1: not idempotent; else the broker knows the batch from others by its sequence
     last_error: BaseException | None = None  # the error of the last attempt
+    unanswered: bool = False  # an attempt ended without a word that it was not stored (`refused.NOT_STORED`)
+    records_gone: int = 0  # records before it that left the partition since it got its sequence: `renumber` is due
 
     def close(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
         """Encode the batch for sending. All three are -1 if the producer is not idempotent. Raises the codec's
@@ -74,6 +77,15 @@ class ProducerBatch:
         self.producer_id = producer_id
         transactional = self.delivery.transaction is not None
         self.encoded = self.builder.close(producer_id, producer_epoch, base_sequence, transactional)
+
+    def renumber(self) -> None:
+        """Take the sequence that is the batch's since records before it became dead letters. The broker has refused
+        each copy with the old one."""
+        assert self.encoded is not None
+        producer_id, epoch, sequence = h.HEADER.unpack_from(self.encoded)[9:12]
+        transactional = self.delivery.transaction is not None
+        stamp(self.encoded, producer_id, epoch, sequence_after(sequence, -self.records_gone), transactional)
+        self.records_gone = 0
 
     @property
     def size(self) -> int:
@@ -85,6 +97,12 @@ class ProducerBatch:
         """Whether its task is filling it at this moment, or has failed. In the second case the next turn drops it:
         batches before it may have been given up, so it must not be stored."""
         return self.appending or self.delivery.failed
+
+    @property
+    def has_dead_letters(self) -> bool:
+        """May records that a broker refuses leave it? Dead letters themselves may not."""
+        outlet = self.delivery.outlet
+        return outlet is not None and outlet.topic != self.topic_partition.topic
 
     @property
     def sequenced(self) -> bool:
@@ -184,6 +202,14 @@ class PartitionBatches:
         for piece in reversed(pieces):
             self.waiting.insert(place, piece)
 
+    def sequenced_behind(self, batch: ProducerBatch) -> list[ProducerBatch]:
+        """The batches behind this one that have sequences of the same producer id."""
+        return [
+            other
+            for other in self._batches()
+            if other.number > batch.number and other.sequenced and other.producer_id == batch.producer_id
+        ]
+
     def is_next(self, batch: ProducerBatch) -> bool:
         """Does every batch that was sent before this one have its final answer?"""
         return not any(0 <= other.number < batch.number for other in self._batches())
@@ -198,8 +224,10 @@ def pieces_of(batch: ProducerBatch, new_builder: Callable[[Buffer], BatchBuilder
     `batch` is encoded and holds two records at least. The pieces share its memory account, but have bytes of their own.
     Raises CorruptRecordBatch if the encoded bytes are no longer those that were written; then it changes nothing.
     """
+    columns = columns_of(batch)
     assert batch.encoded is not None
-    columns = _columns_of(batch)
+    if batch.records_gone:
+        batch.renumber()
     producer_id, epoch, sequence = h.HEADER.unpack_from(batch.encoded)[9:12]
     piece_bytes = target_bytes(batch)
     pieces: list[ProducerBatch] = []
@@ -217,11 +245,33 @@ def pieces_of(batch: ProducerBatch, new_builder: Callable[[Buffer], BatchBuilder
             builder,
             batch.created_ms,
             number=batch.number + done,
+            unanswered=batch.unanswered,
         )
         piece.close(producer_id, epoch, sequence_after(sequence, done) if producer_id >= 0 else -1)
         pieces.append(piece)
         done = reached
     return pieces
+
+
+def rest_of(
+    batch: ProducerBatch, columns: RecordColumns, gone: Collection[int], new_builder: Callable[[Buffer], BatchBuilder]
+) -> ProducerBatch:
+    """A closed batch of the records that are not gone, at least one, with the sequences from the batch's first on.
+
+    It takes over the batch's memory account, but has bytes of its own. `columns`: the batch's records.
+    """
+    assert batch.encoded is not None
+    if batch.records_gone:
+        batch.renumber()
+    kept = array("i", [number for number in range(batch.record_count) if number not in gone])
+    builder = new_builder(bytearray(batch.builder.estimated_size))
+    reached = builder.append(columns, kept)
+    assert reached == len(kept)
+    rest = ProducerBatch(
+        batch.topic_partition, batch.delivery, batch.allotment, builder, batch.created_ms, number=batch.number
+    )
+    rest.close(*h.HEADER.unpack_from(batch.encoded)[9:12])
+    return rest
 
 
 def target_bytes(batch: ProducerBatch) -> int:
@@ -230,7 +280,7 @@ def target_bytes(batch: ProducerBatch) -> int:
     return h.HEADER_BYTES + -(-(batch.builder.estimated_size - h.HEADER_BYTES) * ((count + 1) // 2) // count)
 
 
-def _columns_of(batch: ProducerBatch) -> RecordColumns:
+def columns_of(batch: ProducerBatch) -> RecordColumns:
     """The records as they were handed over; decoding checks the CRC."""
     assert batch.encoded is not None
     decoded = decode(

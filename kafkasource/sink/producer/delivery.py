@@ -8,17 +8,36 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from kafkasource.errors import KafkaSourceError
 from kafkasource.sink.producer.producer_id import TaskTransaction
 from kafkasource.types import TopicPartition, Written
 
+if TYPE_CHECKING:
+    from kafkasource.sink.columns import Rows
+    from kafkasource.sink.partitioner import Partitioner
+
+
+@dataclass(frozen=True)
+class Outlet:
+    """Where a task's records go that cannot be written to their own topic: `badRecords=topic:NAME`."""
+
+    topic: str
+    partitioner: Partitioner
+    taking: Callable[[], None] = lambda: None  # the task's thread is about to hand dead letters over
+
 
 class Delivery:
     """Batches opened, acknowledged, failed. Any thread may call any method."""
 
-    def __init__(self, transaction: TaskTransaction | None = None) -> None:
+    def __init__(self, transaction: TaskTransaction | None = None, outlet: Outlet | None = None) -> None:
         self.transaction = transaction  # None: at least once, under the producer's own id
+        self.outlet = outlet  # None: such a record fails the task
+        # Dead letters that the task's thread has not handed over: at most the records that the pool held when it last
+        # did, and those of the Arrow batch that it is appending.
+        self._set_aside: list[Rows] = []
         self._settled = threading.Condition()
         self._open_batches = 0
         self._error: BaseException | None = None
@@ -53,8 +72,8 @@ class Delivery:
 
     @property
     def waits(self) -> bool:
-        """Is there a batch whose outcome is open, and a task that wants to know it?"""
-        return self._open_batches > 0 and self._error is None
+        """Is there a batch or a dead letter whose outcome is open, and a task that wants to know it?"""
+        return (self._open_batches > 0 or bool(self._set_aside)) and self._error is None
 
     def opened(self, batches: int) -> None:
         """Count so many more batches whose outcome is open."""
@@ -87,7 +106,7 @@ class Delivery:
         """Give the delivery up. Only the first error counts: the others follow from it. Does nothing if the task has
         handed over its last row and all rows are acknowledged."""
         with self._settled:
-            if self._error is None and not (self.flushing and not self._open_batches):
+            if self._error is None and not (self.flushing and not self._open_batches and not self._set_aside):
                 self._error = error
             self._settled.notify_all()
 
@@ -100,6 +119,24 @@ class Delivery:
         with self._settled:
             self._open_batches -= 1
             self._settled.notify_all()
+
+    def set_aside(self, dead_letters: Rows, *, batches: int = 0) -> None:
+        """These records cannot be written to their topic. So many batches are settled by this."""
+        with self._settled:
+            self._open_batches -= batches
+            self._set_aside.append(dead_letters)
+            self._settled.notify_all()
+
+    def take_set_aside(self) -> list[Rows]:
+        """The dead letters that the task's thread must append now. For that thread."""
+        if not self._set_aside:
+            return []
+        with self._settled:
+            taken, self._set_aside = self._set_aside, []
+            self.flushing = False  # there is more to append
+        if self.outlet is not None:
+            self.outlet.taking()
+        return taken
 
     def abandon(self, error: BaseException) -> None:
         """Count nothing more as written, and let `wait` return. Does nothing if all batches are settled. For the task's
@@ -121,8 +158,8 @@ class Delivery:
             raise self._error
 
     def wait(self, sender_is_alive: Callable[[], bool]) -> None:
-        """Return when every batch is acknowledged, or the delivery is abandoned. Raises the delivery's error as soon as
-        there is one.
+        """Return when every batch is acknowledged, the delivery is abandoned, or records were set aside. Raises the
+        delivery's error as soon as there is one.
 
         The sender bounds the wait: it settles every batch within `delivery.timeout.ms`. A sender thread that has died
         settles nothing, so this checks that it lives.
@@ -130,7 +167,7 @@ class Delivery:
         if self._abandoned:
             return
         with self._settled:
-            while self._open_batches and self._error is None:
+            while self._open_batches and not self._set_aside and self._error is None:
                 if not self._settled.wait(1.0) and not sender_is_alive():
                     self._error = KafkaSourceError("the sender thread of this executor worker has ended")
         self.raise_if_failed()

@@ -134,6 +134,16 @@ def splitting(batch: ProducerBatch, error: BaseException) -> None:
     )
 
 
+def setting_aside(batch: ProducerBatch, count: int, error: BaseException) -> None:
+    log.debug(
+        "Got error produce response on topic-partition %s, making dead letters of %d of %d records. Error: %s",
+        batch.topic_partition,
+        count,
+        batch.record_count,
+        error,
+    )
+
+
 def gave_up(tp: TopicPartition, error: BaseException) -> None:
     log.debug("Produced messages to topic-partition %s with error: %s", tp, error)
 

@@ -117,9 +117,9 @@ class Producer:
         try:
             yield delivery
             log.debug("Flushing accumulated records in producer")
-            delivery.flushing = True
-            self.sender.wakeup()
-            delivery.wait(self._thread.is_alive)
+            self._flush(delivery)
+            while self._append_set_aside(delivery):
+                self._flush(delivery)
         except BaseException as error:
             delivery.fail(error)
             self.sender.wakeup()
@@ -127,8 +127,26 @@ class Producer:
         finally:
             self.sender.end(delivery)
 
+    def _flush(self, delivery: Delivery) -> None:
+        delivery.flushing = True
+        self.sender.wakeup()
+        delivery.wait(self._thread.is_alive)
+
+    def _append_set_aside(self, delivery: Delivery) -> bool:
+        """Append what was set aside as dead letters. False: nothing was."""
+        dead_letters = delivery.take_set_aside()
+        for rows in dead_letters:
+            assert delivery.outlet is not None
+            self._append(rows, delivery.outlet.partitioner, delivery)
+        return bool(dead_letters)
+
     def append(self, rows: Rows, partitioner: Partitioner, delivery: Delivery) -> None:
-        """Hand over rows of one topic. Blocks while the memory is full. Raises the error that makes the task fail."""
+        """Hand over rows of one topic, and before them what brokers have refused of earlier ones, where dead letters
+        are wanted. Blocks while the memory is full. Raises the error that makes the task fail."""
+        self._append_set_aside(delivery)
+        self._append(rows, partitioner, delivery)
+
+    def _append(self, rows: Rows, partitioner: Partitioner, delivery: Delivery) -> None:
         last_named = 0 if rows.partitions is None else pc.max(rows.partitions).as_py()
         topic = self.sender.await_topic(rows.topic, max(0, last_named))
         count = max(topic.partitions) + 1

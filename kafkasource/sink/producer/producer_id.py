@@ -64,6 +64,11 @@ class Identity:
         self._next_sequences[tp] = sequence_after(sequence, count)
         return sequence
 
+    def give_back(self, tp: TopicPartition, count: int) -> None:
+        """Records that had sequences will never be stored: those behind them move up."""
+        if self.producer_id >= 0:
+            self._next_sequences[tp] = sequence_after(self._next_sequences.get(tp, 0), -count)
+
 
 @dataclass(eq=False)
 class TaskTransaction(Identity):

@@ -14,8 +14,15 @@ import threading
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
-from kafkasource.records.builder import BatchBuilder
-from kafkasource.sink.producer.batch import PartitionBatches, ProducerBatch, pieces_of, target_bytes
+from kafkasource.records.builder import BatchBuilder, RecordColumns
+from kafkasource.sink.producer.batch import (
+    PartitionBatches,
+    ProducerBatch,
+    columns_of,
+    pieces_of,
+    rest_of,
+    target_bytes,
+)
 from kafkasource.sink.producer.config import ProducerConfig
 from kafkasource.sink.producer.delivery import Delivery
 from kafkasource.sink.producer.pool import Buffer, BufferPool
@@ -186,12 +193,12 @@ class PartitionQueues:
             self._waiting[partition] = None
             self._oldest_ms = min(self._oldest_ms, batch.created_ms)
 
-    def split(self, batch: ProducerBatch) -> int:
+    def split(self, batch: ProducerBatch, *, too_large: bool = True) -> int:
         """Replace a batch in flight with its pieces (`pieces_of`). Returns their number. Its request has been answered,
         or it was encoded but not sent.
 
-        Batches of its topic that are opened from now on are no larger than the pieces. If it raises CorruptRecordBatch,
-        nothing has changed.
+        `too_large`: batches of its topic that are opened from now on are no larger than the pieces. If it raises
+        CorruptRecordBatch, nothing has changed.
         """
         pieces = pieces_of(batch, self.new_builder)
         tp, fitting = batch.topic_partition, max(target_bytes(batch), _SMALLEST_SPLIT_BYTES)
@@ -204,8 +211,37 @@ class PartitionQueues:
             partition.replace(batch, pieces)
             self._waiting[partition] = None
             self._oldest_ms = min(self._oldest_ms, batch.created_ms)
-            self._fitting_bytes[tp.topic] = min(fitting, self._fitting_bytes.get(tp.topic, fitting))
+            if too_large:
+                self._fitting_bytes[tp.topic] = min(fitting, self._fitting_bytes.get(tp.topic, fitting))
         return len(pieces)
+
+    def may_be_stored(self, batch: ProducerBatch) -> bool:
+        """May a broker have stored an earlier attempt of a batch with sequences, or of one behind it? Then none of them
+        may get other sequences: the broker would take a late copy for other records, or these for the copy."""
+        with self._lock:
+            behind = self._partitions[batch.topic_partition].sequenced_behind(batch)
+        return batch.sequenced and (batch.unanswered or any(other.unanswered for other in behind))
+
+    def take_out(self, batch: ProducerBatch, numbers: Collection[int]) -> tuple[RecordColumns, bool]:
+        """Take these records out of a batch in flight, all of which the broker has refused. What is left of it goes
+        again in its place, and batches behind it move up by as many sequences.
+
+        Returns the batch's records as they were, and whether any are left in it. If none are, nothing is sent in its
+        place, and the caller settles the batch. If it raises CorruptRecordBatch, nothing has changed.
+        """
+        columns = columns_of(batch)
+        rest = rest_of(batch, columns, numbers, self.new_builder) if len(numbers) < batch.record_count else None
+        with self._lock:
+            partition = self._partitions[batch.topic_partition]
+            for other in partition.sequenced_behind(batch):
+                other.records_gone += len(numbers)
+            if rest is not None:
+                batch.encoded = None
+                batch.builder = None  # type: ignore[assignment]  # as in release
+                partition.replace(batch, [rest])
+                self._waiting[partition] = None
+                self._oldest_ms = min(self._oldest_ms, batch.created_ms)
+        return columns, rest is not None
 
     def answered(self, batch: ProducerBatch, *, stored: bool) -> None:
         """The batch in flight has its final answer."""

@@ -11,8 +11,8 @@ refuses that batch alone, before any of it is sent: nothing is dropped silently.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
 
 from kafkasource.errors import (
@@ -20,9 +20,12 @@ from kafkasource.errors import (
     ConcurrentTransactions,
     DuplicateSequenceNumber,
     InvalidProducerEpoch,
+    InvalidRecord,
+    InvalidTimestamp,
     InvalidTxnState,
     KafkaSourceError,
     MessageTooLarge,
+    NotEnoughReplicas,
     OutOfOrderSequenceNumber,
     ProducerFenced,
     ProtocolError,
@@ -115,11 +118,20 @@ class Answer:
     batch: ProducerBatch
     error: BaseException | None = None
     base_offset: int | None = None  # None where the broker did not say
+    words: str = ""  # the broker's, about the whole batch (KIP-467)
+    refused: Mapping[int, str] = field(default_factory=dict)  # records that sank the batch, by number, and why
 
     @property
     def last_offset(self) -> int | None:
         """Inclusive."""
         return None if self.base_offset is None else self.base_offset + self.batch.record_count - 1
+
+
+OF_ONE_RECORD = (MessageTooLarge, RecordListTooLarge, InvalidRecord, InvalidTimestamp)
+"""A broker refuses these for what is in one record: as a dead letter it lets the others pass."""
+NOT_STORED = (*OF_ONE_RECORD, OutOfOrderSequenceNumber, NotEnoughReplicas, ConcurrentTransactions)
+"""With these answers the broker has stored nothing of the batch, and will not. Others leave that open: a leader that
+steps down says NOT_LEADER_OR_FOLLOWER also of a batch that its log holds already."""
 
 
 class Outcome(Enum):
@@ -128,6 +140,7 @@ class Outcome(Enum):
     STORED = "stored"
     RETRY = "retry"
     SPLIT = "split"
+    SET_ASIDE = "set the refused records aside"
     GIVE_UP = "give up"
 
 
@@ -154,7 +167,8 @@ def answers_of(
             offset = answer["base_offset"]
             yield Answer(batch, None, offset if offset >= 0 else None)
         else:
-            yield Answer(batch, error_for(answer["error_code"], where + _detail(answer)))
+            error = error_for(answer["error_code"], where + _detail(answer))
+            yield Answer(batch, error, None, answer.get("error_message") or "", _refused(answer, batch))
 
 
 def outcome_of(answer: Answer, *, is_next: bool, retries: int) -> Outcome:
@@ -169,6 +183,10 @@ def outcome_of(answer: Answer, *, is_next: bool, retries: int) -> Outcome:
         return Outcome.STORED
     if isinstance(error, (MessageTooLarge, RecordListTooLarge)) and answer.batch.record_count > 1:
         return Outcome.SPLIT  # refused whole, so nothing of it is stored; no attempt is counted, as in Java
+    if isinstance(error, OF_ONE_RECORD) and answer.batch.has_dead_letters:
+        return Outcome.SET_ASIDE if answer.refused or answer.batch.record_count == 1 else Outcome.SPLIT
+    if answer.batch.records_gone:  # refused with its old sequence, it gets its new one: this is no attempt
+        return Outcome.RETRY if isinstance(error, NOT_STORED) else Outcome.GIVE_UP
     retriable = getattr(error, "retriable", False) or (isinstance(error, OutOfOrderSequenceNumber) and not is_next)
     return Outcome.RETRY if retriable and answer.batch.attempts <= retries else Outcome.GIVE_UP
 
@@ -199,7 +217,19 @@ def of_transaction(error: BaseException, transactional_id: str) -> BaseException
 
 def explained(error: BaseException, batch: ProducerBatch) -> BaseException:
     """Advice for the user that the error itself cannot give."""
-    transaction = batch.delivery.transaction
+    transaction, outlet = batch.delivery.transaction, batch.delivery.outlet
+    of_one_record = isinstance(error, OF_ONE_RECORD)
+    if isinstance(error, BrokerError) and (batch.records_gone or (batch.has_dead_letters and of_one_record)):
+        return error.at(
+            f"{error.context}: nobody knows whether a broker has stored an earlier attempt of this batch or of one "
+            "behind it, so that no records can leave the partition as dead letters. The task must run again"
+        )
+    if outlet is not None and isinstance(error, BrokerError) and of_one_record:
+        return error.at(
+            f"{error.context}: a dead letter in a batch of {batch.size} bytes. The topic of 'badRecords' must take "
+            "every record: raise its max.message.bytes and message.timestamp.before.max.ms and .after.max.ms, and "
+            "leave its cleanup.policy at delete"
+        )
     if transaction is not None and type(error) in _OF_TRANSACTIONS:
         return of_transaction(error, transaction.transactional_id)
     if isinstance(error, MessageTooLarge):
@@ -209,6 +239,15 @@ def explained(error: BaseException, batch: ProducerBatch) -> BaseException:
             "by 'kafka.compression.type' (several records: also by 'kafka.batch.size')"
         )
     return error if isinstance(error, KafkaSourceError) else KafkaSourceError(f"{type(error).__name__}: {error}")
+
+
+def _refused(answer: Fields, batch: ProducerBatch) -> dict[int, str]:
+    """The records that the broker names, without numbers that the batch does not have."""
+    return {
+        entry["batch_index"]: entry["batch_index_error_message"] or ""
+        for entry in answer.get("record_errors") or ()
+        if 0 <= entry["batch_index"] < batch.record_count
+    }
 
 
 def _detail(answer: Fields) -> str:

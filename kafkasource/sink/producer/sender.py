@@ -18,16 +18,31 @@ from dataclasses import dataclass
 
 from kafkasource import metrics
 from kafkasource.client.metadata import TopicMetadata
-from kafkasource.errors import CorruptRecordBatch, DeadlineExceeded, refusal
+from kafkasource.errors import (
+    CorruptRecordBatch,
+    DeadlineExceeded,
+    InvalidRecord,
+    InvalidTimestamp,
+    refusal,
+)
 from kafkasource.protocol.apis import PRODUCE
 from kafkasource.sink.producer import log as producer_log
+from kafkasource.sink.producer import refused
 from kafkasource.sink.producer.batch import ProducerBatch
 from kafkasource.sink.producer.client import AwaitedTopics, Client, Pending, Wakeup
 from kafkasource.sink.producer.config import ProducerConfig
 from kafkasource.sink.producer.delivery import Delivery
 from kafkasource.sink.producer.producer_id import Identity, ProducerIdentity, TaskTransaction
 from kafkasource.sink.producer.queues import PartitionQueues
-from kafkasource.sink.producer.request import Answer, Outcome, ProduceRequest, answers_of, explained, outcome_of
+from kafkasource.sink.producer.request import (
+    NOT_STORED,
+    Answer,
+    Outcome,
+    ProduceRequest,
+    answers_of,
+    explained,
+    outcome_of,
+)
 from kafkasource.types import NEVER
 
 _LAST_VERSION_BY_NAME = 12  # from Produce v13 on topics go by id (KIP-516)
@@ -244,6 +259,8 @@ class Sender:
                 if batch.size > self.config.max_request_bytes and batch.record_count > 1:  # compression made it grow
                     self._split(batch, None)
                     continue
+            elif batch.records_gone:
+                batch.renumber()
             closed.append(batch)
         return closed
 
@@ -327,10 +344,15 @@ class Sender:
         if outcome is Outcome.RETRY and not batch.delivery.failed and not late:
             producer_log.retrying(batch, self.config.retries, error)
             self._count("kafkasource_produce_retries_total", batch)
+            batch.unanswered |= not isinstance(error, NOT_STORED)
+            if batch.records_gone:
+                batch.attempts = 0  # those with its old sequence
             self._queues.put_back(batch)
             return
         if outcome is Outcome.SPLIT and not batch.delivery.failed and not late:
             self._split(batch, error)
+            return
+        if outcome is Outcome.SET_ASIDE and not batch.delivery.failed and not late and self._set_aside(answer):
             return
         if late:
             self._count("kafkasource_batches_expired_total", batch)
@@ -345,11 +367,27 @@ class Sender:
         try:
             if refused is not None:
                 producer_log.splitting(batch, refused)
-            self._queues.split(batch)
+            self._queues.split(batch, too_large=not isinstance(refused, (InvalidRecord, InvalidTimestamp)))
             self._count("kafkasource_batches_split_total", batch)
         except CorruptRecordBatch as error:  # its bytes in memory have changed since they were written
             self._give_up(batch, error)
             self._finish(batch)
+
+    def _set_aside(self, answer: Answer) -> bool:
+        """Hand the records that the broker refused to the task, as dead letters, and send the others again. False: the
+        batch must be given up."""
+        batch = answer.batch
+        if self._queues.may_be_stored(batch):
+            return False
+        identity = batch.delivery.transaction or self._identity.current
+        try:
+            some_left = refused.set_aside(answer, self._queues, identity)
+        except CorruptRecordBatch as error:  # as in `_split`
+            self._give_up(batch, error)
+            some_left = False
+        if not some_left:
+            self._finish(batch)
+        return True
 
     def _give_up(self, batch: ProducerBatch, error: BaseException) -> None:
         """The batch will never be sent again. The caller releases its memory."""

@@ -20,6 +20,7 @@ POINTS = (
     "half_ended",  # driver: the first half of the task transactions has ended
     "ended",  # driver: all task transactions have ended, but Spark does not know yet
 )
+REFUSED = "refused"  # executor: brokers refused records, and their dead letters are not appended. Not of POINTS, either
 ABORTING = "aborting"  # driver: the batch failed, nothing is aborted. Not of POINTS: no batch that goes well comes here
 
 

@@ -53,7 +53,8 @@ class MessageProgram:
         self._schema = schema
         self._rendering = rendering
         self._columns = layout.columns
-        self._code = array("i", [0])  # so that no entry is at 0, which says that there is none
+        self._code = array("i", [0] * op.ENTRY_WORDS)  # the entry of no field
+        self._code[op.FIELD_TAG] = -1
         self._constants = bytearray()
         self._known: dict[bytes, int] = {}  # constants and where they are
         self._enums: dict[str, int] = {}  # where the names of an enum are
@@ -95,10 +96,18 @@ class MessageProgram:
         direct = 1 + max((number for number in entries if number < 4 * len(entries) + 16), default=-1)
         searched = sorted(number for number in entries if number >= direct)
         self._places.append((len(self._code), place))
-        block = self._write(direct, len(searched), 0, 0, *(entries.get(number, 0) for number in range(direct)))
+        first = self._chain([entries[number] for number in sorted(entries)])
+        block = self._write(direct, len(searched), 0, 0, first, *(entries.get(number, 0) for number in range(direct)))
         for number in searched:
             self._write(number, entries[number])
         return block
+
+    def _chain(self, entries: Sequence[int]) -> int:
+        """Name the next of each; the first of all, or 0."""
+        for entry, following in zip(entries, [*entries[1:], 0], strict=True):
+            is_list = self._code[entry + op.FIELD_LIST] >= 0
+            self._code[entry + op.FIELD_NEXT] = entry if is_list else following
+        return entries[0] if entries else 0
 
     def _entry(self, each: FieldNode, parent: Node, within: int, place: str, endings: list[Ending], depth: int) -> int:
         of, value = each.field, each.value
@@ -119,7 +128,7 @@ class MessageProgram:
             what = self._owner(value, items_place, depth + 1)
         elif of.kind in (MESSAGE, GROUP):
             what = self._message(value, value.column if column.nullable else within, place, endings, depth + 1)
-        nulls = self._others_of_oneof(of, parent)
+        nulls, tag = self._others_of_oneof(of, parent), of.number << 3 | wire
         self._places.append((len(self._code), items_place))
         entry = self._write(
             read,
@@ -130,6 +139,8 @@ class MessageProgram:
             what,
             of.number,
             wire,
+            tag if tag < 0x80 else -1,
+            0,
         )
         if not is_list:
             self._end_of(of, value, within, entry, endings)

@@ -13,7 +13,6 @@ from kafkasource.sink import task as task_module
 from kafkasource.sink import writer as writer_module
 from kafkasource.sink.clusters import targets
 from kafkasource.sink.clusters.targets import ONLY
-from kafkasource.sink.producer.delivery import Delivery
 from kafkasource.sink.transactions.errors import AnotherQuery, CannotWriteOnce, NotDecided
 from kafkasource.sink.writer import BatchWriter, StreamWriter
 from kafkasource.types import TopicPartition
@@ -29,8 +28,8 @@ class FakeProducer:
         self.cluster, self.slot = cluster, slot
 
     @contextmanager
-    def delivery(self, transaction=None):
-        yield Delivery(transaction)
+    def delivery(self, delivery):
+        yield delivery
 
     def append(self, rows, partitioner, delivery):
         transaction, tp, values = delivery.transaction, T[self.slot], rows.values.to_pylist()

@@ -1,0 +1,306 @@
+"""Records that a broker refuses one by one leave their batch, and all others are stored once and in order."""
+
+import random
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kafka.record.default_records import DefaultRecordBatch
+from random_inputs import examples
+from sink_fakes import T0, FakeTransactions, Rig, producer_of
+
+from kafkasource.errors import (
+    ConnectionLost,
+    InvalidRecord,
+    MessageTooLarge,
+    NotLeaderOrFollower,
+    OutOfOrderSequenceNumber,
+)
+from kafkasource.records.builder import RecordColumns
+from kafkasource.records.columns import HEADERS_TYPE
+from kafkasource.sink.partitioner import Partitioner
+from kafkasource.sink.producer.delivery import Delivery, Outlet
+from kafkasource.sink.producer.producer_id import TaskTransaction
+
+NOT_LEADER, TOO_LARGE, INVALID_TIMESTAMP, OUT_OF_ORDER, INVALID_RECORD = 6, 10, 32, 45, 87
+
+
+class Broker:
+    """One partition, by the rules of Kafka 4.3's UnifiedLog: it looks at sizes and records first, at sequences then,
+    and knows a copy of the last five batches. A value that begins with `bad` is invalid."""
+
+    def __init__(self, largest=10_000, *, names_records=True):
+        self.largest, self.names_records = largest, names_records
+        self.records, self.last = [], []
+
+    def append(self, batch):
+        """(error code, what else the answer says)"""
+        sequence, count = producer_of(batch)[2:]
+        values = [record.value for record in DefaultRecordBatch(batch)]
+        if len(batch) > self.largest:
+            return TOO_LARGE, {"error_message": f"The record batch size is {len(batch)} bytes"}
+        bad = [number for number, value in enumerate(values) if value.startswith(b"bad")]
+        if bad:
+            errors = [{"batch_index": n, "batch_index_error_message": f"no key in record {n}"} for n in bad]
+            return INVALID_RECORD, {
+                "record_errors": errors if self.names_records else [],
+                "error_message": "One or more records have been rejected",
+            }
+        if (sequence, count) in self.last:
+            return 0, {}
+        if sequence != (sum(self.last[-1]) & 0x7FFFFFFF if self.last else 0):
+            return OUT_OF_ORDER, {}
+        self.last = [*self.last[-4:], (sequence, count)]
+        self.records += values
+        return 0, {}
+
+
+class Task:
+    """A rig's only task, with a topic of dead letters, which it keeps instead of appending them."""
+
+    def __init__(self, rig, *, transaction=False):
+        self.rig = rig
+        joined = TaskTransaction.open(FakeTransactions(), "p-0", 1000, 2) if transaction else None
+        self.delivery = rig.sender.begin(delivery=Delivery(joined, Outlet("dlq", Partitioner(4096))))
+        self.dead = []
+
+    def take(self):
+        self.dead += self.delivery.take_set_aside()
+
+    @property
+    def dead_values(self):
+        return [value for rows in self.dead for value in rows.values.to_pylist()]
+
+    def reasons(self):
+        return [dict(row)["__dlq.errors.message"] for rows in self.dead for row in self.headers(rows)]
+
+    @staticmethod
+    def headers(rows):
+        return [[(each["key"], each["value"]) for each in row] for row in rows.headers.to_pylist()]
+
+    def drive(self, broker, fates=(), turns=3000):
+        """Turns of the sender against the broker until all is settled. `fates`, one for each answer: `ok`; `not
+        leader`; `lost`: stored, and no answer; `gone`: neither; `late`: no answer, and the broker sees it some answers
+        later."""
+        fates, late = iter(fates), []
+        for _ in range(turns):
+            self.rig.clock.now_ms += 50
+            self.rig.turn(1)
+            for sent in [request for request in self.rig.client.sent if not request.pending.done]:
+                self.answer(broker, sent, next(fates, "ok"), late)
+            self.take()
+            self.delivery.flushing = True
+            if self.delivery.failed or not self.rig.leaked_bytes:
+                break
+        else:
+            raise AssertionError("it does not end")
+        for batch in late:
+            broker.append(batch)
+
+    @staticmethod
+    def answer(broker, sent, fate, late):
+        batch = sent.batches[T0]
+        if fate == "ok":
+            code, details = broker.append(batch)
+            sent.answer(codes={T0: code} if code else None, **details)
+        elif fate == "not leader":
+            sent.answer(codes={T0: NOT_LEADER})
+        else:
+            if fate == "lost":
+                broker.append(batch)
+            if fate == "late":
+                late.append(batch)
+            sent.fail(ConnectionLost("cut"))
+        if len(late) > 1:
+            broker.append(late.pop(0))
+
+
+@pytest.mark.parametrize("transaction", [False, True])
+@pytest.mark.parametrize("names_records", [True, False])
+def test_refused_records_become_dead_letters_and_the_others_are_stored_in_order(transaction, names_records):
+    rig = Rig()
+    task = Task(rig, transaction=transaction)
+    values = [b"bad %d" % i if i % 7 == 3 else b"good %d" % i for i in range(200)]
+    for value in values:
+        rig.append(task.delivery, value=value)
+    broker = Broker(names_records=names_records)
+    task.drive(broker)
+    task.delivery.raise_if_failed()
+    assert broker.records == [value for value in values if value.startswith(b"good")]
+    assert task.dead_values == [value for value in values if value.startswith(b"bad")]
+    assert task.delivery.records == len(broker.records)
+    assert len({producer_of(batch)[:2] for sent in rig.client.sent for batch in sent.batches.values()}) == 1
+
+
+def test_a_dead_letter_is_the_record_with_its_headers_and_the_brokers_words():
+    rig = Rig()
+    task = Task(rig)
+    headers = pa.array([[("a", b"1"), ("a", None)], None], HEADERS_TYPE)
+    rows = RecordColumns(pa.array([b"k", None], pa.binary()), pa.array([b"bad", b"good"]), pa.array([77, 78]), headers)
+    rig.accumulator.append("t", rows, None, [(0, 0, 2)], task.delivery)
+    task.drive(Broker())
+    (dead,) = task.dead
+    assert (dead.topic, dead.keys.to_pylist(), dead.values.to_pylist()) == ("dlq", [b"k"], [b"bad"])
+    assert (dead.timestamps_ms.to_pylist(), dead.partitions) == ([77], None)
+    assert task.headers(dead) == [
+        [
+            ("a", b"1"),
+            ("a", None),
+            ("__dlq.errors.topic", b"t"),
+            ("__dlq.errors.partition", b"0"),
+            ("__dlq.errors.message", b"INVALID_RECORD: no key in record 0"),
+        ]
+    ]
+
+
+def test_a_lone_record_beyond_the_topics_limit_is_a_dead_letter():
+    rig = Rig(batch_bytes=2048)
+    task = Task(rig)
+    values = [b"s" * 10, b"l" * 1500, b"t" * 10]
+    for value in values:
+        rig.append(task.delivery, value=value)
+    broker = Broker(largest=1000)
+    task.drive(broker)
+    assert broker.records == [values[0], values[2]]
+    assert task.dead_values == [values[1]]
+    assert task.reasons()[0].startswith(b"MESSAGE_TOO_LARGE: The record batch size is 1")
+
+
+def test_a_record_larger_than_a_request_is_a_dead_letter_before_it_is_encoded():
+    rig = Rig(max_request_bytes=4096)
+    task = Task(rig)
+    for value in (b"before", b"l" * 5000, b"behind"):
+        rig.append(task.delivery, value=value)
+    broker = Broker()
+    task.drive(broker)
+    assert (broker.records, task.dead_values) == ([b"before", b"behind"], [b"l" * 5000])
+    assert b"more than 'kafka.max.request.size' (4096)" in task.reasons()[0]
+
+
+def test_dead_letters_may_be_larger_than_a_request():
+    rig = Rig(leaders={T0._replace(topic="dlq"): 1}, max_request_bytes=4096)
+    task = Task(rig)
+    rig.append(task.delivery, T0._replace(topic="dlq"), value=b"l" * 5000)
+    (sent,) = rig.turn()
+    sent.answer()
+    rig.turn()
+    assert task.delivery.records == 1
+
+
+@pytest.mark.parametrize(("code", "error"), [(TOO_LARGE, MessageTooLarge), (INVALID_RECORD, InvalidRecord)])
+def test_a_dead_letter_that_its_topic_refuses_fails_the_task_and_says_what_to_change(code, error):
+    dead = T0._replace(topic="dlq")
+    rig = Rig(leaders={dead: 1})
+    task = Task(rig)
+    rig.append(task.delivery, dead)
+    (sent,) = rig.turn()
+    sent.answer(codes={dead: code})
+    rig.turn()
+    with pytest.raises(error, match=r"topic of 'badRecords' must take every record: raise its max\.message\.bytes"):
+        task.delivery.raise_if_failed()
+
+
+def test_numbers_that_the_batch_does_not_have_are_not_believed():
+    rig = Rig()
+    task = Task(rig)
+    rig.append(task.delivery, count=3, value=b"good")
+    (sent,) = rig.turn()
+    lies = [{"batch_index": number, "batch_index_error_message": None} for number in (-1, 3, 2**31 - 1)]
+    sent.answer(codes={T0: INVALID_TIMESTAMP}, record_errors=lies)
+    broker = Broker()
+    task.drive(broker)
+    assert (broker.records, task.dead_values) == ([b"good"] * 3, [])
+
+
+def test_batches_under_way_behind_a_refused_one_move_up():
+    rig = Rig()
+    task = Task(rig, transaction=True)
+    broker = Broker()
+    rig.append(task.delivery, value=b"first")
+    task.drive(broker)  # from now on several batches may be on their way
+    sent = []
+    for value in (b"bad", b"second", b"third"):
+        rig.append(task.delivery, value=value)
+        task.delivery.flushing = True
+        sent += rig.turn()
+    assert [producer_of(each.batches[T0])[2] for each in sent] == [1, 2, 3]
+    for each in sent:
+        Task.answer(broker, each, "ok", [])
+    task.drive(broker)
+    assert broker.records == [b"first", b"second", b"third"]
+    assert broker.last == [(0, 1), (1, 1), (2, 1)]
+    assert task.dead_values == [b"bad"]
+
+
+@pytest.mark.parametrize("cut", [0, 1])
+def test_a_batch_that_may_be_stored_is_neither_a_dead_letter_nor_moved(cut):
+    """0: the refused batch's first answer was lost. 1: that of the batch behind it, which has its old sequence."""
+    rig = Rig()
+    task = Task(rig, transaction=True)
+    broker = Broker()
+    rig.append(task.delivery, value=b"first")
+    task.drive(broker)
+    sent = []
+    for value in (b"bad", b"second"):
+        rig.append(task.delivery, value=value)
+        task.delivery.flushing = True
+        sent += rig.turn()
+    sent[cut].fail(ConnectionLost("cut"))
+    if cut == 1:
+        Task.answer(broker, sent[0], "ok", [])
+    else:
+        sent[1].answer(codes={T0: OUT_OF_ORDER})
+    task.drive(broker)
+    with pytest.raises((InvalidRecord, ConnectionLost)):
+        task.delivery.raise_if_failed()
+    assert broker.records == [b"first"]
+
+
+def test_without_a_topic_for_them_a_refused_record_fails_the_task():
+    rig = Rig()
+    delivery = rig.sender.begin()
+    rig.append(delivery, value=b"bad")
+    (sent,) = rig.turn()
+    code, details = Broker().append(sent.batches[T0])
+    sent.answer(codes={T0: code}, **details)
+    rig.turn()
+    with pytest.raises(InvalidRecord, match=r"records \[0\] of the batch \('One or more"):
+        delivery.raise_if_failed()
+
+
+EXPECTED = (ConnectionLost, InvalidRecord, MessageTooLarge, NotLeaderOrFollower, OutOfOrderSequenceNumber)
+FATES = ["ok"] * 12 + ["not leader", "lost", "gone", "late"]
+
+
+@settings(max_examples=examples(300), deadline=None)
+@given(
+    sizes=st.lists(st.tuples(st.integers(1, 1500), st.integers(0, 5)), min_size=1, max_size=60),
+    fates=st.lists(st.sampled_from(FATES), max_size=40),
+    in_flight=st.integers(1, 5),
+    transaction=st.booleans(),
+    names_records=st.booleans(),
+    wraps=st.booleans(),
+)
+def test_whatever_is_refused_or_lost_no_record_is_doubled_or_moved_and_none_is_missing(
+    sizes, fates, in_flight, transaction, names_records, wraps
+):
+    rig = Rig(buffer_memory_bytes=64 * 4096, max_in_flight=in_flight)
+    task = Task(rig, transaction=transaction)
+    broker = Broker(1000, names_records=names_records)
+    if wraps and transaction:  # sequences are int31
+        start = 2**31 - 1 - random.Random(len(sizes)).randrange(60)
+        task.delivery.transaction._next_sequences[T0] = start
+        broker.last = [(start - 1, 1)]
+    values = [(b"bad" if bad == 0 else b"good") + b" %06d" % i + b"v" * size for i, (size, bad) in enumerate(sizes)]
+    for value in values:
+        rig.append(task.delivery, value=value)
+        rig.turn(1)
+    task.drive(broker, fates)
+    stored = broker.records
+    assert stored == [value for value in values if value in set(stored)], "in order, each once"
+    if task.delivery.failed:
+        assert isinstance(task.delivery.error, EXPECTED)
+    else:
+        assert sorted([*stored, *task.dead_values]) == sorted(values)
+        assert all(value.startswith(b"bad") or len(value) > 800 for value in task.dead_values)

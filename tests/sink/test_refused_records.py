@@ -1,0 +1,207 @@
+"""Records that a real Kafka refuses one by one, and where confluent-kafka (librdkafka) finds them and the others."""
+
+import random
+import time
+import uuid
+
+import pyarrow as pa
+import pytest
+from confluent_reader import messages_of
+
+from kafkasource import options
+from kafkasource.broker import Broker
+from kafkasource.client.cluster import Cluster
+from kafkasource.client.config import ClientConfig
+from kafkasource.errors import InvalidRecord, MessageTooLarge
+from kafkasource.records.columns import HEADERS_TYPE
+from kafkasource.sink.columns import Rows
+from kafkasource.sink.partitioner import Partitioner
+from kafkasource.sink.producer.config import ProducerConfig
+from kafkasource.sink.producer.delivery import Delivery, Outlet
+from kafkasource.sink.producer.producer import Producer
+from kafkasource.sink.producer.producer_id import TaskTransaction
+from kafkasource.types import TopicPartition
+from kafkasource.writer import Writer
+
+pytestmark = pytest.mark.broker
+
+PARTITIONS, COUNT = 2, 600
+HOUR_MS = 3_600_000
+# What makes a topic refuse a record, and the words: of the broker, or ours where it says no more than the code.
+REFUSALS = {
+    "too large": ({"max.message.bytes": "2000"}, b"MESSAGE_TOO_LARGE: A record batch is larger than the topic allows"),
+    "no key": ({"cleanup.policy": "compact"}, b"INVALID_RECORD: Compacted topic cannot accept message without key"),
+    "too old": ({"message.timestamp.before.max.ms": str(HOUR_MS)}, b"INVALID_TIMESTAMP: Timestamp "),
+}
+SMALL_BATCHES = {"kafka.batch.size": "4096", "kafka.linger.ms": "0", "kafka.compression.type": "none"}
+
+
+@pytest.fixture(scope="module", params=["4.3.1", pytest.param("3.9.2", marks=pytest.mark.extended)])
+def kafka(request):
+    if request.param == "4.3.1":
+        yield from client_of(request.getfixturevalue("kafka_broker"))
+    else:
+        with Broker(version=request.param) as broker:
+            yield from client_of(broker)
+
+
+def client_of(broker):
+    with Cluster(ClientConfig.of(broker.bootstrap_servers)) as cluster:
+        yield Kafka(broker.bootstrap_servers, cluster)
+
+
+class Kafka:
+    def __init__(self, servers, cluster):
+        self.servers, self.cluster = servers, cluster
+        self.dialect = 2 if (cluster.transactions.version() or 0) >= 2 else 1
+
+    def topic(self, partitions=PARTITIONS, **configs):
+        name = f"t-{uuid.uuid4().hex[:10]}"
+        self.cluster.topics.create([name], partitions=partitions, configs=configs)
+        return name
+
+    def messages(self, topic, partitions=PARTITIONS):
+        return messages_of(self.servers, topic, range(partitions))
+
+
+class Input:
+    """Rows of one topic of which every twentieth or so is bad in one way."""
+
+    def __init__(self, kind):
+        chosen = random.Random(kind)
+        now_ms = int(time.time() * 1000)
+        self.bad = {number for number in range(COUNT) if chosen.random() < 0.05}
+        large = self.bad if kind == "too large" else ()
+        self.values = [b"%06d" % n + b"v" * (5000 if n in large else n % 90) for n in range(COUNT)]
+        self.keys = [None if kind == "no key" and n in self.bad else b"key %d" % n for n in range(COUNT)]
+        old = self.bad if kind == "too old" else ()
+        self.times_ms = [now_ms + n - (2 * HOUR_MS if n in old else 0) for n in range(COUNT)]
+        self.headers = [[("n", b"%d" % n)] if n % 2 else None for n in range(COUNT)]
+        self.partitions = [n % PARTITIONS for n in range(COUNT)]
+
+    def rows(self, topic):
+        return Rows(
+            topic,
+            COUNT,
+            pa.array(self.keys, pa.binary()),
+            pa.array(self.values, pa.binary()),
+            pa.array(self.headers, HEADERS_TYPE),
+            pa.array(self.partitions, pa.int32()),
+            pa.array(self.times_ms, pa.int64()),
+        )
+
+    def record(self, number):
+        return self.keys[number], self.values[number], self.times_ms[number], self.headers[number] or []
+
+    def check(self, kafka, topic, dead, words):
+        """The good ones lie in their partitions in order, the bad ones in `dead`, all once and as they were."""
+        found = [[], []]
+        for message in kafka.messages(topic):
+            found[message.partition()].append(record_of(message))
+        assert found == [
+            [self.record(n) for n in range(COUNT) if n % PARTITIONS == partition and n not in self.bad]
+            for partition in range(PARTITIONS)
+        ]
+        letters = {}
+        for letter in kafka.messages(dead, 1):
+            key, value, time_ms, headers = record_of(letter)
+            why = dict(headers[-3:])
+            number = int(value[:6])
+            assert number not in letters
+            letters[number] = key, value, time_ms, headers[:-3]
+            assert list(why) == ["__dlq.errors.topic", "__dlq.errors.partition", "__dlq.errors.message"]
+            assert (why["__dlq.errors.topic"], why["__dlq.errors.partition"]) == (
+                topic.encode(),
+                b"%d" % (number % PARTITIONS),
+            )
+            assert why["__dlq.errors.message"].startswith(words)
+        assert letters == {number: self.record(number) for number in self.bad}
+
+
+def record_of(message):
+    return message.key(), message.value(), message.timestamp()[1], message.headers() or []
+
+
+def producer_of(kafka, **written):
+    return Producer(
+        ProducerConfig.from_options(options.parse({"kafka.bootstrap.servers": kafka.servers} | written, "sink"))
+    )
+
+
+@pytest.mark.parametrize("kind", REFUSALS)
+def test_in_a_transaction_good_rows_and_dead_letters_are_seen_together(kafka, kind):
+    configs, words = REFUSALS[kind]
+    topic, dead, rows = kafka.topic(**configs), kafka.topic(1), Input(kind)
+    producer = producer_of(kafka, **SMALL_BATCHES)
+    partitioner = Partitioner(4096)
+    try:
+        for commit in (False, True):
+            name = f"p-{topic}"
+            transaction = TaskTransaction.open(kafka.cluster.transactions, name, 60_000, kafka.dialect)
+            with producer.delivery(delivery=Delivery(transaction, Outlet(dead, partitioner))) as delivery:
+                producer.append(rows.rows(topic), partitioner, delivery)
+            assert kafka.messages(topic) == kafka.messages(dead, 1) == []
+            kafka.cluster.transactions.end(name, transaction.producer, commit, kafka.dialect)
+    finally:
+        producer.close()
+    assert delivery.written[TopicPartition(dead, 0)].records == len(rows.bad)
+    assert delivery.records == COUNT
+    rows.check(kafka, topic, dead, words)
+
+
+@pytest.mark.parametrize("kind", REFUSALS)
+def test_a_writer_does_the_same_without_a_transaction(kafka, kind):
+    configs, words = REFUSALS[kind]
+    topic, dead, rows = kafka.topic(**configs), kafka.topic(1), Input(kind)
+    written = rows.rows(topic)
+    table = pa.table(
+        {
+            "key": written.keys,
+            "value": written.values,
+            "headers": written.headers,
+            "partition": written.partitions,
+            "timestamp": written.timestamps_ms.cast(pa.timestamp("ms", "UTC")),
+        }
+    )
+    base = {"kafka.bootstrap.servers": kafka.servers, "topic": topic, "badRecords": f"topic:{dead}"}
+    with Writer(base | SMALL_BATCHES) as writer:
+        for start in range(0, COUNT, 100):
+            writer.write(table.slice(start, 100))
+    assert sum(one.records for one in writer.written.values()) == COUNT
+    rows.check(kafka, topic, dead, words)
+
+
+def test_a_record_beyond_a_request_goes_to_a_topic_that_takes_it(kafka):
+    topic, dead = kafka.topic(1), kafka.topic(1, **{"max.message.bytes": "3000000"})
+    large = random.Random(1).randbytes(2_000_000)
+    base = {"kafka.bootstrap.servers": kafka.servers, "topic": topic, "badRecords": f"topic:{dead}"}
+    with Writer(base) as writer:
+        writer.write(pa.table({"key": [b"a", b"b", b"c"], "value": [b"before", large, b"behind"]}))
+    assert [message.value() for message in kafka.messages(topic, 1)] == [b"before", b"behind"]
+    (letter,) = kafka.messages(dead, 1)
+    assert (letter.key(), letter.value()) == (b"b", large)
+    assert b"more than 'kafka.max.request.size' (1048576)" in dict(letter.headers())["__dlq.errors.message"]
+
+
+@pytest.mark.parametrize(
+    ("refuses", "configs", "columns", "error"),
+    [
+        ({}, {"max.message.bytes": "1000000"}, {"value": [b"v" * 2_000_000]}, MessageTooLarge),
+        (
+            {"cleanup.policy": "compact"},
+            {"cleanup.policy": "compact"},
+            {"value": [b"without a key"]},
+            InvalidRecord,
+        ),
+    ],
+    ids=["too large", "compacted"],
+)
+def test_what_the_topic_of_dead_letters_refuses_fails_the_write_and_says_why(kafka, refuses, configs, columns, error):
+    topic, dead = kafka.topic(1, **refuses), kafka.topic(1, **configs)
+    base = {"kafka.bootstrap.servers": kafka.servers, "topic": topic, "badRecords": f"topic:{dead}"}
+    with (
+        pytest.raises(error, match=rf"{dead}-0.*topic of 'badRecords' must take every record.*max\.message\.bytes"),
+        Writer(base | {"kafka.compression.type": "none"}) as writer,
+    ):
+        writer.write(pa.table(columns))
+    assert kafka.messages(dead, 1) == []
