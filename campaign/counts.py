@@ -1,21 +1,24 @@
-"""Adds a campaign's result to the counts of docs/campaign.md: `python -m campaign.counts build/campaign.json ...`.
+"""Adds a run's result to the counts of docs/campaign.md: `python -m campaign.counts build/storm.json ...`.
 
-The document has a row for each campaign, and what all of them make together is computed from these rows.
+The document has a row for each run, and what all of them make together is computed from these rows.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from campaign.faults import TABLE
+from campaign.faults import TABLE as OF_CAMPAIGN
+from campaign.storm.faults import CONNECTIONS
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "campaign.md"
 BEGIN, END = "<!-- campaigns -->\n", "<!-- end -->\n"
-COLUMNS = ("seed", "Kafka", "minutes", "faults", "records read", "findings", "by kind")
+TABLE = (*OF_CAMPAIGN, *CONNECTIONS)
+COLUMNS = ("seed", "shape", "Kafka", "minutes", "faults", "records read", "findings", "by kind")
 
 
 def row(result: Mapping[str, Any]) -> str:
@@ -23,7 +26,16 @@ def row(result: Mapping[str, Any]) -> str:
     kinds = ", ".join(f"{faults[kind.name]} {kind.name}" for kind in TABLE if faults.get(kind.name))
     findings = ", ".join(f"{count} {rule}" for rule, count in found.items()) or "0"
     minutes = f"{result['minutes']:g}"
-    cells = (str(result["seed"]), result["version"], minutes, _sum(faults), str(result["records"]), findings, kinds)
+    cells = (
+        str(result["seed"]),
+        result["shape"],
+        result["version"],
+        minutes,
+        _sum(faults),
+        str(result["records"]),
+        findings,
+        kinds,
+    )
     return "| " + " | ".join(cells) + " |"
 
 
@@ -32,7 +44,7 @@ def _sum(faults: Mapping[str, int]) -> str:
 
 
 def added(text: str, results: Sequence[Mapping[str, Any]]) -> str:
-    """The document with these campaigns, too. One that is in it already is not added again."""
+    """The document with these runs, too. One that is in it already is not added again."""
     head, _, rest = text.partition(BEGIN)
     table, end, tail = rest.partition(END)
     if not end:
@@ -40,9 +52,11 @@ def added(text: str, results: Sequence[Mapping[str, Any]]) -> str:
     rows = [line for line in table.splitlines() if line.startswith("| ") and line.split(" | ")[0][2:].isdigit()]
     rows += [each for each in map(row, results) if each not in rows]
     cells = [each.strip("| ").split(" | ") for each in rows]
-    faults, records = (sum(int(each[column]) for each in cells) for column in (3, 4))
-    clean = sum(each[5] == "0" for each in cells)
-    total = f"{len(rows)} campaigns, {faults} faults, {records} records read; {clean} campaigns without a finding.\n"
+    faults, records = (sum(int(each[column]) for each in cells) for column in (4, 5))
+    shapes = Counter(each[1] for each in cells)
+    runs = " and ".join(f"{count} {shape}{'s' if count > 1 else ''}" for shape, count in shapes.items())
+    clean = sum(each[6] == "0" for each in cells)
+    total = f"{runs}: {faults} faults, {records} records read; {clean} of {len(rows)} runs without a finding.\n"
     lines = ["| " + " | ".join(COLUMNS) + " |", "|---" * len(COLUMNS) + "|", *rows]
     return head + BEGIN + total + "\n" + "\n".join(lines) + "\n" + END + tail
 

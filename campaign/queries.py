@@ -13,6 +13,7 @@ GROUP_OF = ("once", "least")  # queries that commit their offsets to a group
 OWNER = "least"  # the one that is its group's only member
 MEMBERS = "members"  # the group of mixed clients
 TOLD = "what the group's members told"
+FOLLOW = "what Reader.follow gave"
 
 
 @dataclass(frozen=True)
@@ -60,11 +61,15 @@ def partition_of(key: bytes) -> int:
 
 
 def copies(names: Names) -> list[Copy]:
-    source = names.source
-    of_sinks = [
+    mirror = Copy("mirror", names.source, names.mirrored, once=True, same_partition=True, with_headers=True)
+    return [*of_sinks(names), mirror, as_read("follow", names, FOLLOW), of_members(names)]
+
+
+def of_sinks(names: Names) -> list[Copy]:
+    found = [
         Copy(
             query,
-            source,
+            names.source,
             names.target(query),
             once="deliveryGuarantee" in options,
             with_headers=True,
@@ -72,8 +77,14 @@ def copies(names: Names) -> list[Copy]:
         )
         for query, options in SINKS.items()
     ]
-    mirror = Copy("mirror", source, names.mirrored, once=True, same_partition=True, with_headers=True)
-    follow = Copy("follow", source, "what Reader.follow gave", True, True, True, True)
-    west = Copy("fan west", source, names.west, once=False, with_headers=True, partition_of=partition_of)
-    group = Copy(MEMBERS, source, TOLD, once=False, same_partition=True, same_offset=True, with_headers=True)
-    return [*of_sinks, west, mirror, follow, group]
+    west = Copy("fan west", names.source, names.west, once=False, with_headers=True, partition_of=partition_of)
+    return [*found, west]
+
+
+def as_read(name: str, names: Names, told: str) -> Copy:
+    """What a reader that goes on where it was gave: each record once, as it is in the source."""
+    return Copy(name, names.source, told, True, True, True, True)
+
+
+def of_members(names: Names) -> Copy:
+    return Copy(MEMBERS, names.source, TOLD, once=False, same_partition=True, same_offset=True, with_headers=True)
