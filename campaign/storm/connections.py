@@ -133,8 +133,9 @@ class StormProxy:
     async def refuse(self, lasts_s: float) -> None:
         """Take no connections: the system refuses them."""
         self._refusals += 1
-        self._may_accept.clear()
-        self._listener.shutdown(socket.SHUT_RDWR)
+        if self._refusals == 1:
+            self._may_accept.clear()
+            self._listener.shutdown(socket.SHUT_RDWR)
         await asyncio.sleep(lasts_s)
         self._refusals -= 1
         if not self._refusals:

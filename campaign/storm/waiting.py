@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from campaign.faults import Fault
 from campaign.storm.faults import ANY, BY_API_NAME
+from kafkasource.protocol.apis import API_VERSIONS
 
 
 class Asked(NamedTuple):
@@ -47,7 +48,8 @@ class WaitingFaults:
         if asked.client_id != self.client_id:
             return None
         with self._lock:
-            for queue in (self._of_apis.get(asked.api_key), self._of_nodes.get(node)):
+            any_request = None if asked.api_key == API_VERSIONS.key else self._of_nodes.get(node)
+            for queue in (self._of_apis.get(asked.api_key), any_request):
                 if queue:
                     return queue.popleft()
         return None

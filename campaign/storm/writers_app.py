@@ -29,7 +29,7 @@ from kafkasource.sink.producer.producer import Producer
 from kafkasource.sink.producer.producer_id import TaskTransaction
 from kafkasource.writer import Writer
 
-IDEMPOTENT, TRANSACTIONAL = 3, 2  # threads
+IDEMPOTENT, TRANSACTIONAL = 3, 4  # threads
 MOST_ROWS, MOST_GROUPS = 30, 4
 COMMITTED_OF_TEN = 8
 TIMEOUT_MS = 60_000

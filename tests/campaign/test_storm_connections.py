@@ -197,11 +197,16 @@ def test_a_half_open_connection_takes_bytes_and_gives_none(proxy, broker, waitin
     assert kinds(proxy) == ["half open"]
 
 
-def test_a_node_that_refuses_connections_takes_them_again_later(proxy, waiting, connect):
-    waiting.add(fault("refused", lasts_s=0.3), 0)
-    client, sent = connect(), frame()
-    client.sendall(sent)
-    assert all_of(client) == b""
+@pytest.mark.parametrize("faults", [1, 3])
+def test_a_node_that_refuses_connections_takes_them_again_later(proxy, waiting, connect, faults):
+    sent, clients = frame(), [connect() for _ in range(faults)]
+    for client in clients:
+        client.sendall(sent)
+        exactly(client, len(sent))
+    for client in clients:
+        waiting.add(fault("refused", lasts_s=0.3), 0)
+        client.sendall(sent)
+        assert all_of(client) == b""
     refused = 0
     while True:
         try:
@@ -212,7 +217,7 @@ def test_a_node_that_refuses_connections_takes_them_again_later(proxy, waiting, 
     again.sendall(sent)
     assert exactly(again, len(sent)) == sent
     assert refused
-    assert kinds(proxy) == ["refused"]
+    assert kinds(proxy) == ["refused"] * faults
 
 
 def test_a_fault_meets_one_request_of_our_client_that_it_may_meet(proxy, waiting, connect):
