@@ -57,9 +57,9 @@ class BatchWithoutRows:
         raise CheckpointBehind(
             f"batch {self._batch_id} of this query (id {self._query_id}) is in the topics with {decided.rows} rows, "
             f"and now it has {rows}: the checkpoint is an older copy, so that Spark planned the batch anew. Restore "
-            "the newer one, or start a new query (a new checkpoint, and a new 'transactionalIdPrefix' where one is given). "
-            "If the query gives other rows each time that it runs, 'lostTransactions'=skip goes on with those that are "
-            "in the topics"
+            "the newer one, or start a new query (a new checkpoint, and a new 'transactionalIdPrefix' where one is "
+            "given). If the query gives other rows each time that it runs, 'lostTransactions'=skip goes on with those "
+            "that are in the topics"
         )
 
     def _returned(self) -> BatchEvent:
