@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from campaign.faults import TABLE as OF_CAMPAIGN
-from campaign.storm.faults import CONNECTIONS
+from campaign.storm.faults import APPLICATION, CONNECTIONS
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "campaign.md"
 BEGIN, END = "<!-- campaigns -->\n", "<!-- end -->\n"
-TABLE = (*OF_CAMPAIGN, *CONNECTIONS)
+TABLE = (*OF_CAMPAIGN, *CONNECTIONS, *APPLICATION)
 COLUMNS = ("seed", "shape", "Kafka", "minutes", "faults", "records read", "findings", "by kind")
 
 

@@ -57,7 +57,7 @@ class Drain:
     def run(self) -> dict[str, Sequence[Record]]:
         """The logs. Ends when all is there, or nothing has come for the promised time."""
         came_ms = self._log.now_ms()
-        lacking = {copy.name: copy for copy in self._copies}
+        lacking = {copy.name: copy for copy in self._copies if copy.left_out is None}
         while lacking:
             now_ms = self._log.now_ms()
             if sum(each.look() for each in self._logs.values()):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kafka.partitioner import murmur2
@@ -32,7 +33,10 @@ class Names:
     @property
     def west(self) -> str:
         """The second topic of the query that writes to several clusters."""
-        return f"{self.target(FAN)}-west"
+        return self.west_of(FAN)
+
+    def west_of(self, query: str) -> str:
+        return f"{self.target(query)}-west"
 
     def group(self, query: str) -> str:
         return f"group-{query}-{self.stem}"
@@ -53,6 +57,15 @@ SINKS: dict[str, dict[str, str]] = {
     "fan": {"clusters.west.topic": "${topic}-west"},  # writes twice: as if to two clusters, and both must have all
 }
 FAN = "fan"
+# Queries to two clusters, of which the second may fall behind: what the storm has beside those above.
+POLICIES: dict[str, dict[str, str]] = {
+    policy: {
+        "clusters.west.topic": "${topic}-west",
+        "clusters.west.onSlowCluster": policy,
+        "clusters.west.slowClusterWait": "500ms",
+    }
+    for policy in ("discard", "fail")
+}
 
 
 def partition_of(key: bytes) -> int:
@@ -79,6 +92,23 @@ def of_sinks(names: Names) -> list[Copy]:
     ]
     west = Copy("fan west", names.source, names.west, once=False, with_headers=True, partition_of=partition_of)
     return [*found, west]
+
+
+def of_policies(names: Names, left_out: Mapping[str, int]) -> list[Copy]:
+    """`left_out`: how many records a query said that it discarded, by the target's topic."""
+    return [
+        Copy(
+            f"{query} to {target}",
+            names.source,
+            target,
+            once=False,
+            with_headers=True,
+            partition_of=partition_of,
+            left_out=left_out.get(target, 0) if (query, target) == ("discard", names.west_of(query)) else None,
+        )
+        for query in POLICIES
+        for target in (names.target(query), names.west_of(query))
+    ]
 
 
 def as_read(name: str, names: Names, told: str) -> Copy:

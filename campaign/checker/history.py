@@ -58,6 +58,9 @@ class Copy(NamedTuple):
     same_offset: bool = False
     with_headers: bool = False  # the source's headers come along, before those that the copy adds
     partition_of: Callable[[bytes], int] | None = None  # where Kafka's partitioner puts a key
+    # How many records the query said that it left out, in all its runs. None: it may leave out none. One that may also
+    # gives no promise of order: a record that it left out in a batch that failed is behind later ones when it comes.
+    left_out: int | None = None
 
 
 class Batch(NamedTuple):

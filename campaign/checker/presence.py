@@ -10,18 +10,21 @@ from campaign.checker.index import Index
 
 
 def lost(index: Index) -> Iterator[Finding]:
-    """What a producer was told is written is in its topic, and what is in a source is in each copy."""
+    """What a producer was told is written is in its topic, and what is in a source is in each copy, or told of."""
     for written in index.history.written:
         if written.outcome is Outcome.COMMITTED and written.value not in index.first(written.log):
             where = f"{written.log}-{written.partition} offset {written.offset}"
             yield Finding(written.log, f"{where}: {shown(written.value)} was acknowledged, and is not there")
     for copy in index.history.copies:
         there = index.first(copy.target)
-        for record in index.log(copy.source):
-            if record.value not in there:
-                yield Finding(
-                    copy.target, f"{place(copy.source, record)}: {copy.name} did not copy {shown(record.value)}"
-                )
+        missing = [record for record in index.log(copy.source) if record.value not in there]
+        if len(missing) <= (copy.left_out or 0):
+            continue
+        said = "" if copy.left_out is None else f", and said of {copy.left_out} records that it left them out"
+        for record in missing[copy.left_out or 0 :]:
+            yield Finding(
+                copy.target, f"{place(copy.source, record)}: {copy.name} did not copy {shown(record.value)}{said}"
+            )
 
 
 def doubled(index: Index) -> Iterator[Finding]:

@@ -41,7 +41,28 @@ class Checkpoint:
         _write(self._offsets / str(number), f"v1\n{{}}\n{json.dumps(end)}")
 
     def finish(self, number: int) -> None:
+        (self.folder / f"{number}.newer").unlink(missing_ok=True)
         _write(self._commits / str(number), "v1\n{}")
+
+    def roll_back(self, planned: bool) -> bool:
+        """Forget that the last batch is done; unless `planned`, also that it was planned. False: there is none.
+
+        `restore` brings back what was forgotten.
+        """
+        number = self.done()
+        if number < 0 or self.planned() > number:
+            return False
+        if not planned:
+            (self._offsets / str(number)).replace(self.folder / f"{number}.newer")
+        (self._commits / str(number)).unlink()
+        return True
+
+    def restore(self) -> None:
+        """The newer copy of a checkpoint that was refused as too old."""
+        for file in self.folder.glob("*.newer"):
+            number = int(file.stem)
+            file.replace(self._offsets / str(number))
+            self.finish(number)
 
 
 def _last(folder: Path) -> int:

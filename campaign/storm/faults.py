@@ -64,7 +64,13 @@ _SLOWER = (
     "hang a member",
     "a member leaves",
 )
-TABLE = (*CONNECTIONS, *(OF_CAMPAIGN[name] for name in _SLOWER))
+# How far a clock goes, in seconds. Brokers refuse records that are an hour ahead of theirs.
+CLOCKS = ("-86400", "-3600", "-20", "20", "600", "3000")
+APPLICATION = (
+    Kind("roll back a checkpoint", "application", 3, variants=("not yet done", "not yet planned")),
+    Kind("clock jumps", "application", 2, (1, 6), CLOCKS),
+)
+TABLE = (*CONNECTIONS, *APPLICATION, *(OF_CAMPAIGN[name] for name in _SLOWER))
 SLOW_LANES = ("brokers", "application", "members")
 SLOW_PAUSES_S = (1.0, 8.0)
 

@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from types import FrameType
 
+from campaign.clock import jumps_by_file
 from campaign.ending import end_with_starter
 from kafkasource.errors import KafkaSourceError
 
@@ -28,6 +29,7 @@ def live(kinds: Mapping[str, Life]) -> None:
     """One thread for each name. Returns when all have ended their last life after SIGTERM. Any error but Kafka's is a
     bug: it ends the process with exit code 1."""
     end_with_starter()
+    jumps_by_file()
     ending, failed = threading.Event(), threading.Event()
 
     def leave(_number: int, _frame: FrameType | None) -> None:

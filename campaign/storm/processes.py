@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import subprocess
 import threading
+import time
 from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
 
+from campaign import clock
 from campaign.members import Members
 from campaign.processes import Programs
-from campaign.queries import MEMBERS, SINKS, Names
+from campaign.queries import MEMBERS, POLICIES, SINKS, Names
+from campaign.storm.checkpoint import Checkpoint
+from campaign.storm.query_app import DISCARDED
 from kafkasource.sink.transactions import crash_points
 
 WRITERS, READERS = "writers", "readers"
+QUERIES = (*SINKS, *POLICIES)
 LEAVES_S = 150.0  # for clients to end the lives that they have begun; the longest call of theirs takes 120 s
 
 
@@ -22,7 +27,13 @@ class StormProcesses:
         self._servers, self._names, self._folder, self._seed = servers, names, folder, seed
         self.crash_file = folder / "crash"
         (folder / "local").mkdir()
-        more = {crash_points.ENVIRONMENT: str(self.crash_file), "SPARK_LOCAL_DIRS": str(folder / "local")}
+        self.discarded, self._clock = folder / "discarded", folder / "clock"
+        more = {
+            crash_points.ENVIRONMENT: str(self.crash_file),
+            clock.ENVIRONMENT: str(self._clock),
+            DISCARDED: str(self.discarded),
+            "SPARK_LOCAL_DIRS": str(folder / "local"),
+        }
         self._programs = Programs(folder, bugs, more)
         self._incarnations = count()
         self._lock = threading.Lock()
@@ -47,21 +58,21 @@ class StormProcesses:
         arguments = [self._servers, self._names.source, str(self._folder), str(self._seed)]
         if name == WRITERS:
             arguments.append(str(next(self._incarnations)))
-        if name in SINKS:
+        if name in QUERIES:
             arguments = [name, self._servers, self._names.stem, str(self._folder)]
-        module = "query_app" if name in SINKS else f"{name}_app"
+        module = "query_app" if name in QUERIES else f"{name}_app"
         self._running[name] = self._programs.start(name, f"campaign.storm.{module}", *arguments)
 
     # The application: what stands for Spark.
 
     def start_application(self) -> None:
         with self._lock:
-            for query in SINKS:
+            for query in QUERIES:
                 self._start(query)
 
     def kill_application(self) -> None:
         with self._lock:
-            queries = [process for name, process in self._running.items() if name in SINKS]
+            queries = [process for name, process in self._running.items() if name in QUERIES]
             for process in queries:
                 process.kill()
             for process in queries:
@@ -76,6 +87,22 @@ class StormProcesses:
             self._running[name].wait()
             self._start(name)
             return name
+
+    def roll_back(self, draw: float, planned: bool) -> bool:
+        """The checkpoint of a query, which is killed and started again. False: it has no batch that is done."""
+        with self._lock:
+            name = QUERIES[int(draw * len(QUERIES))]
+            self._running[name].kill()
+            self._running[name].wait()
+            rolled_back = Checkpoint(self._folder / "checkpoints" / name).roll_back(planned)
+            self._start(name)
+            return rolled_back
+
+    def jump(self, seconds: float, lasts_s: float) -> None:
+        """The clocks of queries, writers and readers are wrong for a while."""
+        self._clock.write_text(str(seconds))
+        time.sleep(lasts_s)
+        self._clock.write_text("0")
 
     def crash_at(self, point: str) -> None:
         """The next process that comes to the point dies, and removes the file."""

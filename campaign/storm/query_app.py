@@ -8,10 +8,13 @@ batch that fails is aborted, and the query starts anew from its checkpoint. Ends
 
 from __future__ import annotations
 
+import json
+import os
 import pickle
 import sys
 import time
 import traceback
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,15 +23,19 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.types import ArrayType, BinaryType, StringType, StructField, StructType
 
+from campaign import lines
+from campaign.clock import jumps_by_file
 from campaign.ending import end_with_starter
-from campaign.queries import FAN, GROUP_OF, OWNER, SINKS, Names
+from campaign.queries import FAN, GROUP_OF, OWNER, POLICIES, SINKS, Names
 from campaign.storm.checkpoint import Checkpoint
 from campaign.storm.lives import CONNECTION
 from kafkasource import options as option_table
 from kafkasource.offset_map import OffsetMapTopic
 from kafkasource.sink import writer as writer_module
 from kafkasource.sink.clusters import targets
+from kafkasource.sink.commit_report import SinkCommit
 from kafkasource.sink.reports import TaskReport
+from kafkasource.sink.transactions.errors import CheckpointBehind
 from kafkasource.sink.writer import StreamWriter
 from kafkasource.source.spark.input_partition import KafkaInputPartition, PartitionReader
 from kafkasource.source.spark.stream import StreamReader
@@ -45,6 +52,7 @@ SCHEMA = StructType(
 )
 TRIGGER_S = 0.2
 RESTART_S = 0.2
+DISCARDED = "CAMPAIGN_DISCARDED"  # the file in which queries tell of records that they left out
 
 
 @dataclass
@@ -160,22 +168,38 @@ def _source_options(query: str, servers: str, names: Names) -> dict[str, str]:
 
 def _sink_options(query: str, servers: str, names: Names, checkpoint: Path) -> dict[str, str]:
     server = "kafka.bootstrap.servers"
-    clusters = [f"clusters.{cluster}.{server}" for cluster in ("east", "west")] if query == FAN else [server]
+    several = query == FAN or query in POLICIES
+    clusters = [f"clusters.{cluster}.{server}" for cluster in ("east", "west")] if several else [server]
     return {
         **CONNECTION,
         **dict.fromkeys(clusters, servers),
         "topic": names.target(query),
         "checkpointLocation": str(checkpoint),
-        **SINKS[query],
+        "commitListener": "campaign.storm.query_app:listener",
+        **(SINKS | POLICIES)[query],
     }
+
+
+def listener(commit: SinkCommit) -> None:
+    """Tells how many records a batch discarded, by topic."""
+    if commit.discarded:
+        with lines.append_to(os.environ[DISCARDED]) as out:
+            counts = Counter[str]()
+            for tp, discarded in commit.discarded.items():
+                counts[tp.topic] += discarded.records
+            out.write(json.dumps(counts) + "\n")
 
 
 def main(query: str, servers: str, stem: str, folder: str) -> None:
     end_with_starter()
+    jumps_by_file()
     writer_module.TaskContext = TaskContexts  # type: ignore[attr-defined]
     while True:
         try:
             Query(query, servers, Names(stem), Path(folder)).run()
+        except CheckpointBehind as error:
+            print(time.strftime("%H:%M:%S"), "restores its checkpoint:", error, flush=True)
+            Checkpoint(Path(folder) / "checkpoints" / query).restore()
         except Exception:
             print(time.strftime("%H:%M:%S"), "died:", traceback.format_exc()[-3000:], flush=True)
         time.sleep(RESTART_S)

@@ -16,20 +16,31 @@ from random import Random
 
 from campaign import gather
 from campaign.campaign import QUIET_S, Result, await_queries
-from campaign.checker import Report, Wait, check
+from campaign.checker import Copy, Report, Wait, check
 from campaign.fault_log import FaultLog
 from campaign.faults import Fault, schedule
 from campaign.gather import DRAIN_MS
-from campaign.harms.application import ApplicationHarms, MemberHarms
+from campaign.harms.application import MemberHarms
 from campaign.harms.brokers import BrokerHarms
 from campaign.harms.lane import Doing, Lane, NotPossible
 from campaign.lines import ToldLog
-from campaign.queries import IN_PARTITIONS, OUT_PARTITIONS, SINKS, TOLD, Names, as_read, of_members, of_sinks
+from campaign.queries import (
+    IN_PARTITIONS,
+    OUT_PARTITIONS,
+    POLICIES,
+    TOLD,
+    Names,
+    as_read,
+    of_members,
+    of_policies,
+    of_sinks,
+)
 from campaign.rig import VERSIONS, Brokers
 from campaign.storm import content, readers_app
 from campaign.storm.arming import Arming
 from campaign.storm.faults import SLOW_LANES, SLOW_PAUSES_S, TABLE, of_connections
-from campaign.storm.processes import StormProcesses
+from campaign.storm.harms import StormHarms
+from campaign.storm.processes import QUERIES, StormProcesses
 from campaign.storm.writers_app import PARTITIONS, WRITTEN
 from campaign.watch import Watch
 
@@ -90,10 +101,14 @@ class Round:
         self._version = Random(f"{seed} storm").choice(VERSIONS)
         self._folder = Path(tempfile.mkdtemp(prefix="storm-"))
         self._names, self._log = Names(uuid.uuid4().hex[:8]), FaultLog(self._folder / "faults.jsonl")
-        self._copies = [
-            *of_sinks(self._names),
-            of_members(self._names),
-            *(as_read(name, self._names, f"what {name} gave") for name in readers_app.NAMES),
+
+    def _copies(self, discarded: Path) -> list[Copy]:
+        names = self._names
+        return [
+            *of_sinks(names),
+            *of_policies(names, content.sums(discarded)),
+            of_members(names),
+            *(as_read(name, names, f"what {name} gave") for name in readers_app.NAMES),
         ]
 
     def run(self) -> Result:
@@ -102,7 +117,7 @@ class Round:
         self._say(f"seed {seed}: Kafka {self._version}, {self._minutes:g} minutes; log and checkpoints in {folder}")
         arming = Arming(log)
         with Brokers(self._version, arming.proxies, PROPERTIES) as brokers:
-            written = [names.west, *map(names.target, SINKS)]
+            written = [names.west, *map(names.target, QUERIES), *map(names.west_of, POLICIES)]
             brokers.create({names.source: IN_PARTITIONS} | dict.fromkeys(written, OUT_PARTITIONS))
             growing = Growing(folder)
             processes = StormProcesses(brokers.servers, names, folder, seed, self._bugs)
@@ -135,7 +150,7 @@ class Round:
 
         by_lane: dict[str, Doing] = {
             "brokers": harm_brokers,
-            "application": ApplicationHarms(processes, brokers.whole, watch, log).do,
+            "application": StormHarms(processes, brokers.whole, watch, log).do,
             "members": MemberHarms(processes.members).do,
         }
         lanes = [
@@ -166,7 +181,12 @@ class Round:
         time.sleep(QUIET_S)
         told = {f"what {name} gave": ToldLog(folder / name) for name in readers_app.NAMES}
         drain = gather.Drain(
-            brokers.servers, names.source, self._copies, {**told, TOLD: processes.members}, log, self._drain_ms
+            brokers.servers,
+            names.source,
+            self._copies(processes.discarded),
+            {**told, TOLD: processes.members},
+            log,
+            self._drain_ms,
         )
         logs = drain.run()
         processes.kill_application()
@@ -176,7 +196,8 @@ class Round:
         atomic = gather.batches(folder / "checkpoints" / "atomic", "atomic", names.source)
         written = content.told(folder / WRITTEN, names.source)
         failed = [Wait(f"a client: {failure}", 0, None, 0) for failure in processes.failures]
-        history = gather.history(written, logs, self._copies, atomic, [], watch, [*drain.waits, *failed])
+        copies = self._copies(processes.discarded)
+        history = gather.history(written, logs, copies, atomic, [], watch, [*drain.waits, *failed])
         outcomes = Counter(each.outcome.value for each in written)
         log.note("judged", faults=dict(log.counts), written=dict(outcomes), batches=len(atomic))
         report = log.report(check(history))

@@ -57,6 +57,13 @@ def test_a_record_of_an_unknown_transaction_may_be_there_or_not(history):
         assert check(changed).counts["lost"] == 0
 
 
+@pytest.mark.parametrize(("left_out", "lost"), [(None, 3), (0, 3), (2, 1), (3, 0), (9, 0)])
+def test_a_copy_lacks_no_more_records_than_its_query_said_it_left_out(history, left_out, lost):
+    copies = [copy._replace(left_out=left_out) if copy.target == OUT else copy for copy in history.copies]
+    changed = with_log(replace(history, copies=copies), OUT, history.logs[OUT][3:])
+    assert check(changed).counts["lost"] == lost
+
+
 def test_at_least_once_may_repeat_a_record_and_may_not_lose_one(history):
     copies = [copy._replace(once=False) for copy in history.copies]
     records = history.logs[OUT]

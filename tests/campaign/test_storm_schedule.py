@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from campaign import clock
 from campaign.checker import Outcome
 from campaign.faults import NODES, schedule
 from campaign.storm import content, storm
@@ -73,3 +74,40 @@ def test_a_batch_that_was_planned_and_is_not_done_is_known_after_a_restart(tmp_p
     again = Checkpoint(tmp_path)
     assert (again.done(), again.planned(), again.query_id) == (0, 1, checkpoint.query_id)
     assert again.end_of(1) == {"t": {"0": 9}}
+
+
+@pytest.mark.parametrize("planned", [True, False])
+def test_a_checkpoint_that_was_rolled_back_can_be_restored(tmp_path, planned):
+    checkpoint = Checkpoint(tmp_path)
+    for number in range(2):
+        checkpoint.plan(number, {"t": {"0": 5 + number}})
+        checkpoint.finish(number)
+    assert checkpoint.roll_back(planned)
+    assert (checkpoint.done(), checkpoint.planned()) == (0, 1 if planned else 0)
+    checkpoint.plan(1, {"t": {"0": 9}})  # anew, with more
+    assert not checkpoint.roll_back(planned)  # its last batch is not done
+    checkpoint.restore()
+    assert (checkpoint.done(), checkpoint.end_of(1)) == ((0, {"t": {"0": 9}}) if planned else (1, {"t": {"0": 6}}))
+
+
+def test_a_batch_that_went_on_after_all_is_not_restored(tmp_path):
+    checkpoint = Checkpoint(tmp_path)
+    checkpoint.plan(0, {"t": {"0": 5}})
+    checkpoint.finish(0)
+    assert checkpoint.roll_back(planned=False)
+    checkpoint.plan(0, {"t": {"0": 7}})
+    checkpoint.finish(0)
+    checkpoint.restore()
+    assert checkpoint.end_of(0) == {"t": {"0": 7}}
+
+
+def test_what_queries_left_out_adds_up(tmp_path):
+    (tmp_path / "discarded").write_text('{"a": 1, "b": 2}\n\n{"a": 3}\n{"a": ')
+    assert content.sums(tmp_path / "discarded") == {"a": 4, "b": 2}
+    assert content.sums(tmp_path / "none") == {}
+
+
+def test_a_clock_is_wrong_by_what_its_file_says(tmp_path):
+    (tmp_path / "clock").write_text("-3600")
+    assert clock.wrong_by(tmp_path / "clock") == -3600
+    assert clock.wrong_by(tmp_path / "none") == 0
