@@ -13,6 +13,7 @@ from proxy_frames import FrameProxy
 
 from kafkasource.broker import Broker
 from kafkasource.broker.properties import free_ports
+from kafkasource.broker.security.settings import Security
 
 VERSIONS = ("3.9.2", "4.3.1")
 HEAP_MB = 320
@@ -32,8 +33,13 @@ class Brokers:
     """Three brokers, each behind one of `proxies`."""
 
     def __init__(
-        self, version: str, proxies: Sequence[AnyProxy], properties: Mapping[str, object] = MappingProxyType({})
+        self,
+        version: str,
+        proxies: Sequence[AnyProxy],
+        properties: Mapping[str, object] = MappingProxyType({}),
+        security: Security | None = None,
     ) -> None:
+        """With `security` the proxies are before its listener, and `servers` leads to that of the nodes themselves."""
         self.proxies = proxies
         ports = free_ports(3)
         for proxy, port in zip(self.proxies, ports, strict=True):
@@ -46,7 +52,9 @@ class Brokers:
             use_existing=False,
             heap_mb=HEAP_MB,
             properties=properties,
+            security=security,
         )
+        self._secured = security is not None
         self._versions = [version] * len(ports)
         self.whole = threading.Lock()  # whoever holds it changes the brokers, or needs them unchanged
         self._ends = ExitStack()
@@ -67,7 +75,12 @@ class Brokers:
 
     @property
     def servers(self) -> str:
-        return self.broker.bootstrap_servers
+        return self.broker.secured.bootstrap_servers("PLAINTEXT") if self._secured else self.broker.bootstrap_servers
+
+    def login(self) -> dict[str, str]:
+        """Options of a client that comes to the listener with `security`. Empty without it."""
+        found = self.broker.client_properties() if self._secured else {}
+        return {f"kafka.{name}": text for name, text in found.items()}
 
     def create(self, topics: dict[str, int]) -> None:
         for made in self.admin.create_topics([NewTopic(name, count, 3) for name, count in topics.items()]).values():

@@ -23,6 +23,7 @@ from typing import NamedTuple
 from campaign.faults import Fault
 from campaign.storm.waiting import Asked, WaitingFault, WaitingFaults
 from kafkasource.broker.properties import HOST, free_ports
+from kafkasource.protocol.apis import SASL_HANDSHAKE
 
 THIN_BYTES_PER_S = 20_000.0
 THIN_PIECE_BYTES = 2_000
@@ -64,6 +65,7 @@ class StormProxy:
         self._listener.bind((HOST, free_ports(1)[0]))
         self._listener.listen(BACKLOG)
         self.address: tuple[str, int] = self._listener.getsockname()
+        self.renewals = 0  # sessions that clients renewed on their connections
         self._refusals = 0  # faults because of which it takes no connections now
         self._may_accept = asyncio.Event()
         self._conversations: set[_Conversation] = set()
@@ -155,6 +157,7 @@ class _Conversation:
         self._goes_on.set()
         self._thin_until_s = 0.0
         self._swallows = False
+        self._handshakes = 0
         self.of_ours = False
 
     async def run(self) -> None:
@@ -180,6 +183,9 @@ class _Conversation:
             asked = _asked(frame)
             waiting = self._proxy.waiting.take(self._proxy.node, asked)
             self.of_ours = self.of_ours or asked.client_id == self._proxy.waiting.client_id
+            if asked.api_key == SASL_HANDSHAKE.key:
+                self._proxy.renewals += self._handshakes > 0
+                self._handshakes += 1
             if waiting is None:
                 self._asked.append((asked, None))
                 await self._pass(self._to_broker, frame)

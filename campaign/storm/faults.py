@@ -8,6 +8,7 @@ connection, once.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from campaign.faults import BY_NAME as OF_CAMPAIGN
 from campaign.faults import Fault, Kind, schedule
@@ -33,9 +34,15 @@ TO_MEET: tuple[Api, ...] = (  # rarer than reads, so that a fault of any request
     apis.METADATA,
     apis.API_VERSIONS,
 )
-BY_API_NAME = {api.name: api for api in TO_MEET}
+OF_LOGINS: tuple[Api, ...] = (apis.SASL_HANDSHAKE, apis.SASL_AUTHENTICATE)  # the second also renews sessions
+BY_API_NAME = {api.name: api for api in (*TO_MEET, *OF_LOGINS)}
 # Half of the faults meet any request; of the others PRODUCE and END_TXN have more than their share.
-VARIANTS = (ANY,) * (len(TO_MEET) + 5) + tuple(BY_API_NAME) + (apis.PRODUCE.name,) * 3 + (apis.END_TXN.name,) * 2
+VARIANTS = (
+    *(ANY,) * (len(TO_MEET) + 5),
+    *(api.name for api in TO_MEET),
+    *(apis.PRODUCE.name,) * 3,
+    *(apis.END_TXN.name,) * 2,
+)
 
 CONNECTIONS = (
     Kind("cut in a request", LANE, 6, variants=VARIANTS),  # at any byte; the broker gets what comes before it
@@ -75,7 +82,9 @@ SLOW_LANES = ("brokers", "application", "members")
 SLOW_PAUSES_S = (1.0, 8.0)
 
 
-def of_connections(seed: int, per_second: float) -> Iterator[Fault]:
-    """Without end, so many a second on average."""
+def of_connections(seed: int, per_second: float, logins: bool = False) -> Iterator[Fault]:
+    """Without end, so many a second on average. `logins`: clients log in, and renew their sessions."""
     between_s = 1 / per_second
-    return schedule(seed, LANE, (0.25 * between_s, 1.75 * between_s), table=CONNECTIONS)
+    more = tuple(api.name for api in OF_LOGINS) * 3 if logins else ()
+    table = [replace(kind, variants=(*kind.variants, *more)) for kind in CONNECTIONS]
+    return schedule(seed, LANE, (0.25 * between_s, 1.75 * between_s), table=table)

@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from types import FrameType
 
+from campaign import login
 from campaign.clock import jumps_by_file
 from campaign.ending import end_with_starter
 from kafkasource.errors import KafkaSourceError
@@ -18,11 +19,17 @@ Life = Callable[[int], None]
 
 PAUSE_S = 0.05
 
-CONNECTION = {
-    "kafka.client.id": "campaign",  # the proxies harm this client's connections alone
-    "kafka.request.timeout.ms": "3000",  # so long does an answer that never comes hold up a client
-    "kafka.default.api.timeout.ms": "60000",
-}
+SERVERS = "kafka.bootstrap.servers"
+
+
+def connection(servers: str) -> dict[str, str]:
+    """The options by which a client of ours connects."""
+    return {
+        SERVERS: servers,
+        "kafka.client.id": "campaign",  # the proxies harm this client's connections alone
+        "kafka.request.timeout.ms": "3000",  # so long does an answer that never comes hold up a client
+        "kafka.default.api.timeout.ms": "60000",
+    } | login.options()
 
 
 def live(kinds: Mapping[str, Life]) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import count
 from pathlib import Path
+from types import MappingProxyType
 
-from campaign import clock
+from campaign import clock, login
 from campaign.members import Members
 from campaign.processes import Programs
 from campaign.queries import MEMBERS, POLICIES, SINKS, Names
@@ -23,7 +25,16 @@ LEAVES_S = 150.0  # for clients to end the lives that they have begun; the longe
 
 
 class StormProcesses:
-    def __init__(self, servers: str, names: Names, folder: Path, seed: int, bugs: Sequence[str]) -> None:
+    def __init__(
+        self,
+        servers: str,
+        names: Names,
+        folder: Path,
+        seed: int,
+        bugs: Sequence[str],
+        with_login: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """`with_login`: options of our clients, where the brokers want one."""
         self._servers, self._names, self._folder, self._seed = servers, names, folder, seed
         self.crash_file = folder / "crash"
         (folder / "local").mkdir()
@@ -32,6 +43,7 @@ class StormProcesses:
             crash_points.ENVIRONMENT: str(self.crash_file),
             clock.ENVIRONMENT: str(self._clock),
             DISCARDED: str(self.discarded),
+            login.ENVIRONMENT: json.dumps(dict(with_login)),
             "SPARK_LOCAL_DIRS": str(folder / "local"),
         }
         self._programs = Programs(folder, bugs, more)

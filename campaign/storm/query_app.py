@@ -28,7 +28,7 @@ from campaign.clock import jumps_by_file
 from campaign.ending import end_with_starter
 from campaign.queries import FAN, GROUP_OF, OWNER, POLICIES, SINKS, Names
 from campaign.storm.checkpoint import Checkpoint
-from campaign.storm.lives import CONNECTION
+from campaign.storm.lives import SERVERS, connection
 from kafkasource import options as option_table
 from kafkasource.offset_map import OffsetMapTopic
 from kafkasource.sink import writer as writer_module
@@ -146,8 +146,7 @@ def _rows(reader: PartitionReader, partition: KafkaInputPartition) -> Iterator[p
 
 
 def _source_options(query: str, servers: str, names: Names) -> dict[str, str]:
-    found = CONNECTION | {
-        "kafka.bootstrap.servers": servers,
+    found = connection(servers) | {
         "kafka.isolation.level": "read_committed",
         "subscribe": names.source,
         "startingOffsets": "earliest",
@@ -167,12 +166,13 @@ def _source_options(query: str, servers: str, names: Names) -> dict[str, str]:
 
 
 def _sink_options(query: str, servers: str, names: Names, checkpoint: Path) -> dict[str, str]:
-    server = "kafka.bootstrap.servers"
+    found = connection(servers)
+    bootstrap = found.pop(SERVERS)
     several = query == FAN or query in POLICIES
-    clusters = [f"clusters.{cluster}.{server}" for cluster in ("east", "west")] if several else [server]
+    clusters = [f"clusters.{cluster}.{SERVERS}" for cluster in ("east", "west")] if several else [SERVERS]
     return {
-        **CONNECTION,
-        **dict.fromkeys(clusters, servers),
+        **found,
+        **dict.fromkeys(clusters, bootstrap),
         "topic": names.target(query),
         "checkpointLocation": str(checkpoint),
         "commitListener": "campaign.storm.query_app:listener",

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from campaign import lines, positions
 from campaign.lines import Told
-from campaign.storm.lives import CONNECTION, live
+from campaign.storm.lives import connection, live
 from kafkasource.reader import Reader
 
 NAMES = ("follow0", "follow1", "read0", "read1")
@@ -40,8 +40,7 @@ class Reading:
         self._positions = positions.after(Told(file).more())
 
     def life(self, work: Callable[[Reader, Give, float], None], _number: int) -> None:
-        options = CONNECTION | {
-            "kafka.bootstrap.servers": self._servers,
+        options = connection(self._servers) | {
             "kafka.isolation.level": "read_committed",
             "subscribe": self._topic,
             "includeHeaders": "true",

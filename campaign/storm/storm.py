@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
 
-from campaign import gather
+from campaign import gather, login
 from campaign.campaign import QUIET_S, Result, await_queries
 from campaign.checker import Copy, Report, Wait, check
 from campaign.fault_log import FaultLog
@@ -43,9 +43,13 @@ from campaign.storm.harms import StormHarms
 from campaign.storm.processes import QUERIES, StormProcesses
 from campaign.storm.writers_app import PARTITIONS, WRITTEN
 from campaign.watch import Watch
+from kafkasource.broker.security.settings import Listener, Security
 
 ROUND_MINUTES = 10.0
 PER_SECOND = 30.0  # faults of connections that are drawn; more of them than take effect
+SECURITY = Security(
+    (Listener("SASL_PLAINTEXT", ("SCRAM-SHA-256",), reauth_ms=login.SESSION_MS),), users=login.USERS
+)  # no TLS: the proxies must know requests
 PROPERTIES = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 1000}
 
 
@@ -98,7 +102,9 @@ class Round:
     ) -> None:
         self._seed, self._minutes, self._say = seed, minutes, say
         self._per_second, self._bugs, self._drain_ms = per_second, bugs, drain_ms
-        self._version = Random(f"{seed} storm").choice(VERSIONS)
+        random = Random(f"{seed} storm")
+        self._version = random.choice(VERSIONS)
+        self._logins = random.randrange(3) == 0
         self._folder = Path(tempfile.mkdtemp(prefix="storm-"))
         self._names, self._log = Names(uuid.uuid4().hex[:8]), FaultLog(self._folder / "faults.jsonl")
 
@@ -113,14 +119,22 @@ class Round:
 
     def run(self) -> Result:
         seed, names, log, folder = self._seed, self._names, self._log, self._folder
-        log.note("begins", seed=seed, version=self._version, minutes=self._minutes, bugs=list(self._bugs))
-        self._say(f"seed {seed}: Kafka {self._version}, {self._minutes:g} minutes; log and checkpoints in {folder}")
+        log.note(
+            "begins",
+            seed=seed,
+            version=self._version,
+            logins=self._logins,
+            minutes=self._minutes,
+            bugs=list(self._bugs),
+        )
+        logins = f"sessions of {login.SESSION_MS} ms" if self._logins else "no logins"
+        self._say(f"seed {seed}: Kafka {self._version}, {logins}, {self._minutes:g} minutes; log in {folder}")
         arming = Arming(log)
-        with Brokers(self._version, arming.proxies, PROPERTIES) as brokers:
+        with Brokers(self._version, arming.proxies, PROPERTIES, SECURITY if self._logins else None) as brokers:
             written = [names.west, *map(names.target, QUERIES), *map(names.west_of, POLICIES)]
             brokers.create({names.source: IN_PARTITIONS} | dict.fromkeys(written, OUT_PARTITIONS))
             growing = Growing(folder)
-            processes = StormProcesses(brokers.servers, names, folder, seed, self._bugs)
+            processes = StormProcesses(brokers.servers, names, folder, seed, self._bugs, brokers.login())
             watch = Watch(brokers, names, log)
             try:
                 processes.start()
@@ -130,6 +144,7 @@ class Round:
                 self._harm(brokers, arming, processes, growing, watch)
                 rate = log.counts.total() * 1000 / (log.now_ms() - began_ms)
                 self._say(f"{log.now_ms() / 1000:.0f} s: {log.counts.total()} faults, {rate:.1f}/s; the copies drain")
+                log.note("harmed", renewed_sessions=sum(proxy.renewals for proxy in arming.proxies))
                 report, records = self._judge(brokers, processes, watch)
             finally:
                 processes.end()
@@ -158,7 +173,7 @@ class Round:
             for lane in SLOW_LANES
         ]
         watch.start()
-        arming.begin(of_connections(self._seed, self._per_second))
+        arming.begin(of_connections(self._seed, self._per_second, self._logins))
         for lane in lanes:
             lane.start()
         until_s = time.monotonic() + self._minutes * 60

@@ -17,7 +17,7 @@ from random import Random
 from campaign import lines
 from campaign.checker import Outcome
 from campaign.storm.content import Content, Row, Telling, table
-from campaign.storm.lives import CONNECTION, Life, live
+from campaign.storm.lives import Life, connection, live
 from kafkasource import options as option_table
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.transactions import TransactionVersion
@@ -52,8 +52,7 @@ class Writers:
         return life, random, Content(life, random, int((self._folder / PARTITIONS).read_text()))
 
     def options(self, random: Random) -> dict[str, str]:
-        return CONNECTION | {
-            "kafka.bootstrap.servers": self.servers,
+        return connection(self.servers) | {
             "topic": self.topic,
             "kafka.compression.type": random.choice(CODECS),
             "kafka.linger.ms": random.choice(("0", "5", "30")),
@@ -136,11 +135,8 @@ def main(servers: str, topic: str, folder: str, seed: str, incarnation: str) -> 
 
 def _end_transactions(servers: str, topic: str) -> None:
     """What a last life has left open would hold back readers until its timeout."""
-    with Cluster(
-        ProducerConfig.from_options(
-            option_table.parse(CONNECTION | {"kafka.bootstrap.servers": servers}, "sink")
-        ).client
-    ) as cluster:
+    config = ProducerConfig.from_options(option_table.parse(connection(servers), "sink"))
+    with Cluster(config.client) as cluster:
         names = [f"{topic}-transactional{number}" for number in range(TRANSACTIONAL)]
         cluster.transactions.init_producer_ids(names, TIMEOUT_MS)
 

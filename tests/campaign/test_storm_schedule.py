@@ -13,7 +13,7 @@ from campaign.faults import NODES, schedule
 from campaign.storm import content, storm
 from campaign.storm.checkpoint import Checkpoint
 from campaign.storm.content import Content, Telling, told
-from campaign.storm.faults import ANY, BY_API_NAME, CONNECTIONS, SLOW_LANES, TABLE, of_connections
+from campaign.storm.faults import ANY, BY_API_NAME, CONNECTIONS, SLOW_LANES, TABLE, TO_MEET, of_connections
 
 
 def test_a_seed_gives_the_same_faults_again_and_another_seed_others():
@@ -26,7 +26,9 @@ def test_faults_of_connections_come_at_their_rate_on_any_node_with_any_request(p
     drawn = list(islice(of_connections(3, per_second), 5000))
     assert sum(fault.pause_s for fault in drawn) == pytest.approx(5000 / per_second, rel=0.05)
     assert {fault.kind for fault in drawn} == {kind.name for kind in CONNECTIONS}
-    assert {fault.variant for fault in drawn} == {ANY, *BY_API_NAME}
+    assert {fault.variant for fault in drawn} == {ANY, *(api.name for api in TO_MEET)}
+    with_logins = islice(of_connections(3, per_second, logins=True), 5000)
+    assert {fault.variant for fault in with_logins} == {ANY, *BY_API_NAME}
     assert {fault.node for fault in drawn} == set(NODES)
 
 
