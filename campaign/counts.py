@@ -13,17 +13,19 @@ from pathlib import Path
 from typing import Any
 
 from campaign.faults import TABLE as OF_CAMPAIGN
+from campaign.simulated.worlds import KINDS as SIMULATED
 from campaign.storm.faults import APPLICATION, CONNECTIONS
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "campaign.md"
 BEGIN, END = "<!-- campaigns -->\n", "<!-- end -->\n"
-TABLE = (*OF_CAMPAIGN, *CONNECTIONS, *APPLICATION)
+KINDS = (*(kind.name for kind in (*OF_CAMPAIGN, *CONNECTIONS, *APPLICATION)), *SIMULATED)
+APART = "simulated"  # a shape that does not count with the others
 COLUMNS = ("seed", "shape", "Kafka", "minutes", "faults", "records read", "findings", "by kind")
 
 
 def row(result: Mapping[str, Any]) -> str:
     faults, found = result["faults"], result["findings"]
-    kinds = ", ".join(f"{faults[kind.name]} {kind.name}" for kind in TABLE if faults.get(kind.name))
+    kinds = ", ".join(f"{faults[kind]} {kind}" for kind in KINDS if faults.get(kind))
     findings = ", ".join(f"{count} {rule}" for rule, count in found.items()) or "0"
     minutes = f"{result['minutes']:g}"
     cells = (
@@ -52,13 +54,24 @@ def added(text: str, results: Sequence[Mapping[str, Any]]) -> str:
     rows = [line for line in table.splitlines() if line.startswith("| ") and line.split(" | ")[0][2:].isdigit()]
     rows += [each for each in map(row, results) if each not in rows]
     cells = [each.strip("| ").split(" | ") for each in rows]
-    faults, records = (sum(int(each[column]) for each in cells) for column in (4, 5))
-    shapes = Counter(each[1] for each in cells)
-    runs = " and ".join(f"{count} {shape}{'s' if count > 1 else ''}" for shape, count in shapes.items())
-    clean = sum(each[6] == "0" for each in cells)
-    total = f"{runs}: {faults} faults, {records} records read; {clean} of {len(rows)} runs without a finding.\n"
+    total = _totals([each for each in cells if each[1] != APART])
+    if simulated := [each for each in cells if each[1] == APART]:
+        total += f"Apart from these, inside one process: {_totals(simulated)}"
     lines = ["| " + " | ".join(COLUMNS) + " |", "|---" * len(COLUMNS) + "|", *rows]
     return head + BEGIN + total + "\n" + "\n".join(lines) + "\n" + END + tail
+
+
+def _totals(cells: Sequence[Sequence[str]]) -> str:
+    faults, records = (sum(int(each[column]) for each in cells) for column in (4, 5))
+    shapes = Counter(each[1] for each in cells)
+    runs = " and ".join(f"{count} {_named(shape, count)}" for shape, count in shapes.items())
+    clean = sum(each[6] == "0" for each in cells)
+    return f"{runs}: {faults} faults, {records} records read; {clean} of {len(cells)} runs without a finding.\n"
+
+
+def _named(shape: str, count: int) -> str:
+    name = f"{shape} run" if shape == APART else shape
+    return name if count == 1 else f"{name}s"
 
 
 def main() -> None:

@@ -88,6 +88,13 @@ def test_counts_add_up_and_a_run_counts_once():
     assert text.endswith("below\n")
 
 
+def test_simulated_faults_count_apart():
+    simulated = {**RESULT, "shape": "simulated", "version": "-", "faults": {"brokers abort open transactions": 50}}
+    text = added(EMPTY, [RESULT, simulated])
+    assert "1 campaign: 3 faults, 1000 records read; 1 of 1 runs without a finding.\n" in text
+    assert "Apart from these, inside one process: 1 simulated run: 50 faults" in text
+
+
 def test_a_document_without_the_table_is_an_error():
     with pytest.raises(ValueError, match="has no lines"):
         added("no table", [RESULT])
