@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from campaign.checker import Batch, Copy, History, Record, Translation, Wait, Written
+from campaign.checker import Batch, Copy, History, Passed, Record, Translation, Wait, Written
 from campaign.fault_log import FaultLog
 from campaign.producers import Producing
 from campaign.queries import Names
@@ -117,8 +117,10 @@ def history(
     of_translations: Sequence[Translation],
     watch: Watch,
     waits: Sequence[Wait],
+    passed: Sequence[Passed] = (),
 ) -> History:
-    return History(written, logs, of_copies, of_batches, watch.glimpses, of_translations, [*watch.waits, *waits])
+    all_waits = [*watch.waits, *waits]
+    return History(written, logs, of_copies, of_batches, watch.glimpses, of_translations, all_waits, passed)
 
 
 def of_producers(producers: Iterable[Producing]) -> tuple[list[Written], list[Wait]]:

@@ -35,6 +35,11 @@ class Names:
         """The second topic of the query that writes to several clusters."""
         return self.west_of(FAN)
 
+    @property
+    def passing(self) -> str:
+        """A topic whose records are removed while they are read."""
+        return f"passing-{self.stem}"
+
     def west_of(self, query: str) -> str:
         return f"{self.target(query)}-west"
 

@@ -63,6 +63,18 @@ class Copy(NamedTuple):
     left_out: int | None = None
 
 
+class Passed(NamedTuple):
+    """A reader of a topic whose records are removed before their time: it may lack what it said was lost.
+
+    The history has no log of the topic itself, only what was written, and the log `told` of what the reader gave.
+    """
+
+    log: str
+    told: str
+    said_lost: Mapping[int, Sequence[tuple[int, int]]]  # offsets `[start, end)` by partition
+    removed_below: Mapping[int, int]  # by partition: the last log start offset that was asked for
+
+
 class Batch(NamedTuple):
     """A micro-batch of a copy with `atomicBatch`: which offsets of the source it took, `[start, end)` by partition."""
 
@@ -109,3 +121,4 @@ class History:
     glimpses: Sequence[Glimpse] = ()
     translations: Sequence[Translation] = ()
     waits: Sequence[Wait] = ()
+    passed: Sequence[Passed] = ()

@@ -47,11 +47,12 @@ class Content:
         first = random.randrange(partitions)
         self._next = {f"{life}-{number}": [0, (first + number) % partitions] for number in range(KEYS)}
 
-    def rows(self, count: int) -> list[Row]:
-        return [self._row() for _ in range(count)]
+    def rows(self, count: int, partition: int | None = None) -> list[Row]:
+        """`partition`: of all rows, one that has a key."""
+        keys = [key for key, (_, of_key) in self._next.items() if partition in (None, of_key)]
+        return [self._row(self._random.choice(keys)) for _ in range(count)]
 
-    def _row(self) -> Row:
-        key = self._random.choice(list(self._next))
+    def _row(self, key: str) -> Row:
         number, partition = self._next[key]
         self._next[key][0] += 1
         size = LARGE if self._random.randrange(LARGE_ONE_IN) == 0 else self._random.choice(SIZES)
@@ -78,8 +79,9 @@ class Telling:
     def before(self, group: str, producer: str, rows: Sequence[Row]) -> None:
         self._tell({"group": group, "producer": producer, "rows": rows})
 
-    def after(self, group: str, outcome: Outcome) -> None:
-        self._tell({"group": group, "outcome": outcome.value})
+    def after(self, group: str, outcome: Outcome, first_offset: int | None = None) -> None:
+        """`first_offset`: of the group's rows, which lie one after the other in one partition. None: not known."""
+        self._tell({"group": group, "outcome": outcome.value, "first_offset": first_offset})
 
     def _tell(self, line: dict[str, object]) -> None:
         with self._lock:
@@ -90,31 +92,25 @@ class Telling:
 def told(file: Path, topic: str) -> list[Written]:
     """All that writers have told in the file."""
     groups: dict[str, tuple[str, list[Row]]] = {}
-    outcomes: dict[str, Outcome] = {}
+    outcomes: dict[str, tuple[Outcome, int | None]] = {}
     for text in file.read_text().splitlines():
         try:
             line = json.loads(text)
         except ValueError:  # the begin of a line, whose writer was killed: it had handed nothing over
             continue
         if "outcome" in line:
-            outcomes[line["group"]] = Outcome(line["outcome"])
+            outcomes[line["group"]] = Outcome(line["outcome"]), line["first_offset"]
         else:
             groups[line["group"]] = line["producer"], [Row(*row) for row in line["rows"]]
-    return [
-        Written(
-            producer,
-            row.key.encode(),
-            row.number,
-            row.value,
-            topic,
-            row.partition,
-            None,
-            outcomes.get(group, Outcome.UNKNOWN),
-            (row.header,),
-        )
-        for group, (producer, rows) in groups.items()
-        for row in rows
-    ]
+    found = []
+    for group, (producer, rows) in groups.items():
+        outcome, first = outcomes.get(group, (Outcome.UNKNOWN, None))
+        for place, row in enumerate(rows):
+            key, offset = row.key.encode(), None if first is None else first + place
+            found.append(
+                Written(producer, key, row.number, row.value, topic, row.partition, offset, outcome, (row.header,))
+            )
+    return found
 
 
 def sums(file: Path) -> Counter[str]:

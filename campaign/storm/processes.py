@@ -67,7 +67,7 @@ class StormProcesses:
     def _start(self, name: str) -> None:
         if name in self._leaving:
             return
-        arguments = [self._servers, self._names.source, str(self._folder), str(self._seed)]
+        arguments = [self._servers, self._names.stem, str(self._folder), str(self._seed)]
         if name == WRITERS:
             arguments.append(str(next(self._incarnations)))
         if name in QUERIES:

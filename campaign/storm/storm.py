@@ -16,7 +16,7 @@ from random import Random
 
 from campaign import gather, login
 from campaign.campaign import QUIET_S, Result, await_queries
-from campaign.checker import Copy, Report, Wait, check
+from campaign.checker import Copy, History, Record, Report, Wait, Written, check
 from campaign.fault_log import FaultLog
 from campaign.faults import Fault, schedule
 from campaign.gather import DRAIN_MS
@@ -40,8 +40,10 @@ from campaign.storm import content, readers_app
 from campaign.storm.arming import Arming
 from campaign.storm.faults import SLOW_LANES, SLOW_PAUSES_S, TABLE, of_connections
 from campaign.storm.harms import StormHarms
+from campaign.storm.passing import TOLD as PASSING_TOLD
+from campaign.storm.passing import Removals
 from campaign.storm.processes import QUERIES, StormProcesses
-from campaign.storm.writers_app import PARTITIONS, WRITTEN
+from campaign.storm.writers_app import PARTITIONS, PASSING_PARTITIONS, WRITTEN, WRITTEN_PASSING
 from campaign.watch import Watch
 from kafkasource.broker.security.settings import Listener, Security
 
@@ -132,27 +134,47 @@ class Round:
         arming = Arming(log)
         with Brokers(self._version, arming.proxies, PROPERTIES, SECURITY if self._logins else None) as brokers:
             written = [names.west, *map(names.target, QUERIES), *map(names.west_of, POLICIES)]
-            brokers.create({names.source: IN_PARTITIONS} | dict.fromkeys(written, OUT_PARTITIONS))
+            brokers.create(
+                {names.source: IN_PARTITIONS, names.passing: PASSING_PARTITIONS}
+                | dict.fromkeys(written, OUT_PARTITIONS)
+            )
             growing = Growing(folder)
             processes = StormProcesses(brokers.servers, names, folder, seed, self._bugs, brokers.login())
-            watch = Watch(brokers, names, log)
+            watch, removals = Watch(brokers, names, log), Removals(brokers, names)
             try:
                 processes.start()
                 await_queries(watch)
                 self._say(f"{log.now_ms() / 1000:.0f} s: every query writes; the faults begin")
                 began_ms = log.now_ms()
-                self._harm(brokers, arming, processes, growing, watch)
+                self._harm(brokers, arming, processes, growing, watch, removals)
                 rate = log.counts.total() * 1000 / (log.now_ms() - began_ms)
                 self._say(f"{log.now_ms() / 1000:.0f} s: {log.counts.total()} faults, {rate:.1f}/s; the copies drain")
                 log.note("harmed", renewed_sessions=sum(proxy.renewals for proxy in arming.proxies))
-                report, records = self._judge(brokers, processes, watch)
+                report, records = self._judge(brokers, processes, watch, removals)
             finally:
                 processes.end()
         self._say(f"{log.now_ms() / 1000:.0f} s: {report.total} findings in {sum(records.values())} records")
         return Result(seed, self._version, self._minutes, log.counts, records, report, folder)
 
+    def _passing(self, written: Sequence[Written], removals: Removals) -> Sequence[Record]:
+        """What the reader of the topic that loses records gave, once it has all that it did not call lost."""
+        log, until_ms = ToldLog(self._folder / readers_app.PASSING), self._log.now_ms() + self._drain_ms
+        while True:
+            log.look()
+            passed = removals.passed(self._folder)
+            lacks = check(History(written, {passed.told: log.records}, passed=[passed])).counts["lost"]
+            if not lacks or self._log.now_ms() > until_ms:
+                return log.records
+            time.sleep(1)
+
     def _harm(
-        self, brokers: Brokers, arming: Arming, processes: StormProcesses, growing: Growing, watch: Watch
+        self,
+        brokers: Brokers,
+        arming: Arming,
+        processes: StormProcesses,
+        growing: Growing,
+        watch: Watch,
+        removals: Removals,
     ) -> None:
         """For the round's minutes."""
         log = self._log
@@ -167,6 +189,7 @@ class Round:
             "brokers": harm_brokers,
             "application": StormHarms(processes, brokers.whole, watch, log).do,
             "members": MemberHarms(processes.members).do,
+            "retention": removals.remove,
         }
         lanes = [
             Lane(lane, schedule(self._seed, lane, SLOW_PAUSES_S, table=TABLE), by_lane[lane], log)
@@ -187,14 +210,16 @@ class Round:
             lane.wait()
         watch.stop()
 
-    def _judge(self, brokers: Brokers, processes: StormProcesses, watch: Watch) -> tuple[Report, dict[str, int]]:
+    def _judge(
+        self, brokers: Brokers, processes: StormProcesses, watch: Watch, removals: Removals
+    ) -> tuple[Report, dict[str, int]]:
         """Quiet, drain, one last look at rest, check."""
         names, folder, log = self._names, self._folder, self._log
         processes.crash_file.unlink(missing_ok=True)
         processes.keep_running()
         processes.end_writers()
         time.sleep(QUIET_S)
-        told = {f"what {name} gave": ToldLog(folder / name) for name in readers_app.NAMES}
+        told: dict[str, ToldLog] = {f"what {name} gave": ToldLog(folder / name) for name in readers_app.NAMES}
         drain = gather.Drain(
             brokers.servers,
             names.source,
@@ -209,10 +234,14 @@ class Round:
         drain.look_again()
         drain.close()
         atomic = gather.batches(folder / "checkpoints" / "atomic", "atomic", names.source)
-        written = content.told(folder / WRITTEN, names.source)
+        of_passing = content.told(folder / WRITTEN_PASSING, names.passing)
+        written = [*content.told(folder / WRITTEN, names.source), *of_passing]
         failed = [Wait(f"a client: {failure}", 0, None, 0) for failure in processes.failures]
         copies = self._copies(processes.discarded)
-        history = gather.history(written, logs, copies, atomic, [], watch, [*drain.waits, *failed])
+        logs[PASSING_TOLD] = self._passing(of_passing, removals)
+        history = gather.history(
+            written, logs, copies, atomic, [], watch, [*drain.waits, *failed], [removals.passed(folder)]
+        )
         outcomes = Counter(each.outcome.value for each in written)
         log.note("judged", faults=dict(log.counts), written=dict(outcomes), batches=len(atomic))
         report = log.report(check(history))

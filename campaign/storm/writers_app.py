@@ -1,7 +1,7 @@
 """Writers of short lives, each in a thread: `kafkasource.Writer`, and task transactions as the exactly-once sink uses
 them.
 
-    python -m campaign.storm.writers_app BOOTSTRAP TOPIC FOLDER SEED INCARNATION
+    python -m campaign.storm.writers_app BOOTSTRAP STEM FOLDER SEED INCARNATION
 
 `FOLDER/written`: what they tell; `FOLDER/partitions`: how many the topic has. At SIGTERM each ends with its life.
 """
@@ -16,6 +16,7 @@ from random import Random
 
 from campaign import lines
 from campaign.checker import Outcome
+from campaign.queries import Names
 from campaign.storm.content import Content, Row, Telling, table
 from campaign.storm.lives import Life, connection, live
 from kafkasource import options as option_table
@@ -35,6 +36,7 @@ COMMITTED_OF_TEN = 8
 TIMEOUT_MS = 60_000
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 WRITTEN, PARTITIONS = "written", "partitions"
+WRITTEN_PASSING, PASSING_PARTITIONS = "written-passing", 2
 POSITIONS = {"key": 0, "value": 1, "partition": 2, "headers": 3}
 
 
@@ -45,11 +47,11 @@ class Writers:
         self.servers, self.topic, self._folder = servers, topic, folder
         self.incarnation, self._seed, self.telling = incarnation, seed, telling
 
-    def begin(self, name: str, number: int) -> tuple[str, Random, Content]:
-        """The name of a life, and what it draws and writes."""
+    def begin(self, name: str, number: int, partitions: int | None = None) -> tuple[str, Random, Content]:
+        """The name of a life, and what it draws and writes. `partitions`: of the topic, None: as the file says."""
         life = f"{name}-{self.incarnation}-{number}"
         random = Random(f"{self._seed} {life}")
-        return life, random, Content(life, random, int((self._folder / PARTITIONS).read_text()))
+        return life, random, Content(life, random, partitions or int((self._folder / PARTITIONS).read_text()))
 
     def options(self, random: Random) -> dict[str, str]:
         return connection(self.servers) | {
@@ -73,6 +75,21 @@ def idempotent(writers: Writers, name: str, number: int) -> None:
                     writer.write(table(part))
             writer.flush()
             writers.telling.after(group, Outcome.COMMITTED)
+
+
+def passing(writers: Writers, name: str, number: int) -> None:
+    """To the topic whose records are removed. Its groups have one partition each, so that all offsets are known."""
+    life, random, content = writers.begin(name, number, PASSING_PARTITIONS)
+    with Writer(writers.options(random)) as writer:
+        for group_number in range(random.randint(1, MOST_GROUPS)):
+            rows = content.rows(random.randint(1, MOST_ROWS), random.randrange(PASSING_PARTITIONS))
+            group = f"{life}/{group_number}"
+            writers.telling.before(group, life, rows)
+            writer.write(table(rows))
+            (written,) = writer.flush().values()
+            offsets = written.first_offset, written.last_offset
+            together = offsets[0] is not None and offsets[1] == offsets[0] + len(rows) - 1
+            writers.telling.after(group, Outcome.COMMITTED, written.first_offset if together else None)
 
 
 def transactional(writers: Writers, name: str, number: int) -> None:
@@ -121,14 +138,18 @@ def _written(
     return transaction
 
 
-def main(servers: str, topic: str, folder: str, seed: str, incarnation: str) -> None:
-    with lines.append_to(f"{folder}/{WRITTEN}") as out:
-        writers = Writers(servers, topic, Path(folder), incarnation, seed, Telling(out))
+def main(servers: str, stem: str, folder: str, seed: str, incarnation: str) -> None:
+    names, where = Names(stem), Path(folder)
+    with lines.append_to(f"{folder}/{WRITTEN}") as out, lines.append_to(f"{folder}/{WRITTEN_PASSING}") as of_passing:
+        topic = names.source
+        writers = Writers(servers, topic, where, incarnation, seed, Telling(out))
+        to_passing = Writers(servers, names.passing, where, incarnation, seed, Telling(of_passing))
         kinds: dict[str, Life] = {
             f"writer{number}": partial(idempotent, writers, f"writer{number}") for number in range(IDEMPOTENT)
         }
         for number in range(TRANSACTIONAL):
             kinds[f"transactional{number}"] = partial(transactional, writers, f"transactional{number}")
+        kinds["passing"] = partial(passing, to_passing, "passing")
         live(kinds)
         _end_transactions(servers, topic)
 

@@ -14,6 +14,7 @@ from campaign.storm import content, storm
 from campaign.storm.checkpoint import Checkpoint
 from campaign.storm.content import Content, Telling, told
 from campaign.storm.faults import ANY, BY_API_NAME, CONNECTIONS, SLOW_LANES, TABLE, TO_MEET, of_connections
+from campaign.storm.passing import said_lost
 
 
 def test_a_seed_gives_the_same_faults_again_and_another_seed_others():
@@ -113,3 +114,21 @@ def test_a_clock_is_wrong_by_what_its_file_says(tmp_path):
     (tmp_path / "clock").write_text("-3600")
     assert clock.wrong_by(tmp_path / "clock") == -3600
     assert clock.wrong_by(tmp_path / "none") == 0
+
+
+def test_ranges_that_were_said_to_be_lost_are_read_from_the_warnings():
+    text = """Some data may have been lost. [KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE] Could not read records in \
+offset [3, 17) for topic partition short-1: the log holds [17, 20). Reading begins at 17.
+Could not read records in offset [0, 2) for topic partition another-1: gone. 2 offsets are skipped.
+"""
+    assert said_lost(text, "short") == {1: [(3, 17)]}
+
+
+def test_rows_of_a_group_with_a_known_place_have_offsets(tmp_path):
+    rows = Content("life", Random(1), 2).rows(4, partition=1)
+    with (tmp_path / "written").open("w") as out:
+        Telling(out).before("a", "life", rows)
+        Telling(out).after("a", Outcome.COMMITTED, 70)
+    assert [(each.partition, each.offset) for each in told(tmp_path / "written", "t")] == [
+        (1, n) for n in range(70, 74)
+    ]
