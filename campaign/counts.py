@@ -14,11 +14,11 @@ from typing import Any
 
 from campaign.faults import TABLE as OF_CAMPAIGN
 from campaign.simulated.worlds import KINDS as SIMULATED
-from campaign.storm.faults import APPLICATION, CONNECTIONS, RETENTION
+from campaign.storm.faults import BESIDES, CONNECTIONS
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "campaign.md"
 BEGIN, END = "<!-- campaigns -->\n", "<!-- end -->\n"
-KINDS = (*(kind.name for kind in (*OF_CAMPAIGN, *CONNECTIONS, *APPLICATION, *RETENTION)), *SIMULATED)
+KINDS = (*(kind.name for kind in (*OF_CAMPAIGN, *CONNECTIONS, *BESIDES)), *SIMULATED)
 APART = "simulated"  # a shape that does not count with the others
 COLUMNS = ("seed", "shape", "Kafka", "minutes", "faults", "records read", "findings", "by kind")
 

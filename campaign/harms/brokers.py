@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import resource
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Protocol
 
 import kafka
 from confluent_kafka import KafkaException
+from descendants import descendants
 
 from campaign.faults import Fault
 from campaign.harms.lane import Doing, NotPossible
@@ -17,6 +20,7 @@ from campaign.rig import Brokers
 SETTLE_S = 1.0  # after each fault: for others who wait for whole brokers
 MOST_ADDED = 4
 IN_SYNC_S = 120.0
+HALTS_S = 30.0  # a broker that cannot write
 
 
 class Growing(Protocol):
@@ -36,6 +40,7 @@ class BrokerHarms:
             "move leaders": self._move_leaders,
             "add a partition": self._add_partition,
             "upgrade a broker": self._upgrade,
+            "fill a disk": self._fill_disk,
         }
 
     def do(self, fault: Fault) -> None:
@@ -57,6 +62,27 @@ class BrokerHarms:
 
     def _stop(self, fault: Fault) -> None:
         self._brokers.broker.terminate(fault.node)
+        time.sleep(fault.lasts_s)
+        self._brokers.broker.restart(fault.node)
+        self._await_replicas()
+
+    def _fill_disk(self, fault: Fault) -> None:
+        """No file of the node may grow: each write that would make it fails, and Kafka halts.
+
+        By a limit of the process, which is gone with it. A full tmpfs would need root, and stay mounted after a
+        campaign that was killed.
+        """
+        supervisors = self._brokers.broker.pids
+        nodes = {pid: text for each in supervisors for pid, text in descendants(each).items()}
+        (pid,) = [pid for pid, text in nodes.items() if b"/node-%d.properties" % fault.node in text]
+        _, most = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, most))
+        deadline = time.monotonic() + HALTS_S
+        while Path(f"/proc/{pid}/exe").exists():
+            if time.monotonic() > deadline:
+                resource.prlimit(pid, resource.RLIMIT_FSIZE, (most, most))
+                raise NotPossible(f"node {fault.node} wrote nothing within {HALTS_S:g} s")
+            time.sleep(0.05)
         time.sleep(fault.lasts_s)
         self._brokers.broker.restart(fault.node)
         self._await_replicas()

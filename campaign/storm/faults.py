@@ -77,8 +77,10 @@ APPLICATION = (
     Kind("roll back a checkpoint", "application", 3, variants=("not yet done", "not yet planned")),
     Kind("clock jumps", "application", 2, (1, 6), CLOCKS),
 )
+BROKERS = (Kind("fill a disk", "brokers", 2, (0.5, 4)),)
 RETENTION = (Kind("retention passes a reader", "retention", 1),)
-TABLE = (*CONNECTIONS, *APPLICATION, *RETENTION, *(OF_CAMPAIGN[name] for name in _SLOWER))
+BESIDES = (*BROKERS, *APPLICATION, *RETENTION)  # what the campaign does not have
+TABLE = (*CONNECTIONS, *BESIDES, *(OF_CAMPAIGN[name] for name in _SLOWER))
 SLOW_LANES = ("brokers", "application", "members", "retention")
 SLOW_PAUSES_S = (1.0, 8.0)
 
