@@ -16,7 +16,7 @@ PYTEST := $(PY) -m pytest -q
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo demo-jars test environments jars lint style types imports unit coverage broker spark spark-kinds spark-newest spark-oldest spark-each \
-	spark-4.0 spark-4.1 spark-4.3 extended floors sanitize fuzz campaign campaign-bugs bench bench-quick bench-mirror readme docs kernel dist dist-build dist-check clean
+	spark-4.0 spark-4.1 spark-4.3 extended floors sanitize fuzz campaign campaign-bugs storm storm-bugs simulate bench bench-quick bench-mirror readme docs kernel dist dist-build dist-check clean
 
 # Kafka's jars come (with the Ivy inside pyspark) while pip builds the kernel and installs the rest: half a minute less.
 demo:
@@ -196,6 +196,23 @@ campaign: .venv/.dev
 # Each planted bug, for at most MINUTES (3) of faults each: after how many of them was it found?
 campaign-bugs: .venv/.dev
 	MINUTES=$${MINUTES:-3} PYTHONPATH=.:tests $(PY) -m campaign.planted $${SEED:+--seed $$SEED}
+
+# Many faults a second without Spark, in rounds: MINUTES=60 SEED=7 make storm
+storm: .venv/.dev
+	@mkdir -p build
+	PYTHONPATH=.:tests $(PY) -m campaign.storm --minutes $${MINUTES:-10} $${SEED:+--seed $$SEED} --result build/storm.json; code=$$?; \
+		[ ! -e build/storm.json ] || echo "to count it: $(PY) -m campaign.counts build/storm.json"; exit $$code
+
+# Each bug that only faults of connections bring to light, for MINUTES (1) of them.
+storm-bugs: .venv/.dev
+	MINUTES=$${MINUTES:-1} PYTHONPATH=.:tests $(PY) -m campaign.planted.storm $${SEED:+--seed $$SEED}
+
+# Faults inside one process, on the tests' scripted clusters: MINUTES=1 SEED=7
+simulate: .venv/.dev
+	@mkdir -p build
+	PYTHONPATH=.:tests:tests/sink:tests/sink/transactions:tests/group $(PY) -m campaign.simulated --minutes $${MINUTES:-1} \
+		$${SEED:+--seed $$SEED} --result build/simulated.json
+	@echo "to count it: $(PY) -m campaign.counts build/simulated.json"
 
 bench-quick: .venv/.dev
 	$(PY) -m benchmarks --quick

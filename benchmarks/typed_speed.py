@@ -1,5 +1,5 @@
 """Avro, Protobuf and JSON records to Arrow columns, and the first two back: nanoseconds per record, in one process,
-beside fastavro, protobuf and Python's json; for JSON also Spark's from_json in a session of one core, on the same
+beside fastavro, protobuf and Python's json; for JSON also Spark's from_json in a session of one core.
 
 `python -m benchmarks.typed_speed` prints it without a broker.
 """

@@ -22,7 +22,7 @@ def main() -> int:
     result = campaign.run(seed, arguments.minutes, lambda text: print(text, flush=True))
     print(*table.lines(result), sep="\n")
     if arguments.result is not None:
-        arguments.result.write_text(table.as_json(result) + "\n")
+        arguments.result.write_text(table.as_json([result], "campaign") + "\n")
     return 1 if result.report.total else 0
 
 

@@ -19,10 +19,14 @@ from campaign.checker import Report, check
 from campaign.fault_log import FaultLog
 from campaign.faults import TABLE, Kind, schedule
 from campaign.gather import DRAIN_MS
-from campaign.lanes import Doer, Lane
+from campaign.harms.application import ApplicationHarms, MemberHarms
+from campaign.harms.brokers import BrokerHarms
+from campaign.harms.lane import Doing, Lane
+from campaign.harms.network import NetworkHarms
+from campaign.lines import ToldLog
 from campaign.processes import Processes
 from campaign.producers import Idempotent, Producing, Transactional
-from campaign.queries import IN_PARTITIONS, OUT_PARTITIONS, SINKS, Names
+from campaign.queries import FOLLOW, IN_PARTITIONS, OUT_PARTITIONS, SINKS, TOLD, Names, copies
 from campaign.rig import VERSIONS, Rig
 from campaign.watch import Watch
 
@@ -78,13 +82,20 @@ def run(
             for producer in producers:
                 producer.start()
             processes.start()
-            _await_queries(watch)
+            await_queries(watch)
             say(f"{log.now_ms() / 1000:.0f} s: every query writes; the faults begin")
-            doer = Doer(rig, names, processes, producers, watch, log)
+            by_lane: dict[str, Doing] = {
+                "brokers": BrokerHarms(rig, names, producers).do,
+                "network": NetworkHarms(rig).do,
+                "application": ApplicationHarms(processes, rig.whole, watch, log).do,
+                "members": MemberHarms(processes.members).do,
+            }
             lanes = dict.fromkeys(kind.lane for kind in kinds)
-            _faults(minutes, [Lane(lane, schedule(seed, lane, table=kinds), doer.do, log) for lane in lanes], watch)
+            _faults(
+                minutes, [Lane(lane, schedule(seed, lane, table=kinds), by_lane[lane], log) for lane in lanes], watch
+            )
             rig.heal()
-            log.counts["lose an answer"] = sum(proxy.harmed for proxy in rig.proxies)  # those that met an answer
+            log.counts["lose an answer"] = sum(proxy.harmed for proxy in rig.frame_proxies)  # those that met an answer
             say(f"{log.now_ms() / 1000:.0f} s: {log.counts.total()} faults are done; the copies drain")
             report, records = _judge(rig, names, processes, producers, watch, log, folder, drain_ms)
         finally:
@@ -92,7 +103,8 @@ def run(
     return Result(seed, version, minutes, log.counts, records, report, folder)
 
 
-def _await_queries(watch: Watch) -> None:
+def await_queries(watch: Watch) -> None:
+    """Until each has written something. Raises TimeoutError."""
     deadline, waiting = time.monotonic() + START_S, set(SINKS)
     while waiting:
         with suppress(KafkaException):  # a broker may not have heard of the topics yet
@@ -131,7 +143,8 @@ def _judge(
     for producer in producers:
         producer.stop()
     time.sleep(QUIET_S)
-    drain = gather.Drain(rig.servers, names, processes.followed, processes.members, log, drain_ms)
+    told: dict[str, gather.GrowingLog] = {FOLLOW: ToldLog(processes.followed), TOLD: processes.members}
+    drain = gather.Drain(rig.servers, names.source, copies(names), told, log, drain_ms)
     logs = drain.run()
     processes.kill_application()
     watch.look(at_rest=True)
@@ -139,11 +152,9 @@ def _judge(
     drain.close()
     atomic = gather.batches(folder / "checkpoints" / "atomic", "atomic", names.source)
     said = gather.translations(rig.servers, names, logs[names.source])
-    history = gather.history(producers, logs, drain.copies, atomic, said, watch, drain.waits)
+    written, failed = gather.of_producers(producers)
+    history = gather.history(written, logs, copies(names), atomic, said, watch, [*drain.waits, *failed])
     seen = {"batches": len(atomic), "glimpses": len(watch.glimpses), "waits": len(history.waits), "map": len(said)}
     log.note("judged", faults=dict(log.counts), **seen)
-    report = check(history)
-    for rule, findings in report.findings.items():
-        for finding in findings:
-            log.note("finding", rule=rule, log=finding.log, text=finding.text)
+    report = log.report(check(history))
     return report, {name.removesuffix(f"-{names.stem}"): len(records) for name, records in logs.items()}

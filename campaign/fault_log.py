@@ -9,6 +9,7 @@ from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
 
+from campaign.checker import Report
 from campaign.faults import Fault
 
 
@@ -25,9 +26,9 @@ class FaultLog:
         """Since the campaign began; the one clock of its history."""
         return int((time.monotonic() - self._began_s) * 1000)
 
-    def add(self, fault: Fault, began_ms: int, error: str | None) -> None:
+    def add(self, fault: Fault, began_ms: int, error: str | None, **more: object) -> None:
         """After the fault. One that could not be carried out is in the log, and not in the counts."""
-        line = {"at_ms": began_ms, "took_ms": self.now_ms() - began_ms, **asdict(fault), "error": error}
+        line = {"at_ms": began_ms, "took_ms": self.now_ms() - began_ms, **asdict(fault), **more, "error": error}
         with self._lock:
             self._file.write(json.dumps(line) + "\n")
             self._file.flush()
@@ -39,3 +40,10 @@ class FaultLog:
         with self._lock:
             self._file.write(json.dumps({"at_ms": self.now_ms(), "note": what, **more}) + "\n")
             self._file.flush()
+
+    def report(self, report: Report) -> Report:
+        """Note each finding that was kept; the report itself."""
+        for rule, findings in report.findings.items():
+            for finding in findings:
+                self.note("finding", rule=rule, log=finding.log, text=finding.text)
+        return report

@@ -1,4 +1,4 @@
-"""The table of faults, and the schedule that a seed draws from it. Pure: what carries a fault out is in `lanes`.
+"""The table of faults, and the schedule that a seed draws from it. Pure: what carries a fault out is in `harms`.
 
 Lanes run side by side, each with a schedule of its own: see `LANES`. The same seed
 gives the same faults in the same order with the same pauses; the moments also depend on how long each one takes.

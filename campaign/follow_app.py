@@ -7,15 +7,13 @@ Where the reader gives up, because the brokers were away for too long, another o
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from typing import TextIO
 
 from campaign import lines
 from campaign.ending import end_with_starter
-from kafkasource.client.cluster import Cluster
-from kafkasource.client.config import ClientConfig
+from campaign.positions import starting_offsets
 from kafkasource.errors import KafkaSourceError
 from kafkasource.reader import Reader
 
@@ -39,14 +37,8 @@ def _follow(servers: str, topic: str, positions: dict[int, int], out: TextIO) ->
         "kafka.request.timeout.ms": "8000",
         "subscribe": topic,
         "includeHeaders": "true",
-        "startingOffsets": "earliest",
+        "startingOffsets": starting_offsets(servers, topic, positions),
     }
-    if positions:
-        with Cluster(ClientConfig.of(servers)) as cluster:
-            known = cluster.topics.describe([topic])[topic]
-        partitions = positions if known is None else known.partitions
-        starts = {str(partition): positions.get(partition, -2) for partition in partitions}
-        options["startingOffsets"] = json.dumps({topic: starts})
     with Reader(options) as reader:
         for batch in reader.follow():
             rows = batch.to_pylist()

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Protocol
 
-from campaign.checker import Batch, Copy, History, Record, Translation, Wait
+from campaign.checker import Batch, Copy, History, Passed, Record, Translation, Wait, Written
 from campaign.fault_log import FaultLog
-from campaign.lines import Told
-from campaign.members import Members
 from campaign.producers import Producing
-from campaign.queries import TOLD, Names, copies
+from campaign.queries import Names
 from campaign.reading import LogReader
 from campaign.watch import Watch
 from kafkasource.client.config import ClientConfig
@@ -20,57 +19,59 @@ from kafkasource.offset_map import OffsetMapTopic, translate
 from kafkasource.types import TopicPartition
 
 DRAIN_MS = 240_000  # promised, once nothing is harmed any more; what stands still for so long never comes
-FOLLOW = "what Reader.follow gave"
+
+
+class GrowingLog(Protocol):
+    """A log that is read while it grows."""
+
+    @property
+    def values(self) -> set[bytes]: ...
+
+    @property
+    def records(self) -> Sequence[Record]: ...
+
+    def look(self) -> int:
+        """Read what has come since the last look; how many records that were."""
+        ...
 
 
 class Drain:
-    """Reads all topics of a campaign until every copy has what its source has."""
+    """Reads all logs of a campaign until every copy has what its source has."""
 
     def __init__(
         self,
         servers: str,
-        names: Names,
-        followed: Path,
-        members: Members,
+        source: str,
+        copies: Sequence[Copy],
+        told: Mapping[str, GrowingLog],
         log: FaultLog,
         drain_ms: int = DRAIN_MS,
     ) -> None:
-        self._names, self._log, self._drain_ms = names, log, drain_ms
-        self._followed = Told(followed)
-        self._follower: list[Record] = []
-        self.copies = copies(names)
-        topics = dict.fromkeys(
-            [names.source, *(copy.target for copy in self.copies if copy.target not in (FOLLOW, TOLD))]
-        )
+        """`source`: the topic that all `copies` are of; `told`: their targets that are no topics, by name."""
+        self._source, self._copies, self._log, self._drain_ms = source, copies, log, drain_ms
+        topics = dict.fromkeys([source, *(copy.target for copy in copies if copy.target not in told)])
         self._readers = {topic: LogReader(servers, topic) for topic in topics}
-        self._sources: dict[str, LogReader | Members] = {**self._readers, TOLD: members}
+        self._logs: dict[str, GrowingLog] = {**self._readers, **told}
         self.waits: list[Wait] = []
 
     def run(self) -> dict[str, Sequence[Record]]:
         """The logs. Ends when all is there, or nothing has come for the promised time."""
         came_ms = self._log.now_ms()
-        lacking = {copy.name: copy for copy in self.copies if copy.target != FOLLOW}
-        while lacking or not self._follower_has_all():
+        lacking = {copy.name: copy for copy in self._copies if copy.left_out is None}
+        while lacking:
             now_ms = self._log.now_ms()
-            if sum(each.look() for each in self._sources.values()):
+            if sum(each.look() for each in self._logs.values()):
                 came_ms = now_ms
-            source = self._readers[self._names.source].values
+            source = self._logs[self._source].values
             for copy in list(lacking.values()):
-                if source and source <= self._sources[copy.target].values:
+                if source and source <= self._logs[copy.target].values:
                     self.waits.append(Wait(f"{copy.name} has all", came_ms, now_ms, DRAIN_MS))
                     del lacking[copy.name]
             if now_ms - came_ms > self._drain_ms:
                 self.waits += [Wait(f"{name} has all", came_ms, None, DRAIN_MS) for name in lacking]
                 break
             time.sleep(0.2)
-        return {
-            **{name: each.records for name, each in self._sources.items()},
-            FOLLOW: self._follower,
-        }
-
-    def _follower_has_all(self) -> bool:
-        self._follower += self._followed.more()
-        return len(self._follower) >= len(self._readers[self._names.source].records) > 0
+        return {name: each.records for name, each in self._logs.items()}
 
     def look_again(self) -> None:
         """What has come since, which nothing should."""
@@ -109,15 +110,20 @@ def translations(servers: str, names: Names, source: Sequence[Record]) -> list[T
 
 
 def history(
-    producers: Sequence[Producing],
+    written: Sequence[Written],
     logs: dict[str, Sequence[Record]],
     of_copies: Sequence[Copy],
     of_batches: Sequence[Batch],
     of_translations: Sequence[Translation],
     watch: Watch,
     waits: Sequence[Wait],
+    passed: Sequence[Passed] = (),
 ) -> History:
+    all_waits = [*watch.waits, *waits]
+    return History(written, logs, of_copies, of_batches, watch.glimpses, of_translations, all_waits, passed)
+
+
+def of_producers(producers: Iterable[Producing]) -> tuple[list[Written], list[Wait]]:
+    """What they wrote, and a wait that never ended for each one that failed."""
     written = [each for producer in producers for each in producer.written]
-    of_producers = [Wait(f"a producer: {each.error}", 0, None, 0) for each in producers if each.error is not None]
-    all_waits = [*watch.waits, *waits, *of_producers]
-    return History(written, logs, of_copies, of_batches, watch.glimpses, of_translations, all_waits)
+    return written, [Wait(f"a producer: {each.error}", 0, None, 0) for each in producers if each.error is not None]

@@ -52,6 +52,22 @@ class Told:
             yield Record(partition, offset, _bytes(key), _bytes(value) or b"", given)
 
 
+class ToldLog:
+    """The records of such a file as a log, in the order in which the reader gave them."""
+
+    def __init__(self, file: Path) -> None:
+        self._told = Told(file)
+        self.records: list[Record] = []
+        self.values: set[bytes] = set()
+
+    def look(self) -> int:
+        """Read what was told since the last look; how many records came."""
+        came = list(self._told.more())
+        self.records += came
+        self.values.update(record.value for record in came)
+        return len(came)
+
+
 def record_of(row: Mapping[str, Any]) -> Record:
     """A row of the source, with headers."""
     headers = tuple((each["key"], each["value"]) for each in row["headers"] or ())

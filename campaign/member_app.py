@@ -17,7 +17,7 @@ from typing import TextIO
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from campaign import lines
+from campaign import lines, login
 from campaign.checker import Record
 from campaign.ending import end_with_starter
 from kafkasource.errors import CommitFailed, KafkaSourceError
@@ -39,7 +39,7 @@ def ours(servers: str, topic: str, group: str, out: TextIO) -> None:
         "subscribe": topic,
         "includeHeaders": "true",
         "startingOffsets": "committed:earliest",
-    }
+    } | login.options()
     with (
         Reader(options) as reader,
         GroupMember(reader.cluster, group, [topic], session_timeout_ms=SESSION_TIMEOUT_MS) as member,

@@ -8,8 +8,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from descendants import descendants
 from java_programs import SHORT_LIVED_JVM
@@ -26,11 +27,11 @@ GONE_S = 20.0
 JAVA = f"{SHORT_LIVED_JVM} -Xmx900m -Djava.io.tmpdir="
 
 
-class Processes:
-    def __init__(self, servers: str, stem: str, topic: str, folder: Path, bugs: Sequence[str]) -> None:
-        self._folder, self._servers, self._stem, self._topic = folder, servers, stem, topic
-        self.crash_file = folder / "crash"
-        self.followed = folder / "followed"
+class Programs:
+    """Starts the Python programs of a campaign, with their output in `folder`, and with planted `bugs`."""
+
+    def __init__(self, folder: Path, bugs: Sequence[str], more: Mapping[str, str] = MappingProxyType({})) -> None:
+        self._folder = folder
         (folder / "tmp").mkdir()
         paths = [str(ROOT)] if not bugs else [str(ROOT / "campaign" / "planted" / "at_start"), str(ROOT)]
         self._environment = os.environ | {
@@ -38,31 +39,12 @@ class Processes:
             "PYSPARK_PYTHON": sys.executable,
             "PYSPARK_DRIVER_PYTHON": sys.executable,
             "SPARK_LOCAL_IP": "127.0.0.1",
-            "SPARK_SUBMIT_OPTS": f"{JAVA}{folder}/tmp {' '.join(SPARK_CLASSES.using())}",
-            "SPARK_LAUNCHER_OPTS": f"{JAVA}{folder}/tmp",
             "TMPDIR": f"{folder}/tmp",
-            crash_points.ENVIRONMENT: str(self.crash_file),
             PLANTED: ",".join(bugs),
+            **more,
         }
-        self._application: subprocess.Popen[bytes] | None = None
-        self._follower: subprocess.Popen[bytes] | None = None
-        self.members = Members(folder, self._start_member)
 
-    def start(self) -> None:
-        self.start_application()
-        self._follower = self._popen("follow", "campaign.follow_app", self._servers, self._topic, str(self.followed))
-
-        self.members.start()
-
-    def _start_member(self, name: str, kind: str, file: Path) -> subprocess.Popen[bytes]:
-        names = Names(self._stem)
-        where = self._servers, names.source, names.group(MEMBERS)
-        return self._popen(name, "campaign.member_app", kind, *where, str(file))
-
-    def start_application(self) -> None:
-        self._application = self._popen("spark", "campaign.spark_app", self._servers, self._stem, str(self._folder))
-
-    def _popen(self, name: str, module: str, *arguments: str) -> subprocess.Popen[bytes]:
+    def start(self, name: str, module: str, *arguments: str) -> subprocess.Popen[bytes]:
         with (self._folder / f"{name}.log").open("ab") as log:
             return subprocess.Popen(
                 [sys.executable, "-m", module, *arguments],
@@ -73,6 +55,42 @@ class Processes:
                 cwd=self._folder,
                 start_new_session=True,
             )
+
+
+class Processes:
+    def __init__(self, servers: str, stem: str, topic: str, folder: Path, bugs: Sequence[str]) -> None:
+        self._folder, self._servers, self._stem, self._topic = folder, servers, stem, topic
+        self.crash_file = folder / "crash"
+        self.followed = folder / "followed"
+        self._programs = Programs(
+            folder,
+            bugs,
+            {
+                "SPARK_SUBMIT_OPTS": f"{JAVA}{folder}/tmp {' '.join(SPARK_CLASSES.using())}",
+                "SPARK_LAUNCHER_OPTS": f"{JAVA}{folder}/tmp",
+                crash_points.ENVIRONMENT: str(self.crash_file),
+            },
+        )
+        self._application: subprocess.Popen[bytes] | None = None
+        self._follower: subprocess.Popen[bytes] | None = None
+        self.members = Members(folder, self._start_member)
+
+    def start(self) -> None:
+        self.start_application()
+        self._follower = self._programs.start(
+            "follow", "campaign.follow_app", self._servers, self._topic, str(self.followed)
+        )
+        self.members.start()
+
+    def _start_member(self, name: str, kind: str, file: Path) -> subprocess.Popen[bytes]:
+        names = Names(self._stem)
+        where = self._servers, names.source, names.group(MEMBERS)
+        return self._programs.start(name, "campaign.member_app", kind, *where, str(file))
+
+    def start_application(self) -> None:
+        self._application = self._programs.start(
+            "spark", "campaign.spark_app", self._servers, self._stem, str(self._folder)
+        )
 
     def kill_application(self) -> None:
         """It and all that descends from it, at once, as a power cut does. Returns when all of them are gone."""
@@ -99,8 +117,12 @@ class Processes:
         _kill(pid)
         return found[pid].split(b"\0-m\0")[1].split(b"\0")[0].decode()
 
-    def application_has_ended(self) -> bool:
-        return self._application is not None and self._application.poll() is not None
+    def keep_running(self) -> bool:
+        """Start the application again if it has ended by itself. False: it ran."""
+        if self._application is None or self._application.poll() is None:
+            return False
+        self.start_application()
+        return True
 
     def crash_at(self, point: str) -> None:
         """The next process that comes to the point dies, and removes the file."""

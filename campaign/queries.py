@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kafka.partitioner import murmur2
@@ -13,6 +14,7 @@ GROUP_OF = ("once", "least")  # queries that commit their offsets to a group
 OWNER = "least"  # the one that is its group's only member
 MEMBERS = "members"  # the group of mixed clients
 TOLD = "what the group's members told"
+FOLLOW = "what Reader.follow gave"
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,15 @@ class Names:
     @property
     def west(self) -> str:
         """The second topic of the query that writes to several clusters."""
-        return f"{self.target(FAN)}-west"
+        return self.west_of(FAN)
+
+    @property
+    def passing(self) -> str:
+        """A topic whose records are removed while they are read."""
+        return f"passing-{self.stem}"
+
+    def west_of(self, query: str) -> str:
+        return f"{self.target(query)}-west"
 
     def group(self, query: str) -> str:
         return f"group-{query}-{self.stem}"
@@ -52,6 +62,15 @@ SINKS: dict[str, dict[str, str]] = {
     "fan": {"clusters.west.topic": "${topic}-west"},  # writes twice: as if to two clusters, and both must have all
 }
 FAN = "fan"
+# Queries to two clusters, of which the second may fall behind: what the storm has beside those above.
+POLICIES: dict[str, dict[str, str]] = {
+    policy: {
+        "clusters.west.topic": "${topic}-west",
+        "clusters.west.onSlowCluster": policy,
+        "clusters.west.slowClusterWait": "500ms",
+    }
+    for policy in ("discard", "fail")
+}
 
 
 def partition_of(key: bytes) -> int:
@@ -60,11 +79,15 @@ def partition_of(key: bytes) -> int:
 
 
 def copies(names: Names) -> list[Copy]:
-    source = names.source
-    of_sinks = [
+    mirror = Copy("mirror", names.source, names.mirrored, once=True, same_partition=True, with_headers=True)
+    return [*of_sinks(names), mirror, as_read("follow", names, FOLLOW), of_members(names)]
+
+
+def of_sinks(names: Names) -> list[Copy]:
+    found = [
         Copy(
             query,
-            source,
+            names.source,
             names.target(query),
             once="deliveryGuarantee" in options,
             with_headers=True,
@@ -72,8 +95,31 @@ def copies(names: Names) -> list[Copy]:
         )
         for query, options in SINKS.items()
     ]
-    mirror = Copy("mirror", source, names.mirrored, once=True, same_partition=True, with_headers=True)
-    follow = Copy("follow", source, "what Reader.follow gave", True, True, True, True)
-    west = Copy("fan west", source, names.west, once=False, with_headers=True, partition_of=partition_of)
-    group = Copy(MEMBERS, source, TOLD, once=False, same_partition=True, same_offset=True, with_headers=True)
-    return [*of_sinks, west, mirror, follow, group]
+    west = Copy("fan west", names.source, names.west, once=False, with_headers=True, partition_of=partition_of)
+    return [*found, west]
+
+
+def of_policies(names: Names, left_out: Mapping[str, int]) -> list[Copy]:
+    """`left_out`: how many records a query said that it discarded, by the target's topic."""
+    return [
+        Copy(
+            f"{query} to {target}",
+            names.source,
+            target,
+            once=False,
+            with_headers=True,
+            partition_of=partition_of,
+            left_out=left_out.get(target, 0) if (query, target) == ("discard", names.west_of(query)) else None,
+        )
+        for query in POLICIES
+        for target in (names.target(query), names.west_of(query))
+    ]
+
+
+def as_read(name: str, names: Names, told: str) -> Copy:
+    """What a reader that goes on where it was gave: each record once, as it is in the source."""
+    return Copy(name, names.source, told, True, True, True, True)
+
+
+def of_members(names: Names) -> Copy:
+    return Copy(MEMBERS, names.source, TOLD, once=False, same_partition=True, same_offset=True, with_headers=True)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
 from campaign.campaign import Result
-from campaign.faults import TABLE
+from campaign.faults import TABLE, Kind
 
 
-def lines(result: Result) -> Iterator[str]:
+def lines(result: Result, table: Sequence[Kind] = TABLE) -> Iterator[str]:
     yield f"seed {result.seed}, Kafka {result.version}, {result.minutes:g} minutes"
     yield ""
-    for kind in TABLE:
+    for kind in table:
         yield f"  {result.faults[kind.name]:6}  {kind.name}"
     yield f"  {result.faults.total():6}  faults"
     yield ""
@@ -28,15 +29,17 @@ def lines(result: Result) -> Iterator[str]:
             yield f"{rule}: {finding.log}: {finding.text}"
 
 
-def as_json(result: Result) -> str:
-    """What `campaign.counts` adds to docs/campaign.md."""
+def as_json(results: Sequence[Result], shape: str) -> str:
+    """What `campaign.counts` adds to docs/campaign.md: one row for all of them, with the seed of the first."""
+    findings = sum((Counter(result.report.counts) for result in results), Counter[str]())
     return json.dumps(
         {
-            "seed": result.seed,
-            "version": result.version,
-            "minutes": result.minutes,
-            "faults": dict(result.faults),
-            "records": sum(result.records.values()),
-            "findings": {rule: count for rule, count in result.report.counts.items() if count},
+            "seed": results[0].seed,
+            "shape": shape,
+            "version": ", ".join(dict.fromkeys(result.version for result in results)),
+            "minutes": sum(result.minutes for result in results),
+            "faults": dict(sum((result.faults for result in results), Counter[str]())),
+            "records": sum(sum(result.records.values()) for result in results),
+            "findings": {rule: count for rule, count in findings.items() if count},
         }
     )

@@ -12,7 +12,7 @@ from campaign.checker import Glimpse, Wait
 from campaign.fault_log import FaultLog
 from campaign.queries import GROUP_OF, OUT_PARTITIONS, SINKS, Names
 from campaign.reading import committed, stable_ends
-from campaign.rig import Rig
+from campaign.rig import Brokers
 
 BETWEEN_S = 5.0
 SETTLED_S = 2.0  # in which markers of ended transactions are written
@@ -22,7 +22,7 @@ PROMISED_MS = 300_000  # a query that was killed goes on within it, under faults
 class Watch(threading.Thread):
     """Looks at groups now and then, while no broker is harmed."""
 
-    def __init__(self, rig: Rig, names: Names, log: FaultLog) -> None:
+    def __init__(self, rig: Brokers, names: Names, log: FaultLog) -> None:
         super().__init__(daemon=True)
         self._rig, self._names, self._log = rig, names, log
         self._ending = threading.Event()

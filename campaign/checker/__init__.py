@@ -6,7 +6,7 @@ report.findings          # the first ones of each rule, in words
 """
 
 from campaign.checker.check import RULES, Report, check
-from campaign.checker.history import Batch, Copy, Glimpse, History, Outcome, Record, Translation, Wait, Written
+from campaign.checker.history import Batch, Copy, Glimpse, History, Outcome, Passed, Record, Translation, Wait, Written
 
 __all__ = [
     "RULES",
@@ -15,6 +15,7 @@ __all__ = [
     "Glimpse",
     "History",
     "Outcome",
+    "Passed",
     "Record",
     "Report",
     "Translation",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 from campaign.checker.batches import torn
 from campaign.checker.findings import Finding
@@ -13,11 +14,11 @@ from campaign.checker.index import Index
 from campaign.checker.offset_map import map_repeats, map_skips
 from campaign.checker.order import reordered
 from campaign.checker.places import altered, misplaced
-from campaign.checker.presence import aborted, doubled, lost, unwritten
+from campaign.checker.presence import aborted, doubled, lost, lost_in_passing, unwritten
 from campaign.checker.stalls import stalled
 
 RULES: dict[str, Callable[[Index], Iterator[Finding]]] = {
-    "lost": lost,
+    "lost": lambda index: chain(lost(index), lost_in_passing(index)),
     "doubled": doubled,
     "aborted": aborted,
     "unwritten": unwritten,

@@ -58,6 +58,21 @@ class Copy(NamedTuple):
     same_offset: bool = False
     with_headers: bool = False  # the source's headers come along, before those that the copy adds
     partition_of: Callable[[bytes], int] | None = None  # where Kafka's partitioner puts a key
+    # How many records the query said that it left out, in all its runs. None: it may leave out none. One that may also
+    # gives no promise of order: a record that it left out in a batch that failed is behind later ones when it comes.
+    left_out: int | None = None
+
+
+class Passed(NamedTuple):
+    """A reader of a topic whose records are removed before their time: it may lack what it said was lost.
+
+    The history has no log of the topic itself, only what was written, and the log `told` of what the reader gave.
+    """
+
+    log: str
+    told: str
+    said_lost: Mapping[int, Sequence[tuple[int, int]]]  # offsets `[start, end)` by partition
+    removed_below: Mapping[int, int]  # by partition: the last log start offset that was asked for
 
 
 class Batch(NamedTuple):
@@ -106,3 +121,4 @@ class History:
     glimpses: Sequence[Glimpse] = ()
     translations: Sequence[Translation] = ()
     waits: Sequence[Wait] = ()
+    passed: Sequence[Passed] = ()

@@ -12,7 +12,10 @@ def reordered(index: Index) -> Iterator[Finding]:
     """Within a key, a producer and a partition numbers count up. Where a record came again, its first place counts:
     a task that is run again begins anew.
     """
+    without_promise = {copy.target for copy in index.history.copies if copy.left_out is not None}
     for log, records in index.history.logs.items():
+        if log in without_promise:
+            continue
         first = index.first(log)
         highest: dict[tuple[str, bytes | None, int], int] = {}
         for record in records:

@@ -9,7 +9,20 @@ from histories import IN, MIRROR, OUT, good, histories, with_log
 from hypothesis import given
 from hypothesis import strategies as st
 
-from campaign.checker import RULES, Batch, Copy, Glimpse, History, Outcome, Record, Translation, Wait, Written, check
+from campaign.checker import (
+    RULES,
+    Batch,
+    Copy,
+    Glimpse,
+    History,
+    Outcome,
+    Passed,
+    Record,
+    Translation,
+    Wait,
+    Written,
+    check,
+)
 
 COMMITTED, ABORTED, UNKNOWN = Outcome
 
@@ -55,6 +68,37 @@ def test_a_record_of_an_unknown_transaction_may_be_there_or_not(history):
             for log in (IN, OUT, MIRROR):
                 changed = with_log(changed, log, [record for record in changed.logs[log] if record.value != b"a-1"])
         assert check(changed).counts["lost"] == 0
+
+
+@pytest.mark.parametrize(("left_out", "lost"), [(None, 3), (0, 3), (2, 1), (3, 0), (9, 0)])
+def test_a_copy_lacks_no_more_records_than_its_query_said_it_left_out(history, left_out, lost):
+    copies = [copy._replace(left_out=left_out) if copy.target == OUT else copy for copy in history.copies]
+    changed = with_log(replace(history, copies=copies), OUT, history.logs[OUT][3:])
+    assert check(changed).counts["lost"] == lost
+
+
+def passing(given, said_lost, removed_below=4):
+    written = [Written("p", b"k", n, b"%d" % n, "short", 0, n, COMMITTED) for n in range(8)]
+    records = [Record(0, n, b"k", b"%d" % n) for n in given]
+    passed = Passed("short", "given", {0: said_lost}, {0: removed_below})
+    return check(History(written, {"given": records}, passed=[passed]))
+
+
+@pytest.mark.parametrize(
+    ("given", "said_lost", "lost"),
+    [
+        (range(8), [], 0),
+        (range(3, 8), [(0, 3)], 0),
+        (range(3, 8), [(0, 2)], 1),
+        (range(3, 8), [], 3),
+        (range(6, 8), [(0, 6)], 1),  # two of these were still there
+        ([0, 1, 2, 3, 3, 4, 5, 6, 7], [], 0),
+    ],
+)
+def test_what_a_reader_lacks_of_a_topic_that_loses_records_it_said_was_lost_and_no_more(given, said_lost, lost):
+    report = passing(given, said_lost)
+    assert report.counts["lost"] == lost
+    assert report.counts["doubled"] == (1 if list(given).count(3) == 2 else 0)
 
 
 def test_at_least_once_may_repeat_a_record_and_may_not_lose_one(history):

@@ -18,6 +18,7 @@ from campaign.planted.bugs import BUGS, GROUPS
 
 RESULT = {
     "seed": 7,
+    "shape": "campaign",
     "version": "4.3.1",
     "minutes": 20.0,
     "faults": {"kill a broker": 3},
@@ -63,26 +64,35 @@ def test_each_bug_is_in_one_group_and_finds_its_place_in_the_code():
     assert sorted(bug for group in GROUPS for bug in group) == sorted(BUGS)
     program = """
 import importlib
-from campaign.planted.bugs import BUGS
+from campaign.planted import bugs, storm_bugs
 from campaign.planted.hook import after_import
+all_bugs = [*bugs.BUGS.values(), *storm_bugs.BUGS.values()]
 planted = []
-for bug in BUGS.values():
+for bug in all_bugs:
     after_import(bug.module, lambda bug=bug: (bug.plant(), planted.append(bug)))
-for bug in BUGS.values():
+for bug in all_bugs:
     importlib.import_module(bug.module)
-assert len(planted) == len(BUGS), planted
+assert len(planted) == len(all_bugs), planted
 """
     subprocess.run([sys.executable, "-c", program], check=True, cwd=Path(__file__).parents[2])
 
 
-def test_counts_add_up_and_a_campaign_counts_once():
-    other = {**RESULT, "seed": 8, "faults": {"hang a broker": 2, "kill a broker": 1}, "findings": {"lost": 4}}
+def test_counts_add_up_and_a_run_counts_once():
+    faults = {"cut in an answer": 2, "kill a broker": 1}
+    other = {**RESULT, "seed": 8, "shape": "storm", "faults": faults, "findings": {"lost": 4}}
     text = added(added(EMPTY, [RESULT]), [RESULT, other])
-    assert "2 campaigns, 6 faults, 2000 records read; 1 campaigns without a finding." in text
-    assert text.count("| 7 | 4.3.1 | 20 | 3 | 1000 | 0 | 3 kill a broker |") == 1
-    assert "| 8 | 4.3.1 | 20 | 3 | 1000 | 4 lost | 1 kill a broker, 2 hang a broker |" in text
+    assert "1 campaign and 1 storm: 6 faults, 2000 records read; 1 of 2 runs without a finding." in text
+    assert text.count("| 7 | campaign | 4.3.1 | 20 | 3 | 1000 | 0 | 3 kill a broker |") == 1
+    assert "| 8 | storm | 4.3.1 | 20 | 3 | 1000 | 4 lost | 1 kill a broker, 2 cut in an answer |" in text
     assert text.startswith("above\n")
     assert text.endswith("below\n")
+
+
+def test_simulated_faults_count_apart():
+    simulated = {**RESULT, "shape": "simulated", "version": "-", "faults": {"brokers abort open transactions": 50}}
+    text = added(EMPTY, [RESULT, simulated])
+    assert "1 campaign: 3 faults, 1000 records read; 1 of 1 runs without a finding.\n" in text
+    assert "Apart from these, inside one process: 1 simulated run: 50 faults" in text
 
 
 def test_a_document_without_the_table_is_an_error():

@@ -72,6 +72,19 @@ def step(driven, user, what, value):
         member.close(driven.now)
 
 
+def check_what_holds(driven, user, static):
+    """At any time."""
+    member, actions = driven.member, driven.actions()
+    assert member.held <= member.owned
+    assert member.held <= user.has  # what was lost may not be told yet, but nothing is held in secret
+    assert not (static and Action.LEAVE in actions)
+    assert len([each for each in actions if each not in (Action.FIND_COORDINATOR, Action.ABANDON)]) <= 1
+    if member.state in (State.CLOSED, State.ABSENT, State.FAILED):
+        assert not member.owned
+    if member.state is State.REVOKING:
+        assert user.has
+
+
 def poll_while_the_group_takes_all(*answers):
     """A member without duty to poll, polled once, whose next generation gives it nothing."""
     joined = [("pass", 0), ("answer", set()), ("answer", {PARTITIONS[0]}), ("poll", None), ("rejoin", None)]
@@ -96,15 +109,7 @@ def test_whatever_happens_the_user_is_told_what_is_true(assignors, run, must_pol
     driven, user = Driven(assignors, must_poll=must_poll, instance_id="one" if static else None), User()
     for what, value in run:
         step(driven, user, what, value)
-        member, actions = driven.member, driven.actions()
-        assert member.held <= member.owned
-        assert member.held <= user.has  # what was lost may not be told yet, but nothing is held in secret
-        assert not (static and Action.LEAVE in actions)
-        assert len([each for each in actions if each not in (Action.FIND_COORDINATOR, Action.ABANDON)]) <= 1
-        if member.state in (State.CLOSED, State.ABSENT, State.FAILED):
-            assert not member.owned
-        if member.state is State.REVOKING:
-            assert user.has
+        check_what_holds(driven, user, static)
     if driven.member.state in (State.STABLE, State.SYNCING) and driven.member.error is None:
         user.hear(driven.member.poll(driven.now))
         assert user.has == driven.member.held

@@ -7,6 +7,8 @@ from campaign.planted import ENVIRONMENT
 if names := os.environ.get(ENVIRONMENT):
     from campaign.planted.bugs import BUGS
     from campaign.planted.hook import after_import
+    from campaign.planted.storm_bugs import BUGS as STORM_BUGS
 
     for name in names.split(","):
-        after_import(BUGS[name].module, BUGS[name].plant)
+        bug = BUGS.get(name) or STORM_BUGS[name]
+        after_import(bug.module, bug.plant)

@@ -6,7 +6,7 @@ The offset is the batch's id, the metadata is text that an operator can read in 
     kafkasource/2 number=8 kind=stream query=6f0c... batch=7 tv=2 part=0/1 lanes=3 <task transactions, packed, base85>
 
 `lanes=` is the number of task transactions, by the name that they had when this text was made. Brokers store the text,
-so the name stays.
+so the name stays. A batch whose rows are in the driver's own transaction has `rows=`, their number, before it.
 
 Version 1 of the record had no kind; it is still read. A prefix belongs to one query, or to batch writes (`df.write`, of
 which each has an id of its own and is never replayed): the kind tells these apart.
@@ -21,7 +21,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Literal
 
@@ -45,7 +45,7 @@ _MAX_PARTS = 100_000
 
 _RECORD = re.compile(
     r"kafkasource/([12]) number=(\d{1,18})(?: kind=(stream|write))? query=([!-~]{1,200}) batch=(\d{1,18}) tv=([12])"
-    r" part=(\d{1,6})/(\d{1,6}) lanes=(\d{1,6}) ([!-~]*)"
+    r" part=(\d{1,6})/(\d{1,6})(?: rows=(\d{1,18}))? lanes=(\d{1,6}) ([!-~]*)"
 )
 
 Kind = Literal["stream", "write"]
@@ -64,9 +64,15 @@ class Decision:
     transaction_version: int  # the dialect in which its task transactions are ended, first time and every time
     transactions: tuple[WrittenTransaction, ...]  # by ascending slot; none where the driver's own holds the rows
     kind: Kind | None = "stream"  # None: not recorded, by version 1
+    own_rows: int | None = None  # in the driver's own transaction, of a batch that has no other; None: not recorded
 
     def is_of(self, query_id: str, batch_id: int) -> bool:
         return (self.query_id, self.batch_id) == (query_id, batch_id)
+
+    @property
+    def rows(self) -> int | None:
+        """Of the whole batch. None: not recorded, by older versions."""
+        return sum(each.rows for each in self.transactions) if self.transactions else self.own_rows
 
     def parts(self) -> list[str]:
         """The texts to commit, each within the limit."""
@@ -86,9 +92,10 @@ class Decision:
         ]
 
     def _head(self, part: int, parts: int, count: int) -> str:
+        rows = "" if self.own_rows is None else f"rows={self.own_rows} "
         return (
             f"kafkasource/2 number={self.number} kind={self.kind} query={self.query_id} batch={self.batch_id} "
-            f"tv={self.transaction_version} part={part}/{parts} lanes={count} "
+            f"tv={self.transaction_version} part={part}/{parts} {rows}lanes={count} "
         )
 
     def placed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, tuple[int, str]]:
@@ -138,22 +145,23 @@ def last_decision(committed: Committed) -> Decision | None:
         raise UnreadableDecision(
             f"the decision record of batch {head.batch_id} is not whole: parts {sorted(pieces)} of {parts}"
         )
-    return Decision(head.number, head.query_id, head.batch_id, head.transaction_version, transactions, head.kind)
+    return replace(head, transactions=transactions)
 
 
 def _parsed(tp: TopicPartition, offset: int, text: str) -> tuple[int, int, Decision]:
     match = _RECORD.fullmatch(text)
     if match is not None:
-        number, batch_id, version, part, parts, count = (int(match[i]) for i in (2, 5, 6, 7, 8, 9))
+        number, batch_id, version, part, parts, count = (int(match[i]) for i in (2, 5, 6, 7, 8, 10))
         try:
-            transactions = unpack_transactions(base64.b85decode(match[10]), count)
+            transactions = unpack_transactions(base64.b85decode(match[11]), count)
         except (ValueError, ProtocolError):
             match = None
     if match is None or (match[1] == "1") != (match[3] is None) or offset != batch_id or not part < parts:
         shown = "".join(c if c.isprintable() else " " for c in text[:80])
         raise UnreadableDecision(f"offset {offset} at {tp} is no decision record that this version reads: {shown!r}")
     kind: Kind | None = "write" if match[3] == "write" else "stream" if match[3] else None
-    return part, parts, Decision(number, match[4], batch_id, version, transactions, kind)
+    rows = None if match[9] is None else int(match[9])
+    return part, parts, Decision(number, match[4], batch_id, version, transactions, kind, rows)
 
 
 class DecisionLog:

@@ -33,7 +33,7 @@ class NotDecided(KafkaSourceError):
 
 
 class CheckpointBehind(KafkaSourceError):
-    """The topics hold later batches of this query than its checkpoint knows of."""
+    """The topics hold later batches of this query than its checkpoint knows of, or other rows of the same batch."""
 
 
 class AnotherQuery(KafkaSourceError):

@@ -126,10 +126,12 @@ class ExactlyOnceTask:
         """Write the rows with `write`, which returns when all are acknowledged. Returns what goes to the driver."""
         filled = (batch for batch in iterator if batch.num_rows)
         if not self.plan.write:
-            for _ in filled:
-                pass  # Spark counts on tasks that take all of their input
+            rows = sum(batch.num_rows for batch in filled)  # Spark counts on tasks that take all of their input
             without = self.plan.gone_without
-            return TaskResult(self.begun.driver, self.task.query_id, skipped=True, gone_without=without), {}
+            skipped = TaskResult(
+                self.begun.driver, self.task.query_id, skipped=True, skipped_rows=rows, gone_without=without
+            )
+            return skipped, {}
         first = next(filled, None)
         if first is None:
             return self.result(None, None, {}), {}

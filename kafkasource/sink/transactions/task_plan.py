@@ -59,6 +59,7 @@ class TaskResult:
     replaces: bool = False  # the transaction has the rows of a lost one
     partitions: tuple[TopicPartition, ...] = ()  # written to
     gone_without: bool = False  # skipped, though it is not known to be decided: 'lostTransactions' is skip
+    skipped_rows: int | None = None  # that a task was given which skipped its batch; None: not counted
 
 
 def driver_of(results: Sequence[TaskResult]) -> tuple[DriverTransaction, str]:

@@ -84,6 +84,15 @@ def test_an_operator_can_read_the_head():
     assert text.startswith(f"kafkasource/2 number=1 kind=stream query={QUERY} batch=7 tv=2 part=0/1 lanes=3 ")
 
 
+def test_a_batch_in_the_drivers_own_transaction_has_its_number_of_rows_in_the_record():
+    whole = replace(ordinary(0), own_rows=12)
+    (text,) = whole.parts()
+    assert text == f"kafkasource/2 number=1 kind=stream query={QUERY} batch=7 tv=2 part=0/1 rows=12 lanes=0 "
+    assert last_decision({PLACES[0]: (7, text)}) == whole
+    assert last_decision({PLACES[0]: (7, text.replace("rows=12 ", ""))}).rows is None
+    assert ordinary(3).rows == sum(each.rows for each in ordinary(3).transactions)
+
+
 def test_the_record_of_the_version_before_is_read_its_kind_being_unknown():
     (text,) = ordinary(3).parts()
     before = text.replace("kafkasource/2", "kafkasource/1").replace(" kind=stream", "")

@@ -13,7 +13,8 @@ from kafkasource.sink import task as task_module
 from kafkasource.sink import writer as writer_module
 from kafkasource.sink.clusters import targets
 from kafkasource.sink.clusters.targets import ONLY
-from kafkasource.sink.transactions.errors import AnotherQuery, CannotWriteOnce, NotDecided
+from kafkasource.sink.producer.delivery import Delivery
+from kafkasource.sink.transactions.errors import AnotherQuery, CannotWriteOnce, CheckpointBehind, NotDecided
 from kafkasource.sink.writer import BatchWriter, StreamWriter
 from kafkasource.types import TopicPartition
 
@@ -184,6 +185,34 @@ def test_a_batch_write_has_no_query_so_a_checkpoint_does_not_stand_for_its_prefi
     spark.written = {"checkpointlocation": str(tmp_path)}
     with pytest.raises(OptionError, match="'transactionalIdPrefix', which a batch write always needs"):
         spark.writer()
+
+
+@pytest.mark.parametrize("atomic", ["false", "true"])
+@pytest.mark.parametrize("then", [[b"0", b"1"], [b"0", b"1", b"2", b"3"], []], ids=["fewer", "more", "none"])
+def test_a_batch_in_the_topics_that_is_planned_anew_with_other_rows_is_refused(monkeypatch, atomic, then):
+    """A checkpoint that was rolled back by one batch. Skipped, what is new in the batch would never be written."""
+    spark = Spark(monkeypatch, StreamWriter, atomicBatch=atomic)
+    rows = [b"0", b"1", b"2"]
+    sent = spark.sent()
+    spark.writer().commit([spark.task(sent, slot, row) for slot, row in enumerate(rows)], 0)
+    sent = spark.sent()
+    messages = [spark.task(sent, 0, *then)]
+    with pytest.raises(CheckpointBehind, match=f"with 3 rows, and now it has {len(then)}: the checkpoint is an older"):
+        spark.writer().commit(messages, 0)
+    assert spark.seen() == rows
+    spark.written["lostTransactions"] = "skip"
+    spark.writer().commit([spark.task(spark.sent(), 0, *then)], 0)
+    assert spark.seen() == rows
+
+
+@pytest.mark.parametrize("atomic", ["false", "true"])
+def test_the_same_rows_in_other_tasks_are_the_same_batch(monkeypatch, atomic):
+    spark = Spark(monkeypatch, StreamWriter, atomicBatch=atomic)
+    sent = spark.sent()
+    spark.writer().commit([spark.task(sent, slot, b"%d" % slot) for slot in range(3)], 0)
+    sent = spark.sent()
+    spark.writer().commit([spark.task(sent, 0, b"0", b"1"), spark.task(sent, 1, b"2")], 0)
+    assert spark.seen() == [b"0", b"1", b"2"]
 
 
 # Who the query is.

@@ -43,6 +43,8 @@ class BatchCommit:
         self._decision = Decision(
             driver.number, query_id, batch_id, driver.transaction_version, self._written, driver.kind
         )
+        if prefix.atomic and not replaces:  # else it has only some of the batch's rows
+            self._decision = replace(self._decision, own_rows=sum(each.rows for each in self._opened))
         self._status = None  # of a batch write nothing is kept: it is never replayed
         if driver.kind == "stream":
             # A batch of which some rows are visible was decided before. That its rows were not decided again must not

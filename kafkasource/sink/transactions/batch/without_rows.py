@@ -9,6 +9,7 @@ from kafkasource.sink.commit_report import TransactionCounts
 from kafkasource.sink.transactions.batch.moves import move
 from kafkasource.sink.transactions.decision_status import DecisionStatus
 from kafkasource.sink.transactions.driver_transaction import DriverTransaction
+from kafkasource.sink.transactions.errors import CheckpointBehind
 from kafkasource.sink.transactions.prefix import Prefix
 from kafkasource.sink.transactions.states import BatchAction, BatchEvent, BatchState
 from kafkasource.sink.transactions.task_plan import TaskResult, driver_of
@@ -25,12 +26,16 @@ class BatchWithoutRows:
         self._prefix = prefix
         self._batch_id = batch_id
         self._gone_without = any(result.gone_without for result in results)
+        self._skipped_rows = _skipped_rows(results)
         self._driver: DriverTransaction | None = None
         self._query_id = prefix.identity.query_id or "-"
         if results:
             self._driver, self._query_id = driver_of(results)
 
     def run(self) -> TransactionCounts:
+        """Raises CheckpointBehind."""
+        if self._skipped_rows is not None and self._prefix.on_lost != "skip":
+            self._require_same_rows(self._skipped_rows)
         steps = {
             BatchAction.LOOK_WHETHER_FIRST: self._look_whether_first,
             BatchAction.KEEP_NONE_YET: self._keep_none_yet,
@@ -38,6 +43,24 @@ class BatchWithoutRows:
         }
         move(f"batch {self._batch_id}", BatchState.RETURNED, self._returned(), steps)
         return TransactionCounts() if self._driver is None else self._driver.counts()
+
+    def _require_same_rows(self, rows: int) -> None:
+        """The batch was decided, so it is skipped. Raises CheckpointBehind unless it still has as many rows.
+
+        Spark gives a batch that it runs again the same rows. It plans a batch anew only where its checkpoint does not
+        know that the batch was begun: the copy is older by a batch. Then rows that are new in it would be lost, or
+        those that are no longer in it written again with the next batch.
+        """
+        decided = self._prefix.decisions.last()
+        if decided is None or not decided.is_of(self._query_id, self._batch_id) or decided.rows in (None, rows):
+            return
+        raise CheckpointBehind(
+            f"batch {self._batch_id} of this query (id {self._query_id}) is in the topics with {decided.rows} rows, "
+            f"and now it has {rows}: the checkpoint is an older copy, so that Spark planned the batch anew. Restore "
+            "the newer one, or start a new query (a new checkpoint, and a new 'transactionalIdPrefix' where one is "
+            "given). If the query gives other rows each time that it runs, 'lostTransactions'=skip goes on with those "
+            "that are in the topics"
+        )
 
     def _returned(self) -> BatchEvent:
         if self._driver is None:
@@ -64,3 +87,9 @@ class BatchWithoutRows:
         ended = DecisionStatus(number, query_id, batch_id, "ended", self._driver.producer)
         self._prefix.status.write_without_rows(ended)
         return BatchEvent.KEPT
+
+
+def _skipped_rows(results: Sequence[TaskResult]) -> int | None:
+    """None: not all of these tasks skipped the batch and counted."""
+    counts = [result.skipped_rows for result in results if result.skipped and result.skipped_rows is not None]
+    return sum(counts) if counts and len(counts) == len(results) else None

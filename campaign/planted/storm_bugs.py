@@ -1,0 +1,80 @@
+"""Bugs that only faults of connections bring to light: the storm must find them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from importlib import import_module
+from typing import Any
+
+
+@dataclass(frozen=True)
+class StormBug:
+    rule: str  # which must find it
+    of: str  # the module of kafkasource right after whose import it is planted
+    plant: Callable[[], None]
+
+    @property
+    def module(self) -> str:
+        return f"kafkasource.{self.of}"
+
+
+def _lost_answer_is_success() -> None:
+    """A batch whose answer did not come counts as stored."""
+    from kafkasource.errors import TransportError
+    from kafkasource.sink.producer.request import Outcome
+
+    sender: Any = import_module("kafkasource.sink.producer.sender")
+
+    right = sender.outcome_of
+
+    def planted(answer: Any, **more: Any) -> Outcome:
+        return Outcome.STORED if isinstance(answer.error, TransportError) else right(answer, **more)
+
+    sender.outcome_of = planted
+
+
+def _forgets_its_id() -> None:
+    """No producer id, by which the broker would know a batch that comes again."""
+    from kafkasource.sink.producer.config import ProducerConfig
+
+    right = ProducerConfig.from_options
+
+    def planted(options: Any) -> ProducerConfig:
+        return replace(right(options), idempotent=False)
+
+    ProducerConfig.from_options = planted  # type: ignore[method-assign]
+
+
+def _retries_at_the_end() -> None:
+    """A batch that is sent again goes behind those that wait, and no producer id tells the broker."""
+    from kafkasource.sink.producer.batch import PartitionBatches, ProducerBatch
+
+    def planted(self: PartitionBatches, batch: ProducerBatch) -> None:
+        self.in_flight.remove(batch)
+        batch.number = self.next_number
+        self.next_number += batch.record_count
+        self.waiting.append(batch)
+
+    PartitionBatches.put_back = planted  # type: ignore[method-assign]
+    _forgets_its_id()
+
+
+def _forgets_aborts() -> None:
+    """An abort commits."""
+    from kafkasource.client.transactions import Transactions
+
+    right: Any = Transactions.end
+
+    def planted(self: Transactions, name: str, producer: Any, _commit: bool, version: Any) -> Any:
+        return right(self, name, producer, True, version)
+
+    Transactions.end = planted  # type: ignore[method-assign, assignment]
+
+
+BUGS: dict[str, StormBug] = {
+    "a lost answer is success": StormBug("lost", "sink.producer.sender", _lost_answer_is_success),
+    "forgets its id": StormBug("doubled", "sink.producer.config", _forgets_its_id),
+    "retries at the end": StormBug("reordered", "sink.producer.batch", _retries_at_the_end),
+    "forgets aborts": StormBug("aborted", "client.transactions", _forgets_aborts),
+}

@@ -1,0 +1,29 @@
+"""A world is one run under one seed, and what was injected into it. Each part of the table is a kind of world."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from random import Random
+from typing import NamedTuple
+
+LOST_REQUEST = "a request is lost, and its process dies"
+LOST_ANSWER = "an answer is lost, and its process dies"
+NO_REQUEST = "a request is lost, and the call fails"
+NO_ANSWER = "an answer is lost, and the call fails"
+TIME_UP = "brokers abort open transactions"
+REFUSED = "a member's request fails"
+COMMIT_REFUSED = "a member's commit is refused"
+LATE = "a member hears nothing for its session"
+
+KINDS = (LOST_REQUEST, LOST_ANSWER, NO_REQUEST, NO_ANSWER, TIME_UP, REFUSED, COMMIT_REFUSED, LATE)
+
+
+class Outcome(NamedTuple):
+    faults: Counter[str]  # that took effect
+    records: int  # that were read
+    findings: Counter[str]  # by rule
+    texts: tuple[str, ...] = ()  # of the first findings
+
+
+World = Callable[[Random], Outcome]
