@@ -16,7 +16,7 @@ PYTEST := $(PY) -m pytest -q
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo demo-jars test environments jars lint style types imports unit coverage broker spark spark-kinds spark-newest spark-oldest spark-each \
-	spark-4.0 spark-4.1 spark-4.3 extended floors sanitize fuzz campaign campaign-bugs bench bench-quick bench-mirror readme docs kernel dist dist-build dist-check clean
+	spark-4.0 spark-4.1 spark-4.3 extended floors sanitize fuzz campaign campaign-bugs soak bench bench-quick bench-mirror readme docs kernel dist dist-build dist-check clean
 
 # Kafka's jars come (with the Ivy inside pyspark) while pip builds the kernel and installs the rest: half a minute less.
 demo:
@@ -196,6 +196,10 @@ campaign: .venv/.dev
 # Each planted bug, for at most MINUTES (3) of faults each: after how many of them was it found?
 campaign-bugs: .venv/.dev
 	MINUTES=$${MINUTES:-3} PYTHONPATH=.:tests $(PY) -m campaign.planted $${SEED:+--seed $$SEED}
+
+# A steady load for hours, every process sampled: does anything grow? HOURS=2 make soak; what it found is in build/soak
+soak: .venv/.dev
+	$(PY) -m benchmarks.soak --hours $${HOURS:-2}
 
 bench-quick: .venv/.dev
 	$(PY) -m benchmarks --quick
