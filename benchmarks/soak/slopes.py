@@ -28,8 +28,9 @@ Z = 2.576  # 99 %
 DAY_S = 86_400.0
 MIB = 1 << 20
 
-A_DAY = {"bytes": 64.0 * MIB, "count": 24.0}
-"""The growth of one process in a day that is too much: what a worker would notice after weeks."""
+A_DAY = {"bytes": 64.0 * MIB, "blocks": 1_000_000.0, "count": 24.0}
+"""The growth of one process in a day that is too much: what a worker would notice after weeks. A block of Python's
+memory has some 64 bytes."""
 
 JUDGED_OF_JVM = ("rss_bytes", "pss_bytes", "live_heap_bytes", "fds", "threads")
 NOT_JUDGED = ("t_s", "pid", "cpu_s", "heap_bytes", "app", "kind")
@@ -96,6 +97,8 @@ def too_much(slope: Slope, unit: str) -> bool:
 
 
 def unit_of(series: str) -> str:
+    if series.endswith("python_blocks"):
+        return "blocks"
     return "bytes" if "_bytes" in series else "count"
 
 
