@@ -16,7 +16,7 @@ PYTEST := $(PY) -m pytest -q
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo demo-jars test environments jars lint style types imports unit coverage broker spark spark-kinds spark-newest spark-oldest spark-each \
-	spark-4.0 spark-4.1 spark-4.3 extended floors sanitize fuzz campaign campaign-bugs soak soak-tasks bench bench-quick bench-mirror readme docs kernel dist dist-build dist-check clean
+	spark-4.0 spark-4.1 spark-4.3 extended floors sanitize fuzz campaign campaign-bugs soak soak-tasks wide bench bench-quick bench-mirror readme docs kernel dist dist-build dist-check clean
 
 # Kafka's jars come (with the Ivy inside pyspark) while pip builds the kernel and installs the rest: half a minute less.
 demo:
@@ -204,6 +204,10 @@ soak: .venv/.dev
 # One long-lived worker through 100,000 tasks on fake brokers: ten minutes. TASKS=10000 make soak-tasks
 soak-tasks: .venv/.dev
 	PYTHONPATH=.:tests:tests/source $(PY) -m benchmarks.soak.tasks --tasks $${TASKS:-100000}
+
+# A stream over 10,000 partitions, most of them idle, and planning of 100,000: five minutes
+wide: .venv/.dev
+	PYTHONPATH=.:tests:tests/source $(PY) -m benchmarks.wide
 
 bench-quick: .venv/.dev
 	$(PY) -m benchmarks --quick
