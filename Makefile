@@ -16,7 +16,7 @@ PYTEST := $(PY) -m pytest -q
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo demo-jars test environments jars lint style types imports unit coverage broker spark spark-kinds spark-newest spark-oldest spark-each \
-	spark-4.0 spark-4.1 spark-4.3 extended floors sanitize fuzz campaign campaign-bugs soak soak-tasks wide bench bench-quick bench-mirror readme docs kernel dist dist-build dist-check clean
+	spark-4.0 spark-4.1 spark-4.3 extended floors sanitize fuzz campaign campaign-bugs soak soak-tasks wide far bench bench-quick bench-mirror readme docs kernel dist dist-build dist-check clean
 
 # Kafka's jars come (with the Ivy inside pyspark) while pip builds the kernel and installs the rest: half a minute less.
 demo:
@@ -208,6 +208,10 @@ soak-tasks: .venv/.dev
 # A stream over 10,000 partitions, most of them idle, and planning of 100,000: five minutes
 wide: .venv/.dev
 	PYTHONPATH=.:tests:tests/source $(PY) -m benchmarks.wide
+
+# Goodput over long lines, beside the JVM connector and librdkafka; half an hour. CASES="80/20 150/200/0.001" make far
+far: .venv/.dev
+	PYTHONPATH=.:tests $(PY) -m benchmarks.far $${CASES:+--cases $$CASES}
 
 bench-quick: .venv/.dev
 	$(PY) -m benchmarks --quick
