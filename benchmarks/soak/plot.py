@@ -7,7 +7,7 @@ from xml.sax.saxutils import escape
 
 from benchmarks.chart import STYLE
 from benchmarks.soak.sampler import Sample
-from benchmarks.soak.slopes import BROKERS, Point, series, unit_of
+from benchmarks.soak.slopes import BROKERS, Point, lasting, series, unit_of
 
 WIDTH, PANEL, LEFT, RIGHT, TOP = 1000, 150, 70, 290, 26
 COLOURS = ("#0969da", "#1a7f37", "#9a6700", "#cf222e", "#8250df", "#bf3989", "#1b7c83", "#57606a")
@@ -16,8 +16,8 @@ PANELS = ("pss_bytes", "rss_bytes", "live_heap_bytes", "fds", "threads", "proces
 
 
 def draw(samples: Sequence[Sample]) -> str:
-    """Panels of `PANELS`, then one for each gauge that changes at all. Brokers are left out."""
-    found = {name: points for name, points in series(samples).items() if not name[0].startswith(BROKERS)}
+    """Panels of `PANELS`, then one for each gauge that changes at all. Without brokers, and processes of moments."""
+    found = {name: points for name, points in lasting(series(samples)).items() if not name[0].startswith(BROKERS)}
     gauges = sorted({name for _, _, name in found} - set(PANELS))
     changing = [each for each in gauges if any(len({y for _, y in found[n]}) > 1 for n in found if n[2] == each)]
     end_s = max((points[-1][0] for points in found.values()), default=1.0)

@@ -14,7 +14,7 @@ A series is one number of one process over time. How it is judged:
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import sqrt
@@ -38,6 +38,8 @@ NOT_JUDGED_GAUGES = ("kafkasource_memory_peak_bytes", "kafkasource_memory_limit_
 BROKERS = "broker"
 
 Point = tuple[float, float]
+Name = tuple[str, str, str]
+"""Of a series: application, process, what is measured."""
 
 
 @dataclass(frozen=True)
@@ -103,17 +105,24 @@ def unit_of(series: str) -> str:
 
 
 def judge(samples: Iterable[Sample], warm_up_s: float = WARM_UP_S) -> list[Verdict]:
-    """Of each series of each process that has two blocks of points."""
-    return [
-        verdict(*name, [point for point in points if point[0] >= warm_up_s])
-        for name, points in sorted(series(samples).items())
-        if sum(point[0] >= warm_up_s for point in points) > 1
-    ]
+    """Of each series of each process that lived for long enough to be looked at: see `lasting`."""
+    judged = {name: [point for point in points if point[0] >= warm_up_s] for name, points in series(samples).items()}
+    return [verdict(*name, points) for name, points in sorted(lasting(judged).items())]
 
 
-def series(samples: Iterable[Sample]) -> dict[tuple[str, str, str], list[Point]]:
-    """Points by application, process and name."""
-    found: dict[tuple[str, str, str], list[Point]] = {}
+def lasting(found: Mapping[Name, list[Point]]) -> dict[Name, list[Point]]:
+    """Without the processes that lived for less than a fifth of the time, as the one that Spark starts to commit a
+    micro-batch: what they leave behind shows in the sums of their application, and in others' series."""
+    all_s = [t for points in found.values() for t, _ in points]
+    least_s = (max(all_s) - min(all_s)) / 5 if all_s else 0.0
+    return {
+        name: points for name, points in found.items() if len(points) > 1 and points[-1][0] - points[0][0] >= least_s
+    }
+
+
+def series(samples: Iterable[Sample]) -> dict[Name, list[Point]]:
+    """The points of each series."""
+    found: dict[Name, list[Point]] = {}
     for sample in samples:
         if sample["app"] == "traffic":
             continue
