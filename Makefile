@@ -16,7 +16,7 @@ PYTEST := $(PY) -m pytest -q
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo demo-jars test environments jars lint style types imports unit coverage broker spark spark-kinds spark-newest spark-oldest spark-each \
-	spark-4.0 spark-4.1 spark-4.3 extended floors sanitize fuzz campaign campaign-bugs storm storm-bugs simulate bench bench-quick bench-mirror readme docs kernel dist dist-build dist-check clean
+	spark-4.0 spark-4.1 spark-4.3 extended floors sanitize fuzz campaign campaign-bugs storm storm-bugs simulate soak soak-tasks wide far bench bench-quick bench-mirror readme docs kernel dist dist-build dist-check clean
 
 # Kafka's jars come (with the Ivy inside pyspark) while pip builds the kernel and installs the rest: half a minute less.
 demo:
@@ -213,6 +213,22 @@ simulate: .venv/.dev
 	PYTHONPATH=.:tests:tests/sink:tests/sink/transactions:tests/group $(PY) -m campaign.simulated --minutes $${MINUTES:-1} \
 		$${SEED:+--seed $$SEED} --result build/simulated.json
 	@echo "to count it: $(PY) -m campaign.counts build/simulated.json"
+
+# A steady load for hours, every process sampled: does anything grow? HOURS=2 make soak; what it found is in build/soak
+soak: .venv/.dev
+	$(PY) -m benchmarks.soak --hours $${HOURS:-2}
+
+# One long-lived worker through 100,000 tasks on fake brokers: ten minutes. TASKS=10000 make soak-tasks
+soak-tasks: .venv/.dev
+	PYTHONPATH=.:tests:tests/source $(PY) -m benchmarks.soak.tasks --tasks $${TASKS:-100000}
+
+# A stream over 10,000 partitions, most of them idle, and planning of 100,000: five minutes
+wide: .venv/.dev
+	PYTHONPATH=.:tests:tests/source $(PY) -m benchmarks.wide
+
+# Goodput over long lines, beside the JVM connector and librdkafka; half an hour. CASES="80/20 150/200/0.001" make far
+far: .venv/.dev
+	PYTHONPATH=.:tests $(PY) -m benchmarks.far $${CASES:+--cases $$CASES}
 
 bench-quick: .venv/.dev
 	$(PY) -m benchmarks --quick

@@ -73,6 +73,7 @@ KINDS = (
     ("org.apache.spark.deploy.SparkSubmit", "Spark JVM"),
     ("pyspark.daemon pyspark.worker", "executor worker"),
     ("-m pyspark.", "planner"),
+    ("-m benchmarks.soak.tasks", "executor worker"),
     ("-m benchmarks", "driver"),
     ("-m kafkasource mirror", "driver"),
 )

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 from weakref import WeakSet
 
+from kafkasource import metrics
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
 from kafkasource.process import PerProcess
@@ -105,6 +106,21 @@ def shared_cluster(config: ClientConfig) -> Cluster:
     for each in to_rest:
         each.caller.rest()
     return cluster
+
+
+def _count(of: Callable[[Cluster], int]) -> int:
+    """The sum over the kept clusters. Without the lock of a cluster: a call may hold it for long."""
+    kept = _kept.if_made
+    if kept is None:
+        return 0
+    with kept.lock:
+        clusters = list(kept.clusters.values())
+    return sum(map(of, clusters))
+
+
+metrics.keeps("clusters", lambda: _count(lambda _: 1))
+metrics.keeps("connections", lambda: _count(lambda cluster: cluster.caller.network.connections))
+metrics.keeps("topics", lambda: _count(lambda cluster: cluster.caller.metadata.known))
 
 
 def close_clusters() -> None:

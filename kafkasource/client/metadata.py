@@ -103,6 +103,11 @@ class Metadata:
     def topics(self) -> Iterator[TopicMetadata]:
         return iter(list(self._topics.values()))
 
+    @property
+    def known(self) -> int:
+        """How many topics are remembered."""
+        return len(self._topics)
+
     def partition(self, tp: TopicPartition) -> PartitionMetadata | None:
         topic = self._topics.get(tp.topic)
         return topic.partitions.get(tp.partition) if topic else None

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from kafkasource.metrics import folder
+from kafkasource.metrics.kept import keeps
 from kafkasource.metrics.registry import Owner, Polled, Registry, poll_always, registry
 from kafkasource.metrics.snapshot import Snapshot
 
@@ -19,6 +20,7 @@ __all__ = [
     "Registry",
     "Snapshot",
     "count",
+    "keeps",
     "observe",
     "poll",
     "poll_always",

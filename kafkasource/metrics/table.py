@@ -276,6 +276,14 @@ TABLE = (
         "any task",
         of_all="max",
     ),
+    Metric(
+        "kafkasource_kept",
+        "gauge",
+        ("what",),
+        "What a process keeps for its next tasks: `clusters`, their `connections` and `topics`, `producers`; "
+        "`python_blocks`: blocks of memory that Python's objects take. A number that grows for hours is a leak.",
+        "any task",
+    ),
     # Exactly once.
     Metric(
         "kafkasource_transactions_total",

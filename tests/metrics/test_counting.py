@@ -7,7 +7,10 @@ import threading
 
 import prometheus_client
 import pytest
+from fake_broker import FakeKafka, serve
 
+from kafkasource.client.cache import close_clusters, shared_cluster
+from kafkasource.client.config import ClientConfig
 from kafkasource.metrics import folder
 from kafkasource.metrics.background import AtOnce, OwnThread
 from kafkasource.metrics.registry import Registry
@@ -76,9 +79,31 @@ def test_parts_of_the_memory_budget_are_gauges():
 
 
 def test_a_process_without_a_budget_counts_without_pyarrow():
-    program = "import sys; from kafkasource.metrics import registry; print(registry().snapshot().gauges); "
+    program = "import sys; from kafkasource.metrics import registry; "
+    program += "print(*{name for name, _ in registry().snapshot().gauges}); "
     program += "print('pyarrow' in sys.modules)"
-    assert subprocess.check_output([sys.executable, "-c", program], text=True) == "{}\nFalse\n"
+    assert subprocess.check_output([sys.executable, "-c", program], text=True) == "kafkasource_kept\nFalse\n"
+
+
+def test_what_a_process_keeps_is_counted():
+    def now():
+        return {labels[0]: value for (name, labels), value in Registry().snapshot().gauges.items() if "kept" in name}
+
+    close_clusters()
+    before = now()
+    assert (before["clusters"], before["connections"], before["topics"]) == (0, 0, 0)
+    kafka = FakeKafka(topics={"t": 1})
+    with serve(kafka) as (host, port):
+        shared_cluster(ClientConfig.of(f"{host}:{port}")).topics.describe(["t"])
+        assert {what: now()[what] for what in ("clusters", "connections", "topics")} == {
+            "clusters": 1,
+            "connections": 1,
+            "topics": 1,
+        }
+        objects = now()["python_blocks"]
+        held = [object() for _ in range(100_000)]
+        assert now()["python_blocks"] - objects >= len(held)
+        close_clusters()
 
 
 def test_a_gauge_that_fails_costs_no_other():

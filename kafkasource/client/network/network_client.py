@@ -168,6 +168,11 @@ class NetworkClient:
         link = self._links.get(node_id)
         return link.load if link else 0
 
+    @property
+    def connections(self) -> int:
+        """How many are open. Any thread."""
+        return sum(link.ready for link in list(self._links.values()))
+
     def connect_failures(self, node_id: int) -> int:
         """How many attempts to connect have failed, with none succeeding since?"""
         link = self._links.get(node_id)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from kafkasource import memory
+from kafkasource import memory, metrics
 from kafkasource.client.cache import Use
 from kafkasource.process import PerProcess
 from kafkasource.sink.clusters.deliveries import Dropped
@@ -135,6 +135,7 @@ def _keep() -> Kept[ClusterTarget, ClusterProducers]:
 
 
 _kept = PerProcess(_keep)
+metrics.keeps("producers", lambda: len(kept.producers) if (kept := _kept.if_made) is not None else 0)
 
 
 def shared_producers(targets: Mapping[str, ClusterTarget]) -> dict[str, ClusterProducers]:

@@ -256,6 +256,7 @@ def _keep() -> Kept[ProducerConfig, Producer]:
 
 
 _kept = PerProcess(_keep)
+metrics.keeps("producers", lambda: len(kept.producers) if (kept := _kept.if_made) is not None else 0)
 
 
 def shared_producer(config: ProducerConfig) -> Producer:

@@ -123,13 +123,36 @@ class RecentOffsets:
 
     def __init__(self) -> None:
         self._known: deque[tuple[OffsetJson, StreamOffset]] = deque(maxlen=3)
+        self._made: tuple[OffsetJson, StreamOffset] | None = None  # the last one of `to_json`
 
     def to_json(self, offset: StreamOffset) -> OffsetJson:
         for document, known in self._known:
             if known is offset:
                 return document
-        self._known.append((to_json(offset), offset))
-        return self._known[-1][0]
+        made = self._from_the_last(offset)
+        document = to_json(offset) if made is None else made
+        self._made = document, offset
+        self._known.append(self._made)
+        return document
+
+    def _from_the_last(self, offset: StreamOffset) -> OffsetJson | None:
+        """The last document with the offsets that moved since; it shares the entries of idle topics with the last one.
+
+        None: more has changed than offsets. A document from a checkpoint is never the base: it may have another order,
+        or entries that are not ours.
+        """
+        if self._made is None:
+            return None
+        document, last = self._made
+        if not _same_logs(last, offset):
+            return None
+        changed = dict(document)
+        for (topic, partition), next_offset in offset.offsets.items():
+            if last.offsets[topic, partition] != next_offset:  # type: ignore[index]  # a TopicPartition is this tuple
+                if changed[topic] is document[topic]:
+                    changed[topic] = dict(document[topic])
+                changed[topic][str(partition)] = next_offset
+        return changed
 
     def topics_to_json(self, offsets: Offsets) -> OffsetJson:
         """The offsets as JSON without our own entry: for people and monitors."""
@@ -144,6 +167,16 @@ class RecentOffsets:
                 return offset
         self._known.append((dict(document), from_json(document)))
         return self._known[-1][1]
+
+
+def _same_logs(one: StreamOffset, other: StreamOffset) -> bool:
+    """Whether the two differ at most in how far their partitions are."""
+    return (
+        one.offsets.keys() == other.offsets.keys()
+        and one.topic_ids == other.topic_ids
+        and one.leader_epochs == other.leader_epochs
+        and one.start is other.start is None
+    )
 
 
 class _Logs(NamedTuple):

@@ -13,7 +13,6 @@ from kafkasource.sink import task as task_module
 from kafkasource.sink import writer as writer_module
 from kafkasource.sink.clusters import targets
 from kafkasource.sink.clusters.targets import ONLY
-from kafkasource.sink.producer.delivery import Delivery
 from kafkasource.sink.transactions.errors import AnotherQuery, CannotWriteOnce, CheckpointBehind, NotDecided
 from kafkasource.sink.writer import BatchWriter, StreamWriter
 from kafkasource.types import TopicPartition

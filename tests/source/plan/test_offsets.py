@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from kafkasource.errors import KafkaSourceError
 from kafkasource.source.plan.offsets import RecentOffsets, StreamOffset, from_json, to_json
+from kafkasource.source.plan.planner import advanced
 from kafkasource.types import TopicPartition as TP
 
 topics = st.text("abcXYZ019._-", min_size=1, max_size=20)
@@ -144,3 +145,35 @@ def test_the_document_is_in_order_whatever_the_order_in_which_partitions_were_li
     numbers = '{"0": 7, "9": 7, "10": 7}'
     ours = "@1;t//0=7,9-10=7;t-b//0=7,9-10=7;t.b//0=7,9-10=7"
     assert json.dumps(document) == f'{{"t": {numbers}, "t-b": {numbers}, "t.b": {numbers}, "{ours}": {{}}}}'
+
+
+@given(stream_offsets(), st.data())
+def test_a_document_made_from_the_last_one_is_the_document_made_anew(offset, data):
+    recent = RecentOffsets()
+    recent.to_json(offset)
+    moved = data.draw(st.fixed_dictionaries({}, optional=dict.fromkeys(offset.offsets, st.integers(0, 2**63 - 1))))
+    later = replace(offset, offsets={**offset.offsets, **moved})
+    assert json.dumps(recent.to_json(later)) == json.dumps(to_json(later))
+    assert json.dumps(RecentOffsets().to_json(offset)) == json.dumps(recent.to_json(offset))  # is as it was
+
+
+@given(stream_offsets(), stream_offsets() | first_ends())
+def test_a_document_after_another_one_of_other_logs_is_made_anew(offset, other):
+    recent = RecentOffsets()
+    recent.to_json(offset)
+    assert json.dumps(recent.to_json(other)) == json.dumps(to_json(other))
+
+
+def test_nothing_is_made_for_idle_partitions():
+    """Counted by identity: of 200 topics one is busy, and the documents share the entries of the other 199."""
+    ids = {f"t{n}": uuid.UUID(int=n + 1) for n in range(200)}
+    begin = StreamOffset({TP(topic, p): 5 for topic in ids for p in range(50)}, ids, {TP(t, 0): 3 for t in ids})
+    listed = StreamOffset({**begin.offsets, TP("t7", 4): 9}, dict(ids), dict(begin.leader_epochs))
+    recent = RecentOffsets()
+    before = recent.to_json(begin)
+    end = advanced(begin, listed.offsets, listed)
+    assert end.leader_epochs is begin.leader_epochs
+    assert end.topic_ids is begin.topic_ids
+    after = recent.to_json(end)
+    assert {topic for topic in after if after[topic] is not before[topic]} == {"t7"}
+    assert (before["t7"]["4"], after["t7"]["4"]) == (5, 9)

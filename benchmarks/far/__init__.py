@@ -1,0 +1,1 @@
+"""Goodput over long, thin and lossy lines: see `__main__`."""

@@ -1,0 +1,1 @@
+"""Streams over ten thousand partitions and more, of which few are busy: see `__main__`."""

@@ -1,0 +1,78 @@
+"""What a soak calls a leak."""
+
+import random
+
+import pytest
+
+from benchmarks.soak.slopes import MIB, blocks, judge, slope_of
+from benchmarks.soak.traffic import _NUMBER, Counts
+
+HOUR_S = 3600.0
+
+
+def samples(grown, hours=2.0, app="once"):
+    """A worker that has `grown(t_s)` bytes, every ten seconds."""
+    times = [10.0 * n for n in range(int(hours * 360))]
+    return [{"t_s": t, "app": app, "pid": 7, "kind": "executor worker", "rss_bytes": grown(t)} for t in times]
+
+
+def noisy(a_day, seed=7):
+    noise = random.Random(seed)
+    return lambda t: 150 * MIB + a_day * MIB * t / 86_400 + noise.gauss(0, MIB)
+
+
+def is_leak(found):
+    (verdict,) = judge(found)
+    return verdict.leak
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_noise_is_no_leak(seed):
+    assert not is_leak(samples(noisy(0, seed)))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_growth_of_twice_the_limit_is_a_leak_within_the_noise_of_two_hours(seed):
+    assert is_leak(samples(noisy(128, seed)))
+
+
+def test_what_settles_within_an_hour_is_no_leak():
+    settles = noisy(0)
+    assert not is_leak(samples(lambda t: settles(t) + min(t, HOUR_S) / HOUR_S * 20 * MIB))
+
+
+def test_growth_that_takes_weeks_to_matter_is_no_leak():
+    assert not is_leak(samples(lambda t: 150 * MIB + 10 * MIB * t / 86_400))
+
+
+def test_one_spike_is_no_leak():
+    assert not is_leak(samples(lambda t: 150 * MIB + (900 * MIB if t > 7100 else 0)))
+
+
+def test_brokers_and_processes_of_minutes_are_not_judged():
+    assert not is_leak(samples(noisy(10_000), app="broker east"))
+    assert not is_leak(samples(noisy(10_000), hours=0.4))
+
+
+def test_an_outlier_does_not_move_the_slope_of_a_line():
+    points = [(x, 3.0 * x + (100.0 if x == 5 else 0.0)) for x in range(24)]
+    found = slope_of(points)
+    assert found.per_s == 3.0
+    assert found.low <= 3.0 <= found.high
+
+
+def test_blocks_are_medians_of_equal_spans():
+    assert blocks([(0, 1), (1, 9), (2, 2), (10, 4)], 2) == [(1, 2), (10, 4)]
+
+
+def counted(*numbers):
+    counts = Counts()
+    for number in numbers:
+        counts.take(b"k", _NUMBER.pack(number))
+    return counts.read, counts.lost, counts.doubled, counts.reached
+
+
+def test_a_reader_counts_what_is_lost_and_what_comes_twice():
+    assert counted(0, 1, 2) == (3, 0, 0, 3)
+    assert counted(0, 3) == (2, 2, 0, 4)
+    assert counted(0, 1, 1, 0, 2) == (5, 0, 2, 3)
