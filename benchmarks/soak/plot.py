@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from xml.sax.saxutils import escape
 
 from benchmarks.chart import STYLE
@@ -14,6 +14,13 @@ COLOURS = ("#0969da", "#1a7f37", "#9a6700", "#cf222e", "#8250df", "#bf3989", "#1
 MIB = 1 << 20
 PANELS = ("pss_bytes", "rss_bytes", "live_heap_bytes", "fds", "threads", "processes")
 
+GROUPS: dict[str, Callable[[str], bool]] = {
+    "applications": lambda process: process == "all together",
+    "JVMs": lambda process: "JVM" in process,
+    "Python processes": lambda process: process != "all together" and "JVM" not in process,
+}
+"""Each with a scale of its own."""
+
 
 def draw(samples: Sequence[Sample]) -> str:
     """Panels of `PANELS`, then one for each gauge that changes at all. Without brokers, and processes of moments."""
@@ -23,10 +30,15 @@ def draw(samples: Sequence[Sample]) -> str:
     end_s = max((points[-1][0] for points in found.values()), default=1.0)
     body, y = list[str](), 0
     for panel in (*PANELS, *changing):
-        lines = {f"{app}: {process}": points for (app, process, name), points in found.items() if name == panel}
-        if lines:
-            body.append(_panel(panel, lines, y, end_s))
-            y += PANEL + TOP + max(0, len(lines) - PANEL // 13) * 13
+        for group, fits in GROUPS.items():
+            lines = {
+                f"{app}: {process}": points
+                for (app, process, name), points in found.items()
+                if name == panel and fits(process)
+            }
+            if lines:
+                body.append(_panel(panel, group, lines, y, end_s))
+                y += PANEL + TOP + max(0, len(lines) - PANEL // 13) * 13
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {y + 10}" role="img" '
         f'aria-label="Processes of a soak">\n<style>{STYLE} text {{ font-size: 11px }}</style>\n'
@@ -35,14 +47,14 @@ def draw(samples: Sequence[Sample]) -> str:
     )
 
 
-def _panel(name: str, lines: dict[str, list[Point]], y: int, end_s: float) -> str:
+def _panel(name: str, group: str, lines: dict[str, list[Point]], y: int, end_s: float) -> str:
     scale = MIB if unit_of(name) == "bytes" else 1
     most = max(value for points in lines.values() for _, value in points) / scale or 1.0
     bottom = y + TOP + PANEL - 20
     height = PANEL - 24
-    unit = " (MiB)" if scale == MIB else ""
+    title = f"{name.removesuffix('_bytes')}{' (MiB)' if scale == MIB else ''}, {group}"
     parts = [
-        f'<text class="head" x="8" y="{y + 16}">{escape(name.removesuffix("_bytes"))}{unit}</text>',
+        f'<text class="head" x="8" y="{y + 16}">{escape(title)}</text>',
         f'<text class="quiet" x="{LEFT - 6}" y="{bottom - height + 8}" text-anchor="end">{most:,.0f}</text>',
         f'<text class="quiet" x="{LEFT - 6}" y="{bottom}" text-anchor="end">0</text>',
         f'<text class="quiet" x="{WIDTH - RIGHT}" y="{bottom + 13}" text-anchor="end">{end_s / 60:.0f} min</text>',
