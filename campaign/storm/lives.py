@@ -12,7 +12,7 @@ from types import FrameType
 from campaign import login
 from campaign.clock import jumps_by_file
 from campaign.ending import end_with_starter
-from kafkasource.errors import KafkaSourceError
+from kafkasource.errors import KafkaSourceError, OptionError
 
 Life = Callable[[int], None]
 """One life, by its number. It may raise a KafkaSourceError: brokers were away for too long."""
@@ -32,9 +32,15 @@ def connection(servers: str) -> dict[str, str]:
     } | login.options()
 
 
+def _failed(failed: threading.Event, ending: threading.Event) -> None:
+    traceback.print_exc()
+    failed.set()
+    ending.set()
+
+
 def live(kinds: Mapping[str, Life]) -> None:
     """One thread for each name. Returns when all have ended their last life after SIGTERM. Any error but Kafka's is a
-    bug: it ends the process with exit code 1."""
+    bug, of the storm or of kafkasource: it ends the process with exit code 1."""
     end_with_starter()
     jumps_by_file()
     ending, failed = threading.Event(), threading.Event()
@@ -47,12 +53,13 @@ def live(kinds: Mapping[str, Life]) -> None:
         while not ending.wait(PAUSE_S):
             try:
                 life(number)
+            except OptionError:
+                _failed(failed, ending)
+                raise
             except KafkaSourceError as error:
                 print(time.strftime("%H:%M:%S"), name, "life", number, "gave up:", repr(error)[:500], flush=True)
             except BaseException:
-                traceback.print_exc()
-                failed.set()
-                ending.set()
+                _failed(failed, ending)
                 raise
             number += 1
 

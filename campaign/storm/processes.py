@@ -50,7 +50,7 @@ class StormProcesses:
         self._incarnations = count()
         self._lock = threading.Lock()
         self._running: dict[str, subprocess.Popen[bytes]] = {}
-        self._leaving: set[str] = set()
+        self._leaving: set[str] = set()  # that do not start again
         self.failures: list[str] = []  # of clients that ended with an error that is not Kafka's
         self.members = Members(folder, self._start_member)
 
@@ -79,12 +79,15 @@ class StormProcesses:
 
     def start_application(self) -> None:
         with self._lock:
+            self._leaving -= {*QUERIES}
             for query in QUERIES:
                 self._start(query)
 
     def kill_application(self) -> None:
+        """Until `start_application` no query starts again."""
         with self._lock:
-            queries = [process for name, process in self._running.items() if name in QUERIES]
+            self._leaving |= {*QUERIES}
+            queries = [self._running.pop(name) for name in QUERIES if name in self._running]
             for process in queries:
                 process.kill()
             for process in queries:
@@ -104,6 +107,8 @@ class StormProcesses:
         """The checkpoint of a query, which is killed and started again. False: it has no batch that is done."""
         with self._lock:
             name = QUERIES[int(draw * len(QUERIES))]
+            if name not in self._running:
+                return False
             self._running[name].kill()
             self._running[name].wait()
             rolled_back = Checkpoint(self._folder / "checkpoints" / name).roll_back(planned)

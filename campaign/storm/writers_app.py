@@ -58,7 +58,7 @@ class Writers:
             "topic": self.topic,
             "kafka.compression.type": random.choice(CODECS),
             "kafka.linger.ms": random.choice(("0", "5", "30")),
-            "kafka.batch.size": random.choice(("500", "16384")),  # small ones, so that several are in flight
+            "kafka.batch.size": random.choice(("1024", "16384")),  # small ones, so that several are in flight
             "kafka.delivery.timeout.ms": random.choice(("5000", "120000")),
         }
 
@@ -95,7 +95,8 @@ def passing(writers: Writers, name: str, number: int) -> None:
 def transactional(writers: Writers, name: str, number: int) -> None:
     """Transactions under one id. One of which no commit was asked for is aborted, whatever happens."""
     life, random, content = writers.begin(name, number)
-    config = ProducerConfig.from_options(option_table.parse(writers.options(random), "sink"))
+    options = option_table.parse(writers.options(random), "sink")
+    config, partitioner = ProducerConfig.from_options(options), options["partitioner"]
     transactional_id = f"{writers.topic}-{name}"
     with Cluster(config.client) as cluster:
         version = cluster.transactions.version()
@@ -106,7 +107,9 @@ def transactional(writers: Writers, name: str, number: int) -> None:
                 writers.telling.before(group, life, rows)
                 commit = random.randrange(10) < COMMITTED_OF_TEN
                 try:
-                    transaction = _written(cluster, producer, transactional_id, version, writers.topic, rows)
+                    transaction = _written(
+                        cluster, producer, transactional_id, version, writers.topic, rows, partitioner
+                    )
                 except KafkaSourceError:
                     writers.telling.after(group, Outcome.ABORTED)
                     with suppress(KafkaSourceError):
@@ -128,13 +131,14 @@ def _written(
     version: TransactionVersion,
     topic: str,
     rows: list[Row],
+    partitioner: str,
 ) -> TaskTransaction:
     """A transaction whose rows are acknowledged."""
     transaction = TaskTransaction.open(cluster.transactions, transactional_id, TIMEOUT_MS, version)
-    partitioner = Partitioner.from_option("default", producer.config.batch_bytes)
+    chosen = Partitioner.from_option(partitioner, producer.config.batch_bytes)
     with producer.delivery(transaction) as delivery:
         for part in SinkSchema(topic, POSITIONS, None).rows(table(rows)):
-            producer.append(part, partitioner, delivery)
+            producer.append(part, chosen, delivery)
     return transaction
 
 

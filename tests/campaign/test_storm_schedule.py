@@ -15,6 +15,8 @@ from campaign.storm.checkpoint import Checkpoint
 from campaign.storm.content import Content, Telling, told
 from campaign.storm.faults import ANY, BY_API_NAME, CONNECTIONS, SLOW_LANES, TABLE, TO_MEET, of_connections
 from campaign.storm.passing import said_lost
+from campaign.storm.writers_app import Writers
+from kafkasource import options
 
 
 def test_a_seed_gives_the_same_faults_again_and_another_seed_others():
@@ -132,3 +134,10 @@ def test_rows_of_a_group_with_a_known_place_have_offsets(tmp_path):
     assert [(each.partition, each.offset) for each in told(tmp_path / "written", "t")] == [
         (1, n) for n in range(70, 74)
     ]
+
+
+def test_all_that_a_writer_draws_are_options_of_the_sink(tmp_path):
+    (tmp_path / "partitions").write_text("4")
+    writers = Writers("localhost:1", "t", tmp_path, "0", "1", None)
+    for seed in range(50):
+        options.parse(writers.options(Random(seed)), "sink")
