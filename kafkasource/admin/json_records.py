@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+from collections.abc import Mapping
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
@@ -90,15 +91,17 @@ def _timestamp(value: Any) -> datetime | None:
     return datetime.fromtimestamp(ms / 1000, timezone.utc)
 
 
-def as_batch(rows: list[Row]) -> pa.RecordBatch:
-    """Rows as the sink takes them."""
+def as_batch(rows: list[Row], types: Mapping[str, pa.DataType] | None = None) -> pa.RecordBatch:
+    """Rows as the sink takes them. `types`: of keys or values that are not bytes."""
     import pyarrow as pa
 
     from kafkasource.records.columns import HEADERS_TYPE
 
     columns = {
-        "key": pa.array([row["key"] for row in rows], pa.binary()),
-        "value": pa.array([row["value"] for row in rows], pa.binary()),
+        **{
+            name: pa.array([row[name] for row in rows], (types or {}).get(name, pa.binary()))
+            for name in ("key", "value")
+        },
         "headers": pa.array([row.get("headers") or None for row in rows], HEADERS_TYPE),
         "partition": pa.array([row.get("partition") for row in rows], pa.int32()),
         "timestamp": pa.array([row.get("timestamp") for row in rows], pa.timestamp("us", "UTC")),

@@ -3,6 +3,8 @@
 As text, a line is a value; with --key-separator, the text before the separator is the key. As JSON, a line is an object
 as `pykafka read --format json` prints it: value (a text, or anything else, which is written as JSON), key, headers,
 partition, timestamp, and value_base64, key_base64 for bytes. Its topic and offset are ignored.
+
+With --value-format a value is JSON as `pykafka read --value-format` prints it, and is encoded by the topic's schema.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from kafkasource.admin.json_records import NO_RECORD, Row, as_batch, from_json
@@ -19,19 +21,22 @@ from kafkasource.cli.arguments import add_cluster, at_least, name_and_value, par
 from kafkasource.cli.progress import progress
 from kafkasource.cli.read import unescaped
 from kafkasource.errors import KafkaSourceError
+from kafkasource.options.types import WRITTEN_FORMATS
 from kafkasource.spelling import many
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from kafkasource.client.config import ClientConfig
+    from kafkasource.options import Options
     from kafkasource.types import TopicPartition, Written
 
 HELP = "lines of stdin become records: text or JSON, with keys and headers"
 EXAMPLES = """examples:
   seq 1000 | pykafka write numbers --create partitions=6
   printf 'ada:1\\nbob:\\n' | pykafka write orders -K : --null ''      bob's value is null: a tombstone
-  pykafka read orders --json | pykafka write copy --format json"""
+  pykafka read orders --json | pykafka write copy --format json
+  echo '{"id": 1, "item": "pen"}' | pykafka write orders --value-format avro --schema-registry http://localhost:8081"""
 
 _READ_BYTES = 1 << 20
 _MAX_LINE_BYTES = 64 << 20  # no broker takes a record of that size
@@ -66,6 +71,14 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="SETTINGS",
         help="create the topic if it is missing, as partitions=6,replication=3,cleanup.policy=compact",
     )
+    parser.add_argument(
+        "--value-format",
+        choices=WRITTEN_FORMATS,
+        help="what values become; avro, protobuf: each is JSON, and is encoded by the topic's latest schema (needs "
+        "--schema-registry; -X writerSchema=... for another, -X messageName=... for a file of several messages)",
+    )
+    parser.add_argument("--key-format", choices=WRITTEN_FORMATS, help="what keys become")
+    parser.add_argument("--schema-registry", metavar="URL", help="of the schemas; -X schemaRegistry... for logging in")
     parser.add_argument("--json", action="store_true", help="print what was written, as JSON on stdout")
     add_cluster(parser)
     parser.set_defaults(run=_write)
@@ -75,12 +88,18 @@ def _write(arguments: argparse.Namespace) -> int:
     from kafkasource.client.config import ClientConfig
     from kafkasource.writer import Writer
 
-    more = {"topic": arguments.topic}
+    formats = {
+        "valueFormat": arguments.value_format,
+        "keyFormat": arguments.key_format,
+        "schemaRegistry.url": arguments.schema_registry,
+    }
+    more = {"topic": arguments.topic, **{name: text for name, text in formats.items() if text is not None}}
     if arguments.create:
         more["createTopic"] = arguments.create
     options = parsed_options(arguments, "sink", more)
     reach(ClientConfig.from_options(options))
     _require_topic(arguments, ClientConfig.from_options(options))
+    arguments.types = _types(options)
     if sys.stdin.isatty():
         print(f"each line becomes a record of {arguments.topic}; Ctrl-D ends", file=sys.stderr)
     rows_of = _text_rows if arguments.format == "text" else _json_rows
@@ -100,6 +119,15 @@ def _write(arguments: argparse.Namespace) -> int:
     if ended_by is not None:
         raise ended_by
     return 0
+
+
+def _types(options: Options) -> dict[str, pa.DataType]:
+    """Of keys and values that are not bytes. May ask the schema registry."""
+    if options["valueFormat"] == options["keyFormat"] == "binary":
+        return {}
+    from kafkasource.sink.typed.resolve import WantedFormats
+
+    return WantedFormats.of(options, options["topic"]).column_types()
 
 
 def _require_topic(arguments: argparse.Namespace, config: ClientConfig) -> None:
@@ -160,8 +188,27 @@ def _text_rows(lines: list[bytes], first: int, arguments: argparse.Namespace) ->
             start, found, value = line.partition(separator)
             if not found:
                 return rows, _BadLine(f"line {number} has no key separator {arguments.key_separator!r}")
-        rows.append({"key": None if start == null else start, "value": None if value == null else value})
+        row = {"key": None if start == null else start, "value": None if value == null else value}
+        try:
+            rows.append(_typed(row, arguments.types))
+        except ValueError as error:
+            return rows, _BadLine(f"line {number} cannot be encoded: {error}")
     return rows, None
+
+
+def _typed(row: Row, types: Mapping[str, pa.DataType]) -> Row:
+    """ValueError for what is no value of its type."""
+    if not types:
+        return row
+    from kafkasource.cli.json_columns import value_of
+
+    for name, kind in types.items():
+        if row[name] is not None:
+            try:
+                row[name] = value_of(row[name], kind)
+            except ValueError as error:
+                raise ValueError(f"the {name}, {error}") from None
+    return row
 
 
 def _json_rows(lines: list[bytes], first: int, arguments: argparse.Namespace) -> Rows:
@@ -175,7 +222,10 @@ def _json_rows(lines: list[bytes], first: int, arguments: argparse.Namespace) ->
             return rows, _BadLine(f"line {number} is no record in JSON: {error}")
         if row["key"] is None and arguments.key is not None:
             row["key"] = arguments.key.encode()
-        rows.append(row)
+        try:
+            rows.append(_typed(row, arguments.types))
+        except ValueError as error:
+            return rows, _BadLine(f"line {number} cannot be encoded: {error}")
     return rows, None
 
 
@@ -191,4 +241,4 @@ def _batch(rows: list[Row], arguments: argparse.Namespace) -> pa.RecordBatch:
             }
             for row in rows
         ]
-    return as_batch(rows)
+    return as_batch(rows, arguments.types)

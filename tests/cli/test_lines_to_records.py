@@ -10,7 +10,7 @@ from kafkasource.cli.write import _BadLine, _batch, _json_rows, _lines, _text_ro
 
 
 def arguments(**given):
-    default = {"key": None, "key_separator": None, "null": None, "header": [], "partition": None}
+    default = {"key": None, "key_separator": None, "null": None, "header": [], "partition": None, "types": {}}
     return argparse.Namespace(**{**default, **given})
 
 

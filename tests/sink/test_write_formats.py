@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import pickle
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,9 +18,12 @@ from pyspark.sql.types import StructField, StructType, YearMonthIntervalType
 from kafkasource.errors import KafkaSourceError, OptionError, RegistryError, SchemaError
 from kafkasource.records.columns import HEADERS_TYPE
 from kafkasource.sink.clusters import targets
-from kafkasource.sink.columns import InvalidRow, InvalidSchema
+from kafkasource.sink.columns import InvalidRow, InvalidSchema, SinkSchema
 from kafkasource.sink.typed import resolve
+from kafkasource.sink.typed.formats import WriteFormat
 from kafkasource.sink.writer import BatchWriter, StreamWriter
+from kafkasource.source.typed.formats import BAD_RECORD_TYPE
+from kafkasource.typed.schema_source import RegisteredSchema
 
 fastavro = pytest.importorskip("fastavro")
 
@@ -228,6 +232,28 @@ def test_a_registry_that_does_not_know_fails_the_write_with_the_next_step(regist
     registry.always = Fault(status=500)
     with pytest.raises(RegistryError, match="500"):
         pickle.dumps(written(registry.url, schemaRegistry__retry__timeout__ms="0"))
+
+
+def test_good_rows_are_encoded_and_dead_letters_are_the_bytes_that_were_read():
+    types = {
+        **{"topic": pa.string(), "partition": pa.int32(), "offset": pa.int64(), "headers": HEADERS_TYPE},
+        **{"value": VALUE, "badRecord": BAD_RECORD_TYPE},
+    }
+    columns = from_arrow_schema(pa.schema(list(types.items())))
+    schema = SinkSchema.check(columns, "clean", dead_letter_topic="dlq", typed=("value",))
+    schema = replace(schema, formats=(WriteFormat("value", RegisteredSchema("AVRO", FRAMES["schema"]), 7, True),))
+    bad = {"reason": "cut", "schemaId": 7, "key": None, "value": b"\0\0\0\0\7"}
+    place = {"topic": ["t"] * 3, "partition": [0] * 3, "offset": [0, 1, 2], "headers": [[("h", b"1")], None, None]}
+    given = {**place, "value": [RECORDS[0], None, RECORDS[2]], "badRecord": [None, bad, None]}
+    arrays = [pa.array(given[name], kind) for name, kind in types.items()]
+    dead, good = schema.rows(pa.RecordBatch.from_arrays(arrays, names=list(types)))
+    assert (dead.topic, dead.values.to_pylist()) == ("dlq", [b"\0\0\0\0\7"])
+    assert "__value_schema_id" not in [each["key"] for each in dead.headers.to_pylist()[0]]
+    assert (good.topic, good.values.to_pylist()) == ("clean", [framed(7, ORDER, RECORDS[at])[5:] for at in (0, 2)])
+    assert [[each["key"] for each in row] for row in good.headers.to_pylist()] == [
+        ["h", "__value_schema_id"],
+        ["__value_schema_id"],
+    ]
 
 
 PROTO = """syntax = "proto3"; package p;

@@ -1,31 +1,36 @@
-"""Reads the same records by `valueFormat=avro` and by spark-avro's `from_avro`, and compares what comes out.
+"""Reads the same records by `valueFormat=avro` and by spark-avro's `from_avro`, and compares what comes out. Then
+writes the rows by `valueFormat=avro` and by `to_avro`, and compares what fastavro reads of both.
 
-    python spark_avro_app.py BOOTSTRAP TOPIC SCHEMAS FOLDER JAR
+    python spark_avro_app.py BOOTSTRAP TOPIC SCHEMAS FOLDER JAR WRITTEN
 
-SCHEMAS: a file of JSON, for each partition of the topic `[reader's schema, {"schema id": writer's schema}]`. The last
-line that it prints is JSON: how many rows were equal, and those that were not, as texts.
+SCHEMAS: a file of JSON, for each partition of the topic `[reader's schema, {"schema id": writer's schema}]`. WRITTEN: a
+topic of as many partitions. The last line that it prints is JSON: how many rows were equal, read and written, and those
+that were not, as texts.
 """
 
 from __future__ import annotations
 
+import copy
+import io
 import json
 import sys
 from pathlib import Path
 from pprint import pformat
 from typing import Any
 
+import fastavro
 from exactly_once_app import session
 from pyspark.sql import DataFrame, Row, SparkSession
-from pyspark.sql.avro.functions import from_avro
+from pyspark.sql.avro.functions import from_avro, to_avro
 from pyspark.sql.functions import expr
 
 from kafkasource import register
 
 
-def main(bootstrap: str, topic: str, schemas: str, folder: str, jar: str) -> None:
+def main(bootstrap: str, topic: str, schemas: str, folder: str, jar: str, written: str) -> None:
     spark = session("local[2]", folder, jar)
     register(spark)
-    equal, differ = 0, []
+    equal, alike, differ = 0, 0, []
     for partition, (reader, writers) in enumerate(json.loads(Path(schemas).read_text())):
         options = {"kafka.bootstrap.servers": bootstrap, "assign": json.dumps({topic: [partition]})}
         ours = read(spark, **options, **by_id(writers, folder, partition), valueFormat="avro",
@@ -39,7 +44,10 @@ def main(bootstrap: str, topic: str, schemas: str, folder: str, jar: str) -> Non
             found = compared(ours, rows, theirs)
             equal += found[0]
             differ += [f"{reader}\n{writer}\n{each}" for each in found[1]]
-    print(json.dumps({"release": spark.version, "equal": equal, "differ": differ}))
+        pairs = written_by_both(spark, ours, reader, {**options, "assign": json.dumps({written: [partition]})})
+        alike += sum(mine == other for mine, other in pairs)
+        differ += [f"{reader}\n  ours   {mine}\n  theirs {other}" for mine, other in pairs if mine != other]
+    print(json.dumps({"release": spark.version, "equal": equal, "written": alike, "differ": differ}))
     spark.stop()
 
 
@@ -64,6 +72,31 @@ def compared(ours: DataFrame, rows: dict[int, str], theirs: DataFrame) -> tuple[
     answers = [(rows[row.offset], text_of(row)) for row in theirs.collect()]
     wrong = [f"  ours   {mine}\n  theirs {other}" for mine, other in answers if mine != other]
     return len(answers) - len(wrong), wrong
+
+
+def written_by_both(
+    spark: SparkSession, ours: DataFrame, reader: Any, options: dict[str, str]
+) -> list[tuple[str, str]]:
+    """What fastavro reads of our record and of `to_avro`'s, for each row, as texts."""
+    ((topic, (partition,)),) = json.loads(options["assign"]).items()
+    keyed = ours.selectExpr("CAST(offset AS STRING) AS key", "value", f"{partition} AS partition")
+    formats = {"valueFormat": "avro", "writerSchema": json.dumps(reader), "schemaIdIn": "none"}
+    keyed.write.format("pykafka").options(**options_of_a_write(options), topic=topic, **formats).mode("append").save()
+    back = spark.read.format("pykafka").options(**options).load()
+    mine = {int(row.key): bytes(row.value) for row in back.select("key", "value").collect()}
+    theirs = ours.select("offset", to_avro("value", json.dumps(reader)).alias("value")).collect()
+    assert len(mine) == len(theirs)
+    return [(shown(mine[row.offset], reader), shown(bytes(row.value), reader)) for row in theirs]
+
+
+def options_of_a_write(options: dict[str, str]) -> dict[str, str]:
+    return {name: text for name, text in options.items() if name != "assign"}
+
+
+def shown(record: bytes, schema: Any) -> str:
+    stream = io.BytesIO(record)
+    found = fastavro.schemaless_reader(stream, fastavro.parse_schema(copy.deepcopy(schema)), return_record_name=True)
+    return f"{pformat(found, width=10_000)} and {len(stream.read())} bytes"
 
 
 def text_of(row: Row) -> str:

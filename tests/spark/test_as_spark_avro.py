@@ -1,5 +1,5 @@
 """Records of every type, and random ones of random schemas: the rows of `valueFormat=avro` are those of spark-avro's
-`from_avro`."""
+`from_avro`, and its records those of `to_avro`."""
 
 from __future__ import annotations
 
@@ -52,11 +52,12 @@ def pairs() -> list[tuple[Any, dict[int, Any], list[bytes]]]:
     return made
 
 
-def test_rows_are_those_of_from_avro(kafka_broker, kafka_topic, tmp_path):
+def test_rows_are_those_of_from_avro_and_records_those_of_to_avro(kafka_broker, kafka_topic, tmp_path):
     jar = resolve_jars("org.apache.spark:spark-avro_2.13:4.2.0!", dest=cache_dir() / "spark-avro-4.2.0")[0]
     each = each_avro_type.schema()
     made = [(each, {1: each}, [b"\0\0\0\0\1" + record for record in each_avro_type.records()]), *pairs()]
     topic = kafka_topic(partitions=len(made))
+    written_to = kafka_topic(partitions=len(made), prefix="written")
     producer = Producer({"bootstrap.servers": kafka_broker.bootstrap_servers})
     for partition, (_, _, records) in enumerate(made):
         for record in records:
@@ -64,6 +65,7 @@ def test_rows_are_those_of_from_avro(kafka_broker, kafka_topic, tmp_path):
     assert producer.flush(60) == 0
     schemas = tmp_path / "schemas.json"
     schemas.write_text(json.dumps([(reader, writers) for reader, writers, _ in made]))
-    answer = run_on("4.2", APP, kafka_broker.bootstrap_servers, topic, schemas, tmp_path, jar)
+    answer = run_on("4.2", APP, kafka_broker.bootstrap_servers, topic, schemas, tmp_path, jar, written_to)
     assert not answer["differ"], "\n".join(answer["differ"][:5])
     assert answer["equal"] > PAIRS * RECORDS  # of the two writers of most pairs
+    assert answer["written"] > PAIRS * RECORDS

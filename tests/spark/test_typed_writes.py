@@ -91,7 +91,7 @@ def test_every_type_is_what_fastavro_reads_and_the_registry_is_asked_once(pykafk
             "/subjects/keys/versions/latest",
             f"/subjects/{topic}-value/versions/latest",
         ]
-        found = messages_of(pykafka.bootstrap_servers, topic)
+        found = messages_of(pykafka.bootstrap_servers, topic, (0, 1))
         values = sorted((read(EVERY, each.value(), schema_id) for each in found), key=lambda value: value["number"])
         assert values == [every(n) for n in range(100)]
         assert sorted(read("long", each.key(), key_id) for each in found) == list(range(100))
@@ -147,5 +147,5 @@ def test_a_stream_from_avro_to_avro_writes_each_record_once_whatever_dies(
                 run()
             assert not crash_file.exists(), f"nothing crashed at {point!r}"
         run()
-        found = [read(LINE, each.value(), schema_id) for each in messages_of(pykafka.bootstrap_servers, target)]
+        found = [read(LINE, each.value(), schema_id) for each in messages_of(pykafka.bootstrap_servers, target, (0, 1))]
     assert sorted(found, key=lambda line: line["price"]) == [{"item": str(n), "price": n / 2} for n in range(count)]

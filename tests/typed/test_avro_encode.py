@@ -293,3 +293,22 @@ def test_pieces_are_as_large_as_was_asked_for_and_a_larger_record_comes_alone(mo
         size = sum(map(len, piece.records.to_pylist()))
         assert piece.end - piece.start == 1 or size <= max(most_bytes, 4096)
     assert read("string", column, most_bytes=most_bytes) == texts
+
+
+def test_a_record_that_ends_anywhere_near_the_end_of_a_buffer_is_whole():
+    """Under AddressSanitizer (`make sanitize`) this shows a room that was compared with too few bytes."""
+    kinds: list[tuple[pa.DataType, Any, Any]] = [
+        (pa.decimal128(38, 0), Decimal("-" + "9" * 38), logical("bytes", "decimal", precision=38, scale=0)),
+        (pa.int64(), -(2**63), "long"),
+        (pa.float64(), 0.5, "double"),
+        (pa.string(), "xyz", ["null", "string"]),
+        (pa.binary(), b"abc", {"type": "fixed", "name": "F", "size": 3}),
+        (pa.list_(pa.bool_()), [True, False], {"type": "array", "items": "boolean"}),
+        (pa.float32(), 0.5, "double"),
+    ]
+    for kind, value, avro in kinds:
+        column = pa.array(
+            [{"s": "x" * n, "v": value} for n in range(4050, 4100)], pa.struct([("s", pa.string()), ("v", kind)])
+        )
+        schema = record(s="string", v=avro)
+        assert encoded(schema, column, most_bytes=4096) == encoded(schema, column, most_bytes=MIB)

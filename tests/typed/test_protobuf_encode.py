@@ -144,3 +144,19 @@ def test_every_enum_number_is_written_by_its_name():
                   r=pa.list_(pa.string()), m=pa.map_(pa.string(), pa.string()))  # fmt: skip
     minus = b"\xff" * 9 + b"\x01"
     assert messages(text, column) == [b"\x10\x00" + b"\x1a\x0b\x01" + minus + b"\x22\x05\x0a\x01k\x10\x00"]
+
+
+def test_a_message_that_ends_anywhere_near_the_end_of_a_buffer_is_whole():
+    """As the test of this name for Avro."""
+    inner = "message T { repeated int64 n = 1; google.protobuf.Timestamp t = 2; E e = 3; } enum E { A = 0; B = -1; }"
+    schema = read_schema(proto("string s = 1; T v = 536870911;", more=inner))
+    part = pa.struct([("n", pa.list_(pa.int64())), ("t", pa.timestamp("us", "UTC")), ("e", pa.string())])
+    moment = dt.datetime(1, 1, 1, 1, 1, 1, 1, dt.timezone.utc)
+    for value in ({"n": [-1] * 20}, {"t": moment}, {"e": "B"}, {"n": [-1], "t": moment, "e": "B"}):
+        column = rows([{"s": "x" * n, "v": value} for n in range(3850, 4100)], s=pa.string(), v=part)
+        encoder = ProtobufEncoder(column.type, schema, schema.message_named("M"))
+        tight, wide = (
+            [each.as_py() for piece in encoder.pieces(column, most) for each in piece.records]
+            for most in (4096, 1 << 20)
+        )
+        assert tight == wide

@@ -35,6 +35,7 @@ from kafkasource.shipped_files import text_of_file
 from kafkasource.sink.typed.formats import WriteFormat
 from kafkasource.typed.avro.derive import derived_schema
 from kafkasource.typed.framing import Side
+from kafkasource.typed.record_formats import record_format
 from kafkasource.typed.schema_source import AVRO, KINDS, RegisteredSchema
 
 if TYPE_CHECKING:
@@ -101,6 +102,18 @@ class WantedFormats:
     def typed(self) -> tuple[Side, ...]:
         """The sides whose columns have any type."""
         return tuple(each.side for each in self.sides)
+
+    def column_types(self) -> dict[str, pa.DataType]:
+        """The types that the schemas take, where no column has one of its own: lines of JSON. May ask the registry.
+
+        Raises OptionError, SchemaError, RegistryError.
+        """
+        found: dict[str, pa.DataType] = dict.fromkeys(self.text, pa.string())
+        for each in self.sides:
+            if each.schema == REGISTER:
+                raise OptionError(f"option {each.option!r}={REGISTER} needs a column with a type, and lines have none")
+            found[each.side] = record_format(self._found(each, pa.null())[1], each.message_name).type
+        return found
 
     def resolved(self, types: Mapping[Side, pa.DataType], warn: Callable[[str], None]) -> tuple[WriteFormat, ...]:
         """The formats of the columns there are. May ask the registry, and registers a schema where that is wanted.

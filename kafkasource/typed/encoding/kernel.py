@@ -546,7 +546,7 @@ class Encoding:
                 size = -1
                 if op == DECIMAL_FIXED:
                     size = code[pc + 2]
-                if size + 17 > room - pos:
+                if size + 18 > room - pos:  # 17 bytes at most, or the size of the fixed
                     return -1
                 after = put_decimal(out, pos, self._buffer(column, VALUES_AT), index + self._cell(column, SHIFT), size)
                 if after < 0:
