@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
+    DataType,
     IntegerType,
     LongType,
+    MapType,
     StringType,
     StructField,
     StructType,
@@ -128,6 +130,17 @@ def known_readers(schema: StructType) -> dict[Side, RegisteredSchema]:
     return found
 
 
+def without_comments(kind: DataType) -> DataType:
+    """The type without the metadata of fields within it."""
+    if isinstance(kind, StructType):
+        return StructType([StructField(each.name, without_comments(each.dataType), each.nullable) for each in kind])
+    if isinstance(kind, ArrayType):
+        return ArrayType(without_comments(kind.elementType), kind.containsNull)
+    if isinstance(kind, MapType):
+        return MapType(without_comments(kind.keyType), without_comments(kind.valueType), kind.valueContainsNull)
+    return kind
+
+
 def with_columns_of(schema: StructType, options: Options, formats: RowFormats | None = None) -> Options:
     """The options, with the columns of `schema` in its order: Spark hands on what the user gave to `.schema()`, or else
     `schema_of(options)`.
@@ -149,7 +162,7 @@ def with_columns_of(schema: StructType, options: Options, formats: RowFormats | 
         if field.name in names[:number]:
             raise OptionError(f"{_FIXED}: .schema() names the column {field.name!r} twice")
         kind = whole[field.name].dataType
-        if field.dataType != kind:
+        if without_comments(field.dataType) != kind:
             raise OptionError(
                 f"{_FIXED}: the column {field.name!r} is {kind.simpleString()}, and .schema() says"
                 f" {field.dataType.simpleString()}. Convert it after load()"

@@ -180,7 +180,7 @@ cdef class Decoding:
     cdef list _views
     cdef readonly Py_ssize_t columns, row, bad, wanted_column
     cdef readonly long long wanted
-    cdef Py_ssize_t _base, _entry, _node, _pos, _index, _depth
+    cdef Py_ssize_t _base, _entry, _node, _pos, _index, _depth, _longest
     cdef int _failure, _state
     cdef bint _paused, _negative, _whole, _exact
     cdef unsigned long long _mantissa
@@ -225,8 +225,8 @@ cdef class Decoding:
     @cython.locals(mask=Py_ssize_t, slots=Py_ssize_t, i=Py_ssize_t, entry=Py_ssize_t, hashed=cython.uint, size=Py_ssize_t, constants="const unsigned char*")
     cdef Py_ssize_t _named(self, Py_ssize_t block, const unsigned char* data, Py_ssize_t begin, Py_ssize_t end, int flags) noexcept nogil
 
-    @cython.locals(scratch="unsigned char*", at=Py_ssize_t, stop=Py_ssize_t, after=Py_ssize_t, size=Py_ssize_t, i=Py_ssize_t)
-    cdef bint _is_escaped_name(self, Py_ssize_t entry, const unsigned char* data, Py_ssize_t pos, Py_ssize_t end) noexcept nogil
+    @cython.locals(scratch="unsigned char*", at=Py_ssize_t, after=Py_ssize_t)
+    cdef Py_ssize_t _unescaped(self, const unsigned char* data, Py_ssize_t pos, Py_ssize_t end, Py_ssize_t most) noexcept nogil
 
     @cython.locals(begin=Py_ssize_t, quote=Py_ssize_t, flags=cython.int, size=Py_ssize_t, out="unsigned char*", into="unsigned char*", start=Py_ssize_t)
     cdef Py_ssize_t _text(self, Py_ssize_t column, const unsigned char* data, Py_ssize_t pos, Py_ssize_t end, Py_ssize_t index) noexcept nogil
@@ -244,7 +244,7 @@ cdef class Decoding:
     cdef Py_ssize_t _scalar(self, Py_ssize_t node, const unsigned char* data, Py_ssize_t pos, Py_ssize_t end, Py_ssize_t index,
                             Py_ssize_t depth) noexcept nogil
 
-    @cython.locals(op=cython.int, scratch="unsigned char*", which=cython.int, bits=cython.ulonglong, days=cython.int, micros=cython.longlong, right=cython.bint)
+    @cython.locals(op=cython.int, which=cython.int, bits=cython.ulonglong, days=cython.int, micros=cython.longlong, right=cython.bint)
     cdef int _quoted(self, Py_ssize_t node, unsigned char* out, const unsigned char* data, Py_ssize_t begin, Py_ssize_t end, int flags,
                      Py_ssize_t index) noexcept nogil
 

@@ -645,7 +645,7 @@ def nearest(fives: Any, mantissa: int, power: int, wide: bool) -> int:
 class Decoding:
     """Texts to the columns of one type. `columns`: as of `typed.kernel.Decoding`; `entry`: the root's node.
 
-    `code` is written to: which name is expected next.
+    `code` is written to: which name is expected next. `longest`: the bytes of the longest name.
     """
 
     def __init__(
@@ -654,6 +654,7 @@ class Decoding:
         entry: int,
         constants: memoryview,
         depth: int,
+        longest: int,
         columns: Sequence[tuple[int, int, int, int]],
     ) -> None:
         self._code = code
@@ -665,7 +666,8 @@ class Decoding:
         self._views: list[Any] = [None] * (8 * self.columns)  # keeps them alive, and is where the interpreted one looks
         self._stack = memoryview(bytearray(8 * 3 * (depth + 1))).cast("q", (depth + 1, 3))
         self._passed = memoryview(bytearray(MOST_DEPTH + 1))  # of each level of what has no column: is it an object?
-        self._scratch = memoryview(bytearray(MOST_ESCAPED))
+        self._longest = longest
+        self._scratch = memoryview(bytearray(max(longest, MOST_ESCAPED) + 8))
         for column in range(self.columns):
             kind, width, level, last = columns[column]
             self._table[column, KIND] = kind
@@ -1047,11 +1049,14 @@ class Decoding:
         mask = self._code[block + BLOCK_MASK]
         slots = self._code[block + BLOCK_SLOTS]
         if flags & ESCAPED:
-            for i in range(mask + 1):
-                entry = self._code[slots + i]
-                if entry and self._is_escaped_name(entry, data, begin, end):
-                    return entry
-            return 0
+            end = self._unescaped(data, begin, end, self._longest)
+            if end < 0:
+                return 0
+            begin = 0
+            if cython.compiled:
+                data = cython.address(self._scratch[0])
+            else:
+                data = self._scratch
         hashed = 0
         size = end - begin
         for i in range(size):  # as `programs.hash_of`
@@ -1070,25 +1075,23 @@ class Decoding:
                     return entry
             hashed = (hashed + 1) & mask
 
-    def _is_escaped_name(self, entry: int, data: Any, pos: int, end: int) -> bool:
-        """Whether a string with escapes is an entry's name. A part of it at a time: the string may be long."""
+    def _unescaped(self, data: Any, pos: int, end: int, most: int) -> int:
+        """A string with escapes to `_scratch`. Its bytes, or -1 where they are more than `most`: what is longer is
+        not read, so a long string costs no more than what it is compared with."""
         if cython.compiled:
             scratch = cython.address(self._scratch[0])
         else:
             scratch = self._scratch
-        at = self._code[entry + ENTRY_NAME]
-        stop = at + self._code[entry + ENTRY_SIZE]
+        at = 0
         while pos < end:
             after = pos + 1
             if data[pos] == 92:
                 after = behind_escape(data, pos, end)
-            size = unescape(data, pos, after, scratch, 0)
-            for i in range(size):
-                if at + i >= stop or self._constants[at + i] != self._scratch[i]:
-                    return False
-            at += size
+            at = unescape(data, pos, after, scratch, at)
+            if at > most:
+                return -1
             pos = after
-        return at == stop
+        return at
 
     def _text(self, column: int, data: Any, pos: int, end: int, index: int) -> int:
         """A string to a column of bytes. The pos behind it, -1 where the column is full (`wanted`), or -1 less the
@@ -1179,14 +1182,15 @@ class Decoding:
         op = self._code[node + NODE_OP]
         if op < READ_DOUBLE or op == READ_BOOLEAN:
             return WRONG_TYPE
-        if flags & ESCAPED and end - begin <= MOST_ESCAPED:
-            if cython.compiled:
-                scratch = cython.address(self._scratch[0])
-            else:
-                scratch = self._scratch
-            end = unescape(data, begin, end, scratch, 0)
-            data = scratch
+        if flags & ESCAPED:
+            end = self._unescaped(data, begin, end, MOST_ESCAPED)
+            if end < 0:
+                return WRONG_TYPE
             begin = 0
+            if cython.compiled:
+                data = cython.address(self._scratch[0])
+            else:
+                data = self._scratch
         if op in (READ_DOUBLE, READ_FLOAT):
             which = infinite(data, begin, end - begin)
             if which == 0:

@@ -43,6 +43,7 @@ class JsonProgram:
         self._constants = bytearray()
         self._places: list[tuple[int, str]] = []  # from which word on, the place in the type; sorted
         self._depth = 0
+        self._longest = 0  # bytes of a name
         self._entry = self._node(layout.root, "$", 1)
         self._places.sort()
         self._words = bytes(self._code)
@@ -50,7 +51,7 @@ class JsonProgram:
     def decoding(self, columns: Sequence[tuple[int, int, int, int]]) -> kernel.Decoding:
         words = memoryview(bytearray(self._words)).cast("i")  # which it writes to
         constants = memoryview(bytes(self._constants) or b"\0")
-        return kernel.Decoding(words, self._entry, constants, self._depth, columns)
+        return kernel.Decoding(words, self._entry, constants, self._depth, self._longest, columns)
 
     def place_of(self, pc: int) -> str:
         index = bisect_right(self._places, pc, key=lambda place: place[0]) - 1
@@ -91,6 +92,7 @@ class JsonProgram:
         for number, (name, at) in enumerate(zip(names, entries, strict=True)):
             following = entries[(number + 1) % len(entries)]
             encoded = name.encode()
+            self._longest = max(self._longest, len(encoded))
             plain = len(encoded) if json.dumps(name, ensure_ascii=False) == f'"{name}"' else _NOT_PLAIN
             self._code[at : at + op.ENTRY_WORDS] = array(
                 "i", [len(self._constants), len(encoded), nodes[number], following, plain]

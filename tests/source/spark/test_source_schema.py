@@ -5,12 +5,13 @@ from __future__ import annotations
 import inspect
 
 import pytest
-from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import ArrayType, IntegerType, LongType, MapType, StringType, StructField, StructType
 
 from kafkasource import options
 from kafkasource.errors import OptionError
 from kafkasource.records.columns import row_schema
 from kafkasource.source.fetch.config import FetchSettings
+from kafkasource.source.spark.formats import row_formats
 from kafkasource.source.spark.schema import schema_of, spark_schema, with_columns_of
 
 WHOLE = spark_schema(True)
@@ -99,3 +100,18 @@ def test_spark_and_arrow_have_the_same_columns():
     has_zone = "timezone" in inspect.signature(to_arrow_schema).parameters  # Spark 4.0 always takes UTC
     theirs = to_arrow_schema(WHOLE, **({"timezone": "UTC"} if has_zone else {}))
     assert theirs.equals(row_schema(tuple(WHOLE.names)))
+
+
+def test_a_struct_of_json_may_have_comments_on_its_fields_and_keeps_its_nullability():
+    within = StructType([StructField("x", LongType(), False, {"comment": "of a line"})])
+    value = StructType(
+        [StructField("lines", ArrayType(within)), StructField("of", MapType(StringType(), within, False))]
+    )
+    given = {"kafka.bootstrap.servers": "nowhere:1", "subscribe": "t", "valueFormat": "json"}
+    schema = StructType([StructField("offset", LongType()), StructField("value", value)])
+    parsed = options.parse(given, "source")
+    formats = row_formats(parsed, schema)
+    assert with_columns_of(schema, parsed, formats)["columns"] == ("offset", "value")
+    shown = schema_of(parsed, formats)["value"].dataType
+    assert shown.simpleString() == value.simpleString()
+    assert not shown["lines"].dataType.elementType["x"].nullable

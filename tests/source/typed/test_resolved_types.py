@@ -1,0 +1,131 @@
+"""What `load()` resolves for JSON and for `recordTypes`, what travels with the column, and what a task makes of it."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+import pytest
+from fake_registry import a_registry
+from kept_schemas import framed
+
+from kafkasource import options
+from kafkasource.errors import OptionError
+from kafkasource.source.spark.formats import row_formats
+from kafkasource.source.spark.schema import schema_of
+from kafkasource.source.typed.batches import typed_batches
+
+ORDER = {"type": "record", "name": "shop.Order", "fields": [{"name": "id", "type": "long"}]}
+REFUND = {"type": "record", "name": "shop.Refund", "fields": [{"name": "why", "type": ["null", "string"]}]}
+LOGIN = {"type": "record", "name": "users.Login", "fields": [{"name": "id", "type": "long"}]}
+
+
+def parsed(url, **more):
+    given = {"kafka.bootstrap.servers": "nowhere:1", "subscribe": "t", "columns": "offset,value", **more}
+    return options.parse({**given, **({"schemaRegistry.url": url} if url else {})}, "source")
+
+
+def read(formats, values):
+    """The column of values, and the offsets of bad records with their reasons."""
+    formats = formats.with_columns(("offset", "value", "badRecord")).for_tasks()
+    columns = {
+        "key": pa.nulls(len(values), pa.binary()),
+        "value": pa.array(values, pa.binary()),
+        "topic": pa.array(["t"] * len(values)),
+        "partition": pa.array([0] * len(values), pa.int32()),
+        "offset": pa.array(range(len(values)), pa.int64()),
+    }
+    batch = pa.RecordBatch.from_pydict({name: columns[name] for name in formats.fetched if name in columns})
+    table = pa.Table.from_batches(typed_batches([batch], formats))
+    bad = {row["offset"]: row["badRecord"]["reason"] for row in table.to_pylist() if row["badRecord"]}
+    return table.column("value").to_pylist(), bad
+
+
+def test_types_by_subjects_are_asked_for_once_and_travel_with_the_column():
+    with a_registry() as registry:
+        ids = [registry.add(f"t-{each['name']}", json.dumps(each)) for each in (ORDER, REFUND, LOGIN)]
+        chosen = parsed(registry.url, valueFormat="avro", recordTypes="shop.Order,shop.Refund")
+        schema = schema_of(chosen, row_formats(chosen))
+        assert schema["value"].dataType.simpleString() == "struct<Order:struct<id:bigint>,Refund:struct<why:string>>"
+        asked = len(registry.requests)
+        formats = row_formats(chosen, schema)  # as another process, with what Spark hands on
+        assert schema_of(chosen, formats) == schema
+        assert len(registry.requests) == asked
+        records = ((ORDER, {"id": 1}), (REFUND, {"why": "w"}), (LOGIN, {"id": 2}))
+        values = [framed(number, *each) for number, each in zip(ids, records, strict=True)] + [None]
+        found, bad = read(formats, values)
+    assert found == [{"Order": {"id": 1}, "Refund": None}, {"Order": None, "Refund": {"why": "w"}}, None, None]
+    assert list(bad) == [2]
+    assert "the record is users.Login, which recordTypes does not name (shop.Order, shop.Refund)" in bad[2]
+
+
+def test_types_may_be_named_in_the_schema_of_the_topic_and_in_a_readers_schema():
+    with a_registry() as registry:
+        registry.add("order", json.dumps(ORDER))
+        registry.add("refund", json.dumps(REFUND))
+        references = (("shop.Order", "order", 1), ("shop.Refund", "refund", 1))
+        both = registry.add("t-value", '["shop.Order", "shop.Refund"]', "AVRO", references)
+        value = framed(both, [ORDER, REFUND], ("shop.Refund", {"why": "w"}))
+        for more in ({}, {"readerSchema": json.dumps([ORDER, REFUND])}):
+            formats = row_formats(parsed(registry.url, valueFormat="avro", recordTypes="Refund,Order", **more))
+            assert read(formats, [value]) == ([{"Refund": {"why": "w"}, "Order": None}], {})
+
+
+SHOP = 'syntax = "proto3"; package shop; message Order { int64 id = 1; } message Refund { string why = 1; }'
+
+
+def test_types_may_be_messages_with_the_options_of_from_protobuf():
+    with a_registry() as registry:
+        number = b"\0" + registry.add("t-value", SHOP, "PROTOBUF").to_bytes(4, "big")
+        more = {"recordTypes": "shop.Refund,Order", "protobuf.emit.default.values": "true"}
+        formats = row_formats(parsed(registry.url, valueFormat="protobuf", **more))
+        found = read(formats, [number + b"\0\x08\1", number + b"\2\2", number + b"\2\2\x0a\1w"])
+    assert found == (
+        [
+            {"Refund": None, "Order": {"id": 1}},
+            {"Refund": {"why": ""}, "Order": None},
+            {"Refund": {"why": "w"}, "Order": None},
+        ],
+        {},
+    )
+
+
+@pytest.mark.parametrize(
+    ("names", "reason"),
+    [
+        ("shop.Order,shop.None", "the registry has no subject 'shop.None'"),
+        ("shop.None", "option 'readerSchema': .*t-value"),
+        ("shop.Order,t-shop.Order", "two names are the same type"),
+    ],
+)
+def test_a_name_that_is_no_type_is_an_error_of_load(names, reason):
+    with a_registry() as registry:
+        registry.add("t-shop.Order", json.dumps(ORDER))
+        with pytest.raises(OptionError, match=reason):
+            row_formats(parsed(registry.url, valueFormat="avro", recordTypes=names))
+
+
+def test_a_json_schema_is_resolved_with_its_references_and_records_ask_for_no_schema():
+    line = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    order = {"type": "object", "properties": {"lines": {"type": "array", "items": {"$ref": "line.json"}}, "any": {}}}
+    with a_registry() as registry:
+        registry.add("line", json.dumps(line), "JSON")
+        registry.add("t-value", json.dumps(order), "JSON", (("line.json", "line", 1),))
+        for wanted in (
+            {},
+            {"readerSchema": "version:1"},
+            {"readerSchema": "subject:t-value"},
+            {"readerSchema": "id:2"},
+        ):
+            chosen = parsed(registry.url, valueFormat="json", **wanted)
+            schema = schema_of(chosen, row_formats(chosen))
+            assert schema["value"].dataType.simpleString() == "struct<lines:array<struct<n:bigint>>,any:string>"
+        formats = row_formats(chosen, schema)
+        registry.requests.clear()
+        found = read(
+            formats, [b'\0\0\0\0\x63{"lines":[{"n":1}],"any":[1]}', b'{"lines":[{}]}', b'\0\0\0\0\x63{"lines"']
+        )
+        assert not [path for path in registry.paths if path.startswith("/schemas/ids")]
+    assert found[0] == [{"lines": [{"n": 1}], "any": "[1]"}, None, None]
+    assert "the value, field $.lines[].n: a required field is missing" in found[1][1]
+    assert "the value of schema id 99, field $: the bytes end within the value" in found[1][2]
