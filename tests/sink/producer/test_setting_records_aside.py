@@ -10,6 +10,7 @@ from kafka.record.default_records import DefaultRecordBatch
 from random_inputs import examples
 from sink_fakes import T0, FakeTransactions, Rig, producer_of
 
+from kafkasource import metrics
 from kafkasource.errors import (
     ConnectionLost,
     InvalidRecord,
@@ -184,6 +185,21 @@ def test_a_record_larger_than_a_request_is_a_dead_letter_before_it_is_encoded():
     task.drive(broker)
     assert (broker.records, task.dead_values) == ([b"before", b"behind"], [b"l" * 5000])
     assert b"more than 'kafka.max.request.size' (4096)" in task.reasons()[0]
+
+
+def test_dead_letters_are_counted_by_the_topic_that_refused_them_and_the_reason():
+    rig = Rig(max_request_bytes=4096, batch_bytes=2048, cluster_name="of this test")
+    task = Task(rig)
+    for value in (b"bad", b"bad", b"l" * 1500, b"l" * 5000, b"good"):
+        rig.append(task.delivery, value=value)
+    task.drive(Broker(largest=1000))
+    counters = metrics.registry().snapshot().counters
+    name = "kafkasource_dead_letters_total"
+    counted = {
+        labels[2]: n for (metric, labels), n in counters.items() if metric == name and labels[0] == "of this test"
+    }
+    assert counted == {"INVALID_RECORD": 2, "MESSAGE_TOO_LARGE": 1, "max.request.size": 1}
+    assert {labels[1] for metric, labels in counters if metric == name and labels[0] == "of this test"} == {"t"}
 
 
 def test_dead_letters_may_be_larger_than_a_request():
