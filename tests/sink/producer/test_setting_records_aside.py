@@ -10,6 +10,7 @@ from kafka.record.default_records import DefaultRecordBatch
 from random_inputs import examples
 from sink_fakes import T0, FakeTransactions, Rig, producer_of
 
+from kafkasource import metrics
 from kafkasource.errors import (
     ConnectionLost,
     InvalidRecord,
@@ -30,14 +31,28 @@ class Broker:
     """One partition, by the rules of Kafka 4.3's UnifiedLog: it looks at sizes and records first, at sequences then,
     and knows a copy of the last five batches. A value that begins with `bad` is invalid."""
 
-    def __init__(self, largest=10_000, *, names_records=True):
-        self.largest, self.names_records = largest, names_records
+    def __init__(self, largest=10_000, *, names_records=True, lenient=0):
+        """`lenient`: so many batches come before the topic's settings forbid anything."""
+        self.largest, self.names_records, self.lenient = largest, names_records, lenient
         self.records, self.last = [], []
 
     def append(self, batch):
         """(error code, what else the answer says)"""
         sequence, count = producer_of(batch)[2:]
         values = [record.value for record in DefaultRecordBatch(batch)]
+        refusal = self.refusal_of(batch, values) if self.lenient <= 0 else None
+        self.lenient -= 1
+        if refusal is not None:
+            return refusal
+        if (sequence, count) in self.last:
+            return 0, {}
+        if sequence != (sum(self.last[-1]) & 0x7FFFFFFF if self.last else 0):
+            return OUT_OF_ORDER, {}
+        self.last = [*self.last[-4:], (sequence, count)]
+        self.records += values
+        return 0, {}
+
+    def refusal_of(self, batch, values):
         if len(batch) > self.largest:
             return TOO_LARGE, {"error_message": f"The record batch size is {len(batch)} bytes"}
         bad = [number for number, value in enumerate(values) if value.startswith(b"bad")]
@@ -47,13 +62,7 @@ class Broker:
                 "record_errors": errors if self.names_records else [],
                 "error_message": "One or more records have been rejected",
             }
-        if (sequence, count) in self.last:
-            return 0, {}
-        if sequence != (sum(self.last[-1]) & 0x7FFFFFFF if self.last else 0):
-            return OUT_OF_ORDER, {}
-        self.last = [*self.last[-4:], (sequence, count)]
-        self.records += values
-        return 0, {}
+        return None
 
 
 class Task:
@@ -178,6 +187,21 @@ def test_a_record_larger_than_a_request_is_a_dead_letter_before_it_is_encoded():
     assert b"more than 'kafka.max.request.size' (4096)" in task.reasons()[0]
 
 
+def test_dead_letters_are_counted_by_the_topic_that_refused_them_and_the_reason():
+    rig = Rig(max_request_bytes=4096, batch_bytes=2048, cluster_name="of this test")
+    task = Task(rig)
+    for value in (b"bad", b"bad", b"l" * 1500, b"l" * 5000, b"good"):
+        rig.append(task.delivery, value=value)
+    task.drive(Broker(largest=1000))
+    counters = metrics.registry().snapshot().counters
+    name = "kafkasource_dead_letters_total"
+    counted = {
+        labels[2]: n for (metric, labels), n in counters.items() if metric == name and labels[0] == "of this test"
+    }
+    assert counted == {"INVALID_RECORD": 2, "MESSAGE_TOO_LARGE": 1, "max.request.size": 1}
+    assert {labels[1] for metric, labels in counters if metric == name and labels[0] == "of this test"} == {"t"}
+
+
 def test_dead_letters_may_be_larger_than_a_request():
     rig = Rig(leaders={T0._replace(topic="dlq"): 1}, max_request_bytes=4096)
     task = Task(rig)
@@ -281,13 +305,14 @@ FATES = ["ok"] * 12 + ["not leader", "lost", "gone", "late"]
     transaction=st.booleans(),
     names_records=st.booleans(),
     wraps=st.booleans(),
+    lenient=st.integers(0, 3),
 )
 def test_whatever_is_refused_or_lost_no_record_is_doubled_or_moved_and_none_is_missing(
-    sizes, fates, in_flight, transaction, names_records, wraps
+    sizes, fates, in_flight, transaction, names_records, wraps, lenient
 ):
     rig = Rig(buffer_memory_bytes=64 * 4096, max_in_flight=in_flight)
     task = Task(rig, transaction=transaction)
-    broker = Broker(1000, names_records=names_records)
+    broker = Broker(1000, names_records=names_records, lenient=lenient)
     if wraps and transaction:  # sequences are int31
         start = 2**31 - 1 - random.Random(len(sizes)).randrange(60)
         task.delivery.transaction._next_sequences[T0] = start
@@ -300,6 +325,7 @@ def test_whatever_is_refused_or_lost_no_record_is_doubled_or_moved_and_none_is_m
     stored = broker.records
     assert stored == [value for value in values if value in set(stored)], "in order, each once"
     if task.delivery.failed:
+        assert set(fates) - {"ok"}
         assert isinstance(task.delivery.error, EXPECTED)
     else:
         assert sorted([*stored, *task.dead_values]) == sorted(values)
