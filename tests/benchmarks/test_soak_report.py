@@ -4,6 +4,7 @@ import json
 import os
 import threading
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -33,10 +34,16 @@ def test_a_sample_is_what_the_system_says_of_a_process(monkeypatch):
     read, write = os.pipe()
     ending = threading.Event()
     thread = threading.Thread(target=ending.wait)
-    before = sampler.sample_of(os.getpid(), App("x", 0))
+
+    def sample() -> dict[str, Any]:
+        found = sampler.sample_of(os.getpid(), App("x", 0))
+        assert found is not None
+        return {**found}
+
+    before = sample()
     held = [os.dup(read) for _ in range(5)]
     thread.start()
-    after = sampler.sample_of(os.getpid(), App("x", 0))
+    after = sample()
     assert after["fds"] - before["fds"] == 5
     assert after["threads"] - before["threads"] == 1
     assert 0 < after["pss_bytes"] <= after["rss_bytes"]
