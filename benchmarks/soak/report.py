@@ -63,7 +63,7 @@ def _costs(samples: Sequence[Sample]) -> list[str]:
     """Processor time of each application, as cores."""
     spent: dict[str, dict[float, list[float]]] = {}
     for each in samples:
-        if "pid" in each:
+        if "cpu_s" in each:
             spent.setdefault(str(each["app"]), {}).setdefault(float(each["pid"]), []).append(float(each["cpu_s"]))
     end_s = max((float(each["t_s"]) for each in samples), default=0.0)
     return [
