@@ -44,14 +44,18 @@ class Checkpoint:
         (self.folder / f"{number}.newer").unlink(missing_ok=True)
         _write(self._commits / str(number), "v1\n{}")
 
+    def may_roll_back(self) -> bool:
+        """Is its last batch done?"""
+        return self.planned() == self.done() >= 0
+
     def roll_back(self, planned: bool) -> bool:
         """Forget that the last batch is done; unless `planned`, also that it was planned. False: there is none.
 
         `restore` brings back what was forgotten.
         """
-        number = self.done()
-        if number < 0 or self.planned() > number:
+        if not self.may_roll_back():
             return False
+        number = self.done()
         if not planned:
             (self._offsets / str(number)).replace(self.folder / f"{number}.newer")
         (self._commits / str(number)).unlink()

@@ -1,8 +1,8 @@
 """The table of the storm's faults: those of single connections, and slower ones of the campaign beside them. Pure.
 
 A fault of a connection waits for the next request that it may meet: any request of our clients to its node but the
-first one of a connection (ApiVersions), or the next request of one API to whichever node. It meets one request on one
-connection, once.
+first ones of a connection (ApiVersions, logins), or the next request of one API to whichever node. It meets one request
+on one connection, once.
 """
 
 from __future__ import annotations

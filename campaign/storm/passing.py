@@ -7,6 +7,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from campaign.checker import Passed
 from campaign.faults import Fault
@@ -35,7 +36,9 @@ class Removals:
             raise NotPossible(f"the log is [{start}, {end})")
         self.below[partition] = max(end - kept, self.below.get(partition, 0))
         at = TopicPartition(self._topic, partition, end - kept)
-        self._brokers.admin.delete_records([at], request_timeout=CALL_S)[at].result(CALL_S)
+        # A new client: leaders that it knew may have moved.
+        admin = AdminClient({"bootstrap.servers": self._brokers.servers, "log_level": 0})
+        admin.delete_records([at], request_timeout=CALL_S)[at].result(CALL_S)
 
     def _ends(self, partition: int) -> tuple[int, int]:
         consumer = Consumer({"bootstrap.servers": self._brokers.servers, "group.id": "removals", "log_level": 0})

@@ -104,16 +104,19 @@ class StormProcesses:
             return name
 
     def roll_back(self, draw: float, planned: bool) -> bool:
-        """The checkpoint of a query, which is killed and started again. False: it has no batch that is done."""
+        """The checkpoint of a query, which is killed and started again. False: none has a batch that is done, and none
+        after it that is planned."""
+        first = int(draw * len(QUERIES))
         with self._lock:
-            name = QUERIES[int(draw * len(QUERIES))]
-            if name not in self._running:
-                return False
-            self._running[name].kill()
-            self._running[name].wait()
-            rolled_back = Checkpoint(self._folder / "checkpoints" / name).roll_back(planned)
-            self._start(name)
-            return rolled_back
+            for name in (*QUERIES[first:], *QUERIES[:first]):
+                if name in self._running and Checkpoint(self._folder / "checkpoints" / name).may_roll_back():
+                    self._running[name].kill()
+                    self._running[name].wait()
+                    rolled_back = Checkpoint(self._folder / "checkpoints" / name).roll_back(planned)
+                    self._start(name)
+                    if rolled_back:
+                        return True
+        return False
 
     def jump(self, seconds: float, lasts_s: float) -> None:
         """The clocks of queries, writers and readers are wrong for a while."""

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from campaign.faults import Fault
-from campaign.storm.faults import ANY, BY_API_NAME
+from campaign.storm.faults import ANY, BY_API_NAME, OF_LOGINS
 from kafkasource.protocol.apis import API_VERSIONS
+
+_FIRST = {api.key for api in (API_VERSIONS, *OF_LOGINS)}  # of each connection: most faults would meet these
 
 
 class Asked(NamedTuple):
@@ -48,7 +50,7 @@ class WaitingFaults:
         if asked.client_id != self.client_id:
             return None
         with self._lock:
-            any_request = None if asked.api_key == API_VERSIONS.key else self._of_nodes.get(node)
+            any_request = None if asked.api_key in _FIRST else self._of_nodes.get(node)
             for queue in (self._of_apis.get(asked.api_key), any_request):
                 if queue:
                     return queue.popleft()

@@ -7,6 +7,7 @@ import subprocess
 import pytest
 
 from campaign.queries import Names
+from campaign.storm.checkpoint import Checkpoint
 from campaign.storm.processes import QUERIES, READERS, WRITERS, StormProcesses
 
 
@@ -60,3 +61,16 @@ def test_writers_that_are_to_end_do_not_start_again(processes):
     assert not processes.keep_running()
     assert WRITERS not in running(processes)
     assert processes.failures == [f"{WRITERS} ended with exit code -15"]  # `sleep` does not know how to end in order
+
+
+@pytest.mark.parametrize("draw", [0.0, 0.5, 0.99])
+def test_the_checkpoint_of_a_query_whose_last_batch_is_done_is_rolled_back_whichever_was_drawn(
+    processes, tmp_path, draw
+):
+    assert not processes.roll_back(draw, planned=True)
+    fan = Checkpoint(tmp_path / "checkpoints" / "fan")
+    fan.plan(0, {})
+    fan.finish(0)
+    assert processes.roll_back(draw, planned=True)
+    assert (fan.planned(), fan.done()) == (0, -1)
+    assert running(processes) == ALL
