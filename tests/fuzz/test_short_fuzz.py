@@ -30,7 +30,7 @@ from kafkasource.records.batches import decode_all
 
 pytestmark = pytest.mark.peers
 
-INPUTS = int(os.environ.get("KAFKASOURCE_FUZZ_INPUTS", 12_000))
+INPUTS = int(os.environ.get("KAFKASOURCE_FUZZ_INPUTS", 14_000))
 
 
 def test_bad_input_is_an_error_of_ours_or_taken() -> None:
