@@ -68,7 +68,7 @@ def test_lag_of_a_document_nested_without_end_is_none() -> None:
 )
 def test_a_line_that_is_no_record_is_told_by_its_number(said: str) -> None:
     lines = [b'{"value":"a"}', f'{{"value":"a",{said}}}'.encode()]
-    rows, bad = write._json_rows(lines, 1, argparse.Namespace(key=None))
+    rows, bad = write._json_rows(lines, 1, argparse.Namespace(key=None, types={}))
     assert len(rows) == 1
     assert str(bad).startswith("line 2 is no record in JSON")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Collection
 from typing import Any
 
 from fastavro_oracle import written
@@ -74,6 +75,10 @@ def schema() -> dict[str, Any]:
     return {"type": "record", "name": "Each", "fields": fields}
 
 
+def field_names() -> list[str]:
+    return [field["name"] for field in schema()["fields"]]
+
+
 def records() -> list[bytes]:
     plain = without_logical_types(schema())
     return [written(plain, row(number)) for number in range(RECORDS)]
@@ -92,14 +97,12 @@ def row(number: int) -> dict[str, Any]:
     return made
 
 
-def without_logical_types(node: Any) -> Any:
-    """So that fastavro writes the values as they are."""
+def without_logical_types(node: Any, names: Collection[str] | None = None) -> Any:
+    """So that fastavro has the values as they are. `names`: only without these."""
     if isinstance(node, list):
-        return [without_logical_types(each) for each in node]
+        return [without_logical_types(each, names) for each in node]
     if not isinstance(node, dict):
         return copy.copy(node)
-    return {
-        key: without_logical_types(each)
-        for key, each in node.items()
-        if key not in ("logicalType", "precision", "scale")
-    }
+    gone = names is None or node.get("logicalType") in names
+    left = {key: each for key, each in node.items() if not gone or key not in ("logicalType", "precision", "scale")}
+    return {key: without_logical_types(each, names) for key, each in left.items()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import each_avro_type
 import pyarrow as pa
 import pytest
 from fastavro_oracle import MANY_BYTES, Changed, column, decoder, definitions, read, same, values, written
@@ -63,3 +64,14 @@ def test_records_are_read_by_a_schema_that_has_changed(data):
             assert isinstance(theirs, Exception) == (row in faults), (writer, reader, faults.get(row), theirs)
         else:
             assert same(ours, theirs), (writer, reader, ours, theirs)
+
+
+def test_each_type_in_each_form_is_read_at_its_edges():
+    schema, records = each_avro_type.schema(), each_avro_type.records()
+    decoded = decoder(schema, schema).decode(column(records), MANY_BYTES)
+    assert decoded.bad == 0, list(decoded.faults())
+    as_in_spark = each_avro_type.without_logical_types(schema, ("uuid", "time-millis", "time-micros"))
+    for ours, record in zip(plain(decoded.array), records, strict=True):
+        theirs = read(record, as_in_spark, as_in_spark)
+        for name in each_avro_type.field_names():
+            assert same(ours[name], theirs[name]), (name, ours[name], theirs[name])
