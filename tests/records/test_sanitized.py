@@ -46,7 +46,7 @@ TYPED_SUITES = [
     "../typed/test_protobuf_encode.py",
     "../typed/test_encode_as_protobuf.py",
 ]
-JSON_SUITES = ["../typed/test_json_columns.py"]
+JSON_SUITES = ["../typed/test_columns_of_json.py"]
 # Shifts and alignment are as Cython's own code has them.
 FLAGS = "-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize=shift,alignment"
 # Of each kernel, a check and its suites.

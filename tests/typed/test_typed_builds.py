@@ -46,7 +46,7 @@ def test_the_interpreted_kernel_passes_the_same_tests():
 def test_the_interpreted_decoder_of_json_makes_the_same_of_wrong_records():
     """What both are compared with is Python's json."""
     env = {**os.environ, "KAFKASOURCE_KERNEL_INTERPRETED": "1", "KAFKASOURCE_JSON_INPUTS": "300"}
-    suite = [str(HERE / "test_json_columns.py"), "-k", "not memory"]
+    suite = [str(HERE / "test_columns_of_json.py"), "-k", "not memory"]
     run = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-x", "-W", "ignore", *suite],
         env=env, cwd=HERE.parent.parent, capture_output=True, text=True, check=False,
