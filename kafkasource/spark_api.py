@@ -7,15 +7,22 @@ says what this pyspark can do, not which release it is: vendors bring features o
     TELLS_START_AND_LIMIT          no      no      yes       latestOffset(start, limit); tells of Trigger.AvailableNow
     HAS_FILTERS                    no      yes     yes       pushFilters
     DataSourceStreamArrowWriter    no      yes     yes
+    arrow_type                     has UTC         asks for a time zone
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from inspect import signature
+from typing import TYPE_CHECKING
 
 from pyspark import __version__ as SPARK_VERSION
 from pyspark.sql import datasource
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import DataType
 
 __all__ = [
     "HAS_FILTERS",
@@ -37,6 +44,7 @@ __all__ = [
     "ReadMaxRows",
     "ReadMinRows",
     "SupportsTriggerAvailableNow",
+    "arrow_type",
 ]
 
 try:
@@ -100,3 +108,13 @@ if hasattr(datasource, "EqualNullSafe"):
     HAS_FILTERS = True
 else:  # the module that uses filters is not imported then
     HAS_FILTERS = False
+
+
+def arrow_type(kind: DataType) -> pa.DataType:
+    """The Arrow type in which Spark hands over a column; the zone of a timestamp is only a name there. Raises
+    PySparkException or TypeError for a type that has none."""
+    from pyspark.sql.pandas.types import to_arrow_type  # imports pandas, where that is installed
+
+    if "timezone" in signature(to_arrow_type).parameters:
+        return to_arrow_type(kind, timezone="UTC")
+    return to_arrow_type(kind)

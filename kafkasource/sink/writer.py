@@ -308,14 +308,15 @@ def _arrow_types(schema: StructType, sides: Sequence[Side]) -> dict[Side, pa.Dat
     if not sides:
         return {}
     from pyspark.errors import PySparkException
-    from pyspark.sql.pandas.types import to_arrow_type
+
+    from kafkasource.spark_api import arrow_type
 
     found: dict[Side, pa.DataType] = {}
     for field in schema.fields:
         for side in sides:
             if field.name == side and side not in found:
                 try:
-                    found[side] = to_arrow_type(field.dataType)
+                    found[side] = arrow_type(field.dataType)
                 except (PySparkException, TypeError) as error:
                     raise SchemaError(f"column {side!r} cannot be encoded: {error}") from None
     return found
