@@ -53,7 +53,7 @@ def _commit() -> str:
 
 
 def _java() -> str:
-    from kafkasource.broker.java import find_java
+    from kafkasource.broker.jvm.home import find_java
 
     done = subprocess.run([str(find_java()), "-version"], capture_output=True, text=True, timeout=30)
     return (done.stderr.splitlines() or ["unknown"])[0].strip()

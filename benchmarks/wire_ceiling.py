@@ -27,7 +27,7 @@ from pyspark.sql.datasource import (
 from benchmarks.ready_arrow import ready_batch
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
-from kafkasource.client.offsets import LATEST
+from kafkasource.client.parts.offsets import LATEST
 from kafkasource.memory.worker import spare_imports_from_gc
 from kafkasource.protocol.apis import FETCH, PRODUCE, Api
 from kafkasource.protocol.frames import decode_response, encode_request

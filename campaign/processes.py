@@ -18,7 +18,7 @@ from java_programs import SHORT_LIVED_JVM
 from campaign.members import Members
 from campaign.planted import ENVIRONMENT as PLANTED
 from campaign.queries import MEMBERS, Names
-from kafkasource.broker.class_archive import ClassArchive
+from kafkasource.broker.jvm.class_archive import ClassArchive
 from kafkasource.sink.transactions import crash_points
 
 ROOT = Path(__file__).parent.parent

@@ -24,7 +24,7 @@ from kafkasource import options as option_table
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
 from kafkasource.errors import OptionError
-from kafkasource.records.columns import row_schema
+from kafkasource.records.arrow.columns import row_schema
 from kafkasource.source.fetch.config import FetchSettings
 from kafkasource.source.fetch.task import fetch
 from kafkasource.source.plan.offset_reader import OffsetReader

@@ -27,7 +27,7 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
-from kafkasource.broker.class_archive import ClassArchive
+from kafkasource.broker.jvm.class_archive import ClassArchive
 from kafkasource.spark_api import DataSourceStreamArrowWriter
 
 FLAGS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"

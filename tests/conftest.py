@@ -23,7 +23,7 @@ from secured_brokers import secured
 from three_brokers import heal, not_started
 
 import kafkasource
-from kafkasource.broker.class_archive import ClassArchive
+from kafkasource.broker.jvm.class_archive import ClassArchive
 from kafkasource.sink.transactions import crash_points
 
 give_signals_back()

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from kafkasource.broker import JarsNotResolved, kafka_jars
-from kafkasource.broker.java import JavaNotFound, find_java
+from kafkasource.broker.jvm.home import JavaNotFound, find_java
 
 NEWEST = "4.3.1"
 SPARK = "spark"  # in place of a release of Kafka: the jars in pyspark, with Avro's classes among them

@@ -23,10 +23,10 @@ PLAN = "import kafkasource.source.spark.stream, kafkasource.source.spark.batch, 
 # The constant columns of a reading task; keys hashed, some of them null, and the checksum of an exactly-once task.
 READ_AND_WRITE = """
 import pyarrow as pa
-from kafkasource.records.columns import int32_column, topic_column
+from kafkasource.records.arrow.columns import int32_column, topic_column
 from kafkasource.sink.columns import Rows
 from kafkasource.sink.partitioner import Partitioner
-from kafkasource.sink.transactions.row_checksum import RowSum
+from kafkasource.sink.transactions.task.row_checksum import RowSum
 keys = pa.concat_arrays([topic_column("k", 3).cast(pa.binary()), pa.nulls(2, pa.binary())])
 batch = pa.RecordBatch.from_arrays([keys, int32_column(1, 5)], ["key", "partition"])
 RowSum({"key": 0, "partition": 1}).add(batch)

@@ -9,8 +9,8 @@ from fake_registry import a_registry
 
 from kafkasource.errors import BadRecord, BrokerError, OptionError, SchemaError
 from kafkasource.protocol.apis import CREATE_TOPICS, PRODUCE
+from kafkasource.records.arrow.columns import HEADERS_TYPE
 from kafkasource.records.batches import decode
-from kafkasource.records.columns import HEADERS_TYPE
 from kafkasource.sink.columns import InvalidRow, InvalidSchema
 from kafkasource.types import TopicPartition
 from kafkasource.writer import Writer

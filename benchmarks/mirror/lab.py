@@ -19,12 +19,12 @@ import pyarrow as pa
 
 from benchmarks.lab import prepare_environment
 from kafkasource.broker import DEFAULT_VERSION, Broker
-from kafkasource.broker.jars import cache_dir, kafka_jars, resolve_jars
-from kafkasource.broker.java import find_java
+from kafkasource.broker.jvm.home import find_java
+from kafkasource.broker.jvm.jars import cache_dir, kafka_jars, resolve_jars
 from kafkasource.broker.properties import free_ports
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
-from kafkasource.client.offsets import EARLIEST, LATEST
+from kafkasource.client.parts.offsets import EARLIEST, LATEST
 from kafkasource.types import TopicPartition
 from kafkasource.writer import Writer
 

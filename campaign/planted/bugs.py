@@ -42,7 +42,7 @@ def _now() -> bool:
 def _no_recovery() -> None:
     """After a crash the task transactions of a decided batch are not committed."""
     from kafkasource.sink.transactions.driver import ExactlyOnce
-    from kafkasource.sink.transactions.task_transactions import Recovered, TaskTransactions
+    from kafkasource.sink.transactions.task.transactions import Recovered, TaskTransactions
 
     TaskTransactions.recover = lambda *_, **__: Recovered()  # type: ignore[method-assign]
     ExactlyOnce.abort = lambda *_, **__: None  # type: ignore[method-assign]
@@ -50,8 +50,8 @@ def _no_recovery() -> None:
 
 def _forgotten_decision() -> None:
     """After a crash a batch that was decided is written again."""
-    from kafkasource.sink.transactions import task_plan
     from kafkasource.sink.transactions.states import Order
+    from kafkasource.sink.transactions.task import plan as task_plan
 
     right = task_plan._order
 
@@ -193,7 +193,7 @@ def _commits_too_far() -> None:
 def _stands_still() -> None:
     """A batch that comes after a crash of a decided one never begins. (An abort would end the decided one first.)"""
     from kafkasource.sink.transactions.driver import ExactlyOnce
-    from kafkasource.sink.transactions.task_transactions import TaskTransactions
+    from kafkasource.sink.transactions.task.transactions import TaskTransactions
 
     ExactlyOnce.abort = lambda *_, **__: None  # type: ignore[method-assign]
     right = TaskTransactions.recover
@@ -209,7 +209,7 @@ def _stands_still() -> None:
 
 BUGS: dict[str, Bug] = {
     "no recovery": Bug("lost", "sink.transactions.driver", _no_recovery, AFTER_DECISIONS),
-    "forgotten decision": Bug("doubled", "sink.transactions.task_plan", _forgotten_decision, AFTER_DECISIONS),
+    "forgotten decision": Bug("doubled", "sink.transactions.task.plan", _forgotten_decision, AFTER_DECISIONS),
     "reads uncommitted": Bug("aborted", "source.fetch.config", _reads_uncommitted),
     "garbled value": Bug("unwritten", "sink.task", _garbled_value),
     "reversed rows": Bug("reordered", "sink.task", _reversed_rows),

@@ -62,7 +62,7 @@ def _retries_at_the_end() -> None:
 
 def _forgets_aborts() -> None:
     """An abort commits."""
-    from kafkasource.client.transactions import Transactions
+    from kafkasource.client.parts.transactions import Transactions
 
     right: Any = Transactions.end
 
@@ -76,5 +76,5 @@ BUGS: dict[str, StormBug] = {
     "a lost answer is success": StormBug("lost", "sink.producer.sender", _lost_answer_is_success),
     "forgets its id": StormBug("doubled", "sink.producer.config", _forgets_its_id),
     "retries at the end": StormBug("reordered", "sink.producer.batch", _retries_at_the_end),
-    "forgets aborts": StormBug("aborted", "client.transactions", _forgets_aborts),
+    "forgets aborts": StormBug("aborted", "client.parts.transactions", _forgets_aborts),
 }

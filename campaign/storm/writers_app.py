@@ -21,7 +21,7 @@ from campaign.storm.content import Content, Row, Telling, table
 from campaign.storm.lives import Life, connection, live
 from kafkasource import options as option_table
 from kafkasource.client.cluster import Cluster
-from kafkasource.client.transactions import TransactionVersion
+from kafkasource.client.parts.transactions import TransactionVersion
 from kafkasource.errors import KafkaSourceError
 from kafkasource.sink.columns import SinkSchema
 from kafkasource.sink.partitioner import Partitioner

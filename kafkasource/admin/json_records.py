@@ -95,7 +95,7 @@ def as_batch(rows: list[Row], types: Mapping[str, pa.DataType] | None = None) ->
     """Rows as the sink takes them. `types`: of keys or values that are not bytes."""
     import pyarrow as pa
 
-    from kafkasource.records.columns import HEADERS_TYPE
+    from kafkasource.records.arrow.columns import HEADERS_TYPE
 
     columns = {
         **{

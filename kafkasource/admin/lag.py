@@ -15,7 +15,7 @@ from kafkasource.spelling import many
 
 if TYPE_CHECKING:
     from kafkasource.client.cluster import Cluster
-    from kafkasource.client.groups import DescribedGroup, GroupMember
+    from kafkasource.client.parts.groups import DescribedGroup, GroupMember
     from kafkasource.types import TopicPartition
 
 
@@ -149,7 +149,7 @@ def assignments(group: DescribedGroup) -> dict[TopicPartition, GroupMember]:
 
 def ends_of(cluster: Cluster, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
     """The current ends of the logs. Partitions that do not exist or have no leader are left out."""
-    from kafkasource.client.offsets import LATEST
+    from kafkasource.client.parts.offsets import LATEST
 
     wanted = set(partitions)
     known = described_topics(cluster, sorted({tp.topic for tp in wanted})) if wanted else {}

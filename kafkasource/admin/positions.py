@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
-from kafkasource.client.offsets import EARLIEST, LATEST
+from kafkasource.client.parts.offsets import EARLIEST, LATEST
 from kafkasource.source.plan.offset_reader import OffsetReader
 from kafkasource.source.plan.offsets import Offsets
 from kafkasource.source.plan.positions import AtOffsets, AtTimestamps, Position

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from kafkasource.admin.dead_letters import Origin, origins_of
 from kafkasource.errors import KafkaSourceError
-from kafkasource.records.columns import HEADERS_TYPE
+from kafkasource.records.arrow.columns import HEADERS_TYPE
 from kafkasource.sink.columns import SinkSchema
 from kafkasource.sink.dead_letters import PREFIX
 from kafkasource.sink.partitioner import Partitioner

@@ -12,7 +12,7 @@ from kafkasource.spelling import did_you_mean
 if TYPE_CHECKING:
     from kafkasource.client.cluster import Cluster
     from kafkasource.client.metadata import TopicMetadata
-    from kafkasource.client.topics import Setting
+    from kafkasource.client.parts.topics import Setting
     from kafkasource.types import TopicPartition
 
 log = logging.getLogger("kafkasource.admin")
@@ -71,7 +71,7 @@ def health(topic: TopicMetadata) -> str:
 
 def bounds_of(cluster: Cluster, topics: Iterable[TopicMetadata]) -> dict[TopicPartition, Bounds]:
     """The first and last offsets of each log. Skips partitions without a leader: the call would wait for one."""
-    from kafkasource.client.offsets import EARLIEST, LATEST
+    from kafkasource.client.parts.offsets import EARLIEST, LATEST
 
     all_of_them = [tp for topic in topics for tp in topic.topic_partitions]
     led = [tp for tp in all_of_them if cluster.metadata.leader_id(tp) is not None]

@@ -20,11 +20,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
-from kafkasource.broker.class_archive import ClassArchive
 from kafkasource.broker.errors import BrokerNotOurs, BrokerStartFailed
-from kafkasource.broker.jars import kafka_jars
-from kafkasource.broker.java import find_java
-from kafkasource.broker.jvm import Jvm, logging_flags, performance_flags
+from kafkasource.broker.jvm.class_archive import ClassArchive
+from kafkasource.broker.jvm.command_lines import Jvm, logging_flags, performance_flags
+from kafkasource.broker.jvm.home import find_java
+from kafkasource.broker.jvm.jars import kafka_jars
 from kafkasource.broker.node import NodeProcess, tail
 from kafkasource.broker.probe import ask_for_coordinator, probe
 from kafkasource.broker.properties import HOST, NodePorts, is_free, node_ports, render, server_properties, write_private

@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from kafkasource.broker.cluster import Broker
-from kafkasource.broker.jars import cache_dir, locked
+from kafkasource.broker.jvm.jars import cache_dir, locked
 from kafkasource.broker.node import TERMINATE_TIMEOUT_S
 from kafkasource.broker.releases import DEFAULT_VERSION
 from kafkasource.broker.security.settings import Security

@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Sequence
 
 from kafkasource.broker.errors import BrokerStartFailed
-from kafkasource.broker.jvm import Jvm
+from kafkasource.broker.jvm.command_lines import Jvm
 from kafkasource.broker.node import telling
 from kafkasource.broker.properties import kafka_uuid
 

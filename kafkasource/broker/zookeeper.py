@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from kafkasource.broker.errors import BrokerStartFailed
-from kafkasource.broker.jvm import Jvm
+from kafkasource.broker.jvm.command_lines import Jvm
 from kafkasource.broker.node import NodeProcess, tail, telling
 from kafkasource.broker.properties import HOST, RETENTION_HOURS, NodePorts, render
 from kafkasource.broker.security.settings import SCRAM, Security

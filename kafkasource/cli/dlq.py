@@ -72,7 +72,7 @@ def _list(arguments: argparse.Namespace) -> int:
 
 def _show(arguments: argparse.Namespace) -> int:
     from kafkasource.admin.dead_letters import with_reason
-    from kafkasource.records.columns import ROW_SCHEMA_WITH_HEADERS
+    from kafkasource.records.arrow.columns import ROW_SCHEMA_WITH_HEADERS
 
     style = formats.Style(terminal=sys.stdout.isatty())
     form = formats.BY_NAME["json" if arguments.json else "hex"]

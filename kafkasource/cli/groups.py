@@ -14,7 +14,7 @@ from kafkasource.spelling import many
 
 if TYPE_CHECKING:
     from kafkasource.admin.lag import LagReport
-    from kafkasource.client.groups import GroupMember
+    from kafkasource.client.parts.groups import GroupMember
 
 HELP = "list, describe (members, lag), delete consumer groups"
 

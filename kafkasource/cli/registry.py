@@ -33,7 +33,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def _start(arguments: argparse.Namespace) -> int:
-    from kafkasource.broker import detached_registry
+    from kafkasource.broker.registry import detached as detached_registry
 
     state, ran_already = detached_registry.start(arguments.port, arguments.keep_in)
     if ran_already:
@@ -46,7 +46,7 @@ def _start(arguments: argparse.Namespace) -> int:
 
 
 def _stop(arguments: argparse.Namespace) -> int:
-    from kafkasource.broker import detached_registry
+    from kafkasource.broker.registry import detached as detached_registry
 
     state = detached_registry.stop()
     if arguments.json:
@@ -61,7 +61,7 @@ def _stop(arguments: argparse.Namespace) -> int:
 
 
 def _status(arguments: argparse.Namespace) -> int:
-    from kafkasource.broker import detached_registry
+    from kafkasource.broker.registry import detached as detached_registry
 
     state = detached_registry.status()
     running = state is not None and state.running

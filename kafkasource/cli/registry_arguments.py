@@ -104,7 +104,7 @@ def _url(arguments: argparse.Namespace) -> str:
     named: str | None = arguments.registry or os.environ.get(ENVIRONMENT)
     if named:
         return named
-    from kafkasource.broker import detached_registry
+    from kafkasource.broker.registry import detached as detached_registry
 
     state = detached_registry.status()
     if state is not None and state.running:

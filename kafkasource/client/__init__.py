@@ -21,7 +21,7 @@ from kafkasource.types import Node, TopicPartition
 if TYPE_CHECKING:
     from kafkasource.client.cluster import Cluster
     from kafkasource.client.config import ClientConfig
-    from kafkasource.client.offsets import EARLIEST, LATEST, EpochEnd, ListedOffset
+    from kafkasource.client.parts.offsets import EARLIEST, LATEST, EpochEnd, ListedOffset
 
 __all__ = [
     "EARLIEST",

@@ -23,15 +23,15 @@ from typing import NamedTuple, NoReturn
 
 from kafkasource.client.caller import Caller
 from kafkasource.client.config import ClientConfig
-from kafkasource.client.groups import Groups
-from kafkasource.client.log_dirs import LogSizes, log_sizes
 from kafkasource.client.metadata import Metadata
 from kafkasource.client.network.network_client import NetworkClient
 from kafkasource.client.network.poller import Selector
-from kafkasource.client.offsets import Offsets
+from kafkasource.client.parts.groups import Groups
+from kafkasource.client.parts.log_dirs import LogSizes, log_sizes
+from kafkasource.client.parts.offsets import Offsets
+from kafkasource.client.parts.topics import Topics
+from kafkasource.client.parts.transactions import Transactions
 from kafkasource.client.routing import Coordinators, Leaders
-from kafkasource.client.topics import Topics
-from kafkasource.client.transactions import Transactions
 from kafkasource.client.transport.sockets import Connector
 from kafkasource.protocol.apis import Api
 from kafkasource.types import Node, TopicPartition

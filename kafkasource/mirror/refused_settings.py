@@ -12,7 +12,7 @@ import logging
 from collections.abc import Mapping
 from typing import TypeVar
 
-from kafkasource.client.topics import Topics
+from kafkasource.client.parts.topics import Topics
 from kafkasource.errors import InvalidConfig, UnsupportedApiVersion
 
 log = logging.getLogger("kafkasource.mirror")

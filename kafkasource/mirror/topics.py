@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
 from kafkasource.client.metadata import TopicMetadata
-from kafkasource.client.topics import Topics
+from kafkasource.client.parts.topics import Topics
 from kafkasource.errors import (
     BootstrapFailed,
     BrokerError,

@@ -21,7 +21,7 @@ import pyarrow as pa
 from kafkasource.errors import CorruptRecordBatch
 from kafkasource.records import header as h
 from kafkasource.records import kernel, message_set
-from kafkasource.records.columns import ROW_SCHEMA, ROW_SCHEMA_WITH_HEADERS
+from kafkasource.records.arrow.columns import ROW_SCHEMA, ROW_SCHEMA_WITH_HEADERS
 from kafkasource.records.compression import PIECE_BYTES, scratch_arena
 from kafkasource.records.message_set import MessageWalk
 from kafkasource.records.rows import row_batches

@@ -18,10 +18,10 @@ import pyarrow as pa
 
 from kafkasource.records import header as h
 from kafkasource.records import kernel
+from kafkasource.records.arrow.views import EMPTY, NO_INTS, NO_LONGS, binary_views, int32_view, validity, view_of
 from kafkasource.records.checksum import crc32c
 from kafkasource.records.compression import CODECS, compress
 from kafkasource.records.partitions import order_by_partition, partition_by_key
-from kafkasource.records.views import EMPTY, NO_INTS, NO_LONGS, binary_views, int32_view, validity, view_of
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer

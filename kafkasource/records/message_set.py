@@ -28,7 +28,7 @@ import pyarrow as pa
 
 from kafkasource.errors import CorruptRecordBatch, MalformedRecordTimestamp
 from kafkasource.records import header as h
-from kafkasource.records.columns import (
+from kafkasource.records.arrow.columns import (
     CREATE_TIME,
     HEADERS_TYPE,
     LOG_APPEND_TIME,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from kafkasource.records import kernel
-from kafkasource.records.views import binary_views, int32_view
+from kafkasource.records.arrow.views import binary_views, int32_view
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer

@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from kafkasource.errors import CorruptRecordBatch, MalformedRecordTimestamp
 from kafkasource.records import kernel
-from kafkasource.records.columns import CREATE_TIME, HEADERS_TYPE, LOG_APPEND_TIME, batches_of_rows
-from kafkasource.records.views import EMPTY, NO_INTS, NO_LONGS
+from kafkasource.records.arrow.columns import CREATE_TIME, HEADERS_TYPE, LOG_APPEND_TIME, batches_of_rows
+from kafkasource.records.arrow.views import EMPTY, NO_INTS, NO_LONGS
 from kafkasource.records.walk import BatchWalk
 
 _TIMESTAMP = pa.timestamp("us", "UTC")

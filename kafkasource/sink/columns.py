@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 
 from kafkasource.arrow_scalars import scalar
 from kafkasource.errors import BadRecord, KafkaSourceError
-from kafkasource.records.columns import HEADERS_TYPE, int32_column
-from kafkasource.records.packed import PACKED_COLUMN, unpack
+from kafkasource.records.arrow.columns import HEADERS_TYPE, int32_column
+from kafkasource.records.arrow.packed import PACKED_COLUMN, unpack
 from kafkasource.sink import dead_letters
 from kafkasource.types import BAD_RECORD_COLUMN
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from kafkasource.client.cache import shared_cluster
 from kafkasource.client.config import ClientConfig
 from kafkasource.errors import OptionError
-from kafkasource.records.columns import HEADERS_TYPE
+from kafkasource.records.arrow.columns import HEADERS_TYPE
 from kafkasource.sink.new_topic import exists
 from kafkasource.types import BAD_RECORD_COLUMN
 

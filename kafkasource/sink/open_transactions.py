@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
-from kafkasource.client.transactions import ONGOING, DescribedTransaction
+from kafkasource.client.parts.transactions import ONGOING, DescribedTransaction
 from kafkasource.errors import KafkaSourceError, OptionError
 from kafkasource.options import parse
 from kafkasource.sink.clusters import targets

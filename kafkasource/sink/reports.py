@@ -8,7 +8,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 
 from kafkasource import metrics
 from kafkasource.sink.clusters.offset_spans import Mapped
-from kafkasource.sink.transactions.task_plan import TaskResult
+from kafkasource.sink.transactions.task.plan import TaskResult
 from kafkasource.types import Discarded, TopicPartition, Written
 
 

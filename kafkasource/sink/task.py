@@ -24,8 +24,8 @@ from kafkasource.sink.producer.producer import shared_producer
 from kafkasource.sink.producer.producer_id import TaskTransaction
 from kafkasource.sink.reports import ClusterReport
 from kafkasource.sink.transactions.crash_points import REFUSED, crash_point
-from kafkasource.sink.transactions.row_checksum import RowSum
-from kafkasource.sink.transactions.task_plan import TaskResult
+from kafkasource.sink.transactions.task.plan import TaskResult
+from kafkasource.sink.transactions.task.row_checksum import RowSum
 from kafkasource.types import TopicPartition, Written
 
 if TYPE_CHECKING:

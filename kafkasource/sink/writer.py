@@ -48,7 +48,7 @@ from kafkasource.sink.transactions.driver import ExactlyOnce
 from kafkasource.sink.transactions.driver_transaction import DriverTransaction, read_file, write_file
 from kafkasource.sink.transactions.names import TransactionalIds
 from kafkasource.sink.transactions.query_identity import QueryIdentity
-from kafkasource.sink.transactions.task_plan import BegunBatch, TaskResult
+from kafkasource.sink.transactions.task.plan import BegunBatch, TaskResult
 from kafkasource.spark_api import DataSourceStreamArrowWriter
 from kafkasource.user_functions import load
 

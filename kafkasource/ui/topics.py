@@ -10,9 +10,9 @@ from kafkasource.errors import AuthorizationFailed
 
 if TYPE_CHECKING:
     from kafkasource.client.cluster import Cluster
-    from kafkasource.client.log_dirs import LogSizes
     from kafkasource.client.metadata import TopicMetadata
-    from kafkasource.client.topics import Setting
+    from kafkasource.client.parts.log_dirs import LogSizes
+    from kafkasource.client.parts.topics import Setting
     from kafkasource.types import TopicPartition
 
 

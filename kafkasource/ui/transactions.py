@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from kafkasource.client.transactions import ONGOING
+from kafkasource.client.parts.transactions import ONGOING
 
 if TYPE_CHECKING:
     from kafkasource.client.cluster import Cluster

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from kafkasource.broker import Broker
-from kafkasource.broker.class_archive import ClassArchive
-from kafkasource.broker.jars import kafka_jars
-from kafkasource.broker.java import find_java
+from kafkasource.broker.jvm.class_archive import ClassArchive
+from kafkasource.broker.jvm.home import find_java
+from kafkasource.broker.jvm.jars import kafka_jars
 
 
 @pytest.fixture

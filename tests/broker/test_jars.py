@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from child_environment import with_package
 
-from kafkasource.broker import jars as module
-from kafkasource.broker.jars import Coordinate, JarsNotResolved, find_ivy, jvm_connector_jars, locked, resolve_jars
+from kafkasource.broker.jvm import jars as module
+from kafkasource.broker.jvm.jars import Coordinate, JarsNotResolved, find_ivy, jvm_connector_jars, locked, resolve_jars
 from kafkasource.errors import OptionError
 
 KAFKA = "org.example:kafka:1.0"
@@ -121,7 +121,7 @@ def test_concurrent_starts_download_once(ivy, cache):
 def test_the_lock_of_a_killed_process_is_free(cache):
     code = f"""
 import os, signal, pathlib
-from kafkasource.broker.jars import locked
+from kafkasource.broker.jvm.jars import locked
 with locked(pathlib.Path({str(cache / "lock")!r})):
     os.kill(os.getpid(), signal.SIGKILL)
 """

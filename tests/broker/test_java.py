@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafkasource.broker.java import JavaNotFound, find_java, parse_version
+from kafkasource.broker.jvm.home import JavaNotFound, find_java, parse_version
 
 
 def fake_java(folder, version_line, exit_code=0):

@@ -3,7 +3,7 @@
 import pytest
 
 from kafkasource.broker import Broker
-from kafkasource.broker.jvm import performance_flags
+from kafkasource.broker.jvm.command_lines import performance_flags
 
 FLAG = "-XX:MaxGCPauseMillis=20"  # in Kafka's own default
 

@@ -141,7 +141,7 @@ def test_schemas_in_kafka_are_there_after_a_restart(kafka_broker):
 def test_the_command_leaves_one_registry_running(tmp_path):
     cache = tmp_path / "cache"
     cache.mkdir()
-    from kafkasource.broker.registry_app import registry_jar
+    from kafkasource.broker.registry.app import registry_jar
 
     (cache / registry_jar().parent.name).symlink_to(registry_jar().parent)
     environment = {**os.environ, "KAFKASOURCE_CACHE": str(cache)}

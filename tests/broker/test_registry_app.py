@@ -6,8 +6,8 @@ import zipfile
 
 import pytest
 
-from kafkasource.broker import registry_app
-from kafkasource.broker.jars import JarsNotResolved
+from kafkasource.broker.jvm.jars import JarsNotResolved
+from kafkasource.broker.registry import app as registry_app
 
 JAR = "apicurio-registry-app-3.0.9-runner.jar"
 

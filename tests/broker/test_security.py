@@ -11,7 +11,7 @@ import pytest
 from cryptography import x509
 
 from kafkasource.broker import Acl, Broker, Kerberos, Listener, Security
-from kafkasource.broker.java import find_java
+from kafkasource.broker.jvm.home import find_java
 from kafkasource.broker.properties import NodePorts
 from kafkasource.broker.security.certificates import Authority, truststore
 from kafkasource.broker.security.secured import SecuredCluster

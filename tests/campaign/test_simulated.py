@@ -10,7 +10,7 @@ from test_exactly_once import Query
 from campaign.simulated import exactly_once, members
 from campaign.simulated.worlds import KINDS
 from kafkasource.group.membership import Membership
-from kafkasource.sink.transactions.task_transactions import Recovered, TaskTransactions
+from kafkasource.sink.transactions.task.transactions import Recovered, TaskTransactions
 
 WORLDS = pytest.mark.parametrize("world", [exactly_once.run, members.run])
 

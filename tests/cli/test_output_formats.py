@@ -13,7 +13,7 @@ import pytest
 from kafkasource.admin.json_records import from_json
 from kafkasource.cli import formats
 from kafkasource.cli.template import Template, format_of
-from kafkasource.records.columns import ROW_SCHEMA_WITH_HEADERS
+from kafkasource.records.arrow.columns import ROW_SCHEMA_WITH_HEADERS
 
 WHEN = datetime(2026, 11, 21, 22, 26, 40, 250_000, timezone.utc)
 ROWS = [

@@ -8,7 +8,7 @@ from proxy import Proxy
 from kafkasource.client.cache import close_clusters, shared_cluster
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
-from kafkasource.client.offsets import EARLIEST, LATEST
+from kafkasource.client.parts.offsets import EARLIEST, LATEST
 from kafkasource.errors import (
     BootstrapFailed,
     ConnectionLost,

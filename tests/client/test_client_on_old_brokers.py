@@ -8,7 +8,7 @@ from kafkasource.broker import Broker
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
 from kafkasource.client.connection.old_releases import RELEASES
-from kafkasource.client.offsets import EARLIEST, LATEST
+from kafkasource.client.parts.offsets import EARLIEST, LATEST
 from kafkasource.errors import LeaderNotAvailable, UnsupportedApiVersion
 from kafkasource.protocol.apis import APIS, CREATE_TOPICS, LIST_GROUPS, METADATA, PRODUCE
 from kafkasource.types import TopicPartition

@@ -25,7 +25,7 @@ from kafkasource.client import cache
 from kafkasource.client.cache import Use, close_clusters, shared_cluster, surplus
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
-from kafkasource.client.offsets import EARLIEST, LATEST, EpochEnd, ListedOffset
+from kafkasource.client.parts.offsets import EARLIEST, LATEST, EpochEnd, ListedOffset
 from kafkasource.errors import (
     BootstrapFailed,
     ClusterMismatch,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from fake_broker import LOG_END, LOG_START, Answer, FakeKafka, FakeNet
 
-from kafkasource.client.offsets import EARLIEST, LATEST
+from kafkasource.client.parts.offsets import EARLIEST, LATEST
 from kafkasource.errors import UnsupportedApiVersion
 from kafkasource.protocol.apis import LIST_OFFSETS, OFFSET_COMMIT
 from kafkasource.types import IsolationLevel, TopicPartition

@@ -3,7 +3,7 @@
 import pytest
 from fake_broker import CLOSE, SILENCE, Cut, Error, FakeKafka, FakeNet
 
-from kafkasource.client.transactions import add_partitions_body, check_added_partitions
+from kafkasource.client.parts.transactions import add_partitions_body, check_added_partitions
 from kafkasource.errors import (
     DeadlineExceeded,
     InvalidProducerEpoch,

@@ -19,7 +19,7 @@ from fake_broker import FakeKafka, FakeNet
 from kafkasource.broker import Broker
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
-from kafkasource.client.offsets import LATEST
+from kafkasource.client.parts.offsets import LATEST
 from kafkasource.errors import (
     BrokerError,
     DeadlineExceeded,

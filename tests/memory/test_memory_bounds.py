@@ -19,7 +19,8 @@ from kafkasource import options
 from kafkasource.client.network.receive_memory import frame_buffers
 from kafkasource.memory import ACCUMULATOR, RECEIVE, Wish, gauges
 from kafkasource.protocol.apis import FETCH
-from kafkasource.records import columns, compression
+from kafkasource.records import compression
+from kafkasource.records.arrow import columns
 from kafkasource.records.batches import decode
 from kafkasource.sink.clusters import targets
 from kafkasource.sink.clusters.fan_out import FanOut

@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from kafkasource.client.metadata import PartitionMetadata, TopicMetadata
-from kafkasource.client.topics import Setting
+from kafkasource.client.parts.topics import Setting
 from kafkasource.errors import (
     BootstrapFailed,
     BrokerError,

@@ -10,7 +10,8 @@ import pytest
 from record_wire import CODECS, LOG_APPEND, batch, record, repaired
 
 from kafkasource.errors import CorruptRecordBatch, ProtocolError, UnsupportedRecordFormat
-from kafkasource.records import columns, kernel
+from kafkasource.records import kernel
+from kafkasource.records.arrow import columns
 from kafkasource.records.batches import (
     ROW_SCHEMA,
     ROW_SCHEMA_WITH_HEADERS,

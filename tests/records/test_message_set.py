@@ -12,8 +12,8 @@ from legacy_wire import CODECS, LOG_APPEND, TIME, message, pack, repaired, rows_
 from record_wire import batch, record
 
 from kafkasource.errors import CorruptRecordBatch, ProtocolError
+from kafkasource.records.arrow.columns import HEADERS_TYPE
 from kafkasource.records.batches import decode, decode_all, next_fetch_offset
-from kafkasource.records.columns import HEADERS_TYPE
 from kafkasource.records.compression import RecordBatchTooLarge, with_right_lz4_header
 
 EVERYTHING = {"topic": "events", "partition": 3, "start_offset": 0, "end_offset": (1 << 63) - 1}

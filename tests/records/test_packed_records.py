@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkasource.records.columns import HEADERS_TYPE, ROW_SCHEMA, ROW_SCHEMA_WITH_HEADERS
-from kafkasource.records.packed import PACKED_SCHEMA, pack, unpack
+from kafkasource.records.arrow.columns import HEADERS_TYPE, ROW_SCHEMA, ROW_SCHEMA_WITH_HEADERS
+from kafkasource.records.arrow.packed import PACKED_SCHEMA, pack, unpack
 from kafkasource.types import Packing
 
 BYTES = st.none() | st.binary(max_size=20)

@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import NameOID
 
-from kafkasource.broker.java import JavaNotFound, find_java
+from kafkasource.broker.jvm.home import JavaNotFound, find_java
 
 NOW = datetime.now(timezone.utc).replace(microsecond=0)
 DAY = timedelta(days=1)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from java_programs import NEWEST, ask_java, jars
 
-from kafkasource.broker.java import find_java
+from kafkasource.broker.jvm.home import find_java
 
 PROGRAM = Path(__file__).with_name("KafkaSecurity.java")
 

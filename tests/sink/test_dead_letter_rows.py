@@ -11,7 +11,7 @@ from pyspark.sql.types import StructType
 
 from kafkasource import options
 from kafkasource.errors import BadRecord, OptionError
-from kafkasource.records.columns import HEADERS_TYPE
+from kafkasource.records.arrow.columns import HEADERS_TYPE
 from kafkasource.sink.clusters import targets
 from kafkasource.sink.columns import InvalidRow, InvalidSchema, SinkSchema
 from kafkasource.source.typed.formats import BAD_RECORD_TYPE

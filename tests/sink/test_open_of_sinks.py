@@ -7,7 +7,7 @@ from fake_broker import FakeKafka, serve
 from fake_transactions import FakeTransaction
 
 import kafkasource
-from kafkasource.client.transactions import DescribedTransaction, ListedTransaction
+from kafkasource.client.parts.transactions import DescribedTransaction, ListedTransaction
 from kafkasource.errors import KafkaSourceError, OptionError
 from kafkasource.sink.open_transactions import abort, of_clusters, open_transactions
 from kafkasource.sink.transactions.decision import Decision

@@ -4,8 +4,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
-from kafkasource.records.columns import ROW_SCHEMA_WITH_HEADERS
-from kafkasource.records.packed import PACKED_SCHEMA, pack
+from kafkasource.records.arrow.columns import ROW_SCHEMA_WITH_HEADERS
+from kafkasource.records.arrow.packed import PACKED_SCHEMA, pack
 from kafkasource.sink.columns import InvalidRow, SinkSchema
 
 PACKED = StructType([StructField("records", BinaryType())])

@@ -16,7 +16,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructField, StructType, YearMonthIntervalType
 
 from kafkasource.errors import KafkaSourceError, OptionError, RegistryError, SchemaError
-from kafkasource.records.columns import HEADERS_TYPE
+from kafkasource.records.arrow.columns import HEADERS_TYPE
 from kafkasource.sink.clusters import targets
 from kafkasource.sink.columns import InvalidRow, InvalidSchema, SinkSchema
 from kafkasource.sink.typed import resolve

@@ -18,7 +18,7 @@ from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
 from kafkasource.errors import DeadlineExceeded, MessageTooLarge
 from kafkasource.reader import Reader
-from kafkasource.records.columns import HEADERS_TYPE
+from kafkasource.records.arrow.columns import HEADERS_TYPE
 from kafkasource.sink.clusters import targets
 from kafkasource.sink.clusters.targets import ONLY
 from kafkasource.sink.columns import InvalidRow

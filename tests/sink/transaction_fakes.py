@@ -20,7 +20,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from kafkasource.client.transactions import Ahead, DescribedTransaction, Listed, ListedTransaction
+from kafkasource.client.parts.transactions import Ahead, DescribedTransaction, Listed, ListedTransaction
 from kafkasource.errors import BrokerError, DeadlineExceeded, error_for
 from kafkasource.sink.transactions.driver import ExactlyOnce
 from kafkasource.types import ProducerId, TopicPartition

@@ -4,7 +4,7 @@ import uuid
 from types import SimpleNamespace
 
 from kafkasource.client.metadata import PartitionMetadata, TopicMetadata
-from kafkasource.client.offsets import EpochEnd, ListedOffset
+from kafkasource.client.parts.offsets import EpochEnd, ListedOffset
 from kafkasource.errors import UnknownTopicOrPartition
 from kafkasource.source.plan.offsets import EARLIEST, LATEST
 from kafkasource.types import IsolationLevel, TopicPartition

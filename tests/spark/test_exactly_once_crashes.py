@@ -38,7 +38,7 @@ def record(commit):
 NO_RECOVERY = """
 import os
 from kafkasource.sink.transactions.driver import ExactlyOnce
-from kafkasource.sink.transactions.task_transactions import Recovered, TaskTransactions
+from kafkasource.sink.transactions.task.transactions import Recovered, TaskTransactions
 
 def unless_planted(right):
     file = os.path.join(os.path.dirname(__file__), "planted")

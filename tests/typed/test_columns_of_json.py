@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 from json_oracle import Bad, expected, plain
 
-from kafkasource.records.columns import HEADERS_TYPE
+from kafkasource.records.arrow.columns import HEADERS_TYPE
 from kafkasource.typed import opcodes as shared_opcodes
 from kafkasource.typed.json import kernel, opcodes
 from kafkasource.typed.json.decode import JsonDecoder

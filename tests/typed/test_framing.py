@@ -11,7 +11,7 @@ import pytest
 from kept_schemas import KeptSchemas, avro, encoded, framed
 
 from kafkasource.errors import RegistryUnavailable, SchemaError
-from kafkasource.records.columns import HEADERS_TYPE
+from kafkasource.records.arrow.columns import HEADERS_TYPE
 from kafkasource.typed.framing import MOST_KNOWN, frame_of, frame_of_header, frames_of
 from kafkasource.typed.rows import BadRow, RegisteredRows, TextRows
 from kafkasource.typed.schema_source import RegisteredSchema

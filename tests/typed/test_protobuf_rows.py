@@ -9,7 +9,7 @@ import pytest
 from kept_schemas import KeptSchemas
 
 from kafkasource.errors import SchemaError
-from kafkasource.records.columns import HEADERS_TYPE
+from kafkasource.records.arrow.columns import HEADERS_TYPE
 from kafkasource.typed.framing import MOST_INDEX_BYTES, frames_of
 from kafkasource.typed.rows import RegisteredRows
 from kafkasource.typed.schema_source import RegisteredSchema

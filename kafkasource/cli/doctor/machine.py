@@ -222,7 +222,7 @@ def workers_python(registering_job: str | None = None) -> Finding:
 
 
 def java() -> Finding:
-    from kafkasource.broker.java import find_java
+    from kafkasource.broker.jvm.home import find_java
 
     try:
         return Finding(OK, "java", str(find_java()))

@@ -18,8 +18,8 @@ from kafkasource.sink.producer.delivery import Delivery
 from kafkasource.sink.producer.producer_id import TaskTransaction
 from kafkasource.sink.transactions.errors import LostTransactions, lost_text
 from kafkasource.sink.transactions.query_identity import IdentitySource
-from kafkasource.sink.transactions.task import Context, ExactlyOnceTask, Guarantee, Task
-from kafkasource.sink.transactions.task_plan import BegunBatch, TaskResult, plan_task
+from kafkasource.sink.transactions.task.plan import BegunBatch, TaskResult, plan_task
+from kafkasource.sink.transactions.task.task import Context, ExactlyOnceTask, Guarantee, Task
 
 if TYPE_CHECKING:
     from kafkasource.client.cluster import Cluster

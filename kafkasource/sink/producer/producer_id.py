@@ -25,7 +25,7 @@ from kafkasource.sink.producer.config import ProducerConfig
 from kafkasource.types import ProducerId, TopicPartition
 
 if TYPE_CHECKING:
-    from kafkasource.client.transactions import Transactions
+    from kafkasource.client.parts.transactions import Transactions
 
 log = logging.getLogger("kafkasource.sink")
 

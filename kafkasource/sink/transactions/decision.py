@@ -37,7 +37,7 @@ from kafkasource.sink.transactions.names import (
 from kafkasource.types import TopicPartition
 
 if TYPE_CHECKING:
-    from kafkasource.client.groups import Groups
+    from kafkasource.client.parts.groups import Groups
 
 MAX_METADATA_BYTES = 4096
 MAX_COPIES_BYTES = 128 * 1024  # of one decision, in all its places; some 700 topics of batches of a few tasks

@@ -47,7 +47,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from kafkasource.client.transactions import DescribedTransaction
+from kafkasource.client.parts.transactions import DescribedTransaction
 from kafkasource.errors import InvalidTxnState, KafkaSourceError, UnsupportedApiVersion
 from kafkasource.sink.transactions.decision import Committed, Decision, Kind
 from kafkasource.sink.transactions.errors import FENCED, UnreadableDecision

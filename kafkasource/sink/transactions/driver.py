@@ -39,8 +39,8 @@ from kafkasource.sink.transactions.driver_transaction import DriverTransaction
 from kafkasource.sink.transactions.names import TransactionalIds
 from kafkasource.sink.transactions.prefix import Prefix
 from kafkasource.sink.transactions.query_identity import QueryIdentity
-from kafkasource.sink.transactions.task_plan import BegunBatch, OnLost, TaskResult, driver_of
-from kafkasource.sink.transactions.task_transactions import TaskTransactions
+from kafkasource.sink.transactions.task.plan import BegunBatch, OnLost, TaskResult, driver_of
+from kafkasource.sink.transactions.task.transactions import TaskTransactions
 
 if TYPE_CHECKING:
     from kafkasource.client.cluster import Cluster

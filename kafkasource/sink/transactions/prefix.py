@@ -15,8 +15,8 @@ from kafkasource.sink.transactions.errors import GONE, LostTransactions, lost_te
 from kafkasource.sink.transactions.names import TransactionalIds, WrittenTransaction
 from kafkasource.sink.transactions.query_identity import QueryIdentity
 from kafkasource.sink.transactions.states import BatchEvent
-from kafkasource.sink.transactions.task_plan import OnLost
-from kafkasource.sink.transactions.task_transactions import TaskTransactions
+from kafkasource.sink.transactions.task.plan import OnLost
+from kafkasource.sink.transactions.task.transactions import TaskTransactions
 from kafkasource.types import ProducerId
 
 if TYPE_CHECKING:

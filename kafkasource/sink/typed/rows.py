@@ -8,7 +8,7 @@ from typing import TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkasource.records.columns import HEADERS_TYPE
+from kafkasource.records.arrow.columns import HEADERS_TYPE
 from kafkasource.sink.typed.formats import WriteFormat
 from kafkasource.typed.encoding.encode import CannotEncode
 from kafkasource.typed.framing import Side

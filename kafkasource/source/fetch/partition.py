@@ -17,7 +17,7 @@ from typing import Protocol, TypeVar
 from kafkasource import metrics
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.network.pending import Pending
-from kafkasource.client.offsets import EARLIEST, LATEST
+from kafkasource.client.parts.offsets import EARLIEST, LATEST
 from kafkasource.errors import KafkaSourceError, OffsetNotAvailable, OffsetOutOfRange, RequestTimeout, UnknownTopicId
 from kafkasource.protocol.apis import FETCH
 from kafkasource.source.fetch.config import FetchSettings

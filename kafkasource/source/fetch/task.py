@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Generic
 
 from kafkasource.client.cluster import Cluster
-from kafkasource.client.offsets import LATEST, ListedOffset
+from kafkasource.client.parts.offsets import LATEST, ListedOffset
 from kafkasource.errors import UnknownTopicOrPartition
 from kafkasource.source.fetch.budget import FetchBudget
 from kafkasource.source.fetch.config import FetchSettings

@@ -37,7 +37,7 @@ from kafkasource.types import IsolationLevel, TopicPartition
 
 if TYPE_CHECKING:
     from kafkasource.client.cluster import Cluster
-    from kafkasource.client.offsets import ListedOffset
+    from kafkasource.client.parts.offsets import ListedOffset
     from kafkasource.options import Options
 
 log = logging.getLogger("kafkasource.source")

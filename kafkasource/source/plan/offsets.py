@@ -36,8 +36,8 @@ from functools import lru_cache
 from itertools import groupby
 from typing import NamedTuple
 
-from kafkasource.client.offsets import EARLIEST as EARLIEST
-from kafkasource.client.offsets import LATEST as LATEST
+from kafkasource.client.parts.offsets import EARLIEST as EARLIEST
+from kafkasource.client.parts.offsets import LATEST as LATEST
 from kafkasource.errors import KafkaSourceError
 from kafkasource.metrics.log_ends import is_log_ends
 from kafkasource.types import TOPIC_NAME, TopicPartition

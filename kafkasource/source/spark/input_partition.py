@@ -102,7 +102,7 @@ class PartitionReader:
 
                 batches = typed_batches(batches, self.formats)
             if self.packing is not None:
-                from kafkasource.records.packed import pack
+                from kafkasource.records.arrow.packed import pack
 
                 packing = self.packing
                 batches = (pack(batch, packing) for batch in batches if batch.num_rows)

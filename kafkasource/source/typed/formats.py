@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from kafkasource.records.columns import row_schema
+from kafkasource.records.arrow.columns import row_schema
 from kafkasource.registry import subject_of
 from kafkasource.source.typed.record_types import record_types
 from kafkasource.source.typed.schemas import (

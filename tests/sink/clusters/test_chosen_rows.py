@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafkasource.errors import OptionError
-from kafkasource.records.columns import HEADERS_TYPE
+from kafkasource.records.arrow.columns import HEADERS_TYPE
 from kafkasource.sink.clusters import targets
 from kafkasource.sink.clusters.routing import Chosen
 from kafkasource.sink.columns import Rows

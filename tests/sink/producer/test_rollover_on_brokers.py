@@ -21,7 +21,7 @@ from kafkasource.sink.producer.producer_id import TaskTransaction
 from kafkasource.sink.transactions.decision_status import LastBatch
 from kafkasource.sink.transactions.driver import ExactlyOnce
 from kafkasource.sink.transactions.names import TransactionalIds, WrittenTransaction
-from kafkasource.sink.transactions.task_plan import TaskResult
+from kafkasource.sink.transactions.task.plan import TaskResult
 from kafkasource.types import TopicPartition
 
 pytestmark = pytest.mark.broker

@@ -18,8 +18,8 @@ from kafkasource.errors import (
     NotLeaderOrFollower,
     OutOfOrderSequenceNumber,
 )
+from kafkasource.records.arrow.columns import HEADERS_TYPE
 from kafkasource.records.builder import RecordColumns
-from kafkasource.records.columns import HEADERS_TYPE
 from kafkasource.sink.partitioner import Partitioner
 from kafkasource.sink.producer.delivery import Delivery, Outlet
 from kafkasource.sink.producer.producer_id import TaskTransaction

@@ -27,8 +27,8 @@ from kafkasource.sink.transactions.driver import ExactlyOnce
 from kafkasource.sink.transactions.errors import CannotWriteOnce
 from kafkasource.sink.transactions.names import TransactionalIds
 from kafkasource.sink.transactions.query_identity import IdentitySource
-from kafkasource.sink.transactions.task import ExactlyOnceTask, Guarantee
-from kafkasource.sink.transactions.task_plan import TaskResult
+from kafkasource.sink.transactions.task.plan import TaskResult
+from kafkasource.sink.transactions.task.task import ExactlyOnceTask, Guarantee
 from kafkasource.sink.writer import StreamWriter
 from kafkasource.types import TopicPartition, Written
 

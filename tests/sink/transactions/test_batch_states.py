@@ -19,7 +19,7 @@ from kafkasource.sink.transactions.batch import moves as batch_moves
 from kafkasource.sink.transactions.batch.moves import move, next_move
 from kafkasource.sink.transactions.errors import ImpossibleEvent, LostTransactions, NotDecided
 from kafkasource.sink.transactions.states import BATCH, BatchAction, BatchEvent, BatchState
-from kafkasource.sink.transactions.task_plan import TaskResult
+from kafkasource.sink.transactions.task.plan import TaskResult
 
 
 class Batch:

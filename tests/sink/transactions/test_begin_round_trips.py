@@ -11,12 +11,12 @@ from sink_fakes import T0
 
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
-from kafkasource.client.transactions import Ahead
+from kafkasource.client.parts.transactions import Ahead
 from kafkasource.protocol.apis import LIST_TRANSACTIONS
-from kafkasource.sink.transactions import task_transactions
 from kafkasource.sink.transactions.driver import ExactlyOnce
 from kafkasource.sink.transactions.names import TransactionalIds, WrittenTransaction
-from kafkasource.sink.transactions.task_plan import TaskResult
+from kafkasource.sink.transactions.task import transactions as task_transactions
+from kafkasource.sink.transactions.task.plan import TaskResult
 from kafkasource.types import TopicPartition
 
 IDS = TransactionalIds("p")

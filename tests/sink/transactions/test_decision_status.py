@@ -6,7 +6,7 @@ import pytest
 from test_exactly_once import ANY_DIALECT, BOTH_WAYS, EVERYWHERE, IDS, Query, check, seen
 from transaction_fakes import OFFSETS, Crash, FakeGroupCalls, FakeTransactionCluster
 
-from kafkasource.client.transactions import DescribedTransaction
+from kafkasource.client.parts.transactions import DescribedTransaction
 from kafkasource.errors import DeadlineExceeded, TopicAuthorizationFailed, UnsupportedApiVersion
 from kafkasource.sink.transactions.batch.commit import BatchCommit
 from kafkasource.sink.transactions.decision import Decision, last_decision

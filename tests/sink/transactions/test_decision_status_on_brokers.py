@@ -12,7 +12,7 @@ from kafkasource.sink.transactions.decision_status import LastBatch
 from kafkasource.sink.transactions.driver import ExactlyOnce
 from kafkasource.sink.transactions.errors import LostDecision
 from kafkasource.sink.transactions.names import TransactionalIds
-from kafkasource.sink.transactions.task_plan import TaskResult, plan_task
+from kafkasource.sink.transactions.task.plan import TaskResult, plan_task
 from kafkasource.types import TopicPartition
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.extended]

@@ -15,8 +15,8 @@ from kafkasource.sink.transactions.batch.commit import BatchCommit
 from kafkasource.sink.transactions.driver import ExactlyOnce
 from kafkasource.sink.transactions.errors import CheckpointBehind, LostTransactions, NotDecided
 from kafkasource.sink.transactions.names import TransactionalIds, WrittenTransaction
-from kafkasource.sink.transactions.task_plan import TaskResult, plan_task
-from kafkasource.sink.transactions.task_transactions import Recovered, TaskTransactions
+from kafkasource.sink.transactions.task.plan import TaskResult, plan_task
+from kafkasource.sink.transactions.task.transactions import Recovered, TaskTransactions
 from kafkasource.types import TopicPartition
 
 T = [TopicPartition("t", number) for number in range(3)]

@@ -18,7 +18,7 @@ from kafkasource.sink.transactions.decision_status import LastBatch
 from kafkasource.sink.transactions.driver import ExactlyOnce
 from kafkasource.sink.transactions.errors import LostTransactions, NotDecided
 from kafkasource.sink.transactions.names import TransactionalIds, WrittenTransaction
-from kafkasource.sink.transactions.task_plan import TaskResult
+from kafkasource.sink.transactions.task.plan import TaskResult
 from kafkasource.types import TopicPartition
 
 IDS = TransactionalIds("p")

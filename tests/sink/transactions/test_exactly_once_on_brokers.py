@@ -31,8 +31,6 @@ from kafkasource.client.transport.connector import SocketConnector
 from kafkasource.errors import DeadlineExceeded, KafkaSourceError
 from kafkasource.sink import writer
 from kafkasource.sink.clusters import targets
-from kafkasource.sink.transactions import task as task_module
-from kafkasource.sink.transactions import task_transactions
 from kafkasource.sink.transactions.batch import commit as batch_commit
 from kafkasource.sink.transactions.crash_points import POINTS
 from kafkasource.sink.transactions.decision_status import LastBatch
@@ -40,7 +38,9 @@ from kafkasource.sink.transactions.driver import ExactlyOnce
 from kafkasource.sink.transactions.errors import CannotWriteOnce, LostTransactions
 from kafkasource.sink.transactions.names import TransactionalIds
 from kafkasource.sink.transactions.query_identity import IdentitySource
-from kafkasource.sink.transactions.task_plan import TaskResult
+from kafkasource.sink.transactions.task import task as task_module
+from kafkasource.sink.transactions.task import transactions as task_transactions
+from kafkasource.sink.transactions.task.plan import TaskResult
 from kafkasource.types import TopicPartition
 
 pytestmark = pytest.mark.broker

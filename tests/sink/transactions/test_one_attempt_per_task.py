@@ -12,7 +12,7 @@ from transaction_fakes import FakeContext, FakeTransactionCluster
 from kafkasource.errors import BrokerError, DeadlineExceeded
 from kafkasource.sink.transactions.errors import CannotWriteOnce, NotDecided
 from kafkasource.sink.transactions.query_identity import IdentitySource
-from kafkasource.sink.transactions.task import ExactlyOnceTask, Guarantee
+from kafkasource.sink.transactions.task.task import ExactlyOnceTask, Guarantee
 from kafkasource.types import Written
 
 ATOMIC = Guarantee(IdentitySource("p"), 600_000, True, "fail")

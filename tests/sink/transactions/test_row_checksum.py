@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkasource.records.columns import HEADERS_TYPE
-from kafkasource.sink.transactions.row_checksum import RowSum
+from kafkasource.records.arrow.columns import HEADERS_TYPE
+from kafkasource.sink.transactions.task.row_checksum import RowSum
 
 SCHEMA = pa.schema(
     [

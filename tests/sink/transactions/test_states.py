@@ -28,8 +28,8 @@ from kafkasource.sink.transactions.states import (
     State,
     Status,
 )
-from kafkasource.sink.transactions.task import ExactlyOnceTask, Guarantee
-from kafkasource.sink.transactions.task_plan import BegunBatch, TaskResult, plan_task
+from kafkasource.sink.transactions.task.plan import BegunBatch, TaskResult, plan_task
+from kafkasource.sink.transactions.task.task import ExactlyOnceTask, Guarantee
 from kafkasource.types import ProducerId, TopicPartition
 
 IDS = TransactionalIds("p")

@@ -11,8 +11,8 @@ from kafkasource.sink.transactions.driver import ExactlyOnce
 from kafkasource.sink.transactions.errors import CannotWriteOnce, LostTransactions
 from kafkasource.sink.transactions.names import WrittenTransaction
 from kafkasource.sink.transactions.query_identity import IdentitySource
-from kafkasource.sink.transactions.task import ExactlyOnceTask, Guarantee
-from kafkasource.sink.transactions.task_plan import TaskPlan
+from kafkasource.sink.transactions.task.plan import TaskPlan
+from kafkasource.sink.transactions.task.task import ExactlyOnceTask, Guarantee
 from kafkasource.types import TopicPartition, Written
 
 T0 = TopicPartition("t", 0)

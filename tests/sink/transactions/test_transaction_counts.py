@@ -8,7 +8,7 @@ from kafkasource.protocol.apis import LIST_TRANSACTIONS
 from kafkasource.sink.commit_report import TransactionCounts
 from kafkasource.sink.transactions.driver import ExactlyOnce
 from kafkasource.sink.transactions.names import TransactionalIds, WrittenTransaction
-from kafkasource.sink.transactions.task_plan import TaskResult
+from kafkasource.sink.transactions.task.plan import TaskResult
 from kafkasource.types import TopicPartition
 
 IDS = TransactionalIds("p")

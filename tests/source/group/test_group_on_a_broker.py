@@ -10,8 +10,8 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as Confluent
 
 from kafkasource.broker import DEFAULT_VERSION
-from kafkasource.broker.jars import cache_dir, kafka_jars, resolve_jars
-from kafkasource.broker.java import find_java
+from kafkasource.broker.jvm.home import find_java
+from kafkasource.broker.jvm.jars import cache_dir, kafka_jars, resolve_jars
 from kafkasource.client.config import ClientConfig
 from kafkasource.source.group.committer import GroupCommitter
 from kafkasource.types import TopicPartition

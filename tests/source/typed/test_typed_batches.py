@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from kafkasource import metrics, options
-from kafkasource.records.columns import row_schema
+from kafkasource.records.arrow.columns import row_schema
 from kafkasource.source.typed.batches import typed_batches
 from kafkasource.source.typed.formats import RowFormats
 from kafkasource.types import ROW_COLUMNS

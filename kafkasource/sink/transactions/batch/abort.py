@@ -10,7 +10,7 @@ from kafkasource.sink.transactions.driver_transaction import DriverTransaction
 from kafkasource.sink.transactions.names import WrittenTransaction
 from kafkasource.sink.transactions.prefix import Prefix
 from kafkasource.sink.transactions.states import BatchAction, BatchEvent, BatchState
-from kafkasource.sink.transactions.task_plan import TaskResult
+from kafkasource.sink.transactions.task.plan import TaskResult
 
 
 class BatchAbort:

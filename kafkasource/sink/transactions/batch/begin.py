@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kafkasource.client.transactions import Listed
+from kafkasource.client.parts.transactions import Listed
 from kafkasource.sink.transactions.batch.moves import move
 from kafkasource.sink.transactions.decision import Decision
 from kafkasource.sink.transactions.decision_status import DecisionStatus, last_batch
@@ -12,8 +12,8 @@ from kafkasource.sink.transactions.driver_transaction import DriverTransaction
 from kafkasource.sink.transactions.names import TransactionalIds
 from kafkasource.sink.transactions.prefix import Prefix
 from kafkasource.sink.transactions.states import BatchAction, BatchEvent, BatchState
-from kafkasource.sink.transactions.task_plan import BegunBatch
-from kafkasource.sink.transactions.task_transactions import Recovered
+from kafkasource.sink.transactions.task.plan import BegunBatch
+from kafkasource.sink.transactions.task.transactions import Recovered
 from kafkasource.types import ProducerId
 
 

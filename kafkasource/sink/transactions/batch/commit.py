@@ -16,7 +16,7 @@ from kafkasource.sink.transactions.errors import GONE, NotDecided
 from kafkasource.sink.transactions.names import WrittenTransaction
 from kafkasource.sink.transactions.prefix import Prefix
 from kafkasource.sink.transactions.states import BatchAction, BatchEvent, BatchState
-from kafkasource.sink.transactions.task_plan import TaskResult, driver_of
+from kafkasource.sink.transactions.task.plan import TaskResult, driver_of
 from kafkasource.types import ProducerId, TopicPartition
 
 _NOBODY = ProducerId(-1, -1)

@@ -12,7 +12,7 @@ from kafkasource.sink.transactions.driver_transaction import DriverTransaction
 from kafkasource.sink.transactions.errors import CheckpointBehind
 from kafkasource.sink.transactions.prefix import Prefix
 from kafkasource.sink.transactions.states import BatchAction, BatchEvent, BatchState
-from kafkasource.sink.transactions.task_plan import TaskResult, driver_of
+from kafkasource.sink.transactions.task.plan import TaskResult, driver_of
 from kafkasource.types import ProducerId
 
 log = logging.getLogger("kafkasource.sink")

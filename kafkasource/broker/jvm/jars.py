@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from kafkasource.broker.java import find_java
+from kafkasource.broker.jvm.home import find_java
 from kafkasource.errors import KafkaSourceError, OptionError
 
 DOWNLOAD_TIMEOUT_S = 900

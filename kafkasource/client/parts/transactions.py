@@ -21,9 +21,8 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from kafkasource.client.caller import Caller, checked
 from kafkasource.client.connection.connection import RequestBody, software_version
-from kafkasource.client.groups import check_committed, committed_rows
-from kafkasource.client.routing import GROUP, TRANSACTION, Coordinators, Leaders, indexes_by_topic
-from kafkasource.client.transaction_listing import (
+from kafkasource.client.parts.groups import check_committed, committed_rows
+from kafkasource.client.parts.transaction_listing import (
     ONGOING,
     DescribedTransaction,
     Listed,
@@ -31,6 +30,7 @@ from kafkasource.client.transaction_listing import (
     Listing,
     described,
 )
+from kafkasource.client.routing import GROUP, TRANSACTION, Coordinators, Leaders, indexes_by_topic
 from kafkasource.errors import (
     BrokerError,
     KafkaSourceError,

@@ -17,11 +17,11 @@ from pathlib import Path
 from types import TracebackType
 
 from kafkasource.broker.errors import RegistryStartFailed
-from kafkasource.broker.java import find_java
-from kafkasource.broker.jvm import performance_flags
+from kafkasource.broker.jvm.command_lines import performance_flags
+from kafkasource.broker.jvm.home import find_java
 from kafkasource.broker.node import NodeProcess, tail
 from kafkasource.broker.properties import HOST, free_ports, is_free
-from kafkasource.broker.registry_app import VERSION, registry_jar
+from kafkasource.broker.registry.app import VERSION, registry_jar
 from kafkasource.errors import OptionError
 
 START_ATTEMPTS = 3  # a port chosen as free can be taken before the registry has it

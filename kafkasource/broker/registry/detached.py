@@ -14,10 +14,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from kafkasource.broker.detached import await_end, is_ours, send_signal
-from kafkasource.broker.jars import cache_dir, locked
+from kafkasource.broker.jvm.jars import cache_dir, locked
 from kafkasource.broker.node import TERMINATE_TIMEOUT_S
-from kafkasource.broker.registry import Registry
-from kafkasource.broker.registry_app import VERSION
+from kafkasource.broker.registry.app import VERSION
+from kafkasource.broker.registry.registry import Registry
 from kafkasource.errors import KafkaSourceError
 
 USUAL_PORT = 8081  # of schema registries, in Confluent's documentation and in ours

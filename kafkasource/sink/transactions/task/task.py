@@ -9,15 +9,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from kafkasource.client.transactions import ONGOING, DescribedTransaction
+from kafkasource.client.parts.transactions import ONGOING, DescribedTransaction
 from kafkasource.errors import OptionError, UnsupportedApiVersion
 from kafkasource.sink.producer.producer_id import TaskTransaction
 from kafkasource.sink.transactions.crash_points import crash_point
 from kafkasource.sink.transactions.errors import CannotWriteOnce, LostTransactions
 from kafkasource.sink.transactions.names import WrittenTransaction
 from kafkasource.sink.transactions.query_identity import IdentitySource
-from kafkasource.sink.transactions.row_checksum import RowSum
-from kafkasource.sink.transactions.task_plan import BegunBatch, OnLost, TaskPlan, TaskResult, plan_task
+from kafkasource.sink.transactions.task.plan import BegunBatch, OnLost, TaskPlan, TaskResult, plan_task
+from kafkasource.sink.transactions.task.row_checksum import RowSum
 from kafkasource.types import ProducerId, TopicPartition, Written
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kafkasource.client.caller import few
-from kafkasource.client.transactions import ONGOING, DescribedTransaction, Listed
+from kafkasource.client.parts.transactions import ONGOING, DescribedTransaction, Listed
 from kafkasource.errors import BrokerError, KafkaSourceError, UnsupportedApiVersion
 from kafkasource.sink.transactions.crash_points import crash_point, crashes_at
 from kafkasource.sink.transactions.decision import Decision
@@ -17,7 +17,7 @@ from kafkasource.sink.transactions.names import TransactionalIds, WrittenTransac
 from kafkasource.types import ProducerId
 
 if TYPE_CHECKING:
-    from kafkasource.client.transactions import Transactions
+    from kafkasource.client.parts.transactions import Transactions
 
 log = logging.getLogger("kafkasource.sink")
 

@@ -14,8 +14,8 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-from kafkasource.broker.jars import DOWNLOAD_TIMEOUT_S, JarsNotResolved, cache_dir, complaint, find_ivy, locked
-from kafkasource.broker.java import find_java
+from kafkasource.broker.jvm.home import find_java
+from kafkasource.broker.jvm.jars import DOWNLOAD_TIMEOUT_S, JarsNotResolved, cache_dir, complaint, find_ivy, locked
 
 VERSION = "3.0.9"  # the last that runs on Java 17
 _NAME = "apicurio-registry-app"

@@ -1,0 +1,1 @@
+"""One task's part in exactly once."""
