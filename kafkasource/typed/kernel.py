@@ -132,6 +132,8 @@ if not cython.compiled:  # compiled, they are an enum of kernel.pxd
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    Memory = memoryview  # compiled, a pointer
+
 COMPILED = bool(cython.compiled)
 FINGERPRINT = KAFKASOURCE_KERNEL_FINGERPRINT if cython.compiled else 0  # type: ignore[name-defined]  # noqa: F821
 READ_AHEAD = 16  # bytes that a copy may write beyond the room of a buffer
@@ -140,7 +142,7 @@ _ORDER = sys.byteorder
 _MASK = (1 << 64) - 1
 
 
-def read_varint(data: Any, pos: int, end: int) -> tuple[int, int]:
+def read_varint(data: Memory, pos: int, end: int) -> tuple[int, int]:
     """(value, next pos) of a varint, unsigned. Next pos is -1 where the bytes end, -2 where more than ten are one. Bits
     beyond 64 are dropped, as all readers of Protobuf do."""
     if pos < end and data[pos] < 0x80:  # inlined where it is called
@@ -148,7 +150,7 @@ def read_varint(data: Any, pos: int, end: int) -> tuple[int, int]:
     return read_several(data, pos, end, 0x7F)
 
 
-def read_several(data: Any, pos: int, end: int, most_last: int) -> tuple[int, int]:
+def read_several(data: Memory, pos: int, end: int, most_last: int) -> tuple[int, int]:
     """As `read_varint`, with any number of bytes. `most_last`: the largest tenth byte."""
     if cython.compiled and end >= 8:
         left = end - pos
@@ -191,7 +193,7 @@ def read_several(data: Any, pos: int, end: int, most_last: int) -> tuple[int, in
     return 0, -1
 
 
-def read_long(data: Any, pos: int, end: int) -> tuple[int, int]:
+def read_long(data: Memory, pos: int, end: int) -> tuple[int, int]:
     """As `read_varint`, of a zigzag varint of Avro, which has no bits beyond 64."""
     raw = 0
     after = pos + 1
@@ -204,7 +206,7 @@ def read_long(data: Any, pos: int, end: int) -> tuple[int, int]:
     return half ^ -sign, after
 
 
-def read_int(data: Any, pos: int, end: int) -> tuple[int, int]:
+def read_int(data: Memory, pos: int, end: int) -> tuple[int, int]:
     """As `read_long`, of 32 bits, in at most five bytes."""
     low = -2147483648
     high = 2147483647
@@ -219,68 +221,68 @@ def low32(raw: int) -> int:
     return raw & mask
 
 
-def load32(data: Any, at: int) -> int:
+def load32(data: Memory, at: int) -> int:
     """Four bytes, little-endian."""
     if cython.compiled and sys_is_little():
         whole = 0
-        memcpy(cython.address(whole), data + at, 4)  # type: ignore[name-defined]  # noqa: F821
+        memcpy(cython.address(whole), data + at, 4)  # type: ignore[name-defined, operator]  # noqa: F821
         return whole
     raw = data[at + 3]
     raw = (raw << 8) | data[at + 2]
     raw = (raw << 8) | data[at + 1]
-    return (raw << 8) | data[at]  # type: ignore[no-any-return]
+    return (raw << 8) | data[at]
 
 
-def load64(data: Any, at: int) -> int:
+def load64(data: Memory, at: int) -> int:
     """Eight bytes, little-endian."""
     if cython.compiled and sys_is_little():
         whole = 0
-        memcpy(cython.address(whole), data + at, 8)  # type: ignore[name-defined]  # noqa: F821
+        memcpy(cython.address(whole), data + at, 8)  # type: ignore[name-defined, operator]  # noqa: F821
         return whole
     low = load32(data, at)
     high = load32(data, at + 4)
     return (high << 32) | low
 
 
-def offset_at(out: Any, index: int) -> int:
+def offset_at(out: Memory, index: int) -> int:
     """An int32 of this machine, as Arrow's offsets are."""
     if cython.compiled:
         raw = 0
-        memcpy(cython.address(raw), out + 4 * index, 4)  # type: ignore[name-defined]  # noqa: F821
+        memcpy(cython.address(raw), out + 4 * index, 4)  # type: ignore[name-defined, operator]  # noqa: F821
         return raw
     else:
         return int.from_bytes(out[4 * index : 4 * index + 4], _ORDER, signed=True)
 
 
-def load_signed64(out: Any, index: int) -> int:
+def load_signed64(out: Memory, index: int) -> int:
     """An int64 of this machine."""
     if cython.compiled:
         raw = 0
-        memcpy(cython.address(raw), out + 8 * index, 8)  # type: ignore[name-defined]  # noqa: F821
+        memcpy(cython.address(raw), out + 8 * index, 8)  # type: ignore[name-defined, operator]  # noqa: F821
         return raw
     else:
         return int.from_bytes(out[8 * index : 8 * index + 8], _ORDER, signed=True)
 
 
-def store32(out: Any, index: int, value: int) -> None:
+def store32(out: Memory, index: int, value: int) -> None:
     if cython.compiled:
-        memcpy(out + 4 * index, cython.address(value), 4)  # type: ignore[name-defined]  # noqa: F821
+        memcpy(out + 4 * index, cython.address(value), 4)  # type: ignore[name-defined, operator]  # noqa: F821
     else:
         out[4 * index : 4 * index + 4] = (value & 0xFFFFFFFF).to_bytes(4, _ORDER)
 
 
-def store64(out: Any, index: int, value: int) -> None:
+def store64(out: Memory, index: int, value: int) -> None:
     if cython.compiled:
-        memcpy(out + 8 * index, cython.address(value), 8)  # type: ignore[name-defined]  # noqa: F821
+        memcpy(out + 8 * index, cython.address(value), 8)  # type: ignore[name-defined, operator]  # noqa: F821
     else:
         out[8 * index : 8 * index + 8] = (value & _MASK).to_bytes(8, _ORDER)
 
 
-def store_as_float(out: Any, index: int, value: int) -> None:
+def store_as_float(out: Memory, index: int, value: int) -> None:
     """An integer, rounded once to 24 bits."""
     if cython.compiled:
         single = value
-        memcpy(out + 4 * index, cython.address(single), 4)  # type: ignore[name-defined]  # noqa: F821
+        memcpy(out + 4 * index, cython.address(single), 4)  # type: ignore[name-defined, operator]  # noqa: F821
     else:
         size = abs(value)
         more = max(size.bit_length() - 50, 0)  # beyond what float() takes as it is: only whether any bit is set counts
@@ -288,43 +290,43 @@ def store_as_float(out: Any, index: int, value: int) -> None:
         out[4 * index : 4 * index + 4] = struct.pack("=f", float(-size if value < 0 else size))
 
 
-def store_as_double(out: Any, index: int, value: int) -> None:
+def store_as_double(out: Memory, index: int, value: int) -> None:
     if cython.compiled:
         wide = value
-        memcpy(out + 8 * index, cython.address(wide), 8)  # type: ignore[name-defined]  # noqa: F821
+        memcpy(out + 8 * index, cython.address(wide), 8)  # type: ignore[name-defined, operator]  # noqa: F821
     else:
         out[8 * index : 8 * index + 8] = struct.pack("=d", float(value))
 
 
-def store_widened(out: Any, index: int, bits: int) -> None:
+def store_widened(out: Memory, index: int, bits: int) -> None:
     """A float, by its bits, as a double."""
     if cython.compiled:
         single = 0
         memcpy(cython.address(single), cython.address(bits), 4)  # type: ignore[name-defined]  # noqa: F821
         wide = single
-        memcpy(out + 8 * index, cython.address(wide), 8)  # type: ignore[name-defined]  # noqa: F821
+        memcpy(out + 8 * index, cython.address(wide), 8)  # type: ignore[name-defined, operator]  # noqa: F821
     else:
         out[8 * index : 8 * index + 8] = struct.pack("=d", *struct.unpack("=f", bits.to_bytes(4, _ORDER)))
 
 
-def put_bit(out: Any, index: int, bit: int) -> None:
+def put_bit(out: Memory, index: int, bit: int) -> None:
     byte = out[index >> 3]
     mask = 1 << (index & 7)
     out[index >> 3] = (byte | mask) if bit else (byte & (255 ^ mask))
 
 
-def copy(out: Any, out_pos: int, data: Any, pos: int, size: int, left: int) -> None:
+def copy(out: Memory, out_pos: int, data: Memory, pos: int, size: int, left: int) -> None:
     """Bytes to a buffer that has READ_AHEAD more than its room; `left`: of data behind pos."""
     if cython.compiled:
         if size <= 16 and left >= 16:
-            memcpy(out + out_pos, data + pos, 16)  # type: ignore[name-defined]  # noqa: F821
+            memcpy(out + out_pos, data + pos, 16)  # type: ignore[name-defined, operator]  # noqa: F821
         else:
-            memcpy(out + out_pos, data + pos, size)  # type: ignore[name-defined]  # noqa: F821
+            memcpy(out + out_pos, data + pos, size)  # type: ignore[name-defined, operator]  # noqa: F821
     else:
         out[out_pos : out_pos + size] = data[pos : pos + size]
 
 
-def is_utf8(data: Any, pos: int, end: int) -> bool:
+def is_utf8(data: Memory, pos: int, end: int) -> bool:
     """As the Unicode standard has it: nothing overlong, no surrogates, nothing above U+10FFFF."""
     while pos < end:
         if cython.compiled:
@@ -332,15 +334,15 @@ def is_utf8(data: Any, pos: int, end: int) -> bool:
             high = (high << 32) | high
             while end - pos >= 8:
                 word = 0
-                memcpy(cython.address(word), data + pos, 8)  # type: ignore[name-defined]  # noqa: F821
+                memcpy(cython.address(word), data + pos, 8)  # type: ignore[name-defined, operator]  # noqa: F821
                 if word & high:
                     break
                 pos += 8
             if end - pos < 8 and end - pos >= 4:  # the same by four, of which some may be read twice
                 first = 0
                 second = 0
-                memcpy(cython.address(first), data + pos, 4)  # type: ignore[name-defined]  # noqa: F821
-                memcpy(cython.address(second), data + end - 4, 4)  # type: ignore[name-defined]  # noqa: F821
+                memcpy(cython.address(first), data + pos, 4)  # type: ignore[name-defined, operator]  # noqa: F821
+                memcpy(cython.address(second), data + end - 4, 4)  # type: ignore[name-defined, operator]  # noqa: F821
                 word = first | second
                 if not word & high:
                     return True
@@ -381,11 +383,11 @@ def is_utf8(data: Any, pos: int, end: int) -> bool:
     return True
 
 
-def bit_at(bitmap: Any, index: int) -> int:
-    return (bitmap[index >> 3] >> (index & 7)) & 1  # type: ignore[no-any-return]
+def bit_at(bitmap: Memory, index: int) -> int:
+    return (bitmap[index >> 3] >> (index & 7)) & 1
 
 
-def put_decimal(out: Any, index: int, data: Any, pos: int, size: int, constants: Any, limit: int) -> bool:
+def put_decimal(out: Memory, index: int, data: Memory, pos: int, size: int, constants: Any, limit: int) -> bool:
     """Big-endian bytes as Arrow's decimal128. False where its size is not below the limit, or it has no bytes."""
     if size < 1:
         return False
@@ -432,7 +434,7 @@ def put_decimal(out: Any, index: int, data: Any, pos: int, size: int, constants:
     return True
 
 
-def put_decimal_text(out: Any, at: int, value: int) -> int:
+def put_decimal_text(out: Memory, at: int, value: int) -> int:
     """An int32 in decimal digits; how many bytes that took, at most eleven."""
     size = 0
     if value < 0:
@@ -740,7 +742,7 @@ class Decoding:
         self._pc = pc
         return code
 
-    def _record(self, data: Any, end: int, data_end: int) -> int:
+    def _record(self, data: Memory, end: int, data_end: int) -> int:
         """Run the program from where it is. 0, an error code, or -1 where a column is full."""
         most_items = 2147483647
         if cython.compiled:
@@ -1077,7 +1079,7 @@ class ProtobufDecoding(Decoding):
     The caller places buffers of zeros for the columns of the rows.
     """
 
-    def _record(self, data: Any, end: int, data_end: int) -> int:
+    def _record(self, data: Memory, end: int, data_end: int) -> int:
         """As `Decoding._record`. Where a column is full, the field is read again from its tag."""
         if cython.compiled:
             code = cython.address(self._code[0])
@@ -1266,7 +1268,7 @@ class ProtobufDecoding(Decoding):
         for each in range(self._code[nulls]):
             self._nulls(self._code[nulls + 1 + 2 * each], self._code[nulls + 2 + 2 * each], index)
 
-    def _number(self, op: int, column: int, presence: int, at: int, data: Any, pos: int, end: int) -> int:
+    def _number(self, op: int, column: int, presence: int, at: int, data: Memory, pos: int, end: int) -> int:
         """Read a number or boolean to its column. The next pos, or -1 less the error code."""
         out = buffer_of(self, column, VALUES_AT)
         if op == READ_FIXED64:
@@ -1305,7 +1307,7 @@ class ProtobufDecoding(Decoding):
             put_bit(buffer_of(self, column, VALID_AT), at, 1 if presence == EXPLICIT or raw != 0 else 0)
         return after
 
-    def _name(self, field: int, at: int, data: Any, pos: int, end: int) -> int:
+    def _name(self, field: int, at: int, data: Memory, pos: int, end: int) -> int:
         """Read an enum to its column of names. The next pos, -1 where the column is full (`wanted`), or -1 less the
         error code. `_unnamed`: the number is an unknown field, and nothing was written."""
         raw, after = read_varint(data, pos, end)
@@ -1353,7 +1355,7 @@ class ProtobufDecoding(Decoding):
             put_bit(buffer_of(self, column, VALID_AT), at, 1 if presence == EXPLICIT or value != 0 else 0)
         return after
 
-    def _packed(self, field: int, index: int, data: Any, pos: int, end: int) -> int:
+    def _packed(self, field: int, index: int, data: Memory, pos: int, end: int) -> int:
         """Read packed items. As `_name` returns; the list has them only when all are read."""
         raw, after = read_varint(data, pos, end)
         if after < 0:
@@ -1397,7 +1399,7 @@ class ProtobufDecoding(Decoding):
         store32(out, index + 1, at)
         return pos
 
-    def _skip(self, data: Any, pos: int, end: int, number: int, wire: int) -> int:
+    def _skip(self, data: Memory, pos: int, end: int, number: int, wire: int) -> int:
         """The pos behind a field that the reader does not have, or -1 less the error code. Groups within groups are a
         stack of their numbers."""
         depth = 0

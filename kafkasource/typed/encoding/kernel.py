@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import struct
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 try:
     import cython
@@ -71,6 +71,9 @@ if not cython.compiled:  # compiled, they are an enum of kernel.pxd
         WRITE_BRANCH,
     )
 
+if TYPE_CHECKING:
+    Memory = memoryview  # compiled, a pointer
+
 COMPILED = bool(cython.compiled)
 FINGERPRINT = KAFKASOURCE_KERNEL_FINGERPRINT if cython.compiled else 0  # type: ignore[name-defined]  # noqa: F821
 
@@ -78,7 +81,7 @@ _ORDER = sys.byteorder
 _MASK = (1 << 64) - 1
 
 
-def put_varint(out: Any, pos: int, raw: int) -> int:
+def put_varint(out: Memory, pos: int, raw: int) -> int:
     """The next pos. There is room for MOST_VARINT bytes."""
     while raw >= 0x80:
         out[pos] = (raw & 0x7F) | 0x80
@@ -88,7 +91,7 @@ def put_varint(out: Any, pos: int, raw: int) -> int:
     return pos + 1
 
 
-def put_long(out: Any, pos: int, value: int) -> int:
+def put_long(out: Memory, pos: int, value: int) -> int:
     """As `put_varint`, zigzag."""
     raw = value
     sign = value >> 63
@@ -98,41 +101,41 @@ def put_long(out: Any, pos: int, value: int) -> int:
     return put_varint(out, pos, raw)
 
 
-def signed16(data: Any, index: int) -> int:
+def signed16(data: Memory, index: int) -> int:
     if cython.compiled:
         raw = 0
-        memcpy(cython.address(raw), data + 2 * index, 2)  # type: ignore[name-defined]  # noqa: F821
+        memcpy(cython.address(raw), data + 2 * index, 2)  # type: ignore[name-defined, operator]  # noqa: F821
         return raw
     else:
         return int.from_bytes(data[2 * index : 2 * index + 2], _ORDER, signed=True)
 
 
-def signed32(data: Any, index: int) -> int:
+def signed32(data: Memory, index: int) -> int:
     if cython.compiled:
         raw = 0
-        memcpy(cython.address(raw), data + 4 * index, 4)  # type: ignore[name-defined]  # noqa: F821
+        memcpy(cython.address(raw), data + 4 * index, 4)  # type: ignore[name-defined, operator]  # noqa: F821
         return raw
     else:
         return int.from_bytes(data[4 * index : 4 * index + 4], _ORDER, signed=True)
 
 
-def signed64(data: Any, index: int) -> int:
+def signed64(data: Memory, index: int) -> int:
     if cython.compiled:
         raw = 0
-        memcpy(cython.address(raw), data + 8 * index, 8)  # type: ignore[name-defined]  # noqa: F821
+        memcpy(cython.address(raw), data + 8 * index, 8)  # type: ignore[name-defined, operator]  # noqa: F821
         return raw
     else:
         return int.from_bytes(data[8 * index : 8 * index + 8], _ORDER, signed=True)
 
 
-def copy(out: Any, out_pos: int, data: Any, pos: int, size: int) -> None:
+def copy(out: Memory, out_pos: int, data: Memory, pos: int, size: int) -> None:
     if cython.compiled:
-        memcpy(out + out_pos, data + pos, size)  # type: ignore[name-defined]  # noqa: F821
+        memcpy(out + out_pos, data + pos, size)  # type: ignore[name-defined, operator]  # noqa: F821
     else:
         out[out_pos : out_pos + size] = data[pos : pos + size]
 
 
-def copy_little(out: Any, out_pos: int, data: Any, index: int, size: int) -> None:
+def copy_little(out: Memory, out_pos: int, data: Memory, index: int, size: int) -> None:
     """A number of 4 or 8 bytes, little-endian as Avro has it."""
     if is_little():
         copy(out, out_pos, data, index * size, size)
@@ -141,11 +144,11 @@ def copy_little(out: Any, out_pos: int, data: Any, index: int, size: int) -> Non
             out[out_pos + i] = data[index * size + size - 1 - i]
 
 
-def copy_widened(out: Any, out_pos: int, data: Any, index: int) -> None:
+def copy_widened(out: Memory, out_pos: int, data: Memory, index: int) -> None:
     """A float as a double, little-endian."""
     if cython.compiled:
         single = 0
-        memcpy(cython.address(single), data + 4 * index, 4)  # type: ignore[name-defined]  # noqa: F821
+        memcpy(cython.address(single), data + 4 * index, 4)  # type: ignore[name-defined, operator]  # noqa: F821
         wide = single
         raw = 0
         memcpy(cython.address(raw), cython.address(wide), 8)  # type: ignore[name-defined]  # noqa: F821
@@ -165,11 +168,11 @@ def is_little() -> bool:
         return _ORDER == "little"
 
 
-def bit_at(bitmap: Any, index: int) -> int:
-    return (bitmap[index >> 3] >> (index & 7)) & 1  # type: ignore[no-any-return]
+def bit_at(bitmap: Memory, index: int) -> int:
+    return (bitmap[index >> 3] >> (index & 7)) & 1
 
 
-def put_decimal(out: Any, pos: int, data: Any, index: int, fixed: int) -> int:
+def put_decimal(out: Memory, pos: int, data: Memory, index: int, fixed: int) -> int:
     """A decimal128 as big-endian bytes: `fixed` of them, or with -1 as few as can be, behind their size. The next pos,
     or -1 where it does not fit. There is room for what it takes."""
     if is_little():
@@ -219,15 +222,15 @@ def low32(value: int) -> int:
         return value & 0xFFFFFFFF
 
 
-def move(out: Any, to: int, start: int, size: int) -> None:
+def move(out: Memory, to: int, start: int, size: int) -> None:
     """Bytes of the output to another place, which may overlap."""
     if cython.compiled:
-        memmove(out + to, out + start, size)  # type: ignore[name-defined]  # noqa: F821
+        memmove(out + to, out + start, size)  # type: ignore[name-defined, operator]  # noqa: F821
     else:
         out[to : to + size] = bytes(out[start : start + size])
 
 
-def put_time(out: Any, pos: int, value: int, floor: bool) -> int:
+def put_time(out: Memory, pos: int, value: int, floor: bool) -> int:
     """Microseconds as a message of seconds (1) and nanos (2) with its size in front, at most 23 bytes. `floor`: nanos
     are never negative; else they have the sign of the seconds."""
     if cython.compiled or value >= 0:
@@ -390,7 +393,7 @@ class Encoding:
         self._pc = pc
         return code
 
-    def _symbol(self, pc: int, data: Any, start: int, size: int) -> int:
+    def _symbol(self, pc: int, data: Memory, start: int, size: int) -> int:
         """Where in the code the entry of an ENUM's symbol is, or -1. They are in the order of size, then of bytes."""
         begin = 0
         count = self._code[pc + 2]
@@ -412,7 +415,7 @@ class Encoding:
                 count = middle
         return -1
 
-    def _record(self, out: Any, room: int, row: int) -> int:
+    def _record(self, out: Memory, room: int, row: int) -> int:
         """Write the record of a row behind `pos`. 0, an error code, or -1 where there is no room; then `pos` stays."""
         if cython.compiled:
             code = cython.address(self._code[0])

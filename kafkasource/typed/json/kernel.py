@@ -96,6 +96,8 @@ if not cython.compiled:  # compiled, they are an enum of kernel.pxd
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    Memory = memoryview  # compiled, a pointer
+
 COMPILED = bool(cython.compiled)
 FINGERPRINT = KAFKASOURCE_KERNEL_FINGERPRINT if cython.compiled else 0  # type: ignore[name-defined]  # noqa: F821
 
@@ -150,58 +152,58 @@ def _single(bits: int) -> float:
     return struct.unpack("=f", bits.to_bytes(4, _ORDER))[0]  # type: ignore[no-any-return]
 
 
-def offset_at(out: Any, index: int) -> int:
+def offset_at(out: Memory, index: int) -> int:
     """An int32 of this machine, as Arrow's offsets are."""
     if cython.compiled:
         raw = 0
-        memcpy(cython.address(raw), out + 4 * index, 4)  # type: ignore[name-defined]  # noqa: F821
+        memcpy(cython.address(raw), out + 4 * index, 4)  # type: ignore[name-defined, operator]  # noqa: F821
         return raw
     else:
         return int.from_bytes(out[4 * index : 4 * index + 4], _ORDER, signed=True)
 
 
-def store(out: Any, index: int, width: int, value: int) -> None:
+def store(out: Memory, index: int, width: int, value: int) -> None:
     """An integer of 1, 2, 4 or 8 bytes, of this machine; higher bits are dropped."""
     if cython.compiled:
         if width == 8:
-            memcpy(out + 8 * index, cython.address(value), 8)  # type: ignore[name-defined]  # noqa: F821
+            memcpy(out + 8 * index, cython.address(value), 8)  # type: ignore[name-defined, operator]  # noqa: F821
         elif width == 4:
             four = value
-            memcpy(out + 4 * index, cython.address(four), 4)  # type: ignore[name-defined]  # noqa: F821
+            memcpy(out + 4 * index, cython.address(four), 4)  # type: ignore[name-defined, operator]  # noqa: F821
         elif width == 2:
             two = value
-            memcpy(out + 2 * index, cython.address(two), 2)  # type: ignore[name-defined]  # noqa: F821
+            memcpy(out + 2 * index, cython.address(two), 2)  # type: ignore[name-defined, operator]  # noqa: F821
         else:
             out[index] = value & 0xFF
     else:
         out[width * index : width * (index + 1)] = (value & ((1 << 8 * width) - 1)).to_bytes(width, _ORDER)
 
 
-def store_offset(out: Any, index: int, value: int) -> None:
+def store_offset(out: Memory, index: int, value: int) -> None:
     if cython.compiled:
-        memcpy(out + 4 * index, cython.address(value), 4)  # type: ignore[name-defined]  # noqa: F821
+        memcpy(out + 4 * index, cython.address(value), 4)  # type: ignore[name-defined, operator]  # noqa: F821
     else:
         out[4 * index : 4 * index + 4] = value.to_bytes(4, _ORDER)
 
 
-def put_bit(out: Any, index: int, bit: int) -> None:
+def put_bit(out: Memory, index: int, bit: int) -> None:
     byte = out[index >> 3]
     mask = 1 << (index & 7)
     out[index >> 3] = (byte | mask) if bit else (byte & (255 ^ mask))
 
 
-def bit_at(bitmap: Any, index: int) -> int:
-    return (bitmap[index >> 3] >> (index & 7)) & 1  # type: ignore[no-any-return]
+def bit_at(bitmap: Memory, index: int) -> int:
+    return (bitmap[index >> 3] >> (index & 7)) & 1
 
 
-def same(left: Any, at: int, right: Any, pos: int, size: int) -> bool:
+def same(left: Memory, at: int, right: Memory, pos: int, size: int) -> bool:
     if cython.compiled:
-        return memcmp(left + at, right + pos, size) == 0  # type: ignore[name-defined,no-any-return]  # noqa: F821
+        return memcmp(left + at, right + pos, size) == 0  # type: ignore[name-defined,no-any-return, operator]  # noqa: F821
     else:
-        return left[at : at + size] == right[pos : pos + size]  # type: ignore[no-any-return]
+        return left[at : at + size] == right[pos : pos + size]
 
 
-def is_utf8(data: Any, pos: int, end: int) -> bool:
+def is_utf8(data: Memory, pos: int, end: int) -> bool:
     """As the Unicode standard has it: nothing overlong, no surrogates, nothing above U+10FFFF."""
     while pos < end:
         lead = data[pos]
@@ -239,17 +241,17 @@ def is_utf8(data: Any, pos: int, end: int) -> bool:
     return True
 
 
-def behind_space(data: Any, pos: int, end: int) -> int:
+def behind_space(data: Memory, pos: int, end: int) -> int:
     while pos < end and data[pos] <= 32 and (data[pos] == 32 or data[pos] == 10 or data[pos] == 13 or data[pos] == 9):
         pos += 1
     return pos
 
 
-def is_digit(data: Any, pos: int, end: int) -> bool:
+def is_digit(data: Memory, pos: int, end: int) -> bool:
     return pos < end and 48 <= data[pos] <= 57
 
 
-def hex_of(data: Any, pos: int, end: int) -> int:
+def hex_of(data: Memory, pos: int, end: int) -> int:
     """Four hexadecimal digits, or -1."""
     if end - pos < 4:
         return -1
@@ -268,7 +270,7 @@ def hex_of(data: Any, pos: int, end: int) -> int:
     return found
 
 
-def behind_escape(data: Any, pos: int, end: int) -> int:
+def behind_escape(data: Memory, pos: int, end: int) -> int:
     """Behind an escape whose backslash is at `pos`; a pair of surrogates is one. Or -1 less the error code."""
     if end - pos < 2:
         return -1 - CUT
@@ -293,7 +295,7 @@ def behind_escape(data: Any, pos: int, end: int) -> int:
     return pos + 6
 
 
-def scan_string(data: Any, pos: int, end: int) -> tuple[int, int]:
+def scan_string(data: Memory, pos: int, end: int) -> tuple[int, int]:
     """(where the closing quote is, ESCAPED | WIDE) of a string whose first character is at `pos`. WIDE: not all ASCII.
 
     Everything in it is checked. In place of the quote's position: -1 less the error code.
@@ -307,7 +309,7 @@ def scan_string(data: Any, pos: int, end: int) -> tuple[int, int]:
             ones = (ones << 32) | ones
             while end - pos >= 8:
                 word = 0
-                memcpy(cython.address(word), data + pos, 8)  # type: ignore[name-defined]  # noqa: F821
+                memcpy(cython.address(word), data + pos, 8)  # type: ignore[name-defined, operator]  # noqa: F821
                 quotes = word ^ (ones * 0x22)
                 slashes = word ^ (ones * 0x5C)
                 found = (quotes - ones) & ~quotes
@@ -339,7 +341,7 @@ def scan_string(data: Any, pos: int, end: int) -> tuple[int, int]:
     return -1 - CUT, 0
 
 
-def unescape(data: Any, pos: int, end: int, out: Any, at: int) -> int:
+def unescape(data: Memory, pos: int, end: int, out: Memory, at: int) -> int:
     """The characters of a string that was scanned, in UTF-8, which is never longer. Where they end."""
     while pos < end:
         byte = data[pos]
@@ -391,7 +393,7 @@ def unescape(data: Any, pos: int, end: int, out: Any, at: int) -> int:
     return at
 
 
-def behind_word(data: Any, pos: int, end: int) -> int:
+def behind_word(data: Memory, pos: int, end: int) -> int:
     """Behind `true`, `false` or `null`, or -1 less the error code."""
     byte = data[pos]
     if byte == 116:
@@ -408,7 +410,7 @@ def behind_word(data: Any, pos: int, end: int) -> int:
     return -1 - BAD_JSON
 
 
-def infinite(data: Any, pos: int, size: int) -> int:
+def infinite(data: Memory, pos: int, size: int) -> int:
     """Of the strings that stand for a double as in Spark: 1 not a number, 2 infinite, 3 below all; else 0."""
     if size == 3 and data[pos] == 78 and data[pos + 1] == 97 and data[pos + 2] == 78:
         return 1
@@ -429,14 +431,14 @@ def infinite(data: Any, pos: int, size: int) -> int:
     return 0
 
 
-def two_digits(data: Any, pos: int, end: int) -> int:
+def two_digits(data: Memory, pos: int, end: int) -> int:
     """Their number, or -1."""
     if end - pos < 2 or not is_digit(data, pos, end) or not is_digit(data, pos + 1, end):
         return -1
-    return data[pos] * 10 + data[pos + 1] - 528  # type: ignore[no-any-return]
+    return data[pos] * 10 + data[pos + 1] - 528
 
 
-def days_of(data: Any, pos: int, end: int) -> int:
+def days_of(data: Memory, pos: int, end: int) -> int:
     """Days since 1970 of a date as 2024-05-06, in the first ten bytes; -1,000,000 where it is none."""
     none = -1000000
     if end - pos < 10 or data[pos + 4] != 45 or data[pos + 7] != 45:
@@ -463,7 +465,7 @@ def days_of(data: Any, pos: int, end: int) -> int:
     return 365 * year + year // 4 - year // 100 + year // 400 + (153 * (month - 3) + 2) // 5 + day - 719469
 
 
-def micros_of(data: Any, pos: int, end: int, has_zone: bool) -> tuple[int, bool]:
+def micros_of(data: Memory, pos: int, end: int, has_zone: bool) -> tuple[int, bool]:
     """(microseconds since 1970, whether it is a timestamp). Without `has_zone` a date alone is its midnight."""
     days = days_of(data, pos, end)
     if days == -1000000:
@@ -536,7 +538,7 @@ def base64_digit(byte: int) -> int:
     return 63 if byte == 47 else -1
 
 
-def from_base64(out: Any, begin: int, end: int) -> int:
+def from_base64(out: Memory, begin: int, end: int) -> int:
     """Base64 to its bytes, in place, which are fewer. Where they end, or -1."""
     if (end - begin) % 4:
         return -1
@@ -803,7 +805,7 @@ class Decoding:
         self._index = index
         self._depth = 0
 
-    def _unframed(self, data: Any, pos: int, end: int) -> int:
+    def _unframed(self, data: Memory, pos: int, end: int) -> int:
         """0, and `_pos` behind the schema id, of four bytes or, behind four zeros, of eight; or an error code."""
         if pos < end and data[pos] == 0:
             if end - pos < 5:
@@ -857,7 +859,7 @@ class Decoding:
         self._depth = depth
         return -1
 
-    def _record(self, data: Any, end: int) -> int:
+    def _record(self, data: Memory, end: int) -> int:
         """Read on from where it is. 0, an error code, or -1 where a column is full."""
         if cython.compiled:
             code = cython.address(self._code[0])
@@ -1044,7 +1046,7 @@ class Decoding:
                 return False
         return True
 
-    def _named(self, block: int, data: Any, begin: int, end: int, flags: int) -> int:
+    def _named(self, block: int, data: Memory, begin: int, end: int, flags: int) -> int:
         """The entry of a name; 0 where no column has it."""
         mask = self._code[block + BLOCK_MASK]
         slots = self._code[block + BLOCK_SLOTS]
@@ -1075,7 +1077,7 @@ class Decoding:
                     return entry
             hashed = (hashed + 1) & mask
 
-    def _unescaped(self, data: Any, pos: int, end: int, most: int) -> int:
+    def _unescaped(self, data: Memory, pos: int, end: int, most: int) -> int:
         """A string with escapes to `_scratch`. Its bytes, or -1 where they are more than `most`: what is longer is
         not read, so a long string costs no more than what it is compared with."""
         if cython.compiled:
@@ -1093,7 +1095,7 @@ class Decoding:
             pos = after
         return at
 
-    def _text(self, column: int, data: Any, pos: int, end: int, index: int) -> int:
+    def _text(self, column: int, data: Memory, pos: int, end: int, index: int) -> int:
         """A string to a column of bytes. The pos behind it, -1 where the column is full (`wanted`), or -1 less the
         error code."""
         begin = pos + 1
@@ -1116,13 +1118,13 @@ class Decoding:
         put_bit(self._buffer(column, VALID_AT), index, 1)
         return quote + 1
 
-    def _copy(self, out: Any, at: int, data: Any, pos: int, size: int) -> None:
+    def _copy(self, out: Memory, at: int, data: Memory, pos: int, size: int) -> None:
         if cython.compiled:
-            memcpy(out + at, data + pos, size)  # type: ignore[name-defined]  # noqa: F821
+            memcpy(out + at, data + pos, size)  # type: ignore[name-defined, operator]  # noqa: F821
         else:
             out[at : at + size] = data[pos : pos + size]
 
-    def _json_text(self, column: int, data: Any, pos: int, end: int, index: int, depth: int) -> int:
+    def _json_text(self, column: int, data: Memory, pos: int, end: int, index: int, depth: int) -> int:
         """A value that is no string to a column of text: its JSON. As `_text` returns."""
         after = self._pass(data, pos, end, depth)
         if after < 0:
@@ -1145,7 +1147,7 @@ class Decoding:
         store_offset(out, index + 1, after)
         return True
 
-    def _scalar(self, node: int, data: Any, pos: int, end: int, index: int, depth: int) -> int:
+    def _scalar(self, node: int, data: Memory, pos: int, end: int, index: int, depth: int) -> int:
         """A value of fixed width to the node's column. The pos behind it, or -1 less the error code."""
         op = self._code[node + NODE_OP]
         out = self._buffer(self._code[node + NODE_COLUMN], VALUES_AT)
@@ -1177,7 +1179,7 @@ class Decoding:
         pos = self._pass(data, pos, end, depth)
         return pos if pos < 0 else -1 - WRONG_TYPE
 
-    def _quoted(self, node: int, out: Any, data: Any, begin: int, end: int, flags: int, index: int) -> int:
+    def _quoted(self, node: int, out: Memory, data: Memory, begin: int, end: int, flags: int, index: int) -> int:
         """A string that stands for a time, a decimal or an infinite double. 0, or an error code."""
         op = self._code[node + NODE_OP]
         if op < READ_DOUBLE or op == READ_BOOLEAN:
@@ -1221,7 +1223,7 @@ class Decoding:
         store(out, index, 8, micros)
         return 0
 
-    def _number(self, data: Any, pos: int, end: int) -> int:
+    def _number(self, data: Memory, pos: int, end: int) -> int:
         """The pos behind a number, whose parts are then in `_mantissa`, its first 19 digits, and `_exponent`; or -1
         less the error code. `_exact`: the number has no digits but those; `_whole`: it is written as an integer."""
         mantissa = 0
@@ -1281,7 +1283,7 @@ class Decoding:
         self._exact = exact
         return pos
 
-    def _put_integer(self, out: Any, node: int, data: Any, start: int, end: int, index: int) -> bool:
+    def _put_integer(self, out: Memory, node: int, data: Memory, start: int, end: int, index: int) -> bool:
         width = self._code[node + NODE_FIRST]
         least = 1
         least <<= 8 * width - 1  # the absolute value of the least number
@@ -1302,7 +1304,7 @@ class Decoding:
         store(out, index, width, value)
         return True
 
-    def _put_decimal(self, out: Any, node: int, data: Any, start: int, end: int, index: int) -> bool:
+    def _put_decimal(self, out: Memory, node: int, data: Memory, start: int, end: int, index: int) -> bool:
         high, low, right = self._digits(data, start, end, self._code[node + NODE_FIRST], self._code[node + NODE_SECOND])
         if not right:
             return False
@@ -1329,7 +1331,7 @@ class Decoding:
         store(out, 2 * index + (1 if little else 0), 8, high)
         return True
 
-    def _digits(self, data: Any, start: int, end: int, scale: int, most: int) -> tuple[int, int, bool]:
+    def _digits(self, data: Memory, start: int, end: int, scale: int, most: int) -> tuple[int, int, bool]:
         """A number's digits with `scale` of them behind the point, without its sign: (high half, low half, whether it
         has at most `most` digits so, and none behind them but zeros)."""
         first = -1  # the first and the last digit that is not 0
@@ -1372,7 +1374,7 @@ class Decoding:
             high, low = times_ten(high, low, 0)
         return high, low, True
 
-    def _put_double(self, out: Any, wide: bool, data: Any, start: int, end: int, index: int) -> bool:
+    def _put_double(self, out: Memory, wide: bool, data: Memory, start: int, end: int, index: int) -> bool:
         """False where it is beyond the type."""
         size = 8 if wide else 4
         if cython.compiled:
@@ -1387,7 +1389,7 @@ class Decoding:
                 value = value * ten if exponent > 0 else value / ten
                 if self._negative:
                     value = -value
-                memcpy(out + 8 * index, cython.address(value), 8)  # type: ignore[name-defined]  # noqa: F821
+                memcpy(out + 8 * index, cython.address(value), 8)  # type: ignore[name-defined, operator]  # noqa: F821
                 return True
             if exponent < -100000:
                 exponent = -100000
@@ -1398,7 +1400,7 @@ class Decoding:
             bits = nearest(fives, mantissa, power, wide)
             if not self._exact and bits != nearest(fives, mantissa + 1, power, wide):
                 with cython.gil:
-                    bits = bits_of(data[start:end], wide)
+                    bits = bits_of(bytes(data[start:end]), wide)
             beyond = 0x7FF0 if wide else 0x7F80
             beyond <<= 8 * size - 16
             sign = 1
@@ -1415,7 +1417,7 @@ class Decoding:
             store(out, index, size, bits)
             return True
 
-    def _pass(self, data: Any, pos: int, end: int, depth: int) -> int:
+    def _pass(self, data: Memory, pos: int, end: int, depth: int) -> int:
         """The pos behind a value that no column takes, which is checked, or -1 less the error code. `depth`: objects
         and arrays around it."""
         within = 0
@@ -1467,7 +1469,7 @@ class Decoding:
             else:
                 return pos
 
-    def _pass_key(self, data: Any, pos: int, end: int) -> int:
+    def _pass_key(self, data: Memory, pos: int, end: int) -> int:
         """Behind a name and its colon, or -1 less the error code."""
         if pos >= end:
             return -1 - CUT
