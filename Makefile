@@ -40,7 +40,7 @@ environments:
 
 # What most tests would else wait for: the two Kafkas that most brokers are, and the JVM connector.
 jars: .venv/.dev
-	@$(PY) -c "from kafkasource.broker import jars; jars.kafka_jars('4.3.1'), jars.kafka_jars('3.9.2'), jars.jvm_connector_jars()"
+	@$(PY) -c "from kafkasource.broker.jvm import jars; jars.kafka_jars('4.3.1'), jars.kafka_jars('3.9.2'), jars.jvm_connector_jars()"
 
 .venv/.ready: $(SOURCES)
 	@echo "installing into .venv (pyspark $(PYSPARK))"
