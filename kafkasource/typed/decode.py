@@ -124,6 +124,37 @@ def decode(
     return _Piece(layout, programs, values, most_bytes, skip_bytes, of_rows, start).decoded()
 
 
+class Decoder:
+    """Of the records of one layout. Threads may decode at once."""
+
+    def __init__(self, layout: Layout, programs: Programs) -> None:
+        self._layout = layout
+        self._programs = programs
+        self.type: pa.DataType = layout.root.type
+
+    def decode(
+        self,
+        values: pa.Array,
+        most_bytes: int,
+        *,
+        skip_bytes: int = 0,
+        programs: memoryview | None = None,
+        start: int = 0,
+    ) -> Decoded:
+        """As the function `decode`; `programs`: of each row the number of its program, or NOT_DECODED."""
+        return decode(
+            self._layout, self._programs, values, most_bytes, skip_bytes=skip_bytes, of_rows=programs, start=start
+        )
+
+    def batches(self, values: pa.Array, most_bytes: int, **more: object) -> Iterator[Decoded]:
+        """All rows, in pieces; keywords as of `decode`."""
+        start = 0
+        while start < len(values):
+            piece = self.decode(values, most_bytes, start=start, **more)  # type: ignore[arg-type]
+            yield piece
+            start = piece.end
+
+
 class _Piece:
     """The buffers of one `decode`."""
 
