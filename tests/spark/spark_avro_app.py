@@ -39,7 +39,7 @@ def main(bootstrap: str, topic: str, schemas: str, folder: str, jar: str, writte
         binary = read(spark, **options)
         for number, writer in writers.items():
             of_writer = binary.where(expr(f"conv(hex(substring(value, 2, 4)), 16, 10) = '{number}'"))
-            decoded = from_avro(expr("substring(value, 6)"), json.dumps(writer), {"avroSchema": json.dumps(reader)})
+            decoded = from_avro(expr("substring(value, 6)"), for_spark(writer), {"avroSchema": for_spark(reader)})
             theirs = of_writer.select("offset", decoded.alias("value"))
             found = compared(ours, rows, theirs)
             equal += found[0]
@@ -53,6 +53,12 @@ def main(bootstrap: str, topic: str, schemas: str, folder: str, jar: str, writte
 
 def read(spark: SparkSession, **options: str) -> DataFrame:
     return spark.read.format("pykafka").options(**options).load().select("offset", "value")
+
+
+def for_spark(schema: Any) -> str:
+    """Spark 4.2's `from_avro` gives `time-micros` the type TIME, which Spark's SQL refuses unless a setting is on
+    (decision 129). Avro ignores a logical type that it does not know."""
+    return json.dumps(schema).replace('"time-micros"', '"not-of-avro"')
 
 
 def by_id(writers: dict[str, Any], folder: str, partition: int) -> dict[str, str]:
@@ -84,7 +90,7 @@ def written_by_both(
     keyed.write.format("pykafka").options(**options_of_a_write(options), topic=topic, **formats).mode("append").save()
     back = spark.read.format("pykafka").options(**options).load()
     mine = {int(row.key): bytes(row.value) for row in back.select("key", "value").collect()}
-    theirs = ours.select("offset", to_avro("value", json.dumps(reader)).alias("value")).collect()
+    theirs = ours.select("offset", to_avro("value", for_spark(reader)).alias("value")).collect()
     assert len(mine) == len(theirs)
     return [(shown(mine[row.offset], reader), shown(bytes(row.value), reader)) for row in theirs]
 
