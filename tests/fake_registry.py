@@ -50,6 +50,7 @@ class FakeRegistry:
     always: Fault | None = None  # every request gets it
     user: str | None = None  # the `Authorization` that it wants
     compatible: bool = True
+    silent_check: bool = False  # whether the check gives no reason, as Apicurio 3.0 does
     by_id: dict[int, dict[str, Any]] = field(default_factory=dict)
     subjects: dict[str, dict[int, int]] = field(default_factory=dict)  # the ids of a subject's versions
     before: Callable[[Request], object] = lambda request: None  # called before each answer
@@ -90,7 +91,8 @@ class FakeRegistry:
         if words == ["subjects"]:
             return json_answer(200, list(self.subjects))
         if words[0] == "compatibility":
-            messages = [] if self.compatible else ["READER_FIELD_MISSING_DEFAULT_VALUE: field 'extra'"]
+            silent = self.compatible or self.silent_check
+            messages = [] if silent else ["READER_FIELD_MISSING_DEFAULT_VALUE: field 'extra'"]
             return json_answer(200, {"is_compatible": self.compatible, "messages": messages})
         if words[0] == "subjects":
             return self._of_subject(words[1], words[2:], request)

@@ -307,9 +307,10 @@ def test_the_schema_of_the_column_is_registered_once_after_the_registry_has_been
     ]
 
 
-def test_the_registrys_refusal_is_shown_and_nothing_is_registered(registry):
+@pytest.mark.parametrize("silent_check", [False, True], ids=["as Confluent's", "as Apicurio's"])
+def test_the_registrys_refusal_is_shown_and_nothing_is_registered(registry, silent_check):
     registry.add("orders-value", '"long"')
-    registry.compatible = False
+    registry.compatible, registry.silent_check = False, silent_check
     with pytest.raises(OptionError, match=r"'orders-value' does not take the schema of the column 'value': .*'extra'"):
         pickle.dumps(written(registry.url, writerSchema="register"))
     assert registry.subjects == {"orders-value": {1: 1}}

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from kafkasource.errors import OptionError, SchemaError, SchemaNotFound
+from kafkasource.errors import OptionError, SchemaError, SchemaIncompatible, SchemaNotFound
 from kafkasource.process import PerProcess
 from kafkasource.registry import (
     Compatibility,
@@ -185,13 +185,12 @@ class WantedFormats:
             verdict = client.check(subject, definition)
         except SchemaNotFound:
             verdict = Compatibility(True)  # the subject has no versions yet
-        if not verdict.is_compatible:
-            raise OptionError(
-                f"option {wanted.option!r}={REGISTER}: subject {subject!r} does not take the schema of the column"
-                f" {wanted.side!r}: {'; '.join(verdict.messages) or 'it is not compatible with the latest version'}."
-                f" Change the column, or the subject's rule. The schema is {definition.text[:2000]}"
-            )
-        schema_id = client.register(subject, definition)
+        if not verdict.is_compatible and verdict.messages:
+            raise _refused(wanted, subject, definition, "; ".join(verdict.messages))
+        try:  # Apicurio 3.0 gives the reason only when it refuses the registration itself
+            schema_id = client.register(subject, definition)
+        except SchemaIncompatible as error:
+            raise _refused(wanted, subject, definition, str(error)) from None
         log.info("registered the schema of the column %r in subject %r: id %d", wanted.side, subject, schema_id)
         return schema_id
 
@@ -216,6 +215,13 @@ class WantedFormats:
     def _client(self) -> RegistryClient:
         assert self.registry is not None  # `options.parse` has looked
         return registry_of(self.registry)
+
+
+def _refused(wanted: Wanted, subject: str, definition: Definition, reason: str) -> OptionError:
+    return OptionError(
+        f"option {wanted.option!r}={REGISTER}: subject {subject!r} does not take the schema of the column"
+        f" {wanted.side!r}: {reason}. Change the column, or the subject's rule. The schema is {definition.text[:2000]}"
+    )
 
 
 @dataclass(slots=True)
