@@ -13,7 +13,7 @@ The offset at `index` says where its bytes or items begin, so null at the row dr
 Invariants: no length is used before it was compared with the bytes left of the record, and no byte is written before
 the room of the column was compared: `_table` holds it, in bytes or items. Buffers of bytes are READ_AHEAD larger than
 their room. The program itself is trusted, it is ours; its input is not. Cython's bounds checks are off;
-tests/typed/test_sanitized.py runs the wrong bytes under AddressSanitizer.
+tests/records/test_sanitized.py runs the wrong bytes under AddressSanitizer.
 
 The same file runs interpreted; C types are in kernel.pxd. Branches under `cython.compiled` fall away in either build.
 """
