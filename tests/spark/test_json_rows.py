@@ -105,7 +105,7 @@ def test_the_columns_may_come_from_schema_with_bad_records_in_a_stream(pykafka, 
         "offset LONG, value STRUCT<id: BIGINT, tags: ARRAY<STRING>>, "
         "badRecord STRUCT<reason: STRING, schemaId: INT, key: BINARY, value: BINARY>"
     )
-    options = as_json(badRecords="column", startingOffsets="earliest", maxOffsetsPerTrigger="100")
+    options = as_json(badRecords="column", startingOffsets="earliest")
     frame = pykafka.reading(topic, stream=True, **options).schema(schema).load()
     writing = frame.selectExpr("offset", "value.*", "badRecord.reason", "badRecord.value AS bytes").writeStream
     writing = writing.format("parquet").option("checkpointLocation", str(tmp_path / "checkpoint"))
