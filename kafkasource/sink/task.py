@@ -87,7 +87,12 @@ def to_several(
             sent = name in delivery.sending
             results: tuple[TaskResult, ...] = ()
             if tasks is not None:
-                results = tasks[name].results(delivery.deliveries(name) if sent else {}, row_sum.rows, row_sum.crc)
+                results = tasks[name].results(
+                    delivery.deliveries(name) if sent else {},
+                    row_sum.rows,
+                    row_sum.crc,
+                    takes_all=targets[name].takes_all,
+                )
             reports[name] = (
                 ClusterReport(delivery.written(name), delivery.discarded(name), results, delivery.mapped(name))
                 if sent

@@ -170,11 +170,15 @@ class _Writer:
 
     def _commit(self, messages: Sequence[TaskReport | None], batch_id: int | None = None) -> None:
         """Commit after all tasks succeeded. It decides the clusters one after the other. If one cannot be decided,
-        Spark runs the batch again, and the clusters that are decided skip it."""
+        Spark runs the batch again, and the clusters that are decided skip it. Those that skipped it come first: where
+        one of them finds that its batch had other rows, no other cluster gets these."""
         spare_imports_from_gc()
         if any(message is not None and not message.kernel_compiled for message in messages):
             _warn_uncompiled()
-        counts = {name: self._decide(messages, name, batch_id) for name in self._guarantees or ()}
+        skipped_first = sorted(
+            self._guarantees or (), key=lambda name: any(not each.skipped for each in _results(messages, name))
+        )
+        counts = {name: self._decide(messages, name, batch_id) for name in skipped_first}
         metrics.take(message.metrics for message in messages if message is not None)
         query_id = next((message.query_id for message in messages if message is not None), None)
         maps = {}

@@ -54,6 +54,11 @@ class ClusterTarget:
     chosen: Chosen = field(default_factory=Chosen)  # which rows it gets
     offset_map: str | None = None  # the topic there that maps offsets of the source
 
+    @property
+    def takes_all(self) -> bool:
+        """Whether no rule leaves out rows here. What else may discard rows is refused with exactly once."""
+        return self.chosen == Chosen()
+
     def topic(self, source: str) -> str:
         """The target's topic for rows of this topic."""
         return self.topic_template.replace(_TOPIC, source)

@@ -88,13 +88,22 @@ class ClusterTask:
         for each in self.by_producer:
             each.abort(cluster)
 
-    def results(self, deliveries: Mapping[int, Delivery], rows: int, crc: int) -> tuple[TaskResult, ...]:
+    def results(
+        self, deliveries: Mapping[int, Delivery], rows: int, crc: int, *, takes_all: bool
+    ) -> tuple[TaskResult, ...]:
         """The report for the driver. `rows` and `crc` are for the whole task; `deliveries` are those of the producers
-        that had rows."""
+        that had rows. `takes_all`: whether the cluster gets each row that a task has."""
         if not self.writes:
             first = self.by_producer[0]
-            without = first.plan.gone_without
-            return (TaskResult(first.begun.driver, first.task.query_id, skipped=True, gone_without=without),)
+            return (
+                TaskResult(
+                    first.begun.driver,
+                    first.task.query_id,
+                    skipped=True,
+                    skipped_rows=rows if takes_all else None,
+                    gone_without=first.plan.gone_without,
+                ),
+            )
         found = []
         for number, task in enumerate(self.by_producer):
             into = deliveries.get(number)

@@ -23,7 +23,7 @@ from kafkasource.sink.clusters.slow_cluster import Health
 from kafkasource.sink.columns import InvalidSchema
 from kafkasource.sink.commit_report import SinkCommit
 from kafkasource.sink.reports import ClusterReport, TaskReport
-from kafkasource.sink.transactions.errors import LostDecision, LostTransactions, NotDecided
+from kafkasource.sink.transactions.errors import CheckpointBehind, LostDecision, LostTransactions, NotDecided
 from kafkasource.sink.writer import BatchWriter, StreamWriter
 from kafkasource.spark_api import DataSourceStreamArrowWriter
 from kafkasource.types import Discarded, ProducerId, TopicPartition, Written
@@ -272,6 +272,44 @@ def test_what_one_cluster_cannot_decide_the_others_skip_when_it_is_written_again
     messages = [spark.task(sent, 0, *VALUES)]
     assert [sum(w.records for w in one.written.values()) for one in messages[0].clusters.values()] == [0, 20]
     spark.writer().commit(messages, 0)
+    assert spark.seen("east") == spark.seen("west") == sorted(VALUES)
+
+
+@pytest.mark.parametrize("options", [{}, {"producersPerCluster": "3"}, {"atomicBatch": "true"}])
+@pytest.mark.parametrize("then", [VALUES[:-1], [*VALUES, b"new"]], ids=["fewer", "more"])
+def test_a_batch_in_the_topics_that_is_planned_anew_with_other_rows_is_refused(monkeypatch, options, then):
+    """A checkpoint that was rolled back by one batch. Skipped, what is new in the batch would never be written."""
+    spark = Spark(monkeypatch, **options)
+    spark.writer().commit([spark.task(spark.sent(), 0, *VALUES)], 0)
+    messages = [spark.task(spark.sent(), 0, *then)]
+    with pytest.raises(CheckpointBehind, match=f"with 20 rows, and now it has {len(then)}: the checkpoint is an older"):
+        spark.writer().commit(messages, 0)
+    spark.options["lostTransactions"] = "skip"
+    spark.writer().commit([spark.task(spark.sent(), 0, *then)], 0)
+    assert spark.seen("east") == spark.seen("west") == sorted(VALUES)
+
+
+def test_other_rows_in_a_cluster_that_has_the_batch_keep_it_from_one_that_has_not(monkeypatch):
+    spark = Spark(monkeypatch)
+    messages = [spark.task(spark.sent(), 0, *VALUES)]
+    spark.clusters["east"].time_is_up()
+    with pytest.raises(NotDecided):
+        spark.writer().commit(messages, 0)
+    spark.writer().abort(messages, 0)
+    sent = spark.sent()  # begins west's batch, which is not decided yet
+    spark.writer().commit([spark.task(sent, 0, *VALUES)], 0)
+    spark.clusters["east"] = FakeTransactionCluster(2)
+    spark.options["lostTransactions"] = "rewrite"
+    messages = [spark.task(spark.sent(), 0, *VALUES, b"new")]
+    with pytest.raises(CheckpointBehind, match="with 20 rows, and now it has 21"):
+        spark.writer().commit(messages, 0)
+    assert (spark.seen("east"), spark.seen("west")) == ([], sorted(VALUES))
+
+
+def test_a_cluster_that_may_leave_rows_out_has_no_number_to_compare(monkeypatch):
+    spark = Spark(monkeypatch, onlyTopics="t")
+    spark.writer().commit([spark.task(spark.sent(), 0, *VALUES)], 0)
+    spark.writer().commit([spark.task(spark.sent(), 0, *VALUES[:-1])], 0)
     assert spark.seen("east") == spark.seen("west") == sorted(VALUES)
 
 
