@@ -7,6 +7,7 @@ executor lacks (a zip on `--py-files` never loads one). The environment variable
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import importlib
 import importlib.util
@@ -22,13 +23,14 @@ from types import ModuleType
 def load_kernel(package: str, folder: Path, sources: Sequence[str]) -> tuple[ModuleType, bool]:
     """(the module `kernel` of a package, whether its library was built of other `sources` than those in the folder).
 
-    Warns where it is interpreted, or built of other sources. `sources` as in setup.py.
+    Warns where it is interpreted, once for all kernels of this process, or built of other sources. `sources` as in
+    setup.py.
     """
     loaded = _module(f"{package}.kernel", folder)
     # An editable install goes on loading a library older than an edited kernel.py, so builds carry their source's hash.
     stale = loaded.COMPILED and _fingerprint(folder, sources) not in (None, loaded.FINGERPRINT)
     if not loaded.COMPILED:
-        warnings.warn(_uncompiled(), RuntimeWarning, stacklevel=3)
+        _warn_that_this_process_is_slow()
     if stale:
         warnings.warn(
             f"kafkasource's compiled kernel was built from other sources than the {folder.name}/kernel.py beside it. "
@@ -57,6 +59,11 @@ def _fingerprint(folder: Path, sources: Sequence[str]) -> int | None:
     except OSError:
         return None
     return int.from_bytes(hashlib.sha256(source).digest()[:7], "big")
+
+
+@functools.cache
+def _warn_that_this_process_is_slow() -> None:
+    warnings.warn(_uncompiled(), RuntimeWarning, stacklevel=4)
 
 
 def _uncompiled() -> str:

@@ -8,9 +8,10 @@ user nothing, and the one line to read is lost among them. `KAFKASOURCE_LOG=DEBU
 from __future__ import annotations
 
 import functools
+import inspect
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from kafkasource.errors import KafkaSourceError, ProtocolError
@@ -22,11 +23,14 @@ log = logging.getLogger("kafkasource.source")
 
 
 def without_tracebacks(*methods: str) -> Callable[[type[T]], type[T]]:
-    """Make a class whose errors of these methods have no traceback. For methods that Spark calls in order to plan."""
+    """Make a class whose errors of these methods have no traceback. For methods that Spark calls, in processes of its
+    own which end with an error: to plan, to commit, and in tasks. One of them may be a generator."""
 
     def decorate(cls: type[T]) -> type[T]:
         for name in methods:
-            setattr(cls, name, _without_traceback(getattr(cls, name)))
+            method = getattr(cls, name)
+            wrap = _generator_without_traceback if inspect.isgeneratorfunction(method) else _without_traceback
+            setattr(cls, name, wrap(method))
         return cls
 
     return decorate
@@ -38,10 +42,28 @@ def _without_traceback(method: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return method(*given, **named)
         except KafkaSourceError as error:
-            # Bytes that break the protocol may be a bug of ours: where they were found matters.
-            if is_of_spark() and not isinstance(error, ProtocolError):
-                log.debug("%s", error, exc_info=True)
-                os.environ["SPARK_HIDE_TRACEBACK"] = "1"  # pyspark's own; the process ends with this error
+            _hide_traceback_of(error)
             raise
 
     return call
+
+
+def _generator_without_traceback(method: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
+    @functools.wraps(method)
+    def call(*given: Any, **named: Any) -> Iterator[Any]:
+        try:
+            yield from method(*given, **named)
+        except KafkaSourceError as error:
+            _hide_traceback_of(error)
+            raise
+
+    return call
+
+
+def _hide_traceback_of(error: KafkaSourceError) -> None:
+    # Bytes that break the protocol may be a bug of ours, and what a user's function raised is the user's to mend: where
+    # it was raised matters.
+    explained = not isinstance(error, ProtocolError) and isinstance(error.__cause__, KafkaSourceError | None)
+    if is_of_spark() and explained:
+        log.debug("%s", error, exc_info=True)
+        os.environ["SPARK_HIDE_TRACEBACK"] = "1"  # pyspark's own; the process ends with this error

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -41,6 +42,8 @@ WHEELS = (
     Wheel("cp311-abi3", "3.11", "abi3"),  # 3.11 and all later ones
     Wheel("py3-none-any", "3.11", "skip"),  # where neither fits and nobody has a compiler: interpreted, and it says so
 )
+# The folders with a kernel; each has a declaration beside it.
+KERNELS = sorted(path.parent.relative_to(ROOT).as_posix() for path in (ROOT / "kafkasource").rglob("kernel.pxd"))
 PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
 
 # Every file of a wheel is of one of these kinds, and each kind is there. `*.pxd` and `*.h`: a compiled library carries
@@ -49,11 +52,8 @@ EVERY_WHEEL = (
     "kafkasource/*.py",
     "pyspark_pykafka/__init__.py",
     "kafkasource/py.typed",
-    "kafkasource/records/kernel.pxd",
+    *(f"{folder}/kernel.pxd" for folder in KERNELS),
     "kafkasource/records/crc32c.h",
-    "kafkasource/typed/kernel.pxd",
-    "kafkasource/typed/encoding/kernel.pxd",
-    "kafkasource/typed/json/kernel.pxd",
     "kafkasource/monitor/page.html",
     "kafkasource/ui/*.css",
     "kafkasource/ui/*.html",
@@ -67,35 +67,37 @@ EVERY_WHEEL = (
     "kafkasource-*.dist-info/top_level.txt",
     "kafkasource-*.dist-info/licenses/LICENSE",
 )
-COMPILED_WHEEL = (
-    *EVERY_WHEEL,
-    "kafkasource/records/kernel.*.so",
-    "kafkasource/typed/kernel.*.so",
-    "kafkasource/typed/encoding/kernel.*.so",
-    "kafkasource/typed/json/kernel.*.so",
-)
+COMPILED_WHEEL = (*EVERY_WHEEL, *(f"{folder}/kernel.*.so" for folder in KERNELS))
 NOT_IN_THE_ARCHIVE = (".ci/*", ".github/*", ".gitignore")  # of the forge and of git
 MADE_BY_SETUPTOOLS = ("PKG-INFO", "setup.cfg", "kafkasource.egg-info/*")
 
-# Fast tests that need no pyspark, no broker and no peer: every layer once, from options to a fake broker's sockets.
+# Fast tests that need no pyspark and no broker: every layer and every kernel once, from options to a fake broker's
+# sockets.
 SMOKE_TESTS = (
     "options/test_options.py",
     "records/test_builder.py",
     "records/test_decode.py",
+    "typed/test_avro_columns.py",
+    "typed/test_avro_encode.py",
+    "typed/test_columns_of_json.py",
     "test_writing_without_spark.py",
 )
-SMOKE_NEEDS = ("pytest>=8", "pytest-cov", "pytest-timeout", "hypothesis", "lz4", "zstandard")
-# In the environment where a wheel was installed: which package is it, does it work, and what does it warn of?
-ASK = """
-import warnings
+SMOKE_NEEDS = ("pytest>=8", "pytest-cov", "pytest-timeout", "hypothesis", "lz4", "zstandard", "fastavro")
+# In the environment where a wheel was installed: where is the package, how is each kernel, and what does it warn of?
+ASK = f"""
+import importlib, json, warnings
 with warnings.catch_warnings(record=True) as seen:
     warnings.simplefilter("always")
     import kafkasource
-    from kafkasource import records
+    kernels = [importlib.import_module(name) for name in {[folder.replace("/", ".") for folder in KERNELS]}]
 from importlib.metadata import version
 assert version("kafkasource") == kafkasource.__version__, version("kafkasource")
-warned = sum("uncompiled" in str(one.message) for one in seen)
-print(kafkasource.__file__, records.COMPILED, records.STALE, warned, sep="|")
+print(json.dumps({{
+    "file": kafkasource.__file__,
+    "compiled": [each.__name__ for each in kernels if each.COMPILED],
+    "stale": [each.__name__ for each in kernels if each.STALE],
+    "warned": sum("uncompiled" in str(one.message) for one in seen),
+}}))
 """
 
 
@@ -299,17 +301,19 @@ def try_wheel(python: str, wheel: Path, tests: Path, folder: Path) -> str:
     """Install it into an empty environment, use it from outside the checkout, and run the smoke tests with it."""
     installed = empty_environment(python, folder / "installed")
     pip(installed, "install", "--quiet", "--no-compile", wheel)
-    file, *answers = run(installed, "-c", ASK, cwd=folder).strip().splitlines()[-1].split("|")
+    answer = json.loads(run(installed, "-c", ASK, cwd=folder).strip().splitlines()[-1])
     compiled = not wheel.name.endswith("-any.whl")
-    expected = ["True", "False", "0"] if compiled else ["False", "False", "1"]
-    if not Path(file).is_relative_to(folder / "installed") or answers != expected:
-        sys.exit(f"{wheel.name} on {python}: {file}, compiled, stale, warnings: {answers}, expected {expected}")
+    kernels = [folder.replace("/", ".") for folder in KERNELS] if compiled else []
+    expected = {"compiled": kernels, "stale": [], "warned": 0 if compiled else 1}
+    if not Path(answer.pop("file")).is_relative_to(folder / "installed") or answer != expected:
+        sys.exit(f"{wheel.name} on {python}: {answer}, expected {expected}, all of it from {folder / 'installed'}")
     run(installed, "-m", "kafkasource", "--version", cwd=folder)
     pip(installed, "install", "--quiet", "--no-compile", *SMOKE_NEEDS)
     ignore = () if compiled else ("-W", "ignore:kafkasource runs its kernel uncompiled")
     words = ["-m", "pytest", "-q", *ignore, "-m", "not slow and not extended", *(f"tests/{one}" for one in SMOKE_TESTS)]
-    last = run(installed, *words, cwd=tests, KAFKASOURCE_SKIPS="fail").strip().splitlines()[-1]
-    return f"Python {run(installed, '-c', 'import platform; print(platform.python_version())').strip()}: {last}"
+    printed = run(installed, *words, cwd=tests, KAFKASOURCE_SKIPS="fail", KAFKASOURCE_JSON_INPUTS="100")
+    release = run(installed, "-c", "import platform; print(platform.python_version())").strip()
+    return f"Python {release}: {printed.strip().splitlines()[-1]}"
 
 
 if __name__ == "__main__":

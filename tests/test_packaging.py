@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import tarfile
+import warnings
 import zipfile
 from pathlib import Path
 
@@ -59,6 +60,27 @@ def test_the_licence_goes_along():
     assert "Apache License" in (ROOT / "LICENSE").read_text()
 
 
+def test_the_extra_for_spark_takes_the_pandas_that_pyspark_supports(monkeypatch):
+    """With a newer one pyspark prints a warning whenever a job starts."""
+    from packaging.requirements import Requirement
+    from pyspark.sql.pandas.utils import require_minimum_pandas_version
+
+    (wanted,) = [
+        one.specifier
+        for one in map(Requirement, PROJECT["project"]["optional-dependencies"]["spark"])
+        if one.name == "pandas"
+    ]
+    asked = {}
+    for version in ("2.3.3", "3.0.0"):
+        monkeypatch.setattr("pandas.__version__", version)
+        with warnings.catch_warnings(record=True) as asked[version]:
+            warnings.simplefilter("always")
+            require_minimum_pandas_version()
+    assert "2.3.3" in wanted
+    assert asked["2.3.3"] == []
+    assert not asked["3.0.0"] or "3.0.0" not in wanted  # pyspark 4.0 and 4.1 do not warn
+
+
 def test_an_unknown_kind_of_build_is_refused_in_one_line():
     run = setup_py(KAFKASOURCE_KERNEL="fast")
     assert run.returncode == 1
@@ -85,7 +107,9 @@ def test_free_threaded_python_is_refused_in_one_line_that_says_what_to_do(kernel
 
 def test_free_threaded_python_takes_the_interpreted_kernel_and_hears_why():
     assert setup_py(FREE_THREADED, KAFKASOURCE_KERNEL="skip").returncode == 0
-    ask = FREE_THREADED.replace(ASK_SETUP, "import kafkasource.records")
+    ask = FREE_THREADED.replace(
+        ASK_SETUP, "import kafkasource.records, kafkasource.typed.encoding, kafkasource.typed.json"
+    )
     run = setup_py(ask, KAFKASOURCE_KERNEL_INTERPRETED="1", PYTHONWARNINGS="default")
     assert run.stderr.count("RuntimeWarning") == 1, run.stderr
     assert "no compiled kernel for free-threaded Python" in run.stderr

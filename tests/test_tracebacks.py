@@ -1,5 +1,6 @@
 """What a process of Spark's tells the JVM of an error, by pyspark's own function."""
 
+import inspect
 import io
 import sys
 from importlib.machinery import ModuleSpec
@@ -8,10 +9,13 @@ import pytest
 from pyspark.util import handle_worker_exception
 
 from kafkasource.errors import OptionError, ProtocolError
+from kafkasource.sink.partitioner import PartitionerFailed
+from kafkasource.sink.writer import BatchWriter, StreamWriter
+from kafkasource.source.spark.input_partition import PartitionReader
 from kafkasource.tracebacks import without_tracebacks
 
 
-@without_tracebacks("partitions")
+@without_tracebacks("partitions", "read")
 class Reader:
     def __init__(self, error):
         self.error = error
@@ -19,17 +23,21 @@ class Reader:
     def partitions(self):
         raise self.error
 
+    def read(self):
+        yield "a row"
+        raise self.error
+
 
 @pytest.fixture
 def told(monkeypatch):
-    """What the JVM is told of an error of `partitions`."""
+    """What the JVM is told of an error of a method."""
     monkeypatch.setenv("SPARK_HIDE_TRACEBACK", "")  # so that it is put back
 
-    def tell(error, process):
+    def tell(error, process, method="partitions"):
         monkeypatch.setattr(sys.modules["__main__"], "__spec__", ModuleSpec(process, None))
         out = io.BytesIO()
         try:
-            Reader(error).partitions()
+            list(getattr(Reader(error), method)())
         except Exception as raised:
             handle_worker_exception(raised, out)
         return out.getvalue()[8:].decode()
@@ -39,6 +47,28 @@ def told(monkeypatch):
 
 def test_spark_is_told_an_error_for_the_user_in_one_line(told):
     assert told(OptionError("say a topic"), "pyspark.daemon") == "kafkasource.errors.OptionError: say a topic\n"
+
+
+def test_so_is_an_error_in_the_midst_of_a_tasks_rows(told):
+    assert told(OptionError("say a topic"), "pyspark.daemon", "read") == "kafkasource.errors.OptionError: say a topic\n"
+
+
+@pytest.mark.parametrize("writer", [BatchWriter, StreamWriter])
+def test_tasks_that_write_and_those_that_read_are_among_them(writer):
+    for method in (writer.write, writer.commit, writer.__getstate__, PartitionReader.read):
+        assert inspect.unwrap(method) is not method
+
+
+def test_an_error_of_a_function_of_the_users_keeps_its_traceback(told):
+    def divide():
+        return 1 / 0
+
+    failed = PartitionerFailed("the partitioner failed")
+    try:
+        divide()
+    except ZeroDivisionError as error:
+        failed.__cause__ = error
+    assert "in divide" in told(failed, "pyspark.daemon")
 
 
 @pytest.mark.parametrize("error", [ProtocolError("odd bytes"), ZeroDivisionError("a bug")])

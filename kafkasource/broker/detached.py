@@ -59,8 +59,12 @@ def start(
     properties: Mapping[str, object] | None = None,
     data: str | None = None,
     security: Security | None = None,
+    starting: Callable[[], None] = lambda: None,
 ) -> tuple[Detached, bool]:
-    """The running broker, and whether it ran already (then what was asked for is not looked at). Waits until ready."""
+    """The running broker, and whether it ran already (then what was asked for is not looked at). Waits until ready.
+
+    `starting` is called before it starts one.
+    """
     usual = range(USUAL_PORT, USUAL_PORT + nodes)
     broker = Broker(version, nodes, ports, properties, data, preferred_ports=usual, security=security)
     if broker.existing:
@@ -74,6 +78,7 @@ def start(
             return before, True
         if before is not None:
             _end(before)  # some of its nodes may be left
+        starting()
         with broker:
             state = Detached(
                 bootstrap_servers=broker.bootstrap_servers,

@@ -7,9 +7,11 @@ import json
 import secrets
 import sys
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kafkasource.cli.arguments import add_json, name_and_value, port
+from kafkasource.cli.progress import say_starting
 from kafkasource.errors import OptionError
 
 if TYPE_CHECKING:
@@ -80,7 +82,9 @@ def _start(arguments: argparse.Namespace) -> int:
     version = arguments.kafka_version or DEFAULT_VERSION
     security = _security(arguments)
     properties = dict(arguments.properties)
-    state, ran_already = detached.start(version, arguments.nodes, ports, properties, arguments.data, security)
+    state, ran_already = detached.start(
+        version, arguments.nodes, ports, properties, arguments.data, security, partial(say_starting, f"Kafka {version}")
+    )
     if ran_already:
         print(f"pykafka: Kafka {state.version} is already running (pykafka broker stop ends it)", file=sys.stderr)
     if arguments.json:

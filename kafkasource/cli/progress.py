@@ -60,6 +60,11 @@ def _feeds_a_pipe(stream: TextIO) -> bool:
         return False
 
 
+def say_starting(what: str) -> None:
+    """A JVM takes ten seconds to start, and longer on a busy machine."""
+    print(f"pykafka: starting {what} ...", file=sys.stderr, flush=True)
+
+
 @contextmanager
 def progress(what: str, total: int | None, *, shares_with: TextIO | None = None) -> Iterator[Progress]:
     """Shows how far some work is. `total` None: not known. Silent if `shares_with` is a terminal, too: it must not

@@ -6,8 +6,10 @@ import argparse
 import json
 import sys
 from dataclasses import asdict
+from functools import partial
 
 from kafkasource.cli.arguments import add_json, port
+from kafkasource.cli.progress import say_starting
 
 HELP = "a real schema registry on this machine"
 
@@ -35,7 +37,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def _start(arguments: argparse.Namespace) -> int:
     from kafkasource.broker.registry import detached as detached_registry
 
-    state, ran_already = detached_registry.start(arguments.port, arguments.keep_in)
+    state, ran_already = detached_registry.start(arguments.port, arguments.keep_in, partial(say_starting, "a registry"))
     if ran_already:
         print("pykafka: a registry is already running (pykafka registry stop ends it)", file=sys.stderr)
     if arguments.json:

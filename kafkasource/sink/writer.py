@@ -50,6 +50,7 @@ from kafkasource.sink.transactions.names import TransactionalIds
 from kafkasource.sink.transactions.query_identity import QueryIdentity
 from kafkasource.sink.transactions.task.plan import BegunBatch, TaskResult
 from kafkasource.spark_api import DataSourceStreamArrowWriter
+from kafkasource.tracebacks import without_tracebacks
 from kafkasource.user_functions import load
 
 if TYPE_CHECKING:
@@ -263,6 +264,7 @@ class _Writer:
         return shared_cluster(self._targets[name].config.client)
 
 
+@without_tracebacks("write", "commit", "__getstate__")
 class BatchWriter(_Writer, DataSourceArrowWriter):
     """`df.write.format("pykafka").mode("append")`."""
 
@@ -277,6 +279,7 @@ class BatchWriter(_Writer, DataSourceArrowWriter):
         self._abort(messages, 0, {name: begun.driver for name, begun in self._begun.items()})
 
 
+@without_tracebacks("write", "commit", "__getstate__")
 class StreamWriter(_Writer, DataSourceStreamArrowWriter):
     """`df.writeStream.format("pykafka")`. Output mode complete appends each result whole, as the JVM connector does."""
 

@@ -257,7 +257,11 @@ def test_ctrl_c_during_a_start_leaves_no_process_and_no_folder(tmp_path, moment)
     eventually(lambda: list(temporary.glob(sign)))
     os.killpg(starting.pid, signal.SIGINT)
     out, err = starting.communicate(timeout=60)
-    assert (starting.returncode, out, err) == (130, "", "pykafka: interrupted\n")
+    assert (starting.returncode, out, err) == (
+        130,
+        "",
+        "pykafka: starting Kafka 4.3.1 ...\npykafka: interrupted\n",
+    )
     assert list(temporary.iterdir()) == []
     assert not (cache / "broker.json").exists()
     running = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
@@ -285,7 +289,9 @@ def test_the_command_line_starts_one_broker_and_stops_it(tmp_path, monkeypatch, 
     assert json.loads(capsys.readouterr().out) == {"running": False}
     try:
         assert main(["broker", "start", "--data", str(tmp_path / "data")]) == 0
-        servers = capsys.readouterr().out.strip()
+        first = capsys.readouterr()
+        servers = first.out.strip()
+        assert first.err == "pykafka: starting Kafka 4.3.1 ...\n"
         host, port = servers.split(":")
         assert int(port) == usual  # 9092, which the documents name
         assert [node.node_id for node in probe(host, int(port), timeout_s=60)] == [1]
@@ -293,6 +299,7 @@ def test_the_command_line_starts_one_broker_and_stops_it(tmp_path, monkeypatch, 
         again = capsys.readouterr()
         assert again.out.strip() == servers
         assert "already running" in again.err
+        assert "starting" not in again.err
         assert main(["broker", "status", "--json"]) == 0
         status = json.loads(capsys.readouterr().out)
         assert (status["running"], status["bootstrap_servers"]) == (True, servers)

@@ -155,6 +155,7 @@ def test_the_command_leaves_one_registry_running(tmp_path):
     try:
         started = run("start")
         assert started.returncode == 0, started.stderr
+        assert "starting a registry" in started.stderr  # some ten seconds
         url = started.stdout.strip()
         assert a_client(url).register("t-value", Definition(LONG)) > 0
         again = run("start", "--json")

@@ -5,6 +5,7 @@ import os
 import stat
 import sys
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 
 import pytest
 
@@ -71,22 +72,35 @@ def test_where_this_python_has_no_spark_the_python_of_workers_is_no_failure(pyth
     assert [each.level for each in machine.machine_findings() if "spark" in each.what] == ["warning", "ok", "warning"]
 
 
-@pytest.mark.parametrize(
-    ("package", "name", "value", "level", "said"),
-    [
-        ("records", "COMPILED", False, "warning", "not compiled: records are decoded"),
-        ("typed", "COMPILED", False, "warning", "not compiled: typed rows"),
-        ("typed", "STALE", True, "warning", "from another kafkasource/typed/kernel.py"),
-    ],
-)
-def test_both_kernels_are_looked_at(package, name, value, level, said, monkeypatch, capsys):
-    for each in ("records", "typed"):
-        for attribute, usual in (("COMPILED", True), ("STALE", False)):
-            chosen = value if (each, attribute) == (package, name) else usual
-            monkeypatch.setattr(f"kafkasource.{each}.{attribute}", chosen)
+@pytest.mark.parametrize("slow", [*machine.KERNELS])
+def test_each_kernel_that_is_not_compiled_is_named(slow, monkeypatch, capsys):
+    found = kernel_of_doctor(monkeypatch, capsys, {name: (name != slow, False) for name in machine.KERNELS})
+    assert (found["level"], bool(found["remedy"])) == ("warning", True)
+    assert found["found"] == f"not compiled, and so about a hundred times slower: {machine.KERNELS[slow]}"
+
+
+@pytest.mark.parametrize("stale", [*machine.KERNELS])
+def test_each_kernel_that_was_built_of_other_sources_is_named(stale, monkeypatch, capsys):
+    found = kernel_of_doctor(monkeypatch, capsys, {name: (True, name == stale) for name in machine.KERNELS})
+    assert (found["level"], bool(found["remedy"])) == ("warning", True)
+    assert f"from another kafkasource/{stale.replace('.', '/')}/kernel.py" in found["found"]
+
+
+def kernel_of_doctor(monkeypatch, capsys, states):
+    """What doctor says of kernels that are, by their package, (compiled, stale)."""
+    for name, (compiled, stale) in states.items():
+        monkeypatch.setattr(f"kafkasource.{name}.COMPILED", compiled)
+        monkeypatch.setattr(f"kafkasource.{name}.STALE", stale)
     main(["doctor", "--json"])
     (found,) = [one for one in json.loads(capsys.readouterr().out) if one["what"] == "kernel"]
-    assert (found["level"], said in found["found"], bool(found["remedy"])) == (level, True, True), found
+    return found
+
+
+def test_doctor_looks_at_every_kernel_of_the_package():
+    package = Path(machine.__file__).parents[2]
+    assert sorted(machine.KERNELS) == sorted(
+        ".".join(path.parent.relative_to(package).parts) for path in package.rglob("kernel.pxd")
+    )
 
 
 REGISTERS = "import kafkasource\nkafkasource.register(spark)\n"

@@ -14,6 +14,11 @@ import kafkasource
 
 BOOTSTRAP, TOPIC, TARGET, FOLDER = sys.argv[1:]
 SERVERS = {"kafka.bootstrap.servers": BOOTSTRAP}
+NOBODY = {  # a port that nothing listens at; the time that the client tries for is a minute
+    "kafka.bootstrap.servers": "127.0.0.1:1",
+    "kafka.default.api.timeout.ms": "2000",
+    "kafka.max.block.ms": "2000",
+}
 
 spark = (
     SparkSession.builder.master("local[2]")
@@ -55,6 +60,11 @@ def stream_option() -> None:
     run(rows, "option", "pykafka", **SERVERS, **written)
 
 
+def write_batch(**more: str) -> None:
+    rows = spark.range(3).selectExpr("CAST(id AS STRING) AS value")
+    rows.write.format("pykafka").options(topic=TOPIC, **more).mode("append").save()
+
+
 MISTAKES: dict[str, Callable[[], None]] = {
     "an option of a batch": batch_option,
     "options of a stream": stream_option,
@@ -62,12 +72,16 @@ MISTAKES: dict[str, Callable[[], None]] = {
     "an option that fails a stream": lambda: run(
         stream().select("value"), "fail", "pykafka", topic=TARGET, **SERVERS, lingr="1", unknownOptions="fail"
     ),
+    "no broker for a batch": lambda: print(batch(**NOBODY, **{"fetchOffset.numRetries": "1"}).count()),
+    "no broker for a stream": lambda: run(stream(**NOBODY, **{"fetchOffset.numRetries": "1"}), "nobody"),
+    "no broker for a batch that is written": lambda: write_batch(**NOBODY),
+    "no broker for a stream that is written": lambda: run(
+        stream().select("value"), "unwritten", "pykafka", topic=TARGET, **NOBODY
+    ),
     "the topic of a stream": lambda: run(stream(subscribe=TOPIC[:-1]), "topic"),
 }
 
-spark.range(3).selectExpr("CAST(id AS STRING) AS value").write.format("pykafka").options(
-    **SERVERS, topic=TOPIC, createTopic="partitions=1"
-).mode("append").save()
+write_batch(**SERVERS, createTopic="partitions=1")
 for name, mistake in MISTAKES.items():
     print(f"-- {name}", file=sys.stderr, flush=True)
     try:

@@ -61,5 +61,13 @@ def test_a_mistake_is_said_once_and_plainly(printed, topic):
     for mistake in printed.keys() - {"an option of a batch", "options of a stream"}:
         assert "raised " in printed[mistake]
         assert "Traceback" not in printed[mistake]
+    nobody = [mistake for mistake in printed if mistake.startswith("no broker")]
+    assert len(nobody) == 4
+    for mistake in nobody:  # warned of at once; then the error, in its first line where Spark has no prefix of its own
+        first, *_ = [line for line in printed[mistake].splitlines() if "cannot connect to bootstrap server" in line]
+        assert "127.0.0.1:1 (attempt 1): Connection refused" in first
+        assert "is kafka.bootstrap.servers right?" in first
+        said = printed[mistake].partition("raised ")[2].splitlines()[:2]
+        assert any("no bootstrap server answered" in line and "127.0.0.1:1" in line for line in said), said
     of_topic = printed["the topic of a stream"]
     assert f"topic {topic[:-1]!r} (did you mean {topic!r}?)" in of_topic.partition("raised ")[2].splitlines()[0]

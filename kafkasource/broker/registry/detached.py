@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 import signal
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -36,8 +37,13 @@ class DetachedRegistry:
         return is_ours(self.pid, self.folder)
 
 
-def start(port: int | None = None, bootstrap_servers: str | None = None) -> tuple[DetachedRegistry, bool]:
-    """The running registry, and whether it ran already (then the arguments do not count). Waits until it is ready."""
+def start(
+    port: int | None = None, bootstrap_servers: str | None = None, starting: Callable[[], None] = lambda: None
+) -> tuple[DetachedRegistry, bool]:
+    """The running registry, and whether it ran already (then the arguments do not count). Waits until it is ready.
+
+    `starting` is called before it starts one.
+    """
     registry = Registry(port, preferred_port=USUAL_PORT, bootstrap_servers=bootstrap_servers)
     if registry.existing:
         raise KafkaSourceError(
@@ -49,6 +55,7 @@ def start(port: int | None = None, bootstrap_servers: str | None = None) -> tupl
             return before, True
         if before is not None:
             _end(before)
+        starting()
         with registry:
             state = DetachedRegistry(registry.url, VERSION, registry.pid, str(registry.folder), bootstrap_servers)
             _write(state)

@@ -65,6 +65,13 @@ class Link:
         return f"bootstrap server {self.address}" if self.node_id < 0 else f"broker {self.node_id} at {self.address}"
 
     @property
+    def _advice(self) -> str:
+        """Said once, and early: the error comes only after minutes of attempts, and most often the address is wrong."""
+        if self.node_id >= 0 or self.failures > 1:
+            return ""
+        return ". The client goes on trying; does a broker run there, and is kafka.bootstrap.servers right?"
+
+    @property
     def ready(self) -> bool:
         """May a request be sent at once?"""
         return self.state is State.READY
@@ -172,7 +179,7 @@ class Link:
         if self.node_id < 0:
             self._shared.bootstrap_errors[self.address] = error
         if self.failures & (self.failures - 1) == 0:  # the 1st, 2nd, 4th, 8th ...: a dead broker must not fill the log
-            log.warning("cannot connect to %s (attempt %d): %s", self.name, self.failures, error)
+            log.warning("cannot connect to %s (attempt %d): %s%s", self.name, self.failures, error, self._advice)
         in_full = self._opening.attempt.error(self.name, advertised=self.node_id >= 0)
         self._close(now, in_full if isinstance(error, ConnectFailed) else error)
 

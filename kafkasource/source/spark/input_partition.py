@@ -14,6 +14,7 @@ from kafkasource.client.config import ClientConfig
 from kafkasource.memory.worker import spare_imports_from_gc
 from kafkasource.source.fetch.config import FetchSettings
 from kafkasource.source.plan.tasks import pack, split
+from kafkasource.tracebacks import without_tracebacks
 from kafkasource.types import OffsetRange, Packing, TopicPartition
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ def input_partitions(
     return [KafkaInputPartition(task) for task in tasks]
 
 
+@without_tracebacks("read")
 @dataclass(frozen=True, slots=True)
 class PartitionReader:
     """Takes the place of a reader in the tasks: plain values that the driver has parsed and checked once.

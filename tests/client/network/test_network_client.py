@@ -249,6 +249,21 @@ def test_a_broker_that_is_down_for_ten_minutes_costs_few_connects_and_few_lines(
     assert len(caplog.records) - lines <= 12
 
 
+def test_the_first_failure_of_a_bootstrap_server_names_the_option_and_says_that_it_goes_on(net, caplog):
+    """Its error comes after minutes of attempts: until then this line is all that a user sees."""
+    net.fates["bootstrap"] = "refused"
+    client = net.client()
+    end = net.now + 10
+    while net.now < end:
+        client.poll(1000)
+    first, *others = [record.getMessage() for record in caplog.records]
+    assert "bootstrap server bootstrap:9092 (attempt 1): Connection refused" in first
+    assert "kafka.bootstrap.servers" in first
+    assert "goes on trying" in first
+    assert others
+    assert not any("kafka.bootstrap.servers" in each for each in others)
+
+
 def test_a_request_that_waits_for_a_connection_keeps_its_own_deadline(net):
     net.fates["broker-1"] = "unreachable"
     client = ready(net)
