@@ -115,6 +115,14 @@ def arrow_type(kind: DataType) -> pa.DataType:
     PySparkException or TypeError for a type that has none."""
     from pyspark.sql.pandas.types import to_arrow_type  # imports pandas, where that is installed
 
+    if _has_variant(kind):  # Arrow has Spark's own binary form of it, which nobody else reads
+        raise TypeError("a variant within it has no form of its own: make it a string by to_json, or cast it")
     if "timezone" in signature(to_arrow_type).parameters:
         return to_arrow_type(kind, timezone="UTC")
     return to_arrow_type(kind)
+
+
+def _has_variant(kind: DataType) -> bool:
+    parts = [each.dataType for each in getattr(kind, "fields", ())]
+    parts += [getattr(kind, name) for name in ("elementType", "keyType", "valueType") if hasattr(kind, name)]
+    return bool(kind.typeName() == "variant") or any(map(_has_variant, parts))

@@ -21,7 +21,7 @@ from kafkasource.cli.arguments import add_cluster, at_least, name_and_value, par
 from kafkasource.cli.progress import progress
 from kafkasource.cli.read import unescaped
 from kafkasource.errors import KafkaSourceError
-from kafkasource.options.types import WRITTEN_FORMATS
+from kafkasource.options.types import FORMATS
 from kafkasource.spelling import many
 
 if TYPE_CHECKING:
@@ -73,11 +73,11 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--value-format",
-        choices=WRITTEN_FORMATS,
-        help="what values become; avro, protobuf: each is JSON, and is encoded by the topic's latest schema (needs "
-        "--schema-registry; -X writerSchema=... for another, -X messageName=... for a file of several messages)",
+        choices=FORMATS,
+        help="what values become; avro, protobuf, json: each is JSON, and is written by the topic's latest schema "
+        "(needs --schema-registry; -X writerSchema=... for another, -X messageName=... for a file of several messages)",
     )
-    parser.add_argument("--key-format", choices=WRITTEN_FORMATS, help="what keys become")
+    parser.add_argument("--key-format", choices=FORMATS, help="what keys become")
     parser.add_argument("--schema-registry", metavar="URL", help="of the schemas; -X schemaRegistry... for logging in")
     parser.add_argument("--json", action="store_true", help="print what was written, as JSON on stdout")
     add_cluster(parser)

@@ -11,7 +11,7 @@ from kafkasource.errors import OptionError
 from kafkasource.options.option import Option, Refused, Role
 from kafkasource.options.security import security_of, vendors_idle_time
 from kafkasource.options.table import BY_KEY, BY_NAME, OPTIONS, REFUSED, SPARKS_OWN
-from kafkasource.options.types import REGISTERED_FORMATS, SCHEMA_FORMATS, SECRET, WRITTEN_FORMATS
+from kafkasource.options.types import REGISTERED_FORMATS, SCHEMA_FORMATS, SECRET
 from kafkasource.secrets import Secret
 from kafkasource.spelling import nearest
 from kafkasource.types import BAD_RECORD_COLUMN, ROW_COLUMNS
@@ -252,22 +252,34 @@ def _registered_formats(options: Options) -> list[str]:
 
 
 def _check_written_formats(options: Options) -> None:
-    for name in ("valueFormat", "keyFormat"):
-        if options[name] not in WRITTEN_FORMATS:
-            raise OptionError(
-                f"option {name!r}={options[name]} is for reading so far: a write has {', '.join(WRITTEN_FORMATS)}"
-            )
-    named = _registered_formats(options)
-    if not named or options["schemaRegistry.url"] is not None:
+    _registered_formats(options)  # for its errors
+    if options["schemaRegistry.url"] is not None:
         return
+    function = options["schemaRegistry"] is not None
+    named = 0  # sides with a schema
     for side, text in (("valueFormat", "writerSchema"), ("keyFormat", "keyWriterSchema")):
         given = (options[text] or "").strip()
+        if options[side] not in SCHEMA_FORMATS or (options[side] == "json" and not given and not function):
+            continue  # JSON says itself what it is
+        named += 1
         own = given.startswith(("file:", "{", "[", '"')) or (options[side] == "protobuf" and "message" in given)
-        if options[side] in named and (options["schemaIdIn"] != "none" or not own):
+        if own and options["schemaIdIn"] == "none":
+            continue
+        if function and not given.startswith("id:"):
+            raise OptionError(
+                "option 'schemaRegistry': a function knows ids alone, and registers nothing. Set "
+                f"{text!r} to id:7, or to file:PATH or a schema's text with schemaIdIn=none"
+            )
+        if not function:
             raise OptionError(
                 f"option {side!r}={options[side]} needs 'schemaRegistry.url': the registry has the schema and its id. "
                 f"Only with schemaIdIn=none and {text}=file:PATH, or a schema's text, none is needed"
             )
+    if named == 0 and "schemaIdIn" in options.given and options["schemaIdIn"] != "none":
+        raise OptionError(
+            "option 'schemaIdIn' needs a schema, and JSON is written without one here: set 'schemaRegistry.url', or"
+            " leave 'schemaIdIn' out"
+        )
 
 
 def no_such_column(name: str) -> str:

@@ -154,7 +154,7 @@ OPTIONS: tuple[Option, ...] = (
         "carries the id of the schema that it was written with, and is decoded by that. `json`: the columns of "
         "`readerSchema`, or of the struct that `.schema(...)` has for `value`; a schema id in front of a record is "
         "passed over. `string`: UTF-8. A write with `avro` or `protobuf` encodes the column `value` by `writerSchema`; "
-        "null is a tombstone.",
+        "one with `json` writes what Spark's `to_json` gives, and needs no schema. Null is a tombstone.",
         per_cluster=False,
     ),
     Option(
@@ -209,11 +209,12 @@ OPTIONS: tuple[Option, ...] = (
         None,
         SINK,
         "The schema that values are written by: `latest` of the topic's subject (`orders-value`), `version:3` of it, "
-        "`subject:NAME`, `id:7`, or a schema that the subject has, as `file:PATH` or by its text. `register`: the Avro "
-        "schema that Spark's `to_avro` derives from the column's type; the driver registers it in the topic's subject, "
-        "unless that has it. The driver resolves the schema before the tasks, and a stream keeps it; tasks ask no "
-        "registry. Default: `latest`.",
-        only=(Other("valueFormat", REGISTERED_FORMATS),),
+        "`subject:NAME`, `id:7`, or a schema that the subject has, as `file:PATH` or by its text. `register`: the "
+        "schema of the column's type, for Avro the one that Spark's `to_avro` derives; the driver registers it in the "
+        "topic's subject, unless that has it. For `json` it is a JSON Schema. The driver resolves the schema before "
+        "the tasks, and a stream keeps it; tasks ask no registry. Default: `latest`; for `json` without a registry "
+        "none.",
+        only=(Other("valueFormat", SCHEMA_FORMATS),),
         per_cluster=False,
     ),
     Option(
@@ -222,7 +223,7 @@ OPTIONS: tuple[Option, ...] = (
         None,
         SINK,
         "As `writerSchema`, for the keys.",
-        only=(Other("keyFormat", REGISTERED_FORMATS),),
+        only=(Other("keyFormat", SCHEMA_FORMATS),),
         per_cluster=False,
     ),
     Option(
@@ -291,10 +292,10 @@ OPTIONS: tuple[Option, ...] = (
         "schemaRegistry",
         FUNCTION,
         None,
-        SOURCE,
+        BOTH,
         "In place of a registry's URL: `module:function`, a function of yours. It gets the id of a schema (an `int`, "
-        "or a `UUID`) and returns the text of the Avro schema, or None for an id that it does not know. The module "
-        "must be there on the driver and on the workers.",
+        "or a `UUID`) and returns the text of the schema, or None for an id that it does not know. The module must be "
+        "there on the driver, and for a read on the workers. It knows ids alone: a write needs `writerSchema=id:7`.",
         not_with=(Other("schemaRegistry.url", why="both say where schemas are"),),
     ),
     *REGISTRY_OPTIONS,

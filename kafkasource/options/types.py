@@ -181,6 +181,5 @@ def choice(*allowed: str) -> Type[str]:
 
 FORMATS = ("binary", "string", "avro", "protobuf", "json")
 REGISTERED_FORMATS = ("avro", "protobuf")  # a record names the schema that it was written with
-WRITTEN_FORMATS = ("binary", "string", "avro", "protobuf")
 SCHEMA_FORMATS = (*REGISTERED_FORMATS, "json")  # a column has the columns of a schema
 FORMAT = choice(*FORMATS)

@@ -11,11 +11,13 @@ from kafkasource.errors import SchemaError
 from kafkasource.typed.avro.encode import AvroEncoder
 from kafkasource.typed.avro.parse import parse_schema
 from kafkasource.typed.encoding.encode import Piece
+from kafkasource.typed.json.encode import JsonEncoder
+from kafkasource.typed.json.types_of import written_of
 from kafkasource.typed.protobuf.encode import ProtobufEncoder
 from kafkasource.typed.protobuf.message_index import index_bytes
 from kafkasource.typed.protobuf.resolution import only_message
 from kafkasource.typed.protobuf.schema import MessageType, ProtobufSchema, read_schema
-from kafkasource.typed.schema_source import AVRO, PROTOBUF, RegisteredSchema
+from kafkasource.typed.schema_source import AVRO, JSON, PROTOBUF, RegisteredSchema
 
 
 class RecordEncoder(Protocol):
@@ -38,7 +40,9 @@ def record_encoder(
         return AvroEncoder(kind, parse_schema(schema.text, schema.texts_by_name), prefix)
     if schema.kind == PROTOBUF:
         return ProtobufEncoder(kind, *message_of(schema, message_name), prefix)
-    raise SchemaError(f"$: the writer's schema is {schema.kind}, neither {AVRO} nor {PROTOBUF}")
+    if schema.kind == JSON:
+        return JsonEncoder(kind, prefix, written_of(schema))
+    raise SchemaError(f"$: the writer's schema is {schema.kind}, none of {AVRO}, {PROTOBUF}, {JSON}")
 
 
 def message_of(schema: RegisteredSchema, message_name: str | None) -> tuple[ProtobufSchema, MessageType]:

@@ -32,6 +32,10 @@ class RegisteredSchema:
         return len(self.text) + sum(len(text) for _, text in self.references)
 
 
+ANY_JSON = RegisteredSchema(JSON, "true")
+"""The JSON Schema that allows any value: that of JSON which is written without one."""
+
+
 @dataclass(frozen=True)
 class RecordType:
     """One of several types of records in a topic, as they are read."""

@@ -6,6 +6,9 @@ subject:NAME   the latest version of another subject
 id:7           the schema of an id
 file:PATH      a file's text, and the schema's own text: the registry says its id, as the subject has it
 register       the schema of the column's type, which the driver registers unless the subject has it
+
+JSON needs none: without a registry and without the option it is written as the column is. A function in place of a
+registry (`schemaRegistry`) knows ids alone.
 """
 
 from __future__ import annotations
@@ -19,7 +22,13 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from kafkasource.errors import OptionError, SchemaError, SchemaIncompatible, SchemaNotFound
+from kafkasource.errors import (
+    OptionError,
+    SchemaError,
+    SchemaIncompatible,
+    SchemaNotFound,
+    UnknownSchemaId,
+)
 from kafkasource.process import PerProcess
 from kafkasource.registry import (
     Compatibility,
@@ -30,13 +39,16 @@ from kafkasource.registry import (
     registry_of,
     subject_of,
 )
+from kafkasource.registry.function import FUNCTION, FunctionSchemas
 from kafkasource.security.recent import Recent
 from kafkasource.shipped_files import text_of_file
 from kafkasource.sink.typed.formats import WriteFormat
 from kafkasource.typed.avro.derive import derived_schema
 from kafkasource.typed.framing import Side
+from kafkasource.typed.json.derive import derived_json_schema
+from kafkasource.typed.json.types_of import column_type
 from kafkasource.typed.record_formats import record_format
-from kafkasource.typed.schema_source import AVRO, KINDS, RegisteredSchema
+from kafkasource.typed.schema_source import ANY_JSON, AVRO, JSON, KINDS, PROTOBUF, RegisteredSchema
 
 if TYPE_CHECKING:
     from kafkasource.options import Options
@@ -48,7 +60,8 @@ WRITER_OPTIONS: dict[Side, str] = {"key": "keyWriterSchema", "value": "writerSch
 REGISTER = "register"
 MESSAGE_OPTIONS: dict[Side, str] = {"key": "keyMessageName", "value": "messageName"}
 KEEP_S = 60.0  # how long a stream's schemas stay while no micro-batch asks for them
-_INLINE = ("{", "[", '"')  # how the JSON of an Avro schema begins
+_INLINE = ("{", "[", '"')  # how the JSON of an Avro schema, or a JSON Schema, begins
+_DERIVED = {AVRO: derived_schema, JSON: derived_json_schema}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +70,7 @@ class Wanted:
 
     side: Side
     kind: str  # of its schema: AVRO
-    schema: str  # the option's text
+    schema: str | None  # the option's text; None: no schema, of JSON alone
     message_name: str | None = None  # of protobuf
 
     @property
@@ -67,9 +80,10 @@ class Wanted:
     @property
     def own_text(self) -> str | None:
         """The schema itself, where the option has it or names a file of it. Raises OptionError."""
+        assert self.schema is not None
         if self.schema.startswith("file:"):
             return text_of_file(self.schema.removeprefix("file:"), self.option)
-        is_text = self.schema.startswith(_INLINE) if self.kind == AVRO else "message" in self.schema
+        is_text = "message" in self.schema if self.kind == PROTOBUF else self.schema.startswith(_INLINE)
         return self.schema if is_text else None
 
 
@@ -82,21 +96,28 @@ class WantedFormats:
     id_in: str = "prefix"  # schemaIdIn
     topic: str | None = None  # of all rows
     registry: RegistryOptions | None = None
+    function: FunctionSchemas | None = None  # in place of a registry
 
     @classmethod
     def of(cls, options: Options, topic: str | None) -> WantedFormats:
         """Raises OptionError."""
         names = {side: options[f"{side}Format"] for side in SIDES}
+        has_schemas = options["schemaRegistry.url"] is not None or options[FUNCTION] is not None
         sides = tuple(
             Wanted(
-                side, KINDS[name], (options[WRITER_OPTIONS[side]] or "latest").strip(), options[MESSAGE_OPTIONS[side]]
+                side,
+                KINDS[name],
+                (options[WRITER_OPTIONS[side]] or "").strip()
+                or (None if name == "json" and not has_schemas else "latest"),
+                options[MESSAGE_OPTIONS[side]],
             )
             for side, name in names.items()
             if name in KINDS
         )
         registry = RegistryOptions.of_parsed(options) if sides and options["schemaRegistry.url"] is not None else None
+        function = None if options[FUNCTION] is None else FunctionSchemas(options[FUNCTION])
         text = tuple(side for side, name in names.items() if name == "string")
-        return cls(text, sides, options["schemaIdIn"], topic or None, registry)
+        return cls(text, sides, options["schemaIdIn"], topic or None, registry, function)
 
     @property
     def typed(self) -> tuple[Side, ...]:
@@ -110,9 +131,18 @@ class WantedFormats:
         """
         found: dict[str, pa.DataType] = dict.fromkeys(self.text, pa.string())
         for each in self.sides:
+            if each.schema is None:
+                raise OptionError(
+                    f"the format json needs a schema for lines: they are JSON already. Leave {each.side}Format out, or"
+                    f" set {each.option!r}"
+                )
             if each.schema == REGISTER:
                 raise OptionError(f"option {each.option!r}={REGISTER} needs a column with a type, and lines have none")
-            found[each.side] = record_format(self._found(each, pa.null())[1], each.message_name).type
+            schema = self._found(each, pa.null())[1]
+            if schema.kind == JSON:
+                found[each.side] = column_type(schema)
+            else:
+                found[each.side] = record_format(schema, each.message_name).type
         return found
 
     def resolved(self, types: Mapping[Side, pa.DataType], warn: Callable[[str], None]) -> tuple[WriteFormat, ...]:
@@ -140,9 +170,10 @@ class WantedFormats:
         try:
             encoder = found.encoder(kind)
         except SchemaError as error:
-            raise SchemaError(
-                f"the column {wanted.side!r} does not fit the schema of option {wanted.option!r}{known}: {error}"
-            ) from None
+            where = f"does not fit the schema of option {wanted.option!r}{known}"
+            if wanted.schema is None:
+                where = "cannot be written as JSON"
+            raise SchemaError(f"the column {wanted.side!r} {where}: {error}") from None
         if encoder.may_fail:
             more = ", ..." if len(encoder.may_fail) > 5 else ""
             warn(
@@ -152,13 +183,15 @@ class WantedFormats:
         return found
 
     def _found(self, wanted: Wanted, kind: pa.DataType) -> tuple[int | None, RegisteredSchema]:
-        if wanted.schema == REGISTER and wanted.kind != AVRO:
-            raise OptionError(
-                f"option {wanted.option!r}={REGISTER} derives Avro schemas alone: people choose the numbers of a"
-                " message's fields. Register the schema (`pykafka schemas register`), or name one"
-            )
+        if wanted.schema is None:
+            return None, ANY_JSON
         if wanted.schema == REGISTER:
-            found = RegisteredSchema(wanted.kind, derived_schema(kind))
+            if wanted.kind not in _DERIVED:
+                raise OptionError(
+                    f"option {wanted.option!r}={REGISTER} derives no Protobuf schemas: people choose the numbers of a"
+                    " message's fields. Register the schema (`pykafka schemas register`), or name one"
+                )
+            found = RegisteredSchema(wanted.kind, _DERIVED[wanted.kind](kind))
             return self._registered(wanted, Definition(found.text, found.kind)), found
         text = wanted.own_text
         if text is not None:
@@ -170,9 +203,20 @@ class WantedFormats:
                 f"option {wanted.option!r}: expected latest, version:3, subject:NAME, id:7, file:PATH, register or a"
                 f" schema's JSON, got {wanted.schema[:100]!r}"
             )
+        if self.function is not None:
+            return self._of_function(wanted, self.function, parsed.schema_id)
         by_itself = parsed.subject is not None or parsed.schema_id is not None
         subjects = [] if by_itself else [self._subject(wanted)]
         return parsed.resolve(self._client(), subjects, wanted.option)
+
+    def _of_function(
+        self, wanted: Wanted, function: FunctionSchemas, schema_id: int | None
+    ) -> tuple[int, RegisteredSchema]:
+        assert schema_id is not None  # `options.parse` has looked
+        try:
+            return schema_id, function.schema_as(schema_id, wanted.kind)
+        except UnknownSchemaId as error:
+            raise OptionError(f"option {wanted.option!r}: {error}") from None
 
     def _registered(self, wanted: Wanted, definition: Definition) -> int:
         """The id of the column's own schema, which the subject has or gets."""

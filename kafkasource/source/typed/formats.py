@@ -10,11 +10,11 @@ import pyarrow as pa
 
 from kafkasource.records.arrow.columns import row_schema
 from kafkasource.registry import subject_of
+from kafkasource.registry.function import FunctionSchemas
 from kafkasource.source.typed.record_types import record_types
 from kafkasource.source.typed.schemas import (
     MESSAGE_OPTIONS,
     READER_OPTIONS,
-    FunctionSchemas,
     RegistrySchemas,
     Schemas,
     has_schemas,

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from kafkasource.errors import OptionError, SchemaError, SchemaNotFound
 from kafkasource.registry import registry_of
-from kafkasource.source.typed.schemas import READER_OPTIONS, FunctionSchemas, RegistrySchemas, schema_by_option
+from kafkasource.registry.function import FunctionSchemas
+from kafkasource.source.typed.schemas import READER_OPTIONS, RegistrySchemas, schema_by_option
 from kafkasource.typed.framing import Side
 from kafkasource.typed.protobuf.rendering import Rendering
 from kafkasource.typed.record_formats import record_format

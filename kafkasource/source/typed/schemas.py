@@ -5,42 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, TypeAlias
-from uuid import UUID
 
 from kafkasource import user_functions
-from kafkasource.errors import OptionError, RegistryError, SchemaError, UnknownSchemaId
+from kafkasource.errors import OptionError, SchemaError, UnknownSchemaId
 from kafkasource.registry import ReaderSchema, RegistryClient, RegistryOptions, ShippedSchemas, registry_of, subject_of
+from kafkasource.registry.function import AVRO_BEGINS, FUNCTION, FunctionSchemas
 from kafkasource.shipped_files import text_of_file
 from kafkasource.typed.framing import Side
 from kafkasource.typed.json.types_of import column_type
 from kafkasource.typed.protobuf.rendering import Rendering
 from kafkasource.typed.record_formats import record_format
-from kafkasource.typed.schema_source import AVRO, JSON, KINDS, PROTOBUF, RegisteredSchema, SchemaSource
+from kafkasource.typed.schema_source import AVRO, JSON, KINDS, RegisteredSchema
 
-FUNCTION = "schemaRegistry"
 READER_OPTIONS: dict[Side, str] = {"key": "keyReaderSchema", "value": "readerSchema"}
 MESSAGE_OPTIONS: dict[Side, str] = {"key": "keyMessageName", "value": "messageName"}
 _ASKS_REGISTRY = re.compile(r"latest|(version|id):\s*\d+|subject:\S.*")
-_AVRO_BEGINS = ("{", "[", '"')  # its JSON; no .proto text or base64 does
-
-
-@dataclass(frozen=True, slots=True)
-class FunctionSchemas:
-    """The option `schemaRegistry`."""
-
-    function: str  # module:function
-
-    def for_tasks(self, _subjects: Sequence[str]) -> FunctionSchemas:
-        return self
-
-    def source(self) -> SchemaSource:
-        return self
-
-    def schema(self, schema_id: int | UUID) -> RegisteredSchema:
-        """A process asks the function once for an id. What it raises fails the task; None is an unknown id."""
-        return _asked(self.function, schema_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,26 +38,6 @@ class RegistrySchemas:
 
 
 Schemas: TypeAlias = FunctionSchemas | RegistrySchemas | ShippedSchemas
-
-
-@lru_cache(maxsize=4096)
-def _asked(function: str, schema_id: int | UUID) -> RegisteredSchema:
-    loaded = user_functions.load(function, FUNCTION)
-    try:
-        text = loaded(schema_id)
-    except Exception as error:  # the user's code may raise anything
-        raise RegistryError(
-            f"option {FUNCTION!r}: {function} failed for schema id {schema_id}: {type(error).__name__}: {error}. Let it"
-            " return None where there is no such id"
-        ) from error
-    if text is None:
-        raise UnknownSchemaId(f"{function} knows no schema id {schema_id}")
-    if not isinstance(text, str):
-        raise RegistryError(
-            f"option {FUNCTION!r}: {function} gave {type(text).__name__} for schema id {schema_id}; expected the "
-            "schema's text (str), or None"
-        )
-    return RegisteredSchema(AVRO if text.lstrip().startswith(_AVRO_BEGINS) else PROTOBUF, text)
 
 
 def rendering_of(options: Mapping[str, Any]) -> Rendering:
@@ -164,7 +124,7 @@ def schema_by_option(
                 f"option {FUNCTION!r}: a function knows ids alone. Set {option!r} to id:7, file:PATH or a schema's text"
             )
         try:
-            return schemas.schema(wanted.schema_id)
+            return schemas.schema_as(wanted.schema_id, kind)
         except UnknownSchemaId as error:
             raise OptionError(f"option {option!r}: {error}") from None
     if topics is None and wanted.subject is None and wanted.schema_id is None:
@@ -180,4 +140,4 @@ def _is_text(given: str, kind: str) -> bool:
     """Whether the option is the schema itself."""
     if kind == JSON:  # in Spark's DDL a field may have the name `id` or `version`, and a colon behind it
         return bool(given) and _ASKS_REGISTRY.fullmatch(given) is None
-    return given.startswith(_AVRO_BEGINS) if kind == AVRO else "message" in given
+    return given.startswith(AVRO_BEGINS) if kind == AVRO else "message" in given

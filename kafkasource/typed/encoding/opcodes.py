@@ -48,7 +48,24 @@ PARTS = 31  # c, pc behind the list: goes on at the first item
 NEXT_PART = 32  # pc of the first instruction of an item
 TIME = 33  # c, 1 if it is rounded down: microseconds as a message of seconds and nanos
 
+# JSON: its text. A `quoted` value stands between quotation marks, as the name of a map's entry does.
+PUT = 34  # byte
+COMMA = 35  # a comma, but not behind the bracket that begins an object or an array
+PROPERTY = 36  # c, where in the constants, size, 1 if a null is written, pc: COMMA and a name; null goes to pc
+NULL_ITEM = 37  # c, pc: null is written as null, and goes to pc
+TRUTH = 38  # c
+WHOLE = 39  # c, width: a whole number of so many bytes
+REAL = 40  # c, width, how NaN and infinity are written: REAL_QUOTED, REAL_BARE, REAL_REFUSED
+DECIMAL_TEXT = 41  # c, digits behind the point
+QUOTED = 42  # c: a string
+BASE64 = 43  # c: bytes
+DATE = 44  # c
+TIMESTAMP = 45  # c, 1 if it has a zone: microseconds
+TIME_OF_DAY = 46  # c: microseconds
+SYMBOL = 47  # c, n, as ENUM: another text is an error; writes nothing
+
 NAME_TAG, NAME_SET = 1, 2
+REAL_QUOTED, REAL_BARE, REAL_REFUSED = 0, 1, 2
 
 MOST_VARINT = 10  # bytes of a number
 
@@ -62,6 +79,7 @@ BAD_SIZE = 3
 BAD_DECIMAL = 4
 NO_MEMBER = 5
 TOO_LARGE = 6
+NOT_FINITE = 7
 
 ERRORS = {
     NULL_VALUE: "the value is null, and the writer's schema has no null there",
@@ -70,4 +88,5 @@ ERRORS = {
     BAD_DECIMAL: "the decimal needs more bytes than the schema's fixed has",
     NO_MEMBER: "all members of the union are null, and the writer's schema has no null there",
     TOO_LARGE: "the record takes more than 2 GiB",
+    NOT_FINITE: "NaN and infinity are no numbers of JSON, and the writer's schema has a number there",
 }

@@ -38,9 +38,24 @@ Kind: TypeAlias = tuple[pa.DataType, bool]
 """A column's type, and whether it may be null."""
 
 
-def type_of_json_schema(schema: object, references: Mapping[str, object]) -> pa.DataType:
-    """`schema`: its JSON; `references`: that of the schemas that it refers to, by the text of `$ref`."""
-    return _Reader(schema, references).of(schema, _Where("$", schema, ""))[0]
+@dataclass(slots=True)
+class Notes:
+    """What a type does not say, and a writer asks, by the place (`$.lines[].price`)."""
+
+    texts: dict[str, tuple[str, ...]] = field(default_factory=dict)  # strings, with the texts of their `enum`
+    holders: dict[str, str] = field(default_factory=dict)  # object, array: they do not say what is in them
+    null_there: set[str] = field(default_factory=set)  # required, and may be null
+
+    def forget(self, place: str) -> None:
+        """It turned out to be any value."""
+        self.texts.pop(place, None)
+        self.holders.pop(place, None)
+
+
+def type_of_json_schema(schema: object, references: Mapping[str, object], notes: Notes | None = None) -> pa.DataType:
+    """`schema`: its JSON; `references`: that of the schemas that it refers to, by the text of `$ref`. `notes`: to be
+    filled for a writer, for whom what contains itself is a string, too: any value."""
+    return _Reader(schema, references, notes or Notes(), notes is not None).of(schema, _Where("$", schema, ""))[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +74,8 @@ class _Where:
 class _Reader:
     schema: object
     references: Mapping[str, object]
+    notes: Notes
+    for_writer: bool
     _ids: dict[str, tuple[object, object]] = field(default_factory=dict)  # `$id`: (schema, its document)
     _types: int = 0
 
@@ -105,13 +122,17 @@ class _Reader:
         if name == "array":
             items = schema.get("items")
             if not isinstance(items, Mapping) or "prefixItems" in schema:
+                self.notes.holders[where.place] = name
                 return TEXT
             kind, nullable = self.of(items, where.at("[]"))
             return pa.list_(pa.field("element", kind, nullable))
         if name == "string":
             if schema.get("contentEncoding") == "base64":
                 return pa.binary()
-            return _FORMATS.get(str(schema.get("format")), TEXT)
+            kind = _FORMATS.get(str(schema.get("format")), TEXT)
+            if kind == TEXT:
+                self.notes.texts[where.place] = _texts_of(schema)
+            return kind
         return {"integer": pa.int64(), "number": pa.float64(), "boolean": pa.bool_()}[name]
 
     def _of_object(self, schema: Mapping[str, object], where: _Where) -> pa.DataType:
@@ -124,11 +145,14 @@ class _Reader:
             fields = []
             for name, each in properties.items():
                 kind, nullable = self.of(each, where.at(f".{name}"))
+                if nullable and name in needed:
+                    self.notes.null_there.add(f"{where.place}.{name}")
                 fields.append(pa.field(name, kind, nullable or name not in needed))
             return pa.struct(fields)
         if isinstance(more, Mapping):
             kind, nullable = self.of(more, where.at("{}"))
             return pa.map_(pa.string(), pa.field("value", kind, nullable))
+        self.notes.holders[where.place] = "object"
         return TEXT
 
     def _of_choice(self, schemas: Sequence[object], where: _Where) -> Kind:
@@ -144,12 +168,14 @@ class _Reader:
         if len(parts) == 1:
             return parts[0]
         if not all(pa.types.is_struct(kind) for kind, _ in parts):
+            self.notes.forget(where.place)
             return TEXT, all(nullable for _, nullable in parts)
         fields: dict[str, pa.Field] = {}
         for kind, _ in parts:
             for each in kind:
                 known = fields.setdefault(each.name, each)
                 if known.type != each.type:
+                    self.notes.forget(f"{where.place}.{each.name}")
                     fields[each.name] = pa.field(each.name, TEXT, known.nullable and each.nullable)
                 elif not each.nullable:
                     fields[each.name] = each
@@ -157,6 +183,8 @@ class _Reader:
 
     def _of_reference(self, reference: str, where: _Where) -> Kind:
         found, document, base = self._target(reference, where)
+        if id(found) in where.within and self.for_writer:
+            return TEXT, True
         if id(found) in where.within:
             raise SchemaError(
                 f"{where.place}: {reference} contains itself, and Spark has no type for that. Give a reader schema "
@@ -231,6 +259,12 @@ def _types_of(schema: Mapping[str, object], where: _Where) -> set[str]:
         if each not in _NAMES:
             raise SchemaError(f"{where.place}: JSON Schema has no type {str(each)[:100]!r}")
     return set(names)
+
+
+def _texts_of(schema: Mapping[str, object]) -> tuple[str, ...]:
+    """The texts that `enum` or `const` allows; none: all."""
+    values = schema.get("enum", [schema["const"]] if "const" in schema else None)
+    return tuple(dict.fromkeys(each for each in values if isinstance(each, str))) if isinstance(values, list) else ()
 
 
 def _type_of_value(value: object) -> str:

@@ -11,6 +11,7 @@ from kafkasource.typed.json.columns import JsonLayout
 from kafkasource.typed.json.ddl import type_of_ddl
 from kafkasource.typed.json.json_schema import type_of_json_schema
 from kafkasource.typed.json.spark_types import type_of_spark_json
+from kafkasource.typed.json.written_schema import Written, written_schema
 from kafkasource.typed.schema_source import RegisteredSchema
 
 _OF_SPARK = {"struct": "fields", "array": "elementType", "map": "keyType"}  # what its JSON has and JSON Schema has not
@@ -21,6 +22,12 @@ def column_type(reader: RegisteredSchema) -> pa.DataType:
     kind = _type_of(reader)
     JsonLayout(kind)
     return kind
+
+
+def written_of(writer: RegisteredSchema) -> Written:
+    """What a writer's JSON Schema allows. SchemaError where it is none."""
+    references = {name: _json(text, f"the reference {name!r}") for name, text in writer.references}
+    return written_schema(_json(writer.text, "the schema"), references)
 
 
 def _type_of(reader: RegisteredSchema) -> pa.DataType:
