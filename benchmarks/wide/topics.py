@@ -13,7 +13,7 @@ TOPICS, PARTITIONS = 200, 50
 BUSY_ONE_IN = 100
 PATTERN = "wide-.*"
 AT_ONCE = 20  # topics of a request: a broker makes their partitions before it answers
-_CREATE_S = 300
+_CREATE_S = 600
 
 
 class Topics(threading.Thread):
