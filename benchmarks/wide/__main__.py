@@ -72,7 +72,10 @@ def on_a_broker(topics: int) -> tuple[dict[str, Figures], bool]:
 
 def _await_records(records: Topics, count: int) -> None:
     wanted = records.written + count
+    deadline = time.monotonic() + CAUGHT_UP_S
     while records.written < wanted:
+        if records.error is not None or time.monotonic() > deadline:
+            raise records.error or TimeoutError(f"{records.written} of {wanted} records within {CAUGHT_UP_S:g} s")
         time.sleep(0.05)
 
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Collection
 
 import confluent_kafka
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic, PartitionMetadata
 
 TOPICS, PARTITIONS = 200, 50
 BUSY_ONE_IN = 100
 PATTERN = "wide-.*"
 AT_ONCE = 20  # topics of a request: a broker makes their partitions before it answers
-_CREATE_S = 300
+_CREATE_S = 600
 
 
 class Topics(threading.Thread):
@@ -29,6 +30,7 @@ class Topics(threading.Thread):
         self.busy: list[tuple[str, int]] = []
         self.names: list[str] = []
         self.written = 0
+        self.error: confluent_kafka.KafkaException | None = None  # with which the thread has ended
 
     def create(self, count: int = TOPICS, partitions: int = PARTITIONS) -> float:
         """Further topics; seconds that it took."""
@@ -38,12 +40,30 @@ class Topics(threading.Thread):
             wanted = [NewTopic(name, partitions, 1) for name in new[first : first + AT_ONCE]]
             for made in self._admin.create_topics(wanted, operation_timeout=_CREATE_S).values():
                 made.result(_CREATE_S)
+        self._await_leaders(new, partitions)
         everywhere = [(name, partition) for name in new for partition in range(partitions)]
         self.names += new
         self.busy += everywhere[::BUSY_ONE_IN] if count > 1 else everywhere
         return time.monotonic() - began_s
 
+    def _await_leaders(self, names: list[str], partitions: int) -> None:
+        """The controller answers before brokers know the topics, and a producer gives up a topic that none knows."""
+        deadline = time.monotonic() + _CREATE_S
+        while True:
+            known = self._admin.list_topics(timeout=_CREATE_S).topics
+            if all(name in known and _leads(known[name].partitions.values(), partitions) for name in names):
+                return
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"not all of {len(names)} new topics have leaders after {_CREATE_S} s")
+            time.sleep(0.2)
+
     def run(self) -> None:
+        try:
+            self._write()
+        except confluent_kafka.KafkaException as error:
+            self.error = error
+
+    def _write(self) -> None:
         while not self._ending.wait(self._every_s):
             for topic, partition in list(self.busy):
                 self._producer.produce(topic, b"x" * 100, partition=partition, on_delivery=self._delivered)
@@ -56,3 +76,9 @@ class Topics(threading.Thread):
         self._ending.set()
         self.join()
         self._producer.flush(60)
+        if self.error is not None:
+            raise self.error
+
+
+def _leads(partitions: Collection[PartitionMetadata], wanted: int) -> bool:
+    return len(partitions) == wanted and all(each.leader >= 0 for each in partitions)

@@ -17,7 +17,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m campaign.storm", description=__doc__)
     parser.add_argument("--minutes", type=float, default=10.0, help="of faults (10), in rounds of ten at most")
     parser.add_argument("--seed", type=int, help="of an earlier storm, or of one of its rounds, to repeat its faults")
-    parser.add_argument("--per-second", type=float, default=storm.PER_SECOND, help="faults of connections drawn (30)")
+    parser.add_argument("--per-second", type=float, default=storm.PER_SECOND, help="faults of connections drawn (50)")
     parser.add_argument("--result", type=Path, help="a file that gets the counts as JSON")
     arguments = parser.parse_args()
     on_sigterm_unwind()

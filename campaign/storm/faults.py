@@ -55,7 +55,7 @@ CONNECTIONS = (
     Kind("stalled in an answer", LANE, 2, (0.2, 5), VARIANTS),
     Kind("thin connection", LANE, 2, (0.5, 4), VARIANTS),
     Kind("half open", LANE, 1, variants=VARIANTS),  # from a byte of the request on nothing passes, either way
-    Kind("refused", LANE, 3, (0.05, 0.6), VARIANTS),  # cut, and the node takes no connection for a while
+    Kind("refused", LANE, 3, (0.02, 0.2), VARIANTS),  # cut, and the node takes no connection for a while
 )
 _SLOWER = (
     "kill a broker",

@@ -48,7 +48,7 @@ from campaign.watch import Watch
 from kafkasource.broker.security.settings import Listener, Security
 
 ROUND_MINUTES = 10.0
-PER_SECOND = 30.0  # faults of connections that are drawn; more of them than take effect
+PER_SECOND = 50.0  # faults of connections that are drawn; more of them than take effect
 SECURITY = Security(
     (Listener("SASL_PLAINTEXT", ("SCRAM-SHA-256",), reauth_ms=login.SESSION_MS),), users=login.USERS
 )  # no TLS: the proxies must know requests

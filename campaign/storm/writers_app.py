@@ -30,7 +30,7 @@ from kafkasource.sink.producer.producer import Producer
 from kafkasource.sink.producer.producer_id import TaskTransaction
 from kafkasource.writer import Writer
 
-IDEMPOTENT, TRANSACTIONAL = 3, 4  # threads
+IDEMPOTENT, TRANSACTIONAL = 9, 12  # threads
 MOST_ROWS, MOST_GROUPS = 30, 4
 COMMITTED_OF_TEN = 8
 TIMEOUT_MS = 60_000
