@@ -15,7 +15,8 @@ registry is asked at the first `write` of such columns.
 
 Rows of `kafkasource.reader` with badRecords=column have the column `badRecord`. Where it is not null, the row is an
 error, or with badRecords=topic:NAME a dead letter of that topic (docs/typed.md), with the guarantee of the other rows.
-So is a record that a broker refuses for what is in it, or that is larger than a request may be.
+So is a record that a broker refuses for what is in it, or that is larger than a request may be, and a row that the
+writer's schema does not take, as JSON.
 
 One thread at a time may call `write`. A thread of the writer sends.
 """
@@ -70,6 +71,7 @@ class Writer:
         config = ProducerConfig.from_options(parsed)
         if client is not None:
             config = replace(config, client=client)
+        self._cluster_name = config.cluster_name  # in metrics
         self._topic: str | None = parsed["topic"]
         self._dead_letter_topic = dead_letter_topic_of(parsed)
         self._wanted = _wanted_formats(parsed)
@@ -118,7 +120,9 @@ class Writer:
         elif BAD_RECORD_COLUMN in names and self._dead_letter_topic is not None:
             raise InvalidSchema(f"column {BAD_RECORD_COLUMN!r} is not what a read with badRecords=column gives")
         positions = {name: names.index(name) for name in columns if name in names}
-        return SinkSchema(self._topic, positions, self._dead_letter_topic, self._formats_of(rows.schema))
+        return SinkSchema(
+            self._topic, positions, self._dead_letter_topic, self._formats_of(rows.schema), self._cluster_name
+        )
 
     def _formats_of(self, schema: pa.Schema) -> tuple[WriteFormat, ...]:
         """May ask the schema registry, once for columns of the same types."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kafkasource.sink.dead_letters import MESSAGE, OFFSET, PARTITION, TOPIC
+from kafkasource.sink.dead_letters import FORMATS, MESSAGE, OFFSET, PARTITION, TOPIC
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,13 +23,18 @@ class Origin:
     partition: str | None = None
     offset: str | None = None
     reason: str | None = None
+    is_row: bool = False  # JSON of a row that a writer's schema did not take: no record as it was
 
     @classmethod
     def of(cls, headers: list[dict[str, Any]] | None) -> Origin:
         """The last header of a name counts: a dead letter may be one for the second time."""
         last = {each["key"]: each["value"] for each in headers or ()}
         texts = (last.get(name) for name in (TOPIC, PARTITION, OFFSET, MESSAGE))
-        return cls(*(None if text is None else text.decode(errors="replace") for text in texts))
+        said = [None if text is None else text.decode(errors="replace") for text in texts]
+        # Before the last name of a topic stands what a dead letter had that was read, and has become one again.
+        names = [each["key"] for each in headers or ()]
+        last_of_topic = max((place for place, name in enumerate(names) if name == TOPIC), default=-1)
+        return cls(*said, is_row=not set(FORMATS.values()).isdisjoint(names[last_of_topic + 1 :]))
 
     @property
     def partition_number(self) -> int | None:
@@ -48,6 +53,7 @@ class Kind:
     records: int = 0
     last_partition: str | None = None  # where the last of them was read
     last_offset: str | None = None
+    rows: int = 0  # of them such that are rows as JSON
 
 
 def kinds_of(batches: Iterable[pa.RecordBatch]) -> list[Kind]:
@@ -57,6 +63,7 @@ def kinds_of(batches: Iterable[pa.RecordBatch]) -> list[Kind]:
         for origin in origins_of(batch):
             kind = found.setdefault((origin.topic, origin.reason), Kind(origin.topic, origin.reason))
             kind.records += 1
+            kind.rows += origin.is_row
             kind.last_partition, kind.last_offset = origin.partition, origin.offset
     return sorted(found.values(), key=lambda kind: -kind.records)
 

@@ -7,6 +7,9 @@ first, which fails.
 A run may take some of the dead letters only, those with a reason. So an offset is not enough to say which are done. The
 committed offset of a partition is that of its first dead letter that is not, and the text beside it has the ranges of
 later ones that are: `5-9,12-12`, offsets, both ends included.
+
+A row that a writer's schema did not take is a dead letter, too, as JSON: there is no record that could be sent. A run
+passes over it for good: no run can send it, and each that is left costs a place in that text.
 """
 
 from __future__ import annotations
@@ -117,7 +120,7 @@ class Choice:
     def takes(self, origin: Origin) -> bool:
         """Is it a dead letter of another topic, with the reason? One of this topic itself would come back for ever."""
         target = self.to or origin.topic
-        known = origin.reason is not None and target is not None and target != self.topic
+        known = origin.reason is not None and target is not None and target != self.topic and not origin.is_row
         return known and self.reason.lower() in (origin.reason or "").lower()
 
     def back(self, rows: pa.RecordBatch, origins: Sequence[Origin]) -> pa.RecordBatch:
@@ -140,7 +143,8 @@ def own_headers(headers: Sequence[Mapping[str, object]] | None) -> list[Mapping[
 
 
 class Replay:
-    """One run. `sent`: the records that went back, by topic; `left`: the dead letters that were not chosen."""
+    """One run. `sent`: the records that went back, by topic; `left`: the dead letters that were not chosen; `rows`:
+    those that are rows as JSON, which cannot be sent."""
 
     def __init__(self, reader: Reader, parsed: Options, choice: Choice) -> None:
         """`reader`: of the topic of dead letters, with headers, committed records and `source_options`. `parsed`:
@@ -153,6 +157,7 @@ class Replay:
         self._timeout_ms: int = parsed["kafka.transaction.timeout.ms"]
         self.sent: Counter[str] = Counter()
         self.left = 0
+        self.rows = 0
 
     def count(self) -> None:
         """Only count what a run would send."""
@@ -198,11 +203,12 @@ class Replay:
                 mine = done.setdefault(TopicPartition(topic, partition), Done())
                 before = offset in mine
                 now = not before and self._choice.takes(origin)
-                mine.add(offset, before or now)
+                mine.add(offset, before or now or origin.is_row)
                 if now:
                     numbers.append(number)
                     origins.append(origin)
-                self.left += not (before or now)
+                self.left += not (before or now or origin.is_row)
+                self.rows += origin.is_row and not before
             if numbers:
                 yield batch.take(pa.array(numbers, pa.int64())), origins
 

@@ -22,6 +22,7 @@ from kafkasource.cli.tables import show
 from kafkasource.spelling import many
 
 if TYPE_CHECKING:
+    from kafkasource.admin.dead_letters import Kind
     from kafkasource.admin.replay import Replay
     from kafkasource.reader import Reader
 
@@ -65,9 +66,19 @@ def _list(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps([asdict(kind) for kind in kinds], indent=1))
         return 0
-    titles = ("records", "topic", "reason", "last partition", "last offset")
-    show(titles, [(each.records, each.topic, each.reason, each.last_partition, each.last_offset) for each in kinds])
+    titles = ("records", "topic", "reason", "last partition", "last offset", "as")
+    show(
+        titles,
+        [(each.records, each.topic, each.reason, each.last_partition, each.last_offset, _form(each)) for each in kinds],
+    )
     return 0
+
+
+def _form(kind: Kind) -> str:
+    """What the dead letters of a kind are: the bytes of records, or rows that no schema took."""
+    if kind.rows == kind.records:
+        return "rows in JSON"
+    return "records" if kind.rows == 0 else "records, rows in JSON"
 
 
 def _show(arguments: argparse.Namespace) -> int:
@@ -105,7 +116,8 @@ def _replay(arguments: argparse.Namespace) -> int:
 
 def _show_replayed(replay: Replay, arguments: argparse.Namespace) -> None:
     if arguments.json:
-        print(json.dumps({"sent": replay.sent, "left": replay.left, "dry_run": arguments.dry_run}))
+        counts = {"sent": replay.sent, "left": replay.left, "rows": replay.rows}
+        print(json.dumps({**counts, "dry_run": arguments.dry_run}))
         return
     if replay.sent:
         titles = ("would be sent" if arguments.dry_run else "sent", "to topic")
@@ -115,6 +127,11 @@ def _show_replayed(replay: Replay, arguments: argparse.Namespace) -> None:
     if replay.left:
         stay = "stays" if replay.left == 1 else "stay"
         print(f"{many(replay.left, 'record')} {stay}: another reason, no dead letter, or from this very topic")
+    if replay.rows:
+        print(
+            f"{many(replay.rows, 'row')} cannot be sent: a writer's schema did not take them, so there is no record of"
+            " them. Read them with valueFormat=json, mend them, and write them again"
+        )
 
 
 @contextmanager

@@ -285,7 +285,8 @@ OPTIONS: tuple[Option, ...] = (
         "go to this topic, which must exist, with their bytes and headers as they were read, in the transaction of the "
         "other rows. With this column the DataFrame needs `topic`, `partition`, `offset` and `headers`, too. Records "
         "that cannot be written also go there: those larger than `kafka.max.request.size`, and those that a broker "
-        "refuses for what is in them (MESSAGE_TOO_LARGE, INVALID_RECORD, INVALID_TIMESTAMP).",
+        "refuses for what is in them (MESSAGE_TOO_LARGE, INVALID_RECORD, INVALID_TIMESTAMP). So do rows that the "
+        "`writerSchema` does not take, as JSON.",
         per_cluster=False,
     ),
     Option(

@@ -8,7 +8,7 @@ becomes a Python object on the way, unless it is bad.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
     from kafkasource.sink.typed.formats import WriteFormat
+    from kafkasource.sink.typed.rows import CannotEncodeColumn
 
 Column: TypeAlias = pa.Array
 
@@ -38,6 +39,7 @@ _ACCEPTED: dict[str, tuple[str, ...]] = {  # Spark's catalog strings by column, 
     "partition": ("int",),
     "timestamp": ("timestamp",),  # not in the JVM connector (SPARK-50160): the record's create time
 }
+_NULL_TOPIC = "KAFKA_NULL_TOPIC_IN_DATA: null topic present in the data. Use the `topic` option for setting a topic."
 _NO_TIMESTAMP = {"ms": -1, "us": -1_000, "ns": -1_000_000}  # -1 ms by Arrow's unit
 _OFFSET: dict[str, tuple[str, ...]] = {"offset": ("bigint",)}  # where a mirror's rows, or dead letters, were read
 _BAD_RECORD: dict[str, tuple[str, ...]] = {BAD_RECORD_COLUMN: (dead_letters.BAD_RECORD,)}
@@ -96,6 +98,7 @@ class SinkSchema:
     positions: dict[str, int]  # by name, of the columns that exist
     dead_letter_topic: str | None = None  # where bad records go; None: one is an error
     formats: tuple[WriteFormat, ...] = ()  # of keys and values that are encoded
+    cluster_name: str = ""  # in metrics
 
     @classmethod
     def check(
@@ -166,14 +169,53 @@ class SinkSchema:
     def _encoded(self, batch: pa.RecordBatch) -> Iterator[Rows]:
         from kafkasource.sink.typed.rows import CannotEncodeColumn, encoded, with_schema_ids
 
+        passing_over = self.dead_letter_topic is not None
         try:
-            for part, records in encoded(batch, self.positions, self.formats):
-                own = _headers(self._column(part, "headers", HEADERS_TYPE))
-                yield from self._of_batch(part, records, with_schema_ids(own, records, self.formats))
+            for part in encoded(batch, self.positions, self.formats, passing_over=passing_over):
+                if part.refused:
+                    errors = [*part.refused.values()]
+                    part, bad = part.parted()
+                    yield self._refused(bad, errors)
+                if part.batch.num_rows:
+                    own = _headers(self._column(part.batch, "headers", HEADERS_TYPE))
+                    headers = with_schema_ids(own, part.records, self.formats)
+                    yield from self._of_batch(part.batch, part.records, headers)
         except CannotEncodeColumn as error:
-            raise InvalidRow(f"column {error.side!r} cannot be encoded: {error}") from None
+            raise InvalidRow(str(error)) from None
 
-    def _of_batch(self, batch: pa.RecordBatch, records: dict[str, Column], headers: Column | None) -> Iterator[Rows]:
+    def _refused(self, bad: pa.RecordBatch, errors: Sequence[CannotEncodeColumn]) -> Rows:
+        """The dead letters of rows that the writer's schema does not take. Raises InvalidRow."""
+        from kafkasource.sink.typed.refused_rows import as_json, count, headers_of_row
+
+        assert self.dead_letter_topic is not None
+        topics = self._column(bad, "topic", pa.string())
+        if self.topic is not None:
+            topics = pa.array([self.topic] * bad.num_rows, pa.string())
+        elif topics.null_count:
+            raise InvalidRow(_NULL_TOPIC)
+        typed = {each.side for each in self.formats}
+        sides = {
+            side: as_json(bad.column(self.positions[side]), errors[0])
+            if side in typed
+            else self._column(bad, side, pa.binary())
+            for side in ("key", "value")
+            if side in self.positions
+        }
+        partitions = self._column(bad, "partition", pa.int32())
+        place = [topics, pa.nulls(bad.num_rows) if partitions is None else partitions, pa.nulls(bad.num_rows)]
+        own = _headers(self._column(bad, "headers", HEADERS_TYPE))
+        count(self.cluster_name, topics.to_pylist(), errors)
+        return Rows(
+            topic=self.dead_letter_topic,
+            count=bad.num_rows,
+            keys=_all_null_as_none(sides.get("key")),
+            values=sides["value"],
+            headers=headers_of_row(own, place, errors, [side for side in sides if side in typed]),
+            partitions=None,
+            timestamps_ms=_milliseconds(self._column(bad, "timestamp", None)),
+        )
+
+    def _of_batch(self, batch: pa.RecordBatch, records: Mapping[str, Column], headers: Column | None) -> Iterator[Rows]:
         """`records`: the keys or values that were encoded. `headers`: None means those of the column."""
         partitions = self._column(batch, "partition", pa.int32())
         if partitions is not None and partitions.null_count == len(partitions):
@@ -194,9 +236,7 @@ class SinkSchema:
             return
         topics: Column = self._column(batch, "topic", pa.string())
         if topics.null_count:
-            raise InvalidRow(
-                "KAFKA_NULL_TOPIC_IN_DATA: null topic present in the data. Use the `topic` option for setting a topic."
-            )
+            raise InvalidRow(_NULL_TOPIC)
         encoded = topics.dictionary_encode()
         names = encoded.dictionary.to_pylist()
         for number, name in enumerate(names):

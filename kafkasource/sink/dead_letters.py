@@ -3,11 +3,14 @@
 A row whose column `badRecord` is not null becomes one. The column has the key and the value as they were read, and the
 columns topic, partition, offset and headers say where, and what stood beside them. The dead letter has the same bytes
 and headers. Behind these are the headers by which Kafka's share groups say where a dead letter comes from (KIP-1191).
+
+A row that a writer's schema does not take becomes one, too (`sink.typed.refused_rows`), as JSON in place of a record.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
@@ -33,6 +36,11 @@ PLACE = {"topic": pa.string(), "partition": pa.int32(), "offset": pa.int64()}
 
 PREFIX = "__dlq.errors."
 TOPIC, PARTITION, OFFSET, MESSAGE = (PREFIX + name for name in ("topic", "partition", "offset", "message"))
+FIELD = PREFIX + "field"  # of a row that a writer's schema does not take: where in the schema
+FORMATS = {side: f"{PREFIX}{side}.format" for side in ("key", "value")}
+"""Of such a row: `json`, as the dead letter has the column as JSON in place of a record."""
+
+NO_MORE: Mapping[str, Column] = MappingProxyType({})
 
 _seen: set[tuple[ClientConfig, str]] = set()  # topics that exist: asked for once by each process, not each micro-batch
 
@@ -45,19 +53,21 @@ def dead_letter_topic_of(options: Options) -> str | None:
     return topic
 
 
-def headers_of(own: Column | None, place: Sequence[Column], reasons: Column) -> pa.ListArray:
+def headers_of(
+    own: Column | None, place: Sequence[Column], reasons: Column, more: Mapping[str, Column] = NO_MORE
+) -> pa.ListArray:
     """Headers of dead letters: the record's own, in their order, and those that say where it was read and why it is
-    bad. All values are text. `place`: the columns `PLACE`. A record that was not read, but could not be written, has no
-    offset: null, and no header."""
+    bad; `more`, by name, behind them. All values are text. `place`: the columns `PLACE`. A record that was not read,
+    but could not be written, has no offset: null, and no header."""
     before = [None] * len(reasons) if own is None else own.to_pylist()
-    whys = zip(*(each.to_pylist() for each in (*place, reasons.fill_null(""))), strict=True)
+    whys = zip(*(each.to_pylist() for each in (*place, reasons.fill_null(""), *more.values())), strict=True)
     return pa.array(
         [
             [
                 *(headers or ()),
                 *(
                     {"key": name, "value": str(value).encode()}
-                    for name, value in zip((TOPIC, PARTITION, OFFSET, MESSAGE), why, strict=True)
+                    for name, value in zip((TOPIC, PARTITION, OFFSET, MESSAGE, *more), why, strict=True)
                     if value is not None
                 ),
             ]

@@ -86,6 +86,9 @@ class _Writer:
             typed=self._wanted.typed if self._wanted else (),
             text=self._wanted.text if self._wanted else (),
         )
+        if targets.dead_letter_topic is not None:  # then there is one cluster
+            name = next(iter(targets.by_name.values())).config.cluster_name
+            self._schema = replace(self._schema, cluster_name=name)
         self._targets: Mapping[str, ClusterTarget] = targets.by_name
         self._topic = targets.topic
         self._open_map = open_map

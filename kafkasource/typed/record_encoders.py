@@ -27,7 +27,7 @@ class RecordEncoder(Protocol):
     def may_fail(self) -> tuple[str, ...]:
         """Where the column may be null and the schema's type may not: a null there is an error of its row."""
 
-    def pieces(self, values: pa.Array, most_bytes: int) -> Iterator[Piece]:
+    def pieces(self, values: pa.Array, most_bytes: int, *, passing_over: bool = False) -> Iterator[Piece]:
         """As `typed.encoding.encode.pieces`."""
 
 

@@ -24,9 +24,9 @@ EVERY = """named_struct(
     'counts', map('a', CAST(id AS INT), 'b', CAST(NULL AS INT)), 'numbered', map(CAST(id AS INT), 'x'),
     'nothing', IF(id < 0, 1, NULL), 'items', array(id, NULL), 'empty', named_struct('none', IF(id < 0, 1, NULL))
 )"""
-READ = """number BIGINT, small SMALLINT, tiny TINYINT, text STRING, flag BOOLEAN, price DECIMAL(9, 2), tiniest DECIMAL(18, 12),
-    real DOUBLE, float FLOAT, nan DOUBLE, at TIMESTAMP, local TIMESTAMP_NTZ, day DATE, bytes BINARY,
-    lines ARRAY<STRUCT<item: STRING, price: DOUBLE>>, counts MAP<STRING, INT>, items ARRAY<BIGINT>"""
+READ = """number BIGINT, small SMALLINT, tiny TINYINT, text STRING, flag BOOLEAN, price DECIMAL(9, 2),
+    tiniest DECIMAL(18, 12), real DOUBLE, float FLOAT, nan DOUBLE, at TIMESTAMP, local TIMESTAMP_NTZ, day DATE,
+    bytes BINARY, lines ARRAY<STRUCT<item: STRING, price: DOUBLE>>, counts MAP<STRING, INT>, items ARRAY<BIGINT>"""
 
 
 def as_to_json(rows, value):

@@ -178,7 +178,7 @@ class WantedFormats:
             more = ", ..." if len(encoder.may_fail) > 5 else ""
             warn(
                 f"the column {wanted.side!r} may be null where the schema of option {wanted.option!r}{known} has no"
-                f" null: {', '.join(encoder.may_fail[:5])}{more}. A null there fails its task"
+                f" null: {', '.join(encoder.may_fail[:5])}{more}. A null there fails its task, or is a dead letter"
             )
         return found
 

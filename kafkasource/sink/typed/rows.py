@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -22,27 +23,51 @@ class CannotEncodeColumn(CannotEncode):
     """With the column that it is about."""
 
     def __init__(self, side: Side, error: CannotEncode) -> None:
-        super().__init__(error.row, error.place, error.reason)
+        super().__init__(error.row, error.place, error.code)
         self.side = side
+
+    def __str__(self) -> str:
+        return f"column {self.side!r} cannot be encoded: {super().__str__()}"
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedRows:
+    """Some rows, and the records of their typed columns."""
+
+    batch: pa.RecordBatch
+    records: Mapping[str, Column]
+    refused: Mapping[int, CannotEncodeColumn]  # by row, only where such rows are passed over; they have no records
+
+    def parted(self) -> tuple[EncodedRows, pa.RecordBatch]:
+        """The rows with records, and the others."""
+        bad = pa.array(list(self.refused), pa.int64())
+        good = pc.invert(pc.is_in(pa.array(range(self.batch.num_rows), pa.int64()), bad))
+        records = {side: each.filter(good) for side, each in self.records.items()}
+        return EncodedRows(self.batch.filter(good), records, {}), self.batch.take(bad)
 
 
 def encoded(
-    batch: pa.RecordBatch, positions: Mapping[str, int], formats: Sequence[WriteFormat]
-) -> Iterator[tuple[pa.RecordBatch, dict[str, Column]]]:
-    """The rows in pieces, each with the records of its typed columns. Raises CannotEncodeColumn."""
+    batch: pa.RecordBatch, positions: Mapping[str, int], formats: Sequence[WriteFormat], *, passing_over: bool = False
+) -> Iterator[EncodedRows]:
+    """The rows in pieces. Raises CannotEncodeColumn for a row that a schema does not take, unless such rows are passed
+    over."""
     there = [each for each in formats if each.side in positions]
     if not there:
-        yield batch, {}
+        yield EncodedRows(batch, {}, {})
         return
     one, *others = there
     column = batch.column(positions[one.side])
     try:
-        for piece in one.encoder(column.type).pieces(column, MOST_BYTES):
-            count = piece.end - piece.start
+        for piece in one.encoder(column.type).pieces(column, MOST_BYTES, passing_over=passing_over):
+            faults = {each.row - piece.start: CannotEncodeColumn(one.side, each) for each in piece.faults}
+            within = batch.slice(piece.start, piece.end - piece.start)
             done = 0
-            for part, more in encoded(batch.slice(piece.start, count), positions, others):
-                yield part, {**more, one.side: piece.records.slice(done, part.num_rows)}
-                done += part.num_rows
+            for part in encoded(within, positions, others, passing_over=passing_over):
+                end = done + part.batch.num_rows
+                mine = {row - done: each for row, each in faults.items() if done <= row < end}
+                records = {**part.records, one.side: piece.records.slice(done, part.batch.num_rows)}
+                yield EncodedRows(part.batch, records, dict(sorted({**part.refused, **mine}.items())))
+                done = end
     except CannotEncodeColumn:
         raise
     except CannotEncode as error:

@@ -225,6 +225,9 @@ cdef class Encoding:
 
     cpdef start(self, Py_ssize_t row)
 
+    @cython.locals(at=Py_ssize_t)
+    cpdef pass_over(self, int[::1] offsets, Py_ssize_t first)
+
     @cython.locals(rows=Py_ssize_t)
     cpdef int run(self, unsigned char[::1] out, int[::1] offsets, unsigned char[::1] valid, Py_ssize_t first, Py_ssize_t last) except? -99
 

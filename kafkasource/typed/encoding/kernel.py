@@ -795,6 +795,14 @@ class Encoding:
         self.row = row
         self.pos = 0
 
+    def pass_over(self, offsets: memoryview, first: int) -> None:
+        """Leave the record of `row` empty: it cannot be encoded. `offsets`, `first`: those of `run`."""
+        at = self.row - first
+        if at < 0 or at + 1 >= len(offsets):
+            raise ValueError("no such row")
+        offsets[at + 1] = self.pos
+        self.row += 1
+
     def run(self, out: memoryview, offsets: memoryview, valid: memoryview, first: int, last: int) -> int:
         """Encode rows up to `last`. 0, -1 where `out` is full, or the error code of the record of `row`.
 

@@ -81,6 +81,15 @@ NO_MEMBER = 5
 TOO_LARGE = 6
 NOT_FINITE = 7
 
+CAUSES = {  # of few kinds: a label
+    NULL_VALUE: "null value",
+    UNKNOWN_SYMBOL: "unknown symbol",
+    BAD_SIZE: "wrong size",
+    BAD_DECIMAL: "decimal too large",
+    NO_MEMBER: "no member of the union",
+    TOO_LARGE: "record too large",
+    NOT_FINITE: "not a finite number",
+}
 ERRORS = {
     NULL_VALUE: "the value is null, and the writer's schema has no null there",
     UNKNOWN_SYMBOL: "the text is none of the symbols of the schema's enum",

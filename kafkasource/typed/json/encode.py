@@ -62,9 +62,9 @@ class JsonEncoder:
         """Where the column may be null and the schema's type may not: a null there is an error of its row."""
         return tuple(self._compiler.may_fail)
 
-    def pieces(self, values: pa.Array, most_bytes: int) -> Iterator[Piece]:
+    def pieces(self, values: pa.Array, most_bytes: int, *, passing_over: bool = False) -> Iterator[Piece]:
         """As `typed.encoding.encode.pieces`, of an array of any form of the type."""
-        return pieces(self._compiler.program, plain(values), most_bytes)
+        return pieces(self._compiler.program, plain(values), most_bytes, passing_over=passing_over)
 
 
 class _Compiler:

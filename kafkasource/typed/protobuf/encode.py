@@ -57,8 +57,8 @@ class ProtobufEncoder:
         """As `typed.record_encoders.RecordEncoder`."""
         return tuple(self._compiler.may_fail)
 
-    def pieces(self, values: pa.Array, most_bytes: int) -> Iterator[Piece]:
-        return pieces(self._compiler.program, plain(values), most_bytes)
+    def pieces(self, values: pa.Array, most_bytes: int, *, passing_over: bool = False) -> Iterator[Piece]:
+        return pieces(self._compiler.program, plain(values), most_bytes, passing_over=passing_over)
 
 
 class _Compiler:
