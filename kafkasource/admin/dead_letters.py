@@ -30,11 +30,12 @@ class Origin:
         """The last header of a name counts: a dead letter may be one for the second time."""
         last = {each["key"]: each["value"] for each in headers or ()}
         texts = (last.get(name) for name in (TOPIC, PARTITION, OFFSET, MESSAGE))
-        said = [None if text is None else text.decode(errors="replace") for text in texts]
+        topic, partition, offset, reason = (None if text is None else text.decode(errors="replace") for text in texts)
         # Before the last name of a topic stands what a dead letter had that was read, and has become one again.
         names = [each["key"] for each in headers or ()]
         last_of_topic = max((place for place, name in enumerate(names) if name == TOPIC), default=-1)
-        return cls(*said, is_row=not set(FORMATS.values()).isdisjoint(names[last_of_topic + 1 :]))
+        is_row = not set(FORMATS.values()).isdisjoint(names[last_of_topic + 1 :])
+        return cls(topic, partition, offset, reason, is_row)
 
     @property
     def partition_number(self) -> int | None:

@@ -188,10 +188,11 @@ class SinkSchema:
         from kafkasource.sink.typed.refused_rows import as_json, count, headers_of_row
 
         assert self.dead_letter_topic is not None
-        topics = self._column(bad, "topic", pa.string())
         if self.topic is not None:
-            topics = pa.array([self.topic] * bad.num_rows, pa.string())
-        elif topics.null_count:
+            topics: Column = pa.array([self.topic] * bad.num_rows, pa.string())
+        else:
+            topics = self._column(bad, "topic", pa.string())
+        if topics.null_count:
             raise InvalidRow(_NULL_TOPIC)
         typed = {each.side for each in self.formats}
         sides = {
