@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource
 
 from kafkasource import options, shipped_files
-from kafkasource.errors import OptionError
+from kafkasource.errors import KafkaSourceError, OptionError
 from kafkasource.tracebacks import without_tracebacks
 
 if TYPE_CHECKING:
@@ -23,13 +23,12 @@ if TYPE_CHECKING:
 
     from kafkasource.sink.writer import BatchWriter, StreamWriter
     from kafkasource.source.spark.batch import BatchReader
+    from kafkasource.source.spark.refused_stream import RefusedStream
     from kafkasource.source.spark.stream import StreamReader
     from kafkasource.source.typed.formats import RowFormats
 
 
-# streamReader keeps its traceback: pyspark's runner fails behind it with an error of its own (it stops a reader that it
-# has not got), and the traceback is where ours is still to be read.
-@without_tracebacks("schema", "reader", "writer", "streamWriter")
+@without_tracebacks("schema", "reader", "writer", "streamReader", "streamWriter")
 class KafkaDataSource(DataSource):
     """`format("pykafka")`."""
 
@@ -70,7 +69,17 @@ class KafkaDataSource(DataSource):
             return FilteringBatchReader(parsed, formats)
         return BatchReader(parsed, formats)
 
-    def streamReader(self, schema: StructType) -> StreamReader:
+    def streamReader(self, schema: StructType) -> StreamReader | RefusedStream:
+        from kafkasource.source.spark.refused_stream import RefusedStream
+
+        try:
+            return self._stream_reader(schema)
+        except KafkaSourceError as error:
+            if not _runs("python_streaming_source_runner"):
+                raise
+            return RefusedStream(error)
+
+    def _stream_reader(self, schema: StructType) -> StreamReader:
         from kafkasource import spark_api
         from kafkasource.source.spark.stream import StreamReader
         from kafkasource.source.spark.unaided_stream import UnaidedStreamReader

@@ -72,6 +72,7 @@ MISTAKES: dict[str, Callable[[], None]] = {
     "an option that fails a stream": lambda: run(
         stream().select("value"), "fail", "pykafka", topic=TARGET, **SERVERS, lingr="1", unknownOptions="fail"
     ),
+    "an option that only a stream's reader looks at": lambda: run(stream(startingOffsets="erliest"), "option-value"),
     "no broker for a batch": lambda: print(batch(**NOBODY, **{"fetchOffset.numRetries": "1"}).count()),
     "no broker for a stream": lambda: run(stream(**NOBODY, **{"fetchOffset.numRetries": "1"}), "nobody"),
     "no broker for a batch that is written": lambda: write_batch(**NOBODY),

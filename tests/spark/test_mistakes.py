@@ -61,6 +61,9 @@ def test_a_mistake_is_said_once_and_plainly(printed, topic):
     for mistake in printed.keys() - {"an option of a batch", "options of a stream"}:
         assert "raised " in printed[mistake]
         assert "Traceback" not in printed[mistake]
+    of_reader = printed["an option that only a stream's reader looks at"]
+    assert "option 'startingOffsets'" in of_reader.partition("raised ")[2].splitlines()[0]
+    assert "UnboundLocalError" not in of_reader
     nobody = [mistake for mistake in printed if mistake.startswith("no broker")]
     assert len(nobody) == 4
     for mistake in nobody:  # warned of at once; then the error, in its first line where Spark has no prefix of its own
