@@ -23,7 +23,8 @@ class CannotEncode(KafkaSourceError, ValueError):
 
     def __init__(self, row: int, place: str, code: int) -> None:
         """`code`: of `opcodes.ERRORS`."""
-        super().__init__(f"{place}: {ERRORS[code]}")
+        self.reason = ERRORS[code]
+        super().__init__(f"{place}: {self.reason}")
         self.row = row  # of the column
         self.place = place  # in the writer's schema: `$.lines[].price`
         self.code = code
