@@ -22,7 +22,7 @@ class Topics(threading.Thread):
     def __init__(self, servers: str, every_s: float = 0.5) -> None:
         super().__init__(name="records of wide topics", daemon=True)
         self._every_s = every_s
-        self._admin = AdminClient({"bootstrap.servers": servers, "socket.timeout.ms": _CREATE_S * 1000, "log_level": 0})
+        self._admin = AdminClient({"bootstrap.servers": servers, "socket.timeout.ms": 300_000, "log_level": 0})
         self._producer = confluent_kafka.Producer(
             {"bootstrap.servers": servers, "enable.idempotence": True, "linger.ms": 20, "log_level": 0}
         )
