@@ -61,7 +61,7 @@ def stream_option() -> None:
 
 
 def write_batch(**more: str) -> None:
-    rows = spark.range(3).selectExpr("CAST(id AS STRING) AS value")
+    rows = spark.range(0, 3, 1, 1).selectExpr("CAST(id AS STRING) AS value")
     rows.write.format("pykafka").options(topic=TOPIC, **more).mode("append").save()
 
 

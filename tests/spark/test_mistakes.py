@@ -28,7 +28,7 @@ def printed(kafka_broker, topic, tmp_path_factory):
     path = os.pathsep.join(each for each in os.environ["PATH"].split(os.pathsep) if each != here)
     environment = {name: text for name, text in os.environ.items() if not name.startswith("PYSPARK_")} | {"PATH": path}
     command = [sys.executable, str(APP), kafka_broker.bootstrap_servers, topic, f"{topic}-copy", str(folder)]
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=200)
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=400)
     assert done.returncode == 0, done.stderr
     return {part.partition("\n")[0]: part for part in done.stderr.split("-- ")[1:]}
 
@@ -70,7 +70,7 @@ def test_a_mistake_is_said_once_and_plainly(printed, topic):
         first, *_ = [line for line in printed[mistake].splitlines() if "cannot connect to bootstrap server" in line]
         assert "127.0.0.1:1 (attempt 1): Connection refused" in first
         assert "is kafka.bootstrap.servers right?" in first
-        said = printed[mistake].partition("raised ")[2].splitlines()[:2]
+        said = printed[mistake].partition("raised ")[2].splitlines()[:3]
         assert any("no bootstrap server answered" in line and "127.0.0.1:1" in line for line in said), said
     of_topic = printed["the topic of a stream"]
     assert f"topic {topic[:-1]!r} (did you mean {topic!r}?)" in of_topic.partition("raised ")[2].splitlines()[0]
