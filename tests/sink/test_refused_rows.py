@@ -13,6 +13,8 @@ from kept_schemas import framed
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from kafkasource import metrics
+from kafkasource.admin.dead_letters import Origin
+from kafkasource.admin.replay import Choice
 from kafkasource.records.arrow.columns import HEADERS_TYPE
 from kafkasource.sink.clusters import targets
 from kafkasource.sink.columns import InvalidRow
@@ -165,3 +167,12 @@ def test_without_the_option_such_a_row_fails_its_task(registry, monkeypatch):
         rows_of(
             written(registry.url, {"value": VALUE}, badRecords=None), {"value": VALUE}, monkeypatch, value=[order(None)]
         )
+
+
+def test_a_replay_knows_such_letters_from_records_and_from_letters_of_a_second_life():
+    said = [{"key": f"__dlq.errors.{name}", "value": b"x"} for name in ("topic", "message", "field")]
+    mark = {"key": "__dlq.errors.value.format", "value": b"json"}
+    choice = Choice("dlq")
+    assert choice.takes(Origin.of(said))
+    assert not choice.takes(Origin.of([*said, mark]))
+    assert choice.takes(Origin.of([*said, mark, *said]))  # it was read, and could not be decoded
