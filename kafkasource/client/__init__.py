@@ -38,10 +38,10 @@ __all__ = [
 _PLACES = {
     "ClientConfig": "config",
     "Cluster": "cluster",
-    "EARLIEST": "offsets",
-    "EpochEnd": "offsets",
-    "LATEST": "offsets",
-    "ListedOffset": "offsets",
+    "EARLIEST": "parts.offsets",
+    "EpochEnd": "parts.offsets",
+    "LATEST": "parts.offsets",
+    "ListedOffset": "parts.offsets",
 }
 
 

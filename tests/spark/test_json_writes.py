@@ -141,7 +141,7 @@ def test_rows_that_the_schema_does_not_take_and_good_rows_are_committed_together
         pykafka.write(
             rows.selectExpr("named_struct('id', id, 't', IF(id % 10 = 3, NULL, 'x')) AS value"), topic,
             valueFormat="avro", badRecords=f"topic:{dead}", deliveryGuarantee="exactly_once",
-            **{"schemaRegistry.url": registry.url},
+            transactionalIdPrefix=topic, **{"schemaRegistry.url": registry.url},
         )  # fmt: skip
     assert len(messages_of(pykafka.bootstrap_servers, topic, (0, 1))) == 90
     letters = messages_of(pykafka.bootstrap_servers, dead, (0,))
