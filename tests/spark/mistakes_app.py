@@ -17,8 +17,8 @@ SERVERS = {"kafka.bootstrap.servers": BOOTSTRAP}
 NOBODY = {  # a port that nothing listens at; the time that the client tries for is a minute
     "kafka.bootstrap.servers": "127.0.0.1:1",
     "kafka.default.api.timeout.ms": "2000",
-    "kafka.max.block.ms": "2000",
 }
+NOBODY_TO_WRITE_TO = {**NOBODY, "kafka.max.block.ms": "2000"}
 
 spark = (
     SparkSession.builder.master("local[2]")
@@ -30,7 +30,7 @@ kafkasource.register(spark)
 
 
 def batch(**more: str) -> DataFrame:
-    return spark.read.format("pykafka").options(**SERVERS, **{"subscribe": TOPIC, **more}).load()
+    return spark.read.format("pykafka").options(**{**SERVERS, "subscribe": TOPIC, **more}).load()
 
 
 def stream(**more: str) -> DataFrame:
@@ -75,9 +75,9 @@ MISTAKES: dict[str, Callable[[], None]] = {
     "an option that only a stream's reader looks at": lambda: run(stream(startingOffsets="erliest"), "option-value"),
     "no broker for a batch": lambda: print(batch(**NOBODY, **{"fetchOffset.numRetries": "1"}).count()),
     "no broker for a stream": lambda: run(stream(**NOBODY, **{"fetchOffset.numRetries": "1"}), "nobody"),
-    "no broker for a batch that is written": lambda: write_batch(**NOBODY),
+    "no broker for a batch that is written": lambda: write_batch(**NOBODY_TO_WRITE_TO),
     "no broker for a stream that is written": lambda: run(
-        stream().select("value"), "unwritten", "pykafka", topic=TARGET, **NOBODY
+        stream().select("value"), "unwritten", "pykafka", topic=TARGET, **NOBODY_TO_WRITE_TO
     ),
     "the topic of a stream": lambda: run(stream(subscribe=TOPIC[:-1]), "topic"),
 }
