@@ -30,25 +30,30 @@ def main() -> int:
     parser.add_argument("--file", type=Path, default=Path("build/wide.md"), help="(build/wide.md)")
     parser.add_argument("--topics", type=int, default=200, help="of 50 partitions each (200)")
     parser.add_argument("--fake-only", action="store_true", help="only the planning of 100,000 partitions")
+    parser.add_argument("--driver-only", action="store_true", help="without the query in Spark")
     arguments = parser.parse_args()
     on_sigterm_unwind()
-    tables, wrong = dict[str, Figures](), False
-    if not arguments.fake_only:
-        real, wrong = on_a_broker(arguments.topics)
-        tables |= real
-    tables["100,000 partitions of 1,000 topics, 1,000 busy, fake cluster: the driver alone"] = (
-        planning.on_fake_cluster()
-    )
-    text = "\n\n".join(_table(title, figures) for title, figures in tables.items())
-    print(text)
     arguments.file.parent.mkdir(parents=True, exist_ok=True)
-    arguments.file.write_text(text + "\n")
+    wrong = False
+    with arguments.file.open("w") as file:
+
+        def tell(title: str, figures: Figures) -> None:
+            text = _table(title, figures) + "\n"
+            print(text, flush=True)
+            print(text, file=file, flush=True)
+
+        if not arguments.fake_only:
+            wrong = on_a_broker(arguments.topics, tell, in_spark=not arguments.driver_only)
+        fake = "100,000 partitions of 1,000 topics, 1,000 busy, fake cluster: the driver alone"
+        tell(fake, planning.on_fake_cluster())
     return int(wrong)
 
 
-def on_a_broker(topics: int) -> tuple[dict[str, Figures], bool]:
+def on_a_broker(topics: int, tell: Callable[[str, Figures], None], *, in_spark: bool) -> bool:
+    """Tells each table as soon as it is known. True: the query has not read each record once."""
     prepare_environment()
     properties = {"log.index.size.max.bytes": 65_536, "auto.create.topics.enable": "false"}  # it maps two indexes a log
+    title = f"{topics * 50:,} partitions of {topics} topics, 1 % busy, one broker"
     with (
         tempfile.TemporaryDirectory(prefix="wide-", ignore_cleanup_errors=True) as home,
         Broker(use_existing=False, heap_mb=1024, properties=properties) as broker,
@@ -59,15 +64,19 @@ def on_a_broker(topics: int) -> tuple[dict[str, Figures], bool]:
         records.start()
         try:
             reader = planning.reader_of(servers, PATTERN)
-            alone = planning.measure(reader, lambda: _await_records(records, len(records.busy)))
+            tell(
+                f"{title}: the driver alone",
+                planning.measure(reader, lambda: _await_records(records, len(records.busy))),
+            )
             reader.stop()
+            if not in_spark:
+                return False
             seen: list[int] = []
-            in_spark = query.run(Path(home), servers, lambda rows: seen.append(_add(records, rows)), os.getpid())
+            found = query.run(Path(home), servers, lambda rows: seen.append(_add(records, rows)), os.getpid())
         finally:
             records.stop()
-    in_spark["records written"], in_spark["records read"] = records.written, seen[0]
-    title = f"{topics * 50:,} partitions of {topics} topics, 1 % busy, one broker"
-    return {f"{title}: the driver alone": alone, f"{title}: in Spark": in_spark}, records.written != seen[0]
+    tell(f"{title}: in Spark", found | {"records written": records.written, "records read": seen[0]})
+    return records.written != seen[0]
 
 
 def _await_records(records: Topics, count: int) -> None:

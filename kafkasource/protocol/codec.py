@@ -8,6 +8,7 @@ from __future__ import annotations
 import struct
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
 from typing import TypeAlias
 
 from kafkasource.errors import ProtocolError
@@ -139,6 +140,7 @@ def _array_writer(array: Array, version: int, flexible: bool, nullable: bool) ->
     element = array.element
     letter = element.layout if isinstance(element, Primitive) else ""
     write = _writer(element, version, flexible, nullable=False)
+    write_rows = _rows_writer(element.fields, version, flexible) if isinstance(element, Struct) else None
 
     def write_array(writer: Writer, values: Sequence[Value] | None) -> None:
         if values is None:
@@ -152,10 +154,41 @@ def _array_writer(array: Array, version: int, flexible: bool, nullable: bool) ->
         if letter:
             writer.pack(struct.Struct(f">{len(values)}{letter}"), *values)
             return
+        if write_rows is not None and write_rows(writer, values):
+            return
         for value in values:
             write(writer, value)
 
     return write_array
+
+
+def _rows_writer(
+    fields: Sequence[Field], version: int, flexible: bool
+) -> Callable[[Writer, Sequence[Value]], bool] | None:
+    """Writes structs of nothing but numbers all at once: ListOffsets asks with a row for each partition, busy or idle.
+
+    None: these fields are not such. The writer gives False, and has written nothing, where a row has more or fewer
+    names or another type: to write one row after the other fills in defaults, and finds the words for what is wrong.
+    """
+    runs = _runs(fields, version)
+    layout = _layout(runs[0]) if len(runs) == 1 else None
+    if layout is None or len(runs[0]) == 1:
+        return None
+    names = tuple(f.name for f in runs[0])
+    in_order = itemgetter(*names)
+    row, no_tags = struct.Struct(layout.format + "B" * flexible), (0,) * flexible
+
+    def write_rows(writer: Writer, bodies: Sequence[Value]) -> bool:
+        try:
+            rows = [row.pack(*in_order(body), *no_tags) for body in bodies if len(body) == len(names)]
+        except (KeyError, TypeError, struct.error):
+            return False
+        if len(rows) < len(bodies):
+            return False
+        writer.raw(b"".join(rows))
+        return True
+
+    return write_rows
 
 
 def struct_reader(fields: Sequence[Field], version: int, flexible: bool) -> Read:

@@ -83,6 +83,28 @@ def test_rows_of_numbers_are_read_with_and_without_tags(tags: str) -> None:
     assert first["old_style_offsets"] is not second["old_style_offsets"]
 
 
+@pytest.mark.parametrize("left_out", ["", "current_leader_epoch"], ids=["all fields", "a field at its default"])
+def test_rows_of_numbers_are_written_with_all_fields_and_with_defaults(left_out: str) -> None:
+    rows = [
+        {"partition_index": index, "current_leader_epoch": epoch, "timestamp": -1} for index, epoch in ((0, -1), (1, 7))
+    ]
+    rows[0].pop(left_out, None)
+    row = "00000000ffffffffffffffffffffffff00", "0000000100000007ffffffffffffffff00"
+    topic = "0274" + "03" + "".join(row) + "00"  # name "t"; partitions: two; no tags of the topic
+    written = LIST_OFFSETS.request.encode(7, {"topics": [{"name": "t", "partitions": rows}], "isolation_level": 1})
+    assert written.hex() == "ffffffff0102" + topic + "00"
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"timestamp": "now"}, {"timestamp": 1 << 63}, {"other": 1}], ids=["a type", "a range", "a name"]
+)
+def test_a_row_of_numbers_that_cannot_be_written_is_an_error(wrong: dict[str, object]) -> None:
+    right = {"partition_index": 0, "current_leader_epoch": 7, "timestamp": -1}
+    topic = {"name": "t", "partitions": [right, right | wrong]}
+    with pytest.raises(ProtocolError, match=next(iter(wrong)) if "other" in wrong else "cannot write"):
+        LIST_OFFSETS.request.encode(7, {"topics": [topic]})
+
+
 def test_requests_are_the_bytes_of_the_protocol_guide() -> None:
     all_topics = METADATA.request.encode(1, {"topics": None})
     assert all_topics.hex() == "ffffffff"
