@@ -87,6 +87,9 @@ class Leaders:
             errors = self._caller.send_all(api, bodies, left_ms, take)
             absent = [tp for tp in missing if tp not in found]
             if absent:
+                # For the update that such an error calls for. Who has listed all topics has not named these before, so
+                # the update would leave them out, and the old leader would be asked until the deadline.
+                self._metadata.keep({tp.topic for tp in absent})
                 raise _worst(errors, patience, self._caller.now_ms()) or ProtocolError(
                     f"{api.name}: no answer for {few(absent)}"
                 )

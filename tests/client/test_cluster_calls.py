@@ -178,6 +178,13 @@ def test_a_timestamp_after_the_last_record_has_no_offset(net):
     assert net.cluster().offsets.list({T[0]: 1_700_000_000_000})[T[0]].offset is None
 
 
+def test_a_leader_that_moves_after_all_topics_were_listed_is_found(net, kafka):
+    cluster = net.cluster(default_api_timeout_ms=20_000)
+    cluster.topics.list()  # as a query by pattern does, which names none of them
+    kafka.move_leader("t", 1, 3)
+    assert len(cluster.offsets.list(dict.fromkeys(T, LATEST))) == 4
+
+
 def test_a_moved_leader_is_found_and_only_its_partition_asked_again(net, kafka):
     cluster = net.cluster()
     cluster.offsets.list(dict.fromkeys(T, LATEST))
