@@ -34,20 +34,19 @@ __all__ = [
     "TopicPartition",
 ]
 
-# Where each name is, looked up when it is asked for: Spark's workers import parts of this package and pay for all.
-_PLACES = {
-    "ClientConfig": "config",
-    "Cluster": "cluster",
-    "EARLIEST": "parts.offsets",
-    "EpochEnd": "parts.offsets",
-    "LATEST": "parts.offsets",
-    "ListedOffset": "parts.offsets",
-}
-
 
 def __getattr__(name: str) -> object:
-    if name not in _PLACES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
+    """Looked up when it is asked for: Spark's workers import parts of this package, and would pay for all."""
+    if name == "Cluster":
+        from kafkasource.client.cluster import Cluster
 
-    return getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)
+        return Cluster
+    if name == "ClientConfig":
+        from kafkasource.client.config import ClientConfig
+
+        return ClientConfig
+    if name in __all__:
+        from kafkasource.client.parts import offsets
+
+        return getattr(offsets, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
