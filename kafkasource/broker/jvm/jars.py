@@ -196,8 +196,15 @@ def _run_ivy(java: Path, ivy: Path, ivy_home: Path, wanted: Coordinate, dest: Pa
     command += ["-retrieve", f"{dest}/[artifact]-[revision].[ext]", "-types", "jar", "bundle", "-confs", "default"]
     if not wanted.transitive:
         command.append("-notransitive")
-    # Run Ivy in `dest`'s parent: on some errors Ivy leaves files in the working directory, which must not be the
-    # user's.
+    # In `dest`'s parent: on some errors Ivy leaves files in the working directory, which must not be the user's.
+    return run_ivy(command, dest.parent, str(wanted))
+
+
+def run_ivy(command: Sequence[str], folder: Path, what: str) -> str:
+    """Run Ivy in this working directory; what it printed, whether it worked or not. `what` it is to retrieve.
+
+    Raises JarsNotResolved where it takes too long.
+    """
     try:
         done = subprocess.run(
             command,
@@ -206,11 +213,11 @@ def _run_ivy(java: Path, ivy: Path, ivy_home: Path, wanted: Coordinate, dest: Pa
             stdin=subprocess.DEVNULL,
             text=True,
             timeout=DOWNLOAD_TIMEOUT_S,
-            cwd=dest.parent,
+            cwd=folder,
         )
     except subprocess.TimeoutExpired as late:
         raise JarsNotResolved(
-            f"the download of {wanted} did not finish within {DOWNLOAD_TIMEOUT_S} s: is Maven Central reachable?"
+            f"the download of {what} did not finish within {DOWNLOAD_TIMEOUT_S} s: is Maven Central reachable?"
         ) from late
     return done.stdout
 

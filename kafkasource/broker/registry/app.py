@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 import tarfile
 import tempfile
@@ -15,7 +14,7 @@ import zipfile
 from pathlib import Path
 
 from kafkasource.broker.jvm.home import find_java
-from kafkasource.broker.jvm.jars import DOWNLOAD_TIMEOUT_S, JarsNotResolved, cache_dir, complaint, find_ivy, locked
+from kafkasource.broker.jvm.jars import JarsNotResolved, cache_dir, complaint, find_ivy, locked, run_ivy
 
 VERSION = "3.0.9"  # the last that runs on Java 17
 _NAME = "apicurio-registry-app"
@@ -90,22 +89,7 @@ def _run_ivy(java: Path, ivy: Path, partial: Path) -> str:
     command += ["-settings", os.environ.get("KAFKASOURCE_IVY_SETTINGS") or str(settings)]
     command += ["-cache", str(partial / "cache"), "-ivy", str(module), "-types", "tar.gz", "-confs", "default"]
     command += ["-retrieve", f"{partial}/[artifact]-[revision].[ext]"]
-    try:
-        done = subprocess.run(
-            command,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            stdin=subprocess.DEVNULL,
-            text=True,
-            timeout=DOWNLOAD_TIMEOUT_S,
-            cwd=partial,
-        )
-    except subprocess.TimeoutExpired as late:
-        raise JarsNotResolved(
-            f"the download of Apicurio Registry did not finish within {DOWNLOAD_TIMEOUT_S} s: is Maven Central "
-            "reachable?"
-        ) from late
-    return done.stdout
+    return run_ivy(command, partial, "Apicurio Registry")
 
 
 def _unpack(archive: Path, folder: Path) -> None:

@@ -19,8 +19,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pyarrow as pa
 import pyarrow.types as types
 
@@ -42,8 +40,8 @@ from kafkasource.typed.avro.schema import (
 )
 from kafkasource.typed.avro.values import long_bytes, value_bytes
 from kafkasource.typed.encoding import opcodes as op
-from kafkasource.typed.encoding.encode import Piece, pieces
-from kafkasource.typed.encoding.input import children, columns_of, plain, plain_type
+from kafkasource.typed.encoding.encode import ColumnEncoder
+from kafkasource.typed.encoding.input import children, columns_of, plain_type
 from kafkasource.typed.encoding.program import Program, matched
 
 _INTS = {pa.int8(): op.INT8, pa.int16(): op.INT16, pa.int32(): op.INT32, pa.date32(): op.INT32}
@@ -64,23 +62,15 @@ _MICROS_OF = {  # of a timestamp, by whether it has a zone: the schema's logical
 }
 
 
-class AvroEncoder:
+class AvroEncoder(ColumnEncoder):
     """Of one column type and one writer's schema. Threads may encode at once."""
 
     def __init__(self, kind: pa.DataType, writer: Schema, prefix: bytes = b"") -> None:
         """`prefix`: in front of each record. SchemaError with the place where the schema does not take the type."""
-        self._compiler = _Compiler(prefix)
-        self._compiler.write(plain_type(kind), False, writer, 0, "$")
-        self._compiler.program.emit(op.END)
-
-    @property
-    def may_fail(self) -> tuple[str, ...]:
-        """Where the column may be null and the schema's type may not: a null there is an error of its row."""
-        return tuple(self._compiler.may_fail)
-
-    def pieces(self, values: pa.Array, most_bytes: int, *, passing_over: bool = False) -> Iterator[Piece]:
-        """As `typed.encoding.encode.pieces`, of an array of any form of the type."""
-        return pieces(self._compiler.program, plain(values), most_bytes, passing_over=passing_over)
+        compiler = _Compiler(prefix)
+        compiler.write(plain_type(kind), False, writer, 0, "$")
+        compiler.program.emit(op.END)
+        super().__init__(compiler.program, compiler.may_fail)
 
 
 class _Compiler:

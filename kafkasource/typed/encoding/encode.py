@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -43,6 +43,20 @@ class Piece:
     start: int
     end: int
     faults: tuple[CannotEncode, ...] = ()  # by row; only where they are asked for
+
+
+class ColumnEncoder:
+    """What the formats' encoders are, once they have made the program. Threads may encode at once."""
+
+    def __init__(self, program: Program, may_fail: Sequence[str]) -> None:
+        """`may_fail`: where the column may be null and the schema's type may not: a null there is an error of its
+        row."""
+        self._program = program
+        self.may_fail = tuple(may_fail)
+
+    def pieces(self, values: pa.Array, most_bytes: int, *, passing_over: bool = False) -> Iterator[Piece]:
+        """As the function `pieces`, of an array of any form of the type."""
+        return pieces(self._program, arrow_input.plain(values), most_bytes, passing_over=passing_over)
 
 
 def pieces(program: Program, values: pa.Array, most_bytes: int, *, passing_over: bool = False) -> Iterator[Piece]:

@@ -21,15 +21,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import pyarrow as pa
 import pyarrow.types as types
 
 from kafkasource.errors import SchemaError
 from kafkasource.typed.encoding import opcodes as op
-from kafkasource.typed.encoding.encode import Piece, pieces
-from kafkasource.typed.encoding.input import children, columns_of, plain, plain_type
+from kafkasource.typed.encoding.encode import ColumnEncoder
+from kafkasource.typed.encoding.input import children, columns_of, plain_type
 from kafkasource.typed.encoding.program import Program, matched
 from kafkasource.typed.json.written_schema import ANY, Anything, Items, Properties, Scalar, Values, Written
 
@@ -38,7 +38,7 @@ _REAL_WIDTHS = {pa.float32(): 4, pa.float64(): 8}
 _QUOTE, _COLON = ord('"'), ord(":")
 
 
-class JsonEncoder:
+class JsonEncoder(ColumnEncoder):
     """Of one column type. Threads may encode at once."""
 
     def __init__(
@@ -53,18 +53,10 @@ class JsonEncoder:
                 f"$: JSON is written from a struct, a map or an array, not from {kind}. Put the column into a struct; "
                 "a text that is JSON already is written without a format"
             )
-        self._compiler = _Compiler(prefix, any_type)
-        self._compiler.value(flat, schema, 0, "$")
-        self._compiler.program.emit(op.END)
-
-    @property
-    def may_fail(self) -> tuple[str, ...]:
-        """Where the column may be null and the schema's type may not: a null there is an error of its row."""
-        return tuple(self._compiler.may_fail)
-
-    def pieces(self, values: pa.Array, most_bytes: int, *, passing_over: bool = False) -> Iterator[Piece]:
-        """As `typed.encoding.encode.pieces`, of an array of any form of the type."""
-        return pieces(self._compiler.program, plain(values), most_bytes, passing_over=passing_over)
+        compiler = _Compiler(prefix, any_type)
+        compiler.value(flat, schema, 0, "$")
+        compiler.program.emit(op.END)
+        super().__init__(compiler.program, compiler.may_fail)
 
 
 class _Compiler:

@@ -7,15 +7,13 @@ double.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pyarrow as pa
 import pyarrow.types as types
 
 from kafkasource.errors import SchemaError
 from kafkasource.typed.encoding import opcodes as op
-from kafkasource.typed.encoding.encode import Piece, pieces
-from kafkasource.typed.encoding.input import children, columns_of, plain, plain_type
+from kafkasource.typed.encoding.encode import ColumnEncoder
+from kafkasource.typed.encoding.input import children, columns_of, plain_type
 from kafkasource.typed.encoding.program import Program, matched
 from kafkasource.typed.protobuf.columns import time_of
 from kafkasource.typed.protobuf.descriptors import ENUM, GROUP, MESSAGE
@@ -44,21 +42,14 @@ _COPIED: dict[str, dict[pa.DataType, int]] = {
 _PACKED_WIRES = (_VARINT, _FOUR, _EIGHT)
 
 
-class ProtobufEncoder:
+class ProtobufEncoder(ColumnEncoder):
     """Of one column type and one message. Threads may encode at once."""
 
     def __init__(self, kind: pa.DataType, schema: ProtobufSchema, message: MessageType, prefix: bytes = b"") -> None:
         """`prefix`: in front of each record. SchemaError with the place where the message does not take the type."""
-        self._compiler = _Compiler(schema, prefix)
-        self._compiler.record(plain_type(kind), message)
-
-    @property
-    def may_fail(self) -> tuple[str, ...]:
-        """As `typed.record_encoders.RecordEncoder`."""
-        return tuple(self._compiler.may_fail)
-
-    def pieces(self, values: pa.Array, most_bytes: int, *, passing_over: bool = False) -> Iterator[Piece]:
-        return pieces(self._compiler.program, plain(values), most_bytes, passing_over=passing_over)
+        compiler = _Compiler(schema, prefix)
+        compiler.record(plain_type(kind), message)
+        super().__init__(compiler.program, compiler.may_fail)
 
 
 class _Compiler:
