@@ -49,7 +49,10 @@ class Other:
     def wanted(self) -> str:
         if self.at_most is not None:
             return f"{self.name!r} of at most {self.at_most}"
-        return f"{self.name!r}={as_text(self.values[0])}" if self.values else repr(self.name)
+        if not self.values:
+            return repr(self.name)
+        *before, last = map(as_text, self.values)
+        return f"{self.name!r}={', '.join(before)} or {last}" if before else f"{self.name!r}={last}"
 
 
 @dataclass(frozen=True)
