@@ -159,6 +159,7 @@ def _spark() -> SparkSession:
     if not submitted and SparkContext._active_spark_context is None:
         settings = SparkConf().setMaster("local[*]").setAppName("pykafka mirror").set("spark.log.level", "ERROR")
         settings.set("spark.python.unix.domain.socket.enabled", "true")
+        settings.set("spark.ui.showConsoleProgress", "false")  # Spark's bar would be drawn over our lines
         # Signals to our process group (`timeout`, a shell's kill -%1) are ours alone: the JVM and its workers would end
         # in mid of a micro-batch.
         SparkContext(conf=settings, gateway=spark_launcher.launch(settings))
