@@ -97,10 +97,11 @@ def serve_metrics(
 ) -> ServedMetrics:
     """Serve the session's metrics over HTTP: a page at `.url`, Prometheus' text at /metrics, JSON at /api/queries.
 
-    - `port`: 0 takes any free port. `host`: 0.0.0.0 listens for other machines too. - `cluster_name`: the label of
-    that name. `groups`: from a query's name or id to its label `group`; default: its name. - `sinks`: the options of
-    sinks with exactly once, by a name; the server asks for their open transactions. - `allowed_hosts`: host names
-    that requests may use, besides `localhost`, the server's addresses and, where it
+    - `port`: 0 takes any free port. `host`: 0.0.0.0 listens for other machines too.
+    - `cluster_name`: the label of that name. `groups`: from a query's name or id to its label `group`; default: its
+      name.
+    - `sinks`: the options of sinks with exactly once, by a name; the server asks for their open transactions.
+    - `allowed_hosts`: host names that requests may use, besides `localhost`, the server's addresses and, where it
       listens for other machines, the host's name.
     - `token`: requests must send it (`Authorization: Bearer ...`; open the page as `/#token=...`). Default: the
       environment's KAFKASOURCE_METRICS_TOKEN. Without a token, everybody who reaches the port can read.

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kafkasource import workers_python
 from kafkasource.metrics import folder
 from kafkasource.metrics.registry import registry
 from kafkasource.metrics.snapshot import Snapshot, added
@@ -40,6 +42,9 @@ class ServedMetrics:
         key: str | Path | None = None,
     ) -> None:
         self._spark = spark
+        context = getattr(spark, "_sc", None)  # Spark Connect has none
+        if context is not None:
+            workers_python.prepare(context)
         self._queries = Queries(cluster_name, groups)
         self._sinks = OpenSinks(sinks or {})
         self.folder = _folder(spark)
@@ -60,6 +65,10 @@ class ServedMetrics:
         take_what_is_pending(spark)
         spark.streams.addListener(self._listener)
         already_running(self._queries, spark)
+        if context is not None:
+            # Spark prints a stack trace where it tells a listener of a query's end and finds no Python any more. Over
+            # Connect there is no such trace, and a server that is gone would hold the process's end up.
+            atexit.register(self.close)
 
     @property
     def url(self) -> str:
@@ -90,6 +99,7 @@ class ServedMetrics:
 
     def close(self) -> None:
         """Stop serving. Processes continue to publish to the folder, which Spark deletes at its end."""
+        atexit.unregister(self.close)
         self._endpoint.close()
         try:
             self._spark.streams.removeListener(self._listener)

@@ -26,6 +26,9 @@ spark = (
     .config("spark.local.dir", f"{FOLDER}/local")
     .getOrCreate()
 )
+print("-- metrics before the format is registered", file=sys.stderr, flush=True)
+served = kafkasource.serve_metrics(spark)
+assert served.folder is not None
 kafkasource.register(spark)
 
 
@@ -89,3 +92,6 @@ for name, mistake in MISTAKES.items():
         mistake()
     except Exception as error:
         print(f"raised {error}", file=sys.stderr, flush=True)
+
+print("-- the end of a process that stops neither the metrics nor Spark", file=sys.stderr, flush=True)
+stream().writeStream.format("noop").option("checkpointLocation", f"{FOLDER}/end").start().stop()

@@ -12,6 +12,12 @@ from spark_releases import runs_here
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.extended]
 APP = Path(__file__).with_name("mistakes_app.py")
+NO_MISTAKES = {
+    "an option of a batch",
+    "options of a stream",
+    "metrics before the format is registered",
+    "the end of a process that stops neither the metrics nor Spark",
+}
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +43,16 @@ def test_a_registered_format_works_from_an_environment_that_is_not_active(printe
     assert "raised" not in printed["an option of a batch"]
 
 
+def test_served_metrics_work_from_an_environment_that_is_not_active(printed):
+    assert "cannot show the metrics of tasks" not in printed["metrics before the format is registered"]
+
+
+def test_a_process_that_stops_neither_metrics_nor_spark_ends_without_a_stack_trace(printed):
+    of_the_end = printed["the end of a process that stops neither the metrics nor Spark"]
+    assert "PythonStreamingQueryListenerWrapper" not in of_the_end
+    assert "Py4JNetworkException" not in of_the_end
+
+
 def test_a_mistake_is_said_once_and_plainly(printed, topic):
     def warnings(mistake):
         return [line for line in printed[mistake].splitlines() if "unknown option" in line]
@@ -58,7 +74,7 @@ def test_a_mistake_is_said_once_and_plainly(printed, topic):
     ]
     for mistake in ("an option that fails", "an option that fails a stream"):
         assert "an error because of unknownOptions=fail" in printed[mistake]
-    for mistake in printed.keys() - {"an option of a batch", "options of a stream"}:
+    for mistake in printed.keys() - NO_MISTAKES:
         assert "raised " in printed[mistake]
         assert "Traceback" not in printed[mistake]
     of_reader = printed["an option that only a stream's reader looks at"]
