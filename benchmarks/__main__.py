@@ -29,15 +29,19 @@ STAGES: Mapping[str, str] = {
     "typed-spark": "typed_spark",
     "read": "read",
     "write": "write",
+    "small": "small_writes",
+    "cpu": "processor_time",
     "tls": "tls",
     "streaming": "streaming",
     "memory": "worker_memory",
     "latency": "latency",
+    "once": "exactly_once",
     "correctness": "correctness",
     "tail": "tail_and_catchup",
     "partitions": "partitions",
     "cores": "cores",
     "growth": "growth",
+    "first": "first_read",
 }
 
 

@@ -5,7 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from benchmarks.results import DIFFERENCES, NANOSECONDS, OURS, PEAK, SECONDS, TRIGGER, Measure, Run
+from benchmarks.results import (
+    ADDED,
+    CPU_PER_MILLION,
+    DIFFERENCES,
+    LATENCY,
+    NANOSECONDS,
+    OURS,
+    PEAK,
+    SECONDS,
+    TRIGGER,
+    Measure,
+    Row,
+    Run,
+)
 
 
 @dataclass(frozen=True)
@@ -20,6 +33,7 @@ class Goal:
     at_most: float | None = None  # of our own figure; with `than`, of our figure divided by theirs
     than: str | None = None
     ours: str = OURS
+    statistic: str | None = None  # None: the first of the measure
 
 
 @dataclass(frozen=True)
@@ -39,6 +53,7 @@ class Verdict:
 
 
 WIRE = "wire ceiling"
+SMALL, LARGE, FIRST = "write 100,000 × 100 B", "write 2,000 × 100 kB", "first read, 100,000 × 100 B"
 MEMORY_WORKS = (
     "read 300 MB partition",
     "read 1.5 GB partition",
@@ -56,10 +71,28 @@ GOALS: tuple[Goal, ...] = (
         Goal(f"{work}, against the wire ceiling", work[:5].strip(), f"{work} none", SECONDS, at_most=1.15, than=WIRE)
         for work in ("read 100 B", "read 1 kB", "read 10 kB", "write 100 B", "write 1 kB", "write 10 kB")
     ),
+    Goal("write of 100,000 × 100 B, against the JVM one tuned", "small", SMALL, SECONDS, at_least=1, than="jvm tuned"),
+    Goal("write of 100,000 × 100 B, both with defaults", "small", SMALL, SECONDS, at_least=1, than="jvm"),
+    Goal("write of records of 100 kB, both with defaults", "small", LARGE, SECONDS, at_least=1, than="jvm"),
+    Goal("first read of a session", "first", FIRST, SECONDS, at_most=0.8, than="jvm"),
+    *(
+        Goal(
+            f"{work} 100 B, processor time of Spark's processes beyond Spark alone",
+            "cpu",
+            f"{work} 100 B none",
+            CPU_PER_MILLION,
+            at_most=0.5,
+            than="jvm, beyond Spark alone",
+            ours="pykafka, beyond Spark alone",
+        )
+        for work in ("read", "write")
+    ),
     Goal("batch read 100 B over TLS 1.3", "tls", "read 100 B none, TLS 1.3", SECONDS, at_least=2, than="jvm"),
     Goal("batch read 1 kB over TLS 1.3", "tls", "read 1 kB none, TLS 1.3", SECONDS, at_least=2, than="jvm"),
     Goal("write over TLS 1.3", "tls", "write 100 B none, TLS 1.3", SECONDS, at_least=1.5, than="jvm"),
     Goal("micro-batch of 4,000 rows, p50", "streaming", "micro-batch of 4,000 rows", TRIGGER, at_most=1, than="jvm"),
+    Goal("topic to topic, p99", "latency", "topic to topic", LATENCY, at_most=150, statistic="p99"),
+    Goal("what exactly once adds to a micro-batch, p50", "once", "exactly once", ADDED, at_most=30),
     Goal("decode 100 B with CRC", "kernel", "decode 100 B", NANOSECONDS, at_most=40),
     Goal("encode 100 B", "kernel", "encode 100 B", NANOSECONDS, at_most=30),
     Goal("decode with 2 headers", "kernel", "decode 100 B, 2 headers", NANOSECONDS, at_most=60),
@@ -96,16 +129,20 @@ def _judge(run: Run, goal: Goal) -> Verdict:
     stage = run.stage(goal.stage)
     ours = stage.find(goal.work, goal.ours, goal.measure) if stage else None
     theirs = stage.find(goal.work, goal.than, goal.measure) if stage and goal.than else None
-    mine = ours.headline if ours else None
-    if mine is None or (goal.than is not None and (theirs is None or not theirs.headline)):
+    mine, other = (_figure(row, goal) for row in (ours, theirs))
+    if mine is None or (goal.than is not None and not other):
         return Verdict(goal, None, "not measured")
     if goal.than is None:
         return Verdict(goal, mine, f"{mine:,.4g} {goal.measure.unit}, goal ≤ {goal.at_most:g} {goal.measure.unit}")
-    assert theirs is not None
-    other = theirs.headline
     assert other is not None
     if goal.at_least is not None:
         ratio = other / mine
         return Verdict(goal, ratio, f"{ratio:.2f} × faster, goal ≥ {goal.at_least:g} ×")
     ratio = mine / other
     return Verdict(goal, ratio, f"{ratio:.2f} × its {goal.measure.title}, goal ≤ {goal.at_most:g} ×")
+
+
+def _figure(row: Row | None, goal: Goal) -> float | None:
+    if row is None:
+        return None
+    return row.headline if goal.statistic is None else row.statistic(goal.statistic)

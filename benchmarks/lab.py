@@ -115,6 +115,7 @@ def prepare_environment() -> None:
     """For this process and those it starts: the same Python everywhere, and this tree to import from."""
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else each process compiles what it imports
     paths = [str(ROOT), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
 

@@ -64,6 +64,14 @@ def cpu_seconds(root: int) -> float:
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
+def own_cpu_seconds(pid: int) -> float:
+    """Processor time of this process alone; 0 for one that is gone."""
+    with contextlib.suppress(OSError, ValueError):
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
+    return 0.0
+
+
 # What a process is, by a part of its command line; the first that fits.
 KINDS = (
     ("org.apache.spark.launcher", "launcher"),
@@ -138,3 +146,29 @@ class PeakMemory:
             peak = peak_bytes(pid)
             if peak:  # the last word on what it is: a shell becomes a JVM
                 self._peaks[pid] = (kind(pid), peak)
+
+
+class CpuByKind:
+    """The processor time of each process, by what it is, also of those that end in between.
+
+    Spark's daemons let the system forget the times of their children, so a look now and then is all there is.
+    """
+
+    interval_s = 0.2
+
+    def __init__(self) -> None:
+        self._used: dict[int, tuple[str, float]] = {}
+
+    def now(self, root: int) -> dict[str, float]:
+        """Seconds of the processes of each kind, since they began: of `root` and all that descends from it."""
+        self.look(tree(root))
+        found: dict[str, float] = {}
+        for name, seconds in list(self._used.values()):
+            found[name] = found.get(name, 0.0) + seconds
+        return found
+
+    def look(self, pids: list[int]) -> None:
+        for pid in pids:
+            seconds = own_cpu_seconds(pid)
+            if seconds:
+                self._used[pid] = (kind(pid), seconds)

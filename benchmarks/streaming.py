@@ -131,13 +131,18 @@ def run_query(
     options: Mapping[str, str],
     at_most: int | None = None,
     give_up_s: float | None = None,
+    sink: tuple[str, Mapping[str, str]] = ("noop", {}),
 ) -> list[dict[str, Any]]:
-    """The progress of each micro-batch with rows: all there are, or the first of them, or those that were in time."""
+    """The progress of each micro-batch with rows: all there are, or the first of them, or those that were in time.
+
+    `sink`: format and options.
+    """
     query = (
         lab.spark.readStream.format(format_name)
         .options(**options)
         .load()
-        .writeStream.format("noop")
+        .writeStream.format(sink[0])
+        .options(**sink[1])
         .option("checkpointLocation", mkdtemp(dir=lab.folder))
         .start()
     )

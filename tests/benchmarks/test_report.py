@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from xml.etree import ElementTree
 
 import pytest
 
 from benchmarks import chart, report
 from benchmarks.goals import Goal, judge
-from benchmarks.results import SECONDS, TRIGGER, Row, Run, Stage, quantile
+from benchmarks.processes import CpuByKind
+from benchmarks.results import LATENCY, SECONDS, TRIGGER, Row, Run, Stage, quantile
 from benchmarks.tail_and_catchup import Followed
 from benchmarks.turns import take_turns
 
@@ -70,6 +73,25 @@ def test_a_goal_is_judged_by_the_minimum(goal, met):
         read("pykafka", 1.5, 1.0), read("jvm", 4.0, 9.0), read("ready-arrow", 0.5), read("aiokafka", failure="no")
     )
     assert [verdict.met for verdict in judge(run, [goal])] == [met]
+
+
+@pytest.mark.parametrize(("statistic", "met"), [(None, True), ("p99", False), ("max", False)])
+def test_a_goal_may_be_judged_by_another_statistic_than_the_first(statistic, met):
+    run = run_of(Row("topic to topic", "pykafka", LATENCY, tuple(map(float, range(1, 201)))))
+    goal = Goal("soon", "read", "topic to topic", LATENCY, at_most=150, statistic=statistic)
+    assert [verdict.met for verdict in judge(run, [goal])] == [met]
+
+
+def test_processor_time_of_a_process_that_has_ended_still_counts():
+    cpu = CpuByKind()
+    program = "import time\nwhile time.process_time() < 0.1: pass\nprint(flush=True)\ninput()"
+    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        while_it_ran = cpu.now(child.pid)
+        child.communicate(b"\n")
+    assert while_it_ran["other"] >= 0.05  # counted in ticks of 10 ms
+    assert cpu.now(child.pid)["other"] >= while_it_ran["other"]
 
 
 def test_a_row_where_a_peer_wins_or_failed_is_shown():

@@ -1,4 +1,4 @@
-"""How long a begin takes where each answer takes a while, and what it does where a broker cannot be reached."""
+"""How long begin and commit take where each answer takes a while, and what it does where a broker cannot be reached."""
 
 import logging
 import statistics
@@ -93,6 +93,20 @@ def test_what_does_not_depend_on_each_other_goes_together(version):
     decider = world.driver().begin().driver
     world.driver().commit([world.write(decider, slot) for slot in range(2)], 0)
     assert round_trips(world, world.driver().begin) == 3
+
+
+def test_a_commit_has_only_steps_that_follow_from_each_other(version):
+    """Look whether all is open, keep that it is about to be decided, offer, decide, end the tasks' transactions, keep.
+
+    The older dialect adds the group to the transaction before it offers. More tasks take no more round trips.
+    """
+    world = World(version)
+    for batch_id, tasks in enumerate((1, 4)):
+        decider = world.driver().begin().driver
+        written = [world.write(decider, slot) for slot in range(tasks)]
+        if batch_id == 0:
+            world.cluster.transactions.describe([IDS.task(slot) for slot in range(4)])  # their coordinators are known
+        assert round_trips(world, lambda: world.driver().commit(written, batch_id)) == {1: 7, 2: 6}[version]  # noqa: B023
 
 
 def test_the_coordinators_are_looked_up_together(version):
