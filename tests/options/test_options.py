@@ -178,7 +178,7 @@ EXACTLY_ONCE = {**SERVERS, "deliveryGuarantee": "exactly_once"}
 @pytest.mark.parametrize(
     ("written", "says"),
     [
-        ({"kafka.acks": "1"}, "exactly_once needs 'kafka.acks'=all, got '1'"),
+        ({"kafka.acks": "1"}, "exactly_once needs 'kafka.acks'=all or -1, got '1'"),
         ({"kafka.enable.idempotence": "false"}, "cannot be combined with 'kafka.enable.idempotence'=false"),
         ({"kafka.max.in.flight": "6"}, "'kafka.max.in.flight.requests.per.connection' of at most 5, got '6'"),
         ({"asyncProgressTrackingEnabled": "True"}, "cannot be combined with 'asyncProgressTrackingEnabled'=true"),
