@@ -69,10 +69,10 @@ def frame_of(pykafka, topic, url, *, stream=False, **more):
 
 
 def check(pykafka, source, clean, dead, count, cut):
-    good = Counter(message.value() for message in messages_of(pykafka.bootstrap_servers, clean))
+    good = Counter(message.value() for message in messages_of(pykafka.bootstrap_servers, clean, settled=True))
     assert good == Counter(b"%d" % (1000 + n) for n in range(count) if not is_cut(n) and not is_refused(n))
     places, refused = [], []
-    for letter in messages_of(pykafka.bootstrap_servers, dead):
+    for letter in messages_of(pykafka.bootstrap_servers, dead, settled=True):
         headers = letter.headers()
         number = int(headers[0][1])
         assert headers[:2] == [("n", b"%d" % number), ("empty", None)]
@@ -164,9 +164,9 @@ def test_so_is_each_row_that_the_writers_schema_does_not_take(pykafka, kafka_top
         return framed(written_by, COLOURED, {"number": 1000 + number, "colour": "BLUE"})
 
     encodable = [n for n in range(count) if not is_cut(n) and not has_no_symbol(n)]
-    good = Counter(message.value() for message in messages_of(pykafka.bootstrap_servers, clean))
+    good = Counter(message.value() for message in messages_of(pykafka.bootstrap_servers, clean, settled=True))
     assert good == Counter(record(n) for n in encodable if not is_refused(n))
-    letters = [(int(each.headers()[0][1]), each) for each in messages_of(pykafka.bootstrap_servers, dead)]
+    letters = [(int(each.headers()[0][1]), each) for each in messages_of(pykafka.bootstrap_servers, dead, settled=True)]
     assert sorted(n for n, _ in letters) == [n for n in range(count) if n not in encodable or is_refused(n)]
     for number, letter in letters:
         assert letter.headers()[:2] == [("n", b"%d" % number), ("empty", None)]
@@ -199,7 +199,7 @@ def test_a_write_that_fails_leaves_no_dead_letters(pykafka, kafka_topic):
         narrow = kafka_topic(config=COMPACTED)
         with pytest.raises(PySparkException, match="topic of 'badRecords' must take every record"):
             pykafka.write(rows, clean, **{**options, "badRecords": f"topic:{narrow}"})
-        assert messages_of(pykafka.bootstrap_servers, dead) == []
+        assert messages_of(pykafka.bootstrap_servers, dead, settled=True) == []
         pykafka.write(rows, clean, **options)
     check(pykafka, source, clean, dead, 12, cut)
 
