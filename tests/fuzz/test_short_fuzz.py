@@ -145,8 +145,10 @@ def looks_at_its_limit(rng: random.Random) -> bool:
 
 
 def start_of_a_process(feed: Callable[[random.Random], bool], folder: Path) -> None:
-    """Of one whose every target is `feed`, with short limits."""
-    under_way.HANG_SECONDS, under_way.WAIT_SECONDS = 1, 3
+    """Of one whose every target is `feed`, with short limits. A short one on the wall only where it is the proof."""
+    under_way.HANG_SECONDS = 1
+    if feed is waits_for_ever:
+        under_way.WAIT_SECONDS = 5
     run.TARGETS = [replace(target, feed=feed) for target in run.TARGETS]
     run.start_of_a_process(folder)
 
