@@ -1,5 +1,5 @@
-"""Avro and Protobuf records of five fields through Spark: our typed columns, beside from_avro and from_protobuf on the
-JVM connector, which get the bytes behind the schema's id from a projection.
+"""Avro, Protobuf and JSON records of five fields through Spark: our typed columns, beside from_avro, from_protobuf and
+from_json on the JVM connector. The first two get the bytes behind the schema's id from a projection.
 
 `ready-made`: our read of the same topic, but columns made before stand for the decoded ones, so it costs what typed
 columns cost without a decoder. `binary`: our read, not decoded. Where Maven Central gives no jar of from_protobuf, its
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
+from benchmarks.json_speed import COLUMNS, columns_of, json_records
 from benchmarks.lab import Lab, load, to_noop
 from benchmarks.results import OURS, Row
 from benchmarks.stages import Effort, compare
@@ -43,16 +44,18 @@ if TYPE_CHECKING:
 
 TITLE = "typed rows through Spark, 4 partitions, all columns"
 RECORDS, AT_ONCE, PARTITIONS = 2_000_000, 200_000, 4
-TEXTS = {"avro": json.dumps(SCHEMA), "protobuf": PROTO}
+TEXTS = {"avro": json.dumps(SCHEMA), "protobuf": PROTO, "json": COLUMNS}
+NAMES = {"avro": "Avro", "protobuf": "Protobuf", "json": "JSON"}
+RECORDS_OF = {"avro": newer_records, "protobuf": protobuf_records, "json": json_records}
 
 
 def run(lab: Lab, effort: Effort) -> Iterator[Row]:
     spark = lab.spark
     spark.dataSource.register(ReadyTyped)
     rounds = max(1, effort.rows(RECORDS) // AT_ONCE)
-    for kind, records in (("avro", newer_records(AT_ONCE)), ("protobuf", protobuf_records(AT_ONCE))):
-        topic = filled(lab, records, rounds)
-        yield from compare(f"{kind.title()}, 5 fields", readers(lab, topic, kind), effort.turns, warm_up=2)
+    for kind, records_of in RECORDS_OF.items():
+        topic = filled(lab, records_of(AT_ONCE), rounds)
+        yield from compare(f"{NAMES[kind]}, 5 fields", readers(lab, topic, kind), effort.turns, warm_up=2)
         lab.drop(topic)
 
 
@@ -73,7 +76,9 @@ def filled(lab: Lab, records: list[bytes], rounds: int) -> str:
 def readers(lab: Lab, topic: str, kind: str) -> dict[str, Run]:
     spark = lab.spark
     kafka = {**lab.reach, "subscribe": topic, "startingOffsets": "earliest"}
-    typed = {**kafka, "valueFormat": kind, "readerSchema": TEXTS[kind], "schemaRegistry": f"{__name__}:text_of_{kind}"}
+    typed = {**kafka, "valueFormat": kind, "readerSchema": TEXTS[kind]}
+    if kind != "json":
+        typed["schemaRegistry"] = f"{__name__}:text_of_{kind}"
 
     def on_the_jvm() -> None:
         frame = load(spark, "kafka", kafka)
@@ -89,9 +94,11 @@ def readers(lab: Lab, topic: str, kind: str) -> dict[str, Run]:
 
 def jvm_decoded(kind: str) -> Any:
     from pyspark.sql.avro.functions import from_avro
-    from pyspark.sql.functions import expr
+    from pyspark.sql.functions import expr, from_json
     from pyspark.sql.protobuf.functions import from_protobuf
 
+    if kind == "json":
+        return from_json(expr("CAST(value AS STRING)"), COLUMNS)
     prefix = PREFIX if kind == "avro" else PROTO_PREFIX
     data = expr(f"substring(value, {len(prefix) + 1})")
     if kind == "avro":
@@ -120,6 +127,8 @@ def ready_rows(kind: str) -> pa.Array:
         reader = parse_schema(TEXTS[kind])
         records = pa.array(newer_records(100_000), pa.binary())
         return AvroDecoder(reader, [reader]).decode(records, MOST_BYTES, skip_bytes=len(PREFIX)).array
+    if kind == "json":
+        return columns_of(json_records(100_000))
     schema = read_schema(PROTO)
     records = pa.array(protobuf_records(100_000), pa.binary())
     decoder = ProtobufDecoder(schema, schema.message_named("Sale"))

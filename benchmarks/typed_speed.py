@@ -1,5 +1,5 @@
-"""Avro, Protobuf and JSON records to Arrow columns, and the first two back: nanoseconds per record, in one process,
-beside fastavro, protobuf and Python's json; for JSON also Spark's from_json in a session of one core.
+"""Avro, Protobuf and JSON records to Arrow columns, and back: nanoseconds of processor time per record, in one process,
+beside fastavro, protobuf and Python's json; for JSON also Spark's from_json and to_json in a session of one core.
 
 `python -m benchmarks.typed_speed` prints it without a broker.
 """
@@ -9,29 +9,25 @@ from __future__ import annotations
 import io
 import json
 import struct
-import tempfile
-import time
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 
+from benchmarks.json_speed import json_rows
 from benchmarks.lab import Lab
 from benchmarks.results import NANOSECONDS, OURS, Row
-from benchmarks.session import in_session
 from benchmarks.stages import Effort, compare
-from benchmarks.turns import Run
+from benchmarks.turns import Run, per_record
 from kafkasource.typed.avro.decode import AvroDecoder
 from kafkasource.typed.avro.encode import AvroEncoder
 from kafkasource.typed.avro.parse import parse_schema
-from kafkasource.typed.json.decode import JsonDecoder
-from kafkasource.typed.json.types_of import column_type
 from kafkasource.typed.protobuf.decode import ProtobufDecoder
 from kafkasource.typed.protobuf.encode import ProtobufEncoder
 from kafkasource.typed.protobuf.schema import read_schema
 from kafkasource.typed.rows import RegisteredRows
-from kafkasource.typed.schema_source import AVRO, JSON, PROTOBUF, RegisteredSchema
+from kafkasource.typed.schema_source import AVRO, PROTOBUF, RegisteredSchema
 
 TITLE = "Avro, Protobuf and JSON records to columns, and back, one core"
 RECORDS = 1_000_000
@@ -55,7 +51,6 @@ READER = SCHEMA | {"fields": [*FIELDS[:3], FIELDS[3] | {"default": None}, FIELDS
 PROTO = """syntax = "proto3";
 message Sale { int64 id = 1; string name = 2; double price = 3; optional string note = 4; int64 at = 5; }
 """
-JSON_COLUMNS = "id BIGINT, name STRING, price DOUBLE, note STRING, at TIMESTAMP"
 PROTO_PREFIX = b"\0\0\0\0\1\0"  # with the message index
 
 
@@ -79,9 +74,7 @@ def run(lab: Lab, effort: Effort) -> Iterator[Row]:
     yield from compare("Protobuf, 5 fields", contestants, turns, measure=NANOSECONDS, cpu=False)
     contestants = {OURS: encoding_protobuf(messages), "protobuf": to_protobuf(messages)}
     yield from compare("Protobuf, 5 fields, written", contestants, turns, measure=NANOSECONDS, cpu=False)
-    texts = json_records(count)
-    contestants = {OURS: decoding_json(texts), "json": by_json(texts), "from_json, JVM": by_from_json(count, turns)}
-    yield from compare("JSON, 5 fields", contestants, turns, measure=NANOSECONDS, warm_up=0, cpu=False)
+    yield from json_rows(count, turns)
     framed = {f"{OURS}, Avro": typed_rows(new, AVRO), f"{OURS}, Protobuf": typed_rows(messages, PROTOBUF)}
     yield from compare("a task's typed rows, with the schema ids", framed, turns, measure=NANOSECONDS, cpu=False)
 
@@ -276,71 +269,6 @@ def to_protobuf(records: list[bytes]) -> Run:
     return per_record(work, len(rows))
 
 
-def json_records(count: int) -> list[bytes]:
-    """94 bytes each, more or less."""
-    notes = [b"null", b'"a note"']
-    return [
-        b'{"id":%d,"name":"name-%07d","price":%r,"note":%s,"at":"2026-05-06T07:08:%02d.%03dZ"}'
-        % (i * 1000, i, i * 1.5, notes[i % 2], i % 60, i % 1000)
-        for i in range(count)
-    ]
-
-
-def decoding_json(records: list[bytes]) -> Run:
-    column = pa.array(records, pa.binary())
-    decoder = JsonDecoder(column_type(RegisteredSchema(JSON, JSON_COLUMNS)))
-
-    def work() -> None:
-        for start in range(0, len(records), PIECE_RECORDS):
-            decoded = decoder.decode(column.slice(start, PIECE_RECORDS), MOST_BYTES)
-            assert decoded.bad == 0
-
-    return per_record(work, len(records))
-
-
-def by_json(records: list[bytes]) -> Run:
-    def work() -> None:
-        for each in records[:OTHERS_RECORDS]:
-            json.loads(each)
-
-    return per_record(work, min(OTHERS_RECORDS, len(records)))
-
-
-def by_from_json(count: int, turns: int) -> Run:
-    """A session is started for the first turn, and measures all of them."""
-    measured: list[float] = []
-
-    def run() -> float:
-        if not measured:
-            arguments = {"count": count, "turns": turns}
-            measured.extend(
-                in_session("benchmarks.typed_speed:from_json", master="local[1]", arguments=arguments).value
-            )
-        return measured.pop()
-
-    return run
-
-
-def from_json(spark: Any, count: int, turns: int) -> list[float]:
-    """In the session's process: nanoseconds a record of one core, less those of reading the texts and no more."""
-    import pyarrow.parquet as pq
-    from pyspark.sql.functions import expr
-
-    with tempfile.TemporaryDirectory() as folder:
-        pq.write_table(pa.table({"value": pa.array(json_records(count), pa.binary())}), f"{folder}/records.parquet")
-        text = spark.read.parquet(folder).selectExpr("cast(value AS STRING) AS value").cache()
-        read = text.select(expr(f"from_json(value, '{JSON_COLUMNS}') AS value")).select("value.*")
-
-        def seconds(frame: Any) -> float:
-            started = time.perf_counter()
-            frame.write.format("noop").mode("overwrite").save()
-            return time.perf_counter() - started
-
-        for frame in (text, read, read, text):
-            seconds(frame)
-        return [(seconds(read) - seconds(text)) * 1e9 / count for _ in range(turns)]
-
-
 class Kept:
     """One schema, of the id 1."""
 
@@ -363,15 +291,6 @@ def typed_rows(records: list[bytes], kind: str) -> Run:
                 assert not piece.bad
 
     return per_record(work, len(records))
-
-
-def per_record(work: Callable[[], object], records: int) -> Run:
-    def run() -> float:
-        started = time.thread_time()
-        work()
-        return (time.thread_time() - started) * 1e9 / records
-
-    return run
 
 
 if __name__ == "__main__":

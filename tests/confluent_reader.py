@@ -5,9 +5,13 @@ import uuid
 from confluent_kafka import Consumer, TopicPartition
 
 
-def messages_of(bootstrap_servers, topic, partitions=(0,), isolation="read_committed"):
+def messages_of(bootstrap_servers, topic, partitions=(0,), isolation="read_committed", *, settled=False):
     """The messages of these partitions, up to the ends that a reader of this isolation sees. Those of one partition are
-    in the order of their offsets."""
+    in the order of their offsets.
+
+    `settled`: up to the ends of the logs, for tests that wrote in transactions. A broker says that a transaction has
+    ended before its markers are in the partitions, and until then the end that a reader sees is in front of it.
+    """
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap_servers,
@@ -21,18 +25,20 @@ def messages_of(bootstrap_servers, topic, partitions=(0,), isolation="read_commi
     found, ended = [], set()
     while len(ended) < len(partitions):
         message = consumer.poll(30)
-        assert message is not None, "the reader heard nothing"
-        if message.error():
-            ended.add(message.partition())
-        else:
+        assert message is not None, "the reader heard nothing, or a transaction does not end"
+        if not message.error():
             found.append(message)
+            continue
+        place = TopicPartition(topic, message.partition())
+        if not settled or message.offset() >= consumer.get_watermark_offsets(place, cached=True)[1]:
+            ended.add(message.partition())
     consumer.close()
     return found
 
 
-def values_of(bootstrap_servers, topic, partitions=(0,), isolation="read_committed"):
+def values_of(bootstrap_servers, topic, partitions=(0,), isolation="read_committed", *, settled=False):
     """Values by partition, in the order of offsets."""
     found = {partition: [] for partition in partitions}
-    for message in messages_of(bootstrap_servers, topic, partitions, isolation):
+    for message in messages_of(bootstrap_servers, topic, partitions, isolation, settled=settled):
         found[message.partition()].append(message.value())
     return found

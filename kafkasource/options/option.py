@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -18,6 +18,12 @@ BOTH: tuple[Role, ...] = ("source", "sink")
 def as_text(value: object) -> str:
     """A typed value as a user writes it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def any_of(words: Iterable[str]) -> str:
+    """`avro, protobuf or json`"""
+    *others, last = words
+    return f"{', '.join(others)} or {last}" if others else last
 
 
 @dataclass(frozen=True)
@@ -49,10 +55,7 @@ class Other:
     def wanted(self) -> str:
         if self.at_most is not None:
             return f"{self.name!r} of at most {self.at_most}"
-        if not self.values:
-            return repr(self.name)
-        *before, last = map(as_text, self.values)
-        return f"{self.name!r}={', '.join(before)} or {last}" if before else f"{self.name!r}={last}"
+        return f"{self.name!r}={any_of(map(as_text, self.values))}" if self.values else repr(self.name)
 
 
 @dataclass(frozen=True)

@@ -84,7 +84,7 @@ class Letters:
 
     def came_back(self, topic=None, partitions=(0, 1, 2)):
         """(partition, value, headers) that a reader with read_committed sees, in the order of their values."""
-        messages = messages_of(self.servers, topic or self.origin, partitions)
+        messages = messages_of(self.servers, topic or self.origin, partitions, settled=True)
         found = [(each.partition(), each.value(), each.headers()) for each in messages]
         return sorted(found, key=lambda each: int(each[1][1:]))
 

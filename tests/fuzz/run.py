@@ -1,10 +1,10 @@
 """Feeds the decoders with bad input, as much of it as asked for: `make fuzz`.
 
-    python tests/fuzz/run.py [--inputs 2000000] [--seed N] [--targets avro,protobuf] [--only INPUT]
+    python tests/fuzz/run.py [--inputs 2000000] [--seed N] [--targets avro,protobuf] [--only INPUT] [--processes 2]
 
 An input is made of the seed, its number and the targets, so that `--only INPUT` with the same others feeds it again.
-Every process that feeds has a limit on its memory, every input on its time; what dies or hangs beyond Python's reach
-ends the run with the numbers that were under way. Exits with 1 where anything was found.
+Every process that feeds has a limit on its memory, every input on its processor time; what dies or hangs beyond
+Python's reach ends the run with the numbers that were under way. Exits with 1 where anything was found.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import os
 import resource
 import signal
 import sys
+import tempfile
 import time
 import traceback
 from collections import Counter
@@ -32,13 +33,14 @@ if __name__ != "run":  # as a program, and in the processes that it starts
     FOLDERS = ("fuzz", "protocol", "records", "source", "sink", "group", "security", "typed", "")
     sys.path += [str(TESTS / name) for name in FOLDERS]
 
+import pandas as pd  # noqa: F401  pyarrow imports it with its first array, and takes longer than an input may
 from fuzz_targets import TARGETS, Target
+from under_way import UnderWay, inputs_under_way
 
 from kafkasource.errors import KafkaSourceError
 
 MEMORY_BYTES = 512 << 20  # beyond what the process has mapped before the first input
 SECONDS = 1.0  # of processor time for one input
-HANG_SECONDS = 900  # on the wall, for as many as a process takes at once, on a busy machine; in C too
 AT_ONCE = 5000
 MOST_FAILURES = 20
 
@@ -70,7 +72,7 @@ def target_of(rng: Random, targets: Sequence[Target] = TARGETS) -> Target:
     return rng.choices(targets, [target.share for target in targets])[0]
 
 
-def feed(seed: int, numbers: range, names: Sequence[str] = ()) -> Found:
+def feed(seed: int, numbers: range, names: Sequence[str] = (), under_way: UnderWay | None = None) -> Found:
     """These inputs, one after the other, in this thread, which must be the main one. `names`: of the targets; none:
     all."""
     targets = [target for target in TARGETS if not names or target.name in names]
@@ -78,6 +80,8 @@ def feed(seed: int, numbers: range, names: Sequence[str] = ()) -> Found:
     before = signal.signal(signal.SIGVTALRM, _too_slow)
     try:
         for number in numbers:
+            if under_way is not None:
+                under_way.starts(number)
             _feed_one(seed, number, targets, found)
     finally:
         signal.signal(signal.SIGVTALRM, before)
@@ -109,9 +113,13 @@ def _too_slow(signum: int, frame: object) -> None:
     raise TooSlow(f"more than {SECONDS} s of processor time")
 
 
-def limit_memory() -> None:
+_of_this_process: list[UnderWay] = []  # of one that feeds
+
+
+def start_of_a_process(folder: Path) -> None:
     faulthandler.enable()
     logging.disable(logging.CRITICAL)  # of lying brokers there is much to say
+    _of_this_process.append(UnderWay(folder))
     if not Path("/proc/self/statm").exists():
         return  # not Linux, whose limit this is
     pages = int(Path("/proc/self/statm").read_text().split()[0])
@@ -120,24 +128,29 @@ def limit_memory() -> None:
 
 
 def _feed_in_a_process(seed: int, numbers: range, names: Sequence[str]) -> Found:
-    faulthandler.dump_traceback_later(HANG_SECONDS, exit=True)
+    (under_way,) = _of_this_process
     try:
-        return feed(seed, numbers, names)
+        return feed(seed, numbers, names, under_way)
     finally:
-        faulthandler.cancel_dump_traceback_later()
+        under_way.ends()
 
 
-def run(seed: int, inputs: int, names: Sequence[str]) -> Found:
+def run(seed: int, inputs: int, names: Sequence[str], processes: int | None = None) -> Found:
+    with tempfile.TemporaryDirectory(prefix="fuzz-") as folder:
+        return _run_in(Path(folder), seed, inputs, names, processes or os.cpu_count())
+
+
+def _run_in(folder: Path, seed: int, inputs: int, names: Sequence[str], processes: int | None) -> Found:
     found, start = Found(), time.monotonic()
     runs = [range(at, min(at + AT_ONCE, inputs)) for at in range(0, inputs, AT_ONCE)]
-    with ProcessPoolExecutor(os.cpu_count(), get_context("spawn"), initializer=limit_memory) as pool:
-        under_way = {pool.submit(_feed_in_a_process, seed, numbers, names): numbers for numbers in runs}
-        for done, future in enumerate(as_completed(under_way), start=1):
+    with ProcessPoolExecutor(processes, get_context("spawn"), start_of_a_process, (folder,)) as pool:
+        results = [pool.submit(_feed_in_a_process, seed, numbers, names) for numbers in runs]
+        for done, future in enumerate(as_completed(results), start=1):
             try:
                 found.add(future.result())
             except BrokenProcessPool:
-                left = [numbers for each, numbers in under_way.items() if not each.done() or each.exception()]
-                found.failures.append(f"a process died; of seed {seed} these were not done: {left[: os.cpu_count()]}")
+                under_way = ", ".join(map(str, inputs_under_way(folder)))
+                found.failures.append(f"a process died; the last inputs of seed {seed} were {under_way}")
                 break
             if len(found.failures) >= MOST_FAILURES:
                 pool.shutdown(wait=False, cancel_futures=True)
@@ -168,6 +181,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=None, help="any by default")
     parser.add_argument("--only", type=int, default=None, metavar="INPUT", help="one input of a seed again")
     parser.add_argument("--targets", default="", metavar="NAMES", help="only these, with commas between their names")
+    parser.add_argument("--processes", type=int, default=None, help="as many as processors by default")
     arguments = parser.parse_args()
     names = [name for name in arguments.targets.split(",") if name]
     if unknown := set(names) - {target.name for target in TARGETS}:
@@ -177,7 +191,7 @@ def main() -> int:
     if arguments.only is not None:
         found = feed(seed, range(arguments.only, arguments.only + 1), names)
     else:
-        found = run(seed, arguments.inputs, names)
+        found = run(seed, arguments.inputs, names, arguments.processes)
     report(found)
     return 1 if found.failures else 0
 

@@ -7,12 +7,20 @@ from __future__ import annotations
 
 import os
 import random
+import resource
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
 from dataclasses import replace
-from itertools import product
+from functools import partial
+from itertools import product, repeat
+from pathlib import Path
 
 import fuzz_targets
 import pytest
 import run
+import under_way
 from frame_mutations import (
     FetchedRecords,
     captured_frames,
@@ -110,6 +118,55 @@ def test_a_hang_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(run, "SECONDS", 0.05)
     assert all("TooSlow" in failure for failure in planted(monkeypatch, feed).failures)
+
+
+inputs = 0  # of this process
+
+
+def computes_for_ever(rng: random.Random) -> bool:
+    global inputs
+    inputs += 1
+    return inputs < 4 or bool(deque(repeat(0), maxlen=0))  # in C, where no handler of Python's comes to run
+
+
+def waits_for_ever(rng: random.Random) -> bool:
+    global inputs
+    inputs += 1
+    return inputs < 4 or threading.Event().wait()
+
+
+def looks_at_its_limit(rng: random.Random) -> bool:
+    limit, used = resource.getrlimit(resource.RLIMIT_CPU)[0], time.process_time()
+    assert under_way.HANG_SECONDS <= limit - used <= under_way.HANG_SECONDS + 1
+    end = used + 0.3  # so that inputs begin in one second and in the next
+    while time.process_time() < end:
+        pass
+    return True
+
+
+def start_of_a_process(feed: Callable[[random.Random], bool], folder: Path) -> None:
+    """Of one whose every target is `feed`, with short limits. A short one on the wall only where it is the proof."""
+    under_way.HANG_SECONDS = 1
+    if feed is waits_for_ever:
+        under_way.WAIT_SECONDS = 5
+    run.TARGETS = [replace(target, feed=feed) for target in run.TARGETS]
+    run.start_of_a_process(folder)
+
+
+def run_in_processes(monkeypatch: pytest.MonkeyPatch, feed: Callable[[random.Random], bool]) -> list[str]:
+    monkeypatch.setattr(run, "start_of_a_process", partial(start_of_a_process, feed))
+    return run.run(1, 6, (), processes=1).failures
+
+
+@pytest.mark.parametrize("feed", [computes_for_ever, waits_for_ever])
+def test_a_process_that_hangs_ends_the_run_with_the_number_of_its_input(
+    monkeypatch: pytest.MonkeyPatch, feed: Callable[[random.Random], bool]
+) -> None:
+    assert run_in_processes(monkeypatch, feed) == ["a process died; the last inputs of seed 1 were 3"]
+
+
+def test_each_input_has_its_own_processor_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run_in_processes(monkeypatch, looks_at_its_limit) == []
 
 
 def test_errors_of_ours_are_counted_and_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,7 +31,7 @@ def test_the_column_of_bad_records_is_the_last_or_where_it_is_named():
         ({**BASE, "schemaRegistry": "m:f", "valueFormat": "string"}, "needs 'valueFormat'"),
         ({**AVRO, "schemaRegistry": "m:f"}, "both say where schemas are"),
         ({**BASE, "badRecords": "column"}, "set 'valueFormat' or 'keyFormat'"),
-        ({**BASE, "readerSchema": "latest"}, "needs 'valueFormat'=avro, protobuf or json"),
+        ({**BASE, "readerSchema": "latest"}, "needs 'valueFormat'=avro, protobuf or json, got 'binary'"),
         ({**AVRO, "keyReaderSchema": "latest"}, "needs 'keyFormat'"),
         ({**AVRO, "packRecords": "true"}, "packed records are copied as the bytes that they are"),
         ({**AVRO, "columns": "value,badRecord"}, "badRecord"),
@@ -41,6 +41,10 @@ def test_the_column_of_bad_records_is_the_last_or_where_it_is_named():
         ({**AVRO, "protobuf.enums.as.ints": "true"}, "needs 'valueFormat' or 'keyFormat' to be protobuf"),
         ({**AVRO, "recordTypes": "a,,b"}, "names, each once, separated by commas"),
         ({**BASE, "valueFormat": "json", "recordTypes": "a"}, "needs 'valueFormat'=avro or protobuf, got 'json'"),
+        (
+            {**AVRO, "valueFormat": "string", "recordTypes": "a", "keyFormat": "avro"},
+            "needs 'valueFormat'=avro or prot",
+        ),
     ],
 )
 def test_what_makes_no_sense_is_refused(given, words):

@@ -45,6 +45,7 @@ TYPED_SUITES = [
     "../typed/test_encode_as_avro.py",
     "../typed/test_protobuf_encode.py",
     "../typed/test_encode_as_protobuf.py",
+    "../typed/test_json_encode.py",
 ]
 JSON_SUITES = ["../typed/test_columns_of_json.py"]
 # Shifts and alignment are as Cython's own code has them.

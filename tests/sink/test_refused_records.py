@@ -60,8 +60,8 @@ class Kafka:
         self.cluster.topics.create([name], partitions=partitions, configs=configs)
         return name
 
-    def messages(self, topic, partitions=PARTITIONS):
-        return messages_of(self.servers, topic, range(partitions))
+    def messages(self, topic, partitions=PARTITIONS, *, settled=True):
+        return messages_of(self.servers, topic, range(partitions), settled=settled)
 
 
 class Input:
@@ -140,7 +140,7 @@ def test_in_a_transaction_good_rows_and_dead_letters_are_seen_together(kafka, ki
             transaction = TaskTransaction.open(kafka.cluster.transactions, name, 60_000, kafka.dialect)
             with producer.delivery(delivery=Delivery(transaction, Outlet(dead, partitioner))) as delivery:
                 producer.append(rows.rows(topic), partitioner, delivery)
-            assert kafka.messages(topic) == kafka.messages(dead, 1) == []
+            assert kafka.messages(topic, settled=False) == kafka.messages(dead, 1, settled=False) == []
             kafka.cluster.transactions.end(name, transaction.producer, commit, kafka.dialect)
     finally:
         producer.close()

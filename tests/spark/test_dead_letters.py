@@ -1,7 +1,7 @@
 """Good rows and dead letters of one query, on a real Kafka: confluent-kafka reads what is committed.
 
 Of the records each third is cut, so that it cannot be decoded. The topic of the good ones is compacted, so the broker
-refuses those without a key.
+refuses those without a key. Where they are written as Avro, some rows have a text that is no symbol of the schema.
 """
 
 from __future__ import annotations
@@ -69,10 +69,10 @@ def frame_of(pykafka, topic, url, *, stream=False, **more):
 
 
 def check(pykafka, source, clean, dead, count, cut):
-    good = Counter(message.value() for message in messages_of(pykafka.bootstrap_servers, clean))
+    good = Counter(message.value() for message in messages_of(pykafka.bootstrap_servers, clean, settled=True))
     assert good == Counter(b"%d" % (1000 + n) for n in range(count) if not is_cut(n) and not is_refused(n))
     places, refused = [], []
-    for letter in messages_of(pykafka.bootstrap_servers, dead):
+    for letter in messages_of(pykafka.bootstrap_servers, dead, settled=True):
         headers = letter.headers()
         number = int(headers[0][1])
         assert headers[:2] == [("n", b"%d" % number), ("empty", None)]
@@ -97,6 +97,24 @@ TWO_POINTS = pytest.param((REFUSED, "decided"), id="two crashes")
 EACH_POINT = pytest.param((*POINTS, REFUSED) * 2, id="two crashes at each point", marks=pytest.mark.extended)
 
 
+def under_crashes(points, crash_file, write):
+    """`write` starts the same query again and again: once for each crash, and once to the end."""
+    for point in points:
+        crash_file.write_text(point)
+        with suppress(PySparkException):  # a task that died runs again
+            write().awaitTermination()
+        assert not crash_file.exists(), f"nothing crashed at {point!r}"
+    write().awaitTermination()
+
+
+def writing_once(pykafka, rows, clean, dead, checkpoint, **more):
+    """A start of the query that writes `rows` exactly once."""
+    options = {"kafka.bootstrap.servers": pykafka.bootstrap_servers, "topic": clean, **more}
+    options |= {"badRecords": f"topic:{dead}", "deliveryGuarantee": "exactly_once"}
+    query = rows.writeStream.format("pykafka").options(checkpointLocation=str(checkpoint), **options)
+    return query.trigger(availableNow=True).start()
+
+
 @pytest.mark.needs_spark("limited_available_now")
 @pytest.mark.parametrize("points", [TWO_POINTS, EACH_POINT])
 def test_each_record_is_in_one_of_the_two_topics_once_whatever_dies(pykafka, kafka_topic, tmp_path, crash_file, points):
@@ -105,26 +123,65 @@ def test_each_record_is_in_one_of_the_two_topics_once_whatever_dies(pykafka, kaf
     with a_registry() as registry:
         cut = fill(pykafka, source, registry.add(f"{source}-value", json.dumps(SCHEMA)), count)
 
-        def run():
+        def write():
             rows = frame_of(pykafka, source, registry.url, stream=True, maxOffsetsPerTrigger="12")
-            writing = (
-                rows.selectExpr(*TO_WRITE)
-                .writeStream.format("pykafka")
-                .options(
-                    **{"kafka.bootstrap.servers": pykafka.bootstrap_servers, "topic": clean},
-                    **{"badRecords": f"topic:{dead}", "deliveryGuarantee": "exactly_once"},
-                    checkpointLocation=str(tmp_path / "checkpoint"),
-                )
-            )
-            writing.trigger(availableNow=True).start().awaitTermination()
+            return writing_once(pykafka, rows.selectExpr(*TO_WRITE), clean, dead, tmp_path / "checkpoint")
 
-        for point in points:
-            crash_file.write_text(point)
-            with suppress(PySparkException):  # a task that died runs again
-                run()
-            assert not crash_file.exists(), f"nothing crashed at {point!r}"
-        run()
+        under_crashes(points, crash_file, write)
     check(pykafka, source, clean, dead, count, cut)
+
+
+COLOURED = {**SCHEMA, "fields": [
+    *SCHEMA["fields"], {"name": "colour", "type": {"type": "enum", "name": "Colour", "symbols": ["RED", "BLUE"]}}
+]}  # fmt: skip
+
+
+def has_no_symbol(number):
+    return not is_cut(number) and number % 5 == 1
+
+
+@pytest.mark.needs_spark("limited_available_now")
+@pytest.mark.parametrize("points", [TWO_POINTS, EACH_POINT])
+def test_so_is_each_row_that_the_writers_schema_does_not_take(pykafka, kafka_topic, tmp_path, crash_file, points):
+    source, clean, dead = kafka_topic(partitions=2), kafka_topic(config=COMPACTED), kafka_topic()
+    count = 12 * (len(points) + 1)
+    value = (
+        "named_struct('number', value.number, 'colour', IF((value.number - 1000) % 5 = 1, 'GREEN', 'BLUE')) AS value"
+    )
+    with a_registry() as registry:
+        cut = fill(pykafka, source, registry.add(f"{source}-value", json.dumps(SCHEMA)), count)
+        written_by = registry.add(f"{clean}-value", json.dumps(COLOURED))
+        to_avro = {"valueFormat": "avro", "schemaRegistry.url": registry.url}
+
+        def write():
+            rows = frame_of(pykafka, source, registry.url, stream=True, maxOffsetsPerTrigger="12")
+            rows = rows.selectExpr(value, *TO_WRITE[1:])
+            return writing_once(pykafka, rows, clean, dead, tmp_path / "checkpoint", **to_avro)
+
+        under_crashes(points, crash_file, write)
+
+    def record(number):
+        return framed(written_by, COLOURED, {"number": 1000 + number, "colour": "BLUE"})
+
+    encodable = [n for n in range(count) if not is_cut(n) and not has_no_symbol(n)]
+    good = Counter(message.value() for message in messages_of(pykafka.bootstrap_servers, clean, settled=True))
+    assert good == Counter(record(n) for n in encodable if not is_refused(n))
+    letters = [(int(each.headers()[0][1]), each) for each in messages_of(pykafka.bootstrap_servers, dead, settled=True)]
+    assert sorted(n for n, _ in letters) == [n for n in range(count) if n not in encodable or is_refused(n)]
+    for number, letter in letters:
+        assert letter.headers()[:2] == [("n", b"%d" % number), ("empty", None)]
+        assert letter.key() == key_of(number)
+        why = {name.removeprefix("__dlq.errors."): text for name, text in letter.headers()[2:]}
+        if is_cut(number):
+            assert letter.value() == cut[int(why["partition"]), int(why["offset"])]
+            assert why["topic"] == source.encode()
+        elif has_no_symbol(number):
+            assert letter.value() == b'{"number":%d,"colour":"GREEN"}' % (1000 + number)
+            assert b"none of the symbols" in why.pop("message")
+            assert why == {"topic": clean.encode(), "field": b"$.colour", "value.format": b"json"}
+        else:
+            assert letter.value() == record(number)
+            assert why["message"].startswith(b"INVALID_RECORD")
 
 
 @pytest.mark.extended
@@ -142,7 +199,7 @@ def test_a_write_that_fails_leaves_no_dead_letters(pykafka, kafka_topic):
         narrow = kafka_topic(config=COMPACTED)
         with pytest.raises(PySparkException, match="topic of 'badRecords' must take every record"):
             pykafka.write(rows, clean, **{**options, "badRecords": f"topic:{narrow}"})
-        assert messages_of(pykafka.bootstrap_servers, dead) == []
+        assert messages_of(pykafka.bootstrap_servers, dead, settled=True) == []
         pykafka.write(rows, clean, **options)
     check(pykafka, source, clean, dead, 12, cut)
 

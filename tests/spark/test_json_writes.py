@@ -143,8 +143,8 @@ def test_rows_that_the_schema_does_not_take_and_good_rows_are_committed_together
             valueFormat="avro", badRecords=f"topic:{dead}", deliveryGuarantee="exactly_once",
             transactionalIdPrefix=topic, **{"schemaRegistry.url": registry.url},
         )  # fmt: skip
-    assert len(messages_of(pykafka.bootstrap_servers, topic, (0, 1))) == 90
-    letters = messages_of(pykafka.bootstrap_servers, dead, (0,))
+    assert len(messages_of(pykafka.bootstrap_servers, topic, (0, 1), settled=True)) == 90
+    letters = messages_of(pykafka.bootstrap_servers, dead, (0,), settled=True)
     assert sorted(each.value() for each in letters) == sorted(b'{"id":%d}' % n for n in range(3, 100, 10))
     assert {dict(each.headers())["__dlq.errors.field"] for each in letters} == {b"$.t"}
     back = pykafka.read(dead, valueFormat="json", readerSchema="id BIGINT, t STRING")

@@ -79,7 +79,7 @@ def test_a_limited_exactly_once_copy_goes_on_after_a_restart_and_each_record_is_
             query.processAllAvailable()
         finally:
             query.stop()
-    copied = values_of(kafka_broker.bootstrap_servers, target, partitions=(0, 1))
+    copied = values_of(kafka_broker.bootstrap_servers, target, partitions=(0, 1), settled=True)
     assert sorted(int(value) for values in copied.values() for value in values) == list(range(50))
 
 

@@ -147,5 +147,8 @@ def test_a_stream_from_avro_to_avro_writes_each_record_once_whatever_dies(
                 run()
             assert not crash_file.exists(), f"nothing crashed at {point!r}"
         run()
-        found = [read(LINE, each.value(), schema_id) for each in messages_of(pykafka.bootstrap_servers, target, (0, 1))]
+        found = [
+            read(LINE, each.value(), schema_id)
+            for each in messages_of(pykafka.bootstrap_servers, target, (0, 1), settled=True)
+        ]
     assert sorted(found, key=lambda line: line["price"]) == [{"item": str(n), "price": n / 2} for n in range(count)]

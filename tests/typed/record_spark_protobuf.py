@@ -11,17 +11,18 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import random
 import sys
 import tempfile
-from datetime import datetime, timedelta, timezone
+import time
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
-from protobuf_oracle import SCALARS, WELL_KNOWN, F, Schema, canonical, file_of, fill, plain, plain_values
-from pyspark.sql import SparkSession
+from protobuf_oracle import SCALARS, WELL_KNOWN, F, Schema, canonical, file_of, fill
+from pyspark.sql import Row, SparkSession
 from pyspark.sql.protobuf.functions import from_protobuf
 
 FILE = Path(__file__).with_name("spark_protobuf_rows.json")
@@ -85,22 +86,19 @@ def records_of(schema: Any, rng: random.Random) -> list[bytes]:
     return [b"", *records, bytes(damaged), records[0] + records[1], records[2][: len(records[2]) // 2]]
 
 
-def by_python(array: pa.Array) -> list[Any]:
-    """As `plain`, where pyarrow cannot cast times within structs that cannot be null."""
-    try:
-        return plain(array)
-    except pa.ArrowInvalid:
-        return [of_times(each) for each in plain_values(array.type, array.to_pylist())]
-
-
-def of_times(value: Any) -> Any:
+def plain_of(value: Any) -> Any:
+    """A value that Spark collected, as `protobuf_oracle.plain` has it: times as microseconds, a map as a dict."""
+    if isinstance(value, Row):
+        return {name: plain_of(each) for name, each in zip(value.__fields__, value, strict=True)}
+    if isinstance(value, dict):
+        return {key: plain_of(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [plain_of(each) for each in value]
     if isinstance(value, datetime):
-        value -= datetime(1970, 1, 1, tzinfo=timezone.utc)
+        value -= datetime(1970, 1, 1)
     if isinstance(value, timedelta):
         return value // timedelta(microseconds=1)
-    if isinstance(value, dict):
-        return {key: of_times(each) for key, each in value.items()}
-    return [of_times(each) for each in value] if isinstance(value, list) else value
+    return bytes(value) if isinstance(value, bytearray) else value
 
 
 def rows_of(spark: SparkSession, schema: Any, records: list[bytes]) -> dict[str, Any]:
@@ -110,8 +108,9 @@ def rows_of(spark: SparkSession, schema: Any, records: list[bytes]) -> dict[str,
     try:
         decoded = frame.orderBy("n").select(value.alias("value"))
         kind = decoded.schema["value"].dataType.simpleString()
-        array = decoded.toArrow().column("value").combine_chunks()
-        rows = [None if row is None else repr(canonical(row)) for row in by_python(array)]
+        # Not by toArrow: pyarrow refuses a null record whose message has required fields, and Spark makes such.
+        values = [plain_of(row.value) for row in decoded.collect()]
+        rows = [None if value is None else repr(canonical(value)) for value in values]
     except Exception as error:
         print(str(error)[:300].splitlines()[0], file=sys.stderr)
         kind, rows = None, []
@@ -124,6 +123,8 @@ def rows_of(spark: SparkSession, schema: Any, records: list[bytes]) -> dict[str,
 
 
 def main(*jars: str) -> None:
+    os.environ["TZ"] = "UTC"  # in which Spark's Python collects times
+    time.tzset()
     with tempfile.TemporaryDirectory() as folder:
         spark = (
             SparkSession.builder.master("local[1]")

@@ -17,6 +17,7 @@ from kafkasource.typed.protobuf.decode import ProtobufDecoder
 from kafkasource.typed.protobuf.schema import read_schema
 
 RECORDED = json.loads(Path(__file__).with_name("spark_protobuf_rows.json").read_text())
+# Of 11 with required fields there are no rows: pyarrow refused the null records among Spark's as these were recorded.
 CASES = [case for case in RECORDED["cases"] if case["type"] is not None]
 
 
@@ -26,7 +27,7 @@ def decoder_of(case):
 
 
 def test_there_are_cases():
-    assert len(CASES) > 50
+    assert len(CASES) == len(RECORDED["cases"]) - 11 == 51
 
 
 @pytest.mark.parametrize("case", CASES, ids=map(str, range(len(CASES))))

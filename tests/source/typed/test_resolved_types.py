@@ -129,3 +129,48 @@ def test_a_json_schema_is_resolved_with_its_references_and_records_ask_for_no_sc
     assert found[0] == [{"lines": [{"n": 1}], "any": "[1]"}, None, None]
     assert "the value, field $.lines[].n: a required field is missing" in found[1][1]
     assert "the value of schema id 99, field $: the bytes end within the value" in found[1][2]
+
+
+def schema_of_id(schema_id):
+    """The function of `schemaRegistry`, for a topic whose schemas were of one kind, and then of another."""
+    return {1: json.dumps(ORDER), 2: '{"type": "object", "properties": {"id": {"type": "integer"}}}', 3: SHOP}.get(
+        schema_id
+    )
+
+
+FUNCTION = f"{__name__}:schema_of_id"
+BY_KIND = {1: b"\0\0\0\0\1\2", 2: b'\0\0\0\0\2{"id":2}', 3: b"\0\0\0\0\3\0\x08\3"}  # the id, and an Order
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "its_own", "reasons"),
+    [
+        ("avro", {}, 1, {2: "unknown type 'object'", 3: "the record's schema is PROTOBUF, not AVRO"}),
+        ("json", {}, 2, {1: "the bytes are not JSON", 3: "the bytes are not JSON"}),
+        ("protobuf", {"messageName": "Order"}, 3, {1: "no message index", 2: "no message index"}),
+    ],
+)
+def test_records_by_a_schema_of_another_kind_are_bad_and_shift_none(name, more, its_own, reasons):
+    """The kind of a schema shows in its text alone where a function gives it."""
+    chosen = parsed(None, valueFormat=name, schemaRegistry=FUNCTION, readerSchema=f"id:{its_own}", **more)
+    ids = [1, 2, 3, its_own, 3, 2, 1]
+    found, bad = read(row_formats(chosen), [BY_KIND[each] for each in ids])
+    assert found == [{"id": each} if each == its_own else None for each in ids]
+    assert list(bad) == [at for at, each in enumerate(ids) if each != its_own]
+    assert all(reasons[ids[at]] in reason for at, reason in bad.items())
+
+
+@pytest.mark.parametrize(
+    ("name", "schema_id", "reason"),
+    [
+        ("json", 1, "'readerSchema': .*JSON Schema has no type 'record'"),
+        ("json", 3, "'readerSchema': .*in Spark's DDL"),
+        ("avro", 2, "'readerSchema': .*unknown type 'object'"),
+        ("avro", 3, "'readerSchema': the schema is PROTOBUF, and the format avro needs AVRO"),
+        ("protobuf", 1, "'readerSchema': the schema is AVRO, and the format protobuf needs PROTOBUF"),
+    ],
+)
+def test_a_readers_schema_of_another_kind_is_an_error_of_load(name, schema_id, reason):
+    chosen = parsed(None, valueFormat=name, schemaRegistry=FUNCTION, readerSchema=f"id:{schema_id}")
+    with pytest.raises(OptionError, match=reason):
+        row_formats(chosen)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pyarrow as pa
 
 from kafkasource import metrics, options
+from kafkasource.memory import Budget
+from kafkasource.memory.limits import Limit
 from kafkasource.records.arrow.columns import row_schema
 from kafkasource.source.typed.batches import typed_batches
 from kafkasource.source.typed.formats import RowFormats
@@ -55,3 +59,35 @@ def test_bad_records_are_counted_by_topic_and_reason():
     for _ in typed_batches([batch(formats), batch(formats).slice(4)], formats):
         pass
     assert counted() - before == 3
+
+
+NOTHING = {"type": "record", "name": "R", "fields": []}
+WIDE = {**NOTHING, "fields": [{"name": f"f{n}", "type": "long", "default": n} for n in range(100)]}
+MIB = 1 << 20
+
+
+def schema_of(schema_id):
+    return json.dumps(NOTHING)
+
+
+def test_a_piece_of_columns_that_grow_from_nothing_stays_within_the_decoders_part_of_the_budget(monkeypatch):
+    """Five bytes a record become 800."""
+    made = Budget(Limit(1024 * MIB, "a test"))
+    monkeypatch.setattr("kafkasource.memory.process_budget", lambda: made)
+    given = {"kafka.bootstrap.servers": "nowhere:1", "subscribe": "t", "valueFormat": "avro", "memoryBudget": "8m",
+             "schemaRegistry": f"{__name__}:schema_of", "readerSchema": json.dumps(WIDE)}  # fmt: skip
+    formats = RowFormats.of(options.parse(given, "source"), ["t"]).with_columns(("value", "offset"))
+    count = 20_000
+    names = [name for name in formats.fetched if name != "headers"]
+    columns = {
+        "value": pa.array([b"\0\0\0\0\7"] * count),
+        "topic": pa.array(["t"] * count),
+        "partition": pa.array([0] * count, pa.int32()),
+        "offset": pa.array(range(count), pa.int64()),
+    }
+    rows = pa.record_batch([columns[name] for name in names], names=names)
+    pieces = list(typed_batches([rows], formats))
+    assert sum(each.num_rows for each in pieces) == count
+    assert pieces[-1]["value"][-1].as_py() == {f"f{n}": n for n in range(100)}
+    sizes = [each["value"].nbytes for each in pieces]
+    assert MIB < max(sizes) <= 4 * MIB  # half of the budget
