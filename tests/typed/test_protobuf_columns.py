@@ -136,6 +136,13 @@ def test_fields_that_the_reader_does_not_have_are_skipped_groups_too():
     assert rows(decoded(unknown + b"\x08\x07" + unknown)) == [row(id=7)]
 
 
+def test_the_number_of_a_field_may_be_longer_than_it_needs_to_be():
+    """Java's CodedInputStream, which Spark's from_protobuf uses, reads these six bytes as field 33554431 of wire type
+    2; Google's Python refuses them."""
+    long_number = b"\xfa\xff\xff\xff\x80\x00" + b"\x08" + bytes(8)
+    assert rows(decoded(long_number + b"\x08\x07")) == [row(id=7)]
+
+
 def test_a_field_of_another_wire_type_is_an_unknown_field():
     assert rows(decoded(b"\x0a\x01a" + b"\x10\x05" + b"\x08\x01")) == [row(id=1)]
 
