@@ -288,3 +288,63 @@ def theirs(schema: Schema, data: bytes) -> dict[str, Any] | None:
         return row_of(message) if message.IsInitialized() else None
     except OverflowError:
         return None
+
+
+def varint(number: int) -> bytes:
+    out = bytearray()
+    while number >= 0x80:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*out, number])
+
+
+def with_short_numbers(kind: Any, data: bytes) -> bytes:
+    """The record with the numbers of its fields and the lengths in no more bytes than they need; `kind`: the message's
+    descriptor. Google's Python refuses those of more than five bytes, which Java's classes, and we, take.
+
+    What is wrong with the record otherwise stays wrong: from where it cannot be read, its bytes are as they were.
+    """
+    out, at = bytearray(), 0
+    while at < len(data):
+        try:
+            field, end = _short_field(kind, data, at)
+        except IndexError:
+            return bytes(out) + data[at:]
+        out += field
+        at = end
+    return bytes(out)
+
+
+def _short_field(kind: Any, data: bytes, at: int) -> tuple[bytes, int]:
+    """One field, and where the next begins. A group's begin and end are fields of their own. Raises IndexError."""
+    tag, at = _varint_at(data, at)
+    number, wire_type = tag >> 3, tag & 7
+    end = at
+    if wire_type == 0:
+        end = _varint_at(data, at)[1]
+    elif wire_type in (1, 5):
+        end = at + (8 if wire_type == 1 else 4)
+    elif wire_type == 2:
+        length, at = _varint_at(data, at)
+        end = at + length
+    if end > len(data):
+        raise IndexError("the bytes end within the field")
+    value = data[at:end]
+    if wire_type != 2:
+        return varint(tag) + value, end
+    field = kind.fields_by_number.get(number)
+    if field is not None and field.message_type is not None:
+        value = with_short_numbers(field.message_type, value)
+    return varint(tag) + varint(len(value)) + value, end
+
+
+def _varint_at(data: bytes, at: int) -> tuple[int, int]:
+    """Of 32 bits, and where the next byte is. Raises IndexError."""
+    number = 0
+    for shift in range(0, 70, 7):
+        byte = data[at]
+        at += 1
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return number & 0xFFFFFFFF, at
+    raise IndexError("a varint of more than ten bytes")
