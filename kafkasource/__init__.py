@@ -58,9 +58,7 @@ def register(spark: SparkSession) -> None:
     from kafkasource import workers_python
     from kafkasource.datasource import of_session
 
-    context = getattr(spark, "_sc", None)  # Spark Connect has none
-    if context is not None:
-        workers_python.prepare(context)
+    workers_python.prepare(spark)
     try:
         spark.dataSource.register(of_session(spark))
     except Exception as error:

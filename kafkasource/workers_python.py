@@ -1,6 +1,6 @@
 """The Python processes that Spark starts for a session: which interpreter they run, and what they find.
 
-`kafkasource.register` calls this on the driver, in a session that has a SparkContext.
+`kafkasource.register` and `kafkasource.serve_metrics` call this on the driver.
 """
 
 from __future__ import annotations
@@ -13,13 +13,23 @@ from kafkasource.errors import KafkaSourceError
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
+    from pyspark.sql import SparkSession
 
 
-def prepare(context: SparkContext) -> None:
-    """Raises KafkaSourceError for an interpreter that the driver does not have."""
+def prepare(spark: SparkSession) -> None:
+    """Does nothing over Spark Connect, whose server starts them. Raises KafkaSourceError for an interpreter that the
+    driver does not have."""
+    context = context_of(spark)
+    if context is None:
+        return
     _refuse_a_python_that_is_not_here(context.pythonExec)
     _use_this_python(context)
     _show_this_zip_to_streams(context)
+
+
+def context_of(spark: SparkSession) -> SparkContext | None:
+    """None over Spark Connect."""
+    return getattr(spark, "_sc", None)
 
 
 def _refuse_a_python_that_is_not_here(python: str) -> None:

@@ -42,9 +42,7 @@ class ServedMetrics:
         key: str | Path | None = None,
     ) -> None:
         self._spark = spark
-        context = getattr(spark, "_sc", None)  # Spark Connect has none
-        if context is not None:
-            workers_python.prepare(context)
+        workers_python.prepare(spark)
         self._queries = Queries(cluster_name, groups)
         self._sinks = OpenSinks(sinks or {})
         self.folder = _folder(spark)
@@ -65,7 +63,7 @@ class ServedMetrics:
         take_what_is_pending(spark)
         spark.streams.addListener(self._listener)
         already_running(self._queries, spark)
-        if context is not None:
+        if workers_python.context_of(spark) is not None:
             # Spark prints a stack trace where it tells a listener of a query's end and finds no Python any more. Over
             # Connect there is no such trace, and a server that is gone would hold the process's end up.
             atexit.register(self.close)
