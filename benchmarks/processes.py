@@ -56,20 +56,20 @@ def tree(root: int) -> list[int]:
 
 def cpu_seconds(root: int) -> float:
     """Processor time that `root` and all that descends from it have used, those that ended and were waited for too."""
-    ticks = 0
-    for pid in tree(root):
-        with contextlib.suppress(OSError, ValueError):
-            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-            ticks += sum(map(int, fields[11:15]))  # utime, stime, and both of the children that ended
-    return ticks / os.sysconf("SC_CLK_TCK")
+    return sum(sum(_seconds(pid)) for pid in tree(root))
 
 
 def own_cpu_seconds(pid: int) -> float:
     """Processor time of this process alone; 0 for one that is gone."""
+    return sum(_seconds(pid)[:2])
+
+
+def _seconds(pid: int) -> list[float]:
+    """utime, stime, and both of the children that ended and were waited for; nothing of a process that is gone."""
     with contextlib.suppress(OSError, ValueError):
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
-    return 0.0
+        return [int(ticks) / os.sysconf("SC_CLK_TCK") for ticks in fields[11:15]]
+    return []
 
 
 # What a process is, by a part of its command line; the first that fits.

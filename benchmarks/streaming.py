@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from tempfile import mkdtemp
 from typing import Any
 
@@ -17,7 +18,7 @@ from benchmarks.lab import Lab
 from benchmarks.records import Records
 from benchmarks.results import TRIGGER, Row
 from benchmarks.stages import Effort
-from benchmarks.turns import reason
+from benchmarks.turns import in_turn, reason
 
 TITLE = "micro-batches, 4 partitions, noop sink"
 WARM_UP_BATCHES = 5  # of each query: workers start, code is compiled
@@ -74,6 +75,7 @@ class _Times:
     failure: str | None = None
 
 
+Progress = dict[str, Any]  # of one micro-batch, as Spark reports it
 Sources = Mapping[str, tuple[str, Mapping[str, str]]]  # by contestant: format and options
 
 
@@ -92,20 +94,31 @@ def compare_queries(
 
     A query is stopped after `at_most` batches more or after `give_up_s`, else when all is read.
     """
-    times = {name: _Times() for name in sources}
-    names = list(sources)
+    limit = None if at_most is None else warm_up + at_most
+
+    def batches_of(source: tuple[str, Mapping[str, str]]) -> list[Progress]:
+        batches = run_query(lab, *source, at_most=limit, give_up_s=give_up_s)
+        if len(batches) <= warm_up:
+            raise TimeoutError(f"{len(batches)} micro-batches in {give_up_s} s")
+        return batches[warm_up:]
+
+    contestants = {name: partial(batches_of, source) for name, source in sources.items()}
+    yield from rows_of(work, contestants, queries, rows_per_batch)
+
+
+def rows_of(
+    work: str, contestants: Mapping[str, Callable[[], list[Progress]]], queries: int, rows_per_batch: int
+) -> Iterator[Row]:
+    """The times of the micro-batches that each contestant's queries had, in turns with the others'. One that fails is
+    left out from there on."""
+    times = {name: _Times() for name in contestants}
     for turn in range(queries):
-        first = turn % len(names)
-        for name in names[first:] + names[:first]:
+        for name in in_turn(contestants, turn):
             taken = times[name]
             if taken.failure is None:
                 try:
-                    limit = None if at_most is None else warm_up + at_most
-                    batches = run_query(lab, *sources[name], at_most=limit, give_up_s=give_up_s)
-                    if len(batches) <= warm_up:
-                        raise TimeoutError(f"{len(batches)} micro-batches in {give_up_s} s")
-                    _take(taken, batches[warm_up:])
-                except Exception as error:
+                    _take(taken, contestants[name]())
+                except Exception as error:  # a peer's fault is a row of the report, not its end
                     taken.failure = reason(error)
     for name, taken in times.items():
         note = ""
@@ -117,7 +130,7 @@ def compare_queries(
         yield Row(work, name, TRIGGER, tuple(taken.trigger_ms), rows_per_batch, None, note, taken.failure)
 
 
-def _take(times: _Times, batches: list[dict[str, Any]]) -> None:
+def _take(times: _Times, batches: list[Progress]) -> None:
     for batch in batches:
         took = batch["durationMs"]
         times.trigger_ms.append(took["triggerExecution"])
@@ -132,7 +145,7 @@ def run_query(
     at_most: int | None = None,
     give_up_s: float | None = None,
     sink: tuple[str, Mapping[str, str]] = ("noop", {}),
-) -> list[dict[str, Any]]:
+) -> list[Progress]:
     """The progress of each micro-batch with rows: all there are, or the first of them, or those that were in time.
 
     `sink`: format and options.

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from benchmarks.processes import cpu_seconds
@@ -25,13 +25,18 @@ class Turns:
     failure: str | None = None
 
 
+def in_turn(names: Iterable[str], turn: int) -> list[str]:
+    """All of them, the first another one in each turn."""
+    listed = list(names)
+    first = turn % len(listed)
+    return listed[first:] + listed[:first]
+
+
 def take_turns(contestants: Mapping[str, Run], turns: int, *, warm_up: int = 1) -> dict[str, Turns]:
     """Run each `warm_up` times untimed, then `turns` times. One that fails is left out from there on."""
     results = {name: Turns() for name in contestants}
-    names = list(contestants)
     for turn in range(warm_up + turns):
-        first = turn % len(names)
-        for name in names[first:] + names[:first]:
+        for name in in_turn(contestants, turn):
             result = results[name]
             if result.failure is not None:
                 continue
