@@ -43,7 +43,7 @@ def test_the_column_of_bad_records_is_the_last_or_where_it_is_named():
         ({**BASE, "valueFormat": "json", "recordTypes": "a"}, "needs 'valueFormat'=avro or protobuf, got 'json'"),
         (
             {**AVRO, "valueFormat": "string", "recordTypes": "a", "keyFormat": "avro"},
-            "needs 'valueFormat'=avro or prot",
+            "needs 'valueFormat'=avro or protobuf, got 'string'",
         ),
     ],
 )
