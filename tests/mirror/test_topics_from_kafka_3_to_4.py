@@ -73,7 +73,9 @@ def test_every_topic_setting_of_3_9_2_arrives_or_is_left_out_with_a_warning_and_
             for name in unknown - set(LOCAL_SETTINGS):
                 (said,) = [each for each in caplog.messages if f"{name}=" in each and f"topic {topic}" in each]
                 assert "cluster B" in said
-        assert len(caplog.messages) == 2 * len(unknown - set(LOCAL_SETTINGS))
+        # Clients of tests before may still look for their brokers, and say so.
+        of_the_mirror = [each for each in caplog.records if each.name == "kafkasource.mirror"]
+        assert len(of_the_mirror) == 2 * len(unknown - set(LOCAL_SETTINGS))
     finally:
         keeper.close()
         new.topics.delete([every, before, plain])
