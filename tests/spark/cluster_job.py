@@ -1,7 +1,7 @@
 """A job of `test_standalone_cluster.py`: batch write, batch read and a stream between two topics, on executors.
 
-Arguments: bootstrap servers, the two topics, a folder for the checkpoint, `register` or `found`.
-The last line of stdout is JSON.
+Arguments: bootstrap servers, the two topics, a folder for the checkpoint, `register`, `found` or `settings`.
+The last line of stdout is JSON. With `settings` it is the session's settings.
 """
 
 import json
@@ -40,4 +40,5 @@ query = writer.option("checkpointLocation", checkpoint).trigger(availableNow=Tru
 query.awaitTermination()
 values = [row.value for row in read(target).collect()]
 ran = spark.sparkContext.parallelize(range(2), 2).mapPartitions(kernel_of_executors).collect()
-print(json.dumps({"rows": len(values), "distinct": len(set(values)), "kernel": ran}))
+found = {"rows": len(values), "distinct": len(set(values)), "kernel": ran}
+print(json.dumps(dict(spark.sparkContext.getConf().getAll()) if how == "settings" else found))

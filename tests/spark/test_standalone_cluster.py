@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,17 @@ def test_the_archive_that_bundle_writes_brings_the_compiled_package_by_the_print
     unpacked = {each for each in used if each.startswith(f"{cluster.folder}/worker-") and each.endswith("/environment")}
     assert unpacked, used
     assert str(environment) not in used
+
+
+def test_the_settings_for_a_cluster_are_read_beside_those_for_every_job_by_the_documented_line(submit):
+    files = [ROOT / "spark-conf" / name for name in ("spark-defaults.conf", "cluster.conf")]
+    lines = [line.split(maxsplit=1) for file in files for line in file.read_text().splitlines() if line and line[0] != "#"]
+    written = {name: value for name, value in lines if "redaction" not in name}  # Java takes their backslashes away
+    document = (ROOT / "docs" / "clusters.md").read_text()
+    (line,) = re.findall(r"^SPARK_CONF_DIR=spark-conf spark-submit (.*) job\.py$", document, re.MULTILINE)
+    options = line.replace("spark-conf/", f"{ROOT}/spark-conf/").split()
+    took = submit(sys.executable, "settings", *options, SPARK_CONF_DIR=f"{ROOT}/spark-conf", PYTHONPATH=str(ROOT))
+    assert {name: took.get(name) for name in written} == written
 
 
 def test_a_python_that_only_the_workers_have_is_refused_by_its_name_with_the_remedy(submit, tmp_path):
