@@ -1,8 +1,9 @@
 """What runs in a soak: two brokers, a mirror from one to the other, a query that writes exactly once, their records.
 
 The mirror is `pykafka mirror` as its users start it, the query an application of its own: so each process belongs to
-one of them, and a leak to one. JVMs have a heap of fixed size, all of it touched at the start: what they grow by then
-is memory outside of the heap.
+one of them, and a leak to one. The control is a third application, which reads and writes the same by Spark's JVM
+connector: by what its JVM grows, Spark's grows without us. JVMs have a heap of fixed size, all of it touched at the
+start: what they grow by then is memory outside of the heap, of which they keep account.
 """
 
 from __future__ import annotations
@@ -22,10 +23,11 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from benchmarks.lab import prepare_environment
 from benchmarks.processes import tree
 from benchmarks.soak.sampler import App
+from benchmarks.soak.slopes import CONTROL_APP
 from benchmarks.soak.traffic import Follower, Traffic
 from kafkasource.broker import Broker
 
-SOURCE, ONCE, MIRRORED = "orders", "orders-once", "east.orders"
+SOURCE, ONCE, CONTROL, MIRRORED = "orders", "orders-once", "orders-control", "east.orders"
 PARTITIONS = 4
 HEAP_MB = 512
 SERVED_MB = 384  # of a broker
@@ -70,13 +72,15 @@ class Load:
                 broker = Broker(use_existing=False, heap_mb=SERVED_MB, properties=properties)
                 self._brokers[name] = ends.enter_context(broker)
             east, west = (broker.bootstrap_servers for broker in self._brokers.values())
-            _create(east, SOURCE, ONCE)
+            _create(east, SOURCE, ONCE, CONTROL)
             _create(west, MIRRORED)
             self.traffic = Traffic(east, SOURCE, self._rate)
             ends.callback(self._end_processes)
-            self._start("once", "benchmarks.soak.once_app", str(self._home("once")), east, SOURCE, ONCE, self._seconds)
+            self._start_query("once", east, ONCE, "pykafka")
+            self._start_query(CONTROL_APP, east, CONTROL, "kafka")
             self._start("mirror", "kafkasource", "mirror", str(self._mirror_file(east, west)))
-            self.followers = {"once": Follower("once", east, ONCE), "mirror": Follower("mirror", west, MIRRORED)}
+            copies = {"once": (east, ONCE), CONTROL_APP: (east, CONTROL), "mirror": (west, MIRRORED)}
+            self.followers = {name: Follower(name, *copy) for name, copy in copies.items()}
             for follower in self.followers.values():
                 follower.start()
                 ends.callback(follower.stop)
@@ -111,9 +115,14 @@ class Load:
         file.write_text(text)
         return file
 
+    def _start_query(self, name: str, servers: str, target: str, format_name: str) -> None:
+        home = str(self._home(name))
+        self._start(name, "benchmarks.soak.query_app", home, servers, SOURCE, target, self._seconds, format_name)
+
     def _start(self, name: str, module: str, *arguments: str) -> None:
         home = self._home(name)
         java = f"-Xms{HEAP_MB}m -Xmx{HEAP_MB}m -XX:+AlwaysPreTouch -XX:+UseSerialGC -Xlog:gc:file={home}/gc.log:uptime"
+        java += " -XX:NativeMemoryTracking=summary"
         environment = os.environ | {
             "SPARK_SUBMIT_OPTS": f"{java} -Djava.io.tmpdir={home}/tmp",
             "SPARK_CONF_DIR": str(home),

@@ -88,7 +88,7 @@ def _table(verdicts: Sequence[Verdict]) -> list[str]:
         scale = MIB if unit_of(each.series) == "bytes" else 1
         grown = (each.slope.per_s, each.slope.low, each.slope.high)
         days = "".join(f"{value * DAY_S / scale:12,.1f}" for value in grown)
-        said = "LEAK" if each.leak else "short" if each.note else ""
+        said = "LEAK" if each.leak else {"too short": "short", "Spark's own": "Spark"}.get(each.note, "")
         unit = " (MiB)" if scale == MIB else ""
         lines.append(
             f"{said:6}{each.app + ': ' + each.process:34}{each.series.removeprefix('kafkasource_') + unit:44}"

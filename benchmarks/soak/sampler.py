@@ -5,6 +5,9 @@
     fds, threads, cpu_s      open descriptors, threads, processor time so far
     heap_bytes               of a JVM: the heap in use after its last garbage collection
     live_heap_bytes          of a JVM: the heap in use after its last full collection, which nothing dead is part of
+    native_<part>_bytes      of a JVM: what it has committed by its own account (-XX:NativeMemoryTracking=summary), each
+                             time that its heap was collected; the resident set beyond `native_total_bytes` is what
+                             libraries took without the JVM, and what the C library's malloc keeps
     <metric>.<label>         of a Python worker: the gauges that it publishes (docs/metrics.md)
 
 A line with `app` and no `pid` is about the application: the sum of its processes' pss_bytes and how many they are.
@@ -29,6 +32,7 @@ from kafkasource.metrics.snapshot import Snapshot
 Sample = dict[str, float | str]
 _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 _AFTER_COLLECTION = re.compile(rb"Pause (\w+).*?\d+M->(\d+)M\(")
+_COMMITTED = re.compile(r"^(?:Total: |- +([A-Z][\w ]*) \()reserved=\d+KB, committed=(\d+)KB", re.MULTILINE)
 _TAIL_BYTES = 20_000
 MIB = 1 << 20
 
@@ -84,7 +88,8 @@ class Sampler(threading.Thread):
             if collect and app.gc_log is not None:
                 for each in samples:
                     if each["kind"] == "Spark JVM":
-                        _collect(int(each["pid"]))
+                        _jcmd(int(each["pid"]), "GC.run")  # so that the next sample knows what is alive
+                        each |= native_memory(_jcmd(int(each["pid"]), "VM.native_memory", "summary", "scale=KB"))
         if collect:
             self._collected_s = time.monotonic()
         found.append({"t_s": t_s, "app": "traffic", **self._extra()})
@@ -156,12 +161,20 @@ def gauges(pid: int, descriptors: list[str], folder: Path) -> Sample:
     return {}
 
 
-def _collect(pid: int) -> None:
-    """A full collection, so that the next sample knows what is alive. Without a JDK there is none."""
+def _jcmd(pid: int, *command: str) -> str:
+    """What a JVM answers. Without a JDK, nothing."""
     with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-        subprocess.run(
-            ["jcmd", str(pid), "GC.run"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=30, check=False
-        )
+        done = subprocess.run(["jcmd", str(pid), *command], capture_output=True, text=True, timeout=30, check=False)
+        return done.stdout
+    return ""
+
+
+def native_memory(summary: str) -> Sample:
+    """Of what `jcmd PID VM.native_memory summary scale=KB` prints: nothing, where the JVM keeps no account."""
+    return {
+        f"native_{(part or 'total').lower().replace(' ', '_')}_bytes": int(committed) * 1024
+        for part, committed in _COMMITTED.findall(summary)
+    }
 
 
 def read(file: Path) -> list[Sample]:

@@ -32,10 +32,10 @@ A_DAY = {"bytes": 64.0 * MIB, "blocks": 1_000_000.0, "count": 24.0}
 """The growth of one process in a day that is too much: what a worker would notice after weeks. A block of Python's
 memory has some 64 bytes."""
 
-JUDGED_OF_JVM = ("rss_bytes", "pss_bytes", "live_heap_bytes", "fds", "threads")
 NOT_JUDGED = ("t_s", "pid", "cpu_s", "heap_bytes", "app", "kind")
 NOT_JUDGED_GAUGES = ("kafkasource_memory_peak_bytes", "kafkasource_memory_limit_bytes", "kafka_")
 BROKERS = "broker"
+CONTROL_APP = "control"
 
 Point = tuple[float, float]
 Name = tuple[str, str, str]
@@ -138,7 +138,8 @@ def verdict(app: str, process: str, name: str, points: Sequence[Point]) -> Verdi
     middle = points[0][0] + lasted_s / 2
     second = slope_of(blocks([point for point in points if point[0] >= middle], BLOCKS // 2))
     unit = unit_of(name)
-    note = "Kafka's own" if app.startswith(BROKERS) else "too short" if lasted_s < SHORTEST_S else ""
+    note = "Kafka's own" if app.startswith(BROKERS) else "Spark's own" if app == CONTROL_APP else ""
+    note = "too short" if not note and lasted_s < SHORTEST_S else note
     leak = not note and too_much(whole, unit) and too_much(second, unit)
     median = statistics.median(y for _, y in points)
     return Verdict(app, process, name, len(points), lasted_s, median, whole, leak, note)
