@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.soak import report, sampler
 from benchmarks.soak.report import Records
-from benchmarks.soak.sampler import App, heap
+from benchmarks.soak.sampler import App, heap, native_memory
 from benchmarks.soak.traffic import Counts
 
 GC_LOG = """[0.5s] Using Serial
@@ -18,6 +18,22 @@ GC_LOG = """[0.5s] Using Serial
 [120.2s] GC(1) Pause Full (Diagnostic Command) 60M->31M(494M) 70.3ms
 [130.0s] GC(2) Pause Young (Allocation Failure) 167M->35M(494M) 4.0ms
 """  # as OpenJDK 17 writes it with -Xlog:gc:file=...:uptime
+NATIVE_MEMORY = """18959:
+
+Native Memory Tracking:
+
+Total: reserved=2817154KB, committed=808462KB
+       malloc: 70310KB #716949
+       mmap:   reserved=2746844KB, committed=738152KB
+
+-                 Java Heap (reserved=1048576KB, committed=524416KB)
+                            (mmap: reserved=1048576KB, committed=524416KB)
+
+-                     Class (reserved=1050905KB, committed=19225KB)
+                            (classes #19229)
+                            (  Metadata:   )
+                            (    reserved=131072KB, committed=117568KB)
+"""  # as jcmd of OpenJDK 17 prints it
 MIB = 1 << 20
 
 
@@ -26,6 +42,15 @@ def test_the_heap_is_that_after_the_last_collection_and_what_is_alive_that_after
     log.write_text(GC_LOG)
     assert heap(log) == {"heap_bytes": 35 * MIB, "live_heap_bytes": 31 * MIB}
     assert heap(tmp_path / "none") == {}
+
+
+def test_a_jvms_own_account_of_its_memory_is_read_by_parts():
+    assert native_memory(NATIVE_MEMORY) == {
+        "native_total_bytes": 808_462 * 1024,
+        "native_java_heap_bytes": 524_416 * 1024,
+        "native_class_bytes": 19_225 * 1024,
+    }
+    assert native_memory("18959:\nNative memory tracking is not enabled\n") == {}
 
 
 def own_sample() -> dict[str, float]:
