@@ -10,7 +10,6 @@ import faulthandler
 import os
 import resource
 import signal
-import time
 from pathlib import Path
 
 HANG_SECONDS = 20  # of processor time for one input
@@ -23,17 +22,13 @@ class UnderWay:
 
     def __init__(self, folder: Path) -> None:
         self._file = os.open(folder / str(os.getpid()), os.O_CREAT | os.O_WRONLY)
-        self._most_seconds = 0
         self._started = 0
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        faulthandler.register(signal.SIGXCPU, chain=True)  # then what the signal does by default: the process dies
+        faulthandler.register(signal.SIGPROF, chain=True)  # then what the signal does by default: the process dies
 
     def starts(self, number: int) -> None:
         os.pwrite(self._file, b"%20d" % number, 0)
-        most_seconds = int(time.process_time()) + 1 + HANG_SECONDS
-        if most_seconds != self._most_seconds:
-            resource.setrlimit(resource.RLIMIT_CPU, (most_seconds, resource.getrlimit(resource.RLIMIT_CPU)[1]))
-            self._most_seconds = most_seconds
+        signal.setitimer(signal.ITIMER_PROF, HANG_SECONDS)
         if self._started % INPUTS_AT_ONCE == 0:
             faulthandler.dump_traceback_later(WAIT_SECONDS, exit=True)
         self._started += 1
@@ -41,6 +36,7 @@ class UnderWay:
     def ends(self) -> None:
         """Until the next start: the process may be without work for any time."""
         self._started = 0
+        signal.setitimer(signal.ITIMER_PROF, 0)
         faulthandler.cancel_dump_traceback_later()
 
 

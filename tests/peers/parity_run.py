@@ -122,7 +122,18 @@ class Kafka:
 
     def commit(self, group, topic, offsets):
         consumer = confluent_kafka.Consumer({"bootstrap.servers": self.bootstrap_servers, "group.id": group})
-        consumer.commit(offsets=[TopicPartition(topic, p, o) for p, o in offsets.items()], asynchronous=False)
+        wanted = [TopicPartition(topic, p, o) for p, o in offsets.items()]
+
+        def committed():
+            try:
+                consumer.commit(offsets=wanted, asynchronous=False)
+            except KafkaException as error:
+                if error.args[0].name() != "COORDINATOR_LOAD_IN_PROGRESS":  # of a broker that has just started
+                    raise
+                return False
+            return True
+
+        self._await(committed)
         consumer.close()
 
     def close(self):

@@ -81,8 +81,9 @@ def test_the_archive_that_bundle_writes_brings_the_compiled_package_by_the_print
 
 def test_the_settings_for_a_cluster_are_read_beside_those_for_every_job_by_the_documented_line(submit):
     files = [ROOT / "spark-conf" / name for name in ("spark-defaults.conf", "cluster.conf")]
-    lines = [line.split(maxsplit=1) for file in files for line in file.read_text().splitlines() if line and line[0] != "#"]
-    written = {name: value for name, value in lines if "redaction" not in name}  # Java takes their backslashes away
+    lines = "\n".join(file.read_text() for file in files).splitlines()
+    settings = [line.split(maxsplit=1) for line in lines if line and line[0] != "#"]
+    written = {name: value for name, value in settings if "redaction" not in name}  # Java takes their backslashes away
     document = (ROOT / "docs" / "clusters.md").read_text()
     (line,) = re.findall(r"^SPARK_CONF_DIR=spark-conf spark-submit (.*) job\.py$", document, re.MULTILINE)
     options = line.replace("spark-conf/", f"{ROOT}/spark-conf/").split()
