@@ -2,7 +2,7 @@
 
 import pytest
 from fake_broker import CLOSE, Cut, Error, FakeKafka, FakeNet
-from transaction_fakes import CommitsOtherwise
+from transaction_fakes import CommitsOtherwise, FakeContext
 
 from kafkasource.protocol.apis import (
     ADD_OFFSETS_TO_TXN,
@@ -18,7 +18,10 @@ from kafkasource.sink.transactions.decision_status import LastBatch
 from kafkasource.sink.transactions.driver import ExactlyOnce
 from kafkasource.sink.transactions.errors import LostTransactions, NotDecided
 from kafkasource.sink.transactions.names import TransactionalIds, WrittenTransaction
+from kafkasource.sink.transactions.query_identity import IdentitySource
 from kafkasource.sink.transactions.task.plan import TaskResult
+from kafkasource.sink.transactions.task.row_checksum import RowSum
+from kafkasource.sink.transactions.task.task import ExactlyOnceTask, Guarantee
 from kafkasource.types import TopicPartition
 
 IDS = TransactionalIds("p")
@@ -106,3 +109,36 @@ def test_transactions_that_timed_out_before_the_decision_undo_it_and_after_it_ar
     with pytest.raises(LostTransactions, match=r"tasks \[3\] \(1 rows\)"):
         Late(world.cluster, IDS, timeout_ms=600_000).commit(results, 7)
     assert [transaction.slot for transaction in world.driver().begin().lost] == [3]
+
+
+# Brokers that do not serve all that the sink would ask.
+
+LAST_BEFORE_3_0 = {FIND_COORDINATOR: 3}  # one id at a time
+BEFORE_2_5 = LAST_BEFORE_3_0 | {INIT_PRODUCER_ID: 2, OFFSET_FETCH: 6, END_TXN: 1, TXN_OFFSET_COMMIT: 2}
+
+
+@pytest.mark.parametrize("last", [LAST_BEFORE_3_0, BEFORE_2_5], ids=["2.8", "2.4"])
+def test_brokers_that_tell_nothing_of_transactions_take_a_batch_once(last):
+    """Before Kafka 3.0: a task cannot ask whether its driver lives on, and is not failed by that."""
+    world = World(1)
+    del world.kafka.versions[DESCRIBE_TRANSACTIONS.key], world.kafka.versions[LIST_TRANSACTIONS.key]
+    world.kafka.versions |= {api.key: (0, most) for api, most in last.items()}
+    guarantee = Guarantee(IdentitySource("p"), 600_000, False, "fail")
+
+    def run(batch_id):
+        begun = world.driver().begin()
+        task = ExactlyOnceTask.start(guarantee, begun, FakeContext(2, batch_id=batch_id))
+        if not task.plan.write:
+            return world.driver().commit([TaskResult(begun.driver, "q", skipped=True)], batch_id)
+        rows = RowSum({})
+        rows.rows = 1
+        with task.aborting(world.cluster):
+            transaction = task.open_transaction(world.cluster)
+            world.cluster.transactions.add_partitions(IDS.task(2), transaction.producer, [T[2]])
+            result = task.result(transaction, rows, [T[2]])
+        return world.driver().commit([result], batch_id)
+
+    assert run(0).committed == 1
+    assert world.kafka.transactions["p-2"].state == "CompleteCommit"
+    assert run(0).committed == 0  # skipped
+    assert run(1).committed == 1

@@ -166,8 +166,7 @@ class ExactlyOnceTask:
             transaction = self.transaction = TaskTransaction.open(
                 cluster.transactions, name, self.guarantee.timeout_ms, driver.transaction_version
             )
-        with contextlib.suppress(UnsupportedApiVersion):  # before Kafka 3.0 nobody can ask
-            self._driver = cluster.transactions.describing(ids.driver)
+        self._driver = cluster.transactions.describing(ids.driver)
         return transaction
 
     # A task that fails. Or Spark has given it up and does not say so.
@@ -208,7 +207,10 @@ class ExactlyOnceTask:
         query's next start. So each task asks for the driver's epoch after it has opened its transaction, and looks at
         the answer when it is done.
         """
-        found = None if self._driver is None else self._driver()
+        found = None
+        if self._driver is not None:
+            with contextlib.suppress(UnsupportedApiVersion):  # before Kafka 3.0 nobody can ask
+                found = self._driver()
         return found if found is not None and found.producer != self.begun.driver.producer else None
 
     def _refuse_given_up(self) -> None:
