@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from kafkasource.arrow_scalars import scalar
 from kafkasource.errors import BadRecord, KafkaSourceError
 from kafkasource.records.arrow.columns import HEADERS_TYPE, int32_column
-from kafkasource.records.arrow.packed import PACKED_COLUMN, unpack
+from kafkasource.records.arrow.packed import PACKED_COLUMN, Unpacked, unpack
 from kafkasource.sink import dead_letters
 from kafkasource.types import BAD_RECORD_COLUMN
 
@@ -285,10 +285,7 @@ class SinkSchema:
 
     def _unpacked(self, value: pa.BinaryScalar) -> Rows:
         """The rows in a value of `packRecords`. Raises InvalidRow for any other value."""
-        try:
-            found = unpack(value.as_buffer())
-        except ValueError as error:
-            raise InvalidRow(f"column {PACKED_COLUMN!r} is for what 'packRecords' reads: {error}") from None
+        found = _unpacked(value)
         batch = found.batch
         return Rows(
             topic=self.topic or found.topic,
@@ -317,6 +314,22 @@ class SinkSchema:
             return column.cast(wanted)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise InvalidRow(f"column {name!r} of type {column.type} cannot be written as {wanted}: {error}") from None
+
+
+def records_in(batch: pa.RecordBatch, positions: Mapping[str, int]) -> int:
+    """How many records the rows of an Arrow batch are: as many, or what is packed in them. How records are cut into
+    packed values depends on where fetches ended, so these say nothing of what a batch holds. Raises InvalidRow."""
+    if PACKED_COLUMN not in positions:
+        return int(batch.num_rows)
+    return sum(_unpacked(value).batch.num_rows for value in batch.column(positions[PACKED_COLUMN]))
+
+
+def _unpacked(value: pa.BinaryScalar) -> Unpacked:
+    """Raises InvalidRow for a value that `packRecords` has not made."""
+    try:
+        return unpack(value.as_buffer())
+    except ValueError as error:
+        raise InvalidRow(f"column {PACKED_COLUMN!r} is for what 'packRecords' reads: {error}") from None
 
 
 def _accepted(types: dict[str, str], *, offsets: bool, dead: bool) -> dict[str, tuple[str, ...]]:

@@ -14,6 +14,8 @@ from transaction_fakes import Crash, FakeContext, FakeTransactionCluster, read_c
 from kafkasource.client.cache import Use
 from kafkasource.datasource import KafkaDataSource
 from kafkasource.errors import OptionError, UnsupportedApiVersion
+from kafkasource.records.arrow.columns import ROW_SCHEMA
+from kafkasource.records.arrow.packed import pack
 from kafkasource.sink import task as task_module
 from kafkasource.sink import writer as writer_module
 from kafkasource.sink.clusters import producers as producers_module
@@ -287,6 +289,31 @@ def test_a_batch_in_the_topics_that_is_planned_anew_with_other_rows_is_refused(m
     spark.options["lostTransactions"] = "skip"
     spark.writer().commit([spark.task(spark.sent(), 0, *then)], 0)
     assert spark.seen("east") == spark.seen("west") == sorted(VALUES)
+
+
+def packed(values):
+    """One value of `packRecords`."""
+    count = len(values)
+    about = {"key": values, "value": values, "topic": ["t"] * count, "partition": [0] * count}
+    about |= {"offset": [*range(count)], "timestamp": [0] * count, "timestampType": [0] * count}
+    return pack(pa.RecordBatch.from_pydict(about, ROW_SCHEMA))
+
+
+@pytest.mark.parametrize("options", [{}, {"producersPerCluster": "3"}])
+def test_packed_records_in_the_topics_are_skipped_however_they_are_cut_and_others_are_refused(monkeypatch, options):
+    spark = Spark(monkeypatch, **options)
+    monkeypatch.setattr(f"{__name__}.SCHEMA", StructType([StructField("records", BinaryType())]))
+    monkeypatch.setattr(writer_module.TaskContext, "get", lambda: FakeContext(0))  # type: ignore[attr-defined]
+
+    def task(*pieces):
+        return pickle.loads(spark.sent()).write(iter([packed(values) for values in pieces]))
+
+    spark.writer().commit([task(VALUES)], 0)
+    spark.writer().commit([task(VALUES[:7], VALUES[7:])], 0)
+    assert spark.seen("east") == spark.seen("west") == sorted(VALUES)
+    messages = [task(VALUES[:-1])]
+    with pytest.raises(CheckpointBehind, match="with 20 rows, and now it has 19"):
+        spark.writer().commit(messages, 0)
 
 
 def test_other_rows_in_a_cluster_that_has_the_batch_keep_it_from_one_that_has_not(monkeypatch):

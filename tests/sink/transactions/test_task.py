@@ -7,8 +7,11 @@ import pytest
 from transaction_fakes import STREAM, FakeContext, FakeTransactionCluster, read_committed
 
 from kafkasource.errors import OptionError
+from kafkasource.records.arrow.columns import ROW_SCHEMA
+from kafkasource.records.arrow.packed import PACKED_COLUMN, PACKED_SCHEMA, pack
+from kafkasource.sink.columns import InvalidRow
 from kafkasource.sink.transactions.driver import ExactlyOnce
-from kafkasource.sink.transactions.errors import CannotWriteOnce, LostTransactions
+from kafkasource.sink.transactions.errors import CannotWriteOnce, CheckpointBehind, LostTransactions
 from kafkasource.sink.transactions.names import WrittenTransaction
 from kafkasource.sink.transactions.query_identity import IdentitySource
 from kafkasource.sink.transactions.task.plan import TaskPlan
@@ -142,3 +145,60 @@ def test_the_tasks_of_a_batch_write_go_by_its_own_id():
     begun = driver(FakeTransactionCluster(2)).begin("w")
     task = ExactlyOnceTask.start(OWN_TRANSACTIONS, begun, FakeContext(3)).task
     assert (task.query_id, task.batch_id, task.slot) == ("w", 0, 3)
+
+
+# Packed records: Spark's row is a piece of a fetch's answer, and where fetches end differs from run to run.
+
+
+def pieces(*sizes):
+    """Records 0, 1, 2 ... of a partition, so many in each piece."""
+    first = 0
+    for size in sizes:
+        columns = {
+            "key": [None] * size,
+            "value": [b"%d" % number for number in range(first, first + size)],
+            "topic": ["t"] * size,
+            "partition": [0] * size,
+            "offset": list(range(first, first + size)),
+            "timestamp": [0] * size,
+            "timestampType": [0] * size,
+        }
+        yield pack(pa.RecordBatch.from_pydict(columns, ROW_SCHEMA))
+        first += size
+
+
+def run_packed(cluster, task, found):
+    def write(taken, transaction):
+        values = [row for batch in taken for row in batch[PACKED_COLUMN].to_pylist()]
+        cluster.produce(transaction.transactional_id, transaction.producer, T0, values, 2)
+        return {T0: Written(len(values), 1, 0, len(values) - 1)}
+
+    return task.run(iter(found), {PACKED_COLUMN: 0}, cluster, write)[0]
+
+
+def packed_batch(cluster, *sizes):
+    task = ExactlyOnceTask.start(OWN_TRANSACTIONS, driver(cluster).begin(), FakeContext())
+    driver(cluster).commit([run_packed(cluster, task, pieces(*sizes))], 0)
+
+
+@pytest.mark.parametrize("again", [(3, 2), (5,), (1, 1, 1, 1, 1)])
+def test_a_batch_of_packed_records_that_is_in_the_topics_is_skipped_however_it_is_cut(again):
+    cluster = FakeTransactionCluster(2)
+    packed_batch(cluster, 3, 2)
+    before = dict(cluster.logs)
+    packed_batch(cluster, *again)
+    assert cluster.logs == before
+
+
+def test_a_batch_of_packed_records_that_is_planned_anew_with_more_of_them_is_refused():
+    cluster = FakeTransactionCluster(2)
+    packed_batch(cluster, 3, 2)
+    with pytest.raises(CheckpointBehind, match="with 5 rows, and now it has 6"):
+        packed_batch(cluster, 3, 3)
+
+
+def test_a_packed_value_of_something_else_fails_before_it_is_counted():
+    cluster = FakeTransactionCluster(2)
+    task = ExactlyOnceTask.start(OWN_TRANSACTIONS, driver(cluster).begin(), FakeContext())
+    with pytest.raises(InvalidRow, match="is for what 'packRecords' reads"):
+        run_packed(cluster, task, [pa.RecordBatch.from_pydict({"records": [b"x"]}, PACKED_SCHEMA)])

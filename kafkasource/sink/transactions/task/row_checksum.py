@@ -1,7 +1,8 @@
 """A checksum of the rows that a task writes, by which it can tell that it is given the same rows again.
 
 The same rows in the same order have the same sum, however Spark cuts them into Arrow batches and whatever lies unused
-in Arrow's buffers: each column has a running CRC32C of its lengths (-1: null) and one of its bytes.
+in Arrow's buffers: each column has a running CRC32C of its lengths (-1: null) and one of its bytes. Packed records are
+counted one by one, as the same records may come in other pieces; their checksum is that of the pieces.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import pyarrow.compute as pc
 
 from kafkasource.arrow_scalars import scalar
 from kafkasource.records.checksum import extended_crc32c
+from kafkasource.sink.columns import records_in
 
 Column: TypeAlias = pa.Array
 _AS_NUMBERS = {
@@ -30,12 +32,13 @@ class RowSum:
     """Takes the batches of one task, in order; all of one schema, of which only `positions` count."""
 
     def __init__(self, positions: dict[str, int]) -> None:
+        self._by_name = positions
         self._positions = [positions[name] for name in sorted(positions)]
         self._sums: dict[tuple[int, ...], int] = {}
         self.rows = 0
 
     def add(self, batch: pa.RecordBatch) -> None:
-        self.rows += batch.num_rows
+        self.rows += records_in(batch, self._by_name)
         for position in self._positions:
             self._add((position,), batch.column(position))
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from kafkasource.client.parts.transactions import ONGOING, DescribedTransaction
 from kafkasource.errors import OptionError, UnsupportedApiVersion
+from kafkasource.sink.columns import records_in
 from kafkasource.sink.producer.producer_id import TaskTransaction
 from kafkasource.sink.transactions.crash_points import crash_point
 from kafkasource.sink.transactions.errors import CannotWriteOnce, LostTransactions
@@ -126,7 +127,7 @@ class ExactlyOnceTask:
         """Write the rows with `write`, which returns when all are acknowledged. Returns what goes to the driver."""
         filled = (batch for batch in iterator if batch.num_rows)
         if not self.plan.write:
-            rows = sum(batch.num_rows for batch in filled)  # Spark counts on tasks that take all of their input
+            rows = sum(records_in(batch, positions) for batch in filled)  # Spark counts on tasks that take all input
             without = self.plan.gone_without
             skipped = TaskResult(
                 self.begun.driver, self.task.query_id, skipped=True, skipped_rows=rows, gone_without=without
