@@ -137,6 +137,18 @@ def test_a_leader_elected_during_the_read_is_compared_before_it_is_read_from(rig
     assert max(offset for node_id, offset in rig.fetches() if node_id == 2) < 75
 
 
+def test_a_leader_that_stands_in_for_a_replica_is_compared_before_it_is_read_from(rig):
+    rig.kafka.racks, rig.kafka.replicas_end = {"here": 2}, 50
+    rows = []
+    for batch in rig.batches(rack="here", leader_epoch=0, fail_on_data_loss=False):
+        rows += offsets([batch])
+        if len(rows) == 50:  # the replica has been asked for more, and has nothing
+            elect(rig, ends_at=42)
+            rig.cluster.topics.describe(["t"])  # as for another range of the task
+    assert rows == list(range(50))
+    assert max(offset for node_id, offset in rig.fetches() if node_id == 2) <= 50
+
+
 def test_each_election_during_a_read_is_asked_about_once(rig):
     rows = []
     for batch in rig.batches(leader_epoch=0):
