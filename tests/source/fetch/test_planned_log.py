@@ -183,6 +183,22 @@ def test_a_plan_without_epochs_asks_about_none(rig):
     assert OFFSET_FOR_LEADER_EPOCH.name not in questions(rig)
 
 
+@pytest.mark.parametrize("version", [7, 8])
+def test_brokers_before_2_4_are_read_from_though_their_metadata_lag_behind_a_reassignment(rig, monkeypatch, version):
+    # KAFKA-9212: until the reassignment ends, metadata tell an epoch that the leader has left behind.
+    rig.kafka.versions[METADATA.key] = (0, version)
+    rig.topic.epochs[0] = 6
+    row_of = rig.kafka._topic_row
+
+    def behind(name):
+        row = row_of(name)
+        return {**row, "partitions": [{**each, "leader_epoch": 5} for each in row["partitions"]]}
+
+    monkeypatch.setattr(rig.kafka, "_topic_row", behind)
+    assert rig.read(leader_epoch=6) == list(range(100))
+    assert rig.net.now < 1001
+
+
 # The ranges of one task.
 
 
