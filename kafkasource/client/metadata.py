@@ -27,6 +27,10 @@ from kafkasource.protocol.schema import Body, Fields
 from kafkasource.types import Node, TopicPartition
 
 NO_ID = uuid.UUID(int=0)
+EPOCHS_HOLD = 9
+"""The version of Metadata from which on its leader epochs can be relied on. Brokers before 2.4 serve older ones: while
+a partition is reassigned, they tell an epoch that the leader has left behind, and the leader refuses each request that
+names it (KAFKA-9212). Java's client ignores these epochs, too."""
 _NAMED = 50  # partitions in a line of the log
 _MAX_BROKERS, _MAX_PARTITIONS = 10_000, 1_000_000  # of one answer; nothing real comes near
 _INTERNAL = ("__consumer_offsets", "__transaction_state")  # brokers before 0.10 do not say so
@@ -193,14 +197,14 @@ class Metadata:
         self._wait_ms = backoff_ms(self._failures, *self._backoff, random)
         self._failures += 1
 
-    def update(self, body: Body, now_ms: float, random: float = 0.5) -> None:
+    def update(self, body: Body, now_ms: float, random: float = 0.5, *, epochs_hold: bool = True) -> None:
         """Take in a Metadata response. Raises ClusterMismatch, ProtocolError, or LeaderNotAvailable where the broker
-        has nothing to tell yet (nothing is changed then).
+        has nothing to tell yet (nothing is changed then). `epochs_hold`: its leader epochs count (`EPOCHS_HOLD`).
 
         A connection answers with the same dict again where the broker's answer is the same: there is nothing to take.
         """
         if body is not self._taken:
-            self._take(body)
+            self._take(body, epochs_hold)
         self._taken = body
         self._forget_idle(now_ms)
         self.version += 1
@@ -219,7 +223,7 @@ class Metadata:
                 self._requested = True
             self._unasked = set()
 
-    def _take(self, body: Body) -> None:
+    def _take(self, body: Body, epochs_hold: bool) -> None:
         if body.get("error_code") == RebootstrapRequired.CODE:
             self.rebootstrap = True
             raise error_for(LeaderNotAvailable.CODE, "what is known of the brokers is too old (REBOOTSTRAP_REQUIRED)")
@@ -234,13 +238,13 @@ class Metadata:
             raise error_for(LeaderNotAvailable.CODE, "a broker that is still starting knows nobody, not even itself")
         self._taken = None  # until all of it is in
         for topic in body["topics"]:
-            self._take_topic(topic)
+            self._take_topic(topic, epochs_hold)
         self._nodes = nodes
         self.cluster_id = cluster_id or self.cluster_id
         controller = body.get("controller_id", -1)
         self.controller_id = controller if controller in nodes else None
 
-    def _take_topic(self, topic: Body) -> None:
+    def _take_topic(self, topic: Body, epochs_hold: bool) -> None:
         name, code = topic["name"], topic["error_code"]
         if name is None:
             return
@@ -260,7 +264,9 @@ class Metadata:
         for raw in topic["partitions"]:
             partition = _partition(raw)
             before = known.partitions.get(partition.partition) if known and same else None
-            if before and _older(partition.leader_epoch, before.leader_epoch):
+            if not epochs_hold:
+                partition = replace(partition, leader_epoch=None)
+            elif before and _older(partition.leader_epoch, before.leader_epoch):
                 partition = before  # the answering broker lags behind
             elif before and partition.leader_epoch is None and before.leader_epoch is not None:
                 partition = replace(partition, leader_epoch=before.leader_epoch)

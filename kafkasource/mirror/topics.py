@@ -132,6 +132,7 @@ class _Kept:
         found = target.list()
         if flow.offset_map and all(topic.name != offset_map_topic(flow.source) for topic in found):
             self._make_map()
+        topics = self._with_settings(topics, here, {topic.name for topic in found})
         names = {self._name(topic) for topic in topics if topic in here.settings}
         failing = self._carry_out_all(steps(flow, topics, here, _state_of(target, found, names), self.before))
         done = [topic for topic in topics if self._name(topic) not in failing]
@@ -141,6 +142,14 @@ class _Kept:
         kept = {topic: old[topic] for topic in done if topic in old}
         new = {topic: here.settings[topic] for topic in done if topic in here.settings}
         self.before = Known({topic: here.partitions[topic] for topic in done}, {**kept, **new})
+
+    def _with_settings(self, topics: list[str], here: Known, there: set[str]) -> list[str]:
+        """Without those that were deleted at the target since the last look, if nobody has asked for their settings. To
+        the next look they are new: it asks, and makes them again."""
+        if self.before is None or not (self.flow.create_topics and self.flow.sync_settings):
+            return topics
+        made = self.before.partitions
+        return [topic for topic in topics if topic not in made or topic in here.settings or self._name(topic) in there]
 
     def _carry_out_all(self, todo: Iterable[Step]) -> dict[str, KafkaSourceError]:
         """The topics that the target refuses, with its errors. Raises if two in a row get no answer."""

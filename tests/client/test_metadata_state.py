@@ -108,6 +108,14 @@ def test_a_recreated_topic_starts_with_its_own_epochs(metadata):
     assert (metadata.leader_id(T0), metadata.topic("t").topic_id) == (2, OTHER_ID)
 
 
+def test_leader_epochs_of_brokers_before_2_4_do_not_count(metadata):
+    metadata.update(answer(topic(1, epoch=5)), 0)
+    metadata.update(answer(topic(2, epoch=4)), 1, epochs_hold=False)  # a rolling upgrade: the other broker is older
+    assert (metadata.leader_id(T0), metadata.partition(T0).leader_epoch) == (2, None)
+    metadata.update(answer(topic(1, epoch=6)), 2)
+    assert (metadata.leader_id(T0), metadata.partition(T0).leader_epoch) == (1, 6)
+
+
 @pytest.mark.parametrize("code", [5, 29, 7])
 def test_an_error_of_a_topic_does_not_evict_what_is_known_of_it(metadata, code):
     metadata.update(answer(topic(1)), 0)

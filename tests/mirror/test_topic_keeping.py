@@ -148,6 +148,20 @@ def test_what_comes_at_the_source_comes_at_all_targets():
     assert b.configs["orders-eu"] == {"cleanup.policy": "compact"}
 
 
+def test_a_topic_that_was_deleted_at_the_target_is_made_again_with_its_settings():
+    a, b = FakeCluster({"orders": 3}, {"orders": {"max.message.bytes": "9000000"}}), FakeCluster()
+    one = keeper((Flow("A", "B"),), {"A": a, "B": b}, clock=Clock())
+    one.look(first=True)
+    for _ in range(2):
+        del b.partitions["orders"], b.configs["orders"]
+        made = []
+        for _ in range(2):  # the clock stands: settings are not due
+            one.look()
+            made.append(b.configs.get("orders"))
+        assert made == [None, {"max.message.bytes": "9000000"}]
+    assert b.partitions["orders"] == 3
+
+
 def test_settings_are_asked_for_no_more_often_than_wanted():
     a, b, clock = FakeCluster({"orders": 1}, {"orders": {"retention.ms": "5"}}), FakeCluster(), Clock()
     one = keeper((Flow("A", "B"),), {"A": a, "B": b}, clock=clock)

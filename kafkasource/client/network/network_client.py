@@ -23,7 +23,7 @@ from types import MappingProxyType
 
 from kafkasource.client.config import ClientConfig
 from kafkasource.client.connection.connection import RequestBody
-from kafkasource.client.metadata import Metadata, metadata_body
+from kafkasource.client.metadata import EPOCHS_HOLD, Metadata, metadata_body
 from kafkasource.client.network.link import Link
 from kafkasource.client.network.pending import Pending, Shared, address_of
 from kafkasource.client.network.poller import Poller, Selector
@@ -275,22 +275,25 @@ class NetworkClient:
         An answer that cannot be used makes the Pending fail.
         """
         request = metadata_body(topics)
+        written = 0  # the version of the request
 
         def body(version: int) -> Fields:  # called when there is a connection to write it to
+            nonlocal written
+            written = version
             log.debug("Sending metadata request {topics=%s} to node %d", "all" if topics is None else topics, node_id)
             return request(version)
 
         pending = self.send(node_id, METADATA, body, timeout_ms=timeout_ms)
         self._metadata_request = pending
-        pending.add_callback(self._take_metadata)
+        pending.add_callback(lambda done: self._take_metadata(done, written))
         return pending
 
-    def _take_metadata(self, pending: Pending) -> None:
+    def _take_metadata(self, pending: Pending, version: int) -> None:
         if self._metadata_request is pending:
             self._metadata_request = None
         now = self.now_ms()
         try:
-            self.metadata.update(pending.result(), now, self._random())
+            self.metadata.update(pending.result(), now, self._random(), epochs_hold=version >= EPOCHS_HOLD)
         except KafkaSourceError as error:
             log.debug("metadata not refreshed: %s", error)
             pending.error = error

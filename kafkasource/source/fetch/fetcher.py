@@ -128,7 +128,7 @@ class PartitionFetcher(Generic[Sent]):
         self._held_bytes = 0  # size of the answer that was received last
         self._held_since = 0.0
         self._damages = 0  # damaged answers at `position`
-        self._failing_since = 0.0  # has a meaning only if `_failures` is not 0
+        self._denied_since: float | None = None  # brokers have said nothing else since than that the topic is unknown
         self.restart_patience()
 
     @property
@@ -187,6 +187,7 @@ class PartitionFetcher(Generic[Sent]):
         """From now on the range must move within `kafkaConsumer.pollTimeoutMs`."""
         self._patience_ends = self._clock() + self._settings.poll_timeout_ms / 1000
         self._failures = 0
+        self._denied_since = None
 
     # The steps.
 
@@ -206,6 +207,7 @@ class PartitionFetcher(Generic[Sent]):
             fetched = self._client.receive(in_flight.sent)
         finally:
             self._budget.ended(in_flight.asked_bytes)
+        self._denied_since = None
         if len(fetched.records):
             self._held_bytes, self._held_since = len(fetched.records), self._clock()
             metrics.count("kafkasource_bytes_read_total", self._held_bytes, self._tp.topic)
@@ -276,8 +278,6 @@ class PartitionFetcher(Generic[Sent]):
             )
 
     def _back_off(self) -> None:
-        if not self._failures:
-            self._failing_since = self._clock()
         most = self._settings.retry_backoff_max_ms
         self._sleep(min(self._settings.retry_backoff_ms * 2 ** min(self._failures, 30), most) / 1000)
         self._failures += 1
@@ -290,6 +290,8 @@ class PartitionFetcher(Generic[Sent]):
         if isinstance(error, DeadlineExceeded):
             raise error
         step = recovery(error)
+        if step is not Recovery.REFRESH_THEN_ASK:
+            self._denied_since = None
         if step is Recovery.FAIL:
             raise error
         if step is Recovery.ASK_BOUNDS:
@@ -318,7 +320,11 @@ class PartitionFetcher(Generic[Sent]):
         )
 
     def _news_has_travelled(self) -> bool:
-        return self._failures > 0 and self._clock() - self._failing_since >= _NEWS_TRAVELS_S
+        """Have brokers denied the topic for long enough? Other faults and waiting do not count: after such a time a
+        cluster that starts again may deny it once, before its brokers have heard of any topic."""
+        if self._denied_since is None:
+            self._denied_since = self._clock()
+        return self._clock() - self._denied_since >= _NEWS_TRAVELS_S
 
     def _reconnect(self, error: KafkaSourceError) -> None:
         """Bytes damaged on the way come whole the second time; damaged on the broker's disk they never do."""

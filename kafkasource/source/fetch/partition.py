@@ -18,7 +18,14 @@ from kafkasource import metrics
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.network.pending import Pending
 from kafkasource.client.parts.offsets import EARLIEST, LATEST
-from kafkasource.errors import KafkaSourceError, OffsetNotAvailable, OffsetOutOfRange, RequestTimeout, UnknownTopicId
+from kafkasource.errors import (
+    FencedLeaderEpoch,
+    KafkaSourceError,
+    OffsetNotAvailable,
+    OffsetOutOfRange,
+    RequestTimeout,
+    UnknownTopicId,
+)
 from kafkasource.protocol.apis import FETCH
 from kafkasource.source.fetch.config import FetchSettings
 from kafkasource.source.fetch.line import line_to
@@ -51,7 +58,8 @@ class PartitionClient(Protocol[Sent]):
     def send(self, fetch_offset: int, max_bytes: int) -> Sent:
         """Send a fetch to the leader. Hand the result to `receive` or to `forget`.
 
-        Raises KafkaSourceError if the partition has no leader, and UnknownTopicId if the name has another topic now.
+        Raises KafkaSourceError if the partition has no leader, or a new one that `get_ready` has not asked, and
+        UnknownTopicId if the name has another topic now.
         """
 
     def receive(self, sent: Sent) -> FetchedPartition:
@@ -118,6 +126,8 @@ class ClusterPartition:
         topic_id = cluster.metadata.topic_id(self._tp.topic)
         if not self._log.is_same_topic:
             raise UnknownTopicId(100, f"Fetch of {self._tp}: the topic was recreated under its name")
+        if self._log.has_new_leader:  # elected since the last comparison, while we waited for a replica, say
+            raise FencedLeaderEpoch(74, f"Fetch of {self._tp}: its new leader was not asked for what was planned")
         replica = None if self._leader_only else self._replicas.node_id(cluster, self._tp)
         known = cluster.metadata.partition(self._tp)
         body = request_body(

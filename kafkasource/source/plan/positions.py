@@ -145,8 +145,7 @@ class AtTimestamps(Position):
                 f" all records are older (option {self.option!r}). To start at the end there, set the option"
                 " startingOffsetsByTimestampStrategy to latest"
             )
-        ends = reader.list_offsets(dict.fromkeys(older, LATEST)) if older else {}
-        return {tp: offset for tp, offset in found.items() if offset is not None} | ends
+        return {tp: offset for tp, offset in found.items() if offset is not None} | _ends_of_older(older, times, reader)
 
     def covered(self, assigned: Iterable[TopicPartition]) -> set[TopicPartition]:
         return {tp for tp in assigned if self.everywhere_ms is not None or tp in self.partitions_ms}
@@ -210,6 +209,19 @@ def ending_position(options: Options, *, streaming: bool) -> Position | None:
     position = parse_offsets("endingOffsets", options["endingOffsets"] or "latest")
     _refuse(position, EARLIEST, "ending offset can't be earliest for batch queries on Kafka", "earliest")
     return position
+
+
+def _ends_of_older(
+    older: Iterable[TopicPartition], times: Mapping[TopicPartition, int], reader: OffsetReader
+) -> Offsets:
+    """The ends of logs whose records are all older than their timestamps.
+
+    A record that is not older may come before the ends are listed, and a read that starts there would lose it. So the
+    question by time is asked once more.
+    """
+    ends = reader.list_offsets(dict.fromkeys(older, LATEST)) if older else {}
+    came = reader.offsets_for_times({tp: times[tp] for tp in ends}) if ends else {}
+    return {tp: end if (offset := came.get(tp)) is None else min(offset, end) for tp, end in ends.items()}
 
 
 def _by_time(options: Options, everywhere: str, partitions: str, *, else_latest: bool) -> Position | None:

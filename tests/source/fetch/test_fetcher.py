@@ -322,6 +322,15 @@ def test_out_of_range_from_a_replica_that_lags_is_no_loss():
     assert "refresh" in script.events
 
 
+@pytest.mark.parametrize("before", [b"", ConnectionLost("down"), error_for(6)])
+def test_a_cluster_that_starts_again_and_does_not_know_its_topics_yet_is_waited_for(before):
+    # While it was down the range has waited for longer than such news takes; nobody has denied the topic yet.
+    script = Script(batch(0, 3), *[before] * 9, *[error_for(3)] * 3, batch(3, 7), bounds=None)
+    assert read(script, 0, 10, fail_on_data_loss=False) == list(range(10))
+    script = Script(*[*[error_for(3)] * 3, before] * 2, batch(0, 10), bounds=None)
+    assert read(script, 0, 10) == list(range(10))
+
+
 def test_a_deleted_topic_is_a_loss_once_the_news_had_time_to_travel():
     script = Script(*[error_for(3)] * 20, bounds=None)
     with pytest.raises(DataLoss, match=r"Could not read records in offset \[0, 2\) .*deleted"):

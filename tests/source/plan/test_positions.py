@@ -185,6 +185,27 @@ def test_a_start_after_the_last_record_is_an_error_or_latest_as_the_strategy_say
     assert position.resolve([T0, T1], Answers())[T1] == 10
 
 
+class AnswersWhileRecordsCome(Answers):
+    """Records 10 and 11, of 1000 ms and 1100 ms, come between the question by time and the listing of ends."""
+
+    end = 10
+
+    def list_offsets(self, symbols):
+        self.end = 12
+        return dict.fromkeys(symbols, self.end)
+
+    def offsets_for_times(self, times):
+        found = {tp: -(-ms // 100) for tp, ms in times.items()}
+        return {tp: offset if offset < self.end else None for tp, offset in found.items()}
+
+
+@pytest.mark.parametrize(("stamp", "expected"), [("1000", 10), ("1050", 11), ("1101", 12)])
+def test_a_record_of_that_time_that_comes_while_the_position_is_found_is_behind_it(stamp, expected):
+    position = start(streaming=True, startingTimestamp=stamp, startingOffsetsByTimestampStrategy="latest")
+    assert position.resolve([T0, T1], AnswersWhileRecordsCome()) == {T0: expected, T1: expected}
+    assert end(endingTimestamp=stamp).resolve([T0], AnswersWhileRecordsCome()) == {T0: expected}
+
+
 def test_an_end_after_the_last_record_is_latest_whatever_the_strategy():
     given = {"startingOffsetsByTimestampStrategy": "error"}
     assert end(endingTimestamp="901", **given).resolve([T0], Answers()) == {T0: 10}
