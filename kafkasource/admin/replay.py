@@ -8,6 +8,11 @@ A run may take some of the dead letters only, those with a reason. So an offset 
 committed offset of a partition is that of its first dead letter that is not, and the text beside it has the ranges of
 later ones that are: `5-9,12-12`, offsets, both ends included.
 
+Brokers forget such offsets after `offsets.retention.minutes` (7 days by default), and dead letters may live longer: a
+run in the week after would send all of them again. In a transaction nobody can ask for a longer life, so another group
+has a copy that is kept (`Groups.keep`). A plain commit is not fenced: a run that was fenced may still put an older copy
+there. So a dead letter is done where either group says so.
+
 A row that a writer's schema did not take is a dead letter, too, as JSON: there is no record that could be sent. A run
 passes over it for good: no run can send it, and each that is left costs a place in that text.
 """
@@ -15,36 +20,47 @@ passes over it for good: no run can send it, and each that is left costs a place
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from kafkasource.admin.dead_letters import Origin, origins_of
-from kafkasource.errors import KafkaSourceError
+from kafkasource.admin.topics import existing
+from kafkasource.errors import KafkaSourceError, UnsupportedApiVersion
 from kafkasource.records.arrow.columns import HEADERS_TYPE
 from kafkasource.sink.columns import SinkSchema
-from kafkasource.sink.dead_letters import PREFIX
+from kafkasource.sink.dead_letters import PREFIX, TOPIC
 from kafkasource.sink.partitioner import Partitioner
 from kafkasource.sink.producer.config import ProducerConfig
 from kafkasource.sink.producer.producer import Producer
 from kafkasource.sink.producer.producer_id import TaskTransaction
 from kafkasource.sink.transactions.crash_points import crash_point
 from kafkasource.sink.transactions.decision import MAX_METADATA_BYTES
+from kafkasource.sink.transactions.decision_status import RETENTION_MS
 from kafkasource.types import TopicPartition
 
 if TYPE_CHECKING:
     from kafkasource.options import Options
     from kafkasource.reader import Reader
 
+log = logging.getLogger("kafkasource.admin")
+
 _NAME = "pykafka-dlq-replay."  # of the group and the transactional id: a run for the same topic fences the other
+_KEPT = "pykafka-dlq-replay-kept."
 
 
 def group_of(topic: str) -> str:
     """The consumer group whose offsets say which dead letters of the topic were sent back."""
     return _NAME + topic
+
+
+def kept_group_of(topic: str) -> str:
+    """The group with the copy of these offsets that brokers do not forget."""
+    return _KEPT + topic
 
 
 def source_options(topic: str) -> dict[str, str]:
@@ -64,8 +80,8 @@ class Done:
     A range goes over them.
     """
 
-    next_offset: int = 0  # behind the last row; at first the offset that the group has committed
-    before: Sequence[tuple[int, int]] = ()  # ranges (first, last) of earlier runs, both included
+    next_offset: int = 0  # behind the last row; at first the first offset that no earlier run has done
+    before: Sequence[tuple[int, int]] = ()  # ranges (first, last) of earlier runs, both included; ascending, apart
     first_left: int | None = None
     _ranges: list[tuple[int, int]] = field(default_factory=list)
     _touches: bool = False  # is the last row done?
@@ -75,12 +91,23 @@ class Done:
         """From a committed offset and the text beside it. Raises KafkaSourceError where the text is not ours."""
         try:
             pairs = [tuple(map(int, each.split("-"))) for each in text.split(",") if each]
-            return cls(offset, [(first, last) for first, last in pairs])
+            return cls.of([(0, offset - 1), *((first, last) for first, last in pairs)])
         except ValueError:
             raise KafkaSourceError(
                 f"{what}: the text beside its offset is {text!r}, which `pykafka dlq replay` has not written. Another "
                 "program commits offsets of this group: let it use another one"
             ) from None
+
+    @classmethod
+    def of(cls, ranges: Iterable[tuple[int, int]]) -> Done:
+        """What is in any of the ranges is done."""
+        apart: list[tuple[int, int]] = []
+        for first, last in sorted(each for each in ranges if each[0] <= each[1]):
+            if apart and first <= apart[-1][1] + 1:
+                apart[-1] = apart[-1][0], max(apart[-1][1], last)
+            else:
+                apart.append((first, last))
+        return cls(apart[0][1] + 1 if apart and apart[0][0] == 0 else 0, apart)
 
     def __contains__(self, offset: int) -> bool:
         """Was it done by an earlier run?"""
@@ -136,9 +163,16 @@ class Choice:
 
 
 def own_headers(headers: Sequence[Mapping[str, object]] | None) -> list[Mapping[str, object]] | None:
-    """Without those that made a dead letter of the record: the last of each name. Earlier ones were its own."""
+    """Without those that made a dead letter of the record: the last of each name. Earlier ones were its own: those of
+    an earlier life as a dead letter end where the later one's begin, with the name of a topic."""
     rows = list(headers or ())
-    last = {each["key"]: number for number, each in enumerate(rows) if str(each["key"]).startswith(PREFIX)}
+    topics = [number for number, each in enumerate(rows) if each["key"] == TOPIC]
+    begin = topics[-1] if len(topics) > 1 else 0
+    last = {
+        each["key"]: number
+        for number, each in enumerate(rows)
+        if number >= begin and str(each["key"]).startswith(PREFIX)
+    }
     return [each for number, each in enumerate(rows) if number not in last.values()] or None
 
 
@@ -152,6 +186,7 @@ class Replay:
         self._reader = reader
         self._choice = choice
         self._group = group_of(choice.topic)
+        self._kept_group = kept_group_of(choice.topic)
         self._config = ProducerConfig.from_options(parsed)
         self._partitioner = Partitioner.from_option(parsed["partitioner"], self._config.batch_bytes)
         self._timeout_ms: int = parsed["kafka.transaction.timeout.ms"]
@@ -174,6 +209,8 @@ class Replay:
             # First of all: it ends what a killed run has left open, and stops one that still runs.
             transaction = TaskTransaction.open(transactions, self._group, self._timeout_ms, version)
             done = self._done()
+            # What a run before has sent and not kept; and before anything is sent: may this user keep it?
+            self._keep({tp: done.get(tp, Done()) for tp in self._partitions()})
             for rows, origins in self._chosen(done):
                 with self._aborting(transaction):
                     sent = self._send(producer, transaction, rows, origins)
@@ -182,17 +219,36 @@ class Replay:
                     given = transactions.end(self._group, transaction.producer, True, version)
                 self.sent.update(sent)
                 crash_point("ended")
+                self._keep(done)
                 transaction = transaction.following(given)
         finally:
             producer.close()
 
     def _done(self) -> dict[TopicPartition, Done]:
-        found = self._reader.cluster.groups.committed(self._group)
-        return {
-            tp: Done.parse(each.offset, each.text, f"group {self._group!r}, {tp}")
-            for tp, each in found.items()
-            if each is not None
-        }
+        """By partition, where there are any. Names the partitions: else a broker leaves out those whose first offset
+        came with a transaction that has just ended (Kafka 3.9)."""
+        groups, partitions = self._reader.cluster.groups, self._partitions()
+        ranges: dict[TopicPartition, list[tuple[int, int]]] = {}
+        for group in (self._group, self._kept_group):
+            for tp, found in groups.committed(group, partitions).items():
+                if found is not None:
+                    done = Done.parse(found.offset, found.text, f"group {group!r}, {tp}")
+                    ranges.setdefault(tp, []).extend(done.before)
+        return {tp: Done.of(each) for tp, each in ranges.items()}
+
+    def _partitions(self) -> list[TopicPartition]:
+        return existing(self._reader.cluster, [self._choice.topic])[self._choice.topic].topic_partitions
+
+    def _keep(self, done: Mapping[TopicPartition, Done]) -> None:
+        """The copy of what is committed."""
+        offsets = {tp: each.committed for tp, each in done.items()}
+        try:
+            self._reader.cluster.groups.keep(self._kept_group, offsets, RETENTION_MS)
+        except UnsupportedApiVersion as error:  # no release yet
+            log.warning(
+                "brokers forget after offsets.retention.minutes which dead letters of %s were sent back: %s",
+                *(self._choice.topic, error),
+            )
 
     def _chosen(self, done: dict[TopicPartition, Done]) -> Iterator[tuple[pa.RecordBatch, list[Origin]]]:
         """The rows that go back, with their origins, batch by batch; none is empty. Marks them in `done`."""

@@ -45,7 +45,8 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="send the records back to the topics they came from, as they were, each once",
         description="Send the records of dead letters back to the topics that they came from, as they were: bytes, "
         "headers, time and partition. Each goes back once, whatever dies and however often this runs: the offsets of "
-        "the group pykafka-dlq-replay.TOPIC say which did. Needs Kafka 0.11 or later.",
+        "the groups pykafka-dlq-replay.TOPIC and pykafka-dlq-replay-kept.TOPIC say which did. Needs Kafka 0.11 or "
+        "later.",
     )
     back.add_argument("--to", metavar="TOPIC", help="send all of them to this topic, by their keys")
     back.add_argument("--dry-run", action="store_true", help="only count what would be sent")
