@@ -1,5 +1,7 @@
 """A replay of dead letters sends each once, whatever brokers forget or leave out: on a broker in this process."""
 
+from typing import Any
+
 import pyarrow as pa
 import pytest
 from fake_broker import FakeKafka, serve
@@ -52,7 +54,7 @@ class Letters:
 
 @pytest.fixture
 def kafka():
-    kafka = Brokers(topics={"dlq": 1, "orders": 1})
+    kafka: Any = Brokers(topics={"dlq": 1, "orders": 1})
     with serve(kafka) as (host, port):
         kafka.servers = f"{host}:{port}"
         yield kafka
