@@ -9,11 +9,12 @@ from pathlib import Path
 
 from benchmarks.soak import plot, sampler
 from benchmarks.soak.sampler import Sample
-from benchmarks.soak.slopes import A_DAY, DAY_S, MIB, WARM_UP_S, Verdict, judge, unit_of
+from benchmarks.soak.slopes import A_DAY, DAY_S, KAFKAS, MIB, SPARKS, TOO_SHORT, WARM_UP_S, Verdict, judge, unit_of
 from benchmarks.soak.traffic import Counts
 
 SAMPLES = "samples.jsonl"
 MOST_LINES = 40
+_SAID = {SPARKS: "Spark", TOO_SHORT: "short"}
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ def _costs(samples: Sequence[Sample]) -> list[str]:
 def _table(verdicts: Sequence[Verdict]) -> list[str]:
     """Leaks first, then what grows fastest for its limit."""
     judged = sorted(
-        (each for each in verdicts if each.note != "Kafka's own"),
+        (each for each in verdicts if each.note != KAFKAS),
         key=lambda each: (not each.leak, -each.slope.per_s / A_DAY[unit_of(each.series)]),
     )
     leaks = sum(each.leak for each in judged)
@@ -88,7 +89,7 @@ def _table(verdicts: Sequence[Verdict]) -> list[str]:
         scale = MIB if unit_of(each.series) == "bytes" else 1
         grown = (each.slope.per_s, each.slope.low, each.slope.high)
         days = "".join(f"{value * DAY_S / scale:12,.1f}" for value in grown)
-        said = "LEAK" if each.leak else {"too short": "short", "Spark's own": "Spark"}.get(each.note, "")
+        said = "LEAK" if each.leak else _SAID.get(each.note, "")
         unit = " (MiB)" if scale == MIB else ""
         lines.append(
             f"{said:6}{each.app + ': ' + each.process:34}{each.series.removeprefix('kafkasource_') + unit:44}"

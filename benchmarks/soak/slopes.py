@@ -36,6 +36,7 @@ NOT_JUDGED = ("t_s", "pid", "cpu_s", "heap_bytes", "app", "kind")
 NOT_JUDGED_GAUGES = ("kafkasource_memory_peak_bytes", "kafkasource_memory_limit_bytes", "kafka_")
 BROKERS = "broker"
 CONTROL_APP = "control"
+KAFKAS, SPARKS, TOO_SHORT = "Kafka's own", "Spark's own", "too short"
 
 Point = tuple[float, float]
 Name = tuple[str, str, str]
@@ -61,7 +62,7 @@ class Verdict:
     median: float
     slope: Slope
     leak: bool
-    note: str = ""  # why it is not judged
+    note: str = ""  # why it is not judged: KAFKAS, SPARKS or TOO_SHORT
 
 
 def slope_of(points: Sequence[Point]) -> Slope:
@@ -138,8 +139,16 @@ def verdict(app: str, process: str, name: str, points: Sequence[Point]) -> Verdi
     middle = points[0][0] + lasted_s / 2
     second = slope_of(blocks([point for point in points if point[0] >= middle], BLOCKS // 2))
     unit = unit_of(name)
-    note = "Kafka's own" if app.startswith(BROKERS) else "Spark's own" if app == CONTROL_APP else ""
-    note = "too short" if not note and lasted_s < SHORTEST_S else note
+    note = _why_not_judged(app, lasted_s)
     leak = not note and too_much(whole, unit) and too_much(second, unit)
     median = statistics.median(y for _, y in points)
     return Verdict(app, process, name, len(points), lasted_s, median, whole, leak, note)
+
+
+def _why_not_judged(app: str, lasted_s: float) -> str:
+    """Empty: it is judged."""
+    if app.startswith(BROKERS):
+        return KAFKAS
+    if app == CONTROL_APP:
+        return SPARKS
+    return TOO_SHORT if lasted_s < SHORTEST_S else ""

@@ -196,7 +196,7 @@ class Replay:
 
     def count(self) -> None:
         """Only count what a run would send."""
-        for _, origins in self._chosen(self._done()):
+        for _, origins in self._chosen(self._done(self._partitions())):
             self.sent.update(str(self._choice.to or origin.topic) for origin in origins)
 
     def run(self) -> None:
@@ -208,9 +208,10 @@ class Replay:
             version = transactions.version()
             # First of all: it ends what a killed run has left open, and stops one that still runs.
             transaction = TaskTransaction.open(transactions, self._group, self._timeout_ms, version)
-            done = self._done()
+            partitions = self._partitions()
+            done = self._done(partitions)
             # What a run before has sent and not kept; and before anything is sent: may this user keep it?
-            self._keep({tp: done.get(tp, Done()) for tp in self._partitions()})
+            self._keep({tp: done.get(tp, Done()) for tp in partitions})
             for rows, origins in self._chosen(done):
                 with self._aborting(transaction):
                     sent = self._send(producer, transaction, rows, origins)
@@ -224,13 +225,12 @@ class Replay:
         finally:
             producer.close()
 
-    def _done(self) -> dict[TopicPartition, Done]:
+    def _done(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Done]:
         """By partition, where there are any. Names the partitions: else a broker leaves out those whose first offset
         came with a transaction that has just ended (Kafka 3.9)."""
-        groups, partitions = self._reader.cluster.groups, self._partitions()
         ranges: dict[TopicPartition, list[tuple[int, int]]] = {}
         for group in (self._group, self._kept_group):
-            for tp, found in groups.committed(group, partitions).items():
+            for tp, found in self._reader.cluster.groups.committed(group, partitions).items():
                 if found is not None:
                     done = Done.parse(found.offset, found.text, f"group {group!r}, {tp}")
                     ranges.setdefault(tp, []).extend(done.before)
@@ -244,7 +244,7 @@ class Replay:
         offsets = {tp: each.committed for tp, each in done.items()}
         try:
             self._reader.cluster.groups.keep(self._kept_group, offsets, RETENTION_MS)
-        except UnsupportedApiVersion as error:  # no release yet
+        except UnsupportedApiVersion as error:  # of no release yet: each serves a version with the field
             log.warning(
                 "brokers forget after offsets.retention.minutes which dead letters of %s were sent back: %s",
                 *(self._choice.topic, error),

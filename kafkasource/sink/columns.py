@@ -285,7 +285,7 @@ class SinkSchema:
 
     def _unpacked(self, value: pa.BinaryScalar) -> Rows:
         """The rows in a value of `packRecords`. Raises InvalidRow for any other value."""
-        found = _unpacked(value)
+        found = _unpack_row(value)
         batch = found.batch
         return Rows(
             topic=self.topic or found.topic,
@@ -321,10 +321,10 @@ def records_in(batch: pa.RecordBatch, positions: Mapping[str, int]) -> int:
     packed values depends on where fetches ended, so these say nothing of what a batch holds. Raises InvalidRow."""
     if PACKED_COLUMN not in positions:
         return int(batch.num_rows)
-    return sum(_unpacked(value).batch.num_rows for value in batch.column(positions[PACKED_COLUMN]))
+    return sum(_unpack_row(value).batch.num_rows for value in batch.column(positions[PACKED_COLUMN]))
 
 
-def _unpacked(value: pa.BinaryScalar) -> Unpacked:
+def _unpack_row(value: pa.BinaryScalar) -> Unpacked:
     """Raises InvalidRow for a value that `packRecords` has not made."""
     try:
         return unpack(value.as_buffer())

@@ -49,8 +49,9 @@ def test_one_spike_is_no_leak():
     assert not is_leak(samples(lambda t: 150 * MIB + (900 * MIB if t > 7100 else 0)))
 
 
-def test_brokers_and_processes_of_minutes_are_not_judged():
+def test_brokers_the_control_and_processes_of_minutes_are_not_judged():
     assert not is_leak(samples(noisy(10_000), app="broker east"))
+    assert not is_leak(samples(noisy(10_000), app="control"))
     assert not is_leak(samples(noisy(10_000), hours=0.4))
 
 

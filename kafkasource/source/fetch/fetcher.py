@@ -292,6 +292,8 @@ class PartitionFetcher(Generic[Sent]):
         step = recovery(error)
         if step is not Recovery.REFRESH_THEN_ASK:
             self._denied_since = None
+        elif self._denied_since is None:
+            self._denied_since = self._clock()
         if step is Recovery.FAIL:
             raise error
         if step is Recovery.ASK_BOUNDS:
@@ -303,7 +305,7 @@ class PartitionFetcher(Generic[Sent]):
             return
         self._check_patience(self._told(error))
         log.info("fetch of %s at offset %d failed and is tried again: %s", self._tp, self.position, error)
-        if step is Recovery.REFRESH_THEN_ASK and self._news_has_travelled() and self._client.bounds() is None:
+        if self._news_has_travelled() and self._client.bounds() is None:
             self._skip_to(self._range.end_offset, _IS_GONE)
             return
         self._client.refresh_leader()
@@ -322,9 +324,7 @@ class PartitionFetcher(Generic[Sent]):
     def _news_has_travelled(self) -> bool:
         """Have brokers denied the topic for long enough? Other faults and waiting do not count: after such a time a
         cluster that starts again may deny it once, before its brokers have heard of any topic."""
-        if self._denied_since is None:
-            self._denied_since = self._clock()
-        return self._clock() - self._denied_since >= _NEWS_TRAVELS_S
+        return self._denied_since is not None and self._clock() - self._denied_since >= _NEWS_TRAVELS_S
 
     def _reconnect(self, error: KafkaSourceError) -> None:
         """Bytes damaged on the way come whole the second time; damaged on the broker's disk they never do."""

@@ -6,6 +6,7 @@ from contextlib import contextmanager, nullcontext
 
 import pyarrow as pa
 import pytest
+from packed_values import packed
 from pyspark.sql.datasource import DataSourceArrowWriter
 from pyspark.sql.types import BinaryType, StructField, StructType
 from sink_fakes import AcknowledgingClient, FakeMetadata
@@ -14,8 +15,6 @@ from transaction_fakes import Crash, FakeContext, FakeTransactionCluster, read_c
 from kafkasource.client.cache import Use
 from kafkasource.datasource import KafkaDataSource
 from kafkasource.errors import OptionError, UnsupportedApiVersion
-from kafkasource.records.arrow.columns import ROW_SCHEMA
-from kafkasource.records.arrow.packed import pack
 from kafkasource.sink import task as task_module
 from kafkasource.sink import writer as writer_module
 from kafkasource.sink.clusters import producers as producers_module
@@ -289,14 +288,6 @@ def test_a_batch_in_the_topics_that_is_planned_anew_with_other_rows_is_refused(m
     spark.options["lostTransactions"] = "skip"
     spark.writer().commit([spark.task(spark.sent(), 0, *then)], 0)
     assert spark.seen("east") == spark.seen("west") == sorted(VALUES)
-
-
-def packed(values):
-    """One value of `packRecords`."""
-    count = len(values)
-    about = {"key": values, "value": values, "topic": ["t"] * count, "partition": [0] * count}
-    about |= {"offset": [*range(count)], "timestamp": [0] * count, "timestampType": [0] * count}
-    return pack(pa.RecordBatch.from_pydict(about, ROW_SCHEMA))
 
 
 @pytest.mark.parametrize("options", [{}, {"producersPerCluster": "3"}])

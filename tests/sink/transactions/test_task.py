@@ -1,14 +1,15 @@
 """A task that writes exactly once: what it refuses, when it opens its transaction, and what it tells the driver."""
 
 import pickle
+from itertools import accumulate
 
 import pyarrow as pa
 import pytest
+from packed_values import packed
 from transaction_fakes import STREAM, FakeContext, FakeTransactionCluster, read_committed
 
 from kafkasource.errors import OptionError
-from kafkasource.records.arrow.columns import ROW_SCHEMA
-from kafkasource.records.arrow.packed import PACKED_COLUMN, PACKED_SCHEMA, pack
+from kafkasource.records.arrow.packed import PACKED_COLUMN, PACKED_SCHEMA
 from kafkasource.sink.columns import InvalidRow
 from kafkasource.sink.transactions.driver import ExactlyOnce
 from kafkasource.sink.transactions.errors import CannotWriteOnce, CheckpointBehind, LostTransactions
@@ -152,19 +153,10 @@ def test_the_tasks_of_a_batch_write_go_by_its_own_id():
 
 def pieces(*sizes):
     """Records 0, 1, 2 ... of a partition, so many in each piece."""
-    first = 0
-    for size in sizes:
-        columns = {
-            "key": [None] * size,
-            "value": [b"%d" % number for number in range(first, first + size)],
-            "topic": ["t"] * size,
-            "partition": [0] * size,
-            "offset": list(range(first, first + size)),
-            "timestamp": [0] * size,
-            "timestampType": [0] * size,
-        }
-        yield pack(pa.RecordBatch.from_pydict(columns, ROW_SCHEMA))
-        first += size
+    ends = [*accumulate(sizes)]
+    return [
+        packed([b"%d" % number for number in range(end - size, end)]) for size, end in zip(sizes, ends, strict=True)
+    ]
 
 
 def run_packed(cluster, task, found):

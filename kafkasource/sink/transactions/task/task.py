@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
@@ -208,10 +207,12 @@ class ExactlyOnceTask:
         query's next start. So each task asks for the driver's epoch after it has opened its transaction, and looks at
         the answer when it is done.
         """
-        found = None
-        if self._driver is not None:
-            with contextlib.suppress(UnsupportedApiVersion):  # before Kafka 3.0 nobody can ask
-                found = self._driver()
+        if self._driver is None:
+            return None
+        try:
+            found = self._driver()
+        except UnsupportedApiVersion:  # before Kafka 3.0 nobody can ask
+            return None
         return found if found is not None and found.producer != self.begun.driver.producer else None
 
     def _refuse_given_up(self) -> None:
