@@ -89,8 +89,8 @@ class ClientClosed(KafkaSourceError):
 class DeadlineExceeded(KafkaSourceError):
     """Retries did not succeed in time.
 
-    The text has the last error's text, and the last answer of a broker where the last attempt had none; `__cause__` is
-    the last error, unless pickled.
+    The text has the last error's text, and what a broker did before, where the last attempt had no answer; `__cause__`
+    is the last error, unless pickled.
     """
 
 

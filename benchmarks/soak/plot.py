@@ -7,7 +7,7 @@ from xml.sax.saxutils import escape
 
 from benchmarks.chart import STYLE
 from benchmarks.soak.sampler import Sample
-from benchmarks.soak.slopes import BROKERS, Point, lasting, series, unit_of
+from benchmarks.soak.slopes import ALL_TOGETHER, BROKERS, Point, lasting, series, unit_of
 
 WIDTH, PANEL, LEFT, RIGHT, TOP = 1000, 150, 70, 290, 26
 COLOURS = ("#0969da", "#1a7f37", "#9a6700", "#cf222e", "#8250df", "#bf3989", "#1b7c83", "#57606a")
@@ -15,9 +15,9 @@ MIB = 1 << 20
 PANELS = ("pss_bytes", "rss_bytes", "live_heap_bytes", "fds", "threads", "processes")
 
 GROUPS: dict[str, Callable[[str], bool]] = {
-    "applications": lambda process: process == "all together",
+    "applications": lambda process: process == ALL_TOGETHER,
     "JVMs": lambda process: "JVM" in process,
-    "Python processes": lambda process: process != "all together" and "JVM" not in process,
+    "Python processes": lambda process: process != ALL_TOGETHER and "JVM" not in process,
 }
 """Each with a scale of its own."""
 

@@ -91,8 +91,9 @@ def _table(verdicts: Sequence[Verdict]) -> list[str]:
         days = "".join(f"{value * DAY_S / scale:12,.1f}" for value in grown)
         said = "LEAK" if each.leak else _SAID.get(each.note, "")
         unit = " (MiB)" if scale == MIB else ""
+        beyond = " beyond control" if each.beyond_control else ""
         lines.append(
-            f"{said:6}{each.app + ': ' + each.process:34}{each.series.removeprefix('kafkasource_') + unit:44}"
+            f"{said:6}{each.app + ': ' + each.process:34}{each.series.removeprefix('kafkasource_') + unit + beyond:44}"
             f"{each.median / scale:10,.1f}{days}"
         )
     if len(judged) > MOST_LINES:

@@ -9,6 +9,8 @@ A series is one number of one process over time. How it is judged:
    from Kendall's statistic, which assumes no distribution; at 99 %, because a run has a hundred series.
 4. A leak is a slope that would be too much after a day (`A_DAY`), whose interval lies above zero, and for which both
    hold in the second half of the time alone as well: what settles is no leak.
+5. What the control has as well (Spark's JVM, the driver's Python, the sums of an application) is judged by what there
+   is beyond the control's at each moment: a job without our code grows that much by itself.
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ NOT_JUDGED = ("t_s", "pid", "cpu_s", "heap_bytes", "app", "kind")
 NOT_JUDGED_GAUGES = ("kafkasource_memory_peak_bytes", "kafkasource_memory_limit_bytes", "kafka_")
 BROKERS = "broker"
 CONTROL_APP = "control"
+ALL_TOGETHER = "all together"
 KAFKAS, SPARKS, TOO_SHORT = "Kafka's own", "Spark's own", "too short"
 
 Point = tuple[float, float]
@@ -63,6 +66,7 @@ class Verdict:
     slope: Slope
     leak: bool
     note: str = ""  # why it is not judged: KAFKAS, SPARKS or TOO_SHORT
+    beyond_control: bool = False  # the slope is that of the difference with the control
 
 
 def slope_of(points: Sequence[Point]) -> Slope:
@@ -108,7 +112,23 @@ def unit_of(series: str) -> str:
 def judge(samples: Iterable[Sample], warm_up_s: float = WARM_UP_S) -> list[Verdict]:
     """Of each series of each process that lived for long enough to be looked at: see `lasting`."""
     judged = {name: [point for point in points if point[0] >= warm_up_s] for name, points in series(samples).items()}
-    return [verdict(*name, points) for name, points in sorted(lasting(judged).items())]
+    kept = lasting(judged)
+    control = {(kind_of(process), name): points for (app, process, name), points in kept.items() if app == CONTROL_APP}
+    return [
+        verdict(app, process, name, points, None if _not_ours(app) else control.get((kind_of(process), name)))
+        for (app, process, name), points in sorted(kept.items())
+    ]
+
+
+def kind_of(process: str) -> str:
+    """Of a process as it is named here: without its pid."""
+    return process if process == ALL_TOGETHER else process.rpartition(" ")[0]
+
+
+def beyond(points: Sequence[Point], control: Sequence[Point]) -> list[Point]:
+    """What there is more than in the control, where both were sampled. All of an application are, at one moment."""
+    at = dict(control)
+    return [(t, value - at[t]) for t, value in points if t in at]
 
 
 def lasting(found: Mapping[Name, list[Point]]) -> dict[Name, list[Point]]:
@@ -127,28 +147,31 @@ def series(samples: Iterable[Sample]) -> dict[Name, list[Point]]:
     for sample in samples:
         if sample["app"] == "traffic":
             continue
-        process = f"{sample['kind']} {sample['pid']}" if "pid" in sample else "all together"
+        process = f"{sample['kind']} {sample['pid']}" if "pid" in sample else ALL_TOGETHER
         for name, value in sample.items():
             if name not in NOT_JUDGED and not name.startswith(NOT_JUDGED_GAUGES):
                 found.setdefault((str(sample["app"]), process, name), []).append((float(sample["t_s"]), float(value)))
     return found
 
 
-def verdict(app: str, process: str, name: str, points: Sequence[Point]) -> Verdict:
-    whole, lasted_s = slope_of(blocks(points)), points[-1][0] - points[0][0]
-    middle = points[0][0] + lasted_s / 2
-    second = slope_of(blocks([point for point in points if point[0] >= middle], BLOCKS // 2))
+def verdict(
+    app: str, process: str, name: str, points: Sequence[Point], control: Sequence[Point] | None = None
+) -> Verdict:
+    """`control`: the same series of the control, where what lies beyond it is judged."""
+    judged = points if control is None else beyond(points, control)
+    first_s, last_s = (judged[0][0], judged[-1][0]) if judged else (0.0, 0.0)
+    lasted_s, middle = last_s - first_s, (first_s + last_s) / 2
+    whole = slope_of(blocks(judged))
+    second = slope_of(blocks([point for point in judged if point[0] >= middle], BLOCKS // 2))
     unit = unit_of(name)
-    note = _why_not_judged(app, lasted_s)
+    note = _not_ours(app) or (TOO_SHORT if lasted_s < SHORTEST_S else "")
     leak = not note and too_much(whole, unit) and too_much(second, unit)
     median = statistics.median(y for _, y in points)
-    return Verdict(app, process, name, len(points), lasted_s, median, whole, leak, note)
+    return Verdict(app, process, name, len(points), lasted_s, median, whole, leak, note, control is not None)
 
 
-def _why_not_judged(app: str, lasted_s: float) -> str:
-    """Empty: it is judged."""
+def _not_ours(app: str) -> str:
+    """Whose growth that of an application is, where it is not judged; else nothing."""
     if app.startswith(BROKERS):
         return KAFKAS
-    if app == CONTROL_APP:
-        return SPARKS
-    return TOO_SHORT if lasted_s < SHORTEST_S else ""
+    return SPARKS if app == CONTROL_APP else ""

@@ -36,6 +36,7 @@ from kafkasource.errors import (
     GivenUp,
     KafkaSourceError,
     ProtocolError,
+    RequestTimeout,
     UnstableOffsetCommit,
     error_for,
     refusal,
@@ -199,7 +200,7 @@ class Caller:
         start = self.now_ms()
         deadline = start + self.config.default_api_timeout_ms
         failures = 0
-        answer: BrokerError | None = None
+        said: KafkaSourceError | None = None
         in_vain: Counter[int] = Counter()
         while True:
             try:
@@ -217,7 +218,7 @@ class Caller:
                         self.metadata.request_update()
                 again = self.now_ms() + self._backoff_ms(error, failures)
                 failures += 1
-                answer = error if isinstance(error, BrokerError) else answer
+                said = error if _tells(error) >= _tells(said) else said
                 if again >= deadline:
                     waited = self.now_ms() - start
                     if never_reached and self.network.bootstrap_errors:
@@ -225,8 +226,8 @@ class Caller:
                     raise DeadlineExceeded(
                         f"{what}: not done within {round(waited)} ms and {failures} attempts (option"
                         f" kafka.default.api.timeout.ms); the last error: {error}"
-                        # The deadline cut this attempt short. What a broker answered before says more than that.
-                        + ("" if answer in (None, error) else f"; before it: {answer}")
+                        # The deadline cut this attempt short. What a broker did before says more than that.
+                        + ("" if said is error else f"; before it: {said}")
                     ) from error
             while self.now_ms() < again:
                 self.poll(again - self.now_ms())
@@ -341,6 +342,13 @@ class Caller:
         self.metadata.keep(names or [])
         self.wait(pending)
         return pending.result()
+
+
+def _tells(error: KafkaSourceError | None) -> int:
+    """How much an error says of why a call fails: a broker's answer most, that nothing came in time least."""
+    if isinstance(error, BrokerError):
+        return 2
+    return 0 if error is None or isinstance(error, (ConnectFailed, RequestTimeout)) else 1
 
 
 def checked(body: Body, context: str) -> Body:

@@ -10,10 +10,10 @@ from benchmarks.soak.traffic import _NUMBER, Counts
 HOUR_S = 3600.0
 
 
-def samples(grown, hours=2.0, app="once"):
-    """A worker that has `grown(t_s)` bytes, every ten seconds."""
+def samples(grown, hours=2.0, app="once", kind="executor worker"):
+    """A process that has `grown(t_s)` bytes, every ten seconds."""
     times = [10.0 * n for n in range(int(hours * 360))]
-    return [{"t_s": t, "app": app, "pid": 7, "kind": "executor worker", "rss_bytes": grown(t)} for t in times]
+    return [{"t_s": t, "app": app, "pid": len(app), "kind": kind, "rss_bytes": grown(t)} for t in times]
 
 
 def noisy(a_day, seed=7):
@@ -53,6 +53,23 @@ def test_brokers_the_control_and_processes_of_minutes_are_not_judged():
     assert not is_leak(samples(noisy(10_000), app="broker east"))
     assert not is_leak(samples(noisy(10_000), app="control"))
     assert not is_leak(samples(noisy(10_000), hours=0.4))
+
+
+def jvm_is_leak(ours, controls):
+    """`ours`, `controls`: what the Spark JVM of the query and that of the control have, at each moment."""
+    found = judge(samples(ours, kind="Spark JVM") + samples(controls, app="control", kind="Spark JVM"))
+    return {verdict.app: verdict.leak for verdict in found} == {"once": True, "control": False}
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_what_spark_grows_without_us_is_no_leak_and_what_grows_beyond_it_is(seed):
+    assert not jvm_is_leak(noisy(300, seed), noisy(300, seed + 100))
+    assert jvm_is_leak(noisy(450, seed), noisy(300, seed + 100))
+
+
+def test_a_process_that_the_control_does_not_have_is_judged_by_itself():
+    found = judge(samples(noisy(300)) + samples(noisy(300), app="control", kind="Spark JVM"))
+    assert [(verdict.app, verdict.leak) for verdict in found] == [("control", False), ("once", True)]
 
 
 def test_an_outlier_does_not_move_the_slope_of_a_line():

@@ -219,6 +219,12 @@ def test_a_silent_broker_is_given_up_and_the_question_put_again(net, kafka):
     assert 1003 <= net.now < 1005
 
 
+def test_an_attempt_without_an_answer_does_not_hide_that_the_listener_closed_on_the_one_before(net, kafka):
+    kafka.fault(METADATA, CLOSE, *[SILENCE] * 100)
+    with pytest.raises(DeadlineExceeded, match=r"; before it: .*'kafka\.security\.protocol'"):
+        net.cluster(default_api_timeout_ms=20_000).topics.list()
+
+
 def test_a_fatal_error_is_not_retried(net, kafka):
     kafka.fault(LIST_OFFSETS, Error(29))
     with pytest.raises(TopicAuthorizationFailed, match="t-0"):
