@@ -196,8 +196,12 @@ class FakeTransactionCluster:
 
     def away_for_weeks(self):
         """Nobody came for longer than brokers keep offsets and transactional ids."""
-        self.time_is_up()
+        self.forget_ids()
         self.forget_offsets()
+
+    def forget_ids(self):
+        """Nobody came for `transactional.id.expiration.ms`."""
+        self.time_is_up()
         self.by_id = {}
 
     def forget_offsets(self):

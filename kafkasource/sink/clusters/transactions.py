@@ -16,7 +16,6 @@ from kafkasource.options import Options
 from kafkasource.sink.clusters.targets import ClusterTarget
 from kafkasource.sink.producer.delivery import Delivery
 from kafkasource.sink.producer.producer_id import TaskTransaction
-from kafkasource.sink.transactions.errors import LostTransactions, lost_text
 from kafkasource.sink.transactions.query_identity import IdentitySource
 from kafkasource.sink.transactions.task.plan import BegunBatch, TaskResult, plan_task
 from kafkasource.sink.transactions.task.task import Context, ExactlyOnceTask, Guarantee, Task
@@ -68,9 +67,10 @@ class ClusterTask:
             plan = plan_task(begun, task.query_id, task.batch_id, slot, guarantee.on_lost)
             by_producer.append(ExactlyOnceTask(guarantee, begun, replace(task, slot=slot), plan))
         if producers > 1 and any(each.plan.again is not None for each in by_producer):
-            raise LostTransactions(
-                f"{lost_text(task.batch_id, begun.lost)}. But with 'producersPerCluster' above 1 the missing rows are "
-                "not known: which producer a row without a key went to is not recorded"
+            raise begun.lost_error(
+                task.batch_id,
+                ". But with 'producersPerCluster' above 1 the missing rows are not known: which producer a row without "
+                "a key went to is not recorded",
             )
         return cls(by_producer)
 

@@ -14,7 +14,8 @@ from kafkasource.errors import (
 from kafkasource.sink.transactions.names import WrittenTransaction
 
 FENCED = (ProducerFenced, InvalidProducerEpoch, InvalidProducerIdMapping)
-"""A newer producer has the transactional id. Or brokers have aborted the transaction when its time was up."""
+"""A newer producer has the transactional id. Or brokers have aborted the transaction when its time was up. Or, with
+InvalidProducerIdMapping, they have forgotten an id that was not used for their `transactional.id.expiration.ms`."""
 
 GONE = (*FENCED, InvalidTxnState)
 """A transaction cannot be ended as it should be: it was fenced, or aborted, which dialect 2 says as InvalidTxnState."""
@@ -25,7 +26,8 @@ class LostTransactions(KafkaSourceError):
 
 
 class LostDecision(LostTransactions):
-    """Nobody knows whether a batch is in the topics: the record of its decision is gone, or there never was one."""
+    """Nobody knows whether a batch is in the topics: the record of its decision is gone, or there never was one; or
+    brokers have forgotten what became of its transactions."""
 
 
 class NotDecided(KafkaSourceError):
@@ -58,11 +60,25 @@ class TooManyTransactions(KafkaSourceError):
 
 def lost_text(batch_id: int, lost: Iterable[WrittenTransaction]) -> str:
     """The text of LostTransactions: which task transactions are lost, and what the user can do."""
-    lost = list(lost)
-    slots, rows = [each.slot for each in lost], sum(each.rows for each in lost)
     return (
-        f"batch {batch_id} was decided, but brokers aborted the transactions of its tasks {slots} ({rows} rows) before "
+        f"batch {batch_id} was decided, but brokers aborted the transactions of its tasks {_listed(lost)} before "
         "they were committed: more time than 'kafka.transaction.timeout.ms' had passed, most likely. The other tasks' "
         "rows are visible. 'lostTransactions'=rewrite writes the missing rows again where they are the same, =skip "
         "goes on without them"
     )
+
+
+def forgotten_text(batch_id: int, lost: Iterable[WrittenTransaction]) -> str:
+    """The text of LostDecision, where an id that is forgotten may have been committed or aborted before."""
+    return (
+        f"batch {batch_id} was decided, but the query was away for longer than the brokers' "
+        "transactional.id.expiration.ms: they do not know any more whether the transactions of its tasks "
+        f"{_listed(lost)} were committed. The other tasks' rows are visible. Look whether these rows are in the "
+        "topics, for a reader at read_committed: if so, 'lostTransactions'=skip goes on; if not, =rewrite writes them "
+        "again where they are the same"
+    )
+
+
+def _listed(lost: Iterable[WrittenTransaction]) -> str:
+    lost = list(lost)
+    return f"{[each.slot for each in lost]} ({sum(each.rows for each in lost)} rows)"

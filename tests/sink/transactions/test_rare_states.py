@@ -67,6 +67,31 @@ def test_a_batch_with_visible_rows_is_not_written_whole_when_its_record_has_expi
 
 
 @ANY_DIALECT
+@pytest.mark.parametrize("committed", [0, 1, 3])
+def test_of_transactions_whose_ids_brokers_have_forgotten_nobody_says_that_they_were_aborted(version, committed):
+    """The driver died while it committed, and was away until their ids expired. The decision record is still there."""
+    cluster = FakeTransactionCluster(version)
+    Query(cluster, batches=1).run()
+    first_end = cluster.calls.index("end p-0 True")
+
+    cluster = FakeTransactionCluster(version)
+    query = Query(cluster, batches=2)
+    cluster.crash_at = {first_end + committed: "before"}  # 3: before P-kept says that they have ended
+    with pytest.raises(Crash):
+        query.run()
+    assert sum(seen(cluster).values()) == 4 * committed
+    cluster.forget_ids()
+    for _ in range(2):
+        text = r"batch 0 was decided.*transactional\.id\.expiration\.ms.*tasks \[0, 1, 2\] \(12 rows\).*Look whether"
+        with pytest.raises(LostDecision, match=text):
+            query.run()
+    query.on_lost = "skip" if committed else "rewrite"  # as who looks into the topics would set it
+    query.run()
+    if committed in (0, 3):
+        check(cluster, query.expected())
+
+
+@ANY_DIALECT
 def test_lost_rows_that_no_task_came_to_write_again_stop_the_query_with_atomic_batch_too(version):
     """Which it was given after the loss."""
     cluster, query = decided_then_lost(version, "rewrite")

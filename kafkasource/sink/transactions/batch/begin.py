@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from kafkasource.client.parts.transactions import Listed
 from kafkasource.sink.transactions.batch.moves import move
@@ -58,7 +59,8 @@ class BatchBegin:
             former=self._former,
             first=known is None,
         )
-        return BegunBatch(driver, self._write_id, self._prefix.identity.query_id, known, lost)
+        query_id, forgotten = self._prefix.identity.query_id, self._found.forgotten
+        return BegunBatch(driver, self._write_id, query_id, known, lost, forgotten)
 
     def _look(self) -> BatchEvent:
         prefix, ids, transactions = self._prefix, self._prefix.ids, self._prefix.cluster.transactions
@@ -102,7 +104,9 @@ class BatchBegin:
             return BatchEvent.NO_RECORD
         self._former, self._last, found = max(taken, key=lambda each: (each[1].batch_id, each[1].number))
         before = self._found
-        self._found = Recovered(found.lost, before.recovered + found.recovered, before.aborted + found.aborted)
+        self._found = replace(
+            found, recovered=before.recovered + found.recovered, aborted=before.aborted + found.aborted
+        )
         return BatchEvent.LOST_BEFORE if found.lost else BatchEvent.ALL_COMMITTED
 
     def _is_own(self, decision: Decision | None) -> bool:

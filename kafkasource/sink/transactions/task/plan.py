@@ -17,6 +17,7 @@ from kafkasource.sink.transactions.errors import (
     LostDecision,
     LostTransactions,
     NotDecided,
+    forgotten_text,
     lost_text,
 )
 from kafkasource.sink.transactions.names import TransactionalIds, WrittenTransaction
@@ -36,6 +37,13 @@ class BegunBatch:
     query_id: str | None  # that the checkpoint at the sink's location has; None: it was not asked
     last: LastBatch | None  # under the prefix
     lost: tuple[WrittenTransaction, ...]  # of the last decision: brokers did not commit these when begin asked
+    forgotten: bool = False  # they know of some of these no more, nor whether they were committed
+
+    def lost_error(self, batch_id: int, more: str = "") -> LostTransactions:
+        """What a task raises where it cannot write the lost rows again, or is not to."""
+        if self.forgotten:
+            return LostDecision(forgotten_text(batch_id, self.lost) + more)
+        return LostTransactions(lost_text(batch_id, self.lost) + more)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +103,7 @@ def plan_task(begun: BegunBatch, query_id: str, batch_id: int, slot: int, on_los
     if on_lost == "rewrite":
         again = next((each for each in begun.lost if each.slot == slot), None)
         return TaskPlan(write=again is not None, again=again)
-    raise LostTransactions(lost_text(batch_id, begun.lost))
+    raise begun.lost_error(batch_id)
 
 
 def _last(begun: BegunBatch) -> Last:

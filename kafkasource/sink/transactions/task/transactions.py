@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kafkasource.client.caller import few
 from kafkasource.client.parts.transactions import ONGOING, DescribedTransaction, Listed
-from kafkasource.errors import BrokerError, KafkaSourceError, UnsupportedApiVersion
+from kafkasource.errors import BrokerError, InvalidProducerIdMapping, KafkaSourceError, UnsupportedApiVersion
 from kafkasource.sink.transactions.crash_points import crash_point, crashes_at
 from kafkasource.sink.transactions.decision import Decision
 from kafkasource.sink.transactions.errors import FENCED, GONE, NotDecided
@@ -29,6 +29,7 @@ class Recovered:
     """What begin found left of the last decision's batch, and of those that were never decided."""
 
     lost: tuple[WrittenTransaction, ...] = ()  # of the decision: these cannot be committed any more
+    forgotten: bool = False  # the brokers know of some of these no more, nor whether they were committed
     recovered: int = 0  # of the decision: these were open until now
     aborted: int = 0  # of no decision: these were open until now
 
@@ -56,16 +57,20 @@ class TaskTransactions:
                     "query with this 'transactionalIdPrefix', has fenced it"
                 )
 
-    def commit(self, decision: Decision, transactions: Iterable[WrittenTransaction]) -> list[int]:
-        """Commit these of a decision, first time or again, in its dialect. Returns the slots of those that are gone."""
+    def commit(self, decision: Decision, transactions: Iterable[WrittenTransaction]) -> dict[int, BrokerError]:
+        """Commit these of a decision, first time or again, in its dialect. Returns what coordinators answer of those
+        that are gone, by slot."""
         slots = {self._ids.task(each.slot): each.slot for each in transactions}
         if not slots:
-            return []
+            return {}
         answers = self._transactions.end_each(self._named(transactions), True, decision.transaction_version)
-        for error in answers.values():
-            if error is not None and not isinstance(error, GONE):
+        gone: dict[int, BrokerError] = {}
+        for name, error in answers.items():
+            if isinstance(error, GONE):
+                gone[slots[name]] = error
+            elif error is not None:
                 raise error
-        return [slots[name] for name, error in answers.items() if error is not None]
+        return gone
 
     def commit_all(
         self, decision: Decision, transactions: Sequence[WrittenTransaction]
@@ -74,7 +79,7 @@ class TaskTransactions:
         half = len(transactions) // 2 if crashes_at("half_ended") else 0
         gone = self.commit(decision, transactions[:half])
         crash_point("half_ended")
-        gone += self.commit(decision, transactions[half:])
+        gone |= self.commit(decision, transactions[half:])
         return tuple(each for each in transactions if each.slot in gone)
 
     def abort(self, transactions: Iterable[WrittenTransaction], transaction_version: int) -> None:
@@ -126,11 +131,12 @@ class TaskTransactions:
         what is open, where that was asked already: what opens later is of a driver that is fenced by now.
         """
         before = self._open_slots(last, ask)
-        gone = self.commit(last, last.transactions) if last and not all_ended else []
+        gone = self.commit(last, last.transactions) if last and not all_ended else {}
         after = self._open_slots(last) if before else before
         self._abort_slots(last, after)
         lost = tuple(each for each in last.transactions if each.slot in gone) if last else ()
-        return Recovered(lost, len(before or ()) - len(after or ()), len(after or ()))
+        forgotten = any(isinstance(answer, InvalidProducerIdMapping) for answer in gone.values())
+        return Recovered(lost, forgotten, len(before or ()) - len(after or ()), len(after or ()))
 
     def _abort_slots(self, last: Decision | None, slots: Sequence[int] | None) -> None:
         """Abort the task transactions in these slots.
