@@ -112,7 +112,8 @@ def decode(
     of_rows: memoryview | None = None,
     start: int = 0,
 ) -> Decoded:
-    """The rows of a binary column from `start` on, as many as `most_bytes` of columns can hold, at least one.
+    """The rows of a binary column from `start` on, as many as `most_bytes` of columns can hold, at least one. A schema
+    of so many columns that not one row fits takes what one row needs.
 
     `skip_bytes` of each value are no part of the record. `of_rows`: int32, of each row of `values` the number of its
     program, or NOT_DECODED; without it, all rows have the first. Null stays null and is not bad.
@@ -171,13 +172,11 @@ class _Piece:
         self._layout = layout
         self._programs = programs
         self._values = values
-        self._most_bytes = most_bytes
+        self._most_bytes = max(most_bytes, 4 * self._least_bytes())  # of one row, whatever the budget
         self._skip_bytes = skip_bytes
         self._of_rows = _NO_PROGRAMS if of_rows is None else of_rows
         self._start = start
         self._row_bytes = _ROW_BYTES + _bytes_of_level(layout.columns, 0, 64) // 64 + 1
-        if most_bytes < 4 * self._least_bytes():
-            raise ValueError(f"columns of this schema need {4 * self._least_bytes()} bytes, more than {most_bytes}")
 
     def _least_bytes(self) -> int:
         return 4096 + 2 * sum(_bytes_of_level(self._layout.columns, level, 1) for level in range(self._layout.levels))

@@ -129,7 +129,9 @@ def message_classes():
     ]
 
 
-@pytest.mark.parametrize("most_bytes", [MANY_BYTES, 1 << 20])
+@pytest.mark.parametrize(
+    "most_bytes", [MANY_BYTES, 1 << 20, 10_000], ids=["many bytes", "1 MiB", "less than one row needs"]
+)
 def test_each_protobuf_message_fills_the_column_of_its_type(most_bytes):
     order, refund, login = message_classes()
     frame = b"\0\0\0\0\1"
