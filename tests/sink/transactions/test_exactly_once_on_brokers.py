@@ -20,6 +20,7 @@ import pyarrow as pa
 import pytest
 from chosen_cases import pairs
 from confluent_kafka.admin import AdminClient
+from confluent_reader import values_of
 from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 from transaction_fakes import FakeContext
 
@@ -35,7 +36,7 @@ from kafkasource.sink.transactions.batch import commit as batch_commit
 from kafkasource.sink.transactions.crash_points import POINTS
 from kafkasource.sink.transactions.decision_status import LastBatch
 from kafkasource.sink.transactions.driver import ExactlyOnce
-from kafkasource.sink.transactions.errors import CannotWriteOnce, LostTransactions
+from kafkasource.sink.transactions.errors import CannotWriteOnce, LostDecision, LostTransactions
 from kafkasource.sink.transactions.names import TransactionalIds
 from kafkasource.sink.transactions.query_identity import IdentitySource
 from kafkasource.sink.transactions.task import task as task_module
@@ -47,7 +48,6 @@ pytestmark = pytest.mark.broker
 
 SCHEMA = StructType([StructField("value", BinaryType()), StructField("partition", IntegerType())])
 SLOTS, ROWS = 4, 50
-ENDING = ("PrepareCommit", "PrepareAbort")
 _names = itertools.count()
 PROPERTIES = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": 300,
@@ -130,26 +130,8 @@ class Query:
         return Counter(f"{b}/{s}/{r}" for b in range(batches) for s in range(SLOTS) for r in range(ROWS))
 
     def seen(self):
-        ids = TransactionalIds(prefix_of(self))
-        names = [ids.driver, *map(ids.task, range(SLOTS))]
-        with Cluster(ClientConfig.of(self.servers)) as cluster:  # an end that was answered is on its way to the leaders
-            # Asked one by one: a list leaves out those of a coordinator that has just moved and still reads its log.
-            while any(each and each.state in ENDING for each in cluster.transactions.describe(names).values()):
-                pass
-        consumer = confluent_kafka.Consumer(
-            {"bootstrap.servers": self.servers, "group.id": "g", "isolation.level": "read_committed"}
-            | {"enable.partition.eof": True}
-        )
-        consumer.assign([confluent_kafka.TopicPartition(self.topic, number, 0) for number in range(SLOTS)])
-        found, ended = Counter(), set()
-        while len(ended) < SLOTS:
-            for message in consumer.consume(1000, 1.0):
-                if message.error():
-                    ended.add(message.partition())
-                else:
-                    found[message.value().decode()] += 1
-        consumer.close()
-        return found
+        found = values_of(self.servers, self.topic, range(SLOTS), settled=True)
+        return Counter(value.decode() for values in found.values() for value in values)
 
 
 @pytest.fixture(scope="module")
@@ -173,7 +155,7 @@ the_older_in_make_extended = on(pytest.param("3.9.2", marks=pytest.mark.extended
 
 @pytest.mark.parametrize(
     ("broker", "atomic"),
-    pairs(["3.9.2", "4.3.1"], ["false", "true"], {("3.9.2", "true"), ("4.3.1", "false")}),
+    pairs(["0.11.0.3", "3.9.2", "4.3.1"], ["false", "true"], {("3.9.2", "true"), ("4.3.1", "false")}),
     indirect=["broker"],
     scope="module",
 )
@@ -207,6 +189,33 @@ def test_transactions_that_timed_out_after_the_decision_are_told_of_and_written_
     query.options |= {"lostTransactions": "rewrite", "kafka.transaction.timeout.ms": "100000"}  # no more is to be lost
     query.run(3)
     assert query.seen() == query.expected(3)
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("release", ["3.9.2", "4.3.1"])
+def test_whether_transactions_with_forgotten_ids_were_committed_is_asked_of_the_user(release, monkeypatch):
+    """They were: the driver died after its last commit."""
+    properties = {
+        "transactional.id.expiration.ms": 15_000,  # no id may expire while its batch is written, on any machine
+        "transaction.remove.expired.transaction.cleanup.interval.ms": 300,
+    }
+    with Broker(version=release, properties=PROPERTIES | properties, use_existing=False) as broker:
+        query = Query(broker.bootstrap_servers, monkeypatch)
+        query.run(1)
+        query.crash_at = "ended"
+        with pytest.raises(Crash):
+            query.run(2)
+        ids = TransactionalIds(prefix_of(query))
+        names = [ids.driver, *map(ids.task, range(SLOTS))]
+        with Cluster(ClientConfig.of(broker.bootstrap_servers)) as cluster:
+            while any(cluster.transactions.describe(names).values()):
+                pass
+        with pytest.raises(LostDecision, match=r"batch 1 was decided.*transactional\.id\.expiration\.ms"):
+            query.run(2)
+        assert query.seen() == query.expected(2)
+        query.options["lostTransactions"] = "skip"
+        query.run(3)
+        assert query.seen() == query.expected(3)
 
 
 def prefix_of(query):
