@@ -219,15 +219,16 @@ class FanOut:
         """Metadata of the topic. `block` waits for it as long as no broker answers, `discard` as long as the cluster
         may be silent. None: the rows must be discarded.
 
-        A missing topic does not make a cluster slow, because the broker answers. The sink asks again for as long as a
-        sink with one cluster does.
+        A missing topic, or partition, does not make a cluster slow, because the broker answers. The sink asks again for
+        as long as a sink with one cluster does: whoever mirrors a topic is about to create it.
         """
         target, health = one.target, one.cluster.health
         producer = one.cluster.producers[0]
         ages = target.max_record_age_ms is not None
         deadline_ms = self._clock_ms() + target.config.delivery_timeout_ms  # not above `maxRecordAge`
+        lacks_partition = False  # a broker says so
         while True:
-            missing = topic in producer.metadata.topic_errors
+            missing = lacks_partition or topic in producer.metadata.topic_errors
             patient = target.policy != "discard" or (missing and not health.dead)
             wait_ms = target.metadata_wait_ms if patient else health.patience_ms
             if ages and not missing:
@@ -235,8 +236,14 @@ class FanOut:
             before = producer.metadata.version
             try:
                 found = producer.sender.await_topic(topic, partition, wait_ms)
-                if partition in found.partitions or producer.metadata.version > before or target.policy != "block":
+                if partition in found.partitions:
                     return found
+                if producer.metadata.version > before:
+                    if wait_ms >= target.metadata_wait_ms:
+                        return found  # the partitioner refuses the row
+                    lacks_partition = True
+                    if not health.dead:
+                        continue
                 error: KafkaSourceError = DeadlineExceeded(f"no broker says whether {topic}-{partition} is there")
             except BootstrapFailed as failed:
                 error = failed
@@ -284,7 +291,8 @@ class FanOut:
 
     def _make_room(self, one: _Sending, delivery: FanOutDelivery) -> None:
         """Return when the cluster's queue is below its high watermark, or after acting on it."""
-        others = [other.cluster for other in delivery.sending.values() if other is not one]
+        # Of these alone one can say that they wait: another that gets none of the task's rows has nothing to send.
+        others = [other.cluster for other in delivery.sending.values() if other is not one and other.deliveries]
         while True:
             health, queue = one.cluster.health, one.cluster.queue()
             todo = step(queue, [other.queue() for other in others if not other.health.dead])
@@ -333,7 +341,7 @@ class FanOut:
         """Wait for each cluster with `discard` until it is done, or silent, or too late: later than the first cluster
         by `slowClusterWait`, or by a tenth of the task's time."""
         tenth_ms = (self._clock_ms() - delivery.began_ms) / 10
-        first_done_ms: float | None = self._clock_ms() if patient else None
+        first_done_ms = self._clock_ms() if any(one.deliveries for one in patient) else None
         waiting = list(discarding)
         while waiting:
             now_ms = self._clock_ms()

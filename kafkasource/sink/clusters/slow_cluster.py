@@ -39,8 +39,8 @@ class Health:
                 self._dead_until_ms = None
 
     def flushed(self) -> None:
-        """Nothing lingers any more."""
-        self._answer_due_ms = min(self._answer_due_ms, self._clock_ms())
+        """Nothing lingers any more. What lingered until now, if for longer than an answer may take, owes none yet."""
+        self._answer_due_ms = self._clock_ms()
 
     def keeps_no_order(self) -> None:
         """Warns once. With a map of offsets the options demand idempotence, so it is the brokers that lack it."""

@@ -1,5 +1,6 @@
 """One append, several clusters: what each acknowledges or discards, on clients that answer, stall or never come."""
 
+import itertools
 import json
 import threading
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from kafkasource.sink.clusters import targets
 from kafkasource.sink.clusters.fan_out import FanOut, SlowCluster
 from kafkasource.sink.clusters.producers import ClusterProducers
 from kafkasource.sink.columns import Rows
+from kafkasource.sink.partitioner import InvalidRow
 from kafkasource.types import Discarded, TopicPartition, Written
 
 LEADERS = {TopicPartition("t", 0): 1, TopicPartition("t", 1): 1}
@@ -255,6 +257,78 @@ def test_fail_fails_the_task_when_one_cluster_holds_up_the_others():
         write(to, (rows(10) for _ in range(1000)))
 
 
+class UnhurriedClient(AnsweringClient):
+    """Answers every request, some milliseconds later."""
+
+    def poll(self, timeout_ms):
+        if any(not sent.pending.done for sent in self.sent):
+            threading.Event().wait(0.002)
+        super().poll(timeout_ms)
+
+
+@pytest.mark.parametrize("policy", ["discard", "fail"])
+def test_a_cluster_that_alone_gets_a_tasks_rows_holds_up_nobody_and_gets_them_all(policy):
+    clients = {"east": AnsweringClient(), "west": UnhurriedClient()}
+    patient = {"slowClusterWait": "1min", "east__onlyTopics": "^orders$"}
+    with fan_out(clients, west__onSlowCluster=policy, **patient) as (to, producers):
+        producers["west"].health.held_up(60_000)  # more it may not hold up others
+        delivery = write(to, (rows(10) for _ in range(500)))
+    assert (written(delivery, "west"), delivery.discarded("west")) == (5000, {})
+
+
+def test_at_the_end_of_a_task_it_is_not_late_either():
+    clients = {"east": AnsweringClient(), "west": UnhurriedClient()}
+    patient = {"slowClusterWait": "1min", "east__onlyTopics": "^orders$"}
+    with fan_out(clients, west__onSlowCluster="discard", **patient) as (_, producers):
+        hours_ms = itertools.count(step=3_600_000)  # one passes between any two looks
+        to = FanOut(producers, clock_ms=lambda: next(hours_ms), wall_clock_ms=lambda: 1_000_000)
+        delivery = write(to, (rows(10) for _ in range(40)))
+    assert (written(delivery, "west"), delivery.discarded("west")) == (400, {})
+
+
+class GrowingTopic(FakeMetadata):
+    """Brokers answer each question, and know of partition 1 only at the last of these."""
+
+    def __init__(self, questions):
+        super().__init__({TopicPartition("t", 0): 1})
+        self._left = questions
+
+    def request_update(self):
+        self._left -= 1
+        if self._left == 0:
+            self.leaders = dict(LEADERS)
+        self.version += 1
+        return super().request_update()
+
+
+def test_a_partition_that_a_cluster_does_not_have_yet_is_waited_for_though_it_may_discard():
+    """As where a mirror's source has got it, and the mirror adds it at the target some seconds later."""
+    clients = {"east": AnsweringClient(), "west": AnsweringClient()}
+    clients["west"].metadata = GrowingTopic(questions=2)
+    with fan_out(clients, west__onSlowCluster="discard", slowClusterWait="1s", partitioning="source") as (to, _):
+        delivery = write(to, [at_partition(1, 10)])
+    assert [(written(delivery, name), delivery.discarded(name)) for name in clients] == [(10, {}), (10, {})]
+
+
+def test_a_partition_that_never_comes_is_a_wrong_row_under_discard_too():
+    client = AnsweringClient()
+    client.metadata = GrowingTopic(questions=0)
+    options = {"onSlowCluster": "discard", "slowClusterWait": "500ms", "kafka_max_block_ms": 500}
+    with (
+        fan_out({"west": client}, partitioning="source", **options) as (to, _),
+        pytest.raises(InvalidRow, match="topic 't' has no partition 1"),
+    ):
+        write(to, [at_partition(1, 10)])
+
+
+def test_rows_of_a_partition_that_a_dead_cluster_cannot_tell_of_are_discarded_and_others_get_them():
+    clients = {"east": AnsweringClient(), "west": SilentClient({TopicPartition("t", 0): 1})}
+    with fan_out(clients, west__onSlowCluster="discard", slowClusterWait="5ms", partitioning="source") as (to, _):
+        delivery = write(to, [at_partition(1, 10)])
+    assert written(delivery, "east") == 10
+    assert delivery.discarded("west") == {TopicPartition("t", -1): Discarded(10, 1000)}
+
+
 def test_block_waits_for_room_and_a_cluster_that_comes_back_gets_everything():
     client = SilentClient({TopicPartition("t", 0): 1})
     with fan_out({"east": AnsweringClient(), "west": client}) as (to, producers):
@@ -372,7 +446,7 @@ def test_block_waits_as_long_as_it_takes_for_brokers_that_are_down_and_metadata_
     client = SilentClient(seen)
     with fan_out({"west": client}, kafka_max_block_ms=10, partitioning="source") as (to, _):
         results = []
-        task = threading.Thread(target=lambda: results.append(write(to, [at_partition_0(10)])))
+        task = threading.Thread(target=lambda: results.append(write(to, [at_partition(0, 10)])))
         with caplog.at_level("WARNING", "kafkasource.sink"):
             task.start()
             while caplog.text.count("the task waits for it") < 3:  # longer than max.block.ms, again and again
@@ -403,6 +477,6 @@ def test_rows_for_a_cluster_that_was_never_reached_are_dropped_when_they_are_too
     assert delivery.discarded("west") == {TopicPartition("t", -1): Discarded(15, 1500)}
 
 
-def at_partition_0(count):
+def at_partition(partition, count):
     one = rows(count)
-    return Rows("t", count, one.keys, one.values, None, pa.array([0] * count, pa.int32()), None)
+    return Rows("t", count, one.keys, one.values, None, pa.array([partition] * count, pa.int32()), None)

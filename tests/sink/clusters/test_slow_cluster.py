@@ -53,6 +53,16 @@ def test_a_cluster_is_silent_from_when_an_answer_was_due():
     assert health.silent_ms == 10
 
 
+def test_a_batch_that_lingered_for_longer_than_an_answer_may_take_owes_none_when_it_is_sent_at_last():
+    clock = FakeClock()
+    health = Health(1000, clock)
+    health.handed_over(60_000, nothing_before=True)
+    health.answered()  # another batch was full, and went before it
+    clock.now_ms += 5000
+    health.flushed()
+    assert health.silent_ms == 0
+
+
 def test_a_dead_cluster_is_waited_for_once_in_ten_times_as_long_or_when_it_answers():
     clock = FakeClock()
     health = Health(1000, clock)
