@@ -18,7 +18,7 @@ import logging
 import time
 import uuid
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -182,11 +182,16 @@ class _Writer:
         skipped_first = sorted(
             self._guarantees or (), key=lambda name: any(not each.skipped for each in _results(messages, name))
         )
-        counts = {name: self._decide(messages, name, batch_id) for name in skipped_first}
+        counts: dict[str, TransactionCounts] = {}
+        try:
+            for name in skipped_first:
+                counts[name] = self._decide(messages, name, batch_id)
+        except Exception:
+            self._map_offsets(messages, counts)  # of clusters that will skip the batch when it comes again
+            raise
         metrics.take(message.metrics for message in messages if message is not None)
         query_id = next((message.query_id for message in messages if message is not None), None)
-        maps = {}
-        for name, target in self._targets.items():
+        for name in self._targets:
             reports = _reports(messages, name)
             commit = gathered(
                 reports,
@@ -198,11 +203,7 @@ class _Writer:
             )
             skipped = any(result.skipped for result in _results(messages, name))
             tell(commit, self._listener, by_earlier_run=skipped and not commit.written)
-            mapped = mapped_together(report.mapped for report in reports)
-            if target.offset_map is not None and mapped:
-                assert self._open_map is not None
-                maps[name] = offset_map.record(self._open_map, target.config.client, target.offset_map, mapped)
-        self._await_maps(maps)
+        self._map_offsets(messages, self._targets)
 
     def _decide(self, messages: Sequence[TaskReport | None], name: str, batch_id: int | None) -> TransactionCounts:
         """Exactly once: decide the batch in one cluster and commit its transactions there."""
@@ -212,6 +213,18 @@ class _Writer:
             return TransactionCounts()  # a batch write without tasks; a micro-batch without tasks is noted
         ids = results[0].driver.ids if results else _in_cluster(self._guarantees[name].identity.find(), name)
         return self._driver(name, ids).commit(results, batch_id or 0)
+
+    def _map_offsets(self, messages: Sequence[TaskReport | None], names: Iterable[str]) -> None:
+        """With `offsetMap`: record in these clusters where the rows of the batch lie."""
+        maps = {}
+        for name in names:
+            target = self._targets[name]
+            mapped = mapped_together(report.mapped for report in _reports(messages, name))
+            known = {tp: each for tp, each in mapped.items() if each.spans}
+            if target.offset_map is not None and known:
+                assert self._open_map is not None
+                maps[name] = offset_map.record(self._open_map, target.config.client, target.offset_map, known)
+        self._await_maps(maps)
 
     def _await_maps(self, maps: Mapping[str, offset_map.Recorder]) -> None:
         """Wait until the recorders of all clusters have written; for each at most as long as it may hold up the commit.

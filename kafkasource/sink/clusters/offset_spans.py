@@ -50,6 +50,9 @@ class OffsetSpan(NamedTuple):
         """One span for both, which says only what holds for both. `later` begins at a higher source offset."""
         overlap = later.source_first < self.source_next or later.target_first < self.target_next
         shift = None if overlap or self.shift is None or later.shift is None else min(self.shift, later.shift)
+        if shift is not None and later.source_first > self.source_next:
+            # What lies between, records that the map does not know, if there are any: not below the end of this span.
+            shift = min(shift, self.target_next - (later.source_first - 1))
         return OffsetSpan(
             self.source_first,
             max(self.source_next, later.source_next),
@@ -124,15 +127,15 @@ class HandedOver:
         runs.append([source_first, source_next, rows])
 
     def spans(self, stored: Mapping[TopicPartition, StoredAt]) -> dict[TopicPartition, Mapped]:
-        """The spans by the source's topic-partition. Leaves out partitions that are not stored whole, or whose place is
-        not known."""
+        """The spans by the source's topic-partition. A partition that is not stored whole, or whose place is not known,
+        has none."""
         found = {}
         for tp, runs in self._runs.items():
             where = stored.get(tp)
             ranges = None if where is None else where.ranges
-            if ranges is not None and sum(last - first for first, last in ranges) == sum(run[2] for run in runs):
-                source = TopicPartition(self._from[tp], tp.partition)
-                found[source] = Mapped(tp.topic, tuple(merged(_laid_beside(runs, ranges))))
+            whole = ranges is not None and sum(last - first for first, last in ranges) == sum(run[2] for run in runs)
+            spans = tuple(merged(_laid_beside(runs, ranges))) if ranges is not None and whole else ()
+            found[TopicPartition(self._from[tp], tp.partition)] = Mapped(tp.topic, spans)
         return found
 
 
@@ -165,7 +168,7 @@ class Mapped(NamedTuple):
     """The spans that a task, or a micro-batch, knows for one partition of the source."""
 
     target_topic: str  # the partition there has the same number
-    spans: tuple[OffsetSpan, ...]
+    spans: tuple[OffsetSpan, ...]  # none: where its records lie is not known
 
 
 OffsetMap = Mapping[TopicPartition, Mapped]
@@ -173,13 +176,17 @@ OffsetMap = Mapping[TopicPartition, Mapped]
 
 
 def gathered(parts: Iterable[OffsetMap]) -> dict[TopicPartition, Mapped]:
-    """The spans of several producers, or of several tasks, joined."""
+    """The spans of several producers, or of several tasks, joined. None for a partition of which one does not know
+    where its records lie: those of the others may lie on both sides of them."""
     found: dict[TopicPartition, list[Mapped]] = {}
     for part in parts:
         for tp, one in part.items():
             found.setdefault(tp, []).append(one)
     return {
-        tp: Mapped(several[0].target_topic, tuple(merged(span for one in several for span in one.spans)))
+        tp: Mapped(
+            several[0].target_topic,
+            tuple(merged(span for one in several for span in one.spans)) if all(one.spans for one in several) else (),
+        )
         for tp, several in sorted(found.items())
     }
 

@@ -3,6 +3,7 @@
 import json
 import pickle
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -19,6 +20,7 @@ from kafkasource.sink import task as task_module
 from kafkasource.sink import writer as writer_module
 from kafkasource.sink.clusters import producers as producers_module
 from kafkasource.sink.clusters import targets
+from kafkasource.sink.clusters.offset_spans import Mapped, OffsetSpan
 from kafkasource.sink.clusters.producers import ClusterProducers
 from kafkasource.sink.clusters.slow_cluster import Health
 from kafkasource.sink.columns import InvalidSchema
@@ -274,6 +276,31 @@ def test_what_one_cluster_cannot_decide_the_others_skip_when_it_is_written_again
     assert [sum(w.records for w in one.written.values()) for one in messages[0].clusters.values()] == [0, 20]
     spark.writer().commit(messages, 0)
     assert spark.seen("east") == spark.seen("west") == sorted(VALUES)
+
+
+class MapTopic:
+    """What is written to the topic of a map."""
+
+    def __init__(self):
+        self.written = {}
+
+    def add(self, mapped):
+        self.written.update(mapped)
+
+
+def test_what_one_cluster_cannot_decide_is_in_the_map_of_another_that_has_it(monkeypatch):
+    """When the batch is written again, the other skips it and knows no offsets of its rows."""
+    spark, topic = Spark(monkeypatch), MapTopic()
+    report = spark.task(spark.sent(), 0, *VALUES)
+    offsets = {T[0]: Mapped("t", (OffsetSpan(0, 20, 0, 20, 0),)), T[1]: Mapped("t", ())}
+    report = replace(report, clusters=report.clusters | {"east": replace(report.clusters["east"], mapped=offsets)})
+    spark.clusters["west"].time_is_up()
+    writer = spark.writer()
+    writer._targets = writer._targets | {"east": replace(writer._targets["east"], offset_map="map of east")}
+    writer._open_map = lambda config, name: topic
+    with pytest.raises(NotDecided):
+        writer.commit([report], 0)
+    assert topic.written == {T[0]: offsets[T[0]]}
 
 
 @pytest.mark.parametrize("options", [{}, {"producersPerCluster": "3"}, {"atomicBatch": "true"}])

@@ -29,13 +29,15 @@ def mapped(offsets, batches, *, chunks=(), handed_before=None):
 @st.composite
 def mirrored_logs(draw):
     """A partition's way through some micro-batches: (source offset, target offset) of each record, and the map made of
-    it. Source offsets have holes; at the target other records, markers and batches written twice lie between."""
+    it. Source offsets have holes; at the target other records, markers and batches written twice lie between. The map
+    lacks some micro-batches, of which a part was discarded or whose writer died before it wrote the map."""
     holes = draw(st.booleans())
     pairs, known = [], None
     source = draw(st.integers(0, 5))
     target = draw(st.integers(0, 5))
     for _ in range(draw(st.integers(1, 8))):
         offsets, batches = [], []
+        lacking = known is not None and draw(st.booleans())
         for _ in range(draw(st.integers(1, 4))):
             target += draw(st.sampled_from((0, 0, 0, 1, 3)))
             count = draw(st.integers(1, 6))
@@ -43,11 +45,13 @@ def mirrored_logs(draw):
             for number in range(count):
                 source += draw(st.sampled_from((0, 0, 1, 4))) if holes else 0
                 offsets.append(source)
-                pairs.append((source, target + number))
+                if not lacking or draw(st.booleans()):
+                    pairs.append((source, target + number))
                 source += 1
             target += count
         cuts = draw(st.lists(st.integers(1, 5), max_size=4))
-        known = extended(known, mapped(offsets, batches, chunks=cuts)[SOURCE])
+        if not lacking:
+            known = extended(known, mapped(offsets, batches, chunks=cuts)[SOURCE])
         target += draw(st.sampled_from((0, 0, 1, 2)))
     return pairs, known
 
@@ -64,11 +68,11 @@ def test_who_goes_on_at_the_translated_offset_misses_no_record(log):
     for offset in range(pairs[0][0], pairs[-1][0] + 2):
         found = translate({SOURCE: known}, SOURCE, offset)
         true = first_at_target(pairs, offset)
-        if true is None:
-            assert all(target < found.offset for source, target in pairs)
-        else:
+        if true is not None:
             assert found.offset <= true
-        if found.exact:
+        elif not found.behind:
+            assert all(target < found.offset for source, target in pairs)
+        if found.exact and not found.behind:
             read_again = [source for source, target in pairs if target >= found.offset and source < offset]
             assert read_again == []
 
@@ -81,6 +85,16 @@ def test_spans_that_are_joined_for_want_of_room_still_let_nobody_miss_a_record(l
     assert len(fewer[SOURCE].spans) <= most
     for offset in range(pairs[0][0], pairs[-1][0] + 1):
         assert translate(fewer, SOURCE, offset).offset <= first_at_target(pairs, offset)
+
+
+def test_spans_that_are_joined_over_records_that_the_map_does_not_know_let_nobody_miss_these():
+    """Of the source's 10 to 19 only 19 was stored, at 10; another writer's records follow. The map does not know."""
+    before = mapped(list(range(10)), [(0, 10)])[SOURCE]
+    known = extended(before, mapped(list(range(20, 30)), [(30, 10)])[SOURCE])
+    one = {SOURCE: Mapped(TARGET.topic, tuple(merged(known.spans, 1)))}
+    for fewer in ({SOURCE: known}, one):
+        assert [translate(fewer, SOURCE, offset).offset <= 10 for offset in range(10, 20)] == [True] * 10
+    assert [translate(one, SOURCE, offset).offset for offset in (0, 9, 29, 30)] == [0, 0, 20, 40]
 
 
 def test_a_mirror_without_holes_is_one_exact_span_however_long_it_runs():
@@ -106,8 +120,8 @@ def test_after_a_thousand_transactions_a_reader_reads_few_records_twice_and_none
 
 
 def test_what_was_not_stored_whole_is_not_mapped():
-    assert mapped([0, 1, 2], [(0, 2)]) == {}
-    assert mapped([0, 1, 2], [(0, 2), (None, 1)]) == {}
+    assert mapped([0, 1, 2], [(0, 2)]) == {SOURCE: Mapped(TARGET.topic, ())}
+    assert mapped([0, 1, 2], [(0, 2), (None, 1)]) == {SOURCE: Mapped(TARGET.topic, ())}
 
 
 def test_producers_that_share_a_partition_are_one_span_that_knows_its_ends_only():
@@ -117,6 +131,16 @@ def test_producers_that_share_a_partition_are_one_span_that_knows_its_ends_only(
     assert known.spans == (OffsetSpan(0, 8, 10, 18, None),)
     assert translate({SOURCE: known}, SOURCE, 5).offset == 10
     assert translate({SOURCE: known}, SOURCE, 8).offset == 18
+
+
+def test_a_partition_that_one_of_several_producers_has_not_stored_whole_is_not_mapped():
+    """What the others know is not enough: record 15 of the one that discards lies below all of theirs."""
+    theirs = mapped([*range(10), *range(20, 30)], [(55, 20)])
+    discarding = mapped(list(range(10, 20)), [(50, 5)])
+    for parts in ([theirs, discarding], [discarding, theirs]):
+        assert gathered(parts) == {SOURCE: Mapped(TARGET.topic, ())}
+    known = extended(None, mapped([0], [(0, 1)])[SOURCE])
+    assert extended(known, gathered([theirs, discarding])[SOURCE]) == known
 
 
 def test_a_batch_that_was_written_again_counts_where_it_was_written_last():
