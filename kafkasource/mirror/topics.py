@@ -19,10 +19,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from kafkasource.client.caller import few
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig
-from kafkasource.client.metadata import TopicMetadata
-from kafkasource.client.parts.topics import Topics
+from kafkasource.client.parts.topics import Setting, Topics
 from kafkasource.errors import (
     BootstrapFailed,
     BrokerError,
@@ -69,7 +69,7 @@ Step = Create | Grow | Change
 
 @dataclass(frozen=True)
 class Known:
-    """Topics of a cluster: partitions, and the settings of the topic itself (empty if they were not asked for)."""
+    """Topics of a cluster: partitions, and the settings of the topic itself, of those that were asked for."""
 
     partitions: Mapping[str, int]
     settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -89,8 +89,8 @@ def steps(flow: Flow, topics: Iterable[str], here: Known, there: Known, before: 
             continue
         if flow.create_topics and count < here.partitions[topic]:
             found.append(Grow(name, here.partitions[topic]))
-        if flow.sync_settings and topic in here.settings:
-            has = there.settings.get(name, {})
+        has = there.settings.get(name)
+        if flow.sync_settings and topic in here.settings and has is not None:  # None: it does not let us see them
             gone = carried(flow, (before.settings if before else {}).get(topic, {})).keys() - wanted.keys()
             changes: dict[str, str | None] = {key: value for key, value in wanted.items() if has.get(key) != value}
             changes.update((key, None) for key in sorted(gone) if key in has)
@@ -120,6 +120,7 @@ class _Kept:
         self._target = target
         self._willing = WillingTopics(str(flow), flow.target, target)
         self._said: dict[str, str] = {}  # topic -> the target's error, which the log has already
+        self._unseen: set[str] = set()  # topics whose settings the target does not show, which the log has already
 
     def new(self, topics: Iterable[str]) -> set[str]:
         """Those of `topics` that the mirror has not created at the target yet."""
@@ -134,7 +135,9 @@ class _Kept:
             self._make_map()
         topics = self._with_settings(topics, here, {topic.name for topic in found})
         names = {self._name(topic) for topic in topics if topic in here.settings}
-        failing = self._carry_out_all(steps(flow, topics, here, _state_of(target, found, names), self.before))
+        partitions = {topic.name: len(topic.partitions) for topic in found}
+        there = Known(partitions, self._settings_there(names & partitions.keys()))
+        failing = self._carry_out_all(steps(flow, topics, here, there, self.before))
         done = [topic for topic in topics if self._name(topic) not in failing]
         if first and failing and not done:
             raise next(iter(failing.values()))
@@ -142,6 +145,18 @@ class _Kept:
         kept = {topic: old[topic] for topic in done if topic in old}
         new = {topic: here.settings[topic] for topic in done if topic in here.settings}
         self.before = Known({topic: here.partitions[topic] for topic in done}, {**kept, **new})
+
+    def _settings_there(self, names: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
+        """Of these topics at the target. Without those that it does not show; it says so once."""
+        try:
+            found, refused = self._target.settings_or_refusals(sorted(names))
+        except UnsupportedApiVersion:  # before 0.11
+            return {}
+        if news := refused.keys() - self._unseen:
+            error = refused[min(news)]
+            log.warning("flow %s: the settings of %s are not kept up to date: %s", self.flow, few(sorted(news)), error)
+        self._unseen = set(refused)
+        return _of_the_topic(found)
 
     def _with_settings(self, topics: list[str], here: Known, there: set[str]) -> list[str]:
         """Without those that were deleted at the target since the last look, if nobody has asked for their settings. To
@@ -160,7 +175,7 @@ class _Kept:
             try:
                 self._carry_out(step)
                 unanswered = False
-            except (BrokerError, DeadlineExceeded) as error:
+            except (BrokerError, DeadlineExceeded, UnsupportedApiVersion) as error:
                 if unanswered and isinstance(error, DeadlineExceeded):
                     raise
                 unanswered = isinstance(error, DeadlineExceeded)
@@ -250,11 +265,16 @@ class TopicKeeper:
         idle = [kept for kept in self._kept if kept.work is None or kept.work.done()]
         taken = {kept: [each.name for each in topics if self._route.takes(kept.flow, each.name)] for kept in idle}
         due = {kept: self._clock() >= kept.settings_due for kept in idle}
-        asked = {kept: set(names) if due[kept] else kept.new(names) for kept, names in taken.items()}
-        here = _state_of(source, topics, set().union(*asked.values()))
+        asked = {
+            kept: set(names) if due[kept] else kept.new(names)
+            for kept, names in taken.items()
+            if kept.flow.sync_settings
+        }
+        settings = _settings_here(source, set[str]().union(*asked.values()))
+        partitions = {topic.name: len(topic.partitions) for topic in topics}
         for kept, names in taken.items():
-            copied = {name: here.settings[name] for name in asked[kept] if name in here.settings}
-            kept.work = self._threads.submit(self._work, kept, names, Known(here.partitions, copied), due[kept], first)
+            copied = {name: settings[name] for name in asked.get(kept, ()) if name in settings}
+            kept.work = self._threads.submit(self._work, kept, names, Known(partitions, copied), due[kept], first)
         return idle
 
     def _work(self, kept: _Kept, topics: list[str], here: Known, settings: bool, first: bool) -> None:
@@ -270,15 +290,16 @@ class TopicKeeper:
                 log.warning("flow %s: cannot create or update topics at the target: %s", kept.flow, error)
 
 
-def _state_of(of: Topics, topics: Iterable[TopicMetadata], settings_of: Iterable[str]) -> Known:
-    partitions = {topic.name: len(topic.partitions) for topic in topics}
-    asked = sorted(set(settings_of) & partitions.keys())
+def _settings_here(source: Topics, names: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
     try:
-        answered = of.settings(asked) if asked else {}
+        return _of_the_topic(source.settings(sorted(names)))
     except UnsupportedApiVersion:  # before 0.11: the mirror does not copy settings
-        answered = {}
-    settings = {
-        name: {each.name: each.value for each in found if each.source == "topic" and each.value is not None}
-        for name, found in answered.items()
+        return {}
+
+
+def _of_the_topic(found: Mapping[str, Iterable[Setting]]) -> Mapping[str, Mapping[str, str]]:
+    """Without brokers' settings and defaults."""
+    return {
+        name: {each.name: each.value for each in settings if each.source == "topic" and each.value is not None}
+        for name, settings in found.items()
     }
-    return Known(partitions, settings)

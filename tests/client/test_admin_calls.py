@@ -7,7 +7,7 @@ import pytest
 from fake_broker import CLOSE, Answer, FakeKafka, FakeNet
 
 from kafkasource.client import ClientConfig, Cluster, TopicPartition
-from kafkasource.errors import BrokerError, UnsupportedApiVersion
+from kafkasource.errors import BrokerError, TopicAuthorizationFailed, UnsupportedApiVersion
 from kafkasource.protocol.apis import (
     CONSUMER_GROUP_DESCRIBE,
     DELETE_GROUPS,
@@ -156,6 +156,18 @@ def test_settings_tell_where_they_come_from(kafka, admin):
     result = {"error_code": 0, "error_message": None, "resource_type": 2, "resource_name": "t", "configs": rows}
     kafka.fault(DESCRIBE_CONFIGS, Answer({"results": [result]}))
     assert admin.topics.settings(["t"]) == {"t": [("a", "1", "topic"), ("b", "2", "broker"), ("c", None, "default")]}
+
+
+def test_settings_that_a_user_may_not_see_are_an_error_or_left_out_as_the_caller_wants_it(kafka, admin):
+    def answered(name, code):
+        return {"error_code": code, "error_message": None, "resource_type": 2, "resource_name": name, "configs": []}
+
+    kafka.fault(DESCRIBE_CONFIGS, *[Answer({"results": [answered("t", 0), answered("u", 29)]})] * 2)
+    found, refused = admin.topics.settings_or_refusals(["t", "u"])
+    assert (found, refused.keys()) == ({"t": []}, {"u"})
+    assert "grant DescribeConfigs" in str(refused["u"])
+    with pytest.raises(TopicAuthorizationFailed, match="grant DescribeConfigs"):
+        admin.topics.settings(["t", "u"])
 
 
 def test_a_setting_is_set_and_another_put_back_to_its_default(kafka, admin):

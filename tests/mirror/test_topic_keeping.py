@@ -15,6 +15,7 @@ from kafkasource.errors import (
     KafkaSourceError,
     TopicAlreadyExists,
     UnsupportedApiVersion,
+    error_for,
 )
 from kafkasource.mirror.flow import Flow
 from kafkasource.mirror.plan import Plan, routes
@@ -65,6 +66,7 @@ class FakeCluster:
         self.fault_of = {}  # by topic
         self.valid = lambda settings: True  # may a topic have them?
         self.asked_settings = []
+        self.hidden = set()  # topics whose settings the user may not see
         self.creates = 0
         self.topics = self
 
@@ -77,13 +79,22 @@ class FakeCluster:
         ]
 
     def settings(self, topics):
+        found, refused = self.settings_or_refusals(topics)
+        for error in refused.values():
+            raise error
+        return found
+
+    def settings_or_refusals(self, topics):
         names = list(topics)
-        self.asked_settings.append(names)
-        return {
+        if names:
+            self.asked_settings.append(names)
+        found = {
             name: [Setting(key, value, "topic") for key, value in self.configs.get(name, {}).items()]
             + [Setting("flush.ms", "1", "default")]
             for name in names
+            if name not in self.hidden
         }
+        return found, {name: error_for(29, f"DescribeConfigs {name!r}") for name in names if name in self.hidden}
 
     def create(self, names, *, partitions=1, replication_factor=-1, configs=None, validate_only=False):
         for name in names:
@@ -217,6 +228,46 @@ def test_a_source_too_old_to_tell_its_settings_is_mirrored_without_them():
     a.settings = too_old
     keeper((Flow("A", "B"),), {"A": a, "B": b}).look(first=True)
     assert b.partitions["orders"] == 2
+
+
+def test_a_target_that_shows_the_settings_of_some_topics_alone_gets_those_and_all_records(caplog):
+    settings = {"orders": {"retention.ms": "5"}, "logs": {"retention.ms": "6"}}
+    a, b = FakeCluster({"orders": 2, "logs": 2}, settings), FakeCluster({"orders": 1, "logs": 1})
+    b.hidden = {"orders"}
+    clock = Clock()
+    with caplog.at_level(logging.WARNING, "kafkasource.mirror"):
+        one = keeper((Flow("A", "B"),), {"A": a, "B": b}, clock=clock)
+        one.look(first=True)
+        a.partitions["news"] = 1
+        clock.now += 100
+        one.look()
+    assert {name: b.partitions[name] for name in ("orders", "logs", "news")} == {"orders": 2, "logs": 2, "news": 1}
+    assert b.configs["logs"] == {"retention.ms": "6"}
+    assert "orders" not in b.configs
+    assert [text for text in caplog.messages if "the settings of orders are not kept up to date" in text] == (
+        caplog.messages
+    )
+    assert len(caplog.messages) == 1
+
+
+def test_without_sync_settings_nobody_is_asked_for_any():
+    a, b = FakeCluster({"orders": 1}), FakeCluster({"orders": 1})
+    a.hidden = b.hidden = {"orders"}
+    keeper((Flow("A", "B", sync_settings=False),), {"A": a, "B": b}).look(first=True)
+    assert a.asked_settings == b.asked_settings == []
+
+
+def test_a_target_too_old_to_add_partitions_gets_its_other_topics(caplog):
+    a, b = FakeCluster({"grown": 2, "other": 1}), FakeCluster({"grown": 1})
+
+    def too_old(totals):
+        raise UnsupportedApiVersion("CreatePartitions")
+
+    b.add_partitions = too_old
+    with caplog.at_level(logging.WARNING, "kafkasource.mirror"):
+        keeper((Flow("A", "B"),), {"A": a, "B": b}).look(first=True)
+    assert "other" in b.partitions
+    assert "topic grown at B: CreatePartitions" in caplog.text
 
 
 def test_a_target_too_old_to_change_a_setting_gets_its_records_all_the_same(caplog):

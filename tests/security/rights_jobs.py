@@ -222,7 +222,10 @@ def mirror(world: World) -> str:
         try:
             keeper.look(first=True)
             found.append(_micro_batch(route))
-            close_all()  # the driver starts again: it reads the map that is there
+            close_all()  # the driver starts again: it reads the map that is there, and the topics are there, too
+            keeper.close()
+            keeper = mirror_job._keeper(plan, route)
+            keeper.look(first=True)
             found.append(_micro_batch(route))
             world.change_topic()
             keeper.look()

@@ -10,10 +10,11 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from kafkasource.client.caller import PROPAGATION_MS, Caller, few, message_in
+from kafkasource.client.caller import PROPAGATION_MS, Caller, checked, few, message_in
 from kafkasource.client.connection.connection import RequestBody
 from kafkasource.client.metadata import TopicMetadata
 from kafkasource.errors import (
+    AuthorizationFailed,
     ConnectionLost,
     InvalidPartitions,
     LeaderNotAvailable,
@@ -209,18 +210,40 @@ class Topics:
     # Settings.
 
     def settings(self, topics: Iterable[str]) -> dict[str, Sequence[Setting]]:
-        """All settings of topics, defaults included, by name."""
+        """All settings of topics, defaults included, by name. Raises a topic's errors."""
+        found, refused = self.settings_or_refusals(topics)
+        for error in refused.values():
+            raise error
+        return found
+
+    def settings_or_refusals(
+        self, topics: Iterable[str]
+    ) -> tuple[dict[str, Sequence[Setting]], dict[str, AuthorizationFailed]]:
+        """The same, and the topics whose settings this user may not see. Raises other errors."""
         resources = [
             {"resource_type": _TOPIC, "resource_name": name, "configuration_keys": None}
             for name in dict.fromkeys(topics)
         ]
         if not resources:
-            return {}
-        answer = self._caller.call_any(DESCRIBE_CONFIGS, {"resources": resources})
-        return {
-            row["resource_name"]: sorted(map(_setting, row["configs"]), key=lambda each: each.name)
-            for row in answer["results"]
-        }
+            return {}, {}
+
+        def attempt(left_ms: float) -> tuple[dict[str, Sequence[Setting]], dict[str, AuthorizationFailed]]:
+            pending = self._caller.send_any(DESCRIBE_CONFIGS, {"resources": resources}, left_ms)
+            self._caller.wait(pending)
+            found: dict[str, Sequence[Setting]] = {}
+            refused: dict[str, AuthorizationFailed] = {}
+            for row in pending.result()["results"]:
+                name = row["resource_name"]
+                try:
+                    with self._caller.reading(DESCRIBE_CONFIGS):
+                        checked(row, DESCRIBE_CONFIGS.name)
+                except AuthorizationFailed as error:
+                    refused[name] = error
+                else:
+                    found[name] = sorted(map(_setting, row["configs"]), key=lambda each: each.name)
+            return found, refused
+
+        return self._caller.retrying(DESCRIBE_CONFIGS.name, attempt)
 
     def change_settings(self, topic: str, changes: Mapping[str, str | None]) -> None:
         """Change single settings, the others stay; None: back to the brokers' default. Raises InvalidConfig."""
