@@ -15,8 +15,7 @@ from kafkasource.records.batches import decode
 from kafkasource.sink.clusters import targets
 from kafkasource.sink.clusters.fan_out import FanOut, SlowCluster
 from kafkasource.sink.clusters.producers import ClusterProducers
-from kafkasource.sink.columns import Rows
-from kafkasource.sink.partitioner import InvalidRow
+from kafkasource.sink.columns import InvalidRow, Rows
 from kafkasource.types import Discarded, TopicPartition, Written
 
 LEADERS = {TopicPartition("t", 0): 1, TopicPartition("t", 1): 1}
