@@ -43,7 +43,6 @@ def to_one(
     cluster_of: ClusterOf,
 ) -> ClusterReport:
     """Write the rows of Spark's Arrow batches to the only cluster. `task`: with exactly once."""
-    producer = shared_producer(target.config)
     partitioner = Partitioner.from_option(target.partitioner, target.config.batch_bytes)
     dead_letters = schema.dead_letter_topic
     outlet = None if dead_letters is None else Outlet(dead_letters, partitioner, partial(crash_point, REFUSED))
@@ -51,6 +50,9 @@ def to_one(
     def write(
         taken: Iterator[pa.RecordBatch], transaction: TaskTransaction | None = None
     ) -> dict[TopicPartition, Written]:
+        # Not earlier: `ExactlyOnceTask.run` first waits for a row, and a producer that is only held ends when nobody
+        # has used it for five minutes.
+        producer = shared_producer(target.config)
         with producer.delivery(delivery=Delivery(transaction, outlet)) as delivery:
             for batch in taken:
                 for rows in schema.rows(batch):

@@ -3,14 +3,23 @@
 import pyarrow as pa
 import pytest
 from sink_fakes import T0, AcknowledgingClient
+from transaction_fakes import FakeContext, FakeTransactionCluster
 
 from kafkasource import options
 from kafkasource.errors import ClientClosed
-from kafkasource.sink.columns import Rows
+from kafkasource.sink import task
+from kafkasource.sink.clusters import targets
+from kafkasource.sink.clusters.targets import ONLY
+from kafkasource.sink.clusters.transactions import ClusterTask
+from kafkasource.sink.columns import Rows, SinkSchema
 from kafkasource.sink.partitioner import Partitioner
 from kafkasource.sink.producer import producer as producer_module
 from kafkasource.sink.producer.config import ProducerConfig
 from kafkasource.sink.producer.producer import Producer
+from kafkasource.sink.transactions.driver import ExactlyOnce
+from kafkasource.sink.transactions.names import TransactionalIds
+from kafkasource.sink.transactions.query_identity import IdentitySource
+from kafkasource.sink.transactions.task.task import Guarantee
 
 
 class SilentClient(AcknowledgingClient):
@@ -155,3 +164,24 @@ def test_a_producer_that_nobody_uses_for_five_minutes_ends_by_itself(kept):
     assert not first.alive()
     assert producer_module._kept.get().producers == {}
     assert shared(1) is not first
+
+
+def test_a_task_of_exactly_once_writes_its_first_row_however_long_that_took(kept):
+    shared(1)  # of the batch before
+    cluster = FakeTransactionCluster(2)
+    begun = ExactlyOnce(cluster, TransactionalIds("p"), timeout_ms=600_000).begin()
+    guarantee = Guarantee(IdentitySource("p"), 600_000, False, "fail")
+    exactly_once = ClusterTask.start(guarantee, begun, FakeContext(), 1)
+
+    def late_batches():
+        kept.now_ms += 301_000
+        for idle in list(producer_module._kept.get().producers.values()):
+            idle.sender.wakeup()
+            idle._thread.join(60)
+        yield pa.record_batch([pa.array([b"a", b"b"])], names=["value"])
+
+    target = targets.parse({"kafka.bootstrap.servers": "localhost:1"}).by_name[ONLY]
+    schema = SinkSchema("t", {"value": 0})
+    report = task.to_one(late_batches(), schema, target, exactly_once, lambda name: cluster)
+    assert report.written[T0].records == 2
+    assert [result.transaction.rows for result in report.results] == [2]
