@@ -30,6 +30,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kafkasource.errors import CorruptRecordBatch
 from kafkasource.records import header as h
 from kafkasource.records.batches import decode
 from kafkasource.records.builder import BatchBuilder, RecordColumns, stamp
@@ -217,6 +218,10 @@ class PartitionBatches:
 
 # Splitting.
 
+# Timestamps count from that of the batch's first record. When that leaves, the others' may take nine bytes more (up to
+# ten, of a varint of 64 bits), and the record's length one.
+_MORE_BYTES = 10
+
 
 def pieces_of(batch: ProducerBatch, new_builder: Callable[[Buffer], BatchBuilder]) -> list[ProducerBatch]:
     """Closed batches of about half the records' bytes each. There are more than two only if one record is larger.
@@ -258,15 +263,20 @@ def rest_of(
 ) -> ProducerBatch:
     """A closed batch of the records that are not gone, at least one, with the sequences from the batch's first on.
 
-    It takes over the batch's memory account, but has bytes of its own. `columns`: the batch's records.
+    It takes over the batch's memory account, but has bytes of its own. `columns`: the batch's records. Raises
+    CorruptRecordBatch instead of leaving one of them out.
     """
     assert batch.encoded is not None
     if batch.records_gone:
         batch.renumber()
     kept = array("i", [number for number in range(batch.record_count) if number not in gone])
-    builder = new_builder(bytearray(batch.builder.estimated_size))
+    builder = new_builder(bytearray(batch.builder.estimated_size + _MORE_BYTES * len(kept)))
     reached = builder.append(columns, kept)
-    assert reached == len(kept)
+    if reached < len(kept):
+        raise CorruptRecordBatch(
+            f"{batch.topic_partition}: {len(kept)} of the {batch.record_count} records in a batch of "
+            f"{batch.builder.estimated_size} bytes take more than that, and more than their timestamps may add"
+        )
     rest = ProducerBatch(
         batch.topic_partition, batch.delivery, batch.allotment, builder, batch.created_ms, number=batch.number
     )

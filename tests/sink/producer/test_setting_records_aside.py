@@ -19,7 +19,7 @@ from kafkasource.errors import (
     OutOfOrderSequenceNumber,
 )
 from kafkasource.records.arrow.columns import HEADERS_TYPE
-from kafkasource.records.builder import RecordColumns
+from kafkasource.records.builder import BatchBuilder, RecordColumns
 from kafkasource.sink.partitioner import Partitioner
 from kafkasource.sink.producer.delivery import Delivery, Outlet
 from kafkasource.sink.producer.producer_id import TaskTransaction
@@ -34,12 +34,18 @@ class Broker:
     def __init__(self, largest=10_000, *, names_records=True, lenient=0):
         """`lenient`: so many batches come before the topic's settings forbid anything."""
         self.largest, self.names_records, self.lenient = largest, names_records, lenient
-        self.records, self.last = [], []
+        self.stored, self.last = [], []
+
+    @property
+    def records(self):
+        """Their values."""
+        return [record.value for record in self.stored]
 
     def append(self, batch):
         """(error code, what else the answer says)"""
         sequence, count = producer_of(batch)[2:]
-        values = [record.value for record in DefaultRecordBatch(batch)]
+        records = list(DefaultRecordBatch(batch))
+        values = [record.value for record in records]
         refusal = self.refusal_of(batch, values) if self.lenient <= 0 else None
         self.lenient -= 1
         if refusal is not None:
@@ -49,7 +55,7 @@ class Broker:
         if sequence != (sum(self.last[-1]) & 0x7FFFFFFF if self.last else 0):
             return OUT_OF_ORDER, {}
         self.last = [*self.last[-4:], (sequence, count)]
-        self.records += values
+        self.stored += records
         return 0, {}
 
     def refusal_of(self, batch, values):
@@ -140,6 +146,32 @@ def test_refused_records_become_dead_letters_and_the_others_are_stored_in_order(
     assert task.dead_values == [value for value in values if value.startswith(b"bad")]
     assert task.delivery.records == len(broker.records)
     assert len({producer_of(batch)[:2] for sent in rig.client.sent for batch in sent.batches.values()}) == 1
+
+
+TIME_MS = 1_750_000_000_000
+
+
+@pytest.mark.parametrize("codec", ["none", "lz4"])
+@pytest.mark.parametrize(
+    "times_ms",
+    [
+        [TIME_MS + 60] + [TIME_MS, TIME_MS + 120] * 75,  # a byte each from the first record, two from the second
+        [TIME_MS, TIME_MS + 7_000_000_000_000_000] + [TIME_MS] * 149,  # one, and eight
+    ],
+)
+def test_when_the_first_record_leaves_the_others_timestamps_may_take_more_bytes(codec, times_ms):
+    rig = Rig(batch_bytes=16_384, buffer_memory_bytes=16 * 16_384)
+    rig.queues.new_builder = lambda buffer: BatchBuilder(buffer, codec=codec)
+    task = Task(rig)
+    good = [b"g%d" % number for number in range(150)]
+    rows = RecordColumns(None, pa.array([b"bad", *good], pa.binary()), pa.array(times_ms, pa.int64()))
+    rig.accumulator.append("t", rows, None, [(0, 0, 151)], task.delivery)
+    broker = Broker()
+    task.drive(broker)
+    task.delivery.raise_if_failed()
+    assert broker.records == good
+    assert [record.timestamp for record in broker.stored] == times_ms[1:]
+    assert task.dead_values == [b"bad"]
 
 
 def test_a_dead_letter_is_the_record_with_its_headers_and_the_brokers_words():
