@@ -62,7 +62,7 @@ class Rows:
     keys: Column | None  # binary; None: all null
     values: Column  # binary
     headers: Column | None  # HEADERS_TYPE
-    partitions: Column | None  # int32: the user's choice; null: the partitioner's
+    partitions: Column | None  # int32: the user's choice; null: the partitioner's. None: all null
     timestamps_ms: Column | None  # int64; null: now; -1: the record has none
     offsets: Column | None = None  # int64 without nulls: where the rows were read, for a map of offsets
 
@@ -84,7 +84,7 @@ class Rows:
             keys=pick(self.keys),
             values=pick(self.values),
             headers=pick(self.headers),
-            partitions=pick(self.partitions),
+            partitions=_all_null_as_none(pick(self.partitions)),
             timestamps_ms=pick(self.timestamps_ms),
             offsets=pick(self.offsets),
         )

@@ -7,7 +7,7 @@ import warnings
 import pyarrow as pa
 import pytest
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter, DataSourceWriter, WriterCommitMessage
-from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
 from sink_fakes import AcknowledgingClient
 
 from kafkasource import options
@@ -148,6 +148,17 @@ def test_a_row_that_cannot_be_written_is_the_users_error(producer_with):
         BatchWriter(targets.parse({"kafka.bootstrap.servers": "localhost:1"}), schema).write(
             iter([pa.record_batch([pa.array(["v"]), pa.array([None], pa.string())], names=["value", "topic"])])
         )
+
+
+def test_rows_that_name_no_partition_are_the_partitioners_beside_another_topics_that_do(producer_with):
+    a, b = TopicPartition("a", 1), TopicPartition("b", 0)
+    producer_with(AcknowledgingClient({a._replace(partition=0): 1, a: 1, b: 1}))
+    types = {"topic": StringType(), "value": StringType(), "partition": IntegerType()}
+    schema = StructType([StructField(name, kind) for name, kind in types.items()])
+    columns = [pa.array(["a", "b", "b"]), pa.array(["1", "2", "3"]), pa.array([1, None, None], pa.int32())]
+    writer = BatchWriter(targets.parse({"kafka.bootstrap.servers": "localhost:1"}), schema)
+    written = writer.write(iter([pa.record_batch(columns, names=list(types))])).clusters[ONLY].written
+    assert {tp: one.records for tp, one in written.items()} == {a: 1, b: 2}
 
 
 def test_a_closed_producer_is_replaced(producer_with, monkeypatch):
