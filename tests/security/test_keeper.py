@@ -96,6 +96,77 @@ def test_a_source_that_fails_is_a_warning_while_the_token_is_valid(caplog):
     assert taken(keeper) == "token 2"
 
 
+def a_due_keeper_whose_source_hangs(clock, hang):
+    """Its token is valid for 600 s more. `hang` is called by each further fetch, which then fails."""
+    source = Source()
+    keeper = a_keeper(source, clock)
+    keeper.token()
+    clock.now += 3000
+
+    def fetch(http, now_s):
+        source.fetched += 1
+        hang()
+        raise TokenNotAvailable("no answer")
+
+    source.fetch = fetch
+    return keeper, source
+
+
+def test_a_source_that_hangs_keeps_nobody_waiting_again_before_ten_seconds_have_passed():
+    clock = Clock()
+
+    def twelve_seconds():
+        clock.now += 12
+
+    keeper, source = a_due_keeper_whose_source_hangs(clock, twelve_seconds)
+    assert taken(keeper) == "token 1"
+    assert not keeper.due()
+    assert taken(keeper) == "token 1"
+    assert source.fetched == 2
+    clock.now += 10
+    assert keeper.due()
+
+
+def test_while_one_thread_fetches_the_next_token_others_go_on_with_the_old_one():
+    clock, asked, answered, found = Clock(), threading.Event(), threading.Event(), []
+
+    def hang():
+        asked.set()
+        answered.wait(60)
+
+    keeper, source = a_due_keeper_whose_source_hangs(clock, hang)
+    assert keeper.due()
+    first, second = (threading.Thread(target=lambda: found.append(taken(keeper))) for _ in range(2))
+    first.start()
+    try:
+        assert asked.wait(60)
+        assert not keeper.due()  # so that a connection need not ask in another thread
+        second.start()
+        second.join(10)
+        assert found == ["token 1"]
+    finally:
+        answered.set()
+        first.join(60)
+    assert found == ["token 1", "token 1"]
+    assert source.fetched == 2
+
+
+@pytest.mark.parametrize("why", ["it expired", "a broker refused it"])
+def test_a_token_that_became_useless_during_a_fetch_in_vain_is_given_to_nobody(why):
+    clock = Clock()
+
+    def hang():
+        if why == "it expired":
+            clock.now += 601
+        else:
+            keeper.forget(old)
+
+    keeper, _ = a_due_keeper_whose_source_hangs(clock, hang)
+    old = keeper._token
+    with pytest.raises(TokenNotAvailable):
+        keeper.token()
+
+
 def test_a_first_failure_is_the_callers():
     for error in (TokenNotAvailable("down"), TokenRefused("no")):
         with pytest.raises(type(error)):

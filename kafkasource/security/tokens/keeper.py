@@ -1,8 +1,9 @@
 """Keeps the token of one source for all connections of a process, and asks for the next one in time (KIP-255).
 
 There is no thread: who authenticates asks, and the first who asks after the token is due fetches the next one. While
-the old token is valid, a source that fails is only a warning. So a source that is down for a while ends no connection,
-and nobody asks it in vain where no connection needs a token.
+the old token is valid, a source that fails is only a warning, and whoever comes during the fetch goes on with the old
+one. So a source that is down for a while, or hangs, ends no connection, and nobody asks it in vain where no connection
+needs a token.
 """
 
 from __future__ import annotations
@@ -72,16 +73,26 @@ class TokenKeeper:
 
     def due(self) -> bool:
         """Whether `token` would wait for another server."""
-        return self._source.waits and (self._token is None or self._clock() >= self._due_at_s)
+        token, now_s = self._token, self._clock()
+        if not self._source.waits or (token is not None and now_s < self._due_at_s):
+            return False
+        return not (token is not None and _left_s(token, now_s) > 0 and self._lock.locked())
 
     def token(self) -> Token:
         """A token that is valid now. Raises TokenNotAvailable, TokenRefused, OptionError."""
-        with self._lock:
+        present = self._token
+        if present is None or not self._source.waits or _left_s(present, self._clock()) <= 0:
+            self._lock.acquire()
+        elif not self._lock.acquire(blocking=False):
+            return present  # another thread fetches the next one, which may take long
+        try:
             now_s = self._clock()
             token = self._token
             if token is None or not self._source.waits or now_s >= self._due_at_s:
                 token = self._token = self._renewed(token, now_s)
             return token
+        finally:
+            self._lock.release()
 
     def forget(self, token: Token) -> None:
         """A broker has refused this token: the next call fetches another one, unless that has been done already."""
@@ -93,12 +104,12 @@ class TokenKeeper:
         try:
             new = self._source.fetch(self._http, now_s)
         except KafkaSourceError as error:
-            if old is None or old.expires_at_s is None or old.expires_at_s <= now_s:
+            failed_s = self._clock()  # it may have waited for a server longer than until the next attempt
+            left_s = 0.0 if old is None else _left_s(old, failed_s)
+            if old is None or left_s <= 0 or self._token is not old:  # a broker has refused it meanwhile: `forget`
                 raise
-            log.warning(
-                "the OAuth token cannot be renewed, %.0f s before it expires: %s", old.expires_at_s - now_s, error
-            )
-            self._due_at_s = now_s + _AFTER_FAILURE_S
+            log.warning("the OAuth token cannot be renewed, %.0f s before it expires: %s", left_s, error)
+            self._due_at_s = failed_s + _AFTER_FAILURE_S
             return old
         if new.expires_at_s is not None and new.expires_at_s <= now_s:
             raise TokenRefused(
@@ -107,3 +118,8 @@ class TokenKeeper:
             )
         self._due_at_s = self._refresh.at_s(new, now_s, self._uniform())
         return new
+
+
+def _left_s(token: Token, now_s: float) -> float:
+    """How long the token is valid for certain. Where nobody says when it expires: 0."""
+    return 0.0 if token.expires_at_s is None else token.expires_at_s - now_s
