@@ -3,7 +3,8 @@
 When to ask: at once when somebody called `request_update`, else when the last success is `metadata_max_age_ms` old; but
 never sooner after the last attempt, successful or not, than the retry backoff. What an answer may change: brokers are
 replaced as a whole, topics one by one; an older leader epoch never replaces a newer one, and a topic that fails for the
-moment (no leader yet) keeps what was known of it. Times are milliseconds of the client's clock.
+moment (no leader yet) keeps what was known of it. An answer about all topics ends what is known of those that it does
+not name; of wanted ones only after an answer about the topic has said so. Times are milliseconds of the client's clock.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ EPOCHS_HOLD = 9
 """The version of Metadata from which on its leader epochs can be relied on. Brokers before 2.4 serve older ones: while
 a partition is reassigned, they tell an epoch that the leader has left behind, and the leader refuses each request that
 names it (KAFKA-9212). Java's client ignores these epochs, too."""
+_NO_SUCH_TOPIC = (UnknownTopicOrPartition.CODE, UnknownTopicId.CODE)
 _NAMED = 50  # partitions in a line of the log
 _MAX_BROKERS, _MAX_PARTITIONS = 10_000, 1_000_000  # of one answer; nothing real comes near
 _INTERNAL = ("__consumer_offsets", "__transaction_state")  # brokers before 0.10 do not say so
@@ -79,6 +81,7 @@ class Metadata:
         self._topics: dict[str, TopicMetadata] = {}
         self._nodes: dict[int, Node] = {}
         self._taken: Body | None = None  # the answer that came last, while nothing has changed since
+        self._taken_of_all = False  # it came to a question about all topics
         self.version = 0  # counts successful updates
         self.cluster_id: str | None = None
         self.controller_id: int | None = None
@@ -197,15 +200,21 @@ class Metadata:
         self._wait_ms = backoff_ms(self._failures, *self._backoff, random)
         self._failures += 1
 
-    def update(self, body: Body, now_ms: float, random: float = 0.5, *, epochs_hold: bool = True) -> None:
+    def update(
+        self, body: Body, now_ms: float, random: float = 0.5, *, epochs_hold: bool = True, of_all: bool = False
+    ) -> None:
         """Take in a Metadata response. Raises ClusterMismatch, ProtocolError, or LeaderNotAvailable where the broker
         has nothing to tell yet (nothing is changed then). `epochs_hold`: its leader epochs count (`EPOCHS_HOLD`).
+        `of_all`: the question was about all topics.
 
         A connection answers with the same dict again where the broker's answer is the same: there is nothing to take.
         """
-        if body is not self._taken:
+        same = body is self._taken
+        if not same:
             self._take(body, epochs_hold)
-        self._taken = body
+        if of_all and not (same and self._taken_of_all):  # the same may have answered a question about some topics
+            self._drop_unnamed(body)
+        self._taken, self._taken_of_all = body, of_all or (same and self._taken_of_all)
         self._forget_idle(now_ms)
         self.version += 1
         self._last_refresh_ms = self._last_success_ms = now_ms
@@ -244,13 +253,24 @@ class Metadata:
         controller = body.get("controller_id", -1)
         self.controller_id = controller if controller in nodes else None
 
+    def _drop_unnamed(self, body: Body) -> None:
+        """As Java's client does: else a client that lists topics would remember each that there ever was.
+
+        A wanted topic goes only if a broker that was asked for it has said so, too: this one may not know it yet.
+        """
+        named = {topic["name"] for topic in body["topics"]}
+        self.forget([name for name in self._wanted - named if self.topic_errors.get(name) in _NO_SUCH_TOPIC])
+        for known in (self._topics, self.topic_errors):
+            for name in known.keys() - named - self._wanted:
+                del known[name]
+
     def _take_topic(self, topic: Body, epochs_hold: bool) -> None:
         name, code = topic["name"], topic["error_code"]
         if name is None:
             return
         if code:
             self.topic_errors[name] = code
-            if code in (UnknownTopicOrPartition.CODE, UnknownTopicId.CODE):
+            if code in _NO_SUCH_TOPIC:
                 self._topics.pop(name, None)
             return
         self.topic_errors.pop(name, None)

@@ -174,6 +174,14 @@ def test_offsets_are_listed_with_one_request_per_leader(net, kafka):
     assert {request.body["isolation_level"] for request in asked} == {1}
 
 
+def test_a_client_that_lists_all_topics_remembers_those_that_there_are(net, kafka):
+    cluster = net.cluster()
+    for day in range(10):
+        kafka.topics = {"t": kafka.topics["t"], f"job-{day}": FakeTopic([1])}
+        cluster.topics.list()
+    assert [topic.name for topic in cluster.metadata.topics()] == ["t", "job-9"]
+
+
 def test_a_timestamp_after_the_last_record_has_no_offset(net):
     assert net.cluster().offsets.list({T[0]: 1_700_000_000_000})[T[0]].offset is None
 

@@ -138,6 +138,46 @@ def test_an_answer_about_other_topics_leaves_a_topic_alone(metadata):
     assert metadata.leader_id(T0) == 1
 
 
+def test_an_answer_about_all_topics_ends_what_is_known_of_those_it_does_not_name(metadata):
+    metadata.update(answer(topic(1), topic(1, name="u"), topic(name="v", code=29)), 0, of_all=True)
+    assert (metadata.known, metadata.topic_errors) == (2, {"v": 29})
+    metadata.update(answer(topic(1)), 1, of_all=True)
+    assert metadata.known == 1
+    assert metadata.topic_errors == {}
+    assert metadata.leader_id(T0) == 1
+
+
+def test_a_wanted_topic_is_kept_where_an_answer_about_all_does_not_name_it(metadata):
+    """A broker that has just started may not know it yet. Whoever wants it asks by name, and hears of its end so."""
+    metadata.want(["t"])
+    metadata.update(answer(topic(1, epoch=5)), 0)
+    metadata.update(answer(topic(1, name="u")), 1, of_all=True)
+    assert metadata.partition(T0).leader_epoch == 5
+    metadata.update(answer(topic(name="t", code=5)), 2)
+    metadata.update(answer(topic(1, name="u")), 3, of_all=True)
+    assert metadata.topic_errors == {"t": 5}
+
+
+def test_a_wanted_topic_that_is_gone_by_both_answers_is_not_asked_for_any_more(metadata):
+    """A query by pattern names its topics where one of them was deleted while it planned."""
+    metadata.want(["t", "u"])
+    metadata.update(answer(topic(1), topic(1, name="u")), 0)
+    metadata.update(answer(topic(1), topic(name="u", code=3)), 1)
+    assert metadata.wanted == ["t", "u"]
+    metadata.update(answer(), 2, of_all=True)
+    assert (metadata.wanted, metadata.topic_errors) == (["t"], {})
+    assert metadata.leader_id(T0) == 1
+
+
+def test_an_answer_that_has_been_to_a_question_about_some_topics_may_come_to_one_about_all(metadata):
+    metadata.update(answer(topic(1), topic(1, name="u")), 0, of_all=True)
+    only_t = answer(topic(1))
+    metadata.update(only_t, 1)
+    assert metadata.known == 2
+    metadata.update(only_t, 2, of_all=True)
+    assert metadata.known == 1
+
+
 def test_a_leader_that_is_none_or_not_registered_is_none(metadata):
     metadata.update(answer(topic(-1, 9, 2)), 0)
     assert [metadata.leader_id(TopicPartition("t", i)) for i in range(4)] == [None, None, 2, None]

@@ -285,15 +285,16 @@ class NetworkClient:
 
         pending = self.send(node_id, METADATA, body, timeout_ms=timeout_ms)
         self._metadata_request = pending
-        pending.add_callback(lambda done: self._take_metadata(done, written))
+        pending.add_callback(lambda done: self._take_metadata(done, written, of_all=topics is None))
         return pending
 
-    def _take_metadata(self, pending: Pending, version: int) -> None:
+    def _take_metadata(self, pending: Pending, version: int, *, of_all: bool) -> None:
         if self._metadata_request is pending:
             self._metadata_request = None
         now = self.now_ms()
         try:
-            self.metadata.update(pending.result(), now, self._random(), epochs_hold=version >= EPOCHS_HOLD)
+            epochs_hold = version >= EPOCHS_HOLD
+            self.metadata.update(pending.result(), now, self._random(), epochs_hold=epochs_hold, of_all=of_all)
         except KafkaSourceError as error:
             log.debug("metadata not refreshed: %s", error)
             pending.error = error
