@@ -427,6 +427,10 @@ class InvalidConfig(BrokerError):
     CODE = 40
 
 
+class NotController(BrokerError):
+    CODE = 41
+
+
 class OutOfOrderSequenceNumber(BrokerError):
     CODE = 45
 

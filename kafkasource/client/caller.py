@@ -262,7 +262,7 @@ class Caller:
                 with self.reading(api):
                     return checked(answer, api.name)
             except BrokerError:
-                self._in_vain[pending.node_id] += 1  # another broker may be able to
+                self.asked_in_vain(pending.node_id)  # another broker may be able to
                 raise
 
         return self.retrying(api.name, attempt)
@@ -308,6 +308,10 @@ class Caller:
                 known = [(node.host, node.port) for node in self.metadata.nodes()] or self.config.bootstrap_servers
                 raise ConnectFailed(f"cannot connect to any broker: {few([address_of(*each) for each in known])}")
             self.poll(min(wait_ms, left))
+
+    def asked_in_vain(self, node_id: int) -> None:
+        """A node that answered was of no use to this call: `any_node` takes others first."""
+        self._in_vain[node_id] += 1
 
     def send_any(self, api: Api, body: RequestBody, left_ms: float, max_version: int | None = None) -> Pending:
         """Send a request to any node, once."""

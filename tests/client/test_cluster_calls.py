@@ -39,6 +39,7 @@ from kafkasource.options import parse
 from kafkasource.protocol.apis import (
     API_VERSIONS,
     CREATE_TOPICS,
+    DELETE_TOPICS,
     FIND_COORDINATOR,
     INIT_PRODUCER_ID,
     LIST_OFFSETS,
@@ -162,6 +163,12 @@ def test_a_topic_whose_creation_lost_its_answer_counts_as_created(net, kafka):
     assert len(kafka.asked(CREATE_TOPICS)) == 2
 
 
+def test_a_topic_that_there_was_before_does_not_count_as_created_where_another_answer_was_lost(net, kafka):
+    kafka.fault(METADATA, Cut(0))  # the question who the controller is
+    with pytest.raises(TopicAlreadyExists, match="'u'"):
+        net.cluster().topics.create(["u"])
+
+
 # Offsets of logs.
 
 
@@ -172,6 +179,39 @@ def test_offsets_are_listed_with_one_request_per_leader(net, kafka):
     asked = kafka.asked(LIST_OFFSETS)
     assert sorted(request.node_id for request in asked) == [1, 2, 3]
     assert {request.body["isolation_level"] for request in asked} == {1}
+
+
+class ChangingController(FakeKafka):
+    """`late`: a node that was the controller, and has not heard that another one is."""
+
+    controller, late = 1, None
+
+    def _metadata(self, request):
+        named = request.node_id if request.node_id == self.late else self.controller
+        return super()._metadata(request) | {"controller_id": named}
+
+    def _create_topics(self, request):
+        if request.node_id == self.controller:
+            return super()._create_topics(request)
+        return {"topics": [{"name": topic["name"], "error_code": 41} for topic in request.body["topics"]]}
+
+    def _delete_topics(self, request):
+        if request.node_id == self.controller:
+            return super()._delete_topics(request)
+        return {"responses": [{"name": topic["name"], "error_code": 41} for topic in request.body["topics"]]}
+
+
+@pytest.mark.parametrize("all_know", [True, False])
+def test_a_controller_that_has_changed_is_found_at_once(all_know):
+    """The old one lives on, so that no lost connection tells of it."""
+    kafka = ChangingController(nodes=3, topics={"t": 1})
+    cluster = FakeNet(kafka).cluster()
+    cluster.brokers()
+    for controller, change, api in ((2, "create", CREATE_TOPICS), (3, "delete", DELETE_TOPICS)):
+        before = kafka.controller
+        kafka.controller, kafka.late = controller, None if all_know else before
+        getattr(cluster.topics, change)(["new"])
+        assert [request.node_id for request in kafka.asked(api)] == [before, controller]
 
 
 def test_a_client_that_lists_all_topics_remembers_those_that_there_are(net, kafka):

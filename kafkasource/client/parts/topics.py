@@ -18,6 +18,7 @@ from kafkasource.errors import (
     ConnectionLost,
     InvalidPartitions,
     LeaderNotAvailable,
+    NotController,
     RequestTimeout,
     TopicAlreadyExists,
     UnknownTopicId,
@@ -174,18 +175,19 @@ class Topics:
 
         Once an answer was lost, the error `done_already` means that the request took effect.
         """
-        answer_lost = False
+        answer_lost = moved = False
 
         def attempt(left_ms: float) -> None:
-            nonlocal answer_lost
+            nonlocal answer_lost, moved
             timeout_ms = self._caller.timeout_ms(left_ms)
+            node_id = self._controller(left_ms, ask=moved)
 
             def timed(version: int) -> Fields:
                 # The broker's own wait ends before the request does, so that we hear how it went.
                 return {**(body(version) if callable(body) else body), "timeout_ms": int(timeout_ms * 0.9)}
 
             try:
-                answer = self._caller.call(self._controller(left_ms), api, timed, timeout_ms=timeout_ms)
+                answer = self._caller.call(node_id, api, timed, timeout_ms=timeout_ms)
             except (ConnectionLost, RequestTimeout):
                 answer_lost = True
                 raise
@@ -194,15 +196,19 @@ class Topics:
                 if code and not (answer_lost and code == done_already):
                     text = f"{api.name} {row.get('name')!r}" + message_in(row)
                     error = self._caller.refusal(api, error_for(code, text))
+                    moved = isinstance(error, NotController)
+                    if moved:
+                        self._caller.asked_in_vain(node_id)  # nor may it know who is
                     if isinstance(error, UnknownTopicOrPartition):
                         error.retriable = False  # the controller is where topics are made: it knows
                     raise error
 
         self._caller.retrying(f"{api.name} {few(names)}", attempt)
 
-    def _controller(self, left_ms: float) -> int:
-        """The controller's node id; any node where the cluster names none (brokers before 0.10 do not)."""
-        if self._metadata.controller_id is None:
+    def _controller(self, left_ms: float, *, ask: bool) -> int:
+        """The controller's node id; any node where the cluster names none (brokers before 0.10 do not). `ask`: the one
+        that is known is not the controller any more."""
+        if ask or self._metadata.controller_id is None:
             self._caller.ask_metadata([], left_ms)
         controller = self._metadata.controller_id
         return self._caller.any_node(left_ms) if controller is None else controller
