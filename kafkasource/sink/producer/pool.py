@@ -8,9 +8,10 @@ the rest goes to the next. This pool is stricter than Kafka's: while a caller wa
 there is memory for that one, so that a large request cannot starve behind small ones.
 
 The limit moves with the process's memory budget (`resize`). Memory in use stays with its owner. Until enough of it has
-come back, the non-pooled part is below zero, and the pool serves no caller.
+come back, the non-pooled part is below zero, and the pool keeps no buffer and serves no caller.
 
-Invariant, under the lock: non_pooled + len(free) * poolable + in use + gathered by waiters == total.
+Invariants, under the lock: non_pooled + len(free) * poolable + in use + gathered by waiters == total, and no buffer is
+free while non_pooled < 0.
 """
 
 from __future__ import annotations
@@ -130,7 +131,7 @@ class BufferPool(memory.Trimmable):
             if self._in_use.get(id(buffer)) is not buffer:
                 raise ValueError("this buffer is not of this pool, or was given back already")
             del self._in_use[id(buffer)]
-            if len(buffer) == self.poolable_bytes and not self._closed:
+            if len(buffer) == self.poolable_bytes and not self._closed and self._non_pooled_bytes >= 0:
                 self._free.append(buffer)
             else:
                 self._non_pooled_bytes += len(buffer)

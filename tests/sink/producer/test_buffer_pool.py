@@ -163,6 +163,52 @@ def test_what_one_waiter_leaves_over_reaches_the_next():
     assert second.error is None
 
 
+def test_a_pool_that_shrinks_while_it_is_full_serves_nobody_until_it_is_down_to_the_new_limit():
+    pool = BufferPool(32 * POOLABLE, POOLABLE)
+    held = [pool.allocate(POOLABLE, 0) for _ in range(32)]
+    pool.resize(16 * POOLABLE)
+    for given_back in range(1, 17):
+        pool.deallocate(held.pop())
+        assert pool.in_use_bytes == (32 - given_back) * POOLABLE
+        assert pool.try_allocate(POOLABLE) is None
+        with pytest.raises(DeadlineExceeded, match="of 16384 bytes"):
+            pool.allocate(POOLABLE, 0)
+    pool.deallocate(held.pop())
+    assert len(pool.allocate(POOLABLE // 2, 0)) == POOLABLE // 2
+
+
+def test_a_pool_that_shrinks_keeps_none_of_what_comes_back_until_it_is_small_enough():
+    pool = BufferPool(4 * POOLABLE, POOLABLE)
+    held = [pool.allocate(POOLABLE, 0) for _ in range(4)]
+    pool.resize(2 * POOLABLE + POOLABLE // 2)  # one and a half too many
+    given_back = list(held)
+    for buffer in held:
+        pool.deallocate(buffer)
+    assert pool.available_bytes == 2 * POOLABLE + POOLABLE // 2
+    again = [pool.allocate(POOLABLE, 0) for _ in range(2)]
+    assert [any(buffer is old for old in given_back[:2]) for buffer in again] == [False, False]
+    assert [any(buffer is old for old in given_back[2:]) for buffer in again] == [True, True]
+
+
+def test_who_waits_while_the_pool_shrinks_is_served_below_the_new_limit_and_above_when_it_grows():
+    pool = BufferPool(4 * POOLABLE, POOLABLE)
+    held = [pool.allocate(POOLABLE, 0) for _ in range(4)]
+    first, second = Taker(pool, POOLABLE), None
+    waiting(pool, 1)
+    second = Taker(pool, POOLABLE)
+    waiting(pool, 2)
+    pool.resize(2 * POOLABLE)
+    for _ in range(2):
+        pool.deallocate(held.pop())
+    assert pool.queued == 2
+    pool.deallocate(held.pop())
+    first.join()
+    assert (len(first.buffer), pool.in_use_bytes, pool.queued) == (POOLABLE, 2 * POOLABLE, 1)
+    pool.resize(3 * POOLABLE)
+    second.join()
+    assert (len(second.buffer), pool.in_use_bytes) == (POOLABLE, 3 * POOLABLE)
+
+
 def test_closing_lets_every_waiter_fail():
     pool = BufferPool(POOLABLE, POOLABLE)
     held = pool.allocate(POOLABLE, 0)

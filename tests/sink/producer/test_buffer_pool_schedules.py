@@ -12,13 +12,13 @@ from sink_schedule import Schedule
 
 from kafkasource.errors import ClientClosed
 from kafkasource.sink.producer import pool as buffer_pool
-from kafkasource.sink.producer.pool import BufferPool, BufferPoolExhausted
+from kafkasource.sink.producer.pool import AllocationTooLarge, BufferPool, BufferPoolExhausted
 
 POOLABLE = 16
 
 
 class PoolMachine(RuleBasedStateMachine):
-    """Callers ask, wait, fail and give back. Each writes its own mark into what it was given."""
+    """Callers ask, wait, fail and give back, and the limit moves. Each writes its own mark into what it was given."""
 
     def __init__(self):
         super().__init__()
@@ -32,7 +32,7 @@ class PoolMachine(RuleBasedStateMachine):
 
     @initialize(units=st.integers(1, 6), odd=st.integers(0, POOLABLE - 1))
     def begin(self, units, odd):
-        self.total = units * POOLABLE + odd
+        self.total = self.largest = units * POOLABLE + odd
         self.pool = BufferPool(self.total, POOLABLE, clock=self.schedule.clock)
 
     @rule(size=st.just(POOLABLE) | st.integers(1, 7 * POOLABLE), seconds=st.sampled_from([0, 1, 1000]))
@@ -47,6 +47,7 @@ class PoolMachine(RuleBasedStateMachine):
         line = list(self.pool._waiters)
         buffer = self.pool.try_allocate(size)
         assert buffer is None or not line, "nobody overtakes those in line"
+        assert buffer is None or self.pool._available() >= 0, "more than the total is in use"
         if buffer is not None:
             self.take(buffer, size)
 
@@ -73,6 +74,12 @@ class PoolMachine(RuleBasedStateMachine):
             self.run(choose(tasks))
         self.nobody_waits_for_what_is_there()
 
+    @rule(units=st.integers(1, 6), odd=st.integers(0, POOLABLE - 1))
+    def resize(self, units, odd):
+        self.total = units * POOLABLE + odd
+        self.largest = max(self.largest, self.total)
+        self.pool.resize(self.total)
+
     @rule(seconds=st.sampled_from([1, 1000]))
     def pass_time(self, seconds):
         self.schedule.pass_time(seconds)
@@ -87,8 +94,10 @@ class PoolMachine(RuleBasedStateMachine):
         assert self.line[: len(before) - len(left)] == [other for other in before if other not in left]
         if self.pool._in_use_bytes() > in_use:
             assert not before or before[0] is task, "served before somebody who came earlier"
+            assert self.pool._available() >= 0, "served while more than the total is in use"
         if task.ended:
-            assert task.error is None or isinstance(task.error, BufferPoolExhausted)
+            assert task.error is None or isinstance(task.error, (AllocationTooLarge, BufferPoolExhausted))
+            assert not isinstance(task.error, AllocationTooLarge) or task.size > self.total
             if task in self.asking:
                 self.asking.remove(task)
                 if task.error is None:
@@ -106,15 +115,15 @@ class PoolMachine(RuleBasedStateMachine):
         if not hasattr(self, "pool"):
             return
         pool = self.pool
-        assert sum(len(buffer) for buffer, _ in self.held) <= self.total
-        assert pool._non_pooled_bytes >= 0
+        assert sum(len(buffer) for buffer, _ in self.held) <= self.largest
+        assert pool._non_pooled_bytes >= 0 or not pool._free
         assert pool._gathered_bytes >= 0
         assert pool._available() + pool._gathered_bytes <= self.total
         assert pool.queued == len(self.line)
 
     def nobody_waits_for_what_is_there(self):
         """With every thread asleep: who is first in line has taken all there is."""
-        assert self.pool.available_bytes == 0 or not self.line, "the next waiter was not woken"
+        assert self.pool.available_bytes <= 0 or not self.line, "the next waiter was not woken"
         gathered = self.pool._gathered_bytes
         assert self.pool.available_bytes + gathered + sum(len(buffer) for buffer, _ in self.held) == self.total
         assert self.pool.in_use_bytes == sum(len(buffer) for buffer, _ in self.held)
@@ -124,6 +133,7 @@ class PoolMachine(RuleBasedStateMachine):
         try:
             if not hasattr(self, "pool"):
                 return
+            self.resize(self.largest // POOLABLE, self.largest % POOLABLE)  # some asked for more than the last total
             self.settle(0)
             while self.held or self.asking:
                 assert self.held, "they wait, and nobody holds anything"
