@@ -96,6 +96,20 @@ def test_a_source_that_fails_is_a_warning_while_the_token_is_valid(caplog):
     assert taken(keeper) == "token 2"
 
 
+def test_an_error_that_nobody_expected_is_the_same_and_its_text_stays_hidden(caplog):
+    source, clock = Source(), Clock()
+    keeper = a_keeper(source, clock)
+    keeper.token()
+    clock.now += 3000
+    source.error = KeyError("geheim")
+    assert taken(keeper) == "token 1"
+    assert "600 s before it expires: KeyError" in caplog.text
+    assert "geheim" not in caplog.text
+    clock.now += 601
+    with pytest.raises(KeyError):
+        keeper.token()
+
+
 def a_due_keeper_whose_source_hangs(clock, hang):
     """Its token is valid for 600 s more. `hang` is called by each further fetch, which then fails."""
     source = Source()

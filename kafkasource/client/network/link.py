@@ -11,6 +11,7 @@ The thread that polls the client calls all methods. `now` is milliseconds of the
 from __future__ import annotations
 
 import logging
+import traceback
 from collections.abc import Callable, Iterator
 
 from kafkasource.client.connection.connection import Connection, Parts
@@ -402,6 +403,9 @@ class Link:
         except KafkaSourceError as error:
             self._happened(self._opening.failed(self.state, str(error), error), now)
             return
+        except Exception as error:  # of a user's function, or of a library: it ends this attempt, and not the client
+            self._happened(self._opening.failed(self.state, _unexpected(error)), now)
+            return
         if parts is not None:
             self._say(stream, parts, now)
             self._follow(stream, now)
@@ -436,6 +440,12 @@ class Link:
             self._drain(now)
         except (OSError, TlsError) as error:
             self._stream_ended(now, error)
+
+
+def _unexpected(error: Exception) -> str:
+    """What SASL failed by. Not the error's text, which may hold a secret, but where it was raised: it may be a bug."""
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    return f"SASL failed: {type(error).__name__}, raised by {place.name} ({place.filename}:{place.lineno})"
 
 
 _ACTIONS: dict[Action, Callable[[Link, float, Exception | None], None]] = {

@@ -33,6 +33,12 @@ class FunctionToken:
                 f"option 'kafka.sasl.oauthbearer.token.function': {self.name} cannot be imported in this process. Ship "
                 "the module to the executors with --py-files"
             ) from None
+        except Exception as error:  # the module's own code may raise anything, and its text may hold a secret
+            raise OptionError(
+                f"option 'kafka.sasl.oauthbearer.token.function': {self.name} cannot be imported in this process: "
+                f"{module} raises {type(error).__name__}. What it needs, as environment variables, the executors must "
+                "have, too"
+            ) from None
         try:
             answer = call()
         except Exception as error:  # its text may hold the token

@@ -103,12 +103,13 @@ class TokenKeeper:
         """The next token; the old one where the source fails and it is still valid."""
         try:
             new = self._source.fetch(self._http, now_s)
-        except KafkaSourceError as error:
+        except Exception as error:  # a library's, too: while the old token is valid, a bug there ends nothing
             failed_s = self._clock()  # it may have waited for a server longer than until the next attempt
             left_s = 0.0 if old is None else _left_s(old, failed_s)
             if old is None or left_s <= 0 or self._token is not old:  # a broker has refused it meanwhile: `forget`
                 raise
-            log.warning("the OAuth token cannot be renewed, %.0f s before it expires: %s", left_s, error)
+            why = error if isinstance(error, KafkaSourceError) else type(error).__name__  # other texts may hold secrets
+            log.warning("the OAuth token cannot be renewed, %.0f s before it expires: %s", left_s, why)
             self._due_at_s = failed_s + _AFTER_FAILURE_S
             return old
         if new.expires_at_s is not None and new.expires_at_s <= now_s:
