@@ -49,7 +49,10 @@ class Logs:
         return {}
 
     def latest(self, partitions, known=None):
-        return LogEnds({tp: self.ends[0][tp] for tp in partitions if tp in self.ends[0]}, {})
+        return LogEnds({tp: self.ends[0][tp] for tp in partitions if tp in self.ends[0]}, {}, {})
+
+    def held_back(self, offsets):
+        return {}
 
 
 def followed(logs, start="earliest", poll_s=0.2, **options):

@@ -75,11 +75,15 @@ class BatchReader(DataSourceReader):
         assigned = reader.assigned()
         starts, ends = self._start.resolve(assigned, reader), self._end.resolve(assigned, reader)
         latest = reader.latest(assigned)
+        ends = self._as_far_as_logs_go(starts, ends, latest.offsets, reader)
+        to_latest = {tp for tp, symbol in self._end.symbols(assigned).items() if symbol == LATEST}
+        at_log_ends = to_latest | {tp for tp, end in ends.items() if end >= latest.offsets.get(tp, end)}
+        ends |= self._starts_held_back(starts, {tp: ends[tp] for tp in at_log_ends & ends.keys()}, reader)
         ranges = plan_batch(
             starts,
-            self._as_far_as_logs_go(starts, ends, latest.offsets, reader),
+            ends,
             from_earliest={tp for tp, symbol in self._start.symbols(assigned).items() if symbol == EARLIEST},
-            to_latest={tp for tp, symbol in self._end.symbols(assigned).items() if symbol == LATEST},
+            to_latest=to_latest,
         )
         topic_ids = reader.topic_ids(assigned)
         return [
@@ -115,6 +119,14 @@ class BatchReader(DataSourceReader):
             fail_on_data_loss=self._options["failOnDataLoss"],
         )
         return ends | cut
+
+    def _starts_held_back(self, starts: Offsets, log_ends: Offsets, reader: OffsetReader) -> Offsets:
+        """Starts beyond the ends of logs, where open transactions alone put the ends there: there is nothing to read.
+
+        An end that the user gave as an offset is not such an end: a start behind it contradicts it.
+        """
+        behind = {tp: starts[tp] for tp, end in log_ends.items() if end < starts.get(tp, end)}
+        return reader.held_back({tp: start for tp, start in behind.items() if not self._end.was_in_log(tp)})
 
     def _narrowed(self, ranges: Sequence[OffsetRange], reader: OffsetReader) -> Sequence[OffsetRange]:
         """The ranges to read of these. `FilteringBatchReader` reads less."""

@@ -220,7 +220,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if latest is not None:
             self._log_lag(begin.offsets, latest.offsets)
             if self._isolation_level is IsolationLevel.READ_COMMITTED and self._end_offsets.frozen is None:
-                self._open_transactions.watch(latest.offsets, reader.high_watermarks)
+                last_stable = self._end_offsets.last_stable
+                watched = {**latest.offsets, **last_stable} if last_stable else latest.offsets
+                self._open_transactions.watch(watched, reader.high_watermarks)
 
     def _oldest(self, ends: PartitionOffsets) -> Mapping[tuple[TopicPartition, int], int]:
         if self._oldest_unread is None:
