@@ -68,10 +68,11 @@ class BatchReader(DataSourceReader):
         """Input partitions for all that the asked range holds: one per topic-partition, or as the options say."""
         cluster = shared_cluster(self._tasks.config)
         reader = OffsetReader.from_options(cluster, self._subscription, self._options)
-        ranges = self._narrowed(self._planned(reader), reader)
+        ranges = self._narrowed(*self._planned(reader), reader)
         return input_partitions(ranges, self._options, least_size=1)
 
-    def _planned(self, reader: OffsetReader) -> list[OffsetRange]:
+    def _planned(self, reader: OffsetReader) -> tuple[list[OffsetRange], Offsets]:
+        """The ranges, and where the logs ended when they were planned."""
         assigned = reader.assigned()
         starts, ends = self._start.resolve(assigned, reader), self._end.resolve(assigned, reader)
         latest = reader.latest(assigned)
@@ -86,7 +87,7 @@ class BatchReader(DataSourceReader):
             to_latest=to_latest,
         )
         topic_ids = reader.topic_ids(assigned)
-        return [
+        planned = [
             replace(
                 one,
                 topic_id=topic_ids.get(one.topic_partition.topic),
@@ -94,6 +95,7 @@ class BatchReader(DataSourceReader):
             )
             for one in ranges
         ]
+        return planned, latest.offsets
 
     def _as_far_as_logs_go(self, starts: Offsets, ends: Offsets, latest: Offsets, reader: OffsetReader) -> Offsets:
         """The ends. An end beyond the log's is cut: a loss, as in the JVM connector, but found before any task runs.
@@ -128,7 +130,9 @@ class BatchReader(DataSourceReader):
         behind = {tp: starts[tp] for tp, end in log_ends.items() if end < starts.get(tp, end)}
         return reader.held_back({tp: start for tp, start in behind.items() if not self._end.was_in_log(tp)})
 
-    def _narrowed(self, ranges: Sequence[OffsetRange], reader: OffsetReader) -> Sequence[OffsetRange]:
+    def _narrowed(
+        self, ranges: Sequence[OffsetRange], log_ends: Offsets, reader: OffsetReader
+    ) -> Sequence[OffsetRange]:
         """The ranges to read of these. `FilteringBatchReader` reads less."""
         return ranges
 
