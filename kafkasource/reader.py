@@ -54,6 +54,8 @@ _OF_QUERIES = (
     "commitOffsets",
     "groupIdPrefix",
     "groupOwnership",
+    "stopFile",
+    "trigger",
 )
 
 

@@ -41,6 +41,8 @@ _OF_STREAMS = (
     "maxTriggerDelay",
     "commitOffsets",
     "groupOwnership",
+    "stopFile",
+    "trigger",
 )
 
 

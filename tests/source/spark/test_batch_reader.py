@@ -277,6 +277,8 @@ def test_fetching_more_than_is_accepted_names_both_options():
         ("minOffsetsPerTrigger", "5"),
         ("maxTriggerDelay", "1s"),
         ("commitOffsets", "true"),
+        ("stopFile", "/tmp/stop"),
+        ("trigger", "availableNow"),
     ],
 )
 def test_what_is_for_streams_has_no_meaning_here_and_says_so(option, value, caplog):
