@@ -54,6 +54,8 @@ _OF_QUERIES = (
     "commitOffsets",
     "groupIdPrefix",
     "groupOwnership",
+    "stopFile",
+    "trigger",
 )
 
 
@@ -194,4 +196,5 @@ class Reader:
         assigned = set(partitions)
         starts = self._start.resolve(assigned, self._offsets)
         first, last = self._offsets.earliest(starts), self._offsets.latest(starts).offsets
+        last |= self._offsets.held_back({tp: starts[tp] for tp, end in last.items() if starts[tp] > end})
         return {tp: min(max(starts[tp], first[tp]), last[tp]) for tp in first.keys() & last.keys()}

@@ -49,7 +49,10 @@ class Logs:
         return {}
 
     def latest(self, partitions, known=None):
-        return LogEnds({tp: self.ends[0][tp] for tp in partitions if tp in self.ends[0]}, {})
+        return LogEnds({tp: self.ends[0][tp] for tp in partitions if tp in self.ends[0]}, {}, {})
+
+    def held_back(self, offsets):
+        return {}
 
 
 def followed(logs, start="earliest", poll_s=0.2, **options):
@@ -105,7 +108,14 @@ def test_a_loss_that_is_tolerated_is_told_and_reading_goes_on_there(caplog):
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("maxOffsetsPerTrigger", "5"), ("minPartitions", "2"), ("commitOffsets", "true"), ("groupOwnership", "exclusive")],
+    [
+        ("maxOffsetsPerTrigger", "5"),
+        ("minPartitions", "2"),
+        ("commitOffsets", "true"),
+        ("groupOwnership", "exclusive"),
+        ("stopFile", "/tmp/stop"),
+        ("trigger", "availableNow"),
+    ],
 )
 def test_what_only_a_query_could_honour_is_refused_and_not_ignored(name, value):
     with pytest.raises(OptionError, match=name):

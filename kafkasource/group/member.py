@@ -23,6 +23,7 @@ from dataclasses import replace
 
 from kafkasource.client.cluster import Cluster
 from kafkasource.client.config import ClientConfig, backoff_ms
+from kafkasource.client.parts.groups import check_unknown_topics_last
 from kafkasource.client.routing import GROUP
 from kafkasource.errors import ClientClosed, CommitFailed, DeadlineExceeded, RebalanceInProgress
 from kafkasource.group import requests
@@ -172,16 +173,17 @@ class GroupMember:
         """Commit the next offset to read of partitions that are this member's, revoked ones included.
 
         Waits while the group rebalances. Raises CommitFailed if they are not the member's any more: their new owner
-        begins at the last commit.
+        begins at the last commit. UnknownTopicOrPartition is raised where it is all that is wrong: the other partitions
+        are committed then.
         """
         if any(offset < 0 for offset in offsets.values()):
             raise ValueError(f"a negative offset to commit for group {self.group!r}")  # brokers would take it
         deadline_s = self._clock() + self._caller.config.default_api_timeout_ms / 1000
         while offsets:
             identity = self._identity_to_commit(offsets, deadline_s)
-            body = requests.commit_body(self.group, identity, offsets)
+            body, check = requests.commit_body(self.group, identity, offsets), check_unknown_topics_last
             try:
-                self._caller.coordinators.ask(GROUP, self.group, OFFSET_COMMIT, body, max_version=9)
+                self._caller.coordinators.ask(GROUP, self.group, OFFSET_COMMIT, body, max_version=9, check=check)
                 return
             except COMMIT_ERRORS as error:
                 with self._changed.lock:

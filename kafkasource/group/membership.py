@@ -239,7 +239,12 @@ class Membership:
 
     def _rebalance(self, now_ms: float) -> None:
         eager = not self.terms.cooperative
-        self._fire(Event.REBALANCE if eager and self._must_be_told(self.owned) else Event.REJOIN, now_ms)
+        if eager and self._must_be_told(self.owned):
+            self._fire(Event.REBALANCE, now_ms)
+            return
+        if eager:
+            self.owned &= self.held  # a later poll must not report the rest: from now on it may be another member's
+        self._fire(Event.REJOIN, now_ms)
 
     # What the user does.
 

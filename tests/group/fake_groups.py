@@ -164,11 +164,12 @@ class GroupKafka(FakeKafka):
             code = 0 if alone else self._known({**body, **asked})[1]
             if not code:
                 return super()._offset_commit(request)
-        rows = [
+        rows = [  # brokers ask the group's coordinator for topics that exist alone
             {
                 "name": topic["name"],
                 "partitions": [
-                    {"partition_index": p["partition_index"], "error_code": code} for p in topic["partitions"]
+                    {"partition_index": p["partition_index"], "error_code": code if topic["name"] in self.topics else 3}
+                    for p in topic["partitions"]
                 ],
             }
             for topic in body["topics"]

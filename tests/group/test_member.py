@@ -127,6 +127,16 @@ def test_a_commit_of_whom_the_coordinator_gave_up_fails_and_is_heard(join, kafka
     assert member.poll(WAIT_S).lost == ALL
 
 
+def test_a_topic_that_was_just_deleted_does_not_hide_that_the_coordinator_gave_the_member_up(join, kafka):
+    member = join(heartbeat_interval_ms=10_000, must_poll=False)
+    assert member.wait_until_stable(WAIT_S)
+    kafka.expire("g", member.member_id)
+    with pytest.raises(CommitFailed, match="UNKNOWN_MEMBER_ID"):
+        member.commit(dict.fromkeys(tps("deleted:0,t:0"), 1))
+    assert kafka.committed == {}
+    assert len(kafka.asked(OFFSET_COMMIT)) == 1
+
+
 @pytest.mark.parametrize("api", [JOIN_GROUP, SYNC_GROUP, HEARTBEAT])
 @pytest.mark.parametrize("fault", [Error(14), Error(16), CLOSE], ids=["loading", "moved", "closed"])
 def test_what_passes_is_waited_off(join, kafka, api, fault):

@@ -317,6 +317,33 @@ def test_what_the_user_was_never_told_of_need_not_be_revoked():
     assert driven.poll() == Changes(assigned=SOME)
 
 
+@pytest.mark.parametrize("must_poll", [True, False])
+def test_a_poll_while_an_eager_member_joins_again_reports_nothing_of_the_generation_before(must_poll):
+    driven = Driven(must_poll=must_poll)
+    syncing(driven)
+    driven.sync()
+    driven.pass_ms(HEARTBEAT)
+    driven.fail(27)
+    assert driven.member.state is State.JOINING
+    assert not driven.member.has_news
+    assert driven.poll() == Changes()
+    assert driven.member.held == NOTHING
+    driven.join(generation=2)
+    assert driven.poll() == Changes()
+    driven.sync(SOME)
+    assert driven.poll() == Changes(assigned=SOME)
+
+
+def test_a_poll_while_a_cooperative_member_joins_again_reports_what_it_keeps():
+    driven = Driven(COOPERATIVE)
+    syncing(driven)
+    driven.sync()
+    driven.pass_ms(HEARTBEAT)
+    driven.fail(27)
+    assert driven.member.state is State.JOINING
+    assert driven.poll() == Changes(assigned=ALL)
+
+
 def test_what_is_lost_is_told_once_and_may_come_back_in_the_same_poll():
     driven = Driven()
     stable(driven)

@@ -54,9 +54,12 @@ def step(driven, user, what, value):
     member = driven.member
     if what == "poll":
         try:
-            user.hear(member.poll(driven.now))
+            changes = member.poll(driven.now)
         except KafkaSourceError:
             assert member.error is not None
+        else:
+            assert not changes.assigned or member.state is State.STABLE or member.terms.cooperative
+            user.hear(changes)
     elif what == "pass":
         driven.pass_ms(value)
     elif what == "answer":
@@ -97,6 +100,12 @@ def poll_while_the_group_takes_all(*answers):
     assignors=("cooperative-sticky",),
     run=poll_while_the_group_takes_all(("answer", set()), ("answer", set())),
     must_poll=False,
+    static=False,
+)
+@example(
+    assignors=("range",),
+    run=[("pass", 0), ("answer", set()), ("answer", {PARTITIONS[0]}), ("rejoin", None), ("poll", None)],
+    must_poll=True,
     static=False,
 )
 @given(

@@ -72,7 +72,7 @@ class FakeCluster:
             raise self.errors.pop(0)
         found = {tp: self._offset(tp, symbol) for tp, symbol in asked.items()}
         if isolation_level is IsolationLevel.READ_COMMITTED:
-            found |= {tp: self.stable[tp] for tp, symbol in asked.items() if symbol == LATEST and tp in self.stable}
+            found |= {tp: self._of_stable(tp, asked[tp], found[tp]) for tp in asked.keys() & self.stable.keys()}
         return {tp: ListedOffset(offset, None, self.epochs.get(tp)) for tp, offset in found.items()}
 
     def _offset(self, tp, symbol):
@@ -80,6 +80,12 @@ class FakeCluster:
         if symbol in (EARLIEST, LATEST):
             return start if symbol == EARLIEST else end
         return next((o for o, ms in enumerate(self.timestamps.get(tp, ())) if ms >= symbol and o >= start), None)
+
+    def _of_stable(self, tp, symbol, offset):
+        """Also by time a broker gives no record that a reader with read_committed cannot have yet."""
+        if symbol in (EARLIEST, LATEST):
+            return offset if symbol == EARLIEST else self.stable[tp]
+        return offset if offset is not None and offset < self.stable[tp] else None
 
     def _bounds(self, tp):
         if tp.partition >= len(self.logs.get(tp.topic, ())):

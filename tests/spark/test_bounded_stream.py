@@ -41,6 +41,22 @@ def test_a_query_with_an_end_stops_there_under_available_now_and_is_refused_othe
         start(stream, tmp_path, read, processingTime="0 seconds").awaitTermination()
 
 
+def test_a_query_that_is_asked_to_stop_before_its_first_batch_goes_on_from_its_start(pykafka, kafka_topic, tmp_path):
+    topic, stop_file, read = kafka_topic(partitions=1), tmp_path / "stop", []
+    pykafka.write(numbers(pykafka, 0, 5), topic)
+    stop_file.touch()
+    stream = pykafka.reading(topic, stream=True, startingOffsets="latest", stopFile=str(stop_file)).load()
+    query = start(stream, tmp_path, read, processingTime="0 seconds")
+    query.processAllAvailable()
+    query.stop()
+    assert (read, stop_file.exists()) == ([], False)
+    for commit in (tmp_path / "checkpoint" / "commits").iterdir():
+        commit.unlink()  # as if it had been stopped while Spark ran the empty first batch
+    pykafka.write(numbers(pykafka, 5, 8), topic)
+    start(stream, tmp_path, read, availableNow=True).awaitTermination()
+    assert read == [5, 6, 7]
+
+
 def test_a_recreated_topic_stops_a_query_until_it_is_told_to_go_on(pykafka, kafka_topic, tmp_path):
     topic = kafka_topic(partitions=1)
     pykafka.write(numbers(pykafka, 0, 5), topic)

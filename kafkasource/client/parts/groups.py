@@ -103,7 +103,7 @@ class Groups:
         # An empty text, as Java's consumer: 0.8 and 0.9 make an error of null.
         topics = committed_rows({tp: (offset, "") for tp, offset in offsets.items()})
         body = {**_without_membership(group), "topics": topics}
-        check = _check_unknown_topics_last
+        check = check_unknown_topics_last
         self._coordinators.ask(GROUP, group, OFFSET_COMMIT, body, max_version=_COMMITS_BY_NAME, check=check)
 
     def keep(self, group: str, offsets: Mapping[TopicPartition, tuple[int, str]], retention_ms: int) -> None:
@@ -255,7 +255,7 @@ def check_committed(answer: Body, what: str) -> Body:
     return answer
 
 
-def _check_unknown_topics_last(answer: Body, what: str) -> Body:
+def check_unknown_topics_last(answer: Body, what: str) -> Body:
     """Raise the first error code in an answer to OffsetCommit, that of unknown topics only where there is no other."""
     errors = _partition_errors(answer, what)
     if errors:

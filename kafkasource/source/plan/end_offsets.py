@@ -26,6 +26,7 @@ class EndOffsets:
         self._freezes = False
         self.frozen: StreamOffset | None = None
         self.latest: StreamOffset | None = None  # as listed last, not lowered by `end`
+        self.last_stable: Offsets = {}  # as listed last, where they are below what the query has read
 
     def freeze(self) -> None:
         """Keep the end offsets of the next listing until the run ends."""
@@ -59,6 +60,7 @@ class EndOffsets:
         known = carried(begin, StreamOffset({}, topic_ids))
         ends = reader.latest(assigned, known=known)
         self.latest = listed = StreamOffset(ends.offsets, topic_ids, ends.leader_epochs)
+        self.last_stable = ends.last_stable
         if self._freezes:
             if self._end is not None:
                 listed = replace(listed, offsets=_lowered(listed.offsets, known, self._end, reader))

@@ -53,11 +53,13 @@ class LogEnds(NamedTuple):
     """The ends of logs (exclusive), and the epochs of the leaders that gave them (KIP-320; none from brokers before
     2.1).
 
-    No record below an end has a later epoch than the one given for its partition.
+    No record below an end has a later epoch than the one given for its partition. `last_stable` has the last stable
+    offsets of the logs of which more was read already: there the end is the offset up to which they were read.
     """
 
     offsets: Offsets
     leader_epochs: dict[TopicPartition, int]
+    last_stable: Offsets
 
 
 class OffsetReader:
@@ -206,12 +208,36 @@ class OffsetReader:
 
         A log cannot end below an offset that was read from it (`known`), but a new leader may say so for a moment
         (KAFKA-7703). The driver asks again after such an answer, and then takes it as it is: the plan finds the loss.
+        Where an open transaction alone puts the end there (`held_back`), the end is the known offset.
         """
-        listed = self._list(dict.fromkeys(partitions, LATEST), known or {})
-        return LogEnds(
-            {tp: found.offset for tp, found in listed.items() if found.offset is not None},
-            {tp: found.leader_epoch for tp, found in listed.items() if found.leader_epoch is not None},
-        )
+        known = known or {}
+        wanted = dict.fromkeys(partitions, LATEST)
+        attempt = 1
+        while True:
+            listed = self._list(wanted)
+            below = {tp: offset for tp, offset in known.items() if tp in listed and _below(listed[tp], offset)}
+            held = self.held_back(below)
+            backwards = below.keys() - held.keys()
+            if not backwards or attempt >= self._attempts:
+                break
+            self._wait_after(f"{describe(backwards)} end below what was read already")
+            attempt += 1
+        ends = {tp: found.offset for tp, found in listed.items() if found.offset is not None}
+        last_stable = {tp: ends[tp] for tp in held}
+        ends.update(held)
+        epochs = {tp: found.leader_epoch for tp, found in listed.items() if found.leader_epoch is not None}
+        return LogEnds(ends, epochs, last_stable)
+
+    def held_back(self, offsets: Mapping[TopicPartition, int]) -> Offsets:
+        """Those of these offsets that the logs have reached, though `latest` lists lower ends: transactions are open.
+
+        A reader with read_uncommitted, or its group, may have got so far. Nothing is lost there: records come when the
+        transactions have ended. There are no such offsets under read_uncommitted.
+        """
+        if not offsets or self._isolation_level is not IsolationLevel.READ_COMMITTED:
+            return {}
+        reached = self.high_watermarks(offsets)
+        return {tp: offset for tp, offset in offsets.items() if tp in reached and offset <= reached[tp]}
 
     def leader_epochs(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The epochs of the present leaders; brokers before 2.1 give none.
@@ -232,7 +258,7 @@ class OffsetReader:
     def high_watermarks(self, partitions: Iterable[TopicPartition]) -> Offsets:
         """The ends of logs for readers with read_uncommitted."""
         wanted = dict.fromkeys(partitions, LATEST)
-        found = self._asking(lambda: self._cluster.offsets.list(wanted, IsolationLevel.READ_UNCOMMITTED))
+        found = self._list(wanted, IsolationLevel.READ_UNCOMMITTED)
         return {tp: one.offset for tp, one in found.items() if one.offset is not None}
 
     def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> Offsets:
@@ -248,16 +274,11 @@ class OffsetReader:
         return {tp: end.end_offset for tp, end in found.items() if end.end_offset is not None}
 
     def _list(
-        self, wanted: Mapping[TopicPartition, int], known: Mapping[TopicPartition, int] | None = None
+        self, wanted: Mapping[TopicPartition, int], isolation_level: IsolationLevel | None = None
     ) -> dict[TopicPartition, ListedOffset]:
-        attempt = 1
-        while True:
-            listed = self._asking(lambda: self._of_existing(wanted, self._list_once))
-            backwards = [tp for tp, offset in (known or {}).items() if tp in listed and _below(listed[tp], offset)]
-            if not backwards or attempt >= self._attempts:
-                return listed
-            self._wait_after(f"{describe(backwards)} end below what was read already")
-            attempt += 1
+        """Under the query's isolation level, unless another is given."""
+        level = isolation_level or self._isolation_level
+        return self._asking(lambda: self._of_existing(wanted, lambda left: self._cluster.offsets.list(left, level)))
 
     def _asking(self, ask: Callable[[], T]) -> T:
         """The answer to a question, from one of `attempts`. Raises the error of the last attempt."""
@@ -275,9 +296,6 @@ class OffsetReader:
     def _wait_after(self, reason: str) -> None:
         log.warning("%s; asking again", reason)
         self._sleep(self._retry_ms / 1000)
-
-    def _list_once(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, ListedOffset]:
-        return self._cluster.offsets.list(wanted, self._isolation_level)
 
     def _of_existing(
         self,

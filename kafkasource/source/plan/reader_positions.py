@@ -70,8 +70,10 @@ class FetchPositions:
             self.next_ranges()  # reports positions in the old topic as lost, and moves them to the new one
         starts = start.resolve(wanted, self._reader)
         first, last = self._reader.earliest(starts), self._reader.latest(starts)
+        beyond = {tp: offset for tp, offset in starts.items() if offset > last.offsets.get(tp, offset)}
+        ends = last.offsets | self._reader.held_back(beyond)
         self._held |= wanted
-        begun, losses = _begun(start, wanted, starts, first, last.offsets)
+        begun, losses = _begun(start, wanted, starts, first, ends)
         self._report(losses)
         self._at = StreamOffset(
             {**self._at.offsets, **begun},
@@ -163,6 +165,7 @@ def _begun(
 
     `earliest` and `latest` are the log's own ends at this moment. An offset below the log is lost. An offset beyond
     it is lost if it is known to have been in the log; otherwise it does not exist yet, and reading begins at the end.
+    An offset that an open transaction holds back is not beyond it: there the log ends at this offset.
     """
     symbols = start.symbols(wanted)
     begun: Offsets = {}

@@ -41,6 +41,8 @@ _OF_STREAMS = (
     "maxTriggerDelay",
     "commitOffsets",
     "groupOwnership",
+    "stopFile",
+    "trigger",
 )
 
 
@@ -68,21 +70,26 @@ class BatchReader(DataSourceReader):
         """Input partitions for all that the asked range holds: one per topic-partition, or as the options say."""
         cluster = shared_cluster(self._tasks.config)
         reader = OffsetReader.from_options(cluster, self._subscription, self._options)
-        ranges = self._narrowed(self._planned(reader), reader)
+        ranges = self._narrowed(*self._planned(reader), reader)
         return input_partitions(ranges, self._options, least_size=1)
 
-    def _planned(self, reader: OffsetReader) -> list[OffsetRange]:
+    def _planned(self, reader: OffsetReader) -> tuple[list[OffsetRange], Offsets]:
+        """The ranges, and where the logs ended when they were planned."""
         assigned = reader.assigned()
         starts, ends = self._start.resolve(assigned, reader), self._end.resolve(assigned, reader)
         latest = reader.latest(assigned)
+        ends = self._as_far_as_logs_go(starts, ends, latest.offsets, reader)
+        to_latest = {tp for tp, symbol in self._end.symbols(assigned).items() if symbol == LATEST}
+        at_log_ends = to_latest | {tp for tp, end in ends.items() if end >= latest.offsets.get(tp, end)}
+        ends |= self._starts_held_back(starts, {tp: ends[tp] for tp in at_log_ends & ends.keys()}, reader)
         ranges = plan_batch(
             starts,
-            self._as_far_as_logs_go(starts, ends, latest.offsets, reader),
+            ends,
             from_earliest={tp for tp, symbol in self._start.symbols(assigned).items() if symbol == EARLIEST},
-            to_latest={tp for tp, symbol in self._end.symbols(assigned).items() if symbol == LATEST},
+            to_latest=to_latest,
         )
         topic_ids = reader.topic_ids(assigned)
-        return [
+        planned = [
             replace(
                 one,
                 topic_id=topic_ids.get(one.topic_partition.topic),
@@ -90,6 +97,7 @@ class BatchReader(DataSourceReader):
             )
             for one in ranges
         ]
+        return planned, latest.offsets
 
     def _as_far_as_logs_go(self, starts: Offsets, ends: Offsets, latest: Offsets, reader: OffsetReader) -> Offsets:
         """The ends. An end beyond the log's is cut: a loss, as in the JVM connector, but found before any task runs.
@@ -116,7 +124,17 @@ class BatchReader(DataSourceReader):
         )
         return ends | cut
 
-    def _narrowed(self, ranges: Sequence[OffsetRange], reader: OffsetReader) -> Sequence[OffsetRange]:
+    def _starts_held_back(self, starts: Offsets, log_ends: Offsets, reader: OffsetReader) -> Offsets:
+        """Starts beyond the ends of logs, where open transactions alone put the ends there: there is nothing to read.
+
+        An end that the user gave as an offset is not such an end: a start behind it contradicts it.
+        """
+        behind = {tp: starts[tp] for tp, end in log_ends.items() if end < starts.get(tp, end)}
+        return reader.held_back({tp: start for tp, start in behind.items() if not self._end.was_in_log(tp)})
+
+    def _narrowed(
+        self, ranges: Sequence[OffsetRange], log_ends: Offsets, reader: OffsetReader
+    ) -> Sequence[OffsetRange]:
         """The ranges to read of these. `FilteringBatchReader` reads less."""
         return ranges
 

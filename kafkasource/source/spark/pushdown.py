@@ -4,7 +4,8 @@
     offset             comparisons move both ends
     timestamp          lower bounds move the start: ListOffsets finds the first record at or after a time, and all
                        before it are older. Behind it older ones may follow, as create time is the producer's, so an
-                       upper bound proves nothing.
+                       upper bound proves nothing. That it finds none says nothing of records behind an open
+                       transaction, for which a read with read_committed may wait.
 
 Every filter goes back to Spark, which checks each row again. A narrowing may keep too much, never too little. A filter
 that it does not know (another column, a literal of another type) narrows nothing. `Narrowing` is pure.
@@ -36,6 +37,7 @@ from kafkasource.types import OffsetRange, TopicPartition
 
 if TYPE_CHECKING:
     from kafkasource.source.plan.offset_reader import OffsetReader
+    from kafkasource.source.plan.offsets import Offsets
 
 log = logging.getLogger("kafkasource.source")
 
@@ -101,14 +103,23 @@ class Narrowing:
             kept += _from(left, self.start_offset)
         return kept
 
-    def by_time(self, ranges: Iterable[OffsetRange], found: Mapping[TopicPartition, int | None]) -> list[OffsetRange]:
+    def by_time(
+        self,
+        ranges: Iterable[OffsetRange],
+        found: Mapping[TopicPartition, int | None],
+        log_ends: Mapping[TopicPartition, int],
+    ) -> list[OffsetRange]:
         """The rest of the ranges by timestamp. `found` has the offset of the first record at or after `since_ms`, None
         if there is none yet. A partition that it does not have was not asked about, and stays as it is.
+
+        `log_ends`: as listed before, under the same isolation level. None is said of records below these alone.
         """
         kept = []
         for one in ranges:
             first = found.get(one.topic_partition, one.start_offset)
-            kept += _from(one, one.end_offset if first is None else first)
+            if first is None:
+                first = min(one.end_offset, log_ends.get(one.topic_partition, one.start_offset))
+            kept += _from(one, first)
         return kept
 
 
@@ -128,7 +139,9 @@ class FilteringBatchReader(BatchReader):
         self._narrowing = Narrowing.of(filters)
         return filters
 
-    def _narrowed(self, ranges: Sequence[OffsetRange], reader: OffsetReader) -> Sequence[OffsetRange]:
+    def _narrowed(
+        self, ranges: Sequence[OffsetRange], log_ends: Offsets, reader: OffsetReader
+    ) -> Sequence[OffsetRange]:
         narrowing = self._narrowing
         kept = narrowing.by_offset(ranges)
         if narrowing.since_ms is not None:
@@ -140,7 +153,7 @@ class FilteringBatchReader(BatchReader):
                 found = {}
             except UnsupportedApiVersion:  # nor a broker before 0.10.1
                 found = {}
-            kept = narrowing.by_time(kept, found)
+            kept = narrowing.by_time(kept, found, log_ends)
         log.info("filters leave %d of %d offsets to read", sum(r.size for r in kept), sum(r.size for r in ranges))
         return kept
 

@@ -140,8 +140,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         reader = self._reader  # first: it joins the group, if the query has to own it
         first = self._first.is_planned_from(begin)
         self._finished(begin)
-        if self._stop_file.held():
-            return start or {}
+        if self._stop_file.held():  # Spark runs a new query's first batch all the same, and a replay needs its start
+            return self._recent.to_json(replace(begin, start=begin)) if first and begin.offsets else start or {}
         listed = self._end_offsets.listed(begin, reader)
         self._observe(begin, reader)
         ends = self._admission.admit(
@@ -220,7 +220,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if latest is not None:
             self._log_lag(begin.offsets, latest.offsets)
             if self._isolation_level is IsolationLevel.READ_COMMITTED and self._end_offsets.frozen is None:
-                self._open_transactions.watch(latest.offsets, reader.high_watermarks)
+                last_stable = self._end_offsets.last_stable
+                watched = {**latest.offsets, **last_stable} if last_stable else latest.offsets
+                self._open_transactions.watch(watched, reader.high_watermarks)
 
     def _oldest(self, ends: PartitionOffsets) -> Mapping[tuple[TopicPartition, int], int]:
         if self._oldest_unread is None:

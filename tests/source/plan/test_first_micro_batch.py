@@ -139,6 +139,38 @@ def test_a_first_batch_without_records_keeps_its_start_too():
     assert spans(stream, end, later) == [(0, 5, 8)]
 
 
+def test_the_first_batch_of_a_query_that_is_asked_to_stop_before_it_is_empty_and_keeps_its_start_too(tmp_path):
+    cluster, file = FakeCluster(t=[(0, 5)]), tmp_path / "stop"
+    for given, read in (({"startingOffsets": "latest"}, [(0, 5, 8)]), ({}, [(0, 0, 8)])):
+        cluster.logs["t"] = [(0, 5)]
+        file.touch()
+        given = {"stopFile": str(file), **given}
+        end, planned = first_plan(cluster, **given)
+        assert planned == []
+        assert not file.exists()
+        cluster.logs["t"] = [(0, 8)]
+        stream = new_reader(cluster, **given)
+        assert spans(stream, stream.initialOffset(), end) == []
+        later = wire(stream.latestOffset(end, stream.getDefaultReadLimit()))
+        assert spans(stream, end, later) == read
+        assert from_json(later).start is None
+
+
+def test_a_query_that_is_asked_to_stop_before_its_first_batch_is_held_at_its_end(tmp_path):
+    file = tmp_path / "stop"
+    file.touch()
+    stream = new_reader(FakeCluster(t=[(0, 5)]), stopFile=str(file))
+    end = wire(stream.latestOffset(wire(stream.initialOffset()), stream.getDefaultReadLimit()))
+    assert stream.latestOffset(end, stream.getDefaultReadLimit()) is end
+
+
+def test_a_query_of_a_pattern_without_topics_that_is_asked_to_stop_has_no_start_to_keep(tmp_path):
+    file = tmp_path / "stop"
+    file.touch()
+    given = {"subscribe": None, "subscribePattern": "t", "stopFile": str(file)}
+    assert first_plan(FakeCluster(), **given) == ({}, [])
+
+
 def test_a_first_batch_of_a_pattern_without_topics_is_done_again_without_any():
     cluster = FakeCluster()
     given = {"subscribe": None, "subscribePattern": "t"}

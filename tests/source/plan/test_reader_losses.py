@@ -10,6 +10,7 @@ from fake_broker import FakeNet, FakeTopic
 from fetch_rig import Kafka, record_batch
 
 from kafkasource import reader as reader_module
+from kafkasource.admin.positions import position
 from kafkasource.errors import DataLoss, OptionError
 from kafkasource.protocol.apis import LIST_OFFSETS, METADATA
 from kafkasource.reader import Reader
@@ -24,6 +25,7 @@ class Logs(Kafka):
     def __init__(self, partitions=1):
         super().__init__(topics={"t": partitions})
         self.holds = dict.fromkeys(range(partitions), (0, 100))
+        self.stable = {}  # by partition: the last stable offset, where a transaction is open
 
     def recreate(self, end):
         topic = FakeTopic([1] * len(self.holds))
@@ -41,6 +43,8 @@ class Logs(Kafka):
             for row in topic["partitions"]:
                 if row["error_code"] == 0:
                     start, end = self.holds[row["partition_index"]]
+                    if request.body["isolation_level"] == 1:
+                        end = self.stable.get(row["partition_index"], end)
                     row["offset"] = start if asked[topic["name"], row["partition_index"]] == -2 else end
         return body
 
@@ -64,11 +68,11 @@ def opened(monkeypatch):
     """Makes readers of a fake cluster; gives them with its network, whose clock is theirs."""
     with contextlib.ExitStack() as stack:
 
-        def make(logs, **options):
+        def make(logs, start=None, **options):
             net = FakeNet(logs)
             monkeypatch.setattr(reader_module, "Cluster", lambda config: net.cluster())
             given = {"kafka.bootstrap.servers": "bootstrap:9092", "subscribe": "t", "fetchOffset.retryIntervalMs": "0"}
-            return stack.enter_context(Reader({**given, **options})), net
+            return stack.enter_context(Reader({**given, **options}, start=start)), net
 
         yield make
 
@@ -184,6 +188,34 @@ def test_an_offset_that_was_in_the_log_and_is_beyond_its_end_now_is_a_loss(logs,
     logs.holds, logs.committed["g", "t", 0] = {0: (0, 5)}, 10
     with pytest.raises(DataLoss, match=r"t-0 offset was changed from 10 to 5"):
         opened(logs, **options)[0].plan()
+
+
+# Under read_committed a log ends where its oldest open transaction begins. A group whose consumer read under
+# read_uncommitted may be beyond that.
+
+BEHIND = {
+    "a start in offsets": ({"startingOffsets": '{"t":{"0":90}}'}, None),
+    "the offset of a group": ({"startingOffsets": "committed", "kafka.group.id": "g"}, None),
+    "an offset for all partitions": ({}, "90"),
+}
+
+
+@pytest.mark.parametrize(("options", "start"), BEHIND.values(), ids=BEHIND.keys())
+def test_a_start_behind_an_open_transaction_is_no_loss_and_reading_waits_there(logs, opened, caplog, options, start):
+    logs.stable, logs.committed["g", "t", 0] = {0: 70}, 90
+    given = {"kafka.isolation.level": "read_committed", **options}
+    reader, net = opened(logs, start and position(start), **given)
+    assert reader.plan() == []
+    assert reader.start_of([T0]) == {T0: 90}
+    assert follow(reader, net, nothing, nothing, logs.stable.clear, nothing) == [*range(90, 100)]
+    assert caplog.messages == []
+
+
+@pytest.mark.parametrize("options", STARTS.values(), ids=STARTS.keys())
+def test_a_start_beyond_the_log_is_a_loss_under_read_committed_too(logs, opened, options):
+    logs.holds, logs.stable, logs.committed["g", "t", 0] = {0: (0, 5)}, {0: 3}, 10
+    with pytest.raises(DataLoss, match=r"t-0 offset was changed from 10 to 3"):
+        opened(logs, **options, **{"kafka.isolation.level": "read_committed"})[0].plan()
 
 
 def test_earliest_is_wherever_the_log_begins(logs, opened):

@@ -10,6 +10,7 @@ from pyspark.sql.datasource import InputPartition
 
 from kafkasource import options
 from kafkasource.errors import DataLoss, KafkaSourceError, OptionError
+from kafkasource.source.plan.positions import AtOffsets
 from kafkasource.source.spark import batch
 from kafkasource.source.spark.batch import BatchReader
 from kafkasource.types import OffsetRange, TopicPartition
@@ -195,6 +196,59 @@ def test_an_open_transaction_is_waited_for_by_the_tasks(cluster):
     assert [(one.start_offset, one.end_offset) for one in ranges(read)] == [(0, 5), (2, 9)]
 
 
+def behind_a_transaction(cluster, **given):
+    """A read from where a group stands, in partition 0 behind a transaction that is open at 3."""
+    cluster.stable = {TopicPartition("t", 0): 3}
+    cluster.committed = {("g", TopicPartition("t", n)): offset for n, offset in enumerate((4, 8, 4))}
+    read_committed = {"kafka.isolation.level": "read_committed", "kafka.group.id": "g"}
+    return ranges(reader(startingOffsets="committed", **read_committed, **given))
+
+
+def test_a_start_behind_an_open_transaction_has_nothing_to_read_yet_and_goes_on_to_the_latest_of_the_time_of_reading(
+    cluster,
+):
+    planned = [r(0, 4, 4, to_latest=True), r(1, 8, 9, to_latest=True), r(2, 4, 4, to_latest=True)]
+    assert behind_a_transaction(cluster) == planned
+    assert behind_a_transaction(cluster, endingOffsets=of_t(-1, -1, -1)) == planned
+
+
+def test_a_transaction_that_ends_between_two_questions_makes_no_start_an_error(cluster):
+    resolve = AtOffsets.resolve
+
+    def ended_after(position, assigned, asked):
+        found = resolve(position, assigned, asked)
+        cluster.stable = {}
+        return found
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(AtOffsets, "resolve", ended_after)
+        assert behind_a_transaction(cluster)[0] == r(0, 4, 4, to_latest=True)
+
+
+def test_an_end_by_time_that_no_stable_record_reaches_is_the_end_of_the_log(cluster):
+    assert behind_a_transaction(cluster, endingTimestamp="1000") == [r(1, 8, 9)]
+
+
+def test_an_end_as_offset_is_waited_for_and_is_an_error_before_the_start(cluster):
+    assert behind_a_transaction(cluster, endingOffsets=of_t(5, 9, 4)) == [r(0, 4, 5), r(1, 8, 9)]
+    for end in (2, 3):
+        greater = f"resolved start offset 4 is greater than the resolved end offset {end}"
+        with pytest.raises(OptionError, match=greater):
+            behind_a_transaction(cluster, endingOffsets=of_t(end, 9, 4))
+
+
+def test_an_end_by_time_before_the_start_is_an_error_also_behind_an_open_transaction(cluster):
+    cluster.timestamps = {TopicPartition("t", 0): [100, 200, 300, 400, 500]}
+    with pytest.raises(OptionError, match="resolved start offset 4 is greater than the resolved end offset 1"):
+        behind_a_transaction(cluster, endingTimestamp="200")
+
+
+def test_a_start_beyond_the_log_is_an_error_under_read_committed_too(cluster):
+    cluster.logs["t"][0] = (0, 3)
+    with pytest.raises(OptionError, match="resolved start offset 4 is greater than the resolved end offset 3"):
+        behind_a_transaction(cluster)
+
+
 @pytest.mark.parametrize(
     ("given", "says"),
     [
@@ -223,6 +277,8 @@ def test_fetching_more_than_is_accepted_names_both_options():
         ("minOffsetsPerTrigger", "5"),
         ("maxTriggerDelay", "1s"),
         ("commitOffsets", "true"),
+        ("stopFile", "/tmp/stop"),
+        ("trigger", "availableNow"),
     ],
 )
 def test_what_is_for_streams_has_no_meaning_here_and_says_so(option, value, caplog):

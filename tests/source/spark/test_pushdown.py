@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 
 import pytest
+from fake_cluster import FakeCluster
 
-from kafkasource import spark_api
+from kafkasource import options, spark_api
 
 if not spark_api.HAS_FILTERS:
     pytest.skip("this release of Spark gives no filters", allow_module_level=True)
 
 from kafkasource.errors import error_for
+from kafkasource.source.spark import batch
 from kafkasource.source.spark.pushdown import FilteringBatchReader, Narrowing
 from kafkasource.spark_api import (
     EqualNullSafe,
@@ -38,6 +40,7 @@ class OtherFilter(Filter):
 
 A, B, C = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 RANGES = [OffsetRange(A, 10, 50), OffsetRange(B, 0, 20), OffsetRange(C, 5, 6)]
+ENDS = {A: 50, B: 20, C: 6}
 COMPARISONS = [EqualTo, EqualNullSafe, GreaterThan, GreaterThanOrEqual, LessThan, LessThanOrEqual]
 SYMBOLS = {
     EqualTo: "==",
@@ -118,12 +121,42 @@ def test_an_end_at_latest_stays_one_unless_the_filter_is_reached_before():
     (later,) = Narrowing.of([GreaterThan(("offset",), 99)]).by_offset(ranges)
     assert (later.start_offset, later.end_offset, later.to_latest) == (50, 50, True)
     since = Narrowing.of([GreaterThan(("timestamp",), moment(5))])
-    (later,) = since.by_time(ranges, {A: None})
+    (later,) = since.by_time(ranges, {A: None}, {A: 50})
     assert (later.start_offset, later.end_offset, later.to_latest) == (50, 50, True)
-    assert since.by_time(RANGES[:1], {A: None}) == []
-    assert since.by_time(RANGES[:1], {}) == RANGES[:1]
-    assert since.by_time(RANGES[:1], {A: 3}) == RANGES[:1]
-    assert since.by_time(RANGES[:1], {A: 20}) == [OffsetRange(A, 20, 50)]
+    assert since.by_time(RANGES[:1], {A: None}, {A: 50}) == []
+    assert since.by_time(RANGES[:1], {}, {A: 50}) == RANGES[:1]
+    assert since.by_time(RANGES[:1], {A: 3}, {A: 50}) == RANGES[:1]
+    assert since.by_time(RANGES[:1], {A: 20}, {A: 50}) == [OffsetRange(A, 20, 50)]
+
+
+def test_that_no_record_is_new_enough_is_believed_only_below_the_end_of_the_log_as_it_was_listed():
+    since = Narrowing.of([GreaterThan(("timestamp",), moment(5))])
+    assert since.by_time(RANGES[:1], {A: None}, {A: 30}) == [OffsetRange(A, 30, 50)]
+    assert since.by_time(RANGES[:1], {A: None}, {A: 4}) == RANGES[:1]
+    assert since.by_time(RANGES[:1], {A: None}, {}) == RANGES[:1]
+
+
+# Record n is of second n, and a transaction is open from offset 4 on.
+@pytest.mark.parametrize(
+    ("since_s", "end", "planned"),
+    [
+        (2, {"endingOffsets": '{"t":{"0":10}}'}, [(2, 10, False)]),
+        (5, {"endingOffsets": '{"t":{"0":10}}'}, [(4, 10, False)]),  # 5 to 9 pass, once the transaction has ended
+        (5, {"endingOffsets": '{"t":{"0":4}}'}, []),
+        (5, {}, [(4, 4, True)]),
+    ],
+)
+def test_records_behind_an_open_transaction_that_the_tasks_wait_for_are_not_left_out(
+    monkeypatch, since_s, end, planned
+):
+    cluster, tp = FakeCluster(t=[(0, 10)]), TopicPartition("t", 0)
+    cluster.stable, cluster.timestamps = {tp: 4}, {tp: [1000 * number for number in range(10)]}
+    monkeypatch.setattr(batch, "shared_cluster", lambda config: cluster)
+    given = {"kafka.bootstrap.servers": "nowhere:1", "subscribe": "t", "kafka.isolation.level": "read_committed"}
+    reader = FilteringBatchReader(options.parse(given | end, "source"))
+    reader.pushFilters([GreaterThanOrEqual(("timestamp",), moment(1000 * since_s))])
+    ranges = [one for partition in reader.partitions() for one in partition.value]
+    assert [(one.start_offset, one.end_offset, one.to_latest) for one in ranges] == planned
 
 
 def random_filters(rng, values):
@@ -158,11 +191,14 @@ def keeps_what_passes(seed):
     narrowing = Narrowing.of(filters)
     kept = narrowing.by_offset(RANGES)
     if narrowing.since_ms is not None:
+        log_ends = {one.topic_partition: rng.choice([one.end_offset, rng.randrange(one.end_offset)]) for one in RANGES}
         found = {
-            tp: min((o for (p, o), ms in times.items() if p == tp and ms >= narrowing.since_ms), default=None)
-            for tp in (A, B, C)
+            tp: min(
+                (o for (p, o), ms in times.items() if p == tp and o < end and ms >= narrowing.since_ms), default=None
+            )
+            for tp, end in log_ends.items()
         }
-        kept = narrowing.by_time(kept, found)
+        kept = narrowing.by_time(kept, found, log_ends)
     read = {(one.topic_partition, o) for one in kept for o in range(one.start_offset, one.end_offset)}
     asked = {(one.topic_partition, o) for one in RANGES for o in range(one.start_offset, one.end_offset)}
     passing = {
@@ -195,10 +231,10 @@ def filtering(*filters):
 def test_only_partitions_that_are_left_are_asked_for_times():
     reader = Reader({B: 7})
     later = GreaterThanOrEqual(("timestamp",), moment(9))
-    assert list(filtering(EqualTo(("partition",), 1), later)._narrowed(RANGES, reader)) == [OffsetRange(B, 7, 20)]
+    assert list(filtering(EqualTo(("partition",), 1), later)._narrowed(RANGES, ENDS, reader)) == [OffsetRange(B, 7, 20)]
     assert reader.asked == {B: 9}
 
 
 def test_a_log_without_timestamps_is_read_from_its_start():
     reader = Reader(error_for(43))  # UNSUPPORTED_FOR_MESSAGE_FORMAT: message format v0
-    assert list(filtering(GreaterThan(("timestamp",), moment(9)))._narrowed(RANGES, reader)) == RANGES
+    assert list(filtering(GreaterThan(("timestamp",), moment(9)))._narrowed(RANGES, ENDS, reader)) == RANGES

@@ -6,7 +6,7 @@ import random
 
 import pyarrow as pa
 import pytest
-from confluent_topic import Topic
+from confluent_topic import Topic, rows_of
 
 from kafkasource import options, spark_api
 
@@ -85,3 +85,21 @@ def test_a_time_is_looked_for_in_each_partition(topic):
     by_partition = {p: [row for row in rows if row[1] == p] for p in range(PARTITIONS)}
     for found in by_partition.values():
         assert found[0][3] >= TIME + 30, "the first record read is the first that is not older"
+
+
+def test_records_behind_an_open_transaction_that_the_read_waits_for_are_read(kafka_broker):
+    topic = Topic(kafka_broker.bootstrap_servers, retention_ms=-1)
+    records = [{"value": b"v", "partition": 0, "timestamp": TIME + number} for number in range(10)]
+    topic.write(records[:4])
+    producer = topic.transactional_producer()
+    producer.begin_transaction()
+    for record in records[4:]:
+        producer.produce(topic.name, **record)
+    producer.flush(30)
+    given = {"kafka.isolation.level": "read_committed", "endingOffsets": topic.from_offset(10)}
+    given |= {"kafka.bootstrap.servers": topic.bootstrap_servers, "subscribe": topic.name}
+    reader = FilteringBatchReader(options.parse(given, "source"))
+    reader.pushFilters([GreaterThanOrEqual(("timestamp",), moment(TIME + 6))])
+    tasks = reader.partitions()
+    producer.commit_transaction(30)
+    assert [row["offset"] for row in rows_of(reader, tasks)] == [*range(4, 10)]  # Spark leaves out the first two

@@ -4,7 +4,7 @@ import json
 import os
 
 import pytest
-from confluent_topic import Topic, rows_of
+from confluent_topic import Topic, eventually, rows_of
 
 from kafkasource import options
 from kafkasource.broker import Broker
@@ -80,6 +80,32 @@ def cut_before(offset, log):
     while int.from_bytes(data[pos : pos + 8], "big") < offset:
         pos += 12 + int.from_bytes(data[pos + 8 : pos + 12], "big")
     log.write_bytes(data[:pos])
+
+
+def test_a_checkpoint_behind_an_open_transaction_waits_under_read_committed_and_goes_on_from_there(
+    kafka_broker, open_stream
+):
+    topic = Topic(kafka_broker.bootstrap_servers)
+    topic.write(records(b"old", 3))
+    producer = topic.transactional_producer()
+    producer.begin_transaction()
+    for record in records(b"transaction", 4):
+        producer.produce(topic.name, **record)
+    producer.flush(30)
+    stream = open_stream(topic)
+    start = wire(stream.latestOffset(wire(stream.initialOffset())))
+    assert start[topic.name] == {"0": 7}
+    committed = {"kafka.isolation.level": "read_committed"}
+    stream = open_stream(topic, **committed)
+    assert stream.latestOffset(start) == start
+    assert topic.rows(startingOffsets=topic.from_offset(7), **committed) == []
+    producer.produce(topic.name, value=b"transaction 4", partition=0)
+    producer.flush(30)
+    assert stream.latestOffset(start) == start
+    producer.abort_transaction(30)
+    topic.write(records(b"new", 2))
+    eventually(lambda: stream.latestOffset(start)[topic.name] == {"0": 11})  # with the marker of the end
+    assert values(stream, start, wire(stream.latestOffset(start))) == [b"new 0", b"new 1"]
 
 
 def test_a_bounded_stream_reads_up_to_a_timestamp_and_no_further(kafka_broker, open_stream):

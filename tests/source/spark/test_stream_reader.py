@@ -10,6 +10,7 @@ from fake_cluster import FakeCluster
 from kafkasource import options
 from kafkasource.client.metadata import PartitionMetadata
 from kafkasource.errors import DataLoss, KafkaSourceError, OptionError, UnknownTopicOrPartition
+from kafkasource.source.plan.open_transactions import OpenTransactions
 from kafkasource.source.spark.stream import StreamReader
 from kafkasource.spark_api import ReadAllAvailable, ReadMaxRows
 from kafkasource.types import IsolationLevel, OffsetRange, TopicPartition
@@ -192,6 +193,89 @@ def test_a_shrunken_log_stops_the_query_or_goes_on_from_its_end():
 def test_a_restart_replays_the_planned_batch_from_the_checkpoint_alone():
     stream = reader(FakeCluster(t=[(0, 50)]))
     assert ranges(stream, {"t": {"0": 8}}, {"t": {"0": 12}}) == [r("t", 0, 8, 12)]
+
+
+# Under read_committed a log ends where its oldest open transaction begins, and a checkpoint may be beyond that: it was
+# made under read_uncommitted, or its query began where such a consumer's group stood.
+
+T0 = TopicPartition("t", 0)
+READ_COMMITTED = {"kafka.isolation.level": "read_committed"}
+
+
+def test_a_checkpoint_behind_an_open_transaction_waits_for_its_end_and_loses_and_doubles_nothing(caplog):
+    cluster = FakeCluster(t=[(0, 120)])
+    cluster.stable = {T0: 100}
+    stream, begin = reader(cluster, **READ_COMMITTED), {"t": {"0": 120}}
+    for _ in range(3):
+        assert stream.latestOffset(begin, ReadAllAvailable()) is begin
+        assert stream.partitions(begin, begin) == []
+    assert caplog.messages == []
+    cluster.stable, cluster.logs["t"] = {}, [(0, 130)]
+    end = stream.latestOffset(begin, ReadAllAvailable())
+    assert (end, ranges(stream, begin, end)) == ({"t": {"0": 130}}, [r("t", 0, 120, 130)])
+
+
+def test_a_new_query_may_start_behind_an_open_transaction():
+    cluster = FakeCluster(t=[(0, 120)])
+    cluster.stable, cluster.committed = {T0: 100}, {("g", T0): 115}
+    for given, at in (
+        ({"startingOffsets": '{"t":{"0":120}}'}, 120),
+        ({"startingOffsets": "committed", "kafka.group.id": "g"}, 115),
+    ):
+        stream = reader(cluster, **given, **READ_COMMITTED)
+        start = wire(stream.initialOffset())
+        end = wire(stream.latestOffset(start, ReadAllAvailable()))
+        assert (topics(start), topics(end)) == ({"t": {"0": at}}, {"t": {"0": at}})
+        assert ranges(stream, start, end) == []
+
+
+def test_other_partitions_are_read_while_one_waits_for_a_transaction_also_by_a_run_that_ends():
+    cluster = FakeCluster(t=[(0, 120), (0, 9)])
+    cluster.stable = {T0: 100}
+    start, end = {"t": {"0": 120, "1": 4}}, {"t": {"0": 120, "1": 9}}
+    stream = reader(cluster, **READ_COMMITTED)
+    assert stream.latestOffset(start, ReadAllAvailable()) == end
+    assert ranges(stream, start, end) == [r("t", 1, 4, 9)]
+    assert available_now(cluster, start, **READ_COMMITTED) == ([(1, 4, 9)], end)
+    limited = {"maxOffsetsPerTrigger": "3", **READ_COMMITTED}
+    assert available_now(cluster, start, **limited) == ([(1, 4, 7), (1, 7, 9)], end)
+
+
+def test_a_partition_that_waits_for_a_transaction_keeps_its_epoch_so_a_truncation_is_found_when_it_moves():
+    cluster = identified(t=[(0, 120), (0, 5)])
+    start = checkpoint(cluster)
+    cluster.stable, cluster.logs["t"] = {T0: 100}, [(0, 125), (0, 6)]
+    cluster.epochs[T0] = 4
+    cluster.ends_of_epochs = {(T0, 3): 90}
+    stream = reader(cluster, **READ_COMMITTED)
+    waits = wire(stream.latestOffset(start, ReadAllAvailable()))
+    assert (waits["t"], spans(ranges(stream, start, waits))) == ({"0": 120, "1": 6}, [(1, 5, 6)])
+    cluster.stable = {}
+    end = wire(stream.latestOffset(waits, ReadAllAvailable()))
+    with pytest.raises(DataLoss, match=r"LOG_TRUNCATED.*t-0 was truncated to offset 90"):
+        stream.partitions(waits, end)
+
+
+def test_a_log_that_ends_before_what_was_read_is_a_loss_under_read_committed_too():
+    cluster = FakeCluster(t=[(0, 110)])
+    cluster.stable, begin = {T0: 100}, {"t": {"0": 120}}
+    stream = reader(cluster, **READ_COMMITTED)
+    end = stream.latestOffset(begin, ReadAllAvailable())
+    with pytest.raises(DataLoss, match="Partition t-0 offset was changed from 120 to 100"):
+        stream.partitions(begin, end)
+
+
+def test_a_transaction_before_what_was_read_is_told_by_its_own_offset_once_it_has_held_the_query_back(caplog):
+    cluster, now = FakeCluster(t=[(0, 120)]), [0.0]
+    cluster.stable, begin = {T0: 100}, {"t": {"0": 120}}
+    stream = reader(cluster, **READ_COMMITTED)
+    stream._open_transactions = OpenTransactions(lambda: now[0])
+    for now[0] in range(0, 200, 10):
+        stream.latestOffset(begin, ReadAllAvailable())
+    (message,) = caplog.messages
+    assert "last stable offset has been 100 and its high watermark (now 120)" in message
+    assert "--start-offset 100" in message
+    assert stream.reportLatestOffset() == begin  # no lag below 0
 
 
 # Many partitions, few of them with anything new

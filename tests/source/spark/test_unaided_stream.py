@@ -81,6 +81,21 @@ def test_a_first_batch_that_was_not_finished_begins_where_it_was_planned_though_
     assert topics(stream.latestOffset()) == {"t": {"0": 23}}
 
 
+def test_a_new_query_that_is_asked_to_stop_has_an_empty_first_batch_that_a_restart_can_do_again(tmp_path):
+    cluster, file = FakeCluster(t=[(0, 5)]), tmp_path / "stop"
+    file.touch()
+    given = {"startingOffsets": "latest", "stopFile": str(file)}
+    stream = reader(cluster, **given)
+    end = stream.latestOffset()
+    assert ranges(stream, stream.initialOffset(), end) == []
+    assert stream.latestOffset() == end  # held
+    cluster.logs["t"] = [(0, 8)]
+    stream = reader(cluster, **given)
+    assert stream.partitions(end, end) == []
+    assert ranges(stream, stream.initialOffset(), end) == []
+    assert ranges(stream, end, stream.latestOffset()) == [r(5, 8)]
+
+
 @pytest.mark.parametrize("limit", ["maxOffsetsPerTrigger", "maxBytesPerTrigger", "minOffsetsPerTrigger"])
 def test_a_limit_is_refused_unless_the_trigger_is_named(limit):
     with pytest.raises(OptionError, match=rf"option '{limit}': Spark 4.*'trigger'.*'processingTime', 'availableNow'"):
