@@ -307,9 +307,11 @@ def test_a_record_too_large_by_itself_is_bad_and_the_others_are_not():
     ]
 
 
-def test_columns_that_can_never_fit_are_the_callers_error():
-    with pytest.raises(ValueError, match="need"):
-        decoded(FIVE, five(1), most_bytes=1000)
+def test_columns_of_which_less_than_a_row_fits_take_what_a_row_needs():
+    records = [five(n) for n in range(300)]
+    pieces = list(decoder(FIVE).batches(pa.array(records, pa.binary()), 1000))
+    assert len(pieces) > 1
+    assert [each for piece in pieces for each in values(piece)] == [row(n) for n in range(300)]
 
 
 def test_deeply_nested_lists_need_no_stack_of_c():
