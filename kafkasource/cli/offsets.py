@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from kafkasource.admin.lag import PartitionLag, commit_offsets, committed_offsets, ends_of
@@ -138,8 +139,7 @@ def _wanted(cluster: Cluster, arguments: argparse.Namespace) -> dict[TopicPartit
                 f"{arguments.to_checkpoint}: no micro-batch is finished yet, so there are no offsets to set"
             )
         if arguments.topic:
-            named = _partitions(cluster, arguments.topic)
-            found = {tp: offset for tp, offset in found.items() if tp in named}
+            found = _named_of(cluster, arguments, found)
         _check_held(cluster, found)
         return found
     from kafkasource.reader import Reader
@@ -148,6 +148,25 @@ def _wanted(cluster: Cluster, arguments: argparse.Namespace) -> dict[TopicPartit
     options = parsed_options(arguments, "source", {"subscribe": ",".join({tp.topic for tp in partitions})})
     with Reader(options, start=arguments.to) as reader:
         return reader.start_of(partitions)
+
+
+def _named_of(
+    cluster: Cluster, arguments: argparse.Namespace, offsets: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, int]:
+    """The checkpoint's offsets of what --topic names. Raises KafkaSourceError for a topic or a partition that it does
+    not have; a topic named as a whole may have grown since."""
+    named = _partitions(cluster, arguments.topic)
+    topics = {tp.topic for tp in offsets}
+    missing = []
+    for topic, only in sorted(_numbers(arguments.topic).items()):
+        missing += [topic] if only is None and topic not in topics else []
+        missing += [f"{topic}-{each}" for each in sorted(only or ()) if (topic, each) not in offsets]
+    if missing:
+        raise KafkaSourceError(
+            f"{arguments.to_checkpoint} has no offset of {', '.join(missing)}. Nothing was changed "
+            "(`pykafka offsets show --checkpoint` shows what it has)"
+        )
+    return {tp: offsets[tp] for tp in named & offsets.keys()}
 
 
 def _topics_of_group(cluster: Cluster, group: str) -> list[str]:
@@ -174,19 +193,27 @@ def _check_held(cluster: Cluster, offsets: dict[TopicPartition, int]) -> None:
 
 def _partitions(cluster: Cluster, named: list[str]) -> set[TopicPartition]:
     """The partitions that `TOPIC` and `TOPIC:0,1` name. Raises KafkaSourceError if one does not exist."""
-    wanted = {}
-    for text in named:
-        topic, colon, numbers = text.partition(":")
-        try:
-            wanted[topic] = {int(each) for each in numbers.split(",")} if colon else None
-        except ValueError:
-            raise OptionError(f"--topic {text}: expected TOPIC or TOPIC:0,1") from None
+    wanted = _numbers(named)
     found = set()
     for name, known in existing(cluster, wanted).items():
         only = wanted[name]
         check_partitions(known, only or ())
         found |= {tp for tp in known.topic_partitions if only is None or tp.partition in only}
     return found
+
+
+def _numbers(named: list[str]) -> dict[str, set[int] | None]:
+    """By topic, the partitions that are named by number; None: all. A topic may be named more than once."""
+    wanted: dict[str, set[int] | None] = {}
+    for text in named:
+        topic, colon, numbers = text.partition(":")
+        try:
+            only = {int(each) for each in numbers.split(",")} if colon else None
+        except ValueError:
+            raise OptionError(f"--topic {text}: expected TOPIC or TOPIC:0,1") from None
+        so_far = wanted.setdefault(topic, only)
+        wanted[topic] = None if so_far is None or only is None else so_far | only
+    return wanted
 
 
 def _delete(arguments: argparse.Namespace) -> int:
