@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
-from kafkasource.admin.lag import LagReport, PartitionLag, ends_of, of_group
+from kafkasource.admin.lag import LagReport, of_group, places_of
 
 if TYPE_CHECKING:
     from kafkasource.client.cluster import Cluster
@@ -37,13 +37,12 @@ def of_query(cluster: Cluster, location: str, name: str | None = None) -> LagRep
         consumed, partitions = done, done
     else:  # its end is read only when it is done
         consumed, partitions = planned.start.offsets if planned.start else {}, planned.offsets
-    ends = ends_of(cluster, partitions)
     which = (
         f"after micro-batch {checkpoint.done_batch}"
         if checkpoint.done_batch is not None
         else "in its first micro-batch"
     )
-    places = [PartitionLag(tp, consumed.get(tp), ends.get(tp)) for tp in sorted(partitions)]
+    places = places_of(cluster, {tp: consumed.get(tp) for tp in partitions})
     where = checkpoint.location  # it may be beneath `location`
     return LagReport(
         f"{name or f'query of {where}'} {which}",

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from kafkasource.admin.lag import PartitionLag, commit_offsets, committed_offsets, ends_of
+from kafkasource.admin.lag import commit_offsets, committed_offsets, places_of
 from kafkasource.admin.positions import PLACES, position
 from kafkasource.admin.topics import check_partitions, described_topics, existing
 from kafkasource.cli import tables, translate
@@ -179,16 +179,21 @@ def _topics_of_group(cluster: Cluster, group: str) -> list[str]:
 
 
 def _check_held(cluster: Cluster, offsets: dict[TopicPartition, int]) -> None:
-    """Raise KafkaSourceError for an offset beyond its log: the topic was deleted, or created again."""
-    ends = ends_of(cluster, offsets)
-    places = [PartitionLag(tp, offset, ends.get(tp)) for tp, offset in sorted(offsets.items())]
-    for place in places:
-        if place.latest is None or place.ahead:
-            why = "no longer exists" if place.latest is None else f"ends at {place.latest}: the topic was created again"
-            raise KafkaSourceError(
-                f"the checkpoint is at offset {place.consumed} of {place.tp}, which {why}. "
-                "Nothing was changed. Name the other partitions with --topic TOPIC or TOPIC:0,1"
-            )
+    """Raise KafkaSourceError for an offset beyond its log: the topic was deleted, or created again. Also where nobody
+    can say where the log ends."""
+    for place in places_of(cluster, offsets):
+        if place.leaderless:
+            why = "has no leader now, so that nobody can say whether its log is that long"
+        elif place.gone:
+            why = "no longer exists"
+        elif place.ahead:
+            why = f"ends at {place.latest}: the topic was created again"
+        else:
+            continue
+        raise KafkaSourceError(
+            f"the checkpoint is at offset {place.consumed} of {place.tp}, which {why}. "
+            "Nothing was changed. Name the other partitions with --topic TOPIC or TOPIC:0,1"
+        )
 
 
 def _partitions(cluster: Cluster, named: list[str]) -> set[TopicPartition]:

@@ -60,3 +60,22 @@ def test_where_the_start_of_a_first_micro_batch_is_not_known_its_lag_is_not_0(la
     _, out, _ = lag("--checkpoint", checkpoint.location)
     assert "; 1 without a committed offset" in out
     assert out.splitlines()[-1].split() == ["t", "0", "-", str(END), "-"]
+
+
+def test_a_monitor_does_not_stay_green_where_a_partition_has_no_leader(lag, kafka, checkpoint):
+    checkpoint(0, f'{{"t":{{"0":{END},"1":{END}}}}}')
+    within = ("--checkpoint", checkpoint.location, "--fail-above", "0")
+    assert lag(*within)[0] == 0
+    kafka.topics["t"].leaders[1] = -1
+    code, out, err = lag(*within)
+    assert out.splitlines()[0].endswith("; 1 without a leader")
+    assert (code, err) == (1, "pykafka: the lag of 1 partition is not known for want of a leader: t-1\n")
+    assert lag(*within[:2])[0] == 0
+
+
+def test_json_says_why_a_lag_is_not_known(lag, kafka, checkpoint):
+    kafka.topics["t"].leaders[1] = -1
+    checkpoint(0, '{"t":{"0":5,"1":5,"2":5}}')
+    found = json.loads(lag("--checkpoint", checkpoint.location, "--json")[1])
+    assert [each["why_unknown"] for each in found["partitions"]] == [None, "no leader", "gone"]
+    assert [each["lag"] for each in found["partitions"]] == [END - 5, None, None]

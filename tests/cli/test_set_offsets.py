@@ -59,3 +59,11 @@ def test_what_the_checkpoint_has_of_the_named_topics_is_set(set_offsets, checkpo
     checkpoint(0, json.dumps({"orders": {"0": 0, "2": 0}, "other": {"0": 0}}))
     code, moved, _ = set_offsets("--to-checkpoint", checkpoint.location, *words.split())
     assert (code, moved) == (0, {("orders", 0): 0, ("orders", 2): 0})
+
+
+def test_a_partition_without_a_leader_is_not_said_to_be_gone(set_offsets, kafka, checkpoint):
+    kafka.topics["orders"].leaders[1] = -1
+    checkpoint(0, json.dumps({"orders": {"0": 5, "1": 5}}))
+    code, moved, err = set_offsets("--to-checkpoint", checkpoint.location)
+    assert (code, moved, err.count("\n")) == (1, {}, 1)
+    assert "at offset 5 of orders-1, which has no leader now" in err
