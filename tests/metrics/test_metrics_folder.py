@@ -136,6 +136,57 @@ def test_a_collector_that_dies_while_it_writes_loses_nothing(tmp_path, worker):
     assert folder.collect(tmp_path).counters[READ] == 11
 
 
+@pytest.mark.parametrize("collected", [False, True], ids=["before it is collected", "after it was collected"])
+def test_the_counts_of_a_process_go_on_where_its_lock_was_deleted(tmp_path, worker, collected):
+    one = worker()
+    tell(one, 5)
+    (lock,) = tmp_path.glob("*.lock")
+    lock.unlink()  # as what cleans /tmp does
+    if collected:
+        assert folder.collect(tmp_path).counters[READ] == 5
+    tell(one, 70)
+    assert folder.collect(tmp_path).counters[READ] == 75
+    tell(one, 900)
+    found = folder.collect(tmp_path)
+    assert (found.counters[READ], found.gauges[WAITERS]) == (975, 1)
+    kill(one)
+    assert folder.collect(tmp_path).counters[READ] == 975
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["collect.lock", "folded.json"]
+
+
+def test_the_counts_of_a_process_go_on_where_the_whole_folder_was_deleted(tmp_path, worker):
+    one = worker()
+    tell(one, 5)
+    for path in tmp_path.iterdir():
+        path.unlink()
+    assert READ not in folder.collect(tmp_path).counters
+    for records, total in ((70, 75), (900, 975)):
+        tell(one, records)
+        assert folder.collect(tmp_path).counters[READ] == total
+
+
+def test_the_lock_of_a_process_that_publishes_does_not_grow_old(tmp_path, worker):
+    one = worker()
+    tell(one, 5)
+    (lock,) = tmp_path.glob("*.lock")
+    os.utime(lock, (0, 0))
+    tell(one, 5)
+    assert lock.stat().st_mtime > 0
+
+
+def test_what_a_process_without_a_lock_counted_long_ago_is_folded_and_still_counts(tmp_path, worker):
+    one = worker()
+    tell(one, 5)
+    kill(one)
+    (lock,), (file,) = tmp_path.glob("*.lock"), tmp_path.glob("*.json")
+    lock.unlink()
+    assert folder.collect(tmp_path).counters[READ] == 5
+    old = time.time() - 25 * 3600
+    os.utime(file, (old, old))
+    assert folder.collect(tmp_path).counters[READ] == 5
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["collect.lock", "folded.json"]
+
+
 def test_a_report_that_comes_twice_or_beside_a_file_counts_once(metrics_folder):
     remote = Registry(publish=lambda _: None)
     remote.count(READ[0], 3, "t")
