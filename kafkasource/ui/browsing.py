@@ -166,6 +166,7 @@ class Browser:
 
         Passes of growing windows, each before the one that it follows: compaction and transactions leave holes. A pass
         that a bound ends has not seen its newest records, so it counts for nothing and a smaller one takes its place.
+        The smallest has one offset of each partition: there the partitions count that it came to.
         """
         ranges = [_until(one, ends) for one in self._reader.plan()]
         newer = {one.topic_partition.partition: one.end_offset for one in ranges}
@@ -190,7 +191,11 @@ class Browser:
             for one in slices:
                 partition = one.topic_partition.partition
                 part = parts.get(partition)
-                older[partition] = part.dropped[1] + 1 if part and part.dropped else one.start_offset
+                if part is not None or whole:
+                    older[partition] = part.dropped[1] + 1 if part and part.dropped else one.start_offset
+            if not whole:
+                limited = True
+                break
             window = min(window * 8, share)
         oldest = all(older[each] <= begins[each] for each in older)
         return Found(records, older, newer, self._budget.records, limited, oldest)
