@@ -29,7 +29,7 @@ import logging
 import os
 import stat
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -203,7 +203,7 @@ def collect(folder: Path) -> Snapshot:
     """The snapshots of all processes that ever published here, dead ones too, with gauges of those that live. Folds
     what it can.
 
-    Blocks while another process collects. Raises OSError where the folder cannot be written to.
+    Blocks while another process collects. Raises OSError where the folder cannot be used at all.
     """
     make(folder)
     with _alone(folder):
@@ -225,13 +225,27 @@ def collect(folder: Path) -> Snapshot:
             if process not in newest or one.sequence > newest[process].sequence:
                 newest[process] = one
         total = added([folded, *newest.values()])
-        if dead:
-            gone = added([folded, *(newest[process] for process in sorted(dead))])
-            names |= dict.fromkeys(sorted(dead))
-            of = list(names)[-_MOST_NAMES:]
-            _replace(folder / "folded.json", json.dumps({"of": of, "sums": gone.to_json()}))
-        _tidy(folder, names)
+        try:
+            if dead:
+                _fold(folder, folded, names, {process: newest[process] for process in sorted(dead)})
+            _tidy(folder, names)
+            _cannot_fold.discard(folder)
+        except OSError as error:  # a full disk: nothing is lost, and what is counted now is known
+            level = logging.DEBUG if folder in _cannot_fold else logging.WARNING
+            log.log(level, "%s: the files of ended processes stay, as their sums cannot be written: %s", folder, error)
+            _cannot_fold.add(folder)
     return total
+
+
+_cannot_fold: set[Path] = set()  # a warning said so
+
+
+def _fold(folder: Path, folded: Snapshot, names: dict[str, None], dead: Mapping[str, Snapshot]) -> None:
+    """Add the counts of dead processes to `folded.json`, and then their names to `names`."""
+    of = list(names | dict.fromkeys(dead))[-_MOST_NAMES:]
+    sums = added([folded, *dead.values()])
+    _replace(folder / "folded.json", json.dumps({"of": of, "sums": sums.to_json()}))
+    names.update(dict.fromkeys(dead))
 
 
 def _standing(folder: Path, path: Path) -> tuple[float, bool]:

@@ -1,5 +1,6 @@
 """Counters outlive the processes that counted, whoever dies and when: with real processes, killed."""
 
+import errno
 import os
 import pickle
 import shutil
@@ -184,6 +185,29 @@ def test_what_a_process_without_a_lock_counted_long_ago_is_folded_and_still_coun
     old = time.time() - 25 * 3600
     os.utime(file, (old, old))
     assert folder.collect(tmp_path).counters[READ] == 5
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["collect.lock", "folded.json"]
+
+
+def test_on_a_full_disk_all_that_was_counted_is_told_and_what_is_dead_is_folded_later(
+    tmp_path, worker, monkeypatch, caplog
+):
+    one, other, replace = worker(), worker(), folder._replace
+    tell(one, 5)
+    tell(other, 70)
+    kill(one)
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(folder, "_replace", full)
+    for _ in range(2):
+        found = folder.collect(tmp_path)
+        assert (found.counters[READ], found.gauges[WAITERS]) == (75, 1)
+    assert caplog.text.count("No space left on device") == 1
+    monkeypatch.setattr(folder, "_replace", replace)
+    kill(other)
+    for _ in range(2):
+        assert folder.collect(tmp_path).counters[READ] == 75
     assert sorted(path.name for path in tmp_path.iterdir()) == ["collect.lock", "folded.json"]
 
 
