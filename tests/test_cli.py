@@ -1,6 +1,7 @@
 """The command line's manners: exit codes, one-line errors. What it does with a broker is in tests/broker."""
 
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from fake_transactions import FakeTransaction
 from kafkasource import cli
 from kafkasource.broker import detached
 from kafkasource.cli import main
+from kafkasource.errors import DeadlineExceeded
 from kafkasource.sink.transactions.decision import Decision
 from kafkasource.sink.transactions.names import WrittenTransaction
 from kafkasource.sink.transactions.query_identity import former_prefix
@@ -31,6 +33,18 @@ def test_an_expected_error_is_one_line_and_exit_code_1(monkeypatch, capsys):
     said = capsys.readouterr().err
     assert said.startswith("pykafka: KAFKA_BOOTSTRAP_SERVERS=kafka:9092")
     assert said.count("\n") == 1
+
+
+def test_what_others_named_does_not_reach_the_terminal_as_control_characters(monkeypatch, capsys):
+    def fails():
+        logging.getLogger("kafkasource.client").warning("group '\x1b]0;warned\x07' is empty")
+        raise DeadlineExceeded("group '\x1b[31mé\x9b' has no coordinator")
+
+    monkeypatch.setattr(detached, "stop", fails)
+    assert main(["broker", "stop"]) == 1
+    assert capsys.readouterr().err == (
+        "pykafka: group '\\x1b]0;warned\\x07' is empty\npykafka: group '\\x1b[31mé\\xc2\\x9b' has no coordinator\n"
+    )
 
 
 def test_ctrl_c_ends_with_130(monkeypatch, capsys):
