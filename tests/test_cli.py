@@ -1,5 +1,6 @@
 """The command line's manners: exit codes, one-line errors. What it does with a broker is in tests/broker."""
 
+import io
 import json
 import logging
 import os
@@ -88,6 +89,18 @@ def test_a_state_file_of_nonsense_counts_as_none(cache, capsys):
     (cache / "broker.json").write_text('{"pids": 7}')
     assert main(["broker", "status"]) == 1
     assert "no broker is running" in capsys.readouterr().out
+
+
+def test_before_topics_are_deleted_it_is_said_how_much_is_in_them_and_what_nobody_knows(capsys, monkeypatch):
+    kafka: Any = FakeKafka(topics={"t": 3})
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    with serve(kafka) as (host, port):
+        assert main(["topics", "delete", "t", "-b", f"{host}:{port}"]) == 1
+        assert "delete t with 300 offsets of records?" in capsys.readouterr().err
+        kafka.topics["t"].leaders[1] = -1
+        assert main(["topics", "delete", "t", "-b", f"{host}:{port}"]) == 1
+    said = "delete t with 200 offsets of records, and those of 1 partition whose offsets are not known?"
+    assert said in capsys.readouterr().err
 
 
 def test_python_dash_m_is_the_same_command(tmp_path):
