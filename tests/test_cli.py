@@ -1,6 +1,8 @@
 """The command line's manners: exit codes, one-line errors. What it does with a broker is in tests/broker."""
 
+import io
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -14,6 +16,7 @@ from fake_transactions import FakeTransaction
 from kafkasource import cli
 from kafkasource.broker import detached
 from kafkasource.cli import main
+from kafkasource.errors import DeadlineExceeded
 from kafkasource.sink.transactions.decision import Decision
 from kafkasource.sink.transactions.names import WrittenTransaction
 from kafkasource.sink.transactions.query_identity import former_prefix
@@ -31,6 +34,18 @@ def test_an_expected_error_is_one_line_and_exit_code_1(monkeypatch, capsys):
     said = capsys.readouterr().err
     assert said.startswith("pykafka: KAFKA_BOOTSTRAP_SERVERS=kafka:9092")
     assert said.count("\n") == 1
+
+
+def test_what_others_named_does_not_reach_the_terminal_as_control_characters(monkeypatch, capsys):
+    def fails():
+        logging.getLogger("kafkasource.client").warning("group '\x1b]0;warned\x07' is empty")
+        raise DeadlineExceeded("group '\x1b[31mé\x9b' has no coordinator")
+
+    monkeypatch.setattr(detached, "stop", fails)
+    assert main(["broker", "stop"]) == 1
+    assert capsys.readouterr().err == (
+        "pykafka: group '\\x1b]0;warned\\x07' is empty\npykafka: group '\\x1b[31mé\\xc2\\x9b' has no coordinator\n"
+    )
 
 
 def test_ctrl_c_ends_with_130(monkeypatch, capsys):
@@ -74,6 +89,18 @@ def test_a_state_file_of_nonsense_counts_as_none(cache, capsys):
     (cache / "broker.json").write_text('{"pids": 7}')
     assert main(["broker", "status"]) == 1
     assert "no broker is running" in capsys.readouterr().out
+
+
+def test_before_topics_are_deleted_it_is_said_how_much_is_in_them_and_what_nobody_knows(capsys, monkeypatch):
+    kafka: Any = FakeKafka(topics={"t": 3})
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    with serve(kafka) as (host, port):
+        assert main(["topics", "delete", "t", "-b", f"{host}:{port}"]) == 1
+        assert "delete t with 300 offsets of records?" in capsys.readouterr().err
+        kafka.topics["t"].leaders[1] = -1
+        assert main(["topics", "delete", "t", "-b", f"{host}:{port}"]) == 1
+    said = "delete t with 200 offsets of records, and those of 1 partition whose offsets are not known?"
+    assert said in capsys.readouterr().err
 
 
 def test_python_dash_m_is_the_same_command(tmp_path):

@@ -25,12 +25,24 @@ class PartitionLag:
 
     tp: TopicPartition
     consumed: int | None  # the next offset to read; None: nothing committed
-    latest: int | None  # the end of the log, exclusive; None: the partition no longer exists
+    latest: int | None  # the end of the log, exclusive; None: not known, as there is no leader, or no such partition
     member: GroupMember | None = None  # the member that reads the partition now
+    leaderless: bool = False  # the partition exists, and no broker can say where its log ends
 
     @property
     def lag(self) -> int | None:
         return None if self.consumed is None or self.latest is None else max(0, self.latest - self.consumed)
+
+    @property
+    def gone(self) -> bool:
+        return self.latest is None and not self.leaderless
+
+    @property
+    def why_unknown(self) -> str | None:
+        """Why there is no lag."""
+        if self.latest is None:
+            return "no leader" if self.leaderless else "gone"
+        return "no offset" if self.consumed is None else None
 
     @property
     def ahead(self) -> bool:
@@ -49,7 +61,12 @@ class LagReport:
 
     @property
     def lag(self) -> int:
+        """Of the partitions whose lag is known."""
         return sum(place.lag or 0 for place in self.places)
+
+    @property
+    def leaderless(self) -> list[TopicPartition]:
+        return [place.tp for place in self.places if place.leaderless]
 
     @property
     def totals(self) -> str:
@@ -57,8 +74,9 @@ class LagReport:
         behind = sum(1 for place in self.places if place.lag)
         text = f"lag {self.lag:,} in {behind} of {len(self.places)} partitions, {self.who}"
         unknown = sum(1 for place in self.places if place.consumed is None)
-        gone = sum(1 for place in self.places if place.latest is None)
+        gone = sum(1 for place in self.places if place.gone)
         ahead = sum(1 for place in self.places if place.ahead)
+        text += f"; {len(self.leaderless)} without a leader" if self.leaderless else ""
         text += f"; {unknown} without a committed offset" if unknown else ""
         text += f"; {ahead} beyond the end of the log: was the topic created again?" if ahead else ""
         return text + (f"; {gone} no longer exist" if gone else "")
@@ -74,6 +92,7 @@ class LagReport:
                     "offset": place.consumed,
                     "latest": place.latest,
                     "lag": place.lag,
+                    "why_unknown": place.why_unknown,
                     **({} if place.member is None else {"member": place.member.member_id}),
                 }
                 for place in self.places
@@ -89,10 +108,9 @@ def of_group(cluster: Cluster, group: str) -> LagReport:
     if described is None and not committed:
         raise KafkaSourceError(f"no group {group!r} (`pykafka groups list` shows all)")
     partitions = sorted(committed.keys() | readers.keys())
-    ends = ends_of(cluster, partitions)
+    places = places_of(cluster, {tp: committed.get(tp) for tp in partitions}, readers)
     state = f"{described.state}, {many(len(described.members), 'member')}" if described else "members not known"
     who = f"group {group}: {state}"
-    places = [PartitionLag(tp, committed.get(tp), ends.get(tp), readers.get(tp)) for tp in partitions]
     return LagReport(who, places, described, {"group": group, "state": described.state if described else None})
 
 
@@ -147,13 +165,26 @@ def assignments(group: DescribedGroup) -> dict[TopicPartition, GroupMember]:
     return found
 
 
-def ends_of(cluster: Cluster, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-    """The current ends of the logs. Partitions that do not exist or have no leader are left out."""
+def places_of(
+    cluster: Cluster,
+    consumed: Mapping[TopicPartition, int | None],
+    members: Mapping[TopicPartition, GroupMember] | None = None,
+) -> list[PartitionLag]:
+    """How far these partitions are read, against the current ends of their logs. In order."""
+    ends = ends_of(cluster, consumed)
+    return [
+        PartitionLag(tp, at, ends.get(tp), (members or {}).get(tp), tp in ends and ends[tp] is None)
+        for tp, at in sorted(consumed.items())
+    ]
+
+
+def ends_of(cluster: Cluster, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int | None]:
+    """The current ends of the logs; None: the partition has no leader. Partitions that do not exist are left out."""
     from kafkasource.client.parts.offsets import LATEST
 
     wanted = set(partitions)
     known = described_topics(cluster, sorted({tp.topic for tp in wanted})) if wanted else {}
     there = {tp for topic in known.values() if topic is not None for tp in topic.topic_partitions} & wanted
-    led = {tp for tp in there if cluster.metadata.leader_id(tp) is not None}
+    led = {tp for tp in there if cluster.metadata.leader_id(tp) is not None}  # for others the call would wait
     listed = cluster.offsets.list(dict.fromkeys(led, LATEST))
-    return {tp: found.offset for tp, found in listed.items() if found.offset is not None}
+    return {tp: listed[tp].offset if tp in listed else None for tp in there}

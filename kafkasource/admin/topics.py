@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kafkasource.errors import KafkaSourceError, UnsupportedApiVersion
 from kafkasource.spelling import did_you_mean
+from kafkasource.types import IsolationLevel
 
 if TYPE_CHECKING:
     from kafkasource.client.cluster import Cluster
@@ -69,7 +70,11 @@ def health(topic: TopicMetadata) -> str:
     return f"{behind} under-replicated" if behind else "ok"
 
 
-def bounds_of(cluster: Cluster, topics: Iterable[TopicMetadata]) -> dict[TopicPartition, Bounds]:
+def bounds_of(
+    cluster: Cluster,
+    topics: Iterable[TopicMetadata],
+    isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+) -> dict[TopicPartition, Bounds]:
     """The first and last offsets of each log. Skips partitions without a leader: the call would wait for one."""
     from kafkasource.client.parts.offsets import EARLIEST, LATEST
 
@@ -77,7 +82,7 @@ def bounds_of(cluster: Cluster, topics: Iterable[TopicMetadata]) -> dict[TopicPa
     led = [tp for tp in all_of_them if cluster.metadata.leader_id(tp) is not None]
     try:
         first = cluster.offsets.list(dict.fromkeys(led, EARLIEST))
-        last = cluster.offsets.list(dict.fromkeys(led, LATEST))
+        last = cluster.offsets.list(dict.fromkeys(led, LATEST), isolation_level)
     except KafkaSourceError as error:
         log.warning("cannot show offsets: %s", error)
         first = last = {}

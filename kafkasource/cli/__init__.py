@@ -25,6 +25,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
 from kafkasource import __version__
+from kafkasource.cli.terminal import escaped_text
 from kafkasource.errors import KafkaSourceError
 from kafkasource.spelling import did_you_mean
 
@@ -74,7 +75,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             sys.stdout.flush()
         return code
     except KafkaSourceError as error:
-        print(f"pykafka: {error}", file=sys.stderr)
+        print(f"pykafka: {escaped_text(str(error))}", file=sys.stderr)
         return 1
     except _Terminated:
         return TERMINATED
@@ -181,7 +182,7 @@ class _OnStderr(logging.Handler):
     """Warnings of the package, a line each; the stream is looked up late, as tests replace it."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        print(f"pykafka: {record.getMessage()}", file=sys.stderr)
+        print(f"pykafka: {escaped_text(record.getMessage())}", file=sys.stderr)
 
 
 def _on_stderr(

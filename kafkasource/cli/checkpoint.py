@@ -10,7 +10,7 @@ A location may be a URI that pyarrow reads (s3://, gs://, hdfs://). Sources that
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -98,13 +98,28 @@ class _Files:
 
 
 def _merged(text: str) -> StreamOffset:
-    offsets: dict[TopicPartition, int] = {}
+    """`start` is None where no source's line has one, and leaves a partition out whose start one of them does not
+    know."""
+    sources = list(_kafka_offsets(text))
+    starts = [one.start for one in sources if one.start is not None]
+    offsets = _least(one.offsets for one in sources)
+    start = _least(one.offsets for one in starts)
+    for one in sources:
+        for tp in one.offsets:
+            if one.start is None or tp not in one.start.offsets:
+                start.pop(tp, None)
     ids: dict[str, UUID] = {}
-    for one in _kafka_offsets(text):
+    for one in sources:
         ids.update(one.topic_ids)
-        for tp, offset in one.offsets.items():
-            offsets[tp] = min(offset, offsets.get(tp, offset))
-    return StreamOffset(offsets, ids)
+    return StreamOffset(offsets, ids, start=StreamOffset(start) if starts else None)
+
+
+def _least(each: Iterable[Mapping[TopicPartition, int]]) -> dict[TopicPartition, int]:
+    least: dict[TopicPartition, int] = {}
+    for offsets in each:
+        for tp, offset in offsets.items():
+            least[tp] = min(offset, least.get(tp, offset))
+    return least
 
 
 def _kafka_offsets(text: str) -> Iterator[StreamOffset]:

@@ -12,12 +12,14 @@ from datetime import datetime
 from kafkasource.admin.lag import LagReport
 from kafkasource.cli.arguments import add_cluster, add_json, at_least, reached_cluster
 from kafkasource.cli.lag_report import add_group_or_checkpoint, lag_report, of_mirror
-from kafkasource.errors import OptionError
+from kafkasource.errors import KafkaSourceError, OptionError
+from kafkasource.spelling import many
 
 EXAMPLES = """examples:
   pykafka lag --group billing --watch
   pykafka lag --checkpoint /checkpoints/billing --fail-above 100000
   pykafka lag --mirror mirror.toml --watch"""
+_MOST_NAMED = 5  # partitions in one error
 HELP = "how far a group, a query's checkpoint or a mirror is behind; --watch"
 
 
@@ -36,7 +38,10 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="a line every S seconds (5); Ctrl-C ends",
     )
     parser.add_argument(
-        "--fail-above", type=at_least(0), metavar="N", help="exit with code 1 if the total lag is above N"
+        "--fail-above",
+        type=at_least(0),
+        metavar="N",
+        help="exit with code 1 if the total lag is above N, or not known as a partition has no leader",
     )
     add_cluster(parser)
     add_json(parser)
@@ -59,7 +64,15 @@ def _lag(arguments: argparse.Namespace) -> int:
             print(json.dumps(documents if arguments.mirror else documents[0], indent=1))
         else:
             _print_tables(found)
-    return 1 if arguments.fail_above is not None and sum(each.lag for each in found) > arguments.fail_above else 0
+    if arguments.fail_above is None:
+        return 0
+    leaderless = [tp for each in found for tp in each.leaderless]
+    if leaderless:  # a monitor must not stay green while brokers are away
+        raise KafkaSourceError(
+            f"the lag of {many(len(leaderless), 'partition')} is not known for want of a leader: "
+            f"{', '.join(map(str, leaderless[:_MOST_NAMED]))}{', ...' if len(leaderless) > _MOST_NAMED else ''}"
+        )
+    return 1 if sum(each.lag for each in found) > arguments.fail_above else 0
 
 
 @contextlib.contextmanager

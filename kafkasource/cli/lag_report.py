@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
-from kafkasource.admin.lag import LagReport, PartitionLag, ends_of, of_group
+from kafkasource.admin.lag import LagReport, of_group, places_of
 
 if TYPE_CHECKING:
     from kafkasource.client.cluster import Cluster
@@ -26,18 +26,26 @@ def lag_report(cluster: Cluster, arguments: argparse.Namespace) -> LagReport:
 
 
 def of_query(cluster: Cluster, location: str, name: str | None = None) -> LagReport:
-    """The lag of a streaming query: what its checkpoint has finished, against the current ends of the logs. `name`: for
-    people, in place of the checkpoint's."""
+    """The lag of a streaming query: what its checkpoint has finished, against the current ends of the logs. Before its
+    first micro-batch is done, that is where this one starts; the JVM connector's does not say. `name`: for people, in
+    place of the checkpoint's."""
     from kafkasource.cli.checkpoint import read_checkpoint
 
     checkpoint = read_checkpoint(location)
-    offsets = checkpoint.done.offsets or (checkpoint.planned.offsets if checkpoint.planned else {})
-    ends = ends_of(cluster, offsets)
-    which = f"micro-batch {checkpoint.done_batch}" if checkpoint.done_batch is not None else "its first plan"
-    places = [PartitionLag(tp, offset, ends.get(tp)) for tp, offset in sorted(offsets.items())]
+    done, planned = checkpoint.done.offsets, checkpoint.planned
+    if done or planned is None:
+        consumed, partitions = done, done
+    else:  # its end is read only when it is done
+        consumed, partitions = planned.start.offsets if planned.start else {}, planned.offsets
+    which = (
+        f"after micro-batch {checkpoint.done_batch}"
+        if checkpoint.done_batch is not None
+        else "in its first micro-batch"
+    )
+    places = places_of(cluster, {tp: consumed.get(tp) for tp in partitions})
     where = checkpoint.location  # it may be beneath `location`
     return LagReport(
-        f"{name or f'query of {where}'} after {which}",
+        f"{name or f'query of {where}'} {which}",
         places,
         None,
         {"checkpoint": where, "batch": checkpoint.done_batch},

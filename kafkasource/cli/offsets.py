@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from kafkasource.admin.lag import PartitionLag, commit_offsets, committed_offsets, ends_of
+from kafkasource.admin.lag import commit_offsets, committed_offsets, places_of
 from kafkasource.admin.positions import PLACES, position
 from kafkasource.admin.topics import check_partitions, described_topics, existing
 from kafkasource.cli import tables, translate
@@ -138,8 +139,7 @@ def _wanted(cluster: Cluster, arguments: argparse.Namespace) -> dict[TopicPartit
                 f"{arguments.to_checkpoint}: no micro-batch is finished yet, so there are no offsets to set"
             )
         if arguments.topic:
-            named = _partitions(cluster, arguments.topic)
-            found = {tp: offset for tp, offset in found.items() if tp in named}
+            found = _named_of(cluster, arguments, found)
         _check_held(cluster, found)
         return found
     from kafkasource.reader import Reader
@@ -148,6 +148,25 @@ def _wanted(cluster: Cluster, arguments: argparse.Namespace) -> dict[TopicPartit
     options = parsed_options(arguments, "source", {"subscribe": ",".join({tp.topic for tp in partitions})})
     with Reader(options, start=arguments.to) as reader:
         return reader.start_of(partitions)
+
+
+def _named_of(
+    cluster: Cluster, arguments: argparse.Namespace, offsets: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, int]:
+    """The checkpoint's offsets of what --topic names. Raises KafkaSourceError for a topic or a partition that it does
+    not have; a topic named as a whole may have grown since."""
+    named = _partitions(cluster, arguments.topic)
+    topics = {tp.topic for tp in offsets}
+    missing = []
+    for topic, only in sorted(_numbers(arguments.topic).items()):
+        missing += [topic] if only is None and topic not in topics else []
+        missing += [f"{topic}-{each}" for each in sorted(only or ()) if (topic, each) not in offsets]
+    if missing:
+        raise KafkaSourceError(
+            f"{arguments.to_checkpoint} has no offset of {', '.join(missing)}. Nothing was changed "
+            "(`pykafka offsets show --checkpoint` shows what it has)"
+        )
+    return {tp: offsets[tp] for tp in named & offsets.keys()}
 
 
 def _topics_of_group(cluster: Cluster, group: str) -> list[str]:
@@ -160,33 +179,46 @@ def _topics_of_group(cluster: Cluster, group: str) -> list[str]:
 
 
 def _check_held(cluster: Cluster, offsets: dict[TopicPartition, int]) -> None:
-    """Raise KafkaSourceError for an offset beyond its log: the topic was deleted, or created again."""
-    ends = ends_of(cluster, offsets)
-    places = [PartitionLag(tp, offset, ends.get(tp)) for tp, offset in sorted(offsets.items())]
-    for place in places:
-        if place.latest is None or place.ahead:
-            why = "no longer exists" if place.latest is None else f"ends at {place.latest}: the topic was created again"
-            raise KafkaSourceError(
-                f"the checkpoint is at offset {place.consumed} of {place.tp}, which {why}. "
-                "Nothing was changed. Name the other partitions with --topic TOPIC or TOPIC:0,1"
-            )
+    """Raise KafkaSourceError for an offset beyond its log: the topic was deleted, or created again. Also where nobody
+    can say where the log ends."""
+    for place in places_of(cluster, offsets):
+        if place.leaderless:
+            why = "has no leader now, so that nobody can say whether its log is that long"
+        elif place.gone:
+            why = "no longer exists"
+        elif place.ahead:
+            why = f"ends at {place.latest}: the topic was created again"
+        else:
+            continue
+        raise KafkaSourceError(
+            f"the checkpoint is at offset {place.consumed} of {place.tp}, which {why}. "
+            "Nothing was changed. Name the other partitions with --topic TOPIC or TOPIC:0,1"
+        )
 
 
 def _partitions(cluster: Cluster, named: list[str]) -> set[TopicPartition]:
     """The partitions that `TOPIC` and `TOPIC:0,1` name. Raises KafkaSourceError if one does not exist."""
-    wanted = {}
-    for text in named:
-        topic, colon, numbers = text.partition(":")
-        try:
-            wanted[topic] = {int(each) for each in numbers.split(",")} if colon else None
-        except ValueError:
-            raise OptionError(f"--topic {text}: expected TOPIC or TOPIC:0,1") from None
+    wanted = _numbers(named)
     found = set()
     for name, known in existing(cluster, wanted).items():
         only = wanted[name]
         check_partitions(known, only or ())
         found |= {tp for tp in known.topic_partitions if only is None or tp.partition in only}
     return found
+
+
+def _numbers(named: list[str]) -> dict[str, set[int] | None]:
+    """By topic, the partitions that are named by number; None: all. A topic may be named more than once."""
+    wanted: dict[str, set[int] | None] = {}
+    for text in named:
+        topic, colon, numbers = text.partition(":")
+        try:
+            only = {int(each) for each in numbers.split(",")} if colon else None
+        except ValueError:
+            raise OptionError(f"--topic {text}: expected TOPIC or TOPIC:0,1") from None
+        so_far = wanted.setdefault(topic, only)
+        wanted[topic] = None if so_far is None or only is None else so_far | only
+    return wanted
 
 
 def _delete(arguments: argparse.Namespace) -> int:

@@ -35,7 +35,8 @@ def read_as_member(
     rack: str | None = None,
     join: Callable[..., GroupMember] = GroupMember,
 ) -> None:
-    """Read until the assigned partitions are read to their ends, or `--count` is reached; with `--follow` for ever.
+    """Read the assigned partitions to the ends that they had when they were assigned, or until `--count` is reached;
+    with `--follow` for ever.
 
     Leaves the group in any case, so that the others take over at once. After Ctrl-C it commits the records that it has
     written out.
@@ -47,7 +48,7 @@ def read_as_member(
         session_timeout_ms=_SESSION_TIMEOUT_MS,
         rack_id=rack,
     ) as member:
-        share = _Share(reader, member, arguments.group, output)
+        share = _Share(reader, member, arguments, output)
         left: int | None = arguments.count
         try:
             while left is None or left > 0:
@@ -67,13 +68,15 @@ def read_as_member(
 class _Share:
     """The partitions that this member has now, and how far it has come in each."""
 
-    def __init__(self, reader: Reader, member: GroupMember, group: str, output: Output) -> None:
+    def __init__(self, reader: Reader, member: GroupMember, arguments: argparse.Namespace, output: Output) -> None:
         self._reader = reader
         self._member = member
-        self._group = group
+        self._group = arguments.group
+        self._follow = arguments.follow
         self._output = output
         self._positions = reader.positions()
         self._uncommitted: dict[TopicPartition, int] = {}
+        self._ends: dict[TopicPartition, int] = {}  # as they were when the partition came to this share
         self.busy = False  # did the last step find anything?
 
     def look(self, wait_s: float) -> bool:
@@ -83,6 +86,7 @@ class _Share:
         self._positions.drop(gone)
         for tp in gone:
             self._uncommitted.pop(tp, None)
+            self._ends.pop(tp, None)
         if changes.assigned:
             self._begin(changes.assigned)
             if sys.stderr.isatty():
@@ -103,7 +107,7 @@ class _Share:
         """Read out at most some thousand offsets, and at most `left` records. Returns how many of these are left
         then."""
         room = _STEP
-        ranges = self._positions.next_ranges()
+        ranges = self._ranges()
         self.busy = bool(ranges)
         for one in ranges:
             if room <= 0 or left == 0:
@@ -113,6 +117,18 @@ class _Share:
             left = self._copy(part, left)
         self.commit()
         return left
+
+    def _ranges(self) -> list[OffsetRange]:
+        """What there is to read now. Without --follow no further than each log's end when it came to this share: a
+        topic that is written to all the time would have no end."""
+        ranges = self._positions.next_ranges()
+        if self._follow:
+            return ranges
+        now = {one.topic_partition: one.end_offset for one in ranges}
+        for tp, position in self._positions.offsets.items():
+            self._ends.setdefault(tp, now.get(tp, position))
+        cut = [replace(one, end_offset=min(one.end_offset, self._ends[one.topic_partition])) for one in ranges]
+        return [one for one in cut if one.size > 0]
 
     def _copy(self, one: OffsetRange, left: int | None) -> int | None:
         for batch in self._reader.read([one]):

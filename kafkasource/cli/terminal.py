@@ -14,6 +14,11 @@ def escaped(data: bytes) -> bytes:
     return _CONTROL.sub(_as_hex, data.decode(errors="surrogateescape")).encode()
 
 
+def escaped_text(text: str) -> str:
+    r"""The same of a text, for messages: brokers and their users chose names in it."""
+    return _CONTROL.sub(_as_hex, text)
+
+
 def escaped_json(text: str) -> str:
     r"""The same JSON with the controls that JSON may hold as they are (DEL and C1) as `\u009b`."""
     return re.sub("[\x7f-\x9f]", lambda match: f"\\u{ord(match[0]):04x}", text)

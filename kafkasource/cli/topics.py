@@ -244,8 +244,11 @@ def _delete(arguments: argparse.Namespace) -> int:
             raise KafkaSourceError(f"no topic {', '.join(map(repr, missing))}; --if-exists makes this no error")
         found = [topic for topic in described.values() if topic is not None]
         if found and not arguments.yes:
-            total = sum(one.offsets or 0 for one in bounds_of(cluster, found).values())
-            _confirm(f"delete {', '.join(topic.name for topic in found)} with {total:,} offsets of records?")
+            offsets = [one.offsets for one in bounds_of(cluster, found).values()]
+            total = f"{sum(each or 0 for each in offsets):,} offsets of records"
+            unknown = offsets.count(None)
+            more = f", and those of {many(unknown, 'partition')} whose offsets are not known" if unknown else ""
+            _confirm(f"delete {', '.join(topic.name for topic in found)} with {total}{more}?")
         if found:
             cluster.topics.delete([topic.name for topic in found])
     return _say(arguments, "deleted", [(topic.name, topic.name) for topic in found])

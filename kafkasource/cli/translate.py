@@ -109,6 +109,8 @@ def _wanted(arguments: argparse.Namespace) -> dict[TopicPartition, int]:
     of_source = {"bootstrap_servers": arguments.source_servers}
     if arguments.source_command_config:
         of_source["command_config"] = arguments.source_command_config
+    elif arguments.command_config:
+        file_options(arguments)  # of both clusters: read once, before the copy, as it may be a pipe
     there = argparse.Namespace(**{**vars(arguments), **of_source})
     named = file_options(there).get(_SERVERS) if arguments.source_command_config else None
     if not (arguments.source_servers or named):

@@ -12,20 +12,26 @@ from kafkasource.errors import OptionError
 
 
 def partial_of(file: Path) -> Path:
-    """Where the file is written until it is complete."""
+    """Where the file is written until it is complete: beside what a link leads to, which stays a link."""
+    file = Path(os.path.realpath(file)) if file.is_symlink() else file
     return file.with_name(f"{file.name}.part")
 
 
 @contextlib.contextmanager
 def written_whole(file: Path, named: str) -> Iterator[IO[bytes]]:
-    """After an error there is no file, or the old one. Raises OptionError, which begins with `named`, for one that
-    cannot be written."""
-    partial = partial_of(file)
+    """After an error there is no file, or the old one. What stands there and is no regular file, such as a FIFO or
+    /dev/null, is written to as it is. Raises OptionError, which begins with `named`, for one that cannot be written."""
     try:
-        with partial.open("wb") as stream:
-            yield stream
-        os.replace(partial, file)
+        if file.exists() and not file.is_file():
+            with file.open("wb") as stream:
+                yield stream
+            return
+        partial = partial_of(file)
+        try:
+            with partial.open("wb") as stream:
+                yield stream
+            os.replace(partial, partial.with_name(partial.name.removesuffix(".part")))
+        finally:
+            partial.unlink(missing_ok=True)
     except OSError as error:
         raise OptionError(f"{named}: {error.strerror}") from None
-    finally:
-        partial.unlink(missing_ok=True)

@@ -10,6 +10,7 @@ With --value-format a value is JSON as `pykafka read --value-format` prints it, 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import sys
@@ -17,6 +18,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from kafkasource.admin.json_records import NO_RECORD, Row, as_batch, from_json
+from kafkasource.admin.topics import check_partitions
 from kafkasource.cli.arguments import add_cluster, at_least, name_and_value, parsed_options, reach
 from kafkasource.cli.progress import progress
 from kafkasource.cli.read import unescaped
@@ -28,8 +30,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from kafkasource.client.config import ClientConfig
+    from kafkasource.client.metadata import TopicMetadata
     from kafkasource.options import Options
     from kafkasource.types import TopicPartition, Written
+    from kafkasource.writer import Writer
 
 HELP = "lines of stdin become records: text or JSON, with keys and headers"
 EXAMPLES = """examples:
@@ -97,28 +101,60 @@ def _write(arguments: argparse.Namespace) -> int:
     if arguments.create:
         more["createTopic"] = arguments.create
     options = parsed_options(arguments, "sink", more)
-    reach(ClientConfig.from_options(options))
-    _require_topic(arguments, ClientConfig.from_options(options))
+    config = ClientConfig.from_options(options)
+    reach(config)
+    arguments.known = _Topic(config, arguments.topic, may_be_missing=bool(arguments.create))
+    if arguments.partition is not None:
+        arguments.known.check_partition(arguments.partition)
     arguments.types = _types(options)
     if sys.stdin.isatty():
         print(f"each line becomes a record of {arguments.topic}; Ctrl-D ends", file=sys.stderr)
-    rows_of = _text_rows if arguments.format == "text" else _json_rows
-    ended_by: BaseException | None = None
-    with Writer(options) as writer, progress("records", None, shares_with=sys.stdin) as bar:
-        try:
-            for first, lines in _lines(sys.stdin.fileno()):
-                rows, bad_line = rows_of(lines, first, arguments)
-                if rows:
-                    writer.write(_batch(rows, arguments))
-                    bar.advance(len(rows))
-                if bad_line is not None:
-                    raise bad_line
-        except (_BadLine, KeyboardInterrupt) as error:
-            ended_by = error  # the lines before it are written
+    writer = Writer(options)
+    ended_by = _copy(arguments, writer)
     _report(arguments, writer.written)
     if ended_by is not None:
         raise ended_by
     return 0
+
+
+def _copy(arguments: argparse.Namespace, writer: Writer) -> BaseException | None:
+    """Write the lines, and wait until they are acknowledged. What ended it before the last one is returned: what was
+    written is reported all the same."""
+    rows_of = _text_rows if arguments.format == "text" else _json_rows
+    ended_by: BaseException | None = None
+    last = 0
+    try:
+        with writer, progress("records", None, shares_with=sys.stdin) as bar:
+            try:
+                for first, lines in _lines(sys.stdin.fileno()):
+                    rows, bad_line = rows_of(lines, first, arguments)
+                    last = first + len(lines) - 1
+                    if rows:
+                        with _naming(first, last):
+                            writer.write(_batch(rows, arguments))
+                        bar.advance(len(rows))
+                    if bad_line is not None:
+                        raise bad_line
+            except (KafkaSourceError, KeyboardInterrupt) as error:
+                ended_by = error  # the lines before it are written
+    except KafkaSourceError as error:  # a broker's
+        ended_by = error
+    if isinstance(ended_by, KafkaSourceError) and not isinstance(ended_by, _BadLine) and last:
+        return KafkaSourceError(f"not all lines up to {last} are written: {ended_by}")
+    return ended_by
+
+
+@contextlib.contextmanager
+def _naming(first: int, last: int) -> Iterator[None]:
+    """Raise _BadLine for what the client itself refuses of these lines."""
+    from kafkasource.sink.columns import InvalidRow
+    from kafkasource.sink.producer.accumulator import RecordTooLarge
+
+    try:
+        yield
+    except (InvalidRow, RecordTooLarge) as error:
+        which = f"line {first}" if first == last else f"one of lines {first} to {last}"
+        raise _BadLine(f"{which} cannot be written: {error}") from None
 
 
 def _types(options: Options) -> dict[str, pa.DataType]:
@@ -130,17 +166,29 @@ def _types(options: Options) -> dict[str, pa.DataType]:
     return WantedFormats.of(options, options["topic"]).column_types()
 
 
-def _require_topic(arguments: argparse.Namespace, config: ClientConfig) -> None:
-    """Fail at once instead of after `max.block.ms`: no other program is expected to create the topic meanwhile."""
-    from kafkasource.client.cluster import Cluster
+class _Topic:
+    """Fails at once instead of after `max.block.ms`: no other program is expected to create the topic meanwhile, or
+    its partitions."""
 
-    if arguments.create:
-        return
-    with Cluster(config) as cluster:
-        if cluster.topics.describe([arguments.topic], propagation_ms=0)[arguments.topic] is None:
-            raise KafkaSourceError(
-                f"there is no topic {arguments.topic!r}: create it with --create or `pykafka topics create`"
-            )
+    def __init__(self, config: ClientConfig, name: str, may_be_missing: bool) -> None:
+        """Raises KafkaSourceError where it is missing."""
+        self._config = config
+        self._name = name
+        self._known = self._described()
+        if self._known is None and not may_be_missing:
+            raise KafkaSourceError(f"there is no topic {name!r}: create it with --create or `pykafka topics create`")
+
+    def check_partition(self, number: int) -> None:
+        """Raises KafkaSourceError for a partition that it does not have. One that is made only now has any."""
+        if self._known is not None and number not in self._known.partitions:
+            self._known = self._described() or self._known  # it may have grown since
+            check_partitions(self._known, [number])
+
+    def _described(self) -> TopicMetadata | None:
+        from kafkasource.client.cluster import Cluster
+
+        with Cluster(self._config) as cluster:
+            return cluster.topics.describe([self._name], propagation_ms=0)[self._name]
 
 
 def _report(arguments: argparse.Namespace, written: dict[TopicPartition, Written]) -> None:
@@ -220,6 +268,11 @@ def _json_rows(lines: list[bytes], first: int, arguments: argparse.Namespace) ->
             row = from_json(json.loads(line))
         except (*NO_RECORD, argparse.ArgumentTypeError) as error:
             return rows, _BadLine(f"line {number} is no record in JSON: {error}")
+        if row["partition"] is not None:
+            try:
+                arguments.known.check_partition(row["partition"])
+            except KafkaSourceError as error:
+                return rows, _BadLine(f"line {number} cannot be written: {error}")
         if row["key"] is None and arguments.key is not None:
             row["key"] = arguments.key.encode()
         try:

@@ -7,6 +7,7 @@ files of processes that it names.
 
     <process>.json   its newest snapshot, replaced as a whole, at most a second old while it works
     <process>.lock   locked while the process lives: the operating system releases it, however the process ends
+                     a process whose lock was deleted makes it again
     <process>.told   a snapshot from another host, which arrived with a task's report (`take`)
     folded.json      the counters of ended processes, with their names
     collect.lock     only one collector works at a time
@@ -28,7 +29,7 @@ import logging
 import os
 import stat
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -81,12 +82,15 @@ class _LifeLock:
         self._held: tuple[Path, str, int] | None = None  # folder, process and descriptor
 
     def hold(self, folder: Path, process: str) -> None:
+        path = folder / f"{process}.lock"
         if self._held is not None and self._held[:2] == (folder, process):
             _check(folder)
-            return
+            if _is_at(self._held[2], path):
+                os.utime(self._held[2])  # what cleans temporary files goes by a file's age
+                return
         self.release()
         make(folder)
-        descriptor = os.open(folder / f"{process}.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         self._held = folder, process, descriptor
 
@@ -94,6 +98,14 @@ class _LifeLock:
         held, self._held = self._held, None
         if held is not None:
             os.close(held[2])
+
+
+def _is_at(descriptor: int, path: Path) -> bool:
+    """Whether the open file still is the one of that name."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(path, follow_symlinks=False))
+    except FileNotFoundError:
+        return False
 
 
 _life_lock = PerProcess(_LifeLock, renew=_LifeLock.release)
@@ -191,7 +203,7 @@ def collect(folder: Path) -> Snapshot:
     """The snapshots of all processes that ever published here, dead ones too, with gauges of those that live. Folds
     what it can.
 
-    Blocks while another process collects. Raises OSError where the folder cannot be written to.
+    Blocks while another process collects. Raises OSError where the folder cannot be used at all.
     """
     make(folder)
     with _alone(folder):
@@ -213,18 +225,35 @@ def collect(folder: Path) -> Snapshot:
             if process not in newest or one.sequence > newest[process].sequence:
                 newest[process] = one
         total = added([folded, *newest.values()])
-        if dead:
-            gone = added([folded, *(newest[process] for process in sorted(dead))])
-            names |= dict.fromkeys(sorted(dead))
-            of = list(names)[-_MOST_NAMES:]
-            _replace(folder / "folded.json", json.dumps({"of": of, "sums": gone.to_json()}))
-        _tidy(folder, names)
+        try:
+            if dead:
+                _fold(folder, folded, names, {process: newest[process] for process in sorted(dead)})
+            _tidy(folder, names)
+            _cannot_fold.discard(folder)
+        except OSError as error:  # a full disk: nothing is lost, and what is counted now is known
+            level = logging.DEBUG if folder in _cannot_fold else logging.WARNING
+            log.log(level, "%s: the files of ended processes stay, as their sums cannot be written: %s", folder, error)
+            _cannot_fold.add(folder)
     return total
 
 
+_cannot_fold: set[Path] = set()  # a warning said so
+
+
+def _fold(folder: Path, folded: Snapshot, names: dict[str, None], dead: Mapping[str, Snapshot]) -> None:
+    """Add the counts of dead processes to `folded.json`, and then their names to `names`."""
+    of = list(names | dict.fromkeys(dead))[-_MOST_NAMES:]
+    sums = added([folded, *dead.values()])
+    _replace(folder / "folded.json", json.dumps({"of": of, "sums": sums.to_json()}))
+    names.update(dict.fromkeys(dead))
+
+
 def _standing(folder: Path, path: Path) -> tuple[float, bool]:
-    """For how long the gauges of this file have been out of date, in seconds, and whether its process is dead."""
-    if path.suffix == ".told" and not (folder / f"{path.stem}.lock").exists():
+    """For how long the gauges of this file have been out of date, in seconds, and whether its process is dead.
+
+    Where there is no lock, the file's age decides. The process is on another host, or somebody has deleted its lock,
+    which it makes again when it publishes next: what is folded too early counts no more."""
+    if not (folder / f"{path.stem}.lock").exists():
         age_s = time.time() - path.stat().st_mtime
         return age_s, age_s > _TOLD_FOR_GOOD_S
     return (0.0, False) if _lives(folder, path.stem) else (float("inf"), True)

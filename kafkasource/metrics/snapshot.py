@@ -7,7 +7,7 @@ carries a snapshot to the driver, and a file in the folder holds one, as JSON.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,8 +44,8 @@ class Snapshot:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Snapshot:
-        """Raises ValueError for a text that is no snapshot. Leaves out metrics that the table does not have (another
-        version)."""
+        """Raises ValueError for a text that is no snapshot. Leaves out metrics that the table does not have, or
+        has with other labels (another version)."""
         try:
             document: dict[str, Any] = json.loads(text)
             return cls(
@@ -54,17 +54,25 @@ class Snapshot:
                 {
                     (name, tuple(labels)): float(value)
                     for name, labels, value in document["counters"]
-                    if name in METRICS
+                    if _is_known(name, labels)
                 },
                 {
                     (name, tuple(labels)): (tuple(map(int, buckets)), float(total))
                     for name, labels, buckets, total in document["histograms"]
-                    if name in METRICS and len(buckets) == len(METRICS[name].buckets) + 1
+                    if _is_known(name, labels) and len(buckets) == len(METRICS[name].buckets) + 1
                 },
-                {(name, tuple(labels)): float(value) for name, labels, value in document["gauges"] if name in METRICS},
+                {
+                    (name, tuple(labels)): float(value)
+                    for name, labels, value in document["gauges"]
+                    if _is_known(name, labels)
+                },
             )
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise ValueError(f"not a snapshot of metrics: {error!r}") from None
+
+
+def _is_known(name: str, labels: Collection[str]) -> bool:
+    return name in METRICS and len(labels) == len(METRICS[name].labels)
 
 
 def added(snapshots: Iterable[Snapshot]) -> Snapshot:

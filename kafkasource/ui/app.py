@@ -12,6 +12,7 @@ from pathlib import Path
 from kafkasource.admin.topics import bounds_of, check_partitions, existing
 from kafkasource.client.cluster import Cluster
 from kafkasource.errors import KafkaSourceError, OptionError
+from kafkasource.options import Options
 from kafkasource.reader import Reader
 from kafkasource.source.plan.positions import Position
 from kafkasource.types import TopicPartition
@@ -133,20 +134,22 @@ class App:
         known = existing(self._cluster, [topic])[topic]
         check_partitions(known, numbers)
         partitions = [tp for tp in known.topic_partitions if not numbers or tp.partition in numbers]
-        ends = bounds_of(self._cluster, [known])
-        with self._browser(partitions, start, wanted) as browser:
+        options = self._read_options(
+            {"assign": _assign(partitions), "includeHeaders": "true", "failOnDataLoss": "false"}
+        )
+        ends = bounds_of(self._cluster, [known], options["kafka.isolation.level"])  # where the reader's logs end
+        with self._browser(options, start, wanted) as browser:
             found = browser.forward(newer) if start is not None or newer is not None else browser.back(older)
         for tp in partitions:  # where a partition had nothing to read, newer records come behind its end
             found.newer.setdefault(tp.partition, ends[tp].latest or 0)
         return _as_json(found)
 
     @contextmanager
-    def _browser(self, partitions: list[TopicPartition], start: Position | None, wanted: Wanted) -> Iterator[Browser]:
+    def _browser(self, options: Options, start: Position | None, wanted: Wanted) -> Iterator[Browser]:
         if not self._browsing.acquire(timeout=self._limits.seconds):
             raise Refused(503, f"{_MOST_AT_ONCE} other requests for records are under way: try again")
         try:
-            given = {"assign": _assign(partitions), "includeHeaders": "true", "failOnDataLoss": "false"}
-            with Reader(self._read_options(given), start=start) as reader:
+            with Reader(options, start=start) as reader:
                 yield Browser(reader, wanted, self._limits)
         finally:
             self._browsing.release()

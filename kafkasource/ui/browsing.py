@@ -11,7 +11,9 @@ far counts, so that what is shown of each partition has no gap.
 from __future__ import annotations
 
 import heapq
+import math
 import time
+from collections import deque
 from collections.abc import Callable, Generator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from kafkasource.reader import Reader
     from kafkasource.types import OffsetRange
 
+_MOST_GROWTH = 8.0  # of a pass, to the next one
+_FIRST_SEARCHED = 2_000  # offsets of all partitions in the first pass for a key
 MOST_RECORDS = 500  # that one answer shows
 
 Cursor = Mapping[int, int]
@@ -68,19 +72,42 @@ class Found:
 
 @dataclass(slots=True)
 class _Budget:
+    """What a request has examined, and when by the clock it ends."""
+
     limits: Limits
     clock: Callable[[], float]
-    began: float
+    ends: float
+    pass_began: float = 0.0
+    pass_ends: float = math.inf
     records: int = 0
     bytes: int = 0
+    bytes_before: int = 0  # the pass
+
+    def begin_pass(self, last: bool) -> None:
+        """A pass that may be cut for nothing has half of the seconds left, so that a smaller one can follow."""
+        self.pass_began, self.bytes_before = self.clock(), self.bytes
+        self.pass_ends = self.ends if last else self.pass_began + max(0.0, self.ends - self.pass_began) / 2
 
     def spend(self, batch: pa.RecordBatch) -> None:
         self.records += batch.num_rows
         self.bytes += batch.nbytes
 
+    def growth(self) -> float:
+        """How much larger than the last pass the next one may be. It is expected to take half of what is left."""
+        now = self.clock()
+        taken = (
+            (self.ends - now, now - self.pass_began),
+            (self.limits.bytes - self.bytes, self.bytes - self.bytes_before),
+        )
+        return min([_MOST_GROWTH, *(max(0.0, left) / 2 / took for left, took in taken if took > 0)])
+
+    @property
+    def is_late(self) -> bool:
+        return self.clock() > self.ends
+
     @property
     def is_spent(self) -> bool:
-        late = self.clock() - self.began > self.limits.seconds
+        late = self.clock() > min(self.ends, self.pass_ends)
         return late or self.records >= self.limits.records or self.bytes >= self.limits.bytes
 
 
@@ -140,7 +167,7 @@ class Browser:
         self._reader = reader
         self._wanted = wanted
         self._limits = limits or Limits()
-        self._budget = _Budget(self._limits, clock, clock())
+        self._budget = _Budget(self._limits, clock, clock() + self._limits.seconds)
 
     def forward(self, starts: Cursor | None = None) -> Found:
         """Oldest first: from the reader's start, or from `starts`."""
@@ -165,33 +192,50 @@ class Browser:
         """Newest first: before the log's ends, or before `ends`.
 
         Passes of growing windows, each before the one that it follows: compaction and transactions leave holes. A pass
-        that a bound ends has not seen its newest records, so it counts for nothing and a smaller one takes its place.
+        that a bound ends has not seen its newest records, so it counts for nothing. Then the answer is what the passes
+        before it have found; where there is none, a smaller one takes its place. The smallest has one offset of each
+        partition: there the partitions count that it came to, one at least.
         """
-        ranges = [_until(one, ends) for one in self._reader.plan()]
+        planned = self._reader.plan()
+        ranges = [_until(one, ends) for one in planned]
         newer = {one.topic_partition.partition: one.end_offset for one in ranges}
         older = dict(newer)
         begins = {one.topic_partition.partition: one.start_offset for one in ranges}
+        # Where each page ends before it has come to all partitions, none may wait for others to be read to their
+        # beginnings.
+        come = {one.topic_partition: one.end_offset - newer[one.topic_partition.partition] for one in planned}
+        ranges.sort(key=lambda one: come[one.topic_partition])
         share = self._share(ranges)
-        window = share if self._wanted.key is not None else min(self._wanted.count, share)
+        first = _FIRST_SEARCHED // max(1, len(ranges)) if self._wanted.key is not None else self._wanted.count
+        window = max(1, min(first, share))
         records: list[Json] = []
         limited = False
         while len(records) < self._wanted.count and any(older[each] > begins[each] for each in older):
-            if self._budget.is_spent:
+            self._budget.begin_pass(last=window == 1)
+            if self._budget.is_spent and older != newer:
                 limited = True
                 break
             slices = [_before(one, older[one.topic_partition.partition], window) for one in ranges]
             kept = _Kept(self._wanted.count - len(records), last=True)
             parts, whole = self._pass([one for one in slices if one.size > 0], kept)
             if not whole and window > 1:
-                window = max(1, window // 8)
+                if older != newer:
+                    limited = True
+                    break
+                window = 1 if self._budget.is_late else max(1, window // 8)
                 self._budget = replace(self._budget, records=0, bytes=0)  # the seconds go on
                 continue
             records += kept.records()
             for one in slices:
                 partition = one.topic_partition.partition
                 part = parts.get(partition)
-                older[partition] = part.dropped[1] + 1 if part and part.dropped else one.start_offset
-            window = min(window * 8, share)
+                if part is not None or whole:
+                    older[partition] = part.dropped[1] + 1 if part and part.dropped else one.start_offset
+            if not whole:
+                limited = True
+                break
+            left = (self._limits.records - self._budget.records) // len(ranges)
+            window = max(1, min(int(window * self._budget.growth()), left, share))
         oldest = all(older[each] <= begins[each] for each in older)
         return Found(records, older, newer, self._budget.records, limited, oldest)
 
@@ -200,22 +244,32 @@ class Browser:
         return max(1, self._limits.records // max(1, len(ranges)))
 
     def _pass(self, ranges: list[OffsetRange], kept: _Kept) -> tuple[dict[int, _Part], bool]:
-        """Read ranges one after the other. False: a bound ended it."""
+        """False: a bound ended it; it has read one batch at least."""
         parts: dict[int, _Part] = {}
-        for one in ranges:
-            if self._budget.is_spent:
+        # Newest first, all of each range is read, and a broker that is far costs one round trip for all partitions that
+        # it has. Oldest first, most of a range is often left out: what is fetched ahead of others would be for nothing.
+        for together in [ranges] if kept.last else [[one] for one in ranges]:
+            if (parts and self._budget.is_spent) or not self._read(together, parts, kept):
                 return parts, False
-            part = parts[one.topic_partition.partition] = _Part(one.start_offset)
-            with closing(_batches(self._reader, one)) as batches:
-                for batch in batches:
-                    self._budget.spend(batch)
-                    if self._examine(batch, one.topic_partition.partition, parts, kept):
-                        break
-                    if self._budget.is_spent and part.reached < one.end_offset:
-                        return parts, False
-                else:
-                    part.reached = one.end_offset
         return parts, True
+
+    def _read(self, ranges: list[OffsetRange], parts: dict[int, _Part], kept: _Kept) -> bool:
+        """Read ranges, whose records come one range after the other. False: a bound ended it."""
+        to_come = deque(ranges)
+        with closing(_batches(self._reader, ranges)) as batches:
+            for batch in batches:
+                partition = batch.column("partition")[0].as_py()
+                while to_come[0].topic_partition.partition != partition:
+                    _end(parts, to_come.popleft())
+                part = parts.setdefault(partition, _Part(to_come[0].start_offset))
+                self._budget.spend(batch)
+                if self._examine(batch, partition, parts, kept):
+                    return True
+                if self._budget.is_spent and (len(to_come) > 1 or part.reached < to_come[0].end_offset):
+                    return False
+        for one in to_come:
+            _end(parts, one)
+        return True
 
     def _examine(self, batch: pa.RecordBatch, partition: int, parts: dict[int, _Part], kept: _Kept) -> bool:
         """Keep what belongs to the answer. True: no later record of the partition does."""
@@ -248,8 +302,13 @@ class Browser:
         return batch.filter(pc.match_substring(keys, key))
 
 
-def _batches(reader: Reader, one: OffsetRange) -> Generator[pa.RecordBatch, None, None]:
-    yield from reader.read([one])
+def _batches(reader: Reader, ranges: list[OffsetRange]) -> Generator[pa.RecordBatch, None, None]:
+    yield from reader.read(ranges)
+
+
+def _end(parts: dict[int, _Part], one: OffsetRange) -> None:
+    """There are no further records in it."""
+    parts.setdefault(one.topic_partition.partition, _Part(one.start_offset)).reached = one.end_offset
 
 
 def _from(one: OffsetRange, starts: Cursor | None) -> OffsetRange:

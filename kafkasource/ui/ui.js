@@ -229,11 +229,12 @@ async function groupsView() {
 async function groupView(parameters) {
   const name = parameters.get("name"), group = await get("/api/group", {name}), clients = new Map(group.members.map(one => [one.member, one.instance ?? one.client]));
   const behind = [...group.partitions].sort((a, b) => (b.lag ?? -1) - (a.lag ?? -1));
-  const rows = behind.map(one => [make("span", {}, link({view: "topic", name: one.topic}, visible(one.topic)), ` : ${one.partition}`), full(one.offset), one.latest === null ? "gone" : full(one.latest),
+  const leaderless = group.partitions.filter(one => one.why_unknown === "no leader").length;
+  const rows = behind.map(one => [make("span", {}, link({view: "topic", name: one.topic}, visible(one.topic)), ` : ${one.partition}`), full(one.offset), one.latest === null ? one.why_unknown : full(one.latest),
     full(one.lag), visible(clients.get(one.member) ?? "–")]);
   const members = group.members.map(one => [visible(one.instance ?? one.member), visible(one.client), visible(one.host), full(group.partitions.filter(each => each.member === one.member).length)]);
   return [card(make("div", {class: "head"}, make("h2", {}, visible(name))),
-    make("div", {class: "tiles"}, tile("lag", full(group.lag), "offsets behind"), tile("state", visible(group.state ?? "–"), "state"),
+    make("div", {class: "tiles"}, tile("lag", full(group.lag), leaderless ? `offsets behind; ${leaderless} without a leader` : "offsets behind"), tile("state", visible(group.state ?? "–"), "state"),
       tile("members", full(group.members.length), "members"), tile("assignor", visible(group.assignor || "–"), "assignor"))),
     card(make("h2", {}, "Partitions"), rows.length ? wide(table(["Partition", "Offset", "End of log", "Lag", "Client"], rows)) : make("p", {class: "soft"}, "no offsets committed, no partitions assigned")),
     card(make("h2", {}, "Members"), members.length ? wide(table(["Member", "Client", "Host", "Partitions"], members)) : make("p", {class: "soft"}, "none now")), writes ? offsetsCard(group, name) : ""];

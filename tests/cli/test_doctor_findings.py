@@ -197,6 +197,28 @@ def test_what_failed_makes_the_exit_code_1_and_every_line_has_its_remedy(python_
     assert lines[place + 1].strip() == f"→ export PYSPARK_PYTHON={sys.executable}"
 
 
+@pytest.mark.parametrize("named_by", ["-F", "KAFKA_COMMAND_CONFIG"])
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [(None, "cannot be read"), ("security.protocl=SASL_SSL\n", "unknown option 'security.protocl'")],
+    ids=["missing", "misspelt"],
+)
+def test_a_file_of_options_that_is_wrong_is_a_failure_and_not_no_cluster(
+    named_by, text, said, tmp_path, monkeypatch, capsys
+):
+    file = tmp_path / "client.properties"
+    if text is not None:
+        file.write_text(text)
+    if named_by != "-F":
+        monkeypatch.setenv(named_by, str(file))
+    code = main(["doctor", "--json", *(["-F", str(file)] if named_by == "-F" else [])])
+    (found,) = [one for one in json.loads(capsys.readouterr().out) if one["what"] == "cluster"]
+    assert (code, found["level"]) == (1, "FAILED")
+    assert str(file) in found["found"]
+    assert said in found["found"]
+    assert found["remedy"]
+
+
 def test_without_java_it_says_how_to_get_one(monkeypatch):
     monkeypatch.setenv("JAVA_HOME", os.devnull)
     found = machine.java()

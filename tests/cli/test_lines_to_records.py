@@ -2,6 +2,7 @@
 
 import argparse
 import os
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,7 +12,8 @@ from kafkasource.cli.write import _BadLine, _batch, _json_rows, _lines, _text_ro
 
 def arguments(**given):
     default = {"key": None, "key_separator": None, "null": None, "header": [], "partition": None, "types": {}}
-    return argparse.Namespace(**{**default, **given})
+    known = SimpleNamespace(check_partition=lambda number: None)
+    return argparse.Namespace(**{**default, "known": known, **given})
 
 
 def rows(found):

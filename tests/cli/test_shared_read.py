@@ -117,6 +117,23 @@ def test_the_share_is_read_to_its_end_committed_and_left():
     assert member.commits == [{T0: 3, T1: 2}]
 
 
+def test_a_share_of_a_topic_that_is_written_to_all_the_time_has_an_end_too(monkeypatch):
+    monkeypatch.setattr(shared_read, "_STEP", 2)
+    reader = Reader({T0: 3, T1: 1})
+    made = reader.positions()
+
+    def one_more_each_time():
+        ranges = Positions.next_ranges(made)
+        reader.ends.update({tp: end + 1 for tp, end in reader.ends.items()})
+        return ranges
+
+    made.next_ranges = one_more_each_time
+    reader.positions = lambda: made
+    member = Member(Changes(assigned=frozenset({T0})), Changes(assigned=frozenset({T1})))  # the second one comes later
+    assert run(reader, member) == [0, 1, 2, 0, 1]
+    assert member.commits[-1] == {T1: 2}
+
+
 def test_an_offset_is_committed_only_after_its_record_was_written_out(monkeypatch):
     monkeypatch.setattr(shared_read, "_STEP", 2)
     member = Member(Changes(assigned=frozenset({T0})))

@@ -1,5 +1,6 @@
 """What one process counts, against prometheus-client's own counting where there is one."""
 
+import json
 import random
 import subprocess
 import sys
@@ -197,6 +198,23 @@ def test_a_snapshot_is_the_same_after_its_way_as_json():
 def test_a_file_that_is_no_snapshot_is_told_from_one(text):
     with pytest.raises(ValueError, match="not a snapshot of metrics"):
         Snapshot.from_json(text)
+
+
+def test_a_metric_that_another_version_counts_by_other_labels_is_left_out_of_its_snapshot():
+    read, waiters = "kafkasource_records_read_total", "kafkasource_pool_waiters"
+    buckets = [0] * (len(METRICS[LATENCY].buckets) + 1)
+    found = Snapshot.from_json(
+        json.dumps(
+            {
+                "process": "p",
+                "sequence": 1,
+                "counters": [[read, ["t"], 1], [read, ["t", "0"], 1], [read, [], 1]],
+                "histograms": [[LATENCY, [*METRICS[LATENCY].labels, "more"], buckets, 0.0]],
+                "gauges": [[waiters, ["east"], 1], [waiters, ["east", "0"], 1]],
+            }
+        )
+    )
+    assert (found.counters, found.histograms, found.gauges) == ({(read, ("t",)): 1}, {}, {(waiters, ("east",)): 1})
 
 
 def test_processes_add_up():

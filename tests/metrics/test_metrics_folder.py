@@ -1,5 +1,6 @@
 """Counters outlive the processes that counted, whoever dies and when: with real processes, killed."""
 
+import errno
 import os
 import pickle
 import shutil
@@ -134,6 +135,80 @@ def test_a_collector_that_dies_while_it_writes_loses_nothing(tmp_path, worker):
     kill(one)
     (tmp_path / "folded.json.1.new").write_text('{"of": [')
     assert folder.collect(tmp_path).counters[READ] == 11
+
+
+@pytest.mark.parametrize("collected", [False, True], ids=["before it is collected", "after it was collected"])
+def test_the_counts_of_a_process_go_on_where_its_lock_was_deleted(tmp_path, worker, collected):
+    one = worker()
+    tell(one, 5)
+    (lock,) = tmp_path.glob("*.lock")
+    lock.unlink()  # as what cleans /tmp does
+    if collected:
+        assert folder.collect(tmp_path).counters[READ] == 5
+    tell(one, 70)
+    assert folder.collect(tmp_path).counters[READ] == 75
+    tell(one, 900)
+    found = folder.collect(tmp_path)
+    assert (found.counters[READ], found.gauges[WAITERS]) == (975, 1)
+    kill(one)
+    assert folder.collect(tmp_path).counters[READ] == 975
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["collect.lock", "folded.json"]
+
+
+def test_the_counts_of_a_process_go_on_where_the_whole_folder_was_deleted(tmp_path, worker):
+    one = worker()
+    tell(one, 5)
+    for path in tmp_path.iterdir():
+        path.unlink()
+    assert READ not in folder.collect(tmp_path).counters
+    for records, total in ((70, 75), (900, 975)):
+        tell(one, records)
+        assert folder.collect(tmp_path).counters[READ] == total
+
+
+def test_the_lock_of_a_process_that_publishes_does_not_grow_old(tmp_path, worker):
+    one = worker()
+    tell(one, 5)
+    (lock,) = tmp_path.glob("*.lock")
+    os.utime(lock, (0, 0))
+    tell(one, 5)
+    assert lock.stat().st_mtime > 0
+
+
+def test_what_a_process_without_a_lock_counted_long_ago_is_folded_and_still_counts(tmp_path, worker):
+    one = worker()
+    tell(one, 5)
+    kill(one)
+    (lock,), (file,) = tmp_path.glob("*.lock"), tmp_path.glob("*.json")
+    lock.unlink()
+    assert folder.collect(tmp_path).counters[READ] == 5
+    old = time.time() - 25 * 3600
+    os.utime(file, (old, old))
+    assert folder.collect(tmp_path).counters[READ] == 5
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["collect.lock", "folded.json"]
+
+
+def test_on_a_full_disk_all_that_was_counted_is_told_and_what_is_dead_is_folded_later(
+    tmp_path, worker, monkeypatch, caplog
+):
+    one, other, replace = worker(), worker(), folder._replace
+    tell(one, 5)
+    tell(other, 70)
+    kill(one)
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(folder, "_replace", full)
+    for _ in range(2):
+        found = folder.collect(tmp_path)
+        assert (found.counters[READ], found.gauges[WAITERS]) == (75, 1)
+    assert caplog.text.count("No space left on device") == 1
+    monkeypatch.setattr(folder, "_replace", replace)
+    kill(other)
+    for _ in range(2):
+        assert folder.collect(tmp_path).counters[READ] == 75
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["collect.lock", "folded.json"]
 
 
 def test_a_report_that_comes_twice_or_beside_a_file_counts_once(metrics_folder):

@@ -57,7 +57,9 @@ def everything(key):
 
 @pytest.mark.parametrize("key", [None, b"rare"])
 @pytest.mark.parametrize(
-    "limits", [Limits(), Limits(records=12), Limits(bytes=5_000)], ids=["wide", "records", "bytes"]
+    "limits",
+    [Limits(), Limits(records=12), Limits(bytes=5_000), Limits(bytes=1_500)],
+    ids=["wide", "records", "bytes", "not a record of each partition"],
 )
 @pytest.mark.parametrize("way", ["back", "forward"])
 def test_page_after_page_shows_each_record_once(browser, way, limits, key):

@@ -3,6 +3,7 @@
 import base64
 
 import pytest
+from ui_process import serving
 
 pytestmark = pytest.mark.broker
 
@@ -111,6 +112,26 @@ def test_new_records_are_newer_than_the_newest_page_of_an_empty_topic(served, ka
     assert page["records"] == []
     produce(name, [{"value": b"late", "partition": 1}])
     assert offsets(shown(served.get("/api/records", topic=name, newer=places(page["newer"])))) == [(1, 0)]
+
+
+def test_of_committed_records_those_of_a_transaction_that_was_open_are_newer(
+    kafka_broker, token_file, kafka_topic, produce
+):
+    from confluent_kafka import Producer
+
+    name = kafka_topic()
+    produce(name, [{"value": b"before", "partition": 0}])
+    producer = Producer({"bootstrap.servers": kafka_broker.bootstrap_servers, "transactional.id": name})
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.produce(name, b"in it", partition=0)
+    assert producer.flush(60) == 0
+    with serving(kafka_broker.bootstrap_servers, token_file, "-X", "isolation.level=read_committed") as served:
+        page = shown(served.get("/api/records", topic=name, **{"from": "latest"}))
+        assert page["records"] == []
+        producer.commit_transaction(60)
+        newer = shown(served.get("/api/records", topic=name, newer=places(page["newer"])))
+    assert offsets(newer) == [(0, 1)]
 
 
 def test_a_key_finds_its_records_whole_or_as_a_part(served, topic):

@@ -14,6 +14,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from kafkasource.cli.arguments import add_cluster, add_json, bootstrap_servers
+from kafkasource.cli.command_config import ENVIRONMENT, file_options
 from kafkasource.cli.doctor.finding import FAILED, OK, Finding
 from kafkasource.cli.doctor.machine import machine_findings
 from kafkasource.errors import OptionError
@@ -84,6 +85,13 @@ def _doctor(arguments: argparse.Namespace) -> int:
 
 def _findings(arguments: argparse.Namespace) -> Iterator[Finding]:
     yield from machine_findings(arguments.job)
+    try:
+        file_options(arguments)
+    except OptionError as error:
+        yield Finding(
+            FAILED, "cluster", str(error), f"correct the file, or what --command-config or {ENVIRONMENT} names"
+        )
+        return
     try:
         servers = bootstrap_servers(arguments)
     except OptionError:

@@ -1,0 +1,56 @@
+"""What a command writes to: a regular file gets its name when it is complete, anything else stays what it is."""
+
+import os
+import stat
+import threading
+
+import pytest
+
+from kafkasource.cli.whole_file import written_whole
+from kafkasource.errors import OptionError
+
+
+def write(file, *pieces):
+    with written_whole(file, "--to") as stream:
+        for each in pieces:
+            if isinstance(each, Exception):
+                raise each
+            stream.write(each)
+
+
+def test_a_file_has_its_name_when_it_is_complete_and_after_an_error_the_old_one_is_there(tmp_path):
+    file = tmp_path / "day.txt"
+    write(file, b"old")
+    with pytest.raises(ZeroDivisionError):
+        write(file, b"new", ZeroDivisionError())
+    assert [(each.name, each.read_bytes()) for each in tmp_path.iterdir()] == [("day.txt", b"old")]
+
+
+def test_a_fifo_gets_the_bytes_and_stays_one(tmp_path):
+    fifo, read = tmp_path / "fifo", []
+    os.mkfifo(fifo)
+    reader = threading.Thread(target=lambda: read.append(fifo.read_bytes()), daemon=True)
+    reader.start()
+    write(fifo, b"one ", b"two")
+    reader.join(10)
+    assert read == [b"one two"]
+    assert stat.S_ISFIFO(os.stat(fifo).st_mode)
+    assert list(tmp_path.iterdir()) == [fifo]
+
+
+@pytest.mark.parametrize("there", [True, False], ids=["to a file", "to what is not there yet"])
+def test_a_link_stays_one_and_what_it_leads_to_is_written(tmp_path, there):
+    (tmp_path / "disk").mkdir()
+    target, link = tmp_path / "disk" / "day.txt", tmp_path / "link.txt"
+    if there:
+        target.write_bytes(b"old")
+    link.symlink_to("disk/day.txt")
+    write(link, b"new")
+    assert (link.is_symlink(), target.read_bytes()) == (True, b"new")
+    assert sorted(tmp_path.rglob("*")) == sorted([tmp_path / "disk", target, link])
+
+
+@pytest.mark.parametrize("name", [".", "nowhere/day.txt"])
+def test_what_cannot_be_written_is_one_error_that_names_the_argument(tmp_path, name):
+    with pytest.raises(OptionError, match=r"^--to: "):
+        write(tmp_path / name, b"x")
