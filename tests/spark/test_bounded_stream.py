@@ -53,7 +53,8 @@ def test_a_query_that_is_asked_to_stop_before_its_first_batch_goes_on_from_its_s
     for commit in (tmp_path / "checkpoint" / "commits").iterdir():
         commit.unlink()  # as if it had been stopped while Spark ran the empty first batch
     pykafka.write(numbers(pykafka, 5, 8), topic)
-    start(stream, tmp_path, read, availableNow=True).awaitTermination()
+    for _ in range(2):  # Spark 4.0 and 4.1 end after the batch that was not finished
+        start(stream, tmp_path, read, availableNow=True).awaitTermination()
     assert read == [5, 6, 7]
 
 

@@ -88,7 +88,7 @@ class Killed(CommitsOtherwise):
     """With the batch decided, and one transaction of two committed."""
 
     def end_tasks(self, decision, transactions):
-        assert self.tasks.commit(decision, transactions[:1]) == []
+        assert self.tasks.commit(decision, transactions[:1]) == {}
         raise KeyboardInterrupt
 
 

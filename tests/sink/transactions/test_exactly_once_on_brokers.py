@@ -34,7 +34,7 @@ from kafkasource.sink import writer
 from kafkasource.sink.clusters import targets
 from kafkasource.sink.transactions.batch import commit as batch_commit
 from kafkasource.sink.transactions.crash_points import POINTS
-from kafkasource.sink.transactions.decision_status import LastBatch
+from kafkasource.sink.transactions.decision_status import LastBatch, StatusLog
 from kafkasource.sink.transactions.driver import ExactlyOnce
 from kafkasource.sink.transactions.errors import CannotWriteOnce, LostDecision, LostTransactions
 from kafkasource.sink.transactions.names import TransactionalIds
@@ -82,7 +82,7 @@ class Query:
             "deliveryGuarantee": "exactly_once",
         } | written
         with Cluster(ClientConfig.of(servers)) as cluster:
-            cluster.topics.create([self.topic], partitions=SLOTS)
+            cluster.topics.create([self.topic], partitions=SLOTS, replication_factor=1)  # 0.11 takes no default
         self.done = set()
         self.crash_at = None
         monkeypatch.setattr(writer.TaskContext, "get", lambda: self.context)  # type: ignore[attr-defined]
@@ -194,7 +194,11 @@ def test_transactions_that_timed_out_after_the_decision_are_told_of_and_written_
 @pytest.mark.extended
 @pytest.mark.parametrize("release", ["3.9.2", "4.3.1"])
 def test_whether_transactions_with_forgotten_ids_were_committed_is_asked_of_the_user(release, monkeypatch):
-    """They were: the driver died after its last commit."""
+    """They were: the driver died after its last commit, before it said so in P-kept."""
+
+    def dies(*_):
+        raise Crash
+
     properties = {
         "transactional.id.expiration.ms": 15_000,  # no id may expire while its batch is written, on any machine
         "transaction.remove.expired.transaction.cleanup.interval.ms": 300,
@@ -202,8 +206,8 @@ def test_whether_transactions_with_forgotten_ids_were_committed_is_asked_of_the_
     with Broker(version=release, properties=PROPERTIES | properties, use_existing=False) as broker:
         query = Query(broker.bootstrap_servers, monkeypatch)
         query.run(1)
-        query.crash_at = "ended"
-        with pytest.raises(Crash):
+        with monkeypatch.context() as patch, pytest.raises(Crash):
+            patch.setattr(StatusLog, "write_if_possible", dies)
             query.run(2)
         ids = TransactionalIds(prefix_of(query))
         names = [ids.driver, *map(ids.task, range(SLOTS))]
