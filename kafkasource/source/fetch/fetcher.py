@@ -61,6 +61,8 @@ _RECORD_REFETCHES = 1  # how often a batch with a wrong CRC is fetched again
 _ANSWER_REFETCHES = 4  # how often an answer that cannot be decoded is fetched again
 _NEWS_TRAVELS_S = 3.0  # a topic counts as gone after brokers have denied it for so long: news of a topic takes a while
 _RECORD_BYTES = 1024  # assumed size of a record of which nothing has been seen: a high guess
+_ANY_BYTES = 2**31 - 1  # no limit: the size in a request is an int32
+_LEAST_THROTTLED_BYTES = 16_384  # a fetch gets no smaller than this for the sake of a quota
 _IS_GONE = "the topic has been deleted, or recreated under its name"
 
 
@@ -124,6 +126,7 @@ class PartitionFetcher(Generic[Sent]):
         self._in_flight: _InFlight[Sent] | None = None
         self._answer: FetchedPartition | None = None  # received, and not decoded yet
         self._least_bytes = 0  # the next fetch asks for so much, after a batch that did not come whole
+        self._most_bytes = _ANY_BYTES  # the next fetch asks for no more, after one that a quota held back
         self._asked_bytes = 0  # the newest fetch asked for so much
         self._held_bytes = 0  # size of the answer that was received last
         self._held_since = 0.0
@@ -211,7 +214,17 @@ class PartitionFetcher(Generic[Sent]):
         if len(fetched.records):
             self._held_bytes, self._held_since = len(fetched.records), self._clock()
             metrics.count("kafkasource_bytes_read_total", self._held_bytes, self._tp.topic)
+            self._most_bytes = min(2 * self._most_bytes, _ANY_BYTES)
             return fetched
+        if fetched.throttled_ms:
+            # The client waits for as long as the broker says. Kafka 2.0 to 2.5 never let a fetch through that may bring
+            # more than the quota of ten seconds (KAFKA-9677), so the next one asks for less.
+            self._check_patience(
+                f"a quota of this user or client id holds back fetches of {in_flight.asked_bytes} bytes"
+                " (consumer_byte_rate or request_percentage)"
+            )
+            self._most_bytes = max(in_flight.asked_bytes // 2, _LEAST_THROTTLED_BYTES)
+            return None
         self._check_patience(
             f"the broker has nothing at this offset; its high watermark is {fetched.high_watermark}"
             + ("" if fetched.last_stable_offset is None else f", its last stable offset {fetched.last_stable_offset}")
@@ -246,7 +259,8 @@ class PartitionFetcher(Generic[Sent]):
 
     def _send(self, offset: int) -> None:
         client = self._client
-        asked = max(self._budget.next_size(client.round_trip_s, client.line_bytes), self._least_bytes)
+        allowed = min(self._budget.next_size(client.round_trip_s, client.line_bytes), self._most_bytes)
+        asked = max(allowed, self._least_bytes)
         self._asked_bytes = asked
         self._in_flight = _InFlight(offset, asked, client.send(offset, asked))
         self._budget.sent(asked)

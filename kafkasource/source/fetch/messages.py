@@ -25,6 +25,7 @@ class FetchedPartition:
     log_start_offset: int | None = None
     aborted_transactions: tuple[tuple[int, int], ...] = ()  # (producer id, first offset) among these records
     preferred_read_replica: int | None = None  # node id of the replica to ask; then `records` is empty (KIP-392)
+    throttled_ms: int = 0  # a quota of the broker allows nothing now, and for so long (KIP-219); `records` is empty
 
 
 def request_body(
@@ -95,12 +96,15 @@ def last_version(topic_ids: Collection[uuid.UUID | None]) -> int | None:
 def read_response(body: Body, tp: TopicPartition, fetch_offset: int, topic_id: uuid.UUID | None) -> FetchedPartition:
     """The one partition that was asked for.
 
-    Raises the broker's error, and ProtocolError when the response speaks of anything else: missing is not empty.
+    Raises the broker's error, and ProtocolError when the response speaks of anything else: missing is not empty, but
+    where a quota is used up. From Kafka 2.0 on a broker answers that at once, without any partition.
     """
     context = f"Fetch of {tp} at offset {fetch_offset}"
     if body.get("error_code"):
         raise error_for(body["error_code"], context)
-    topics = body["responses"]
+    topics, throttled_ms = body["responses"], body.get("throttle_time_ms", 0)
+    if not topics and throttled_ms > 0:
+        return FetchedPartition(b"", high_watermark=-1, throttled_ms=throttled_ms)
     if len(topics) != 1 or len(topics[0]["partitions"]) != 1:
         raise ProtocolError(f"{context}: the response does not hold exactly the partition that was asked for")
     topic, partition = topics[0], topics[0]["partitions"][0]

@@ -172,6 +172,8 @@ class ClusterPartition:
         except KafkaSourceError:
             self._leave_replica()
             raise
+        if fetched.throttled_ms:
+            return fetched
         self._leader_only = not len(fetched.records)
         return None if self._leader_only else fetched
 
@@ -193,8 +195,9 @@ class ClusterPartition:
             line.timed_out(sent.max_bytes, sent.pending.error)
         with cluster.caller.reading(FETCH):
             fetched = read_response(sent.pending.result(), self._tp, sent.fetch_offset, sent.topic_id)
-        line.came(len(fetched.records), sent.max_bytes, took_s, waited_s)
-        self._log.pin(sent.topic_id)
+        if not fetched.throttled_ms:  # else it tells nothing of the line, nor of the log
+            line.came(len(fetched.records), sent.max_bytes, took_s, waited_s)
+            self._log.pin(sent.topic_id)
         return fetched
 
     @property

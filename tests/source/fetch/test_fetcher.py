@@ -429,6 +429,37 @@ def test_a_partition_that_is_missing_or_another_is_not_taken_for_empty():
             read_response(body, TP, 5, topic_id)
 
 
+def test_an_answer_of_a_used_up_quota_has_no_partition_and_says_for_how_long():
+    """Kafka from 2.0 on (KIP-219)."""
+    body = {"error_code": 0, "throttle_time_ms": 2500, "responses": []}
+    assert read_response(body, TP, 5, ID) == FetchedPartition(b"", -1, throttled_ms=2500)
+
+
+def test_a_used_up_quota_is_waited_for_on_the_same_connection_and_asks_for_less():
+    throttled = FetchedPartition(b"", -1, throttled_ms=500)
+    script = Script(*[throttled] * 20, *[batch(first, 10) for first in range(0, 100, 10)])
+    assert read(script, 0, 100) == list(range(100))
+    assert "reconnect" not in script.events
+    assert "bounds" not in script.events
+    held_back = script.limits[:21]
+    assert held_back[1] == held_back[0] // 2
+    assert held_back[-1] == 16_384  # Kafka before 2.6 never gives what is more than the quota of ten seconds
+    assert script.limits[21:24] == [32_768, 65_536, 131_072]
+    assert script.limits[-1] == held_back[0]
+
+
+def test_a_quota_that_never_lets_a_fetch_through_is_named():
+    clock = Clock()
+
+    class Throttling(Script):
+        def receive(self, sent):
+            clock.now += 3  # the client has obeyed the pause
+            return FetchedPartition(b"", -1, throttled_ms=3000)
+
+    with pytest.raises(DeadlineExceeded, match=r"Cannot fetch record for offset 0 of t-0.*a quota.*consumer_byte_rate"):
+        read(Throttling(), 0, 20, clock=clock)
+
+
 def test_a_partitions_error_says_what_was_asked():
     with pytest.raises(KafkaSourceError, match="Fetch of t-0 at offset 5: OFFSET_OUT_OF_RANGE"):
         read_response(answer(error_code=1), TP, 5, ID)

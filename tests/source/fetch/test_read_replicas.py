@@ -1,7 +1,7 @@
 """Records come from a replica in the executor's rack where the leader says so (KIP-392), and are the same ones."""
 
 import pytest
-from fake_broker import CLOSE, Error
+from fake_broker import CLOSE, Answer, Error
 from fetch_rig import TP, Rig, offsets
 
 from kafkasource.protocol.apis import FETCH, METADATA
@@ -36,6 +36,15 @@ def test_the_leader_is_asked_once_and_all_records_come_from_the_replica(rig):
 def test_the_next_task_of_the_process_goes_to_the_replica_at_once(rig):
     rig.read(0, 10, rack="here")
     before = len(rig.fetches())
+    assert rig.read(rack="here") == list(range(100))
+    assert set(nodes(rig)[before:]) == {REPLICA}
+
+
+def test_a_replica_whose_quota_is_used_up_is_waited_for(rig):
+    rig.read(0, 10, rack="here")
+    before = len(rig.fetches())
+    throttled = {"throttle_time_ms": 100, "error_code": 0, "session_id": 0, "responses": []}
+    rig.kafka.fault(FETCH, Answer(throttled))
     assert rig.read(rack="here") == list(range(100))
     assert set(nodes(rig)[before:]) == {REPLICA}
 
