@@ -656,3 +656,12 @@ def serve(kafka: FakeKafka, node_id: int = 1, advertise: bool = True) -> Any:
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
         thread.join()
+
+
+@contextlib.contextmanager
+def serving(kafka: FakeKafka) -> Any:
+    """The same for what takes bootstrap servers, such as a command: gives the broker, which has `bootstrap_servers`."""
+    served: Any = kafka
+    with serve(kafka) as (host, port):
+        served.bootstrap_servers = f"{host}:{port}"
+        yield served

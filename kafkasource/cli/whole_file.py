@@ -12,9 +12,14 @@ from kafkasource.errors import OptionError
 
 
 def partial_of(file: Path) -> Path:
-    """Where the file is written until it is complete: beside what a link leads to, which stays a link."""
-    file = Path(os.path.realpath(file)) if file.is_symlink() else file
-    return file.with_name(f"{file.name}.part")
+    """Where the file is written until it is complete."""
+    place = _place_of(file)
+    return place.with_name(f"{place.name}.part")
+
+
+def _place_of(file: Path) -> Path:
+    """What a link leads to, so that it stays a link."""
+    return Path(os.path.realpath(file)) if file.is_symlink() else file
 
 
 @contextlib.contextmanager
@@ -30,7 +35,7 @@ def written_whole(file: Path, named: str) -> Iterator[IO[bytes]]:
         try:
             with partial.open("wb") as stream:
                 yield stream
-            os.replace(partial, partial.with_name(partial.name.removesuffix(".part")))
+            os.replace(partial, _place_of(file))
         finally:
             partial.unlink(missing_ok=True)
     except OSError as error:

@@ -1,10 +1,9 @@
 """`pykafka lag`: what counts as read and what as unknown, on brokers in this process."""
 
 import json
-from typing import Any
 
 import pytest
-from fake_broker import LOG_END, FakeKafka, serve
+from fake_broker import LOG_END, FakeKafka, serving
 
 from kafkasource.cli import main
 from kafkasource.source.plan.offsets import StreamOffset, to_json
@@ -16,9 +15,7 @@ END = LOG_END
 
 @pytest.fixture
 def kafka():
-    kafka: Any = FakeKafka(topics={"t": 2})
-    with serve(kafka) as (host, port):
-        kafka.bootstrap_servers = f"{host}:{port}"
+    with serving(FakeKafka(topics={"t": 2})) as kafka:
         yield kafka
 
 

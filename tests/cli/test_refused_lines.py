@@ -1,10 +1,9 @@
 """`pykafka write` with a line that the client or a broker refuses, on brokers in this process."""
 
 import json
-from typing import Any
 
 import pytest
-from fake_broker import Error, FakeKafka, serve
+from fake_broker import Error, FakeKafka, serving
 
 from kafkasource import options
 from kafkasource.cli import main
@@ -16,9 +15,7 @@ from kafkasource.protocol.apis import PRODUCE
 
 @pytest.fixture
 def kafka():
-    kafka: Any = FakeKafka(topics={"t": 2})
-    with serve(kafka) as (host, port):
-        kafka.bootstrap_servers = f"{host}:{port}"
+    with serving(FakeKafka(topics={"t": 2})) as kafka:
         yield kafka
 
 

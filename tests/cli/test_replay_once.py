@@ -1,10 +1,8 @@
 """A replay of dead letters sends each once, whatever brokers forget or leave out: on a broker in this process."""
 
-from typing import Any
-
 import pyarrow as pa
 import pytest
-from fake_broker import FakeKafka, serve
+from fake_broker import FakeKafka, serving
 
 from kafkasource import options
 from kafkasource.admin.replay import Choice, Replay, group_of, kept_group_of, own_headers
@@ -37,7 +35,7 @@ class Letters:
 
     def __init__(self, kafka, reasons):
         self.kafka, self.reasons = kafka, reasons
-        self.cluster = Cluster(ClientConfig.of(kafka.servers))
+        self.cluster = Cluster(ClientConfig.of(kafka.bootstrap_servers))
 
     def __iter__(self):
         start = self.kafka.committed.get((group_of("dlq"), "dlq", 0), 0)
@@ -54,16 +52,14 @@ class Letters:
 
 @pytest.fixture
 def kafka():
-    kafka: Any = Brokers(topics={"dlq": 1, "orders": 1})
-    with serve(kafka) as (host, port):
-        kafka.servers = f"{host}:{port}"
+    with serving(Brokers(topics={"dlq": 1, "orders": 1})) as kafka:
         yield kafka
 
 
 def replayed(kafka, reasons, reason=""):
     """(sent, left)"""
     letters = Letters(kafka, reasons)
-    parsed = options.parse({"kafka.bootstrap.servers": kafka.servers, "kafka.acks": "all"}, "sink")
+    parsed = options.parse({"kafka.bootstrap.servers": kafka.bootstrap_servers, "kafka.acks": "all"}, "sink")
     with letters.cluster:
         replay = Replay(letters, parsed, Choice("dlq", reason))
         replay.run()

@@ -1,19 +1,16 @@
 """`pykafka offsets set`: which partitions it moves, on brokers in this process."""
 
 import json
-from typing import Any
 
 import pytest
-from fake_broker import FakeKafka, serve
+from fake_broker import FakeKafka, serving
 
 from kafkasource.cli import main
 
 
 @pytest.fixture
 def kafka():
-    kafka: Any = FakeKafka(topics={"orders": 3, "other": 1})
-    with serve(kafka) as (host, port):
-        kafka.bootstrap_servers = f"{host}:{port}"
+    with serving(FakeKafka(topics={"orders": 3, "other": 1})) as kafka:
         yield kafka
 
 
