@@ -31,7 +31,7 @@ from kafkasource.client.cache import shared_cluster
 from kafkasource.errors import BootstrapFailed, DeadlineExceeded, KafkaSourceError, SchemaError, UnsupportedApiVersion
 from kafkasource.memory.worker import spare_imports_from_gc
 from kafkasource.options import log_warning
-from kafkasource.protocol.apis import INIT_PRODUCER_ID
+from kafkasource.protocol.apis import DESCRIBE_TRANSACTIONS, INIT_PRODUCER_ID
 from kafkasource.sink.clusters import offset_map
 from kafkasource.sink.clusters.offset_map import OpenMapTopic
 from kafkasource.sink.clusters.offset_spans import gathered as mapped_together
@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from kafkasource.client.cluster import Cluster
+    from kafkasource.sink.transactions.task.task import Guarantee
     from kafkasource.sink.typed.formats import WriteFormat
     from kafkasource.sink.typed.resolve import WantedFormats
     from kafkasource.typed.framing import Side
@@ -135,7 +136,7 @@ class _Writer:
         source = next(iter(self._guarantees.values())).identity  # the same for all clusters
         found = source.find()
         for name in self._guarantees:
-            _require_transactions(self._cluster(name), name)
+            _require_transactions(self._cluster(name), name, self._guarantees[name])
         for name in self._guarantees:
             begun = self._driver(name, _in_cluster(found, name)).begin(self._write_id())
             self._begun[name] = begun
@@ -355,12 +356,18 @@ def _create_missing(target: ClusterTarget) -> None:
         log.warning("cluster %r cannot be reached to create topic %s: %s", target.name, topic, error)
 
 
-def _require_transactions(cluster: Cluster, name: str) -> None:
+def _require_transactions(cluster: Cluster, name: str, guarantee: Guarantee) -> None:
+    where = f"cluster {name!r} of 'clusters': " if name else ""
     if not cluster.supports(INIT_PRODUCER_ID):
-        where = f"cluster {name!r} of 'clusters': " if name else ""
         raise UnsupportedApiVersion(
             f"{where}option 'deliveryGuarantee'=exactly_once needs transactions, which brokers have from Kafka 0.11 "
             "on; these are older. Use at_least_once there"
+        )
+    if guarantee.atomic and not cluster.supports(DESCRIBE_TRANSACTIONS):
+        raise UnsupportedApiVersion(
+            f"{where}option 'atomicBatch'=true needs brokers that tell whether a transaction is open, which they do "
+            "from Kafka 3.0 on; these are older. Leave the option out there: each row is still written once, but a "
+            "reader may see a micro-batch in parts"
         )
 
 

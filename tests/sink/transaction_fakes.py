@@ -85,13 +85,13 @@ class FakeTransactionCluster:
         self.crash_before: str | None = None  # a call whose name begins so
         self.raise_at: dict[int, tuple[str, Exception]] = {}  # the same, as an error instead of a crash
         self._next_id = 1000
-        self.before_transactions = False  # Kafka before 0.11
+        self.unserved = set()  # APIs that these brokers are too old for
         self.transactions = FakeTransactionCalls(self)
         self.caller = self
         self.groups = FakeGroupCalls(self)
 
     def supports(self, api, version=0):
-        return not self.before_transactions
+        return api not in self.unserved
 
     def _call(self, name, act):
         number = len(self.calls)

@@ -16,6 +16,7 @@ from transaction_fakes import Crash, FakeContext, FakeTransactionCluster, read_c
 from kafkasource.client.cache import Use
 from kafkasource.datasource import KafkaDataSource
 from kafkasource.errors import OptionError, UnsupportedApiVersion
+from kafkasource.protocol.apis import INIT_PRODUCER_ID
 from kafkasource.sink import task as task_module
 from kafkasource.sink import writer as writer_module
 from kafkasource.sink.clusters import producers as producers_module
@@ -256,7 +257,7 @@ def test_a_crash_at_any_call_leaves_each_cluster_with_the_batch_once(monkeypatch
 
 def test_brokers_before_transactions_are_refused_by_name_before_any_cluster_is_begun(monkeypatch):
     spark = Spark(monkeypatch)
-    spark.clusters["west"].before_transactions = True
+    spark.clusters["west"].unserved = {INIT_PRODUCER_ID}
     with pytest.raises(UnsupportedApiVersion, match=r"cluster 'west' of 'clusters': .*exactly_once needs"):
         spark.sent()
     assert spark.clusters["east"].calls == spark.clusters["west"].calls == []

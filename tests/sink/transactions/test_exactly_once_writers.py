@@ -9,6 +9,7 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 from transaction_fakes import FakeContext, FakeTransactionCluster, read_committed
 
 from kafkasource.errors import OptionError, UnsupportedApiVersion
+from kafkasource.protocol.apis import DESCRIBE_TRANSACTIONS, INIT_PRODUCER_ID
 from kafkasource.sink import task as task_module
 from kafkasource.sink import writer as writer_module
 from kafkasource.sink.clusters import targets
@@ -162,8 +163,18 @@ def test_of_two_queries_with_one_prefix_the_one_that_began_later_writes(monkeypa
 
 def test_brokers_before_transactions_are_refused_before_a_task_runs(monkeypatch):
     spark = Spark(monkeypatch, StreamWriter)
-    spark.cluster.before_transactions = True
+    spark.cluster.unserved = {INIT_PRODUCER_ID, DESCRIBE_TRANSACTIONS}
     with pytest.raises(UnsupportedApiVersion, match=r"'deliveryGuarantee'=exactly_once needs .* Kafka 0\.11"):
+        spark.sent()
+    assert spark.cluster.calls == []
+
+
+def test_one_transaction_for_all_tasks_is_refused_before_a_task_runs_where_brokers_cannot_tell_what_is_open(
+    monkeypatch,
+):
+    spark = Spark(monkeypatch, StreamWriter, atomicBatch="true")
+    spark.cluster.unserved = {DESCRIBE_TRANSACTIONS}
+    with pytest.raises(UnsupportedApiVersion, match=r"option 'atomicBatch'=true needs .* Kafka 3\.0"):
         spark.sent()
     assert spark.cluster.calls == []
 
