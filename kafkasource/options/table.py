@@ -298,6 +298,7 @@ OPTIONS: tuple[Option, ...] = (
         "or a `UUID`) and returns the text of the schema, or None for an id that it does not know. The module must be "
         "there on the driver, and for a read on the workers. It knows ids alone: a write needs `writerSchema=id:7`.",
         not_with=(Other("schemaRegistry.url", why="both say where schemas are"),),
+        per_cluster=False,
     ),
     *REGISTRY_OPTIONS,
     Option(

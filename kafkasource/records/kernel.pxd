@@ -70,13 +70,11 @@ cdef class Sections:
     cdef readonly Py_ssize_t capacity, count, pos, rows
     cdef readonly long long next_offset, bytes
 
-    cpdef bint scan(self, const unsigned char[::1] data, long long start_offset, long long end_offset,
-                    bint check_crc) except? -99
+    cpdef scan(self, const unsigned char[::1] data, long long start_offset, long long end_offset, bint check_crc)
 
-    @cython.locals(pos=Py_ssize_t, start=Py_ssize_t, end=Py_ssize_t, i=Py_ssize_t, expected=cython.longlong, behind=cython.bint,
-                   base_offset=cython.longlong, last_delta=cython.longlong, records=cython.longlong,
+    @cython.locals(pos=Py_ssize_t, start=Py_ssize_t, end=Py_ssize_t, i=Py_ssize_t, expected=cython.longlong, base_offset=cython.longlong, last_delta=cython.longlong, records=cython.longlong,
                    attributes=cython.int)
-    cdef bint _scan(self, const unsigned char[::1] data, long long start_offset, long long end_offset,
+    cdef void _scan(self, const unsigned char[::1] data, long long start_offset, long long end_offset,
                     bint check_crc) noexcept nogil
 
     cpdef truncate(self, Py_ssize_t count)
@@ -110,7 +108,7 @@ cdef class RowColumns:
                    Py_ssize_t first, Py_ssize_t last, long long start_offset, long long end_offset) except? -99
 
     @cython.locals(_i=cython.longlong, row=Py_ssize_t, key_pos=Py_ssize_t, value_pos=Py_ssize_t, record_end=Py_ssize_t,
-                   length=cython.longlong, timestamp=cython.longlong, delta=cython.longlong, previous=cython.longlong,
+                   length=cython.longlong, timestamp=cython.longlong, age=cython.longlong, delta=cython.longlong, previous=cython.longlong,
                    offset=cython.longlong, kept=cython.bint, headers=cython.longlong, _j=cython.longlong,
                    limit=cython.longlong, pos=Py_ssize_t, end=Py_ssize_t, count=cython.longlong,
                    base_offset=cython.longlong, last_offset_delta=cython.longlong, base_timestamp=cython.longlong,

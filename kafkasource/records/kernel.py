@@ -245,28 +245,23 @@ class Sections:
         self.rows = 0
         self.bytes = 0
 
-    def scan(self, data: memoryview, start_offset: int, end_offset: int, check_crc: bool) -> bool:
+    def scan(self, data: memoryview, start_offset: int, end_offset: int, check_crc: bool) -> None:
         """Take the batches of `data` up to the first that is cut, not right, or at or behind `end_offset`.
 
-        Returns whether the last was the reason: then nothing is wrong with the batch at `pos`. Those below
-        `start_offset` are taken without their records. `check_crc` only where CRC32C says that it can.
+        Those below `start_offset` are taken without their records. `check_crc` only where CRC32C says that it can.
         """
         with cython.nogil:
-            return self._scan(data, start_offset, end_offset, check_crc)
+            self._scan(data, start_offset, end_offset, check_crc)
 
-    def _scan(self, data: memoryview, start_offset: int, end_offset: int, check_crc: bool) -> bool:
+    def _scan(self, data: memoryview, start_offset: int, end_offset: int, check_crc: bool) -> None:
         pos = 0
         expected = 0
         i = 0
-        behind = False
         while i < self.capacity and follows(data, pos, expected):
             start = pos + HEADER_BYTES
             end = pos + PREFIX_BYTES + int32_at(data, pos + LENGTH_POS)
-            if check_crc and not crc_is_right(data, pos, end):
-                break
             base_offset = int64_at(data, pos)
-            if base_offset >= end_offset:
-                behind = True
+            if base_offset >= end_offset or (check_crc and not crc_is_right(data, pos, end)):
                 break
             last_delta = int32_at(data, pos + LAST_DELTA_POS)
             records = int32_at(data, pos + RECORDS_POS)
@@ -292,7 +287,6 @@ class Sections:
         self.count = i
         self.pos = pos
         self.next_offset = expected
-        return behind
 
     def truncate(self, count: int) -> None:
         """Forget the sections from `count` on."""
@@ -491,8 +485,6 @@ class RowColumns:
         key_pos = self.key_bytes
         value_pos = self.value_bytes
         previous = -1
-        if base_timestamp > limit or base_timestamp < -limit or max_timestamp > limit or max_timestamp < -limit:
-            return BAD_TIMESTAMP
         for _i in range(count):
             length, pos = read_varint(data, pos, end)
             if pos < 0:
@@ -500,16 +492,9 @@ class RowColumns:
             if length < 6 or length > end - pos:
                 return BAD_LENGTH
             record_end = pos + length
-            delta, pos = read_varlong(data, pos + 1, record_end)
+            age, pos = read_varlong(data, pos + 1, record_end)
             if pos < 0:
                 return TRUNCATED
-            if delta > 2 * limit or delta < -2 * limit:
-                return BAD_TIMESTAMP
-            timestamp = base_timestamp + delta
-            if log_append:
-                timestamp = max_timestamp
-            elif timestamp > limit or timestamp < -limit:
-                return BAD_TIMESTAMP
             delta, pos = read_varint(data, pos, record_end)
             if pos < 0:
                 return TRUNCATED
@@ -520,6 +505,14 @@ class RowColumns:
             kept = offset >= start_offset and offset < end_offset
             if kept and row >= self._capacity:
                 return OVERFLOW
+            timestamp = max_timestamp
+            if kept:
+                if not log_append:
+                    if base_timestamp > limit or base_timestamp < -limit or age > 2 * limit or age < -2 * limit:
+                        return BAD_TIMESTAMP
+                    timestamp = base_timestamp + age
+                if timestamp > limit or timestamp < -limit:
+                    return BAD_TIMESTAMP
 
             length, pos = read_varint(data, pos, record_end)
             if pos < 0:

@@ -175,16 +175,15 @@ class MessageWalk:
     _rows: _Rows = field(default_factory=_Rows)
 
     def run(self) -> None:
-        behind = False
-        while not behind and not self.limited and self._is_whole():
+        while self.next_offset < self.end_offset and not self.limited and self._is_whole():
             message = self._message(self.data, self.pos, self.next_offset)
-            if message.offset >= self.end_offset and (not message.codec or self.next_offset >= self.end_offset):
-                behind = True  # a wrapper that ends there may begin before
+            if message.offset >= self.end_offset and not message.codec:  # a wrapper that ends there may begin before
+                self.next_offset = self.end_offset
             elif message.offset >= self.start_offset and not self._take(message):
                 self.limited = True
             else:
                 self.pos, self.next_offset = message.end, message.offset + 1
-        self.next_offset = max(self.next_offset, self.start_offset, self.end_offset if behind else 0)
+        self.next_offset = max(self.next_offset, self.start_offset)
 
     def batches(self, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
         """Rows in the range of offsets. Headers are null: messages have none."""
@@ -237,10 +236,6 @@ class MessageWalk:
             timestamp_type = LOG_APPEND_TIME if attributes & h.LOG_APPEND_TIME else CREATE_TIME
             (timestamp_ms,) = _LONG.unpack_from(data, pos)
             pos += _LONG.size
-            if not -_MAX_MS <= timestamp_ms <= _MAX_MS:
-                raise MalformedRecordTimestamp(
-                    f"{self._where(shown)}: a timestamp is beyond what microseconds can hold"
-                )
         key_pos, key_length = self._sized(data, pos, end, shown, "key")
         value_pos, value_length = self._sized(data, key_pos + max(key_length, 0), end, shown, "value")
         if value_pos + max(value_length, 0) != end:
@@ -268,7 +263,7 @@ class MessageWalk:
         if message.codec:
             self._take_wrapped(message)
         else:
-            rows.append(message.offset, message.timestamp_ms, self.data, message)
+            self._append(message.offset, message.timestamp_ms, self.data, message)
         return True
 
     def _take_wrapped(self, wrapper: _Message) -> None:
@@ -286,8 +281,13 @@ class MessageWalk:
                 offset = message.offset + shift
                 if self.start_offset <= offset < self.end_offset:
                     appended = wrapper.timestamp_type == LOG_APPEND_TIME
-                    self._rows.append(offset, wrapper.timestamp_ms if appended else message.timestamp_ms, data, message)
+                    self._append(offset, wrapper.timestamp_ms if appended else message.timestamp_ms, data, message)
                 pos, expected = message.end, message.offset + 1
+
+    def _append(self, offset: int, timestamp_ms: int, data: memoryview, message: _Message) -> None:
+        if not -_MAX_MS <= timestamp_ms <= _MAX_MS:
+            raise MalformedRecordTimestamp(f"{self._where(offset)}: a timestamp is beyond what microseconds can hold")
+        self._rows.append(offset, timestamp_ms, data, message)
 
     def _bounds(self, data: memoryview, wrapper: _Message) -> tuple[int, int]:
         """(first, last) offset of the messages that fill `data`, as they stand there; their sizes are right."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable
 
-_ABORT_MARKER = b"\x00\x00\x00\x00"  # control record's key: version int16, type int16 (0 abort, 1 commit)
+_CONTROL_KEY = struct.Struct(">hh")  # of a control record: version, type; later versions may add fields (KIP-98)
+_ABORT = 0
 
 
 class AbortedTransactions:
@@ -33,7 +35,7 @@ class AbortedTransactions:
 
 
 def is_abort_marker(section: memoryview) -> bool | None:
-    """Does the first record of a control batch abort? None: it has no key of 4 bytes or more."""
+    """Does the first record of a control batch abort? None: it has no key that says so."""
     end = len(section)
     length, pos = _read_varint(section, 0)
     if length < 0 or length > end - pos:
@@ -41,7 +43,10 @@ def is_abort_marker(section: memoryview) -> bool | None:
     _, pos = _read_varint(section, pos + 1)  # past the attributes: timestamp delta
     _, pos = _read_varint(section, pos)  # offset delta
     size, pos = _read_varint(section, pos)
-    return bytes(section[pos : pos + 4]) == _ABORT_MARKER if 4 <= size <= end - pos else None
+    if not _CONTROL_KEY.size <= size <= end - pos:
+        return None
+    version, kind = _CONTROL_KEY.unpack_from(section, pos)
+    return bool(kind == _ABORT) if version >= 0 else None
 
 
 def _read_varint(data: memoryview, pos: int) -> tuple[int, int]:

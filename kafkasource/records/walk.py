@@ -53,32 +53,40 @@ class BatchWalk:
         batches, _ = kernel.survey(data)
         self.sections = kernel.Sections(batches)
         in_kernel: bool = kernel.CRC32C
-        behind = self.sections.scan(data, self.start_offset, self.end_offset, self.check_crc and in_kernel)
+        self.sections.scan(data, self.start_offset, self.end_offset, self.check_crc and in_kernel)
         if self.check_crc and not in_kernel:
-            behind = self._check_crcs() and behind
+            self._check_crcs()
         for section in self.sections.special():
             if not self._take(section):
                 self.sections.truncate(section)
                 self.limited = True
                 break
         self.next_offset = max(self.start_offset, self.sections.next_offset)
-        if behind and not self.limited:
+        if self.limited:
+            return
+        if self._rest_is_behind():
             self.next_offset = max(self.next_offset, self.end_offset)
-        elif not self.limited:
+        else:
             self._say_why_it_ends()
 
     def where(self, base_offset: int) -> str:
         return f"{self.topic}-{self.partition}, record batch at offset {base_offset}"
 
-    def _check_crcs(self) -> bool:
-        """Check the CRCs, for a kernel that cannot. Keeps the batches before the first wrong one. True: all are
-        right."""
+    def _rest_is_behind(self) -> bool:
+        """Does a batch at or behind `end_offset` come next? Nobody asks whether it is whole and right."""
+        data, pos = self.data, self.pos
+        if len(data) - pos <= h.MAGIC_POS or data[pos + h.MAGIC_POS] != 2:  # a message may hold offsets below its own
+            return False
+        base_offset, _ = h.PREFIX.unpack_from(data, pos)
+        return bool(max(self.end_offset, self.sections.next_offset) <= base_offset < _MAX_OFFSET)
+
+    def _check_crcs(self) -> None:
+        """Check the CRCs, for a kernel that cannot. Keeps the batches before the first wrong one."""
         for section in range(self.sections.count):
             pos, end, *_ = self.sections.batch(section)
             if self._crc32c(pos, end) != self._stored_crc(pos):
                 self.sections.truncate(section)
-                return False
-        return True
+                return
 
     def _crc32c(self, pos: int, end: int) -> int:
         return crc32c(self.data[pos + h.ATTRIBUTES_POS : end])

@@ -79,6 +79,9 @@ def test_what_makes_no_sense_for_a_write_is_refused(given, words):
         options.parse(given, "sink")
 
 
-def test_one_of_several_clusters_has_no_format_of_its_own():
-    with pytest.raises(OptionError, match="'valueFormat' is for all clusters"):
-        targets.parse({"clusters.a.kafka.bootstrap.servers": "a:1", "clusters.a.valueFormat": "avro", "topic": "t"})
+@pytest.mark.parametrize(
+    ("option", "value"), [("valueFormat", "avro"), ("schemaRegistry", "m:f"), ("schemaRegistry.url", "http://r")]
+)
+def test_one_of_several_clusters_has_no_format_and_no_registry_of_its_own(option, value):
+    with pytest.raises(OptionError, match=f"'{option}' is for all clusters"):
+        targets.parse({"clusters.a.kafka.bootstrap.servers": "a:1", f"clusters.a.{option}": value, "topic": "t"})

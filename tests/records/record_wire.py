@@ -106,9 +106,9 @@ def repaired(data):
     return data
 
 
-def marker(base_offset, producer_id, *, commit):
+def marker(base_offset, producer_id, *, commit, version=0):
     """A control batch with the end marker of a transaction: key version int16 and type int16."""
-    key, value = struct.pack(">hh", 0, int(commit)), struct.pack(">hi", 0, 0)
+    key, value = struct.pack(">hh", version, int(commit)), struct.pack(">hi", 0, 0)
     return batch(
         [record(key=key, value=value)],
         base_offset,

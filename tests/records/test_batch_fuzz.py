@@ -201,13 +201,13 @@ def run_of_batches(rng):
 
 def rows_of_the_run(data, start_offset, end_offset):
     rows, pos, reached = [], 0, 0
-    while len(data) - pos > 16:
+    while len(data) - pos > 16 and reached < end_offset:
         base_offset, length = struct.unpack_from(">qi", data, pos)
         end = pos + 12 + length
         if end > len(data):
             break
         if data[pos + 16] < 2:
-            if base_offset >= end_offset and (not data[pos + 17] & 7 or reached >= end_offset):
+            if base_offset >= end_offset and not data[pos + 17] & 7:
                 break
             if base_offset >= start_offset:
                 found = [

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from record_wire import CODECS, LOG_APPEND, batch, record, repaired
 
-from kafkasource.errors import CorruptRecordBatch, ProtocolError, UnsupportedRecordFormat
+from kafkasource.errors import CorruptRecordBatch, MalformedRecordTimestamp, ProtocolError, UnsupportedRecordFormat
 from kafkasource.records import kernel
 from kafkasource.records.arrow import columns
 from kafkasource.records.batches import (
@@ -283,6 +283,39 @@ def test_a_batch_that_contradicts_itself_is_corrupt(lie):
     for include_headers in (True,) if lie == "null header key" else (True, False):
         with pytest.raises(CorruptRecordBatch, match="events-3, record batch at offset"):
             decode(batch(**LIES[lie]), **EVERYTHING, include_headers=include_headers)
+
+
+def with_its_last_byte_changed(data):
+    return data[:-1] + bytes([data[-1] ^ 1])
+
+
+DAMAGED = batch([record(0, value=b"x"), record(1, value=b"y")], 2)
+BEHIND = {
+    "wrong checksum": with_its_last_byte_changed(DAMAGED),
+    "length of 3 bytes": DAMAGED[:8] + b"\x00\x00\x00\x03" + DAMAGED[12:],
+    "cut": DAMAGED[:30],
+}
+
+
+@pytest.mark.parametrize("damage", BEHIND)
+def test_what_is_wrong_behind_the_range_is_not_looked_at(damage):
+    data = batch([record(0), record(1)]) + BEHIND[damage]
+    decoded = decode(data, **{**EVERYTHING, "end_offset": 2})
+    assert ([arrow["offset"].to_pylist() for arrow in decoded.batches], decoded.next_offset) == ([[0, 1]], 2)
+    if damage != "cut":
+        with pytest.raises(CorruptRecordBatch, match="events-3, record batch at offset 2"):
+            decode(data, **{**EVERYTHING, "end_offset": 3})
+
+
+@pytest.mark.parametrize("wrong", [{"base_timestamp": 1 << 62}, {"records": [record(timestamp_delta=1 << 62)]}])
+def test_times_that_no_row_has_are_not_looked_at(wrong):
+    """Java reads such records: with LogAppendTime the broker leaves the producer's times in the batch."""
+    far = batch(**wrong, attributes=LOG_APPEND, max_timestamp=1_000)
+    assert [row["timestamp"].timestamp() for row in rows(far)] == [1.0]
+    before = batch([record(0, timestamp_delta=1 << 62), record(1)])
+    assert offsets(before, start_offset=1) == [1]
+    with pytest.raises(MalformedRecordTimestamp, match="events-3, record batch at offset 0"):
+        rows(before)
 
 
 def test_batches_must_ascend():

@@ -56,6 +56,31 @@ def sample(seed, magic, first=0, count=20):
 
 
 @pytest.mark.parametrize("magic", [0, 1])
+def test_what_is_wrong_behind_the_range_is_not_looked_at(magic):
+    damaged = message(2, magic=magic)
+    data = message(0, magic=magic) + message(1, magic=magic) + damaged[:-1] + bytes([damaged[-1] ^ 1])
+    assert [row[0] for row in rows(data, end_offset=2)] == [0, 1]
+    with pytest.raises(CorruptRecordBatch, match="message at offset 2: CRC32"):
+        rows(data, end_offset=3)
+
+
+def test_a_damaged_wrapper_behind_a_hole_may_hold_messages_of_the_range():
+    damaged = wrapped([(b"k", b"v", TIME)] * 3, 1, codec="gzip")
+    with pytest.raises(CorruptRecordBatch, match="message at offset 3: CRC32"):
+        rows(message(0) + damaged[:-1] + bytes([damaged[-1] ^ 1]), end_offset=2)
+
+
+def test_times_that_no_row_has_are_not_looked_at():
+    far = 1 << 62
+    inner = [message(i, timestamp=far) for i in range(2)]
+    data = wrapper(inner, 1, codec="gzip", attributes=LOG_APPEND, timestamp=TIME)
+    assert [row[2] for row in rows(data)] == [TIME, TIME]
+    data = wrapper([message(0, timestamp=TIME)], 0, codec="gzip", timestamp=far)
+    assert [row[2] for row in rows(data)] == [TIME]
+    assert [row[0] for row in rows(message(0, timestamp=far) + message(1), start_offset=1)] == [1]
+
+
+@pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("seed", range(10))
 def test_every_message_is_a_row_with_its_key_value_offset_and_time(magic, seed):
     data = sample(seed, magic)

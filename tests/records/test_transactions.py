@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from record_wire import TRANSACTIONAL, batch, marker, record
 
+from kafkasource.errors import CorruptRecordBatch
 from kafkasource.records.batches import decode, decode_all
 
 RANGE = {"topic": "t", "partition": 0, "start_offset": 0, "end_offset": 1 << 62}
@@ -67,6 +68,14 @@ def test_two_aborted_transactions_of_one_producer_are_told_apart():
     )
     assert offsets(log, [(1, 0), (1, 4)]) == [2]
     assert offsets(log, [(1, 4), (1, 0)]) == [2]
+
+
+def test_a_marker_of_a_later_version_ends_its_transaction_as_java_reads_it():
+    """ControlRecordType.parse takes the type of any version, and refuses those below 0."""
+    log = sent(0, 1) + marker(1, 1, commit=False, version=1) + sent(2, 1)
+    assert offsets(log, [(1, 0)]) == [2]
+    with pytest.raises(CorruptRecordBatch, match="a control record without its key"):
+        offsets(sent(0, 1) + marker(1, 1, commit=False, version=-1), [(1, 0)])
 
 
 def test_records_sent_outside_transactions_are_never_hidden():
